@@ -1,0 +1,82 @@
+"""Turning what a user passes into float64 arrays, or into an error that says what to do."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[np.float64]
+
+
+def finite(value: npt.ArrayLike, name: str) -> Array:
+    """`value` as a read-only float64 array without NaN or inf."""
+    array = real(value, name)
+    if not np.all(np.isfinite(array)):
+        bad = int(np.size(array) - np.count_nonzero(np.isfinite(array)))
+        raise ValueError(
+            f"{name} must be finite, but {bad} of its {array.size} values are NaN or inf: "
+            f"remove or correct them."
+        )
+    return array
+
+
+def real(value: npt.ArrayLike, name: str) -> Array:
+    """`value` as a read-only float64 array (NaN and inf allowed); a copy, so that inputs stay as they are."""
+    try:
+        raw = np.asarray(value)
+    except ValueError as error:
+        raise ValueError(f"{name} must be a rectangular array of numbers ({error}).") from error
+    if raw.dtype.kind not in "buif":
+        raise TypeError(f"{name} must hold real numbers, but its type is {_describe(value, raw)}.")
+    array = np.array(raw, dtype=np.float64)
+    array.setflags(write=False)
+    return array
+
+
+def positive(value: npt.ArrayLike, name: str) -> Array:
+    """`value` as a read-only float64 array of finite, strictly positive numbers."""
+    array = finite(value, name)
+    if not np.all(array > 0):
+        raise ValueError(f"{name} must be positive, but its smallest value is {np.min(array):g}.")
+    return array
+
+
+def points(x: npt.ArrayLike, dim: int, name: str = "x") -> Array:
+    """Points as an array (..., n, dim); a scalar or 1-D `x` means points in one dimension."""
+    array = finite(x, name)
+    if array.ndim < 2 and dim == 1:
+        return array.reshape(-1, 1)
+    if array.ndim < 2 or array.shape[-1] != dim:
+        raise ValueError(
+            f"{name} has shape {array.shape}, but points in {dim} dimension{'s' * (dim > 1)} must have shape "
+            f"(..., n, {dim})" + (": write x[None, :] for a single point." if array.shape == (dim,) else ".")
+        )
+    return array
+
+
+def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int, ...]:
+    """The common batch shape of named batch shapes, or an error that lists them."""
+    try:
+        return np.broadcast_shapes(*shapes.values())
+    except ValueError as error:
+        listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
+        raise ValueError(
+            f"{what}: the batch shapes {listed} do not fit together; "
+            f"leading axes must be equal, 1 or absent (NumPy broadcasting)."
+        ) from error
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """A numpy Generator from a Generator or a seed (0 is a seed); None is refused, runs must be repeatable."""
+    if rng is None:
+        raise TypeError(
+            "rng must be a numpy.random.Generator or an integer seed, not None: "
+            "pass rng=0 or rng=numpy.random.default_rng(0)."
+        )
+    return np.random.default_rng(rng)
+
+
+def _describe(value: Any, raw: np.ndarray[Any, Any]) -> str:
+    return f"{type(value).__name__}" if raw.dtype == object else f"{raw.dtype}"

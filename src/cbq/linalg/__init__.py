@@ -1,0 +1,1 @@
+"""One room for Cholesky factors, triangular solves and log-determinants."""

@@ -1,0 +1,133 @@
+"""What a measure is: a law P on R^d, batched over leading axes."""
+
+from __future__ import annotations
+
+import math
+from abc import ABC, abstractmethod
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from cbq._arrays import Array, broadcast_batch, generator, points
+
+Base = Literal["uniform", "normal"]
+
+
+class Measure(ABC):
+    """A probability law P on R^d, or a batch of them.
+
+    Points have shape (..., n, d) and their leading axes broadcast against `batch_shape`; in one dimension a
+    scalar or an array (n,) will do. Every concrete measure is immutable.
+    """
+
+    @property
+    @abstractmethod
+    def dim(self) -> int:
+        """Dimension d of the points."""
+
+    @property
+    @abstractmethod
+    def batch_shape(self) -> tuple[int, ...]:
+        """Shape of the batch of laws; () for a single one."""
+
+    @abstractmethod
+    def parameters(self) -> dict[str, Array]:
+        """The arguments of the constructor, each an array with the batch axes in front."""
+
+    def __getitem__(self, index: Any) -> Self:
+        """The laws at `index` of the batch, with NumPy's indexing: `m[3]`, `m[2:5]`, `m[:, None]`."""
+        order = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
+        axes = len(self.batch_shape)
+        return type(self)(
+            **{name: a.reshape(-1, *a.shape[axes:])[order] for name, a in self.parameters().items()}
+        )
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(dim={self.dim}, batch_shape={self.batch_shape})"
+
+    def logpdf(self, x: npt.ArrayLike) -> Array:
+        """Log density at x (..., n, d): shape (..., n); -inf outside the support."""
+        return self._logpdf(self._points(x))
+
+    def score(self, x: npt.ArrayLike) -> Array:
+        """Gradient of the log density at x (..., n, d): shape (..., n, d)."""
+        return self._score(self._points(x))
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> Array:
+        """`n` independent points of each law: shape (*batch_shape, n, d)."""
+        if n < 0 or n != int(n):
+            raise ValueError(f"n must be a number of points, zero or more, but it is {n!r}.")
+        normal = generator(rng).standard_normal((*self.batch_shape, int(n), self.dim))
+        return self._from_normal(normal)
+
+    def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
+        """Map points u (..., n, d) of the unit cube to points of the law, so that uniform u give x ~ P.
+
+        With `base="normal"` the points u are those of a standard normal instead.
+        """
+        u = self._points(u, "u")
+        if base == "normal":
+            return self._from_normal(u)
+        if base != "uniform":
+            raise ValueError(f"base must be 'uniform' or 'normal', but it is {base!r}.")
+        if np.any((u < 0) | (u > 1)):
+            raise ValueError(
+                f"u must lie in the unit cube, but its values range over [{u.min():g}, {u.max():g}]: "
+                f"pass base='normal' if they are standard normal."
+            )
+        return self._from_uniform(u)
+
+    def inverse_transport(self, x: npt.ArrayLike, base: Base = "uniform") -> Array:
+        """The inverse of `transport`: x (..., n, d) to the unit cube, or to the standard normal."""
+        x = self._points(x)
+        if base == "normal":
+            return self._to_normal(x)
+        if base != "uniform":
+            raise ValueError(f"base must be 'uniform' or 'normal', but it is {base!r}.")
+        return self._to_uniform(x)
+
+    @abstractmethod
+    def moments(self) -> tuple[Array, Array]:
+        """Mean (*batch_shape, d) and covariance (*batch_shape, d, d)."""
+
+    @property
+    def support(self) -> tuple[Array, Array]:
+        """Lower and upper ends of the support along each coordinate, each (*batch_shape, d)."""
+        shape = (*self.batch_shape, self.dim)
+        return np.full(shape, -np.inf), np.full(shape, np.inf)
+
+    def factors(self) -> tuple[Measure, ...]:
+        """Independent blocks of consecutive coordinates whose product is this law; (self,) if there are none."""
+        return (self,)
+
+    def conditional(self, head: Array) -> Measure:
+        """Law of coordinate j given the first j, head (..., n, j): a 1-D measure with batch shape (..., n)."""
+        raise NotImplementedError(
+            f"{type(self).__name__} in {self.dim} dimensions does not know its conditional laws, "
+            f"which a mixture needs for its transport."
+        )
+
+    @abstractmethod
+    def _logpdf(self, x: Array) -> Array: ...
+
+    @abstractmethod
+    def _score(self, x: Array) -> Array: ...
+
+    @abstractmethod
+    def _from_normal(self, v: Array) -> Array: ...
+
+    @abstractmethod
+    def _to_normal(self, x: Array) -> Array: ...
+
+    def _from_uniform(self, u: Array) -> Array:
+        return self._from_normal(ndtri(u))
+
+    def _to_uniform(self, x: Array) -> Array:
+        return np.asarray(ndtr(self._to_normal(x)))
+
+    def _points(self, x: npt.ArrayLike, name: str = "x") -> Array:
+        x = points(x, self.dim, name)
+        broadcast_batch({name: x.shape[:-2], "measure": self.batch_shape}, f"{type(self).__name__}, points")
+        return x

@@ -1,0 +1,102 @@
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array, broadcast_batch, finite
+from cbq.linalg.small import cholesky, solve_lower, solve_upper
+from cbq.measures.base import Measure
+
+
+class Gaussian(Measure):
+    """N(mean, cov) on R^d.
+
+    Parameters
+    ----------
+    mean : (..., d), or a scalar for d = 1.
+    cov : full covariance (..., d, d), diagonal (..., d), or a scalar variance.
+    """
+
+    mean: Array  # (*batch_shape, d)
+    cov: Array  # (*batch_shape, d, d)
+    cholesky: Array  # (*batch_shape, d, d), lower: x = mean + cholesky v
+    is_diagonal: bool
+
+    def __init__(self, mean: npt.ArrayLike, cov: npt.ArrayLike) -> None:
+        mean = np.atleast_1d(finite(mean, "mean"))
+        full = full_covariance(finite(cov, "cov"), mean)
+        d = mean.shape[-1]
+        batch = broadcast_batch({"mean": mean.shape[:-1], "cov": full.shape[:-2]}, "Gaussian")
+        self.mean = np.broadcast_to(mean, (*batch, d))
+        self.cov = np.broadcast_to(full, (*batch, d, d))
+        self.cholesky = np.broadcast_to(cholesky(full), (*batch, d, d))
+        self.is_diagonal = bool(np.all(full[..., ~np.eye(d, dtype=bool)] == 0))
+
+    @property
+    def dim(self) -> int:
+        return self.mean.shape[-1]
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.mean.shape[:-1]
+
+    def parameters(self) -> dict[str, Array]:
+        return {"mean": self.mean, "cov": self.cov}
+
+    def moments(self) -> tuple[Array, Array]:
+        return self.mean, self.cov
+
+    def factors(self) -> tuple[Measure, ...]:
+        if self.dim == 1 or not self.is_diagonal:
+            return (self,)
+        return tuple(
+            Gaussian(self.mean[..., j : j + 1], self.cov[..., j : j + 1, j : j + 1]) for j in range(self.dim)
+        )
+
+    def conditional(self, head: Array) -> Measure:
+        # x_j | x_<j = mean_j + L_j,<j v_<j + L_jj v_j, with v_<j = L_<j^-1 (x_<j - mean_<j)
+        j = head.shape[-1]
+        L = self.cholesky[..., None, :, :]
+        v = solve_lower(L[..., :j, :j], head - self.mean[..., None, :j])
+        mean = self.mean[..., None, j] + np.sum(L[..., j, :j] * v, axis=-1)
+        return Gaussian(mean[..., None], L[..., j, j, None] ** 2)
+
+    def _logpdf(self, x: Array) -> Array:
+        v = self._to_normal(x)
+        log_det = np.sum(np.log(np.diagonal(self.cholesky, axis1=-2, axis2=-1)), axis=-1)
+        return -0.5 * np.sum(v * v, axis=-1) - log_det[..., None] - 0.5 * self.dim * np.log(2 * np.pi)
+
+    def _score(self, x: Array) -> Array:
+        v = self._to_normal(x)
+        return -solve_upper(self.cholesky[..., None, :, :], v)
+
+    def _from_normal(self, v: Array) -> Array:
+        return self.mean[..., None, :] + v @ np.swapaxes(self.cholesky, -1, -2)
+
+    def _to_normal(self, x: Array) -> Array:
+        return solve_lower(self.cholesky[..., None, :, :], x - self.mean[..., None, :])
+
+
+def full_covariance(cov: Array, mean: Array) -> Array:
+    """The covariance (..., d, d) meant by a scalar, diagonal (..., d) or full (..., d, d) `cov`; mean (..., d)."""
+    d = mean.shape[-1]
+    if cov.ndim == 0:
+        full = cov * np.eye(d)
+    elif cov.ndim >= 2 and cov.shape[-2:] == (d, d):
+        if d > 1 and cov.ndim == mean.ndim:
+            raise ValueError(
+                f"cov of shape {cov.shape} with a batch of {d} means in {d} dimensions is ambiguous: pass "
+                f"cov[None] for one full matrix shared by the batch, or full matrices of shape ({d}, {d}, {d})."
+            )
+        full = cov
+    elif cov.shape[-1] == d:
+        full = cov[..., None] * np.eye(d)
+    else:
+        raise ValueError(
+            f"cov has shape {cov.shape}, but for a mean of shape {mean.shape} it must be a scalar variance, "
+            f"a diagonal (..., {d}) or a full matrix (..., {d}, {d})."
+        )
+    scale = np.max(np.abs(full), axis=(-2, -1), keepdims=True)
+    if np.any(np.abs(full - np.swapaxes(full, -1, -2)) > 1e-10 * scale):
+        raise ValueError("cov must be symmetric, but it differs from its transpose: pass (cov + cov.T) / 2.")
+    return 0.5 * (full + np.swapaxes(full, -1, -2))
