@@ -69,7 +69,7 @@ def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int,
 
 
 def generator(rng: Any) -> np.random.Generator:
-    """A numpy Generator from a Generator or a seed (0 is a seed); None is refused, runs must be repeatable."""
+    """A Generator from a Generator or a seed (0 is a seed); None is refused: runs must be repeatable."""
     if rng is None:
         raise TypeError(
             "rng must be a numpy.random.Generator or an integer seed, not None: "

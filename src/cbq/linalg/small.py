@@ -8,9 +8,9 @@ from cbq._arrays import Array
 
 
 def cholesky(cov: Array) -> Array:
-    """Lower factors L (..., d, d) with L L' = cov; an error names the smallest eigenvalue if there are none."""
+    """Lower factors L (..., d, d) with L L' = cov; an error names the smallest eigenvalue."""
     try:
-        return np.linalg.cholesky(cov)
+        return np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
     except np.linalg.LinAlgError as error:
         smallest = np.linalg.eigvalsh(cov).min()
         raise ValueError(

@@ -99,11 +99,11 @@ class Measure(ABC):
         return np.full(shape, -np.inf), np.full(shape, np.inf)
 
     def factors(self) -> tuple[Measure, ...]:
-        """Independent blocks of consecutive coordinates whose product is this law; (self,) if there are none."""
+        """Independent blocks of consecutive coordinates whose product is this law; at least (self,)."""
         return (self,)
 
     def conditional(self, head: Array) -> Measure:
-        """Law of coordinate j given the first j, head (..., n, j): a 1-D measure with batch shape (..., n)."""
+        """Law of coordinate j given the first j, head (..., n, j): a 1-D measure, batch (..., n)."""
         raise NotImplementedError(
             f"{type(self).__name__} in {self.dim} dimensions does not know its conditional laws, "
             f"which a mixture needs for its transport."

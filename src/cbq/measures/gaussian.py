@@ -34,7 +34,7 @@ class Gaussian(Measure):
 
     @property
     def dim(self) -> int:
-        return self.mean.shape[-1]
+        return int(self.mean.shape[-1])
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -64,7 +64,8 @@ class Gaussian(Measure):
     def _logpdf(self, x: Array) -> Array:
         v = self._to_normal(x)
         log_det = np.sum(np.log(np.diagonal(self.cholesky, axis1=-2, axis2=-1)), axis=-1)
-        return -0.5 * np.sum(v * v, axis=-1) - log_det[..., None] - 0.5 * self.dim * np.log(2 * np.pi)
+        log_norm = log_det[..., None] + 0.5 * self.dim * np.log(2 * np.pi)
+        return np.asarray(-0.5 * np.sum(v * v, axis=-1) - log_norm)
 
     def _score(self, x: Array) -> Array:
         v = self._to_normal(x)
@@ -78,7 +79,7 @@ class Gaussian(Measure):
 
 
 def full_covariance(cov: Array, mean: Array) -> Array:
-    """The covariance (..., d, d) meant by a scalar, diagonal (..., d) or full (..., d, d) `cov`; mean (..., d)."""
+    """The covariance (..., d, d) meant by a scalar, diagonal or full `cov`, for a mean (..., d)."""
     d = mean.shape[-1]
     if cov.ndim == 0:
         full = cov * np.eye(d)
@@ -86,7 +87,7 @@ def full_covariance(cov: Array, mean: Array) -> Array:
         if d > 1 and cov.ndim == mean.ndim:
             raise ValueError(
                 f"cov of shape {cov.shape} with a batch of {d} means in {d} dimensions is ambiguous: pass "
-                f"cov[None] for one full matrix shared by the batch, or full matrices of shape ({d}, {d}, {d})."
+                f"cov[None] for one full matrix shared by all, or full matrices of shape ({d}, {d}, {d})."
             )
         full = cov
     elif cov.shape[-1] == d:
