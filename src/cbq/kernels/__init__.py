@@ -1,0 +1,20 @@
+"""Kernels of unit amplitude, their combinations, and the ones that follow a measure."""
+
+from cbq.kernels.base import Kernel, Product, Scaled, Sum
+from cbq.kernels.coordinatewise import Additive, TensorProduct
+from cbq.kernels.radial import RBF, Matern
+from cbq.kernels.stein import Stein
+from cbq.kernels.warped import Warped
+
+__all__ = [
+    "RBF",
+    "Additive",
+    "Kernel",
+    "Matern",
+    "Product",
+    "Scaled",
+    "Stein",
+    "Sum",
+    "TensorProduct",
+    "Warped",
+]

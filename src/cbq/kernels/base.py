@@ -1,0 +1,279 @@
+"""What a kernel is, and the sums, products and multiples of kernels."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array, broadcast_batch, finite, positive
+
+if TYPE_CHECKING:
+    from cbq.measures import Measure
+
+Features = tuple[Any, ...]  # arrays, or features of parts
+
+
+class Kernel(ABC):
+    """A positive definite kernel k(x, y) of unit amplitude.
+
+    A Gram matrix is made in two steps: `features(x)` does on the host all that is linear in the number of
+    points, for the whole batch; `fill(fx, fy, out)` then writes one matrix (or a block of it) from the features
+    of its rows and columns. Everything else here is built on those two and their derivatives.
+    """
+
+    def __call__(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:
+        """Same as `gram`."""
+        return self.gram(x, y)
+
+    def gram(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None, *, out: Array | None = None) -> Array:
+        """Gram matrices k(x, y) for x (..., N, d), y (..., M, d): shape (..., N, M), written into `out` if given.
+
+        Without y it is k(x, x). In one dimension x and y may be arrays (N,) and (M,).
+        """
+        fx, fy, shape = self._pair(x, y)
+        if out is None:
+            out = np.empty(shape)
+        elif out.shape != shape or out.dtype != np.float64:
+            raise ValueError(
+                f"out must be a float64 array of shape {shape}, but it is {out.dtype} {out.shape}."
+            )
+        for index in np.ndindex(shape[:-2]):
+            self.fill(take(fx, index), take(fy, index), out[index])
+        return out
+
+    def derivatives(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:
+        """Derivatives of `gram` with respect to `log_lengthscales`: shape (..., P, N, M)."""
+        fx, fy, (*batch, n, m) = self._pair(x, y)
+        out = np.empty((*batch, self.n_lengthscales, n, m))
+        for index in np.ndindex(*batch):
+            self.fill_derivatives(take(fx, index), take(fy, index), out[index])
+        return out
+
+    @abstractmethod
+    def diag(self, x: npt.ArrayLike) -> Array:
+        """The values k(x_i, x_i) for x (..., N, d): shape (..., N)."""
+
+    @property
+    @abstractmethod
+    def log_lengthscales(self) -> Array:
+        """Logarithms of all lengthscales, in the order of the kernel's parts: (P,)."""
+
+    @abstractmethod
+    def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
+        """The same kernel with other lengthscales, given as `log_lengthscales` gives them."""
+
+    @property
+    def n_lengthscales(self) -> int:
+        """Number P of lengthscales."""
+        return int(self.log_lengthscales.shape[-1])
+
+    def bind(self, measure: Measure) -> Kernel:
+        """The kernel with what it takes from a measure filled in (a score, a transport); itself if nothing."""
+        return self
+
+    @abstractmethod
+    def features(self, x: Array) -> Features:
+        """What `fill` needs of the points x (..., N, d): arrays with leading axes (..., N), maybe nested."""
+
+    @abstractmethod
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        """Write k (n, m) into `out` from the features of n and m points, without batch axes."""
+
+    @abstractmethod
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        """Write dk / d log_lengthscales (P, n, m) into `out`."""
+
+    def __add__(self, other: Kernel) -> Kernel:
+        return Sum([self, other]) if isinstance(other, Kernel) else NotImplemented
+
+    def __mul__(self, other: Kernel | float) -> Kernel:
+        if isinstance(other, Kernel):
+            return Product([self, other])
+        return Scaled(other, self) if np.isscalar(other) else NotImplemented
+
+    def __rmul__(self, other: float) -> Kernel:
+        return Scaled(other, self) if np.isscalar(other) else NotImplemented
+
+    def _pair(self, x: npt.ArrayLike, y: npt.ArrayLike | None) -> tuple[Features, Features, tuple[int, ...]]:
+        """Features of rows and columns broadcast to one batch, and the shape (..., N, M) of the matrix."""
+        fx = self.features(as_points(x))
+        fy = fx if y is None else self.features(as_points(y, "y"))
+        *batch_x, n = leading_shape(fx)
+        *batch_y, m = leading_shape(fy)
+        batch = broadcast_batch({"x": tuple(batch_x), "y": tuple(batch_y)}, "Gram matrix")
+        return broadcast_features(fx, batch), broadcast_features(fy, batch), (*batch, n, m)
+
+
+class Composite(Kernel):
+    """A kernel made of others, acting on the same points."""
+
+    parts: tuple[Kernel, ...]
+
+    def __init__(self, parts: Sequence[Kernel]) -> None:
+        if len(parts) == 0 or not all(isinstance(k, Kernel) for k in parts):
+            raise TypeError(f"{type(self).__name__} takes one or more kernels, but it was given {parts!r}.")
+        self.parts = tuple(inner for k in parts for inner in (k.parts if isinstance(k, type(self)) else (k,)))
+
+    @property
+    def log_lengthscales(self) -> Array:
+        return join_lengthscales(self.parts)
+
+    def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
+        return type(self)(split_lengthscales(self.parts, values))
+
+    def bind(self, measure: Measure) -> Kernel:
+        return type(self)([k.bind(measure) for k in self.parts])
+
+    def features(self, x: Array) -> Features:
+        return tuple(k.features(x) for k in self.parts)
+
+
+class Sum(Composite):
+    """k1 + k2 + ..."""
+
+    def __repr__(self) -> str:
+        return " + ".join(map(repr, self.parts))
+
+    def diag(self, x: npt.ArrayLike) -> Array:
+        return np.sum([k.diag(x) for k in self.parts], axis=0)
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        fill_sum(self.parts, fx, fy, out)
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        fill_sum_derivatives(self.parts, fx, fy, out)
+
+
+class Product(Composite):
+    """k1 * k2 * ..."""
+
+    def __repr__(self) -> str:
+        return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.parts)
+
+    def diag(self, x: npt.ArrayLike) -> Array:
+        return np.prod([k.diag(x) for k in self.parts], axis=0)
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        fill_product(self.parts, fx, fy, out)
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        fill_product_derivatives(self.parts, fx, fy, out)
+
+
+class Scaled(Kernel):
+    """c k, for a positive number c."""
+
+    def __init__(self, factor: float, kernel: Kernel) -> None:
+        self.factor = float(positive(factor, "the factor of a kernel"))
+        self.kernel = kernel
+
+    def __repr__(self) -> str:
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel)
+        return f"{self.factor:g} * {inner}"
+
+    @property
+    def log_lengthscales(self) -> Array:
+        return self.kernel.log_lengthscales
+
+    def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
+        return Scaled(self.factor, self.kernel.with_log_lengthscales(values))
+
+    def bind(self, measure: Measure) -> Kernel:
+        return Scaled(self.factor, self.kernel.bind(measure))
+
+    def features(self, x: Array) -> Features:
+        return self.kernel.features(x)
+
+    def diag(self, x: npt.ArrayLike) -> Array:
+        return self.factor * self.kernel.diag(x)
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        self.kernel.fill(fx, fy, out)
+        out *= self.factor
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        self.kernel.fill_derivatives(fx, fy, out)
+        out *= self.factor
+
+
+def fill_sum(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
+    """Write the sum of the Gram blocks (n, m) of `parts`, each with its own features, into `out`."""
+    parts[0].fill(fx[0], fy[0], out)
+    term = np.empty_like(out)
+    for i, k in enumerate(parts[1:], start=1):
+        k.fill(fx[i], fy[i], term)
+        out += term
+
+
+def fill_sum_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
+    """Write the derivatives (P, n, m) of the sum of `parts` into `out`."""
+    start = 0
+    for i, k in enumerate(parts):
+        stop = start + k.n_lengthscales
+        k.fill_derivatives(fx[i], fy[i], out[start:stop])
+        start = stop
+
+
+def fill_product(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
+    """Write the product of the Gram blocks (n, m) of `parts`, each with its own features, into `out`."""
+    parts[0].fill(fx[0], fy[0], out)
+    factor = np.empty_like(out)
+    for i, k in enumerate(parts[1:], start=1):
+        k.fill(fx[i], fy[i], factor)
+        out *= factor
+
+
+def fill_product_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
+    """Write the derivatives (P, n, m) of the product of `parts` into `out`."""
+    fill_sum_derivatives(parts, fx, fy, out)
+    factor = np.empty(out.shape[1:])
+    owner = np.repeat(np.arange(len(parts)), [k.n_lengthscales for k in parts])
+    for i, k in enumerate(parts):
+        k.fill(fx[i], fy[i], factor)
+        out[owner != i] *= factor
+
+
+def join_lengthscales(parts: Sequence[Kernel]) -> Array:
+    """Log-lengthscales of all `parts`, one after the other: (..., P)."""
+    each = [k.log_lengthscales for k in parts]
+    batch = np.broadcast_shapes(*(v.shape[:-1] for v in each))
+    return np.concatenate([np.broadcast_to(v, (*batch, v.shape[-1])) for v in each], axis=-1)
+
+
+def split_lengthscales(parts: Sequence[Kernel], values: npt.ArrayLike) -> list[Kernel]:
+    """The `parts` with new log-lengthscales (..., P), as `join_lengthscales` orders them."""
+    counts = [k.n_lengthscales for k in parts]
+    v = finite(values, "log_lengthscales")
+    if v.ndim == 0 or v.shape[-1] != sum(counts):
+        raise ValueError(f"log_lengthscales has shape {v.shape}, but {sum(counts)} values are expected.")
+    pieces = np.split(v, np.cumsum(counts)[:-1], axis=-1)
+    return [k.with_log_lengthscales(piece) for k, piece in zip(parts, pieces, strict=True)]
+
+
+def take(features: Features, index: Any) -> Features:
+    """Index every array of the features."""
+    return tuple(take(a, index) if isinstance(a, tuple) else a[index] for a in features)
+
+
+def leading_shape(features: Features) -> tuple[int, ...]:
+    """The axes (..., N) that the arrays of the features, each (..., N, k), have in common."""
+    shapes = [leading_shape(a) if isinstance(a, tuple) else a.shape[:-1] for a in features]
+    return np.broadcast_shapes(*shapes)
+
+
+def broadcast_features(features: Features, batch: tuple[int, ...]) -> Features:
+    """Give every array (..., N, k) of the features the leading axes `batch`."""
+    return tuple(
+        broadcast_features(a, batch) if isinstance(a, tuple) else np.broadcast_to(a, (*batch, *a.shape[-2:]))
+        for a in features
+    )
+
+
+def as_points(x: npt.ArrayLike, name: str = "x") -> Array:
+    """Points (..., N, d); a scalar or 1-D array means d = 1."""
+    array = finite(x, name)
+    return array.reshape(-1, 1) if array.ndim < 2 else array

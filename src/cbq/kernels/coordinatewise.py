@@ -1,0 +1,136 @@
+"""Kernels built from one-dimensional ones, coordinate by coordinate: products and sums."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq.kernels.base import (
+    Features,
+    Kernel,
+    as_points,
+    fill_product,
+    fill_product_derivatives,
+    fill_sum,
+    fill_sum_derivatives,
+    join_lengthscales,
+    split_lengthscales,
+)
+from cbq.kernels.radial import Radial
+
+if TYPE_CHECKING:
+    from cbq.measures import Measure
+
+
+class Coordinatewise(Kernel):
+    """A combination of one-dimensional kernels, one per coordinate.
+
+    Parameters
+    ----------
+    base : one radial kernel used for every coordinate (its lengthscale a number, or (d,) for one each), or a
+        sequence of d one-dimensional kernels of any kind.
+    """
+
+    def __init__(self, base: Radial | Sequence[Kernel]) -> None:
+        if isinstance(base, Kernel) and not isinstance(base, Radial):
+            raise TypeError(
+                f"{type(self).__name__} takes one RBF or Matern kernel for all coordinates, or a list with a "
+                f"one-dimensional kernel for each, but it was given {base!r}."
+            )
+        if not isinstance(base, Kernel):
+            base = tuple(base)
+            if not base or not all(isinstance(k, Kernel) for k in base):
+                raise TypeError(
+                    f"{type(self).__name__} takes one or more kernels, but it was given {base!r}."
+                )
+        self.base = base
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.base!r})"
+
+    def coordinates(self, d: int) -> tuple[Kernel, ...]:
+        """The one-dimensional kernels of coordinates 0, ..., d - 1."""
+        if isinstance(self.base, Radial):
+            self.base.row_lengthscale(d)
+            return tuple(self.base.coordinate(j) for j in range(d))
+        if len(self.base) != d:
+            raise ValueError(
+                f"{type(self).__name__} has kernels for {len(self.base)} coordinates, but the points have {d}."
+            )
+        return self.base
+
+    def restrict(self, block: slice) -> Coordinatewise:
+        """The same combination over a block of consecutive coordinates."""
+        base = self.base.restrict(block) if isinstance(self.base, Radial) else self.base[block]
+        return type(self)(base)
+
+    @property
+    def log_lengthscales(self) -> Array:
+        return self.base.log_lengthscales if isinstance(self.base, Radial) else join_lengthscales(self.base)
+
+    def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
+        if isinstance(self.base, Radial):
+            return type(self)(self.base.with_log_lengthscales(values))
+        return type(self)(split_lengthscales(self.base, values))
+
+    def bind(self, measure: Measure) -> Kernel:
+        if isinstance(self.base, Radial):
+            return self
+        factors = measure.factors()
+        if len(factors) != len(self.base):  # bound parts would need the marginals; only unbound ones pass
+            return type(self)([k.bind(measure) for k in self.base]) if measure.dim == 1 else self
+        return type(self)([k.bind(m) for k, m in zip(self.base, factors, strict=True)])
+
+    def features(self, x: Array) -> Features:
+        kernels = self.coordinates(x.shape[-1])
+        return tuple(k.features(x[..., j : j + 1]) for j, k in enumerate(kernels))
+
+    def _shared(self, n_coordinates: int, n_outputs: int) -> bool:
+        """Whether all coordinates have one lengthscale in common, so that their derivatives add up."""
+        return isinstance(self.base, Radial) and n_outputs == 1 and n_coordinates > 1
+
+
+class TensorProduct(Coordinatewise):
+    """k(x, y) = prod_j k_j(x_j, y_j)."""
+
+    def diag(self, x: npt.ArrayLike) -> Array:
+        x = as_points(x)
+        kernels = self.coordinates(x.shape[-1])
+        return np.prod([k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)], axis=0)
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        fill_product(self.coordinates(len(fx)), fx, fy, out)
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        kernels = self.coordinates(len(fx))
+        if not self._shared(len(fx), len(out)):
+            fill_product_derivatives(kernels, fx, fy, out)
+            return
+        each = np.empty((len(fx), *out.shape[1:]))
+        fill_product_derivatives(kernels, fx, fy, each)
+        np.sum(each, axis=0, keepdims=True, out=out)
+
+
+class Additive(Coordinatewise):
+    """k(x, y) = sum_j k_j(x_j, y_j)."""
+
+    def diag(self, x: npt.ArrayLike) -> Array:
+        x = as_points(x)
+        kernels = self.coordinates(x.shape[-1])
+        return np.sum([k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)], axis=0)
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        fill_sum(self.coordinates(len(fx)), fx, fy, out)
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        kernels = self.coordinates(len(fx))
+        if not self._shared(len(fx), len(out)):
+            fill_sum_derivatives(kernels, fx, fy, out)
+            return
+        each = np.empty((len(fx), *out.shape[1:]))
+        fill_sum_derivatives(kernels, fx, fy, each)
+        np.sum(each, axis=0, keepdims=True, out=out)

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq.kernels.base import Features, Kernel, as_points
+from cbq.kernels.radial import Matern, Radial
+from cbq.linalg.distance import sqdist
+
+if TYPE_CHECKING:
+    from cbq.measures import Measure
+
+
+class Stein(Kernel):
+    """The Langevin Stein kernel of a base kernel and of a law with score s = grad log p.
+
+    It integrates to zero under the law, whose density need be known only up to its constant. With
+    rho = |(x - y) / l|, D = x - y, and the profile h, g = -h'/rho, q = g'/rho of the base:
+
+        k_p(x, y) = h s(x).s(y) + g sum_j (s_j(x) - s_j(y)) D_j / l_j^2 + g sum_j l_j^-2 + q sum_j D_j^2 / l_j^4
+
+    Parameters
+    ----------
+    base : RBF, Matern(1.5) or Matern(2.5), in any dimension, with one lengthscale or one per coordinate.
+    measure : a law with a score; `bind` fills it in. The density must vanish at the boundary of its support.
+    """
+
+    def __init__(self, base: Radial, measure: Measure | None = None) -> None:
+        if not isinstance(base, Radial) or (isinstance(base, Matern) and base.nu < 1):
+            raise TypeError(
+                f"Stein takes a base with mixed second derivatives: RBF, Matern(1.5) or Matern(2.5), "
+                f"but it was given {base!r}."
+            )
+        self.base = base
+        self._measure = measure
+
+    def __repr__(self) -> str:
+        return f"Stein({self.base!r})"
+
+    @property
+    def is_bound(self) -> bool:
+        """Whether the law is known."""
+        return self._measure is not None
+
+    @property
+    def measure(self) -> Measure:
+        """The law whose score the kernel uses, or an error if it is not known yet."""
+        if self._measure is None:
+            raise ValueError(
+                "a Stein kernel needs the score of a law: call kernel.bind(measure) first, or pass the kernel to "
+                "cbq.embed, whose result has it bound as `.kernel`."
+            )
+        return self._measure
+
+    @property
+    def log_lengthscales(self) -> Array:
+        return self.base.log_lengthscales
+
+    def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
+        return Stein(self.base.with_log_lengthscales(values), self._measure)
+
+    def bind(self, measure: Measure) -> Kernel:
+        return self if self.is_bound else Stein(self.base, measure)
+
+    def diag(self, x: npt.ArrayLike) -> Array:
+        x = as_points(x)
+        s, ell = self.measure.score(x), self._ell(x)
+        slope = self.base.profile.slope(np, np.zeros(()))
+        return np.asarray(np.sum(s * s + slope / ell**2, axis=-1))
+
+    def features(self, x: Array) -> Features:
+        # z = x / l, y = x / l^2, s, w = s / l, and 1 / l^2 in every row: all that the formula needs
+        s, ell = self.measure.score(x), self._ell(x)
+        batch = np.broadcast_shapes(s.shape, ell.shape)
+        parts = (x / ell, x / ell**2, s, s / ell, 1.0 / ell**2)
+        return tuple(np.broadcast_to(part, batch) for part in parts)
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        r2, r4, product, cross = self._geometry(fx, fy)
+        profile = self.base.profile
+        slope = profile.slope(np, r2)
+        np.multiply(profile.curvature(np, r2), r4, out=out)
+        cross += np.sum(fx[4][0])
+        out += slope * cross
+        product *= profile.value(np, r2)
+        out += product
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        # with a_j = D_j^2 / l_j^2:  dh = g a_j,  dg = -q a_j,  dq = -p a_j,  for d = d / d log l_j
+        r2, r4, product, cross = self._geometry(fx, fy)
+        profile = self.base.profile
+        g, q, p = profile.slope(np, r2), profile.curvature(np, r2), profile.third(np, r2)
+        common = g * product - q * (cross + np.sum(fx[4][0])) - p * r4
+        d = fx[0].shape[-1]
+        each = out if len(out) == d else np.empty((d, *r2.shape))
+        for j in range(d):
+            dz = fx[0][:, j, None] - fy[0][None, :, j]
+            dw = fx[3][:, j, None] - fy[3][None, :, j]
+            a, inverse = dz * dz, fx[4][0, j]
+            each[j] = common * a - 2.0 * g * (dw * dz + inverse) - 4.0 * q * a * inverse
+        if each is not out:
+            np.sum(each, axis=0, keepdims=True, out=out)
+
+    def _ell(self, x: Array) -> Array:
+        d = x.shape[-1]
+        return np.asarray(self.base.row_lengthscale(d) * np.ones(d))
+
+    def _geometry(self, fx: Features, fy: Features) -> tuple[Array, Array, Array, Array]:
+        """rho^2, sum_j D_j^2 / l_j^4, s(x).s(y) and sum_j (s_j(x) - s_j(y)) D_j / l_j^2, each (n, m)."""
+        shape = (len(fx[0]), len(fy[0]))
+        r2, r4 = np.empty(shape), np.empty(shape)
+        sqdist(fx[0], fy[0], r2)
+        sqdist(fx[1], fy[1], r4)
+        cross = np.zeros(shape)
+        for j in range(fx[0].shape[-1]):  # differences first: expanding the product would cancel
+            cross += (fx[3][:, j, None] - fy[3][None, :, j]) * (fx[0][:, j, None] - fy[0][None, :, j])
+        return r2, r4, fx[2] @ fy[2].T, cross

@@ -1,0 +1,63 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq.kernels.base import Features, Kernel, as_points
+from cbq.kernels.transforms import NAMED, Transform, UserTransform
+
+if TYPE_CHECKING:
+    from cbq.measures import Measure
+
+
+class Warped(Kernel):
+    """k(x, y) = base(w(x), w(y)): a kernel on transformed points.
+
+    Parameters
+    ----------
+    base : the kernel on the transformed points.
+    warp : "log" (logarithm of each coordinate), "whiten" (zero mean and unit covariance under the law of x),
+        "gaussianise" (standard normal under the law of x), or a function from points (..., N, d) to (..., N, d').
+        "whiten" and "gaussianise" take the law from `bind`.
+    """
+
+    def __init__(self, base: Kernel, warp: str | Transform | Callable[[Array], Any]) -> None:
+        if not isinstance(base, Kernel):
+            raise TypeError(f"Warped takes a kernel first, but it was given {base!r}.")
+        self.base = base
+        if isinstance(warp, Transform):
+            self.warp = warp
+        elif isinstance(warp, str) and warp in NAMED:
+            self.warp = NAMED[warp]()
+        elif callable(warp):
+            self.warp = UserTransform(warp)
+        else:
+            raise ValueError(f"warp must be one of {sorted(NAMED)} or a function, but it is {warp!r}.")
+
+    def __repr__(self) -> str:
+        return f"Warped({self.base!r}, {self.warp.name!r})"
+
+    @property
+    def log_lengthscales(self) -> Array:
+        return self.base.log_lengthscales
+
+    def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
+        return Warped(self.base.with_log_lengthscales(values), self.warp)
+
+    def bind(self, measure: Measure) -> Warped:
+        return Warped(self.base, self.warp.bind(measure))
+
+    def diag(self, x: npt.ArrayLike) -> Array:
+        return self.base.diag(self.warp(as_points(x)))
+
+    def features(self, x: Array) -> Features:
+        return self.base.features(self.warp(x))
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        self.base.fill(fx, fy, out)
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        self.base.fill_derivatives(fx, fy, out)
