@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from numbers import Real
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -71,8 +72,13 @@ class Kernel(ABC):
         """Number P of lengthscales."""
         return int(self.log_lengthscales.shape[-1])
 
+    @property
+    def needs_measure(self) -> bool:
+        """Whether the kernel takes something from a measure (a score, a transport) that `bind` has yet to give."""
+        return False
+
     def bind(self, measure: Measure) -> Kernel:
-        """The kernel with what it takes from a measure filled in (a score, a transport); itself if nothing."""
+        """The kernel with what it takes from a measure filled in; itself if it needs nothing."""
         return self
 
     @abstractmethod
@@ -93,10 +99,10 @@ class Kernel(ABC):
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product([self, other])
-        return Scaled(other, self) if np.isscalar(other) else NotImplemented
+        return Scaled(other, self) if isinstance(other, Real) else NotImplemented
 
     def __rmul__(self, other: float) -> Kernel:
-        return Scaled(other, self) if np.isscalar(other) else NotImplemented
+        return self * other
 
     def _pair(self, x: npt.ArrayLike, y: npt.ArrayLike | None) -> tuple[Features, Features, tuple[int, ...]]:
         """Features of rows and columns broadcast to one batch, and the shape (..., N, M) of the matrix."""
@@ -125,6 +131,10 @@ class Composite(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return type(self)(split_lengthscales(self.parts, values))
 
+    @property
+    def needs_measure(self) -> bool:
+        return any(k.needs_measure for k in self.parts)
+
     def bind(self, measure: Measure) -> Kernel:
         return type(self)([k.bind(measure) for k in self.parts])
 
@@ -139,7 +149,7 @@ class Sum(Composite):
         return " + ".join(map(repr, self.parts))
 
     def diag(self, x: npt.ArrayLike) -> Array:
-        return np.sum([k.diag(x) for k in self.parts], axis=0)
+        return np.asarray(np.sum([k.diag(x) for k in self.parts], axis=0))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_sum(self.parts, fx, fy, out)
@@ -155,7 +165,7 @@ class Product(Composite):
         return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.parts)
 
     def diag(self, x: npt.ArrayLike) -> Array:
-        return np.prod([k.diag(x) for k in self.parts], axis=0)
+        return np.asarray(np.prod([k.diag(x) for k in self.parts], axis=0))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_product(self.parts, fx, fy, out)
@@ -181,6 +191,10 @@ class Scaled(Kernel):
 
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Scaled(self.factor, self.kernel.with_log_lengthscales(values))
+
+    @property
+    def needs_measure(self) -> bool:
+        return self.kernel.needs_measure
 
     def bind(self, measure: Measure) -> Kernel:
         return Scaled(self.factor, self.kernel.bind(measure))

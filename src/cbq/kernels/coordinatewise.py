@@ -55,7 +55,7 @@ class Coordinatewise(Kernel):
     def coordinates(self, d: int) -> tuple[Kernel, ...]:
         """The one-dimensional kernels of coordinates 0, ..., d - 1."""
         if isinstance(self.base, Radial):
-            self.base.row_lengthscale(d)
+            self.base.lengthscale_for(d)  # refuses a wrong number of lengthscales
             return tuple(self.base.coordinate(j) for j in range(d))
         if len(self.base) != d:
             raise ValueError(
@@ -77,13 +77,14 @@ class Coordinatewise(Kernel):
             return type(self)(self.base.with_log_lengthscales(values))
         return type(self)(split_lengthscales(self.base, values))
 
+    @property
+    def needs_measure(self) -> bool:
+        return not isinstance(self.base, Radial) and any(k.needs_measure for k in self.base)
+
     def bind(self, measure: Measure) -> Kernel:
         if isinstance(self.base, Radial):
             return self
-        factors = measure.factors()
-        if len(factors) != len(self.base):  # bound parts would need the marginals; only unbound ones pass
-            return type(self)([k.bind(measure) for k in self.base]) if measure.dim == 1 else self
-        return type(self)([k.bind(m) for k, m in zip(self.base, factors, strict=True)])
+        return type(self)([k.bind(measure.marginal(j)) for j, k in enumerate(self.base)])
 
     def features(self, x: Array) -> Features:
         kernels = self.coordinates(x.shape[-1])

@@ -71,17 +71,17 @@ class Radial(Kernel):
         return np.ones(as_points(x).shape[:-1])
 
     def features(self, x: Array) -> Features:
-        return (x / self.row_lengthscale(x.shape[-1]),)
+        return (x / self.lengthscale_for(x.shape[-1])[..., None, :],)
 
-    def row_lengthscale(self, d: int) -> Array:
-        """The lengthscale as it divides points (..., N, d)."""
+    def lengthscale_for(self, d: int) -> Array:
+        """One lengthscale for each of d coordinates, (..., d)."""
         ell = self.known_lengthscale
         if ell.ndim > 0 and ell.shape[-1] not in (1, d):
             raise ValueError(
                 f"{self!r} has {ell.shape[-1]} lengthscales, but the points have {d} coordinates: "
                 f"pass one number, or one lengthscale per coordinate."
             )
-        return ell if ell.ndim < 2 else ell[..., None, :]
+        return np.broadcast_to(ell, (*ell.shape[:-1], d))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         sqdist(fx[0], fy[0], out)

@@ -41,9 +41,8 @@ class Stein(Kernel):
         return f"Stein({self.base!r})"
 
     @property
-    def is_bound(self) -> bool:
-        """Whether the law is known."""
-        return self._measure is not None
+    def needs_measure(self) -> bool:
+        return self._measure is None
 
     @property
     def measure(self) -> Measure:
@@ -63,17 +62,17 @@ class Stein(Kernel):
         return Stein(self.base.with_log_lengthscales(values), self._measure)
 
     def bind(self, measure: Measure) -> Kernel:
-        return self if self.is_bound else Stein(self.base, measure)
+        return Stein(self.base, measure) if self.needs_measure else self
 
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
-        s, ell = self.measure.score(x), self._ell(x)
+        s, ell = self.measure.score(x), self.base.lengthscale_for(x.shape[-1])[..., None, :]
         slope = self.base.profile.slope(np, np.zeros(()))
         return np.asarray(np.sum(s * s + slope / ell**2, axis=-1))
 
     def features(self, x: Array) -> Features:
         # z = x / l, y = x / l^2, s, w = s / l, and 1 / l^2 in every row: all that the formula needs
-        s, ell = self.measure.score(x), self._ell(x)
+        s, ell = self.measure.score(x), self.base.lengthscale_for(x.shape[-1])[..., None, :]
         batch = np.broadcast_shapes(s.shape, ell.shape)
         parts = (x / ell, x / ell**2, s, s / ell, 1.0 / ell**2)
         return tuple(np.broadcast_to(part, batch) for part in parts)
@@ -103,10 +102,6 @@ class Stein(Kernel):
             each[j] = common * a - 2.0 * g * (dw * dz + inverse) - 4.0 * q * a * inverse
         if each is not out:
             np.sum(each, axis=0, keepdims=True, out=out)
-
-    def _ell(self, x: Array) -> Array:
-        d = x.shape[-1]
-        return np.asarray(self.base.row_lengthscale(d) * np.ones(d))
 
     def _geometry(self, fx: Features, fy: Features) -> tuple[Array, Array, Array, Array]:
         """rho^2, sum_j D_j^2 / l_j^4, s(x).s(y) and sum_j (s_j(x) - s_j(y)) D_j / l_j^2, each (n, m)."""

@@ -4,15 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, finite
 from cbq.linalg.small import cholesky, solve_lower
-
-if TYPE_CHECKING:
-    from cbq.measures import Measure
+from cbq.measures import Empirical, Gaussian, LogLaw, LogNormal, Measure, Mixture, Product
 
 
 class Transform(ABC):
@@ -24,9 +22,18 @@ class Transform(ABC):
     def __call__(self, x: Array) -> Array:
         """The images of the points."""
 
+    @property
+    def needs_measure(self) -> bool:
+        """Whether the map is defined by a law of x that `bind` has yet to give."""
+        return False
+
     def bind(self, measure: Measure) -> Transform:
-        """The map with what it takes from a measure filled in; itself if nothing, or if it has one already."""
+        """The map with the law of x that it needs; itself if it needs none."""
         return self
+
+    @abstractmethod
+    def image(self, measure: Measure) -> Measure:
+        """The law of w(X) for X ~ measure, or a TypeError if it is not known."""
 
 
 class Log(Transform):
@@ -39,6 +46,19 @@ class Log(Transform):
             raise ValueError(f"a kernel on log x needs positive x, but the smallest is {np.min(x):g}.")
         return np.log(x)
 
+    def image(self, measure: Measure) -> Measure:
+        if isinstance(measure, LogNormal):
+            return measure.log
+        if isinstance(measure, Empirical):
+            return Empirical(self(measure.points), measure.weights)
+        if isinstance(measure, Mixture):
+            return Mixture(measure.weights, [self.image(m) for m in measure.components])
+        if measure.dim == 1:
+            return LogLaw(measure)
+        if len(measure.factors()) > 1:
+            return Product([self.image(m) for m in measure.factors()])
+        raise TypeError(f"the law of log x is not known for {measure!r}.")
+
 
 class MeasureTransform(Transform):
     """A map that is defined by the law of x."""
@@ -47,9 +67,8 @@ class MeasureTransform(Transform):
         self._measure = measure
 
     @property
-    def is_bound(self) -> bool:
-        """Whether the law is known."""
-        return self._measure is not None
+    def needs_measure(self) -> bool:
+        return self._measure is None
 
     @property
     def measure(self) -> Measure:
@@ -62,7 +81,7 @@ class MeasureTransform(Transform):
         return self._measure
 
     def bind(self, measure: Measure) -> Transform:
-        return self if self.is_bound else type(self)(measure)
+        return type(self)(measure) if self.needs_measure else self
 
 
 class Whiten(MeasureTransform):
@@ -71,8 +90,31 @@ class Whiten(MeasureTransform):
     name = "whiten"
 
     def __call__(self, x: Array) -> Array:
+        mean, L = self._centre_and_scale()
+        return solve_lower(L[..., None, :, :], x - mean[..., None, :])
+
+    def image(self, measure: Measure) -> Measure:
+        if isinstance(measure, Empirical):
+            return Empirical(self(measure.points), measure.weights)
+        if isinstance(measure, Mixture):
+            return Mixture(measure.weights, [self.image(m) for m in measure.components])
+        if not isinstance(measure, Gaussian):
+            raise TypeError(f"the law of whitened x is known for Gaussian laws and their mixtures, not {measure!r}.")
+        if measure is self.measure:
+            return Gaussian(np.zeros(measure.mean.shape), np.broadcast_to(np.eye(measure.dim), measure.cov.shape))
+        mean, L = self._centre_and_scale()
+        half = solve_lower(L[..., None, :, :], np.swapaxes(measure.cholesky, -1, -2))  # rows: columns of L^-1 L'
+        return Gaussian(solve_lower(L, measure.mean - mean), np.swapaxes(half, -1, -2) @ half)
+
+    def scales(self) -> Array | None:
+        """Standard deviations (..., d) if the coordinates are merely centred and scaled, None if they are mixed."""
+        L = self._centre_and_scale()[1]
+        diagonal = np.diagonal(L, axis1=-2, axis2=-1)
+        return np.array(diagonal) if np.count_nonzero(L) == np.count_nonzero(diagonal) else None
+
+    def _centre_and_scale(self) -> tuple[Array, Array]:
         mean, cov = self.measure.moments()
-        return solve_lower(cholesky(cov)[..., None, :, :], x - mean[..., None, :])
+        return mean, cholesky(cov)
 
 
 class Gaussianise(MeasureTransform):
@@ -88,6 +130,12 @@ class Gaussianise(MeasureTransform):
                 f"{np.count_nonzero(~np.isfinite(v))} coordinates lie on its edge or outside."
             )
         return v
+
+    def image(self, measure: Measure) -> Measure:
+        if measure is not self.measure:
+            raise TypeError(f"x gaussianised under {self.measure!r} has no known law under another, {measure!r}.")
+        shape = (*measure.batch_shape, measure.dim)
+        return Gaussian(np.zeros(shape), np.ones((*shape, 1)) * np.eye(measure.dim))
 
 
 class UserTransform(Transform):
@@ -105,6 +153,11 @@ class UserTransform(Transform):
                 f"(..., N, d) to (..., N, d'), keeping all axes but the last."
             )
         return w
+
+    def image(self, measure: Measure) -> Measure:
+        if isinstance(measure, Empirical):
+            return Empirical(self(measure.points), measure.weights)
+        raise TypeError(f"the law of x warped by {self.name} is not known, except for empirical laws.")
 
 
 NAMED: dict[str, Callable[[], Transform]] = {t.name: t for t in (Log, Whiten, Gaussianise)}

@@ -47,8 +47,14 @@ class Warped(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Warped(self.base.with_log_lengthscales(values), self.warp)
 
+    @property
+    def needs_measure(self) -> bool:
+        return self.warp.needs_measure or self.base.needs_measure
+
     def bind(self, measure: Measure) -> Warped:
-        return Warped(self.base, self.warp.bind(measure))
+        warp = self.warp.bind(measure)
+        base = self.base.bind(warp.image(measure)) if self.base.needs_measure else self.base
+        return Warped(base, warp)
 
     def diag(self, x: npt.ArrayLike) -> Array:
         return self.base.diag(self.warp(as_points(x)))

@@ -1,6 +1,39 @@
 """Laws of x and of theta: each can be sampled, evaluated and reached from the unit cube."""
 
 from cbq.measures.base import Measure
+from cbq.measures.beta import Beta
+from cbq.measures.empirical import Empirical
+from cbq.measures.from_scipy import as_measure, from_scipy
+from cbq.measures.gamma import Exponential, Gamma
 from cbq.measures.gaussian import Gaussian
+from cbq.measures.log_law import LogLaw
+from cbq.measures.lognormal import LogNormal
+from cbq.measures.mixture import Mixture
+from cbq.measures.product import Product
+from cbq.measures.quantile import Quantile
+from cbq.measures.student_t import StudentT
+from cbq.measures.truncated_gaussian import TruncatedGaussian
+from cbq.measures.uniform import Uniform
+from cbq.measures.univariate import Univariate
+from cbq.measures.unnormalised import Unnormalised
 
-__all__ = ["Gaussian", "Measure"]
+__all__ = [
+    "Beta",
+    "Empirical",
+    "Exponential",
+    "Gamma",
+    "Gaussian",
+    "LogLaw",
+    "LogNormal",
+    "Measure",
+    "Mixture",
+    "Product",
+    "Quantile",
+    "StudentT",
+    "TruncatedGaussian",
+    "Uniform",
+    "Univariate",
+    "Unnormalised",
+    "as_measure",
+    "from_scipy",
+]

@@ -102,6 +102,17 @@ class Measure(ABC):
         """Independent blocks of consecutive coordinates whose product is this law; at least (self,)."""
         return (self,)
 
+    def marginal(self, j: int) -> Measure:
+        """Law of coordinate j alone: a 1-D measure."""
+        blocks = self.factors()
+        if len(blocks) == 1:
+            if self.dim == 1:
+                return self
+            raise NotImplementedError(f"{type(self).__name__} does not know its marginal laws.")
+        starts = np.cumsum([0, *(block.dim for block in blocks)])
+        i = int(np.searchsorted(starts, j, side="right")) - 1
+        return blocks[i].marginal(j - int(starts[i]))
+
     def conditional(self, head: Array) -> Measure:
         """Law of coordinate j given the first j, head (..., n, j): a 1-D measure, batch (..., n)."""
         raise NotImplementedError(

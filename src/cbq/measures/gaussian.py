@@ -49,9 +49,10 @@ class Gaussian(Measure):
     def factors(self) -> tuple[Measure, ...]:
         if self.dim == 1 or not self.is_diagonal:
             return (self,)
-        return tuple(
-            Gaussian(self.mean[..., j : j + 1], self.cov[..., j : j + 1, j : j + 1]) for j in range(self.dim)
-        )
+        return tuple(self.marginal(j) for j in range(self.dim))
+
+    def marginal(self, j: int) -> Measure:
+        return Gaussian(self.mean[..., j : j + 1], self.cov[..., j : j + 1, j : j + 1])
 
     def conditional(self, head: Array) -> Measure:
         # x_j | x_<j = mean_j + L_j,<j v_<j + L_jj v_j, with v_<j = L_<j^-1 (x_<j - mean_<j)
@@ -59,7 +60,7 @@ class Gaussian(Measure):
         L = self.cholesky[..., None, :, :]
         v = solve_lower(L[..., :j, :j], head - self.mean[..., None, :j])
         mean = self.mean[..., None, j] + np.sum(L[..., j, :j] * v, axis=-1)
-        return Gaussian(mean[..., None], L[..., j, j, None] ** 2)
+        return Gaussian(mean[..., None], L[..., j, j, None, None] ** 2)
 
     def _logpdf(self, x: Array) -> Array:
         v = self._to_normal(x)
@@ -72,10 +73,21 @@ class Gaussian(Measure):
         return -solve_upper(self.cholesky[..., None, :, :], v)
 
     def _from_normal(self, v: Array) -> Array:
+        if self.dim > 1:
+            refuse_infinite(v, "Gaussian")
         return self.mean[..., None, :] + v @ np.swapaxes(self.cholesky, -1, -2)
 
     def _to_normal(self, x: Array) -> Array:
         return solve_lower(self.cholesky[..., None, :, :], x - self.mean[..., None, :])
+
+
+def refuse_infinite(v: Array, what: str) -> None:
+    """Raise where the faces of the unit cube would be mapped: they have no image in several dimensions."""
+    if not np.all(np.isfinite(v)):
+        raise ValueError(
+            f"transport to a {what} in several dimensions: u must lie strictly between 0 and 1, but some "
+            f"value is on the boundary. Scramble or shift the points (unscrambled Sobol points begin at 0)."
+        )
 
 
 def full_covariance(cov: Array, mean: Array) -> Array:

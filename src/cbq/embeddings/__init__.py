@@ -1,0 +1,17 @@
+"""Integrals of kernels against laws: one rule for each pair of types, kept in a registry open to users."""
+
+from cbq.embeddings import (  # noqa: F401  importing a module registers its rules
+    exponential,
+    gaussian,
+    linear,
+    panel_laws,
+    product_kernels,
+    separable,
+    uniform,
+    warped,
+)
+from cbq.embeddings.base import Embedding, NoEmbedding
+from cbq.embeddings.embed import embed
+from cbq.embeddings.registry import Pair, available_pairs, register
+
+__all__ = ["Embedding", "NoEmbedding", "Pair", "available_pairs", "embed", "register"]

@@ -1,0 +1,124 @@
+"""What is linear: sums and multiples of kernels, mixtures of laws, finite laws."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.embeddings.base import Embedding
+from cbq.embeddings.registry import find, register
+from cbq.kernels import RBF, Additive, Kernel, Matern, Product, Scaled, Sum, TensorProduct
+from cbq.measures import Empirical, Measure, Mixture
+
+
+@register(Sum, Measure)
+class SumEmbedding(Embedding):
+    """Sum over the parts of the kernel."""
+
+    rule = "sum over the parts of the kernel"
+
+    def __init__(self, kernel: Sum, measure: Measure) -> None:
+        super().__init__(kernel, measure)
+        self._parts = [find(k, measure) for k in kernel.parts]
+
+    def _mean(self, x: Array) -> Array:
+        return np.asarray(sum(part._mean(x) for part in self._parts))
+
+    def _variance(self) -> Array:
+        return np.asarray(sum(part._variance() for part in self._parts))
+
+    def _cross(self, other: Measure) -> Array:
+        return np.asarray(sum(part._cross(other) for part in self._parts))
+
+
+@register(Scaled, Measure)
+class ScaledEmbedding(Embedding):
+    """Multiple of the embedding of the kernel inside."""
+
+    kernel: Scaled
+    rule = "multiple of the embedding of the kernel inside"
+
+    def __init__(self, kernel: Scaled, measure: Measure) -> None:
+        super().__init__(kernel, measure)
+        self._inner = find(kernel.kernel, measure)
+
+    def _mean(self, x: Array) -> Array:
+        return self.kernel.factor * self._inner._mean(x)
+
+    def _variance(self) -> Array:
+        return self.kernel.factor * self._inner._variance()
+
+    def _cross(self, other: Measure) -> Array:
+        return self.kernel.factor * self._inner._cross(other)
+
+
+@register(Additive, Measure)
+class AdditiveEmbedding(Embedding):
+    """Sum over the marginals of the law."""
+
+    rule = "sum over the marginals of the law"
+
+    def __init__(self, kernel: Additive, measure: Measure) -> None:
+        super().__init__(kernel, measure)
+        self._parts = [find(k, measure.marginal(j)) for j, k in enumerate(kernel.coordinates(measure.dim))]
+
+    def _mean(self, x: Array) -> Array:
+        return np.asarray(sum(part._mean(x[..., j : j + 1]) for j, part in enumerate(self._parts)))
+
+    def _variance(self) -> Array:
+        return np.asarray(sum(part._variance() for part in self._parts))
+
+    def _cross(self, other: Measure) -> Array:
+        return np.asarray(sum(part._cross_any(other.marginal(j)) for j, part in enumerate(self._parts)))
+
+
+@register(RBF, Mixture)
+@register(Matern, Mixture)
+@register(TensorProduct, Mixture)
+@register(Product, Mixture)
+class MixtureEmbedding(Embedding):
+    """Weighted sum over the components of the mixture."""
+
+    measure: Mixture
+    rule = "weighted sum over the components of the mixture"
+
+    def __init__(self, kernel: Kernel, measure: Mixture) -> None:
+        super().__init__(kernel, measure)
+        self._parts = [find(kernel, component) for component in measure.components]
+
+    def _mean(self, x: Array) -> Array:
+        w = self.measure.weights
+        return np.asarray(sum(w[..., k, None] * part._mean(x) for k, part in enumerate(self._parts)))
+
+    def _variance(self) -> Array:
+        return self._cross_any(self.measure)
+
+    def _cross(self, other: Measure) -> Array:
+        w = self.measure.weights
+        return np.asarray(sum(w[..., k] * part._cross_any(other) for k, part in enumerate(self._parts)))
+
+
+@register(RBF, Empirical)
+@register(Matern, Empirical)
+@register(TensorProduct, Empirical)
+@register(Product, Empirical)
+class EmpiricalEmbedding(Embedding):
+    """Finite sum over the atoms."""
+
+    measure: Empirical
+    rule = "finite sum over the atoms"
+
+    def _mean(self, x: Array) -> Array:
+        step = max(1, 1_000_000 // max(1, x.shape[-2]))  # bounds the Gram matrices in memory
+        total = np.zeros(())
+        for i in range(0, self.measure.points.shape[-2], step):
+            gram = self.kernel.gram(x, self.measure.points[..., i : i + step, :])
+            total = total + (gram @ self.measure.weights[..., i : i + step, None])[..., 0]
+        return total
+
+    def _variance(self) -> Array:
+        return self._cross_any(self.measure)
+
+    def _cross(self, other: Measure) -> Array:
+        inner = find(self.kernel, other)
+        return np.asarray(np.sum(self.measure.weights * inner._mean(self.measure.points), axis=-1))

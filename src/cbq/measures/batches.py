@@ -1,0 +1,34 @@
+"""Indexing and joining measures whose batch shapes broadcast against each other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.measures.base import Measure
+
+
+def take(measure: Measure, batch: tuple[int, ...], index: Any) -> Measure:
+    """The laws at `index` of `measure` broadcast to `batch`."""
+    own = measure.batch_shape
+    order = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch)[index]
+    if own:
+        return measure[np.unravel_index(order, own)]
+    return measure[(None,) * np.ndim(order)]  # one law for all: axes of length 1 broadcast
+
+
+def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
+    """`values` (*batch, k) at `index` of the batch, as NumPy would but never touching the last axis."""
+    order = np.arange(math.prod(batch)).reshape(batch)[index]
+    return np.asarray(
+        np.broadcast_to(values, (*batch, values.shape[-1])).reshape(-1, values.shape[-1])[order]
+    )
+
+
+def join(parts: list[Array]) -> Array:
+    """Arrays (..., n, d_i) side by side: (..., n, sum d_i)."""
+    lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+    return np.concatenate([np.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], axis=-1)

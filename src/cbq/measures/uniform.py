@@ -1,0 +1,100 @@
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtr, ndtri
+
+from cbq._arrays import Array, broadcast_batch, finite
+from cbq.measures.base import Measure
+from cbq.measures.univariate import refuse_score
+
+
+class Uniform(Measure):
+    """Uniform law on the box [lower, upper] in R^d.
+
+    Parameters
+    ----------
+    lower, upper : (..., d), or scalars for d = 1; a scalar or a last axis of length 1 serves all d sides.
+    """
+
+    lower: Array  # (*batch_shape, d)
+    upper: Array  # (*batch_shape, d)
+
+    def __init__(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
+        low, high = np.atleast_1d(finite(lower, "lower")), np.atleast_1d(finite(upper, "upper"))
+        if low.shape[-1] != high.shape[-1] and 1 not in (low.shape[-1], high.shape[-1]):
+            raise ValueError(
+                f"lower has {low.shape[-1]} sides and upper has {high.shape[-1]} (shapes {low.shape} and "
+                f"{high.shape}): the last axis of both must be the dimension d of the box."
+            )
+        batch = broadcast_batch({"lower": low.shape[:-1], "upper": high.shape[:-1]}, "Uniform")
+        shape = (*batch, max(low.shape[-1], high.shape[-1]))
+        self.lower, self.upper = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
+        if not np.all(self.lower < self.upper):
+            gap = np.min(self.upper - self.lower)
+            raise ValueError(
+                f"lower must be below upper on every side, but upper - lower is {gap:g} somewhere."
+            )
+
+    @property
+    def dim(self) -> int:
+        return int(self.lower.shape[-1])
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return self.lower.shape[:-1]
+
+    def parameters(self) -> dict[str, Array]:
+        return {"lower": self.lower, "upper": self.upper}
+
+    def moments(self) -> tuple[Array, Array]:
+        variance = (self.upper - self.lower) ** 2 / 12
+        return 0.5 * self.lower + 0.5 * self.upper, variance[..., None] * np.eye(self.dim)
+
+    @property
+    def support(self) -> tuple[Array, Array]:
+        return self.lower, self.upper
+
+    def factors(self) -> tuple[Measure, ...]:
+        if self.dim == 1:
+            return (self,)
+        return tuple(Uniform(self.lower[..., j : j + 1], self.upper[..., j : j + 1]) for j in range(self.dim))
+
+    def conditional(self, head: Array) -> Measure:
+        j = head.shape[-1]
+        batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
+        ends = (np.broadcast_to(a[..., None, j : j + 1], (*batch, 1)) for a in (self.lower, self.upper))
+        return Uniform(*ends)
+
+    def _logpdf(self, x: Array) -> Array:
+        lower, upper = self.lower[..., None, :], self.upper[..., None, :]
+        inside = np.all((x >= lower) & (x <= upper), axis=-1)
+        return np.where(inside, -np.sum(np.log(upper - lower), axis=-1), -np.inf)
+
+    def _score(self, x: Array) -> Array:
+        inside = np.isfinite(self._logpdf(x))
+        refuse_score(self, inside)
+        return np.zeros((*inside.shape, self.dim))
+
+    def _from_normal(self, v: Array) -> Array:
+        # measured from the nearer end, so that tails keep their digits
+        tail = np.asarray(ndtr(-np.abs(v)))
+        return np.where(v < 0, self._step(tail), self.upper[..., None, :] - self._width * tail)
+
+    def _to_normal(self, x: Array) -> Array:
+        below = self._to_uniform(x)
+        above = np.clip((self.upper[..., None, :] - x) / self._width, 0, 1)
+        return np.where(below <= above, ndtri(below), -ndtri(above))
+
+    def _from_uniform(self, u: Array) -> Array:
+        return np.minimum(self._step(u), self.upper[..., None, :])
+
+    def _to_uniform(self, x: Array) -> Array:
+        return np.clip((x - self.lower[..., None, :]) / self._width, 0, 1)
+
+    @property
+    def _width(self) -> Array:
+        return (self.upper - self.lower)[..., None, :]
+
+    def _step(self, u: Array) -> Array:
+        return self.lower[..., None, :] + self._width * u
