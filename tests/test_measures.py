@@ -273,9 +273,7 @@ def test_multivariate_densities_match_scipy():
     np.testing.assert_allclose(LogNormal([1, -1], COV).logpdf(y), first.logpdf(x) - x.sum(-1), rtol=1e-12)
     product = Product([Gamma(2, 1), Gaussian([1, -1], COV)])
     z = np.concatenate([y[:, :1], x], axis=1)
-    np.testing.assert_allclose(
-        product.logpdf(z), stats.gamma(2).logpdf(y[:, 0]) + first.logpdf(x), rtol=1e-12
-    )
+    np.testing.assert_allclose(product.logpdf(z), stats.gamma(2).logpdf(y[:, 0]) + first.logpdf(x), rtol=1e-12)
 
 
 def expectation(m, g):
@@ -306,9 +304,7 @@ def test_densities_integrate_to_one_and_moments_match_quadrature(build):
 
 def test_adaptive_quadrature_agrees_on_a_mixture():
     m = Mixture([0.3, 0.7], [Gaussian(-2, 0.5), Gaussian(3, 0.1)])
-    total = integrate.quad(
-        lambda x: float(np.exp(m.logpdf(x))[0]), -12, 12, points=[-2, 2.5, 3, 3.5], epsabs=1e-12
-    )[0]
+    total = integrate.quad(lambda x: float(np.exp(m.logpdf(x))[0]), -12, 12, points=[-2, 2.5, 3, 3.5], epsabs=1e-12)[0]
     assert total == pytest.approx(1, abs=1e-10)
 
 
@@ -487,9 +483,7 @@ def test_truncated_gaussian_against_mpmath(a, b, mean, std):
         *map(mp.mpf, x),
         high if mp.isfinite(high) else mp.mpf(60),
     ]
-    first, second = (
-        mp.quad(lambda t, k=k: (t - x[0]) ** k * mp.npdf(t, mean, std) / total, nodes) for k in (1, 2)
-    )
+    first, second = (mp.quad(lambda t, k=k: (t - x[0]) ** k * mp.npdf(t, mean, std) / total, nodes) for k in (1, 2))
     got_mean, got_cov = m.moments()
     assert got_mean[0] == pytest.approx(float(first + x[0]), rel=1e-13)
     assert got_cov[0, 0] == pytest.approx(float(second - first**2), rel=1e-11)
@@ -500,10 +494,7 @@ def test_gamma_density_against_mpmath(shape):
     mp.mp.dps = 40
     m = Gamma(shape, 3.0)
     x = m.transport([1e-12, 0.3, 0.9])[:, 0]
-    exact = [
-        float((shape - 1) * mp.log(mp.mpf(t)) - 3 * mp.mpf(t) + shape * mp.log(3) - mp.loggamma(shape))
-        for t in x
-    ]
+    exact = [float((shape - 1) * mp.log(mp.mpf(t)) - 3 * mp.mpf(t) + shape * mp.log(3) - mp.loggamma(shape)) for t in x]
     np.testing.assert_allclose(m.logpdf(x), exact, rtol=2e-13, atol=1e-15 * np.sqrt(shape) + 1e-13)
 
 
@@ -512,10 +503,7 @@ def test_beta_density_against_mpmath(a, b):
     mp.mp.dps = 40
     m = Beta(a, b)
     x = m.transport([1e-12, 0.01, 0.3, 0.9])[:, 0]
-    exact = [
-        float((a - 1) * mp.log(mp.mpf(t)) + (b - 1) * mp.log(1 - mp.mpf(t)) - mp.log(mp.beta(a, b)))
-        for t in x
-    ]
+    exact = [float((a - 1) * mp.log(mp.mpf(t)) + (b - 1) * mp.log(1 - mp.mpf(t)) - mp.log(mp.beta(a, b))) for t in x]
     np.testing.assert_allclose(m.logpdf(x), exact, rtol=2e-12, atol=1e-12)
 
 
@@ -615,9 +603,7 @@ RECOGNISED = [
 ]
 
 
-@pytest.mark.parametrize(
-    ("frozen", "kind"), RECOGNISED, ids=lambda a: getattr(getattr(a, "dist", a), "name", None)
-)
+@pytest.mark.parametrize(("frozen", "kind"), RECOGNISED, ids=lambda a: getattr(getattr(a, "dist", a), "name", None))
 def test_from_scipy_gives_the_native_class_with_the_same_law(frozen, kind):
     m = from_scipy(frozen)
     assert type(m) is kind

@@ -16,8 +16,7 @@ def finite(value: npt.ArrayLike, name: str) -> Array:
     if not np.all(np.isfinite(array)):
         bad = int(np.size(array) - np.count_nonzero(np.isfinite(array)))
         raise ValueError(
-            f"{name} must be finite, but {bad} of its {array.size} values are NaN or inf: "
-            f"remove or correct them."
+            f"{name} must be finite, but {bad} of its {array.size} values are NaN or inf: remove or correct them."
         )
     return array
 

@@ -10,8 +10,9 @@ from cbq.embeddings import (  # noqa: F401  importing a module registers its rul
     uniform,
     warped,
 )
-from cbq.embeddings.base import Embedding, NoEmbedding
+from cbq.embeddings.base import Embedding
 from cbq.embeddings.embed import embed
+from cbq.embeddings.errors import NoEmbedding
 from cbq.embeddings.registry import Pair, available_pairs, register
 
 __all__ = ["Embedding", "NoEmbedding", "Pair", "available_pairs", "embed", "register"]

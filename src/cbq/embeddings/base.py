@@ -9,13 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch
+from cbq.embeddings.errors import NoEmbedding
 from cbq.embeddings.panels import expectation
 from cbq.kernels import Kernel
 from cbq.measures import Empirical, Measure, Mixture, as_measure
-
-
-class NoEmbedding(TypeError):
-    """There is no closed form for a kernel and a measure; the message says what can be done instead."""
 
 
 class Embedding(ABC):
@@ -65,7 +62,7 @@ class Embedding(ABC):
             parts = [self._cross_any(component) for component in other.components]
             return np.asarray(sum(other.weights[..., k] * part for k, part in enumerate(parts)))
         if isinstance(other, Empirical):
-            return np.sum(other.weights * self._mean(other.points), axis=-1)
+            return np.asarray(np.sum(other.weights * self._mean(other.points), axis=-1))
         return self._cross(other)
 
     @abstractmethod
@@ -84,3 +81,22 @@ class Embedding(ABC):
                 f"embed with method='quadrature'."
             )
         return expectation(self._mean, other, self.kernel, self.measure)
+
+
+class Delegated(Embedding):
+    """The embedding of an equal kernel under an equal law, which have a rule."""
+
+    def __init__(self, kernel: Kernel, measure: Measure, inner: Embedding, method: str | None = None) -> None:
+        super().__init__(kernel, measure)
+        self._inner = inner
+        self.rule = inner.rule
+        self.method = method or inner.method
+
+    def _mean(self, x: Array) -> Array:
+        return self._inner._mean(x)
+
+    def _variance(self) -> Array:
+        return self._inner._variance()
+
+    def _cross(self, other: Measure) -> Array:
+        return self._inner._cross(other)

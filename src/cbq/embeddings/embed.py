@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
-from cbq.embeddings.base import Embedding
+from cbq.embeddings.base import Delegated, Embedding
 from cbq.embeddings.quadrature import Quadrature
 from cbq.embeddings.registry import find
 from cbq.kernels import Kernel, Warped
@@ -30,16 +30,11 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
         raise TypeError(f"kernel must be a cbq kernel such as cbq.kernels.RBF(0.5), but it is {kernel!r}.")
     measure = as_measure(measure)
     if method not in ("auto", "closed-form", "quadrature", "transport"):
-        raise ValueError(
-            f"method must be 'auto', 'closed-form', 'quadrature' or 'transport', but it is {method!r}."
-        )
+        raise ValueError(f"method must be 'auto', 'closed-form', 'quadrature' or 'transport', but it is {method!r}.")
     if method == "transport":
         kernel = Warped(kernel, "gaussianise")
     bound = kernel.bind(measure)
     if method == "quadrature":
         return Quadrature(bound, measure)
     embedding = find(bound, measure)
-    embedding.kernel = bound
-    if method == "transport":
-        embedding.method = "transport"
-    return embedding
+    return Delegated(bound, measure, embedding, method) if method == "transport" else embedding

@@ -10,6 +10,7 @@ from cbq.embeddings.base import Embedding
 from cbq.embeddings.matern import COEFFICIENTS, decay_rate
 from cbq.embeddings.registry import register
 from cbq.embeddings.scale_mixture import ScaleMixture
+from cbq.embeddings.separable import Factorised
 from cbq.kernels import RBF, Matern
 from cbq.linalg.small import cholesky, solve_lower
 from cbq.measures import Gaussian, Measure
@@ -35,6 +36,8 @@ class RBFGaussian(Embedding):
 
     def _cross(self, other: Measure) -> Array:
         if not isinstance(other, Gaussian):
+            if self.measure.dim > 1:
+                return Factorised(self.kernel, self.measure)._cross(other)
             return super()._cross(other)
         ell = self.kernel.lengthscale_for(self.measure.dim)
         return _smoothed(ell, self.measure.cov + other.cov, self.measure.mean - other.mean)

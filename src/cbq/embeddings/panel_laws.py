@@ -7,7 +7,8 @@ lose digits or overflow for short lengthscales; a panel rule does not, at some 6
 from __future__ import annotations
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Embedding, NoEmbedding
+from cbq.embeddings.base import Embedding
+from cbq.embeddings.errors import NoEmbedding
 from cbq.embeddings.panels import mean_by_panels
 from cbq.embeddings.registry import register
 from cbq.embeddings.scale_mixture import ScaleMixture

@@ -14,6 +14,7 @@ import numpy as np
 from scipy.special import ndtr, ndtri
 
 from cbq._arrays import Array
+from cbq.embeddings.errors import NoEmbedding
 from cbq.kernels import Kernel, Product, Scaled, Sum
 from cbq.kernels.coordinatewise import Coordinatewise
 from cbq.kernels.radial import Radial
@@ -42,8 +43,8 @@ def mean_by_panels(kernel: Kernel, measure: Measure, x: Array) -> Array:
 
     per_point = len(NODES) * (edges.size + edges[..., 0].size * 2 * len(KERNEL_GRID))
     step = max(1, CHUNK // per_point)
-    starts = range(0, max(x.shape[-2], 1), step)
-    return np.concatenate([part(x[..., i : i + step, :]) for i in starts], axis=-1)
+    parts = [part(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
+    return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
 
 
 def expectation(fn: Callable[[Array], Array], law: Measure, kernel: Kernel, source: Measure) -> Array:
@@ -62,6 +63,11 @@ def expectation(fn: Callable[[Array], Array], law: Measure, kernel: Kernel, sour
 
 def breakpoints(measure: Measure) -> Array:
     """Points (..., K) between which the density of a 1-D law is smooth, from one end of its mass to the other."""
+    if not measure.has_smooth_density:
+        raise NoEmbedding(
+            f"no closed form for {measure!r}, whose density may have kinks: pass method='transport' to put the kernel "
+            f"on the gaussianised coordinate, or method='quadrature' to integrate numerically."
+        )
     grid = np.broadcast_to(NORMAL_GRID[:, None], (*measure.batch_shape, len(NORMAL_GRID), 1))
     y = measure._from_normal(grid)[..., 0]
     half = len(NORMAL_GRID) // 2

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbq.embeddings.base import Embedding, NoEmbedding
+from cbq.embeddings.base import Delegated, Embedding
+from cbq.embeddings.errors import NoEmbedding
 from cbq.embeddings.panel_laws import PanelEmbedding
 from cbq.embeddings.panels import is_stationary
 from cbq.embeddings.registry import find, register
@@ -18,6 +19,11 @@ from cbq.measures import Measure
 def product(kernel: Product, measure: Measure) -> Embedding:
     """RBF factors merged and sums multiplied out; then a panel rule on the line, or a product over coordinates."""
     simple = simplify(kernel)
+    return Delegated(kernel, measure, embed_simple(simple, measure))
+
+
+def embed_simple(simple: Kernel, measure: Measure) -> Embedding:
+    """The embedding of a simplified product of kernels."""
     if not isinstance(simple, Product):
         return find(simple, measure)
     if measure.dim == 1 and is_stationary(simple):
@@ -27,9 +33,9 @@ def product(kernel: Product, measure: Measure) -> Embedding:
         return Factorised(simple, measure)
     if len(radial) == 1:
         rest = [k for k in simple.parts if k is not radial[0]]
-        return ScaleMixture(simple, measure, radial[0], lambda rbf: Product([rbf, *rest]))
+        return ScaleMixture(radial[0], measure, rest)
     raise NoEmbedding(
-        f"no closed form for {kernel!r} in {measure.dim} dimensions: a product may hold one radial Matern kernel "
+        f"no closed form for {simple!r} in {measure.dim} dimensions: a product may hold one radial Matern kernel "
         f"beside RBF and TensorProduct ones; use TensorProduct kernels, or method='quadrature'."
     )
 

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import numpy as np
-from scipy.integrate import cubature
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Embedding, NoEmbedding
+from cbq.embeddings.base import Embedding
+from cbq.embeddings.errors import NoEmbedding
 from cbq.kernels import Kernel
 from cbq.measures import Empirical, Measure, Unnormalised
 
@@ -44,11 +44,13 @@ class Quadrature(Embedding):
         return integrate(lambda y: self.kernel.gram(y, x), self.measure, kinks)
 
     def _cross(self, other: Measure) -> Array:
-        return integrate(lambda y: self._mean(y)[..., None], other, np.zeros((1, other.dim)))[..., 0]
+        return integrate(lambda y: self._mean(y)[..., None], other, np.empty((0, other.dim)))[..., 0]
 
 
 def integrate(fn: Callable[[Array], Array], law: Measure, kinks: Array) -> Array:
     """E fn(Y), Y ~ law, for fn from points (..., m, d) to (..., m, n): (..., n); kinks (K, d) in normal coordinates."""
+    from scipy.integrate import cubature  # slow to import, and seldom needed
+
     d = law.dim
 
     def integrand(v: Array) -> Array:

@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple, TypeVar
 
-from cbq.embeddings.base import Embedding, NoEmbedding
+from cbq.embeddings.base import Embedding
+from cbq.embeddings.errors import NoEmbedding
 from cbq.kernels import Kernel
 from cbq.measures import Measure
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Embedding, NoEmbedding
+from cbq.embeddings.base import Delegated, Embedding
+from cbq.embeddings.errors import NoEmbedding
 from cbq.embeddings.registry import find, register
 from cbq.embeddings.scale_mixture import ScaleMixture
 from cbq.kernels import RBF, Kernel, Matern, Product, TensorProduct
@@ -30,9 +31,7 @@ class Factorised(Embedding):
                 f"Warped(kernel, 'gaussianise') for any law with a transport, or use method='quadrature'."
             )
         self._blocks = _blocks(laws)
-        self._parts = [
-            find(restrict(kernel, block), law) for block, law in zip(self._blocks, laws, strict=True)
-        ]
+        self._parts = [find(restrict(kernel, block), law) for block, law in zip(self._blocks, laws, strict=True)]
 
     def _mean(self, x: Array) -> Array:
         means = [part._mean(x[..., b]) for part, b in zip(self._parts, self._blocks, strict=True)]
@@ -74,18 +73,25 @@ def _product(values: list[Array]) -> Array:
 @register(RBF, ProductLaw)
 def rbf_product(kernel: RBF, measure: ProductLaw) -> Embedding:
     """Product over independent blocks."""
-    return find(kernel, measure.blocks[0]) if len(measure.blocks) == 1 else Factorised(kernel, measure)
+    return single_block(kernel, measure) or Factorised(kernel, measure)
 
 
 @register(Matern, ProductLaw)
 def matern_product(kernel: Matern, measure: ProductLaw) -> Embedding:
     """Scale mixture of RBF formulas, each a product over independent blocks."""
-    return find(kernel, measure.blocks[0]) if len(measure.blocks) == 1 else ScaleMixture(kernel, measure)
+    return single_block(kernel, measure) or ScaleMixture(kernel, measure)
+
+
+def single_block(kernel: Kernel, measure: ProductLaw) -> Embedding | None:
+    """The embedding under the only block of a product law, None if there are several."""
+    if len(measure.blocks) > 1:
+        return None
+    return Delegated(kernel, measure, find(kernel, measure.blocks[0]))
 
 
 @register(TensorProduct, Measure)
 def tensor_product(kernel: TensorProduct, measure: Measure) -> Embedding:
     """Product over independent coordinates."""
     if measure.dim == 1:
-        return find(kernel.coordinates(1)[0], measure)
+        return Delegated(kernel, measure, find(kernel.coordinates(1)[0], measure))
     return Factorised(kernel, measure)

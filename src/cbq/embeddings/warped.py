@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Embedding, NoEmbedding
+from cbq.embeddings.base import Delegated, Embedding
+from cbq.embeddings.errors import NoEmbedding
 from cbq.embeddings.registry import find, register
 from cbq.kernels import Kernel, Stein, Warped
 from cbq.kernels.coordinatewise import Coordinatewise
@@ -40,25 +41,6 @@ class WarpedEmbedding(Embedding):
             raise NoEmbedding(f"no closed form for {self.kernel!r}: {error} Use method='quadrature'.") from error
 
 
-class RescaledEmbedding(Embedding):
-    """Embedding of a stationary kernel with its lengthscales in the units of x."""
-
-    rule = "lengthscales in units of the standard deviations"
-
-    def __init__(self, kernel: Kernel, measure: Measure, rescaled: Kernel) -> None:
-        super().__init__(kernel, measure)
-        self._inner = find(rescaled, measure)
-
-    def _mean(self, x: Array) -> Array:
-        return self._inner._mean(x)
-
-    def _variance(self) -> Array:
-        return self._inner._variance()
-
-    def _cross(self, other: Measure) -> Array:
-        return self._inner._cross(other)
-
-
 @register(Warped, Measure)
 def warped(kernel: Warped, measure: Measure) -> Embedding:
     """Embedding of the base kernel under the law of the transformed points."""
@@ -66,7 +48,7 @@ def warped(kernel: Warped, measure: Measure) -> Embedding:
         scales = kernel.warp.scales()
         rescaled = None if scales is None else in_units_of(kernel.base, scales)
         if rescaled is not None:
-            return RescaledEmbedding(kernel, measure, rescaled)
+            return Delegated(kernel, measure, find(rescaled, measure))
     return WarpedEmbedding(kernel, measure)
 
 
@@ -75,7 +57,7 @@ def in_units_of(kernel: Kernel, scales: Array) -> Kernel | None:
     if isinstance(kernel, Radial):
         return kernel.with_lengthscale(kernel.lengthscale_for(scales.shape[-1]) * scales)
     if isinstance(kernel, Coordinatewise) and isinstance(kernel.base, Radial):
-        return type(kernel)(in_units_of(kernel.base, scales))
+        return type(kernel)(kernel.base.with_lengthscale(kernel.base.lengthscale_for(scales.shape[-1]) * scales))
     return None
 
 
@@ -128,7 +110,6 @@ def vanishes_at_ends(measure: Measure) -> bool:
     median = measure._from_normal(np.zeros((*measure.batch_shape, 1, measure.dim)))
     for end in (lower, upper):
         at_end = measure._logpdf(np.where(np.isfinite(end)[..., None, :], end[..., None, :], median))
-        ratio = at_end - measure._logpdf(median)
-        if np.any(np.isfinite(end).all(axis=-1)[..., None] & (ratio > -35)):
+        if np.any(np.isfinite(end) & (at_end - measure._logpdf(median) > -35)):
             return False
     return True

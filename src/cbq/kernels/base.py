@@ -5,17 +5,16 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from numbers import Real
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite, positive
+from cbq.linalg.features import Features, broadcast_features, leading_shape, take
 
 if TYPE_CHECKING:
     from cbq.measures import Measure
-
-Features = tuple[Any, ...]  # arrays, or features of parts
 
 
 class Kernel(ABC):
@@ -39,9 +38,7 @@ class Kernel(ABC):
         if out is None:
             out = np.empty(shape)
         elif out.shape != shape or out.dtype != np.float64:
-            raise ValueError(
-                f"out must be a float64 array of shape {shape}, but it is {out.dtype} {out.shape}."
-            )
+            raise ValueError(f"out must be a float64 array of shape {shape}, but it is {out.dtype} {out.shape}.")
         for index in np.ndindex(shape[:-2]):
             self.fill(take(fx, index), take(fy, index), out[index])
         return out
@@ -99,10 +96,11 @@ class Kernel(ABC):
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
             return Product([self, other])
-        return Scaled(other, self) if isinstance(other, Real) else NotImplemented
+        if isinstance(other, Real):
+            return Scaled(float(other), self)
+        return NotImplemented
 
-    def __rmul__(self, other: float) -> Kernel:
-        return self * other
+    __rmul__ = __mul__
 
     def _pair(self, x: npt.ArrayLike, y: npt.ArrayLike | None) -> tuple[Features, Features, tuple[int, ...]]:
         """Features of rows and columns broadcast to one batch, and the shape (..., N, M) of the matrix."""
@@ -266,25 +264,6 @@ def split_lengthscales(parts: Sequence[Kernel], values: npt.ArrayLike) -> list[K
         raise ValueError(f"log_lengthscales has shape {v.shape}, but {sum(counts)} values are expected.")
     pieces = np.split(v, np.cumsum(counts)[:-1], axis=-1)
     return [k.with_log_lengthscales(piece) for k, piece in zip(parts, pieces, strict=True)]
-
-
-def take(features: Features, index: Any) -> Features:
-    """Index every array of the features."""
-    return tuple(take(a, index) if isinstance(a, tuple) else a[index] for a in features)
-
-
-def leading_shape(features: Features) -> tuple[int, ...]:
-    """The axes (..., N) that the arrays of the features, each (..., N, k), have in common."""
-    shapes = [leading_shape(a) if isinstance(a, tuple) else a.shape[:-1] for a in features]
-    return np.broadcast_shapes(*shapes)
-
-
-def broadcast_features(features: Features, batch: tuple[int, ...]) -> Features:
-    """Give every array (..., N, k) of the features the leading axes `batch`."""
-    return tuple(
-        broadcast_features(a, batch) if isinstance(a, tuple) else np.broadcast_to(a, (*batch, *a.shape[-2:]))
-        for a in features
-    )
 
 
 def as_points(x: npt.ArrayLike, name: str = "x") -> Array:

@@ -10,7 +10,6 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq.kernels.base import (
-    Features,
     Kernel,
     as_points,
     fill_product,
@@ -21,6 +20,7 @@ from cbq.kernels.base import (
     split_lengthscales,
 )
 from cbq.kernels.radial import Radial
+from cbq.linalg.features import Features
 
 if TYPE_CHECKING:
     from cbq.measures import Measure
@@ -44,9 +44,7 @@ class Coordinatewise(Kernel):
         if not isinstance(base, Kernel):
             base = tuple(base)
             if not base or not all(isinstance(k, Kernel) for k in base):
-                raise TypeError(
-                    f"{type(self).__name__} takes one or more kernels, but it was given {base!r}."
-                )
+                raise TypeError(f"{type(self).__name__} takes one or more kernels, but it was given {base!r}.")
         self.base = base
 
     def __repr__(self) -> str:
@@ -101,7 +99,7 @@ class TensorProduct(Coordinatewise):
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
         kernels = self.coordinates(x.shape[-1])
-        return np.prod([k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)], axis=0)
+        return np.asarray(np.prod([k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)], axis=0))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_product(self.coordinates(len(fx)), fx, fy, out)
@@ -122,7 +120,7 @@ class Additive(Coordinatewise):
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
         kernels = self.coordinates(x.shape[-1])
-        return np.sum([k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)], axis=0)
+        return np.asarray(np.sum([k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)], axis=0))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_sum(self.coordinates(len(fx)), fx, fy, out)

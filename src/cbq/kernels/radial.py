@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, finite, positive
-from cbq.kernels.base import Features, Kernel, as_points
+from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.profiles import MATERN_PROFILES, RBF_PROFILE, Profile
 from cbq.linalg.distance import sqdist
+from cbq.linalg.features import Features
 
 
 class Radial(Kernel):
@@ -61,9 +62,7 @@ class Radial(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Self:
         v = finite(values, "log_lengthscales")
         if v.ndim == 0 or v.shape[-1] != self.n_lengthscales:
-            raise ValueError(
-                f"log_lengthscales has shape {v.shape}, but {self.n_lengthscales} values are expected."
-            )
+            raise ValueError(f"log_lengthscales has shape {v.shape}, but {self.n_lengthscales} values are expected.")
         scalar = self.known_lengthscale.ndim == 0 and v.ndim == 1
         return self.with_lengthscale(np.exp(v[0] if scalar else v))
 
@@ -123,9 +122,7 @@ class Matern(Radial):
 
     def __init__(self, nu: float = 1.5, lengthscale: npt.ArrayLike | None = None) -> None:
         if nu not in MATERN_PROFILES:
-            raise ValueError(
-                f"nu must be 0.5, 1.5 or 2.5, but it is {nu!r}; for the limit of large nu use RBF."
-            )
+            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, but it is {nu!r}; for the limit of large nu use RBF.")
         super().__init__(lengthscale)
         self.nu = float(nu)
 

@@ -6,9 +6,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
-from cbq.kernels.base import Features, Kernel, as_points
+from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.radial import Matern, Radial
 from cbq.linalg.distance import sqdist
+from cbq.linalg.features import Features
 
 if TYPE_CHECKING:
     from cbq.measures import Measure

@@ -6,8 +6,9 @@ from typing import TYPE_CHECKING, Any
 import numpy.typing as npt
 
 from cbq._arrays import Array
-from cbq.kernels.base import Features, Kernel, as_points
+from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.transforms import NAMED, Transform, UserTransform
+from cbq.linalg.features import Features
 
 if TYPE_CHECKING:
     from cbq.measures import Measure

@@ -1,1 +1,8 @@
 """One room for Cholesky factors, triangular solves and log-determinants."""
+
+from cbq.linalg.cholesky import Factor, factor
+from cbq.linalg.gram import chunks, factor_gram
+from cbq.linalg.jitter import Jitter, NotPositiveDefinite
+from cbq.linalg.threads import at_most
+
+__all__ = ["Factor", "Jitter", "NotPositiveDefinite", "at_most", "chunks", "factor", "factor_gram"]

@@ -40,9 +40,7 @@ class Measure(ABC):
         """The laws at `index` of the batch, with NumPy's indexing: `m[3]`, `m[2:5]`, `m[:, None]`."""
         order = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
         axes = len(self.batch_shape)
-        return type(self)(
-            **{name: a.reshape(-1, *a.shape[axes:])[order] for name, a in self.parameters().items()}
-        )
+        return type(self)(**{name: a.reshape(-1, *a.shape[axes:])[order] for name, a in self.parameters().items()})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, batch_shape={self.batch_shape})"
@@ -97,6 +95,11 @@ class Measure(ABC):
         """Lower and upper ends of the support along each coordinate, each (*batch_shape, d)."""
         shape = (*self.batch_shape, self.dim)
         return np.full(shape, -np.inf), np.full(shape, np.inf)
+
+    @property
+    def has_smooth_density(self) -> bool:
+        """Whether the density is analytic inside the support, as far as is known; panel rules rely on it."""
+        return True
 
     def factors(self) -> tuple[Measure, ...]:
         """Independent blocks of consecutive coordinates whose product is this law; at least (self,)."""

@@ -23,9 +23,7 @@ def take(measure: Measure, batch: tuple[int, ...], index: Any) -> Measure:
 def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
     """`values` (*batch, k) at `index` of the batch, as NumPy would but never touching the last axis."""
     order = np.arange(math.prod(batch)).reshape(batch)[index]
-    return np.asarray(
-        np.broadcast_to(values, (*batch, values.shape[-1])).reshape(-1, values.shape[-1])[order]
-    )
+    return np.asarray(np.broadcast_to(values, (*batch, values.shape[-1])).reshape(-1, values.shape[-1])[order])
 
 
 def join(parts: list[Array]) -> Array:

@@ -33,9 +33,7 @@ def as_measure(obj: Any) -> Measure:
             f"the scipy distribution {name.removesuffix('_gen')} has no parameters yet: freeze it by calling "
             f"it, as in scipy.stats.norm(0, 1)."
         )
-    raise TypeError(
-        f"a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a {name} arrived."
-    )
+    raise TypeError(f"a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a {name} arrived.")
 
 
 def from_scipy(frozen: Any) -> Measure:

@@ -105,10 +105,6 @@ def stirling(a: Array) -> Array:
     """a log a - a - log Gamma(a), without the cancellation that a large a would bring."""
     far = np.maximum(a, 10.0)
     b = 1 / (far * far)
-    tail = (
-        1 / 12 - b * (1 / 360 - b * (1 / 1260 - b * (1 / 1680 - b * (1 / 1188 - b * 691 / 360360))))
-    ) / far
+    tail = (1 / 12 - b * (1 / 360 - b * (1 / 1260 - b * (1 / 1680 - b * (1 / 1188 - b * 691 / 360360))))) / far
     near = np.minimum(a, 10.0)
-    return np.where(
-        a > 10, 0.5 * np.log(far / (2 * np.pi)) - tail, near * np.log(near) - near - gammaln(near)
-    )
+    return np.where(a > 10, 0.5 * np.log(far / (2 * np.pi)) - tail, near * np.log(near) - near - gammaln(near))

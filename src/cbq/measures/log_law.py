@@ -30,8 +30,7 @@ class LogLaw(Measure):
         lower = self.law.support[0]
         if np.any(lower < 0):
             raise ValueError(
-                f"LogLaw takes laws of positive x, but the support of {self.law!r} begins "
-                f"at {np.min(lower):g}."
+                f"LogLaw takes laws of positive x, but the support of {self.law!r} begins at {np.min(lower):g}."
             )
 
     @property
@@ -67,6 +66,10 @@ class LogLaw(Measure):
         with np.errstate(divide="ignore"):
             lower, upper = (np.log(end) for end in self.law.support)
         return lower, upper
+
+    @property
+    def has_smooth_density(self) -> bool:
+        return self.law.has_smooth_density
 
     def conditional(self, head: Array) -> Measure:
         return LogLaw(self.law.conditional(head))

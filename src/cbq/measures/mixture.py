@@ -185,9 +185,7 @@ class Mixture(Measure):
 
 def _checked_components(components: Sequence[Any]) -> tuple[Measure, ...]:
     if isinstance(components, Measure):
-        raise TypeError(
-            f"Mixture takes a list of components, but one {components!r} arrived: write [measure]."
-        )
+        raise TypeError(f"Mixture takes a list of components, but one {components!r} arrived: write [measure].")
     measures = tuple(as_measure(c) for c in components)
     if not measures:
         raise ValueError("Mixture needs at least one component, but the list is empty.")

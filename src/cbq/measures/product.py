@@ -24,9 +24,7 @@ class Product(Measure):
 
     def __init__(self, measures: Sequence[Any]) -> None:
         if isinstance(measures, Measure):
-            raise TypeError(
-                f"Product takes a list of measures, but one {measures!r} arrived: write [measure]."
-            )
+            raise TypeError(f"Product takes a list of measures, but one {measures!r} arrived: write [measure].")
         given = [as_measure(m) for m in measures]
         if not given:
             raise ValueError("Product needs at least one measure, but the list is empty.")
@@ -68,6 +66,10 @@ class Product(Measure):
         for block, part in zip(self.blocks, self._slices, strict=True):
             ends[0, ..., part], ends[1, ..., part] = block.support
         return ends[0], ends[1]
+
+    @property
+    def has_smooth_density(self) -> bool:
+        return all(block.has_smooth_density for block in self.blocks)
 
     def factors(self) -> tuple[Measure, ...]:
         parts = tuple(take(factor, self._batch, ...) for block in self.blocks for factor in block.factors())

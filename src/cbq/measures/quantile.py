@@ -38,6 +38,10 @@ class Quantile(Univariate):
     def parameters(self) -> dict[str, Array]:
         return self._parameters
 
+    @property
+    def has_smooth_density(self) -> bool:
+        return False
+
     def __getitem__(self, index: Any) -> Quantile:
         order = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
         return self._rebuild({name: a.reshape(-1, 1)[order] for name, a in self._parameters.items()})
@@ -59,9 +63,7 @@ class Quantile(Univariate):
         with np.errstate(all="ignore"):
             mean, variance = (np.asarray(a, dtype=float) for a in self._dist.stats(*self._args, moments="mv"))
         if not (np.all(np.isfinite(mean)) and np.all(np.isfinite(variance))):
-            raise ValueError(
-                f"scipy.stats.{self._dist.name} has no finite mean and variance at its parameters."
-            )
+            raise ValueError(f"scipy.stats.{self._dist.name} has no finite mean and variance at its parameters.")
         return mean, variance
 
     def _log_density(self, y: Array) -> Array:

@@ -22,9 +22,7 @@ class TruncatedGaussian(Univariate):
     lower: Array
     upper: Array
 
-    def __init__(
-        self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike
-    ) -> None:
+    def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
         low, high = real(lower, "lower"), real(upper, "upper")
         if np.any(np.isnan(low)) or np.any(np.isnan(high)):
             raise ValueError("lower and upper must be numbers, -inf or inf, but one of them is NaN.")
@@ -114,9 +112,7 @@ class TruncatedGaussian(Univariate):
         """z with mass q between z and b."""
         target = q * self._mass
         near = left_quantile(left_mass(self._b, self._r) - target, self._r)
-        beyond = -left_quantile(
-            left_mass(-self._b, self._r) + target, self._r
-        )  # the right tail has the digits
+        beyond = -left_quantile(left_mass(-self._b, self._r) + target, self._r)  # the right tail has the digits
         z = np.clip(np.where(self._b > 0, beyond, near), self._a, self._b)
         return np.where(q == 1, self._a, self._polish(z, target, self._b, -1.0))
 

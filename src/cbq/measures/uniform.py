@@ -32,9 +32,7 @@ class Uniform(Measure):
         self.lower, self.upper = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
         if not np.all(self.lower < self.upper):
             gap = np.min(self.upper - self.lower)
-            raise ValueError(
-                f"lower must be below upper on every side, but upper - lower is {gap:g} somewhere."
-            )
+            raise ValueError(f"lower must be below upper on every side, but upper - lower is {gap:g} somewhere.")
 
     @property
     def dim(self) -> int:

@@ -26,9 +26,7 @@ class Unnormalised(Measure):
     dim : the dimension d.
     """
 
-    def __init__(
-        self, log_density: Function | None = None, score: Function | None = None, *, dim: int
-    ) -> None:
+    def __init__(self, log_density: Function | None = None, score: Function | None = None, *, dim: int) -> None:
         if log_density is None and score is None:
             raise TypeError("Unnormalised needs a log_density, a score, or both, but neither arrived.")
         for name, function in (("log_density", log_density), ("score", score)):
@@ -64,9 +62,7 @@ class Unnormalised(Measure):
 
     def _logpdf(self, x: Array) -> Array:
         if self._log_density is None:
-            raise TypeError(
-                "this Unnormalised law was given by its score only: pass log_density to have one."
-            )
+            raise TypeError("this Unnormalised law was given by its score only: pass log_density to have one.")
         return _checked(self._log_density(x), x.shape[:-1], "log_density", allow_zero_density=True)
 
     def _score(self, x: Array) -> Array:

@@ -20,8 +20,7 @@ def checked_weights(weights: Array, count: int, what: str) -> Array:
     if np.any(np.abs(sums - 1) > 1e-8):
         worst = sums.flat[np.argmax(np.abs(sums - 1))]
         raise ValueError(
-            f"weights must sum to 1, but they sum to {worst:.10g}: "
-            f"pass weights / weights.sum(-1, keepdims=True)."
+            f"weights must sum to 1, but they sum to {worst:.10g}: pass weights / weights.sum(-1, keepdims=True)."
         )
     return np.asarray(weights / sums)
 

@@ -1,0 +1,107 @@
+"""LAPACK and BLAS routines on C-ordered matrices, in place, without the interpreter lock.
+
+The wrappers of `scipy.linalg.lapack` hold the lock while LAPACK works, so that threads over a batch gain
+nothing with them. A foreign call through ctypes releases it; the addresses are those that SciPy exports to
+Cython code.
+
+LAPACK counts columns first: what it calls the upper triangle is the lower triangle of a C-ordered matrix, and
+its columns are our rows. A factor here is the lower triangle L of a C-ordered matrix (n, n), and right-hand
+sides are the rows of a C-ordered matrix (m, n).
+"""
+
+from __future__ import annotations
+
+import ctypes
+import re
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+import numpy as np
+from scipy.linalg import cython_blas, cython_lapack
+
+from cbq._arrays import Array
+
+_CTYPES: dict[str, Any] = {
+    "char": ctypes.c_char_p,
+    "int": ctypes.POINTER(ctypes.c_int),
+    "double": ctypes.c_void_p,
+}
+_ONE = ctypes.c_double(1.0)
+
+
+def routine(module: ModuleType, name: str, arguments: str) -> Callable[..., None]:
+    """The routine `name` that `module` exports to Cython, if its arguments are the expected ones.
+
+    `arguments` names what each pointer points to. A build of SciPy with integers of another width fails here
+    and not by writing over memory.
+    """
+    capsule = getattr(module, "__pyx_capi__")[name]  # noqa: B009, the attribute is not in the type stubs
+    signature = _capsule_name(capsule)
+    expected = f"void ({', '.join(f'{kind} *' for kind in arguments.split())})"
+    if re.sub(r"__pyx_t_\w+_d\b", "double", signature.decode()) != expected:
+        raise ImportError(
+            f"{module.__name__}.{name} has the C signature {signature.decode()!r}, but {expected!r} was "
+            f"expected: cbq does not know this build of SciPy (64-bit integers?). "
+            f"Install SciPy from PyPI or conda-forge."
+        )
+    prototype = ctypes.CFUNCTYPE(None, *(_CTYPES[kind] for kind in arguments.split()))
+    return prototype(_capsule_pointer(capsule, signature))
+
+
+def potrf(a: Array) -> int:
+    """Overwrite the lower triangle of `a` (n, n) with its Cholesky factor; the rest of `a` is not touched.
+
+    Returns 0, or the size of the first leading minor that is not positive.
+    """
+    n, info = _int(len(a)), _int(0)
+    _dpotrf(b"U", n, _address(a), n, info)
+    return _checked(info, "dpotrf")
+
+
+def potri(a: Array) -> int:
+    """Overwrite a factor, the lower triangle of `a` (n, n), with that of the inverse of L L'."""
+    n, info = _int(len(a)), _int(0)
+    _dpotri(b"U", n, _address(a), n, info)
+    return _checked(info, "dpotri")
+
+
+def potrs(a: Array, b: Array) -> None:
+    """Overwrite each row v of `b` (m, n) with (L L')^-1 v, for the factor L in the lower triangle of `a`."""
+    n, info = _int(len(a)), _int(0)
+    _dpotrs(b"U", n, _int(len(b)), _address(a), n, _address(b), n, info)
+    _checked(info, "dpotrs")
+
+
+def trsm(a: Array, b: Array) -> None:
+    """Overwrite each row v of `b` (m, n) with L^-1 v, for the factor L in the lower triangle of `a`."""
+    n, one = _int(len(a)), ctypes.addressof(_ONE)
+    _dtrsm(b"L", b"U", b"T", b"N", n, _int(len(b)), one, _address(a), n, _address(b), n)
+
+
+def _int(value: int) -> Any:
+    return ctypes.byref(ctypes.c_int(value))
+
+
+def _address(a: Array) -> int:
+    if not a.flags.c_contiguous or a.dtype != np.float64:
+        raise ValueError("LAPACK needs a C-ordered float64 matrix.")
+    return int(a.__array_interface__["data"][0])
+
+
+def _checked(info: Any, name: str) -> int:
+    value = int(info._obj.value)
+    if value < 0:
+        raise RuntimeError(f"{name} refused its argument {-value}.")
+    return value
+
+
+_capsule_name = ctypes.pythonapi.PyCapsule_GetName
+_capsule_name.argtypes, _capsule_name.restype = [ctypes.py_object], ctypes.c_char_p
+_capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
+_capsule_pointer.argtypes, _capsule_pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
+
+_dpotrf = routine(cython_lapack, "dpotrf", "char int double int int")
+_dpotri = routine(cython_lapack, "dpotri", "char int double int int")
+_dpotrs = routine(cython_lapack, "dpotrs", "char int int double int double int int")
+_dtrsm = routine(cython_blas, "dtrsm", "char char char char int int double double int double int")

@@ -1,0 +1,147 @@
+"""Threads over a batch of matrices, with one BLAS thread per matrix."""
+
+from __future__ import annotations
+
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from contextvars import ContextVar
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
+
+# Below this size the interpreter takes longer than LAPACK, and threads wait for each other.
+SMALLEST_IN_THREADS = 128
+# Floating point operations of one task and of all: below, handing out the work costs more than it gains.
+LEAST_TASK, LEAST_WORK = 2e5, 2e7
+# From this size on, the threads of BLAS itself use the cores well within one matrix.
+LARGE = 1000
+
+_SPANS_PER_WORKER = 4  # so that a slow span does not leave the other workers idle
+
+_at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
+
+
+def usable_cores() -> int:
+    """The number of cores that this process may use."""
+    if sys.version_info >= (3, 13):
+        return os.process_cpu_count() or 1
+    if hasattr(os, "sched_getaffinity"):
+        return len(os.sched_getaffinity(0))
+    return os.cpu_count() or 1
+
+
+@contextmanager
+def at_most(workers: int) -> Iterator[None]:
+    """Within this context use at most so many threads for a batch (1, say, inside a pool of processes)."""
+    if workers < 1:
+        raise ValueError(f"the number of workers must be at least 1, but it is {workers}.")
+    token = _at_most.set(workers)
+    try:
+        yield
+    finally:
+        _at_most.reset(token)
+
+
+def workers() -> int:
+    """The number of threads that a batch may use: the usable cores, unless `at_most` says less."""
+    limit = _at_most.get()
+    return usable_cores() if limit is None else min(limit, usable_cores())
+
+
+def blas_does_better(count: int, n: int) -> bool:
+    """Whether matrices (n, n) are so few and large that they should go one by one, with BLAS threads."""
+    return n >= LARGE and (count == 1 or 2 * count <= workers())
+
+
+def for_each(task: Callable[[int], None], count: int, n: int, flops: float) -> None:
+    """Call `task(t)` for t = 0, ..., count - 1, each on a matrix (n, n) with so many operations.
+
+    In threads where it pays, otherwise in this one. The exception of the smallest t that failed is raised,
+    and what has not begun by then is left out. A task must touch nothing that another one writes: the results
+    then do not depend on the number of threads.
+    """
+    if count == 0:
+        return
+    if blas_does_better(count, n):
+        run(task, range(count))
+        return
+    threads = min(workers(), count)
+    with one_blas_thread():
+        if threads > 1 and n >= SMALLEST_IN_THREADS and flops >= LEAST_TASK and count * flops >= LEAST_WORK:
+            run_in_pool(task, count, threads)
+        else:
+            run(task, range(count))
+
+
+def run(task: Callable[[int], None], span: range) -> None:
+    """Call `task` on each number of the span."""
+    for t in span:
+        task(t)
+
+
+def run_in_pool(task: Callable[[int], None], count: int, threads: int) -> None:
+    """Call `task` on 0, ..., count - 1 from several threads, which end with this call."""
+    pieces = min(count, _SPANS_PER_WORKER * threads)
+    edges = [i * count // pieces for i in range(pieces + 1)]
+    with ThreadPoolExecutor(threads, "cbq-linalg", initializer=one_openmp_thread) as pool:
+        futures = [pool.submit(run, task, range(a, b)) for a, b in pairwise(edges)]
+        try:
+            for future in futures:
+                future.result()
+        except BaseException:
+            pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+
+@contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """One BLAS thread while any thread is in this context; the last one out restores what was set before."""
+    _blas_limit.enter()
+    try:
+        yield
+    finally:
+        _blas_limit.leave()
+
+
+def one_openmp_thread() -> None:
+    """One OpenMP thread for the calling thread: a BLAS built on OpenMP reads its limit from there."""
+    _controller().limit(limits=1, user_api="openmp")
+
+
+class _BlasLimit:
+    """The limit belongs to the whole process, so it counts how many threads of ours rely on it."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._inside = 0
+        self._limiter: Any = None
+
+    def enter(self) -> None:
+        with self._lock:
+            if self._inside == 0:
+                self._limiter = _controller().limit(limits=1, user_api="blas")
+            self._inside += 1
+
+    def leave(self) -> None:
+        with self._lock:
+            self._inside -= 1
+            if self._inside == 0:
+                self._limiter.restore_original_limits()
+                self._limiter = None
+
+
+_blas_limit = _BlasLimit()
+
+
+@cache
+def _controller() -> ThreadpoolController:
+    # Looking through the loaded libraries is slow; ours are loaded with this package and stay.
+    from cbq.linalg import lapack  # noqa: F401, so that they are loaded
+
+    return ThreadpoolController()

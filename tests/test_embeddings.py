@@ -1,0 +1,284 @@
+"""Every embedding agrees with reference values or with a dense rule, over six decades of lengthscale."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cbq
+from cbq.kernels import RBF, Additive, Kernel, Matern, Product, Scaled, Stein, Sum, TensorProduct, Warped
+from cbq.measures import (
+    Beta,
+    Empirical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    LogLaw,
+    LogNormal,
+    Measure,
+    Mixture,
+    StudentT,
+    TruncatedGaussian,
+    Uniform,
+)
+from cbq.measures import Product as ProductLaw
+
+DEVIATIONS = np.array([-6.0, -2.0, -0.3, 0.0, 0.7, 3.0, 6.0])
+RECORDS = json.loads((Path(__file__).parent / "reference" / "embeddings.json").read_text())
+
+# on the line: a law of each type, and a second one for `cross`
+LAWS: dict[type[Measure], tuple[Measure, Measure]] = {
+    Gaussian: (Gaussian(0.3, 0.7), Gaussian(-1.0, 2.0)),
+    Uniform: (Uniform(-0.5, 1.3), Uniform(0.2, 2.5)),
+    LogNormal: (LogNormal(-0.3, 0.4), LogNormal(0.2, 0.1)),
+    Gamma: (Gamma(2.6, 1.5), Gamma(1.4, 0.7)),
+    Exponential: (Exponential(0.8), Exponential(2.1)),
+    Beta: (Beta(1.7, 0.8), Beta(3.0, 2.0)),
+    StudentT: (StudentT(4.2, 0.5, 1.1), StudentT(7.0, -0.5, 0.6)),
+    TruncatedGaussian: (TruncatedGaussian(0.2, 0.9, -1.0, 0.8), TruncatedGaussian(1.0, 0.5, 0.0, np.inf)),
+    LogLaw: (LogLaw(Gamma(1.8, 2.0)), LogLaw(Beta(2.0, 1.5))),
+    Mixture: (
+        Mixture([0.3, 0.7], [Gaussian(-1.0, 0.3), Gaussian(0.8, 1.2)]),
+        Mixture([0.5, 0.5], [Uniform(0.0, 1.0), Exponential(1.5)]),
+    ),
+    ProductLaw: (ProductLaw([Gamma(3.0, 2.0)]), ProductLaw([Uniform(0.0, 2.0)])),
+    Empirical: (Empirical([-0.5, 0.2, 1.1], [0.2, 0.5, 0.3]), Empirical([0.0, 2.0])),
+}
+LAWS[Measure] = LAWS[Gaussian]
+
+# kernels of each type on the line, from a lengthscale
+KERNELS: dict[type[Kernel], list[Callable[[float], Kernel]]] = {
+    RBF: [RBF],
+    Matern: [lambda s: Matern(0.5, s), lambda s: Matern(1.5, s), lambda s: Matern(2.5, s)],
+    TensorProduct: [lambda s: TensorProduct(Matern(1.5, s))],
+    Additive: [lambda s: Additive(Matern(0.5, s))],
+    Sum: [lambda s: RBF(s) + Matern(2.5, 2 * s)],
+    Scaled: [lambda s: 2.5 * Matern(1.5, s)],
+    Product: [lambda s: RBF(s) * Matern(1.5, s), lambda s: Matern(0.5, s) * (RBF(s) + Matern(2.5, 3 * s)) * RBF(2 * s)],
+    Warped: [lambda s: Warped(RBF(s), "whiten"), lambda s: Warped(Matern(1.5, s), "gaussianise")],
+    Stein: [lambda s: Stein(RBF(s)), lambda s: Stein(Matern(2.5, s))],
+}
+
+
+def law_from(record: dict[str, object], key: str) -> Measure:
+    parameters = {name: float(v) if isinstance(v, str) else v for name, v in record[key].items()}
+    return getattr(cbq.measures, record["measure"])(**parameters)
+
+
+def kernel_from(record: dict[str, object]) -> Kernel:
+    ell = record["lengthscale"]
+    return RBF(ell) if record["kernel"] == "RBF" else Matern(record["nu"], ell)
+
+
+def assert_close(value: np.ndarray, expected: np.ndarray, tolerance: float = 1e-10) -> None:
+    np.testing.assert_allclose(value, expected, rtol=tolerance, atol=1e-14 * np.max(np.abs(expected)))
+
+
+@pytest.mark.parametrize("case", sorted({record["case"] for record in RECORDS}))
+def test_agrees_with_reference_values(case: str) -> None:
+    records = [record for record in RECORDS if record["case"] == case]
+    assert {r["kernel"] for r in records} == {"RBF", "Matern"}
+    for record in records:
+        embedding = cbq.embed(kernel_from(record), law_from(record, "parameters"))
+        assert_close(embedding.mean(record["x"]), np.array(record["mean"]))
+        if record["variance"] is not None:
+            assert_close(embedding.variance, record["variance"])
+        if record["cross"] is not None:
+            assert_close(embedding.cross(law_from(record, "other")), record["cross"])
+
+
+PAIRS = [pytest.param(pair, id=f"{pair.kernel.__name__}-{pair.measure.__name__}") for pair in cbq.available_pairs()]
+
+
+@pytest.mark.parametrize("factor", [1e-3, 0.3, 1e3])
+@pytest.mark.parametrize("pair", PAIRS)
+def test_every_pair_agrees_with_a_dense_rule(pair: cbq.embeddings.Pair, factor: float) -> None:
+    """mu from the kernel, z and cross from mu, by a dense rule in normal coordinates that the library does not use."""
+    assert pair.kernel in KERNELS, f"add a kernel of type {pair.kernel.__name__} to KERNELS"
+    assert pair.measure in LAWS, f"add a law of type {pair.measure.__name__} to LAWS"
+    law, other = LAWS[pair.measure]
+    mean, cov = law.moments()
+    sd = float(np.sqrt(cov[0, 0]))
+    x = (mean + sd * DEVIATIONS)[:, None]
+    for make in KERNELS[pair.kernel]:
+        embedding = cbq.embed(make(factor if pair.kernel is Warped else factor * sd), law)
+        kernel = embedding.kernel
+        expected = np.array([dense_expectation(lambda y, k=kernel, p=p: k(y, p)[:, 0], law, p) for p in x])
+        if isinstance(kernel, Stein):
+            size = np.sqrt(kernel.diag(x) * dense_expectation(kernel.diag, law))  # of |k(X, x)|, at most
+            assert np.all(np.abs(expected) < 1e-10 * size)
+            assert np.all(embedding.mean(x) == 0)
+            assert embedding.variance == 0
+            continue
+        assert_close(embedding.mean(x), expected)
+        assert_close(embedding.variance, dense_expectation(embedding.mean, law))
+        if not isinstance(kernel, Warped):
+            assert_close(embedding.cross(other), dense_expectation(embedding.mean, other, *bends(law)))
+
+
+def bends(law: Measure) -> list[np.ndarray]:
+    """Where its mean embedding is not smooth: the finite ends of its support."""
+    parts = law.components if isinstance(law, Mixture) else (law,)
+    return [end for part in parts for end in part.support if np.isfinite(end).all()]
+
+
+def dense_expectation(fn: Callable[[np.ndarray], np.ndarray], law: Measure, *kinks: np.ndarray) -> float:
+    """E fn(Y) on the line: Gauss-Legendre on panels a tenth of a standard deviation wide, graded about kinks."""
+    if isinstance(law, Empirical):
+        return float(law.weights @ fn(law.points))
+    if isinstance(law, Mixture):
+        parts = zip(law.weights, law.components, strict=True)
+        return sum(w * dense_expectation(fn, component, *kinks) for w, component in parts)
+    v = np.linspace(-8.6, 8.6, 173)
+    for kink in kinks:
+        inside = np.clip(kink, *law.support)
+        centre = np.clip(law.inverse_transport(inside, base="normal").item(), -8.6, 8.6)
+        steps = 2.0 ** np.arange(-26, -2)
+        v = np.unique(np.clip(np.concatenate([v, [centre], centre + steps, centre - steps]), -8.6, 8.6))
+    nodes, weights = np.polynomial.legendre.leggauss(20)
+    half = 0.5 * np.diff(v)[:, None]
+    v = (0.5 * (v[1:] + v[:-1])[:, None] + half * nodes).ravel()
+    mass = (half * weights).ravel() * np.exp(-0.5 * v * v) / np.sqrt(2 * np.pi)
+    return float(mass @ fn(law.transport(v, base="normal")))
+
+
+CORRELATED = Gaussian([0.3, -0.2], [[1.0, 0.6], [0.6, 2.0]])
+OTHER = Gaussian([-0.4, 0.5], [[1.5, -0.3], [-0.3, 0.8]])
+
+
+@pytest.mark.parametrize("factor", [0.03, 0.3, 10.0])
+@pytest.mark.parametrize(
+    ("make", "law", "other"),
+    [
+        (lambda s: Warped(TensorProduct(Matern(1.5, s)), "whiten"), CORRELATED, None),
+        (lambda s: Warped(Matern(1.5, s), "whiten"), CORRELATED, OTHER),
+        (lambda s: Warped(Matern(2.5, s), "gaussianise"), CORRELATED, None),
+        (lambda s: RBF([s, 2 * s]) * Matern(1.5, s), CORRELATED, OTHER),
+        (lambda s: TensorProduct([RBF(s), Matern(0.5, s)]), Uniform([-1, 0], [1, 3]), Gaussian([0, 1], [1, 2])),
+        (lambda s: Matern(1.5, s), Mixture([0.4, 0.6], [CORRELATED, OTHER]), CORRELATED),
+        (lambda s: RBF(s), ProductLaw([Gamma(3.0, 2.0), Uniform(-1, 2)]), ProductLaw([Exponential(1.0), Beta(2, 2)])),
+        (lambda s: 0.5 * (RBF(s) + TensorProduct(Matern(2.5, s))), Gaussian([0, 1], [1, 2]), Uniform([0, 0], [1, 1])),
+    ],
+)
+def test_in_the_plane_agrees_with_a_dense_rule(
+    make: Callable[[float], Kernel], law: Measure, other: Measure | None, factor: float
+) -> None:
+    embedding = cbq.embed(make(factor), law)
+    kernel = embedding.kernel
+    x = law.transport([[0.5, 0.5], [0.1, 0.7], [0.95, 0.98]])
+    expected = [dense_in_plane(lambda y, p=p: kernel(y, p[None])[:, 0], law, p) for p in x]
+    np.testing.assert_allclose(embedding.mean(x), expected, rtol=1e-8)
+    np.testing.assert_allclose(embedding.variance, dense_in_plane(embedding.mean, law), rtol=1e-8)
+    if other is not None:
+        np.testing.assert_allclose(embedding.cross(other), dense_in_plane(embedding.mean, other), rtol=1e-8)
+
+
+def dense_in_plane(fn: Callable[[np.ndarray], np.ndarray], law: Measure, kink: np.ndarray | None = None) -> float:
+    """E fn(Y) in two dimensions, by a tensor of panels in normal coordinates, graded about a kink."""
+    if isinstance(law, Mixture):
+        parts = zip(law.weights, law.components, strict=True)
+        return sum(w * dense_in_plane(fn, component, kink) for w, component in parts)
+    axes = [np.linspace(-8, 8, 33)] * 2
+    if kink is not None:
+        steps = 2.0 ** np.arange(-14, 0)
+        centres = law.inverse_transport(kink[None], base="normal")[0]
+        axes = [np.unique(np.clip(np.r_[axes[0], c, c + steps, c - steps], -8, 8)) for c in centres]
+    nodes, weights = np.polynomial.legendre.leggauss(8)
+    v, w = [], []
+    for edges in axes:
+        half = 0.5 * np.diff(edges)[:, None]
+        v.append((0.5 * (edges[1:] + edges[:-1])[:, None] + half * nodes).ravel())
+        w.append((half * weights).ravel() * np.exp(-0.5 * v[-1] ** 2) / np.sqrt(2 * np.pi))
+    points = np.stack(np.meshgrid(*v, indexing="ij"), axis=-1).reshape(-1, 2)
+    return float(np.outer(*w).ravel() @ fn(law.transport(points, base="normal")))
+
+
+def test_additive_needs_only_the_marginals() -> None:
+    kernel, x = Additive(Matern(0.5, [0.4, 0.9])), CORRELATED.sample(5, 0)
+    embedding = cbq.embed(kernel, CORRELATED)
+    parts = [cbq.embed(Matern(0.5, s), CORRELATED.marginal(j)) for j, s in enumerate((0.4, 0.9))]
+    assert_close(embedding.mean(x), sum(part.mean(x[:, j]) for j, part in enumerate(parts)))
+    assert_close(embedding.variance, sum(part.variance for part in parts))
+    assert_close(embedding.cross(OTHER), sum(part.cross(OTHER.marginal(j)) for j, part in enumerate(parts)))
+
+
+def test_kernel_on_logs_under_a_lognormal_is_the_kernel_under_a_gaussian() -> None:
+    law, other = (LogNormal(g.mean, g.cov) for g in (CORRELATED, OTHER))
+    x = law.sample(6, 1)
+    on_logs, plain = cbq.embed(Warped(Matern(1.5, 0.7), "log"), law), cbq.embed(Matern(1.5, 0.7), CORRELATED)
+    assert_close(on_logs.mean(x), plain.mean(np.log(x)))
+    assert_close(on_logs.variance, plain.variance)
+    assert_close(on_logs.cross(other), plain.cross(OTHER))
+
+
+def test_transport_makes_a_gaussianised_kernel_and_says_so() -> None:
+    from scipy import stats
+
+    law = cbq.measures.from_scipy(stats.laplace(0.5, 2.0))
+    embedding = cbq.embed(Matern(1.5, 0.6), stats.laplace(0.5, 2.0), method="transport")
+    x = law.sample(7, 2)
+    assert embedding.method == "transport"
+    assert isinstance(embedding.kernel, Warped)
+    v = law.inverse_transport(x, base="normal")
+    assert_close(embedding.mean(x), cbq.embed(Matern(1.5, 0.6), Gaussian(0.0, 1.0)).mean(v))
+    np.testing.assert_allclose(embedding.kernel(x), Matern(1.5, 0.6)(v), rtol=1e-14)
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.4), Matern(1.5, 0.4), Matern(0.5, 0.05) + RBF(2.0)])
+@pytest.mark.parametrize("law", [Gaussian(0.3, 0.7), Gamma(2.6, 1.5), Uniform(-0.5, 1.3)])
+def test_quadrature_by_name_is_a_second_way(kernel: Kernel, law: Measure) -> None:
+    x = law.transport([0.01, 0.5, 0.97])
+    closed, numerical = cbq.embed(kernel, law), cbq.embed(kernel, law, method="quadrature")
+    assert (closed.method, numerical.method) == ("closed-form", "quadrature")
+    assert_close(closed.mean(x), numerical.mean(x))
+
+
+def test_quadrature_knows_z_and_cross_too() -> None:
+    law, other = Gaussian(0.3, 0.7), Gaussian(-1.0, 2.0)
+    closed, numerical = cbq.embed(RBF(0.8), law), cbq.embed(RBF(0.8), law, method="quadrature")
+    assert_close(closed.variance, numerical.variance)
+    assert_close(closed.cross(other), numerical.cross(other))
+
+
+BATCHED = {
+    Gaussian: Gaussian([[0.0], [1.0], [2.0]], [[1.0], [0.5], [2.0]]),
+    Gamma: Gamma([1.5, 2.5, 4.0], 2.0),
+    TruncatedGaussian: TruncatedGaussian(0.0, 1.0, [-np.inf, -1.0, 0.5], [0.0, np.inf, 2.0]),
+    Mixture: Mixture([0.5, 0.5], [Uniform([[0.0], [1.0], [2.0]], [[1.0], [3.0], [5.0]]), Exponential([1.0, 2.0, 3.0])]),
+}
+
+
+@pytest.mark.parametrize("law", BATCHED.values(), ids=lambda law: type(law).__name__)
+@pytest.mark.parametrize("kernel", [Matern(2.5, 0.6), RBF(0.6), Matern(1.5, [[0.3], [0.6], [1.2]])])
+def test_a_batch_is_the_laws_one_by_one(kernel: Kernel, law: Measure) -> None:
+    x = law.sample(4, 3)
+    batch = cbq.embed(kernel, law)
+    assert batch.mean(x).shape == (3, 4)
+    assert batch.variance.shape == (3,)
+    for t in range(3):
+        own = kernel if kernel.lengthscale.ndim == 0 else kernel.with_lengthscale(kernel.lengthscale[t])
+        single = cbq.embed(own, law[t])
+        assert_close(batch.mean(x)[t], single.mean(x[t]), 1e-12)
+        assert_close(batch.variance[t], single.variance, 1e-12)
+        if kernel.lengthscale.ndim == 0:
+            assert_close(batch.mean(x[0])[t], single.mean(x[0]), 1e-12)  # the same points for all
+            assert_close(cbq.embed(kernel, law[:, None]).cross(law[None, :])[t], single.cross(law), 1e-12)
+
+
+def test_cross_is_symmetric_and_its_matrix_positive_semidefinite() -> None:
+    law = BATCHED[Gamma]
+    matrix = cbq.embed(Matern(1.5, 0.5), law[:, None]).cross(law[None, :])
+    np.testing.assert_allclose(matrix, matrix.T, rtol=1e-12)
+    np.testing.assert_allclose(np.diag(matrix), cbq.embed(Matern(1.5, 0.5), law).variance, rtol=1e-12)
+    assert np.linalg.eigvalsh(matrix).min() > 0
+
+
+def test_no_points_and_one_point() -> None:
+    for law in (Gaussian(0.0, 1.0), Gamma(2.0, 1.0)):
+        embedding = cbq.embed(Matern(1.5, 0.5), law)
+        assert embedding.mean(np.empty((0, 1))).shape == (0,)
+        assert embedding.mean(0.3).shape == (1,)

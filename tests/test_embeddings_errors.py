@@ -1,0 +1,462 @@
+"""What embeddings refuse, what the refusal says, and what an embedding tells about itself."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import integrate, stats
+from scipy.special import erfcx, log_ndtr
+
+import cbq
+from cbq.embeddings import Embedding, NoEmbedding, Pair, available_pairs, embed, register, registry
+from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
+from cbq.measures import (
+    Beta,
+    Empirical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    LogNormal,
+    Mixture,
+    Product,
+    Quantile,
+    StudentT,
+    TruncatedGaussian,
+    Uniform,
+    Unnormalised,
+)
+
+K = RBF(1.0)
+COV = [[1.0, 0.5], [0.5, 2.0]]
+NORMAL = Gaussian(0, 1)
+NORMAL_2 = Gaussian([0, 0], 1)
+CORRELATED = Gaussian([0, 0], COV)
+MIXTURE = Mixture([0.4, 0.6], [Gaussian(-1, 1), Gaussian(1, 2)])
+
+BAD_VALUES = {
+    "method": (
+        lambda: embed(K, NORMAL, "exact"),
+        "method must be 'auto', 'closed-form', 'quadrature' or 'transport', but it is 'exact'",
+    ),
+    "method none": (lambda: embed(K, NORMAL, None), "but it is None"),
+    "no lengthscale": (lambda: embed(RBF(), NORMAL).mean(0.0), "has no lengthscale yet: pass one"),
+    "no lengthscale, panels": (lambda: embed(Matern(), Gamma(2, 1)).mean(1.0), "has no lengthscale yet: pass one"),
+    "no lengthscale, mixture of scales": (lambda: embed(Matern(), NORMAL_2), "has no lengthscale yet: pass one"),
+    "lengthscales": (
+        lambda: embed(RBF([1.0, 2.0, 3.0]), NORMAL_2).mean(np.ones((4, 2))),
+        "has 3 lengthscales, but the points have 2 coordinates: pass one number, or one lengthscale per coordinate",
+    ),
+    "lengthscales, variance": (
+        lambda: embed(RBF([1.0, 2.0]), NORMAL).variance,
+        "2 lengthscales, but the points have 1",
+    ),
+    "lengthscales, matern": (lambda: embed(Matern(1.5, [1.0, 2.0]), NORMAL).mean(0.0), "has 2 lengthscales"),
+    "lengthscales, uniform": (lambda: embed(RBF([1.0, 2.0]), Uniform(0, 1)).mean(0.0), "has 2 lengthscales"),
+    "lengthscales, transport": (
+        lambda: embed(RBF([1.0, 2.0]), Gamma(2, 1), "transport").mean(1.0),
+        "has 2 lengthscales, but the points have 1",
+    ),
+    "lengthscales, quadrature": (lambda: embed(RBF([1.0, 2.0]), NORMAL, "quadrature").mean(0.0), "has 2 lengthscales"),
+    "coordinates": (
+        lambda: embed(Additive([K, K]), Gaussian([0, 0, 0], 1)),
+        "Additive has kernels for 2 coordinates, but the points have 3",
+    ),
+    "points": (
+        lambda: embed(K, NORMAL_2).mean(np.ones((4, 3))),
+        r"x has shape \(4, 3\), but points in 2 dimensions must have shape \(\.\.\., n, 2\)",
+    ),
+    "point": (lambda: embed(K, NORMAL_2).mean([1.0, 2.0]), r"write x\[None, :\] for a single point"),
+    "nan": (lambda: embed(K, NORMAL).mean([0.0, np.nan]), "x must be finite, but 1 of its 2 values are NaN or inf"),
+    "batch": (
+        lambda: embed(K, Gaussian(np.zeros((3, 1)), 1)).mean(np.ones((2, 5, 1))),
+        r"x \(2,\), measure \(3,\) do not fit together",
+    ),
+    "log of negative x": (
+        lambda: embed(Warped(K, "log"), LogNormal(0, 1)).mean([1.0, -1.0]),
+        "kernel on log x needs positive x, but the smallest is -1",
+    ),
+    "log of a normal": (
+        lambda: embed(Warped(K, "log"), NORMAL),
+        "laws of positive x, but the support .* begins at -inf",
+    ),
+    "gaussianise outside": (
+        lambda: embed(K, Gamma(2, 1), "transport").mean([1.0, -1.0]),
+        "points inside the support of their law, but 1 coordinates lie on its edge or outside",
+    ),
+    "cross dims": (lambda: embed(K, NORMAL).cross(NORMAL_2), "the laws have 1 and 2 dimensions: they must agree"),
+    "cross batch": (
+        lambda: embed(K, Gaussian(np.zeros((3, 1)), 1)).cross(Gaussian(np.zeros((2, 1)), 1)),
+        r"cross: the batch shapes self \(3,\), other \(2,\) do not fit together",
+    ),
+    "registered": (
+        lambda: register(RBF, Gaussian)(Embedding),
+        r"\(RBF, Gaussian\) has an embedding already, RBFGaussian: derive a kernel type of your own",
+    ),
+}
+
+BAD_TYPES = {
+    "kernel": (lambda: embed("rbf", NORMAL), r"must be a cbq kernel such as cbq.kernels.RBF\(0.5\), but it is 'rbf'"),
+    "kernel type": (lambda: embed(RBF, NORMAL), "kernel must be a cbq kernel"),
+    "measure": (
+        lambda: embed(K, "normal"),
+        "a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a str arrived",
+    ),
+    "swapped": (lambda: embed(NORMAL, K), r"kernel must be a cbq kernel .* but it is Gaussian\(dim=1"),
+    "discrete": (lambda: embed(K, stats.poisson(3)), "poisson is discrete.* list its values .* in an Empirical"),
+    "not frozen": (lambda: embed(K, stats.norm), r"norm has no parameters yet: freeze it .* scipy.stats.norm\(0, 1\)"),
+    "cross": (lambda: embed(K, NORMAL).cross(3.0), "frozen scipy.stats distribution is needed, but a float arrived"),
+}
+
+NO_CLOSED_FORM = {
+    "laplace": (
+        lambda: embed(K, stats.laplace()),
+        "no closed form for RBF under Quantile: pass method='transport' .* method='quadrature' .* register a rule",
+    ),
+    "laplace, matern": (lambda: embed(Matern(1.5, 1.0), stats.laplace(), "closed-form"), "'transport'.*'quadrature'"),
+    "laplace in a sum": (lambda: embed(K + 2 * K, stats.laplace()), "no closed form for RBF under Quantile"),
+    "laplace in a mixture": (lambda: embed(K, Mixture([1.0], [stats.laplace()])), "no closed form for RBF"),
+    "unnormalised": (lambda: embed(K, Unnormalised(np.sum, dim=1)), "no closed form for RBF under Unnormalised"),
+    "stein, uniform": (
+        lambda: embed(Stein(K), Uniform(0, 1)),
+        "does not integrate to zero under Uniform.* does not vanish at the ends .* Warped.base, 'gaussianise'",
+    ),
+    "stein, exponential": (
+        lambda: embed(Stein(K), Exponential(1)),
+        r"zero under Exponential.* use coordinates without ends, Warped\(Stein\(base\), 'log'\) for positive x",
+    ),
+    "stein, gamma": (lambda: embed(Stein(K), Gamma(0.8, 1)), "zero under Gamma.* does not vanish at the ends"),
+    "stein, gamma batch": (lambda: embed(Stein(K), Gamma([3.0, 0.8], 1)), "does not vanish at the ends"),
+    "stein, beta": (lambda: embed(Stein(K), Beta(2, 1)), "zero under Beta"),
+    "stein, truncated": (lambda: embed(Stein(K), TruncatedGaussian(0, 1, -np.inf, 2)), "zero under TruncatedGaussian"),
+    "stein, product": (lambda: embed(Stein(K), Product([NORMAL, Exponential(1)])), "does not vanish at the ends"),
+    "stein, mixture": (lambda: embed(Stein(K), Mixture([0.5, 0.5], [NORMAL, Uniform(0, 1)])), "does not vanish"),
+    "stein, atoms": (lambda: embed(Stein(K), Empirical([0.0, 1.0])), "zero under Empirical"),
+    "stein, other law": (
+        lambda: embed(Stein(K).bind(NORMAL), StudentT(3, 0, 1)),
+        "made for Gaussian.* under that law alone, not under StudentT.*: pass an unbound Stein kernel",
+    ),
+    "stein, cross": (lambda: embed(Stein(K), NORMAL).cross(StudentT(3, 0, 1)), "that law alone, not under StudentT"),
+    "tensor product, correlated": (
+        lambda: embed(TensorProduct(Matern(1.5, 1.0)), CORRELATED),
+        r"not independent\. Put the kernel on independent coordinates, Warped\(kernel, 'whiten'\) for a Gaussian",
+    ),
+    "tensor product, lognormal": (
+        lambda: embed(TensorProduct(K), LogNormal([0, 0], COV)),
+        "'gaussianise'.* for any law",
+    ),
+    "quadrature in four": (
+        lambda: embed(K, Gaussian(np.zeros(4), 1), "quadrature"),
+        r"quadrature works in up to 3 dimensions, but Gaussian\(dim=4.*has 4: use a kernel with a closed form",
+    ),
+    "quadrature over atoms": (lambda: embed(K, Empirical([0.0, 1.0]), "quadrature"), "smooth transport, not Empirical"),
+    "quadrature, unnormalised": (lambda: embed(K, Unnormalised(np.sum, dim=1), "quadrature"), "not Unnormalised"),
+    "correlated lognormal": (
+        lambda: embed(K, LogNormal([0, 0], COV)),
+        r"coordinates of a correlated LogNormal: put the kernel on log x, Warped\(kernel, 'log'\)",
+    ),
+    "correlated lognormal, matern": (
+        lambda: embed(Matern(0.5, 1.0), LogNormal([0, 0], COV)),
+        "put the kernel on log x",
+    ),
+    "log of a plane": (
+        lambda: embed(Warped(K, "log"), CORRELATED),
+        "the law of log x is not known for Gaussian.*Use method='quadrature'",
+    ),
+    "function": (lambda: embed(Warped(K, np.sin), NORMAL), "law of x warped by sin is not known.*method='quadrature'"),
+    "two materns": (
+        lambda: embed(Matern(1.5, 1.0) * Matern(0.5, 1.0), CORRELATED),
+        "may hold one radial Matern kernel .* use TensorProduct kernels, or method='quadrature'",
+    ),
+    "gaussianised cross": (
+        lambda: embed(Warped(K, "gaussianise"), Gamma(3, 2)).cross(Exponential(2)),
+        "gaussianised under Gamma.* has no known law under another, Exponential.*method='quadrature'",
+    ),
+    "transport cross": (
+        lambda: embed(K, Gamma(3, 2), "transport").cross(embed(K, Beta(2, 2), "transport")),
+        "gaussianised under Gamma.* under another, Beta",
+    ),
+    "cross, plane": (
+        lambda: embed(K, CORRELATED).cross(Uniform([0, 0], [1, 1])),
+        "no closed form for cross of RBF.* between Gaussian.* and Uniform.*: embed with method='quadrature'",
+    ),
+    "cross, blocks": (
+        lambda: embed(TensorProduct(K), NORMAL_2).cross(CORRELATED),
+        "do not split into the same independent blocks; embed with method='quadrature'",
+    ),
+}
+
+
+@pytest.mark.parametrize(("attempt", "says"), BAD_VALUES.values(), ids=BAD_VALUES)
+def test_bad_values_are_refused_with_the_reason(attempt, says):
+    with pytest.raises(ValueError, match=says):
+        attempt()
+
+
+@pytest.mark.parametrize(("attempt", "says"), BAD_TYPES.values(), ids=BAD_TYPES)
+def test_bad_types_are_refused_with_the_reason(attempt, says):
+    with pytest.raises(TypeError, match=says):
+        attempt()
+
+
+@pytest.mark.parametrize(("attempt", "says"), NO_CLOSED_FORM.values(), ids=NO_CLOSED_FORM)
+def test_pairs_without_a_closed_form_say_what_to_do(attempt, says):
+    with pytest.raises(NoEmbedding, match=says):
+        attempt()
+
+
+def test_the_original_exception_is_kept():
+    with pytest.raises(NoEmbedding) as caught:
+        embed(Warped(K, np.sin), NORMAL)
+    assert isinstance(caught.value.__cause__, TypeError)
+
+
+# what the messages recommend works
+
+
+RECOMMENDED = {
+    "whiten": (Warped(TensorProduct(Matern(1.5, 1.0)), "whiten"), CORRELATED, "auto"),
+    "log": (Warped(K, "log"), LogNormal([0, 0], COV), "auto"),
+    "gaussianise": (Warped(TensorProduct(Matern(1.5, 1.0)), "gaussianise"), LogNormal([0, 0], COV), "auto"),
+    "transport": (K, stats.laplace(), "transport"),
+    "quadrature": (K, stats.laplace(), "quadrature"),
+    "function by quadrature": (Warped(K, np.sin), NORMAL, "quadrature"),
+}
+
+
+@pytest.mark.parametrize(("kernel", "law", "method"), RECOMMENDED.values(), ids=RECOMMENDED)
+def test_the_ways_out_work(kernel, law, method):
+    e = embed(kernel, law, method)
+    x = e.measure.transport(np.full((1, e.measure.dim), 0.4))
+    assert 0 < e.mean(x)[0] < 1
+    if method != "quadrature":
+        assert 0 < e.variance < 1
+
+
+# what an embedding says of itself
+
+
+CLOSED = {
+    "rbf-gaussian": (K, CORRELATED),
+    "matern-gaussian": (Matern(1.5, 1.0), NORMAL),
+    "matern-plane": (Matern(1.5, 1.0), CORRELATED),
+    "uniform": (Matern(2.5, 1.0), Uniform(0, 1)),
+    "exponential": (K, Exponential(1)),
+    "panels": (K, Gamma(2, 1)),
+    "mixture": (K, MIXTURE),
+    "atoms": (K, Empirical([0.0, 1.0])),
+    "sum": (K + Matern(0.5, 1.0), NORMAL),
+    "scaled": (2 * K, NORMAL),
+    "product": (K * Matern(0.5, 1.0), NORMAL),
+    "tensor": (TensorProduct(Matern(0.5, 1.0)), NORMAL_2),
+    "additive": (Additive(Matern(0.5, 1.0)), CORRELATED),
+    "stein": (Stein(K), CORRELATED),
+    "whiten": (Warped(K, "whiten"), Uniform(0, 1)),
+    "log": (Warped(K, "log"), LogNormal(0, 1)),
+    "gaussianise": (Warped(K, "gaussianise"), Beta(2, 2)),
+}
+
+
+@pytest.mark.parametrize("method", ["auto", "closed-form"])
+@pytest.mark.parametrize(("kernel", "law"), CLOSED.values(), ids=CLOSED)
+def test_a_closed_form_says_so(kernel, law, method):
+    e = embed(kernel, law, method)
+    assert e.method == "closed-form"
+    assert isinstance(e.rule, str)
+    assert e.rule
+    assert e.measure is law
+    assert not e.kernel.needs_measure
+    assert type(e.kernel) is type(kernel)
+    assert "method='closed-form'" in repr(e)
+
+
+@pytest.mark.parametrize("law", [NORMAL, Gamma(2, 1), stats.laplace(), CORRELATED], ids=lambda m: type(m).__name__)
+def test_quadrature_and_transport_say_so(law):
+    quadrature, transport = embed(K, law, "quadrature"), embed(K, law, "transport")
+    assert quadrature.method == "quadrature"
+    assert "cubature" in quadrature.rule
+    assert quadrature.kernel is K
+    assert transport.method == "transport"
+    assert transport.rule.startswith("gaussianise")
+    assert isinstance(transport.kernel, Warped)
+    assert not transport.kernel.needs_measure
+    z = transport.measure.dim
+    assert transport.variance == pytest.approx(3 ** (-z / 2), rel=1e-14)  # of a standard normal
+
+
+def test_embedding_leaves_kernel_and_measure_as_they_were():
+    kernel, law = Stein(K), Gaussian([0, 0], COV)
+    e = embed(kernel, law)
+    assert kernel.needs_measure
+    assert e.kernel is not kernel
+    np.testing.assert_array_equal(e.kernel.gram(np.ones((1, 2))), kernel.bind(law).gram(np.ones((1, 2))))
+
+
+def test_answers_are_the_callers_own():
+    e = embed(K, NORMAL)
+    x = np.zeros((3, 1))
+    x.setflags(write=False)
+    first = e.mean(x)
+    first[:] = 7.0
+    np.testing.assert_allclose(e.mean(x), 1 / np.sqrt(2), rtol=1e-14)
+    np.testing.assert_array_equal(x, 0.0)
+
+
+# frozen scipy distributions
+
+
+FROZEN = {
+    "norm": (stats.norm(1, 2), Gaussian(1, 4)),
+    "batch": (stats.norm([0.0, 1.0], 2), Gaussian([[0.0], [1.0]], 4)),
+    "multivariate": (stats.multivariate_normal([0, 1], COV), Gaussian([0, 1], COV)),
+    "gamma": (stats.gamma(3, scale=0.5), Gamma(3, 2)),
+    "uniform": (stats.uniform(-1, 3), Uniform(-1, 2)),
+}
+
+
+@pytest.mark.parametrize(("frozen", "law"), FROZEN.values(), ids=FROZEN)
+def test_frozen_scipy_distributions_are_measures(frozen, law):
+    x = np.full((2, law.dim), 0.7)
+    e, expected = embed(K, frozen), embed(K, law)
+    np.testing.assert_allclose(e.mean(x), expected.mean(x), rtol=1e-13)
+    np.testing.assert_allclose(e.variance, expected.variance, rtol=1e-13)
+    other = Gaussian(np.zeros(law.dim), 2.0)
+    if law.dim == 1:
+        np.testing.assert_allclose(embed(K, other).cross(frozen), embed(K, other).cross(law), rtol=1e-13)
+    np.testing.assert_allclose(e.cross(e), expected.cross(law), rtol=1e-13)
+
+
+def test_cross_with_a_law_that_may_have_kinks_is_refused():
+    with pytest.raises(NoEmbedding, match=r"Quantile.* density may have kinks: .*method='quadrature'"):
+        embed(K, NORMAL).cross(stats.laplace())
+
+
+# rules of one's own
+
+
+@pytest.fixture
+def own_rules(monkeypatch):
+    """A registry to write in, forgotten after the test."""
+    monkeypatch.setattr(registry, "_RULES", dict(registry._RULES))
+
+
+class MyRBF(RBF):
+    """A kernel type of a user."""
+
+
+class MyGaussian(Gaussian):
+    """A law of a user."""
+
+
+class LaplaceRule(Embedding):
+    """RBF under Laplace(0, 1).
+
+    Each half of the law is exponential: mu(x) = sqrt(pi/2) l e^(l^2/2) sum over +- of e^(-+x) Phi(+-x/l - l).
+    X - X' has the density (1 + |r|) e^-|r| / 4: z = (J + l^2 (1 - J)) / 2 with J = sqrt(pi/2) l erfcx(l / sqrt2).
+    """
+
+    def _mean(self, x):
+        ell, y = float(self.kernel.lengthscale), x[..., 0]
+        halves = (np.exp(0.5 * ell**2 - side + log_ndtr(side / ell - ell)) for side in (y, -y))
+        return np.sqrt(np.pi / 2) * ell * sum(halves)
+
+    def _variance(self):
+        ell = float(self.kernel.lengthscale)
+        J = np.sqrt(np.pi / 2) * ell * erfcx(ell / np.sqrt(2))
+        return (J + ell**2 * (1 - J)) / 2
+
+
+@pytest.mark.usefixtures("own_rules")
+def test_a_rule_of_ones_own():
+    kernel, law = RBF(0.8), stats.laplace()
+    pair = Pair(RBF, Quantile, "RBF under Laplace(0, 1).")
+    assert pair not in available_pairs()
+    assert register(RBF, Quantile)(LaplaceRule) is LaplaceRule
+    assert pair in cbq.available_pairs()
+    e, checked = cbq.embed(kernel, law), cbq.embed(kernel, law, "quadrature")
+    assert (e.method, e.rule) == ("closed-form", "formula")
+    assert type(e) is LaplaceRule
+    x = np.array([-1.0, 0.0, 0.3, 2.0])
+
+    def mean(y):
+        return integrate.quad(lambda r: np.exp(-0.5 * ((r - y) / 0.8) ** 2 - abs(r)) / 2, -30, 30, points=[0, y])[0]
+
+    np.testing.assert_allclose(e.mean(x), [mean(y) for y in x], rtol=1e-9)
+    np.testing.assert_allclose(e.mean(x), checked.mean(x), rtol=1e-11)
+    z = 2 * integrate.quad(lambda y: 0.5 * np.exp(-y) * float(e.mean(y)[0]), 0, 40, epsabs=1e-12)[0]
+    assert e.variance == pytest.approx(z, rel=1e-9)
+    both = cbq.embed(2 * kernel + kernel, law)
+    np.testing.assert_allclose(both.mean(x), 3 * e.mean(x), rtol=1e-14)
+
+
+def test_rules_of_other_tests_are_forgotten():
+    with pytest.raises(NoEmbedding):
+        embed(RBF(0.8), stats.laplace())
+
+
+def constant(value):
+    def rule(kernel, measure):
+        """A number."""
+        e = Constant(kernel, measure)
+        e.value = value
+        return e
+
+    return rule
+
+
+class Constant(Embedding):
+    value = 0.0
+
+    def _mean(self, x):
+        return np.full(x.shape[:-1], self.value)
+
+
+@pytest.mark.usefixtures("own_rules")
+def test_types_derived_from_known_ones_use_their_rules():
+    assert embed(MyRBF(1.0), MyGaussian(0, 1)).variance == pytest.approx(1 / np.sqrt(3), rel=1e-14)
+    register(MyRBF, Gaussian)(constant(0.25))
+    assert embed(MyRBF(1.0), NORMAL).mean(0.0) == 0.25
+    assert embed(MyRBF(1.0), MyGaussian(0, 1)).mean(0.0) == 0.25
+    assert embed(RBF(1.0), NORMAL).mean(0.0) == pytest.approx(1 / np.sqrt(2), rel=1e-14)
+
+
+@pytest.mark.usefixtures("own_rules")
+def test_ambiguous_rules_are_refused_until_one_decides():
+    register(MyRBF, Gaussian)(constant(0.25))
+    register(RBF, MyGaussian)(constant(0.75))
+    kernel, law = MyRBF(1.0), MyGaussian(0, 1)
+    says = r"ambiguous embedding for MyRBF under MyGaussian: .*\(MyRBF, Gaussian\), \(RBF, MyGaussian\) all apply"
+    with pytest.raises(NoEmbedding, match=says):
+        embed(kernel, law)
+    with pytest.raises(NoEmbedding, match=r"register one for \(MyRBF, MyGaussian\)"):
+        embed(kernel, law)
+    assert embed(RBF(1.0), law).mean(0.0) == 0.75
+    register(MyRBF, MyGaussian)(constant(0.5))
+    assert embed(kernel, law).mean(0.0) == 0.5
+
+
+@pytest.mark.usefixtures("own_rules")
+def test_a_pair_is_registered_once():
+    register(MyRBF, MyGaussian)(constant(0.25))
+    with pytest.raises(ValueError, match=r"\(MyRBF, MyGaussian\) has an embedding already, rule: derive"):
+        register(MyRBF, MyGaussian)(constant(0.5))
+    assert embed(MyRBF(1.0), MyGaussian(0, 1)).mean(0.0) == 0.25
+
+
+@pytest.mark.usefixtures("own_rules")
+def test_a_rule_may_refuse():
+    @register(MyRBF, Quantile)
+    def rule(kernel, measure):
+        raise NoEmbedding("not for this law")
+
+    with pytest.raises(NoEmbedding, match="not for this law"):
+        embed(MyRBF(1.0), stats.laplace())
+
+
+def test_available_pairs_are_described_and_in_order():
+    pairs = available_pairs()
+    names = [(pair.kernel.__name__, pair.measure.__name__) for pair in pairs]
+    assert names == sorted(set(names))
+    assert all(pair.rule for pair in pairs)
+    assert (RBF, Gaussian) in {(pair.kernel, pair.measure) for pair in pairs}
+    pairs.clear()
+    assert available_pairs()

@@ -1,0 +1,207 @@
+"""What kernels refuse, and what the refusal says."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cbq.kernels import RBF, Additive, Matern, Product, Scaled, Stein, Sum, TensorProduct, Warped
+from cbq.measures import Exponential, Gamma, Gaussian, StudentT, Unnormalised
+
+K = RBF(1.0)
+X = np.random.default_rng(0).normal(size=(4, 2))
+NORMAL = Gaussian(0, 1)
+NORMAL_2 = Gaussian([0, 0], 1)
+
+
+def flat(x):
+    return x[..., 0]
+
+
+def reordered(x):
+    return np.swapaxes(x, -1, -2)
+
+
+def not_a_number(x):
+    return x * np.nan
+
+
+def words(x):
+    return "warp"
+
+
+BAD_VALUES = {
+    # lengthscales
+    "zero": (lambda: RBF(0.0), "lengthscale must be positive, but its smallest value is 0"),
+    "negative": (lambda: Matern(1.5, [1.0, -2.0]), "lengthscale must be positive, but its smallest value is -2"),
+    "nan": (lambda: RBF([1.0, np.nan]), "lengthscale must be finite, but 1 of its 2 values are NaN or inf"),
+    "inf": (lambda: Matern(0.5, np.inf), "lengthscale must be finite, but 1 of its 1 values"),
+    "ragged": (lambda: RBF([[1.0], [1.0, 2.0]]), "lengthscale must be a rectangular array of numbers"),
+    "too many": (
+        lambda: RBF([1.0, 2.0, 3.0]).gram(X),
+        "has 3 lengthscales, but the points have 2 coordinates: pass one number, or one lengthscale per coordinate",
+    ),
+    "too few": (lambda: Matern(1.5, [1.0, 2.0]).gram(np.ones((4, 5))), "2 lengthscales, but the points have 5"),
+    "too many, one dimension": (lambda: RBF([1.0, 2.0]).gram([0.0, 1.0]), "2 lengthscales, but the points have 1"),
+    "too many, stein": (lambda: Stein(RBF(np.ones(3))).bind(NORMAL_2).gram(X), "has 3 lengthscales"),
+    "too many, product": (lambda: TensorProduct(RBF(np.ones(3))).gram(X), "has 3 lengthscales"),
+    "too many, sum": (lambda: Additive(RBF(np.ones(3))).diag(X), "has 3 lengthscales"),
+    "none": (
+        lambda: RBF().gram(X),
+        r"RBF\(lengthscale=None\) has no lengthscale yet: pass one, as in RBF\(lengthscale=0.5\)",
+    ),
+    "none, matern": (lambda: Matern(2.5)(X), r"Matern\(2.5, lengthscale=None\) has no lengthscale yet: pass one"),
+    "none, derivatives": (lambda: RBF().derivatives(X), "has no lengthscale yet: pass one"),
+    "none, product": (lambda: TensorProduct(Matern()).gram(X), "has no lengthscale yet"),
+    "none, sum": (lambda: (K + Matern()).gram(X), "has no lengthscale yet"),
+    "none, log": (lambda: Matern().log_lengthscales, "or give the kernel to an estimator that fits it"),
+    "log number": (lambda: RBF(1.0).with_log_lengthscales([0.0, 0.0]), r"has shape \(2,\), but 1 values are expected"),
+    "log scalar": (lambda: RBF(1.0).with_log_lengthscales(0.0), r"has shape \(\), but 1 values are expected"),
+    "log number, sum": (lambda: (K + K).with_log_lengthscales([0.0]), r"has shape \(1,\), but 2 values are expected"),
+    "log nan": (lambda: K.with_log_lengthscales([np.nan]), "log_lengthscales must be finite"),
+    # families and factors
+    "nu": (lambda: Matern(2), "nu must be 0.5, 1.5 or 2.5, but it is 2; for the limit of large nu use RBF"),
+    "nu text": (lambda: Matern("1.5", 1.0), "nu must be 0.5, 1.5 or 2.5, but it is '1.5'"),
+    "negative factor": (lambda: -2.0 * K, "factor of a kernel must be positive, but its smallest value is -2"),
+    "zero factor": (lambda: K * 0, "factor of a kernel must be positive, but its smallest value is 0"),
+    "nan factor": (lambda: Scaled(np.nan, K), "factor of a kernel must be finite"),
+    # points
+    "x nan": (lambda: K.gram([0.0, np.nan, np.inf]), "x must be finite, but 2 of its 3 values are NaN or inf: remove"),
+    "y nan": (lambda: K.gram([0.0], [np.nan]), "y must be finite, but 1 of its 1 values"),
+    "x ragged": (lambda: K.gram([[1.0], [1.0, 2.0]]), "x must be a rectangular array of numbers"),
+    "diag nan": (lambda: K.diag([np.nan]), "x must be finite"),
+    "derivatives nan": (lambda: K.derivatives([np.nan]), "x must be finite"),
+    "batches": (
+        lambda: K.gram(np.ones((3, 4, 2)), np.ones((5, 4, 2))),
+        r"Gram matrix: the batch shapes x \(3,\), y \(5,\) do not fit together",
+    ),
+    "list length": (
+        lambda: TensorProduct([K, K, K]).gram(X),
+        "TensorProduct has kernels for 3 coordinates, but the points have 2",
+    ),
+    "list length, additive": (
+        lambda: Additive([K]).gram(X),
+        "Additive has kernels for 1 coordinates, but the points have 2",
+    ),
+    "stein points": (
+        lambda: Stein(K).bind(Gaussian([0, 0, 0], 1)).gram(X),
+        r"x has shape \(4, 2\), but points in 3 dimensions must have shape \(\.\.\., n, 3\)",
+    ),
+    "stein batch": (
+        lambda: Stein(K).bind(Gaussian(np.zeros((3, 2)), 1.0)).gram(np.ones((5, 4, 2))),
+        r"x \(5,\), measure \(3,\) do not fit together",
+    ),
+    # out
+    "out shape": (
+        lambda: K.gram(X, out=np.empty((4, 3))),
+        r"out must be a float64 array of shape \(4, 4\), but it is float64 \(4, 3\)",
+    ),
+    "out dtype": (
+        lambda: K.gram(X, out=np.empty((4, 4), dtype=np.float32)),
+        r"out must be a float64 array of shape \(4, 4\), but it is float32 \(4, 4\)",
+    ),
+    # measures
+    "stein unbound": (lambda: Stein(K).gram(X), r"needs the score of a law: call kernel.bind\(measure\) first"),
+    "stein unbound, diag": (lambda: (2 * Stein(K)).diag(X), "needs the score of a law"),
+    "stein unbound, derivatives": (lambda: Stein(K).derivatives(X), "or pass the kernel to cbq.embed"),
+    "whiten unbound": (
+        lambda: Warped(K, "whiten").gram(X),
+        r"warped by 'whiten' depends on the law of x: call kernel.bind\(measure\) first",
+    ),
+    "gaussianise unbound": (lambda: Warped(K, "gaussianise").diag(X), "warped by 'gaussianise' depends on the law"),
+    "whiten without moments": (
+        lambda: Warped(K, "whiten").bind(StudentT(2, 0, 1)).gram([1.0]),
+        "has no covariance: it needs df > 2",
+    ),
+    "gaussianise outside": (
+        lambda: Warped(K, "gaussianise").bind(Exponential(1)).gram([1.0, -1.0]),
+        "needs points inside the support of their law, but 1 coordinates lie on its edge or outside",
+    ),
+    "stein outside": (
+        lambda: Stein(K).bind(Gamma(3, 2)).gram([1.0, -1.0]),
+        "1 of 2 points lie outside the support",
+    ),
+    # warps
+    "log": (lambda: Warped(K, "log").gram([2.0, -3.0]), "kernel on log x needs positive x, but the smallest is -3"),
+    "log zero": (lambda: Warped(K, "log").diag([2.0, 0.0]), "needs positive x, but the smallest is 0"),
+    "warp name": (
+        lambda: Warped(K, "sqrt"),
+        r"warp must be one of \['gaussianise', 'log', 'whiten'\] or a function, but it is 'sqrt'",
+    ),
+    "warp number": (lambda: Warped(K, 3.0), "or a function, but it is 3.0"),
+    "warp axes": (
+        lambda: Warped(K, flat).gram(X),
+        r"the warp flat turned points of shape \(4, 2\) into \(4,\): it must map \(\.\.\., N, d\)",
+    ),
+    "warp shape": (lambda: Warped(K, reordered).gram(X), r"reordered turned points of shape \(4, 2\) into \(2, 4\)"),
+    "warp nan": (lambda: Warped(K, not_a_number).gram(X), "output of the warp not_a_number must be finite, but 8 of"),
+}
+
+BAD_TYPES = {
+    "lengthscale text": (lambda: RBF("long"), "lengthscale must hold real numbers, but its type is <U4"),
+    "lengthscale complex": (lambda: RBF(1j), "lengthscale must hold real numbers, but its type is complex128"),
+    "factor complex": (lambda: Scaled(1j, K), "factor of a kernel must hold real numbers"),
+    "x complex": (lambda: K.gram([1j]), "x must hold real numbers, but its type is complex128"),
+    "x text": (lambda: K.gram(["a"]), "x must hold real numbers, but its type is <U1"),
+    "x none": (lambda: K.gram(None), "x must hold real numbers, but its type is NoneType"),
+    "y text": (lambda: K.gram([1.0], "b"), "y must hold real numbers"),
+    "sum with a number": (lambda: K + 1.0, "unsupported operand"),
+    "number plus kernel": (lambda: 1.0 + K, "unsupported operand"),
+    "times none": (lambda: K * None, "unsupported operand"),
+    "sum": (lambda: Sum([K, 1.0]), r"Sum takes one or more kernels, but it was given \[RBF\(lengthscale=1.\), 1.0\]"),
+    "sum of none": (lambda: Sum([]), r"Sum takes one or more kernels, but it was given \[\]"),
+    "product": (lambda: Product(["rbf"]), r"Product takes one or more kernels, but it was given \['rbf'\]"),
+    "tensor product": (lambda: TensorProduct([K, "rbf"]), "TensorProduct takes one or more kernels, but"),
+    "tensor product of none": (lambda: TensorProduct([]), r"takes one or more kernels, but it was given \(\)"),
+    "additive": (lambda: Additive([None]), "Additive takes one or more kernels"),
+    "tensor product of a sum": (
+        lambda: TensorProduct(K + K),
+        "takes one RBF or Matern kernel for all coordinates, or a list with a one-dimensional kernel for each, but",
+    ),
+    "additive of a stein": (lambda: Additive(Stein(K)), r"but it was given Stein\(RBF"),
+    "warped": (lambda: Warped("rbf", "log"), "Warped takes a kernel first, but it was given 'rbf'"),
+    "warp text": (lambda: Warped(K, words).gram(X), "the output of the warp words must hold real numbers"),
+    "stein of rough": (
+        lambda: Stein(Matern(0.5, 1.0)),
+        r"mixed second derivatives: RBF, Matern\(1.5\) or Matern\(2.5\), but it was given Matern\(0.5",
+    ),
+    "stein of a sum": (lambda: Stein(K + K), "Stein takes a base with mixed second derivatives"),
+    "stein of a word": (lambda: Stein("rbf"), "but it was given 'rbf'"),
+    "stein on a warp": (
+        lambda: Warped(Stein(K), flat).bind(NORMAL),
+        "the law of x warped by flat is not known, except for empirical laws",
+    ),
+    "stein on whitened": (
+        lambda: Warped(Stein(K), "whiten").bind(Gamma(3, 2)),
+        "the law of whitened x is known for Gaussian laws and their mixtures, not Gamma",
+    ),
+    "stein without score": (
+        lambda: Warped(K, "gaussianise").bind(Unnormalised(np.sum, dim=2)).gram(X),
+        "no inverse_transport",
+    ),
+}
+
+
+@pytest.mark.parametrize(("attempt", "says"), BAD_VALUES.values(), ids=BAD_VALUES)
+def test_bad_values_are_refused_with_the_reason(attempt, says):
+    with pytest.raises(ValueError, match=says):
+        attempt()
+
+
+@pytest.mark.parametrize(("attempt", "says"), BAD_TYPES.values(), ids=BAD_TYPES)
+def test_bad_types_are_refused_with_the_reason(attempt, says):
+    with pytest.raises(TypeError, match=says):
+        attempt()
+
+
+def test_the_original_exception_is_kept():
+    with pytest.raises(ValueError, match="do not fit together") as caught:
+        K.gram(np.ones((3, 4, 2)), np.ones((5, 4, 2)))
+    assert isinstance(caught.value.__cause__, ValueError)
+
+
+def test_a_refused_call_leaves_out_alone():
+    out = np.full((4, 4), 7.0)
+    with pytest.raises(ValueError, match="has 3 lengthscales"):
+        RBF(np.ones(3)).gram(X, out=out)
+    np.testing.assert_array_equal(out, 7.0)

@@ -1,0 +1,96 @@
+"""The package as a whole: what importing it loads, and what its public names promise."""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import re
+import subprocess
+import sys
+from importlib import metadata
+
+import pytest
+
+import cbq
+
+PUBLIC = ["cbq", "cbq.embeddings", "cbq.kernels", "cbq.linalg", "cbq.measures"]
+ALLOWED = {"cbq", "numpy", "scipy", "threadpoolctl"}
+SLOW = ["scipy.stats", "scipy.integrate", "scipy.optimize", "matplotlib", "pandas", "torch", "mpmath"]
+
+LOADED = """
+import sys
+before = set(sys.modules)
+import {name}
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def python(*arguments):
+    done = subprocess.run([sys.executable, *arguments], capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_importing_loads_only_what_is_needed(name):
+    loaded = python("-c", LOADED.format(name=name)).stdout.split()
+    assert "cbq" in loaded
+    installed = set(metadata.packages_distributions())  # leaves out the helpers that extensions make for themselves
+    assert {module.partition(".")[0] for module in loaded} & installed <= ALLOWED
+    assert not set(loaded) & set(SLOW)
+
+
+def test_importing_is_silent():
+    done = python("-W", "error", "-c", "import cbq")
+    assert done.stdout == done.stderr == ""
+
+
+def ruffs_order(name):
+    """Constants, then classes, then the rest, each in natural order (rule RUF022)."""
+    kind = 0 if name.isupper() and len(name) > 1 else 1 if name[0].isupper() else 2
+    return kind, [int(part) if part.isdigit() else part for part in re.split(r"(\d+)", name)]
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_public_names_exist_in_order_and_documented(name):
+    module = importlib.import_module(name)
+    assert module.__doc__
+    assert module.__all__ == sorted(set(module.__all__), key=ruffs_order)
+    for public in module.__all__:
+        thing = getattr(module, public)
+        if public == "__version__":
+            continue
+        assert inspect.getdoc(thing), f"{name}.{public} has no docstring"
+        if inspect.isclass(thing):
+            assert thing.__doc__, f"{name}.{public} has no docstring of its own"
+            assert "__doc__" in vars(thing)
+
+
+@pytest.mark.parametrize("name", PUBLIC[1:])
+def test_public_methods_are_documented(name):
+    module = importlib.import_module(name)
+    for public in module.__all__:
+        thing = getattr(module, public)
+        if not inspect.isclass(thing):
+            continue
+        for attribute, member in inspect.getmembers(thing):
+            if not attribute.startswith("_") and (inspect.isfunction(member) or isinstance(member, property)):
+                assert inspect.getdoc(member) or _documented_above(thing, attribute), f"{name}.{public}.{attribute}"
+
+
+def _documented_above(thing, attribute):
+    return any(inspect.getdoc(vars(base)[attribute]) for base in thing.__mro__ if attribute in vars(base))
+
+
+@pytest.mark.parametrize("name", PUBLIC)
+def test_a_star_import_gives_the_public_names(name):
+    module = importlib.import_module(name)
+    names: dict[str, object] = {}
+    exec(f"from {name} import *", names)
+    assert set(names) - {"__builtins__"} == set(module.__all__)
+
+
+def test_the_front_door():
+    assert cbq.embed is cbq.embeddings.embed
+    assert cbq.available_pairs is cbq.embeddings.available_pairs
+    assert re.fullmatch(r"\d+\.\d+\.\d+(\.dev\d+|rc\d+)?", cbq.__version__)
