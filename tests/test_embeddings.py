@@ -174,19 +174,24 @@ def test_in_the_plane_agrees_with_a_dense_rule(
     np.testing.assert_allclose(embedding.mean(x), expected, rtol=1e-8)
     np.testing.assert_allclose(embedding.variance, dense_in_plane(embedding.mean, law), rtol=1e-8)
     if other is not None:
-        np.testing.assert_allclose(embedding.cross(other), dense_in_plane(embedding.mean, other), rtol=1e-8)
+        np.testing.assert_allclose(
+            embedding.cross(other), dense_in_plane(embedding.mean, other, *bends(law)), rtol=1e-8
+        )
 
 
-def dense_in_plane(fn: Callable[[np.ndarray], np.ndarray], law: Measure, kink: np.ndarray | None = None) -> float:
-    """E fn(Y) in two dimensions, by a tensor of panels in normal coordinates, graded about a kink."""
+def dense_in_plane(fn: Callable[[np.ndarray], np.ndarray], law: Measure, *kinks: np.ndarray) -> float:
+    """E fn(Y) in two dimensions, by a tensor of panels in normal coordinates, graded about kinks."""
     if isinstance(law, Mixture):
         parts = zip(law.weights, law.components, strict=True)
-        return sum(w * dense_in_plane(fn, component, kink) for w, component in parts)
+        return sum(w * dense_in_plane(fn, component, *kinks) for w, component in parts)
     axes = [np.linspace(-8, 8, 33)] * 2
-    if kink is not None:
-        steps = 2.0 ** np.arange(-14, 0)
-        centres = law.inverse_transport(kink[None], base="normal")[0]
-        axes = [np.unique(np.clip(np.r_[axes[0], c, c + steps, c - steps], -8, 8)) for c in centres]
+    steps = 2.0 ** np.arange(-14, 0)
+    for kink in kinks:
+        centres = law.inverse_transport(np.clip(kink, *law.support)[None], base="normal")[0]
+        axes = [
+            np.unique(np.clip(np.r_[axis, c, c + steps, c - steps], -8, 8))
+            for axis, c in zip(axes, np.clip(centres, -8, 8), strict=True)
+        ]
     nodes, weights = np.polynomial.legendre.leggauss(8)
     v, w = [], []
     for edges in axes:

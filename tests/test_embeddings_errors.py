@@ -177,7 +177,7 @@ NO_CLOSED_FORM = {
     ),
     "cross, plane": (
         lambda: embed(K, CORRELATED).cross(Uniform([0, 0], [1, 1])),
-        "no closed form for cross of RBF.* between Gaussian.* and Uniform.*: embed with method='quadrature'",
+        "its coordinates are not independent",
     ),
     "cross, blocks": (
         lambda: embed(TensorProduct(K), NORMAL_2).cross(CORRELATED),
@@ -460,3 +460,64 @@ def test_available_pairs_are_described_and_in_order():
     assert (RBF, Gaussian) in {(pair.kernel, pair.measure) for pair in pairs}
     pairs.clear()
     assert available_pairs()
+
+
+@pytest.mark.parametrize(
+    ("kernel", "law", "method"),
+    [
+        (Warped(Stein(K), "log"), Gamma(3, 2), "auto"),
+        (Warped(Stein(K), "log"), Mixture([0.5, 0.5], [Gamma(2, 1), Gamma(3, 2)]), "auto"),
+        (Warped(Stein(K), "log"), Product([Gamma(3, 2), Gamma(2, 1)]), "auto"),
+        (Warped(Stein(K), "whiten"), Gaussian([0, 1], [[1, 0.5], [0.5, 2]]), "auto"),
+        (Warped(Stein(K), "gaussianise"), Beta(2, 2), "auto"),
+        (Stein(K), Gamma(3, 2), "transport"),
+    ],
+)
+def test_stein_behind_a_warp(kernel, law, method):
+    e = embed(kernel, law, method)
+    x = law.transport(np.full((2, law.dim), 0.4))
+    np.testing.assert_array_equal(e.mean(x), 0.0)
+    assert e.variance == e.cross(e) == e.cross(law) == 0
+
+
+@pytest.mark.parametrize(("kernel", "z"), [(Stein(K), 0.0), (Warped(K, "gaussianise"), 3**-0.5)])
+def test_cross_of_a_mixture_with_itself(kernel, z):
+    e = embed(kernel, MIXTURE)
+    assert e.variance == pytest.approx(z, rel=1e-14)
+    assert e.cross(e) == pytest.approx(z, rel=1e-14)
+
+
+@pytest.mark.parametrize(
+    ("kernel", "law"),
+    [
+        (RBF([1.0, 2.0]), Gamma(2, 1)),
+        (Matern(1.5, [1.0, 2.0]), StudentT(3, 0, 1)),
+        (RBF([1.0, 2.0]) * Matern(0.5, 1.0), Gaussian(0, 1)),
+        (RBF([1.0, 2.0, 3.0]), Uniform([0, 0], [1, 1])),
+        (Matern(1.5, [1.0, 2.0, 3.0]), Uniform([0, 0], [1, 1])),
+        (RBF([1.0, 2.0, 3.0]), Product([Gamma(2, 1), Gamma(2, 1)])),
+        (TensorProduct(RBF([1.0, 2.0, 3.0])), Gaussian([0, 0], 1)),
+        (Stein(RBF([1.0, 2.0, 3.0])), Gaussian([0, 0], 1)),
+        (Matern(1.5, [1.0, 2.0, 3.0]), Gaussian([0, 0], 1)),
+    ],
+    ids=lambda v: repr(v)[:40],
+)
+def test_lengthscales_must_match_the_law(kernel, law):
+    with pytest.raises(
+        ValueError, match=rf"{kernel.n_lengthscales if not hasattr(kernel, 'parts') else 2} lengthscales"
+    ):
+        embed(kernel, law).mean(law.transport(np.full((1, law.dim), 0.5)))
+
+
+@pytest.mark.parametrize("n", [2, 4])
+def test_tensor_product_of_a_list_must_match_the_law(n):
+    with pytest.raises(ValueError, match=f"TensorProduct has kernels for {n} coordinates, but the points have 3"):
+        embed(TensorProduct([K] * n), Gaussian([0, 0, 0], 1))
+
+
+@pytest.mark.parametrize("law", [Gaussian(0, 1), Gamma(2, 1), LogNormal(0, 1), Uniform(0, 1)], ids=repr)
+def test_a_batch_of_lengthscales_under_one_law(law):
+    ell = np.array([[0.5], [1.0], [2.0]])
+    e, x = embed(RBF(ell), law), [0.3, 1.0]
+    np.testing.assert_allclose(e.mean(x), [embed(RBF(l[0]), law).mean(x) for l in ell], rtol=1e-12)
+    np.testing.assert_allclose(e.variance, [embed(RBF(l[0]), law).variance for l in ell], rtol=1e-12)

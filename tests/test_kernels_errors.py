@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy import stats
 
 from cbq.kernels import RBF, Additive, Matern, Product, Scaled, Stein, Sum, TensorProduct, Warped
 from cbq.measures import Exponential, Gamma, Gaussian, StudentT, Unnormalised
 
 K = RBF(1.0)
 X = np.random.default_rng(0).normal(size=(4, 2))
+LINE = np.random.default_rng(0).normal(size=(4, 1))
 NORMAL = Gaussian(0, 1)
 NORMAL_2 = Gaussian([0, 0], 1)
 
@@ -205,3 +207,100 @@ def test_a_refused_call_leaves_out_alone():
     with pytest.raises(ValueError, match="has 3 lengthscales"):
         RBF(np.ones(3)).gram(X, out=out)
     np.testing.assert_array_equal(out, 7.0)
+
+
+@pytest.mark.parametrize("k", [K, TensorProduct(K), Additive(K), Warped(K, np.sin), 2 * K + K], ids=repr)
+@pytest.mark.parametrize(("dx", "dy"), [(2, 3), (3, 2), (1, 3), (3, 1)])
+def test_x_and_y_must_have_one_dimension(k, dx, dy):
+    with pytest.raises(ValueError, match=f"{dx}.*{dy}"):
+        k.gram(np.ones((dy, dx)), np.ones((dx, dy)))
+
+
+@pytest.mark.parametrize(
+    "k",
+    [RBF(1.0) + Stein(K), RBF(1.0) * Stein(K), Additive([RBF(1.0), Stein(K)]), TensorProduct([K, Stein(K)])],
+    ids=repr,
+)
+def test_diag_broadcasts(k):
+    d = 2 if isinstance(k, (Additive, TensorProduct)) else 1
+    k = k.bind(Gaussian(np.zeros((3, d)), 1.0))
+    x = np.random.default_rng(0).normal(size=(4, d))
+    np.testing.assert_allclose(k.diag(x), np.diagonal(k(x), axis1=-2, axis2=-1), rtol=1e-13)
+
+
+def test_diag_has_the_batch_of_the_lengthscales():
+    k = RBF(np.ones((3, 1)))
+    assert k.diag(LINE).shape == k(LINE).shape[:-1]
+
+
+@pytest.mark.parametrize(
+    "k",
+    [Stein(K), Warped(K, "whiten"), Warped(K, "gaussianise"), Additive([Stein(K)]), K + Stein(K), 2 * Stein(K)],
+    ids=repr,
+)
+def test_bind_takes_scipy(k):
+    np.testing.assert_allclose(k.bind(stats.norm(1, 2)).gram(LINE), k.bind(Gaussian(1, 4)).gram(LINE), rtol=1e-13)
+    with pytest.raises(TypeError, match="a str arrived"):
+        k.bind("normal")
+
+
+def test_stein_takes_scipy():
+    np.testing.assert_allclose(Stein(K, stats.norm(1, 2))(LINE), Stein(K, Gaussian(1, 4))(LINE), rtol=1e-13)
+    with pytest.raises(TypeError, match="a str arrived"):
+        Stein(K, "normal")
+
+
+@pytest.mark.parametrize("kind", [TensorProduct, Additive])
+@pytest.mark.parametrize("n", [1, 3])
+def test_bind_checks_the_number_of_coordinates(kind, n):
+    with pytest.raises(ValueError, match=f"has kernels for {n} coordinates, but the points have 2"):
+        kind([Stein(K)] * n).bind(Gaussian([0, 0], 1))
+
+
+def test_scaled_takes_a_kernel():
+    with pytest.raises(TypeError, match="kernel"):
+        Scaled(2.0, "rbf")
+
+
+def test_scaled_takes_one_number():
+    with pytest.raises((TypeError, ValueError), match="factor of a kernel"):
+        Scaled([1.0, 2.0], K)
+
+
+@pytest.mark.parametrize("nu", [[1.5], np.array(1.5), None])
+def test_nu(nu):
+    if isinstance(nu, np.ndarray):
+        assert Matern(nu, 1.0).nu == 1.5
+        return
+    with pytest.raises(ValueError, match=r"nu must be 0.5, 1.5 or 2.5"):
+        Matern(nu, 1.0)
+
+
+@pytest.mark.parametrize("kind", [TensorProduct, Additive])
+@pytest.mark.parametrize("base", [3, None])
+def test_coordinatewise(kind, base):
+    with pytest.raises(TypeError, match=f"{kind.__name__} takes"):
+        kind(base)
+
+
+def test_empty_lengthscale():
+    with pytest.raises(ValueError, match="lengthscale"):
+        RBF([])
+
+
+def test_out():
+    with pytest.raises((TypeError, ValueError), match="out must be"):
+        K.gram([1.0], out=[[0.0]])
+    out = np.empty((1, 1))
+    out.setflags(write=False)
+    with pytest.raises(ValueError, match=r"out must be .*read-only"):
+        K.gram([1.0], out=out)
+
+
+def test_batch_of_lengthscales_and_points():
+    with pytest.raises(ValueError, match="do not fit together"):
+        RBF(np.ones((3, 1))).gram(np.ones((5, 4, 2)))
+
+
+def test_no_points():
+    assert Stein(K).bind(Gaussian([0, 0], 1)).gram(np.empty((0, 2))).shape == (0, 0)

@@ -41,12 +41,12 @@ class Embedding(ABC):
         """mu(x) = E k(X, x) at points x (..., N, d): shape (..., N)."""
         x = self.measure._points(x)
         batch = broadcast_batch({"x": x.shape[:-2], "measure": self.measure.batch_shape}, "mean embedding")
-        return np.array(np.broadcast_to(self._mean(x), (*batch, x.shape[-2])))
+        return _filled(self._mean(x), (*batch, x.shape[-2]))
 
     @cached_property
     def variance(self) -> Array:
         """z = E k(X, X') for independent X and X' (the initial error): the measure's batch shape."""
-        return np.array(np.broadcast_to(self._variance(), self.measure.batch_shape))
+        return _filled(self._variance(), self.measure.batch_shape)
 
     def cross(self, other: Measure | Embedding) -> Array:
         """E k(X, Y) for Y of another law, independent of X: the batch shapes broadcast, as in `m[:, None]`."""
@@ -54,9 +54,13 @@ class Embedding(ABC):
         if measure.dim != self.measure.dim:
             raise ValueError(f"the laws have {self.measure.dim} and {measure.dim} dimensions: they must agree.")
         batch = broadcast_batch({"self": self.measure.batch_shape, "other": measure.batch_shape}, "cross")
-        return np.array(np.broadcast_to(self._cross_any(measure), batch))
+        return _filled(self._cross_any(measure), batch)
 
     def _cross_any(self, other: Measure) -> Array:
+        """`_cross` with any law: with the law itself it is the variance."""
+        return self._variance() if other.equals(self.measure) else self._cross_linear(other)
+
+    def _cross_linear(self, other: Measure) -> Array:
         """`_cross`, after taking apart what is linear in the other law."""
         if isinstance(other, Mixture):
             parts = [self._cross_any(component) for component in other.components]
@@ -100,3 +104,8 @@ class Delegated(Embedding):
 
     def _cross(self, other: Measure) -> Array:
         return self._inner._cross(other)
+
+
+def _filled(value: Array, shape: tuple[int, ...]) -> Array:
+    """A copy of `value` with at least this shape; lengthscales may have added batch axes of their own."""
+    return np.array(np.broadcast_to(value, np.broadcast_shapes(value.shape, shape)))

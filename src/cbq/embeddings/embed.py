@@ -33,6 +33,7 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
         raise ValueError(f"method must be 'auto', 'closed-form', 'quadrature' or 'transport', but it is {method!r}.")
     if method == "transport":
         kernel = Warped(kernel, "gaussianise")
+    kernel.check_dim(measure.dim)
     bound = kernel.bind(measure)
     if method == "quadrature":
         return Quadrature(bound, measure)

@@ -91,7 +91,7 @@ class MixtureEmbedding(Embedding):
         return np.asarray(sum(w[..., k, None] * part._mean(x) for k, part in enumerate(self._parts)))
 
     def _variance(self) -> Array:
-        return self._cross_any(self.measure)
+        return self._cross_linear(self.measure)
 
     def _cross(self, other: Measure) -> Array:
         w = self.measure.weights
@@ -117,7 +117,7 @@ class EmpiricalEmbedding(Embedding):
         return total
 
     def _variance(self) -> Array:
-        return self._cross_any(self.measure)
+        return self._cross_linear(self.measure)
 
     def _cross(self, other: Measure) -> Array:
         inner = find(self.kernel, other)

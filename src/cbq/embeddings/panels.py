@@ -104,8 +104,10 @@ def _outward(y: Array, median: Array, end: Array, sign: float) -> Array:
 
 def around(x: Array, kernel: Kernel) -> Array:
     """Breakpoints (..., N, C) of the kernel about the points x (..., N, 1)."""
-    reach = [s[..., None, None] * KERNEL_GRID for s in lengthscales(kernel)]
-    return np.concatenate([x, *(x + r for r in reach), *(x - r for r in reach)], axis=-1)
+    steps = np.concatenate([[0.0], KERNEL_GRID, -KERNEL_GRID])
+    cuts = [x + s[..., None, None] * steps for s in lengthscales(kernel)] or [x]
+    batch = np.broadcast_shapes(*(cut.shape[:-1] for cut in cuts))
+    return np.concatenate([np.broadcast_to(cut, (*batch, cut.shape[-1])) for cut in cuts], axis=-1)
 
 
 def merge(edges: Array, cuts: Array) -> Array:

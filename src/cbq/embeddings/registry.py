@@ -37,6 +37,10 @@ def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]
 
     def decorate(rule: R) -> R:
         for measure in measures:
+            if not (isinstance(kernel, type) and isinstance(measure, type)):
+                raise TypeError(
+                    f"register takes types of kernel and measure, but it was given {kernel!r}, {measure!r}."
+                )
             if (kernel, measure) in _RULES:
                 raise ValueError(
                     f"({kernel.__name__}, {measure.__name__}) has an embedding already, "

@@ -89,7 +89,7 @@ class SteinEmbedding(Embedding):
         return np.zeros(other.batch_shape)
 
     def _check_same(self, measure: Measure) -> None:
-        if measure is not self.kernel.measure:
+        if not measure.equals(self.kernel.measure):
             raise NoEmbedding(
                 f"a Stein kernel made for {self.kernel.measure!r} has a closed form under that law alone, not "
                 f"under {measure!r}: pass an unbound Stein kernel, or use method='quadrature'."

@@ -4,17 +4,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from functools import reduce
 from numbers import Real
-from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite, positive
 from cbq.linalg.features import Features, broadcast_features, leading_shape, take
-
-if TYPE_CHECKING:
-    from cbq.measures import Measure
+from cbq.measures import Measure
 
 
 class Kernel(ABC):
@@ -37,8 +35,12 @@ class Kernel(ABC):
         fx, fy, shape = self._pair(x, y)
         if out is None:
             out = np.empty(shape)
-        elif out.shape != shape or out.dtype != np.float64:
-            raise ValueError(f"out must be a float64 array of shape {shape}, but it is {out.dtype} {out.shape}.")
+        elif (
+            not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.float64 or not out.flags.writeable
+        ):
+            given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else repr(out)
+            given += ", read-only" if isinstance(out, np.ndarray) and not out.flags.writeable else ""
+            raise ValueError(f"out must be a writeable float64 array of shape {shape}, but it is {given}.")
         for index in np.ndindex(shape[:-2]):
             self.fill(take(fx, index), take(fy, index), out[index])
         return out
@@ -69,6 +71,10 @@ class Kernel(ABC):
         """Number P of lengthscales."""
         return int(self.log_lengthscales.shape[-1])
 
+    @abstractmethod
+    def check_dim(self, d: int) -> None:
+        """Refuse points in d dimensions if the kernel is made for another number of them."""
+
     @property
     def needs_measure(self) -> bool:
         """Whether the kernel takes something from a measure (a score, a transport) that `bind` has yet to give."""
@@ -90,6 +96,8 @@ class Kernel(ABC):
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         """Write dk / d log_lengthscales (P, n, m) into `out`."""
 
+    __array_ufunc__ = None  # so that NumPy leaves `array * kernel` to us
+
     def __add__(self, other: Kernel) -> Kernel:
         return Sum([self, other]) if isinstance(other, Kernel) else NotImplemented
 
@@ -104,8 +112,15 @@ class Kernel(ABC):
 
     def _pair(self, x: npt.ArrayLike, y: npt.ArrayLike | None) -> tuple[Features, Features, tuple[int, ...]]:
         """Features of rows and columns broadcast to one batch, and the shape (..., N, M) of the matrix."""
-        fx = self.features(as_points(x))
-        fy = fx if y is None else self.features(as_points(y, "y"))
+        x = as_points(x)
+        fx = fy = self.features(x)
+        if y is not None:
+            y = as_points(y, "y")
+            if y.shape[-1] != x.shape[-1]:
+                raise ValueError(
+                    f"x has points in {x.shape[-1]} dimensions and y in {y.shape[-1]}: their last axes must agree."
+                )
+            fy = self.features(y)
         *batch_x, n = leading_shape(fx)
         *batch_y, m = leading_shape(fy)
         batch = broadcast_batch({"x": tuple(batch_x), "y": tuple(batch_y)}, "Gram matrix")
@@ -118,8 +133,7 @@ class Composite(Kernel):
     parts: tuple[Kernel, ...]
 
     def __init__(self, parts: Sequence[Kernel]) -> None:
-        if len(parts) == 0 or not all(isinstance(k, Kernel) for k in parts):
-            raise TypeError(f"{type(self).__name__} takes one or more kernels, but it was given {parts!r}.")
+        parts = kernel_list(parts, type(self).__name__)
         self.parts = tuple(inner for k in parts for inner in (k.parts if isinstance(k, type(self)) else (k,)))
 
     @property
@@ -128,6 +142,10 @@ class Composite(Kernel):
 
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return type(self)(split_lengthscales(self.parts, values))
+
+    def check_dim(self, d: int) -> None:
+        for k in self.parts:
+            k.check_dim(d)
 
     @property
     def needs_measure(self) -> bool:
@@ -147,7 +165,7 @@ class Sum(Composite):
         return " + ".join(map(repr, self.parts))
 
     def diag(self, x: npt.ArrayLike) -> Array:
-        return np.asarray(np.sum([k.diag(x) for k in self.parts], axis=0))
+        return reduce(np.add, [k.diag(x) for k in self.parts])
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_sum(self.parts, fx, fy, out)
@@ -163,7 +181,7 @@ class Product(Composite):
         return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.parts)
 
     def diag(self, x: npt.ArrayLike) -> Array:
-        return np.asarray(np.prod([k.diag(x) for k in self.parts], axis=0))
+        return reduce(np.multiply, [k.diag(x) for k in self.parts])
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_product(self.parts, fx, fy, out)
@@ -176,6 +194,10 @@ class Scaled(Kernel):
     """c k, for a positive number c."""
 
     def __init__(self, factor: float, kernel: Kernel) -> None:
+        if np.ndim(factor) > 0 or not isinstance(kernel, Kernel):
+            raise TypeError(
+                f"the factor of a kernel must be a number and multiply a kernel, not {factor!r} and {kernel!r}."
+            )
         self.factor = float(positive(factor, "the factor of a kernel"))
         self.kernel = kernel
 
@@ -189,6 +211,9 @@ class Scaled(Kernel):
 
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Scaled(self.factor, self.kernel.with_log_lengthscales(values))
+
+    def check_dim(self, d: int) -> None:
+        self.kernel.check_dim(d)
 
     @property
     def needs_measure(self) -> bool:
@@ -210,6 +235,13 @@ class Scaled(Kernel):
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         self.kernel.fill_derivatives(fx, fy, out)
         out *= self.factor
+
+
+def kernel_list(kernels: Sequence[Kernel], owner: str) -> tuple[Kernel, ...]:
+    """One or more kernels as a tuple, or an error in the name of their owner."""
+    if not isinstance(kernels, (list, tuple)) or not kernels or not all(isinstance(k, Kernel) for k in kernels):
+        raise TypeError(f"{owner} takes a list of one or more kernels, but it was given {kernels!r}.")
+    return tuple(kernels)
 
 
 def fill_sum(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -17,13 +17,12 @@ from cbq.kernels.base import (
     fill_sum,
     fill_sum_derivatives,
     join_lengthscales,
+    kernel_list,
     split_lengthscales,
 )
 from cbq.kernels.radial import Radial
 from cbq.linalg.features import Features
-
-if TYPE_CHECKING:
-    from cbq.measures import Measure
+from cbq.measures import Measure, as_measure
 
 
 class Coordinatewise(Kernel):
@@ -41,11 +40,7 @@ class Coordinatewise(Kernel):
                 f"{type(self).__name__} takes one RBF or Matern kernel for all coordinates, or a list with a "
                 f"one-dimensional kernel for each, but it was given {base!r}."
             )
-        if not isinstance(base, Kernel):
-            base = tuple(base)
-            if not base or not all(isinstance(k, Kernel) for k in base):
-                raise TypeError(f"{type(self).__name__} takes one or more kernels, but it was given {base!r}.")
-        self.base = base
+        self.base = base if isinstance(base, Radial) else kernel_list(base, type(self).__name__)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.base!r})"
@@ -60,6 +55,10 @@ class Coordinatewise(Kernel):
                 f"{type(self).__name__} has kernels for {len(self.base)} coordinates, but the points have {d}."
             )
         return self.base
+
+    def check_dim(self, d: int) -> None:
+        for k in self.coordinates(d):
+            k.check_dim(1)
 
     def restrict(self, block: slice) -> Coordinatewise:
         """The same combination over a block of consecutive coordinates."""
@@ -82,7 +81,9 @@ class Coordinatewise(Kernel):
     def bind(self, measure: Measure) -> Kernel:
         if isinstance(self.base, Radial):
             return self
-        return type(self)([k.bind(measure.marginal(j)) for j, k in enumerate(self.base)])
+        measure = as_measure(measure)
+        kernels = self.coordinates(measure.dim)
+        return type(self)([k.bind(measure.marginal(j)) for j, k in enumerate(kernels)])
 
     def features(self, x: Array) -> Features:
         kernels = self.coordinates(x.shape[-1])
@@ -99,7 +100,7 @@ class TensorProduct(Coordinatewise):
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
         kernels = self.coordinates(x.shape[-1])
-        return np.asarray(np.prod([k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)], axis=0))
+        return reduce(np.multiply, [k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)])
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_product(self.coordinates(len(fx)), fx, fy, out)
@@ -120,7 +121,7 @@ class Additive(Coordinatewise):
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
         kernels = self.coordinates(x.shape[-1])
-        return np.asarray(np.sum([k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)], axis=0))
+        return reduce(np.add, [k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)])
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_sum(self.coordinates(len(fx)), fx, fy, out)

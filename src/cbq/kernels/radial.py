@@ -8,7 +8,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, finite, positive
+from cbq._arrays import Array, broadcast_batch, finite, positive
 from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.profiles import MATERN_PROFILES, RBF_PROFILE, Profile
 from cbq.linalg.distance import sqdist
@@ -26,6 +26,8 @@ class Radial(Kernel):
 
     def __init__(self, lengthscale: npt.ArrayLike | None) -> None:
         self.lengthscale = None if lengthscale is None else positive(lengthscale, "lengthscale")
+        if self.lengthscale is not None and self.lengthscale.size == 0:
+            raise ValueError("lengthscale is empty: pass one number, or one lengthscale per coordinate.")
 
     @property
     @abstractmethod
@@ -67,10 +69,17 @@ class Radial(Kernel):
         return self.with_lengthscale(np.exp(v[0] if scalar else v))
 
     def diag(self, x: npt.ArrayLike) -> Array:
-        return np.ones(as_points(x).shape[:-1])
+        x = as_points(x)
+        batch = self.lengthscale_for(x.shape[-1]).shape[:-1]
+        return np.ones((*np.broadcast_shapes(batch, x.shape[:-2]), x.shape[-2]))
+
+    def check_dim(self, d: int) -> None:
+        self.lengthscale_for(d)
 
     def features(self, x: Array) -> Features:
-        return (x / self.lengthscale_for(x.shape[-1])[..., None, :],)
+        ell = self.lengthscale_for(x.shape[-1])
+        broadcast_batch({"x": x.shape[:-2], "lengthscale": ell.shape[:-1]}, repr(self))
+        return (x / ell[..., None, :],)
 
     def lengthscale_for(self, d: int) -> Array:
         """One lengthscale for each of d coordinates, (..., d)."""
@@ -121,7 +130,7 @@ class Matern(Radial):
     """The Matern kernel of smoothness nu = 1/2, 3/2 or 5/2, radial in any dimension."""
 
     def __init__(self, nu: float = 1.5, lengthscale: npt.ArrayLike | None = None) -> None:
-        if nu not in MATERN_PROFILES:
+        if np.ndim(nu) > 0 or nu not in tuple(MATERN_PROFILES):
             raise ValueError(f"nu must be 0.5, 1.5 or 2.5, but it is {nu!r}; for the limit of large nu use RBF.")
         super().__init__(lengthscale)
         self.nu = float(nu)

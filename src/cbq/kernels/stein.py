@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -10,9 +10,7 @@ from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.radial import Matern, Radial
 from cbq.linalg.distance import sqdist
 from cbq.linalg.features import Features
-
-if TYPE_CHECKING:
-    from cbq.measures import Measure
+from cbq.measures import Measure, as_measure
 
 
 class Stein(Kernel):
@@ -29,17 +27,20 @@ class Stein(Kernel):
     measure : a law with a score; `bind` fills it in. The density must vanish at the boundary of its support.
     """
 
-    def __init__(self, base: Radial, measure: Measure | None = None) -> None:
+    def __init__(self, base: Radial, measure: Any = None) -> None:
         if not isinstance(base, Radial) or (isinstance(base, Matern) and base.nu < 1):
             raise TypeError(
                 f"Stein takes a base with mixed second derivatives: RBF, Matern(1.5) or Matern(2.5), "
                 f"but it was given {base!r}."
             )
         self.base = base
-        self._measure = measure
+        self._measure = None if measure is None else as_measure(measure)
 
     def __repr__(self) -> str:
         return f"Stein({self.base!r})"
+
+    def check_dim(self, d: int) -> None:
+        self.base.check_dim(d)
 
     @property
     def needs_measure(self) -> bool:
@@ -83,7 +84,7 @@ class Stein(Kernel):
         profile = self.base.profile
         slope = profile.slope(np, r2)
         np.multiply(profile.curvature(np, r2), r4, out=out)
-        cross += np.sum(fx[4][0])
+        cross += np.sum(fx[4][:1])
         out += slope * cross
         product *= profile.value(np, r2)
         out += product
@@ -93,13 +94,13 @@ class Stein(Kernel):
         r2, r4, product, cross = self._geometry(fx, fy)
         profile = self.base.profile
         g, q, p = profile.slope(np, r2), profile.curvature(np, r2), profile.third(np, r2)
-        common = g * product - q * (cross + np.sum(fx[4][0])) - p * r4
+        common = g * product - q * (cross + np.sum(fx[4][:1])) - p * r4
         d = fx[0].shape[-1]
         each = out if len(out) == d else np.empty((d, *r2.shape))
         for j in range(d):
             dz = fx[0][:, j, None] - fy[0][None, :, j]
             dw = fx[3][:, j, None] - fy[3][None, :, j]
-            a, inverse = dz * dz, fx[4][0, j]
+            a, inverse = dz * dz, fx[4][:, j, None]
             each[j] = common * a - 2.0 * g * (dw * dz + inverse) - 4.0 * q * a * inverse
         if each is not out:
             np.sum(each, axis=0, keepdims=True, out=out)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cbq._arrays import Array, finite
 from cbq.linalg.small import cholesky, solve_lower
-from cbq.measures import Empirical, Gaussian, LogLaw, LogNormal, Measure, Mixture, Product
+from cbq.measures import Empirical, Gaussian, LogLaw, LogNormal, Measure, Mixture, Product, as_measure
 
 
 class Transform(ABC):
@@ -63,8 +63,8 @@ class Log(Transform):
 class MeasureTransform(Transform):
     """A map that is defined by the law of x."""
 
-    def __init__(self, measure: Measure | None = None) -> None:
-        self._measure = measure
+    def __init__(self, measure: Any = None) -> None:
+        self._measure = None if measure is None else as_measure(measure)
 
     @property
     def needs_measure(self) -> bool:
@@ -100,7 +100,7 @@ class Whiten(MeasureTransform):
             return Mixture(measure.weights, [self.image(m) for m in measure.components])
         if not isinstance(measure, Gaussian):
             raise TypeError(f"the law of whitened x is known for Gaussian laws and their mixtures, not {measure!r}.")
-        if measure is self.measure:
+        if measure.equals(self.measure):
             return Gaussian(np.zeros(measure.mean.shape), np.broadcast_to(np.eye(measure.dim), measure.cov.shape))
         mean, L = self._centre_and_scale()
         half = solve_lower(L[..., None, :, :], np.swapaxes(measure.cholesky, -1, -2))  # rows: columns of L^-1 L'
@@ -132,7 +132,7 @@ class Gaussianise(MeasureTransform):
         return v
 
     def image(self, measure: Measure) -> Measure:
-        if measure is not self.measure:
+        if not measure.equals(self.measure):
             raise TypeError(f"x gaussianised under {self.measure!r} has no known law under another, {measure!r}.")
         shape = (*measure.batch_shape, measure.dim)
         return Gaussian(np.zeros(shape), np.ones((*shape, 1)) * np.eye(measure.dim))

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy.typing as npt
 
@@ -9,9 +9,7 @@ from cbq._arrays import Array
 from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.transforms import NAMED, Transform, UserTransform
 from cbq.linalg.features import Features
-
-if TYPE_CHECKING:
-    from cbq.measures import Measure
+from cbq.measures import Measure, as_measure
 
 
 class Warped(Kernel):
@@ -52,7 +50,12 @@ class Warped(Kernel):
     def needs_measure(self) -> bool:
         return self.warp.needs_measure or self.base.needs_measure
 
+    def check_dim(self, d: int) -> None:
+        if not isinstance(self.warp, UserTransform):  # which may change the dimension
+            self.base.check_dim(d)
+
     def bind(self, measure: Measure) -> Warped:
+        measure = as_measure(measure)
         warp = self.warp.bind(measure)
         base = self.base.bind(warp.image(measure)) if self.base.needs_measure else self.base
         return Warped(base, warp)

@@ -42,6 +42,14 @@ class Measure(ABC):
         axes = len(self.batch_shape)
         return type(self)(**{name: a.reshape(-1, *a.shape[axes:])[order] for name, a in self.parameters().items()})
 
+    def equals(self, other: Measure) -> bool:
+        """Whether the two are the same laws: one type with the same parameters."""
+        if self is other:
+            return True
+        mine, theirs = self.parameters(), other.parameters()
+        same_kind = type(self) is type(other) and mine.keys() == theirs.keys()
+        return same_kind and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, batch_shape={self.batch_shape})"
 

@@ -67,6 +67,9 @@ class LogLaw(Measure):
             lower, upper = (np.log(end) for end in self.law.support)
         return lower, upper
 
+    def equals(self, other: Measure) -> bool:
+        return isinstance(other, LogLaw) and self.law.equals(other.law)
+
     @property
     def has_smooth_density(self) -> bool:
         return self.law.has_smooth_density

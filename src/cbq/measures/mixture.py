@@ -9,7 +9,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array, broadcast_batch, finite, generator
 from cbq.measures.base import Measure
-from cbq.measures.batches import take, take_rows
+from cbq.measures.batches import all_equal, take, take_rows
 from cbq.measures.empirical import Empirical
 from cbq.measures.from_scipy import as_measure
 from cbq.measures.gaussian import refuse_infinite
@@ -58,6 +58,13 @@ class Mixture(Measure):
 
     def __repr__(self) -> str:
         return f"Mixture of {len(self.components)}(dim={self.dim}, batch_shape={self.batch_shape})"
+
+    def equals(self, other: Measure) -> bool:
+        return (
+            isinstance(other, Mixture)
+            and np.array_equal(self.weights, other.weights)
+            and all_equal(self.components, other.components)
+        )
 
     def moments(self) -> tuple[Array, Array]:
         parts = [c.moments() for c in self.components]

@@ -7,7 +7,7 @@ import numpy as np
 
 from cbq._arrays import Array, broadcast_batch
 from cbq.measures.base import Measure
-from cbq.measures.batches import join, take
+from cbq.measures.batches import all_equal, join, take
 from cbq.measures.from_scipy import as_measure
 
 
@@ -66,6 +66,9 @@ class Product(Measure):
         for block, part in zip(self.blocks, self._slices, strict=True):
             ends[0, ..., part], ends[1, ..., part] = block.support
         return ends[0], ends[1]
+
+    def equals(self, other: Measure) -> bool:
+        return isinstance(other, Product) and all_equal(self.blocks, other.blocks)
 
     @property
     def has_smooth_density(self) -> bool:

@@ -7,6 +7,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
+from cbq.measures.base import Measure
 from cbq.measures.differences import central_difference
 from cbq.measures.univariate import Univariate, columns
 
@@ -37,6 +38,16 @@ class Quantile(Univariate):
 
     def parameters(self) -> dict[str, Array]:
         return self._parameters
+
+    def equals(self, other: Measure) -> bool:
+        # freezing copies the distribution; one of scipy's own classes is known by its type, others may hold data
+        scipys_own = type(getattr(other, "_dist", None)).__module__ == "scipy.stats._continuous_distns"
+        return self is other or (
+            isinstance(other, Quantile)
+            and scipys_own
+            and type(self._dist) is type(other._dist)
+            and super().equals(other)
+        )
 
     @property
     def has_smooth_density(self) -> bool:
