@@ -287,3 +287,72 @@ def test_no_points_and_one_point() -> None:
         embedding = cbq.embed(Matern(1.5, 0.5), law)
         assert embedding.mean(np.empty((0, 1))).shape == (0,)
         assert embedding.mean(0.3).shape == (1,)
+
+
+@pytest.mark.parametrize(
+    "law",
+    [
+        Gamma(0.1, 1.0),
+        Gamma(0.3, 1e6),
+        Gamma(1e4, 1e-6),
+        Beta(0.2, 0.1),
+        Beta(1.0, 0.3),
+        LogNormal(0.0, 25.0),
+        StudentT(0.3, 0.0, 1.0),
+        TruncatedGaussian(0.0, 1.0, 30.0, 31.0),
+        TruncatedGaussian(0.0, 1.0, -np.inf, -12.0),
+    ],
+    ids=lambda law: f"{type(law).__name__}{[float(v.item()) for v in law.parameters().values()]}",
+)
+def test_under_a_constant_kernel_every_mass_is_one(law: Measure) -> None:
+    """For an endless lengthscale mu, z and cross are 1, however singular, skewed or heavy-tailed the law."""
+    embedding = cbq.embed(RBF(1e120), law)
+    assert embedding.mean([0.5]) == pytest.approx(1.0, abs=1e-9)
+    assert embedding.variance == pytest.approx(1.0, abs=1e-9)
+    assert embedding.cross(Uniform(0.0, 1.0)) == pytest.approx(1.0, abs=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1e-3), Matern(0.5, 1e-3), Matern(2.5, 1e-3)])
+@pytest.mark.parametrize("narrow", [Gaussian(0.2, 1e-12), StudentT(3.0, 0.2, 1e-6), Gamma(1e10, 5e10)])
+def test_cross_of_a_narrow_and_a_wide_law_is_the_same_from_both_sides(kernel: Kernel, narrow: Measure) -> None:
+    wide = Uniform(-1.0, 2.0)
+    forth, back = cbq.embed(kernel, narrow).cross(wide), cbq.embed(kernel, wide).cross(narrow)
+    np.testing.assert_allclose(forth, back, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("near", "far"),
+    [
+        (StudentT(3.0, 0.0, 2.0**-10), StudentT(3.0, 2.0**20, 2.0**-10)),
+        (
+            TruncatedGaussian(0.0, 2.0**-10, -(2.0**-10), 2.0**-9),
+            TruncatedGaussian(2.0**20, 2.0**-10, 2.0**20 - 2.0**-10, 2.0**20 + 2.0**-9),
+        ),
+    ],
+)
+@pytest.mark.parametrize("ell", [2.0**-20, 2.0**-10, 1.0])
+def test_a_large_location_costs_no_digits(near: Measure, far: Measure, ell: float) -> None:
+    x = np.array([-0.5, 0.0, 1.25]) * 2.0**-10  # the differences x - location are exact
+    for kernel in (RBF(ell), Matern(1.5, ell)):
+        a, b = cbq.embed(kernel, near), cbq.embed(kernel, far)
+        assert_close(b.mean(x + 2.0**20), a.mean(x), 1e-8)
+        assert_close(b.variance, a.variance, 1e-8)
+
+
+@pytest.mark.parametrize(
+    "law", [Gamma(2.0, 3.0), Uniform(-1.0, 4.0), BATCHED[Gamma], Mixture([0.5, 0.5], [Gaussian(0, 1), Uniform(1, 2)])]
+)
+@pytest.mark.parametrize("make", [lambda s: 2 * RBF(s) + Matern(1.5, s), lambda s: TensorProduct([Matern(0.5, s)])])
+def test_whitening_on_the_line_is_a_lengthscale_in_standard_deviations(law: Measure, make: Callable) -> None:
+    sd = np.sqrt(law.moments()[1][..., 0, :])
+    x = law.transport([0.2, 0.5, 0.9])
+    whitened, plain = cbq.embed(Warped(make(0.7), "whiten"), law), cbq.embed(make(0.7 * sd), law)
+    assert_close(whitened.mean(x), plain.mean(x))
+    assert_close(whitened.variance, plain.variance)
+
+
+def test_tensor_product_of_rbf_needs_no_independence() -> None:
+    x = CORRELATED.sample(4, 5)
+    tensor, plain = cbq.embed(TensorProduct(RBF([0.5, 2.0])), CORRELATED), cbq.embed(RBF([0.5, 2.0]), CORRELATED)
+    assert_close(tensor.mean(x), plain.mean(x))
+    assert_close(tensor.cross(OTHER), plain.cross(OTHER))

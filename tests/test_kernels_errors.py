@@ -96,11 +96,11 @@ BAD_VALUES = {
     # out
     "out shape": (
         lambda: K.gram(X, out=np.empty((4, 3))),
-        r"out must be a float64 array of shape \(4, 4\), but it is float64 \(4, 3\)",
+        r"out must be a writeable float64 array of shape \(4, 4\), but it is float64 \(4, 3\)",
     ),
     "out dtype": (
         lambda: K.gram(X, out=np.empty((4, 4), dtype=np.float32)),
-        r"out must be a float64 array of shape \(4, 4\), but it is float32 \(4, 4\)",
+        r"out must be a writeable float64 array of shape \(4, 4\), but it is float32 \(4, 4\)",
     ),
     # measures
     "stein unbound": (lambda: Stein(K).gram(X), r"needs the score of a law: call kernel.bind\(measure\) first"),
@@ -150,12 +150,18 @@ BAD_TYPES = {
     "sum with a number": (lambda: K + 1.0, "unsupported operand"),
     "number plus kernel": (lambda: 1.0 + K, "unsupported operand"),
     "times none": (lambda: K * None, "unsupported operand"),
-    "sum": (lambda: Sum([K, 1.0]), r"Sum takes one or more kernels, but it was given \[RBF\(lengthscale=1.\), 1.0\]"),
-    "sum of none": (lambda: Sum([]), r"Sum takes one or more kernels, but it was given \[\]"),
-    "product": (lambda: Product(["rbf"]), r"Product takes one or more kernels, but it was given \['rbf'\]"),
-    "tensor product": (lambda: TensorProduct([K, "rbf"]), "TensorProduct takes one or more kernels, but"),
-    "tensor product of none": (lambda: TensorProduct([]), r"takes one or more kernels, but it was given \(\)"),
-    "additive": (lambda: Additive([None]), "Additive takes one or more kernels"),
+    "sum": (
+        lambda: Sum([K, 1.0]),
+        r"Sum takes a list of one or more kernels, but it was given \[RBF\(lengthscale=1.\), 1.0\]",
+    ),
+    "sum of none": (lambda: Sum([]), r"Sum takes a list of one or more kernels, but it was given \[\]"),
+    "product": (lambda: Product(["rbf"]), r"Product takes a list of one or more kernels, but it was given \['rbf'\]"),
+    "tensor product": (lambda: TensorProduct([K, "rbf"]), "TensorProduct takes a list of one or more kernels, but"),
+    "tensor product of none": (
+        lambda: TensorProduct([]),
+        r"takes a list of one or more kernels, but it was given \[\]",
+    ),
+    "additive": (lambda: Additive([None]), "Additive takes a list of one or more kernels"),
     "tensor product of a sum": (
         lambda: TensorProduct(K + K),
         "takes one RBF or Matern kernel for all coordinates, or a list with a one-dimensional kernel for each, but",

@@ -10,7 +10,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch
 from cbq.embeddings.errors import NoEmbedding
-from cbq.embeddings.panels import expectation
+from cbq.embeddings.panels import Panels, expectation
 from cbq.kernels import Kernel
 from cbq.measures import Empirical, Measure, Mixture, as_measure
 
@@ -84,7 +84,7 @@ class Embedding(ABC):
                 f"no closed form for cross of {self.kernel!r} between {self.measure!r} and {other!r}: "
                 f"embed with method='quadrature'."
             )
-        return expectation(self._mean, other, self.kernel, self.measure)
+        return expectation(self._mean, Panels.of(other), self.kernel, self.measure)
 
 
 class Delegated(Embedding):

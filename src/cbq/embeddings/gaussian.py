@@ -31,9 +31,6 @@ class RBFGaussian(Embedding):
         ell = self.kernel.lengthscale_for(self.measure.dim)[..., None, :]
         return _smoothed(ell, self.measure.cov[..., None, :, :], x - self.measure.mean[..., None, :])
 
-    def _variance(self) -> Array:
-        return self._cross(self.measure)
-
     def _cross(self, other: Measure) -> Array:
         if not isinstance(other, Gaussian):
             if self.measure.dim > 1:

@@ -6,15 +6,17 @@ lose digits or overflow for short lengthscales; a panel rule does not, at some 6
 
 from __future__ import annotations
 
+import numpy as np
+
 from cbq._arrays import Array
 from cbq.embeddings.base import Embedding
 from cbq.embeddings.errors import NoEmbedding
-from cbq.embeddings.panels import mean_by_panels
+from cbq.embeddings.panels import Panels, expectation, mean_by_panels
 from cbq.embeddings.registry import register
 from cbq.embeddings.scale_mixture import ScaleMixture
 from cbq.embeddings.separable import Factorised
-from cbq.kernels import RBF, Matern
-from cbq.measures import Beta, Gamma, LogLaw, LogNormal, StudentT, TruncatedGaussian
+from cbq.kernels import RBF, Kernel, Matern
+from cbq.measures import Beta, Gamma, LogLaw, LogNormal, Measure, StudentT, TruncatedGaussian
 
 
 @register(RBF, Gamma, Beta, StudentT, TruncatedGaussian, LogLaw)
@@ -24,8 +26,28 @@ class PanelEmbedding(Embedding):
 
     rule = "Gauss-Legendre panels between breakpoints of density and kernel"
 
+    def __init__(self, kernel: Kernel, measure: Measure) -> None:
+        super().__init__(kernel, measure)
+        # about zero where the family allows: nodes near a large location would be rounded on the scale of the law
+        median = measure._from_normal(np.zeros((*measure.batch_shape, 1, 1)))[..., 0]
+        moved = measure.translated(-median)
+        self._panels = Panels.of(measure if moved is None else moved)
+        self._shift = np.zeros_like(median) if moved is None else median
+
     def _mean(self, x: Array) -> Array:
-        return mean_by_panels(self.kernel, self.measure, x)
+        return self._centred_mean(x - self._shift[..., None, :])
+
+    def _centred_mean(self, x: Array) -> Array:
+        return mean_by_panels(self.kernel, self._panels, x)
+
+    def _variance(self) -> Array:
+        return expectation(self._centred_mean, self._panels, self.kernel, self._panels.law)
+
+    def _cross(self, other: Measure) -> Array:
+        moved = other.translated(-self._shift)
+        if moved is None:
+            return expectation(self._mean, Panels.of(other), self.kernel, self.measure)
+        return expectation(self._centred_mean, Panels.of(moved), self.kernel, self._panels.law)
 
 
 @register(RBF, LogNormal)

@@ -8,38 +8,54 @@ tails); a radial kernel is smooth on either side of its kink at x, on the scale 
 from __future__ import annotations
 
 from collections.abc import Callable
-from functools import reduce
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr, ndtri
 
 from cbq._arrays import Array
 from cbq.embeddings.errors import NoEmbedding
-from cbq.kernels import Kernel, Product, Scaled, Sum
-from cbq.kernels.coordinatewise import Coordinatewise
-from cbq.kernels.radial import Radial
+from cbq.kernels import Kernel
 from cbq.measures import Measure
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
-NORMAL_GRID = np.linspace(-8.5, 8.5, 21)  # beyond lies a mass of 2e-17
+# quantiles in normal coordinates: beyond the last lies a mass of 2e-17; the core of a heavy tail is narrow
+NORMAL_GRID = np.sort(np.concatenate([np.linspace(-8.5, 8.5, 21), [-0.45, -0.2, 0.2, 0.45]]))
 KERNEL_GRID = np.array([0.5, 1.5, 3.0, 6.0, 10.0, 16.0, 26.0, 40.0])  # in lengthscales; e^-40 = 4e-18
-RATIO = 4.0  # of the distances of neighbouring breakpoints from an end of the support, at most
+RATIO = 4.0  # of the widths of neighbouring panels, at most
+BULK = 7.3  # in normal coordinates: beyond lies a mass of 3e-13, and a panel that is good to 1e-2 will do
+REFINEMENTS = 14  # halvings of a panel, at most
 END_CELL = 1e-9  # of the size of an end of the support: closer to it doubles are too coarse for a singular density
 TINY = 1e-300  # where an end of the support is zero
+HUGE = 1e150  # stands for infinity: differences of such numbers are numbers
 CHUNK = 1_000_000  # nodes in memory at a time
 
 
-def mean_by_panels(kernel: Kernel, measure: Measure, x: Array) -> Array:
+@dataclass(frozen=True, eq=False)
+class Panels:
+    """A 1-D law with its breakpoints (..., K), and points and masses (..., m) of what lies beyond them."""
+
+    law: Measure
+    edges: Array
+    y_ends: Array
+    mass_ends: Array
+
+    @classmethod
+    def of(cls, law: Measure) -> Panels:
+        """The panels of a law."""
+        edges = breakpoints(law)
+        return cls(law, edges, *end_cells(edges, law))
+
+
+def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
     """E k(X, x) at x (..., N, 1) for a stationary kernel and a 1-D law with a smooth density: (..., N)."""
-    edges = breakpoints(measure)
-    y_ends, mass_ends = end_cells(edges, measure)
-    laws = measure[..., None]
+    laws, edges = panels.law[..., None], panels.edges
+    y_ends, mass_ends = panels.y_ends[..., None, :], panels.mass_ends[..., None, :]
 
     def part(x: Array) -> Array:
         y, mass = nodes(merge(edges[..., None, :], around(x, kernel)), laws)  # (..., n, m)
-        inner = np.sum(mass * profile(kernel, np.abs(y - x)), axis=-1)
-        ends = mass_ends[..., None, :] * profile(kernel, np.abs(y_ends[..., None, :] - x))
-        return np.asarray(inner + np.sum(ends, axis=-1))
+        inner = np.sum(mass * kernel.on_line(np.abs(y - x)), axis=-1)
+        return np.asarray(inner + np.sum(mass_ends * kernel.on_line(np.abs(y_ends - x)), axis=-1))
 
     per_point = len(NODES) * (edges.size + edges[..., 0].size * 2 * len(KERNEL_GRID))
     step = max(1, CHUNK // per_point)
@@ -47,65 +63,58 @@ def mean_by_panels(kernel: Kernel, measure: Measure, x: Array) -> Array:
     return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
 
 
-def expectation(fn: Callable[[Array], Array], law: Measure, kernel: Kernel, source: Measure) -> Array:
-    """E fn(Y), Y ~ law (1-D), for fn the mean embedding of `source`: the batch shapes broadcast.
+def expectation(fn: Callable[[Array], Array], panels: Panels, kernel: Kernel, source: Measure) -> Array:
+    """E fn(Y), Y ~ law of the panels, for fn the mean embedding of `source`: the batch shapes broadcast.
 
-    That function is smooth except at the ends of the support of `source`, on the scale of the kernel.
+    Where `source` is narrower than the kernel, fn has the shape of the kernel about its median; it bends at the
+    ends of the support of `source`, on the scale of the kernel.
     """
-    own = breakpoints(law)
-    edges = merge(own, breakpoints(source))
-    for end in source.support:
-        finite_end = np.where(np.isfinite(end), end, edges[..., :1])
-        edges = merge(edges, around(finite_end[..., None, :], kernel)[..., 0, :])
-    sums = [np.sum(mass * fn(y[..., None]), axis=-1) for y, mass in (nodes(edges, law), end_cells(own, law))]
-    return np.asarray(sums[0] + sums[1])
+    edges = panels.edges if source is panels.law else merge(panels.edges, breakpoints(source))
+    median = source._from_normal(np.zeros((*source.batch_shape, 1, 1)))[..., 0]
+    for end in (*source.support, median):
+        centre = np.where(np.isfinite(end), end, median)
+        edges = merge(edges, around(centre[..., None, :], kernel)[..., 0, :])
+    y, mass = nodes(edges, panels.law)
+    inner = np.sum(mass * fn(y[..., None]), axis=-1)
+    return np.asarray(inner + np.sum(panels.mass_ends * fn(panels.y_ends[..., None]), axis=-1))
 
 
 def breakpoints(measure: Measure) -> Array:
-    """Points (..., K) between which the density of a 1-D law is smooth, from one end of its mass to the other."""
+    """Points (..., K) between which the density of a 1-D law is smooth, from one end of its mass to the other.
+
+    They are quantiles, so dense that neighbouring panels differ in width by a bounded factor: geometric towards a
+    singular end of the support and out into a heavy tail. At a finite end they stop short of a small cell.
+    """
     if not measure.has_smooth_density:
         raise NoEmbedding(
             f"no closed form for {measure!r}, whose density may have kinks: pass method='transport' to put the kernel "
             f"on the gaussianised coordinate, or method='quadrature' to integrate numerically."
         )
-    grid = np.broadcast_to(NORMAL_GRID[:, None], (*measure.batch_shape, len(NORMAL_GRID), 1))
-    y = measure._from_normal(grid)[..., 0]
-    half = len(NORMAL_GRID) // 2
-    median = y[..., half : half + 1]
-    lower, upper = measure.support
-    below = _outward(y[..., half - 1 :: -1], median, lower, -1.0)
-    above = _outward(y[..., half + 1 :], median, upper, 1.0)
-    return np.concatenate([below[..., ::-1], median, above], axis=-1)
-
-
-def _outward(y: Array, median: Array, end: Array, sign: float) -> Array:
-    """Points (..., K') from the median outwards (to the left for sign -1), refining the points y (..., K).
-
-    The refinement is geometric towards the end (..., 1) of the support, down to a small cell beside it; if there
-    is no end it is geometric from the median.
-    """
-    bounded = np.isfinite(end)
-    end = np.where(bounded, end, median)
-    cell = np.where(bounded, np.minimum(END_CELL * np.abs(end), 1e-3 * np.abs(end - median)), 0.0) + TINY
-    gap = np.abs(y - end)
-    # at an end that is zero a quantile may be rounded to it: then the nearest one that is not will do
-    nearest = np.min(np.where(gap > 0, gap, np.inf), axis=-1, keepdims=True)
-    gap = np.where((gap == 0) & (cell == TINY), nearest, np.maximum(gap, cell))
-    jumps = np.max(np.abs(np.diff(np.log(gap), axis=-1)), axis=tuple(range(gap.ndim - 1)))
-    steps = np.maximum(np.ceil(jumps / np.log(RATIO)), 1).astype(int)
-    pieces = [
-        gap[..., k, None] * (gap[..., k + 1, None] / gap[..., k, None]) ** (np.arange(m) / m)
-        for k, m in enumerate(steps)
-    ]
-    last = np.where(bounded, cell, gap[..., -1:])
-    gap = np.concatenate([*pieces, gap[..., -1:], last], axis=-1)
-    return np.where(bounded, end - sign * gap, median + sign * gap)
+    cells = [np.where(np.isfinite(end), END_CELL * np.abs(end), 0.0) + TINY for end in measure.support]
+    first, last = measure.support[0] + cells[0], measure.support[1] - cells[1]
+    v = NORMAL_GRID
+    for _ in range(REFINEMENTS):
+        grid = np.broadcast_to(v[:, None], (*measure.batch_shape, len(v), 1))
+        y = np.clip(measure._from_normal(grid)[..., 0], np.maximum(first, -HUGE), np.minimum(last, HUGE))
+        floor = np.where(v[1:] <= 0, *cells)
+        jumps = np.diff(np.log(np.maximum(np.diff(y, axis=-1), floor)), axis=-1).reshape(-1, len(v) - 2)
+        # of two panels too different in width, the wider one is split
+        wide = np.zeros(len(v) - 1, dtype=bool)
+        wide[1:] |= np.any(jumps > np.log(RATIO), axis=0)
+        wide[:-1] |= np.any(jumps < -np.log(RATIO), axis=0)
+        middle = 0.5 * (v[1:] + v[:-1])
+        wide &= np.abs(middle) < BULK
+        if not np.any(wide):
+            break
+        v = np.sort(np.concatenate([v, middle[wide]]))
+    ends = [np.where(np.isfinite(end), end, edge) for end, edge in ((first, y[..., :1]), (last, y[..., -1:]))]
+    return np.concatenate([ends[0], y, ends[1]], axis=-1)
 
 
 def around(x: Array, kernel: Kernel) -> Array:
     """Breakpoints (..., N, C) of the kernel about the points x (..., N, 1)."""
     steps = np.concatenate([[0.0], KERNEL_GRID, -KERNEL_GRID])
-    cuts = [x + s[..., None, None] * steps for s in lengthscales(kernel)] or [x]
+    cuts = [x + s[..., None, None] * steps for s in kernel.line_lengthscales()] or [x]
     batch = np.broadcast_shapes(*(cut.shape[:-1] for cut in cuts))
     return np.concatenate([np.broadcast_to(cut, (*batch, cut.shape[-1])) for cut in cuts], axis=-1)
 
@@ -138,49 +147,6 @@ def end_cells(edges: Array, law: Measure) -> tuple[Array, Array]:
     for edge, sign in ((edges[..., :1], 1.0), (edges[..., -1:], -1.0)):
         total = ndtr(sign * law._to_normal(edge[..., None])[..., 0])
         y = law._from_normal(sign * ndtri(0.5 * (1 + NODES) * total)[..., None])[..., 0]
-        points.append(np.where(total > 0, y, edge))
+        points.append(np.clip(np.where(total > 0, y, edge), -HUGE, HUGE))
         masses.append(0.5 * WEIGHTS * total)
     return np.concatenate(points, axis=-1), np.concatenate(masses, axis=-1)
-
-
-def profile(kernel: Kernel, r: Array) -> Array:
-    """k as a function of the distance r (..., N, m) on the line; batched lengthscales go with the axes (...)."""
-    if isinstance(kernel, Radial):
-        return np.asarray(kernel.profile.value(np, (r / _on_line(kernel)[..., None, None]) ** 2))
-    if isinstance(kernel, Scaled):
-        return kernel.factor * profile(kernel.kernel, r)
-    if isinstance(kernel, Sum):
-        return reduce(np.add, [profile(k, r) for k in kernel.parts])
-    if isinstance(kernel, Product):
-        return reduce(np.multiply, [profile(k, r) for k in kernel.parts])
-    assert isinstance(kernel, Coordinatewise)
-    return profile(kernel.coordinates(1)[0], r)
-
-
-def lengthscales(kernel: Kernel) -> list[Array]:
-    """All lengthscales of a kernel on the line, each with its batch shape; none if it is not stationary."""
-    if isinstance(kernel, Radial):
-        return [_on_line(kernel)]
-    if isinstance(kernel, Scaled):
-        return lengthscales(kernel.kernel)
-    if isinstance(kernel, (Sum, Product)):
-        return [s for k in kernel.parts for s in lengthscales(k)]
-    if isinstance(kernel, Coordinatewise):
-        return lengthscales(kernel.coordinates(1)[0])
-    return []
-
-
-def is_stationary(kernel: Kernel) -> bool:
-    """Whether a kernel on the line is made of radial ones, so that `profile` knows it."""
-    if isinstance(kernel, (Sum, Product)):
-        return all(is_stationary(k) for k in kernel.parts)
-    if isinstance(kernel, Scaled):
-        return is_stationary(kernel.kernel)
-    if isinstance(kernel, Coordinatewise):
-        return is_stationary(kernel.coordinates(1)[0])
-    return isinstance(kernel, Radial)
-
-
-def _on_line(kernel: Radial) -> Array:
-    ell = kernel.known_lengthscale
-    return ell if ell.ndim == 0 else ell[..., 0]

@@ -7,7 +7,6 @@ import numpy as np
 from cbq.embeddings.base import Delegated, Embedding
 from cbq.embeddings.errors import NoEmbedding
 from cbq.embeddings.panel_laws import PanelEmbedding
-from cbq.embeddings.panels import is_stationary
 from cbq.embeddings.registry import find, register
 from cbq.embeddings.scale_mixture import ScaleMixture
 from cbq.embeddings.separable import Factorised
@@ -26,7 +25,7 @@ def embed_simple(simple: Kernel, measure: Measure) -> Embedding:
     """The embedding of a simplified product of kernels."""
     if not isinstance(simple, Product):
         return find(simple, measure)
-    if measure.dim == 1 and is_stationary(simple):
+    if measure.dim == 1 and simple.is_stationary:
         return PanelEmbedding(simple, measure)
     radial = [k for k in simple.parts if isinstance(k, Matern)]
     if not radial and all(isinstance(k, (RBF, TensorProduct)) for k in simple.parts):

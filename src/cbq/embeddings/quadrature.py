@@ -47,10 +47,10 @@ class Quadrature(Embedding):
         return integrate(lambda y: self.kernel.gram(y, x), self.measure, kinks)
 
     def _cross(self, other: Measure) -> Array:
-        return integrate(lambda y: self._mean(y)[..., None], other)[..., 0]
+        return integrate(lambda y: self._mean(y)[..., None], other, tolerance=10 * TOLERANCE[other.dim])[..., 0]
 
 
-def integrate(fn: Function, law: Measure, kinks: Array | None = None) -> Array:
+def integrate(fn: Function, law: Measure, kinks: Array | None = None, tolerance: float | None = None) -> Array:
     """E fn(Y), Y ~ law, for fn from points (..., m, d) to (..., m, n): (..., n); kinks (..., n, d) in normal space."""
 
     def integrand(v: Array) -> Array:
@@ -59,10 +59,11 @@ def integrate(fn: Function, law: Measure, kinks: Array | None = None) -> Array:
         density = np.exp(-0.5 * np.sum(v * v, axis=-1)) / (2 * np.pi) ** (law.dim / 2)
         return np.moveaxis(fn(y) * density[:, None], -2, 0)
 
-    return on_the_line(integrand, kinks) if law.dim == 1 else in_space(integrand, kinks, law.dim)
+    tolerance = tolerance or TOLERANCE[law.dim]
+    return (on_the_line if law.dim == 1 else in_space)(integrand, kinks, law.dim, tolerance)
 
 
-def on_the_line(integrand: Function, kinks: Array | None) -> Array:
+def on_the_line(integrand: Function, kinks: Array | None, d: int, tolerance: float) -> Array:
     """One integral for each component, so that small ones are as accurate as large ones."""
     from scipy.integrate import quad  # slow to import, and seldom needed
 
@@ -77,7 +78,7 @@ def on_the_line(integrand: Function, kinks: Array | None) -> Array:
         points = centres[index] + splits
         points = points[np.abs(points) < REACH]
         value, error, *rest = quad(
-            component, -REACH, REACH, points=points, epsabs=NEGLIGIBLE, epsrel=TOLERANCE[1], limit=1000, full_output=1
+            component, -REACH, REACH, points=points, epsabs=NEGLIGIBLE, epsrel=tolerance, limit=1000, full_output=1
         )
         if error > ACCEPTED * abs(value) + NEGLIGIBLE and len(rest) > 1:
             raise RuntimeError(f"quadrature did not converge (error {error:.1e} of {value:.1e}): use a closed form.")
@@ -85,7 +86,7 @@ def on_the_line(integrand: Function, kinks: Array | None) -> Array:
     return out
 
 
-def in_space(integrand: Function, kinks: Array | None, d: int) -> Array:
+def in_space(integrand: Function, kinks: Array | None, d: int, tolerance: float) -> Array:
     """All components at once by adaptive cubature in d dimensions."""
     from scipy.integrate import cubature
 
@@ -99,7 +100,7 @@ def in_space(integrand: Function, kinks: Array | None, d: int) -> Array:
         np.full(d, -REACH),
         np.full(d, REACH),
         rule="gk21" if d == 2 else "genz-malik",
-        rtol=TOLERANCE[d],
+        rtol=tolerance,
         atol=NEGLIGIBLE,
         points=list(splits),
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import reduce
+
 import numpy as np
 
 from cbq._arrays import Array
@@ -35,10 +37,10 @@ class Factorised(Embedding):
 
     def _mean(self, x: Array) -> Array:
         means = [part._mean(x[..., b]) for part, b in zip(self._parts, self._blocks, strict=True)]
-        return np.asarray(_product(means))
+        return reduce(np.multiply, means)
 
     def _variance(self) -> Array:
-        return _product([part._variance() for part in self._parts])
+        return reduce(np.multiply, [part._variance() for part in self._parts])
 
     def _cross(self, other: Measure) -> Array:
         laws = other.factors()
@@ -47,7 +49,7 @@ class Factorised(Embedding):
                 f"no closed form for cross of {self.kernel!r} between {self.measure!r} and {other!r}: "
                 f"they do not split into the same independent blocks; embed with method='quadrature'."
             )
-        return _product([part._cross_any(law) for part, law in zip(self._parts, laws, strict=True)])
+        return reduce(np.multiply, [part._cross_any(law) for part, law in zip(self._parts, laws, strict=True)])
 
 
 def restrict(kernel: Kernel, block: slice) -> Kernel:
@@ -61,13 +63,6 @@ def restrict(kernel: Kernel, block: slice) -> Kernel:
 def _blocks(laws: tuple[Measure, ...]) -> list[slice]:
     ends = np.cumsum([law.dim for law in laws]).tolist()
     return [slice(end - law.dim, end) for end, law in zip(ends, laws, strict=True)]
-
-
-def _product(values: list[Array]) -> Array:
-    total = values[0]
-    for value in values[1:]:
-        total = total * value
-    return np.asarray(total)
 
 
 @register(RBF, ProductLaw)
@@ -94,4 +89,6 @@ def tensor_product(kernel: TensorProduct, measure: Measure) -> Embedding:
     """Product over independent coordinates."""
     if measure.dim == 1:
         return Delegated(kernel, measure, find(kernel.coordinates(1)[0], measure))
+    if isinstance(kernel.base, RBF):  # a product of RBF kernels is one, whatever the correlations
+        return Delegated(kernel, measure, find(kernel.base, measure))
     return Factorised(kernel, measure)

@@ -8,11 +8,9 @@ from cbq._arrays import Array
 from cbq.embeddings.base import Delegated, Embedding
 from cbq.embeddings.errors import NoEmbedding
 from cbq.embeddings.registry import find, register
-from cbq.kernels import Kernel, Stein, Warped
-from cbq.kernels.coordinatewise import Coordinatewise
-from cbq.kernels.radial import Radial
+from cbq.kernels import Stein, Warped
 from cbq.kernels.transforms import Whiten
-from cbq.measures import Empirical, Gaussian, Measure, Mixture
+from cbq.measures import Empirical, Measure, Mixture
 
 
 class WarpedEmbedding(Embedding):
@@ -44,21 +42,11 @@ class WarpedEmbedding(Embedding):
 @register(Warped, Measure)
 def warped(kernel: Warped, measure: Measure) -> Embedding:
     """Embedding of the base kernel under the law of the transformed points."""
-    if isinstance(kernel.warp, Whiten) and not isinstance(measure, (Gaussian, Mixture, Empirical)):
+    if isinstance(kernel.warp, Whiten) and kernel.base.is_stationary:
         scales = kernel.warp.scales()
-        rescaled = None if scales is None else in_units_of(kernel.base, scales)
-        if rescaled is not None:
-            return Delegated(kernel, measure, find(rescaled, measure))
+        if scales is not None:
+            return Delegated(kernel, measure, find(kernel.base.rescaled(scales), measure))
     return WarpedEmbedding(kernel, measure)
-
-
-def in_units_of(kernel: Kernel, scales: Array) -> Kernel | None:
-    """A stationary kernel of x / scales as a kernel of x; None if the kernel is of another kind."""
-    if isinstance(kernel, Radial):
-        return kernel.with_lengthscale(kernel.lengthscale_for(scales.shape[-1]) * scales)
-    if isinstance(kernel, Coordinatewise) and isinstance(kernel.base, Radial):
-        return type(kernel)(kernel.base.with_lengthscale(kernel.base.lengthscale_for(scales.shape[-1]) * scales))
-    return None
 
 
 @register(Stein, Measure)

@@ -71,6 +71,23 @@ class Kernel(ABC):
         """Number P of lengthscales."""
         return int(self.log_lengthscales.shape[-1])
 
+    @property
+    def is_stationary(self) -> bool:
+        """Whether k(x, y) depends on x - y alone, through lengthscales: then the next three are known."""
+        return False
+
+    def on_line(self, r: Array) -> Array:
+        """k as a function of the distance r (..., N, m) on the line; batched lengthscales go with the axes (...)."""
+        raise TypeError(f"{self!r} is not a function of the distance.")
+
+    def line_lengthscales(self) -> list[Array]:
+        """The lengthscales of all parts on the line, each with its batch shape; none if it is not stationary."""
+        return []
+
+    def rescaled(self, scales: Array) -> Kernel:
+        """The kernel k(x / scales, y / scales) of x and y, for scales (..., d) of the coordinates."""
+        raise TypeError(f"{self!r} has no lengthscales to rescale.")
+
     @abstractmethod
     def check_dim(self, d: int) -> None:
         """Refuse points in d dimensions if the kernel is made for another number of them."""
@@ -143,6 +160,16 @@ class Composite(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return type(self)(split_lengthscales(self.parts, values))
 
+    @property
+    def is_stationary(self) -> bool:
+        return all(k.is_stationary for k in self.parts)
+
+    def line_lengthscales(self) -> list[Array]:
+        return [s for k in self.parts for s in k.line_lengthscales()]
+
+    def rescaled(self, scales: Array) -> Kernel:
+        return type(self)([k.rescaled(scales) for k in self.parts])
+
     def check_dim(self, d: int) -> None:
         for k in self.parts:
             k.check_dim(d)
@@ -167,6 +194,9 @@ class Sum(Composite):
     def diag(self, x: npt.ArrayLike) -> Array:
         return reduce(np.add, [k.diag(x) for k in self.parts])
 
+    def on_line(self, r: Array) -> Array:
+        return reduce(np.add, [k.on_line(r) for k in self.parts])
+
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_sum(self.parts, fx, fy, out)
 
@@ -182,6 +212,9 @@ class Product(Composite):
 
     def diag(self, x: npt.ArrayLike) -> Array:
         return reduce(np.multiply, [k.diag(x) for k in self.parts])
+
+    def on_line(self, r: Array) -> Array:
+        return reduce(np.multiply, [k.on_line(r) for k in self.parts])
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         fill_product(self.parts, fx, fy, out)
@@ -211,6 +244,19 @@ class Scaled(Kernel):
 
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Scaled(self.factor, self.kernel.with_log_lengthscales(values))
+
+    @property
+    def is_stationary(self) -> bool:
+        return self.kernel.is_stationary
+
+    def on_line(self, r: Array) -> Array:
+        return self.factor * self.kernel.on_line(r)
+
+    def line_lengthscales(self) -> list[Array]:
+        return self.kernel.line_lengthscales()
+
+    def rescaled(self, scales: Array) -> Kernel:
+        return Scaled(self.factor, self.kernel.rescaled(scales))
 
     def check_dim(self, d: int) -> None:
         self.kernel.check_dim(d)

@@ -56,6 +56,21 @@ class Coordinatewise(Kernel):
             )
         return self.base
 
+    @property
+    def is_stationary(self) -> bool:
+        return isinstance(self.base, Radial) or all(k.is_stationary for k in self.base)
+
+    def on_line(self, r: Array) -> Array:
+        return self.coordinates(1)[0].on_line(r)
+
+    def line_lengthscales(self) -> list[Array]:
+        return self.coordinates(1)[0].line_lengthscales()
+
+    def rescaled(self, scales: Array) -> Coordinatewise:
+        if isinstance(self.base, Radial):
+            return type(self)(self.base.rescaled(scales))
+        return type(self)([k.rescaled(scales[..., j : j + 1]) for j, k in enumerate(self.base)])
+
     def check_dim(self, d: int) -> None:
         for k in self.coordinates(d):
             k.check_dim(1)

@@ -73,6 +73,20 @@ class Radial(Kernel):
         batch = self.lengthscale_for(x.shape[-1]).shape[:-1]
         return np.ones((*np.broadcast_shapes(batch, x.shape[:-2]), x.shape[-2]))
 
+    @property
+    def is_stationary(self) -> bool:
+        return True
+
+    def on_line(self, r: Array) -> Array:
+        rho = np.minimum(r / self.lengthscale_for(1)[..., 0, None, None], 1e150)  # whose square is finite
+        return np.asarray(self.profile.value(np, rho * rho))
+
+    def line_lengthscales(self) -> list[Array]:
+        return [self.lengthscale_for(1)[..., 0]]
+
+    def rescaled(self, scales: Array) -> Self:
+        return self.with_lengthscale(self.lengthscale_for(scales.shape[-1]) * scales)
+
     def check_dim(self, d: int) -> None:
         self.lengthscale_for(d)
 

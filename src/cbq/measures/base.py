@@ -109,6 +109,10 @@ class Measure(ABC):
         """Whether the density is analytic inside the support, as far as is known; panel rules rely on it."""
         return True
 
+    def translated(self, shift: Array) -> Measure | None:
+        """The law of X + shift, shift (*batch_shape, d), for a family closed under translation; else None."""
+        return None
+
     def factors(self) -> tuple[Measure, ...]:
         """Independent blocks of consecutive coordinates whose product is this law; at least (self,)."""
         return (self,)

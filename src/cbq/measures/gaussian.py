@@ -46,6 +46,9 @@ class Gaussian(Measure):
     def moments(self) -> tuple[Array, Array]:
         return self.mean, self.cov
 
+    def translated(self, shift: Array) -> Measure:
+        return Gaussian(self.mean + shift, self.cov)
+
     def factors(self) -> tuple[Measure, ...]:
         if self.dim == 1 or not self.is_diagonal:
             return (self,)

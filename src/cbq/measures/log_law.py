@@ -116,5 +116,5 @@ class LogLaw(Measure):
         log_p = self.law._logpdf(np.full((1, 1), np.exp(FLOOR)))
         log_floor = self._log_floor()[..., 0]
         known = np.isfinite(log_floor)
-        ratio = np.exp(np.where(known, log_p + FLOOR - log_floor, -np.inf))
+        ratio = np.exp(np.where(known, log_p + FLOOR, -np.inf) - np.where(known, log_floor, 0.0))
         return np.asarray(ratio)

@@ -5,6 +5,7 @@ import numpy.typing as npt
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
 from cbq._arrays import Array, finite, positive
+from cbq.measures.base import Measure
 from cbq.measures.gamma import stirling
 from cbq.measures.univariate import Univariate, columns
 
@@ -28,6 +29,9 @@ class StudentT(Univariate):
 
     def parameters(self) -> dict[str, Array]:
         return {"df": self.df, "loc": self.loc, "scale": self.scale}
+
+    def translated(self, shift: Array) -> Measure:
+        return StudentT(self.df, self.loc + shift, self.scale)
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
         smallest = np.min(self.df, initial=np.inf)

@@ -4,6 +4,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, finite, positive, real
+from cbq.measures.base import Measure
 from cbq.measures.truncated_mass import NODES, WEIGHTS, density, left_mass, left_quantile, mass
 from cbq.measures.univariate import Univariate, columns
 
@@ -57,6 +58,9 @@ class TruncatedGaussian(Univariate):
     @property
     def support(self) -> tuple[Array, Array]:
         return self.lower, self.upper
+
+    def translated(self, shift: Array) -> Measure:
+        return TruncatedGaussian(self.mean + shift, self.std, self.lower + shift, self.upper + shift)
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
         # panels over the part where the density is above exp(-45) of its peak, centred on the mode r

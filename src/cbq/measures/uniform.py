@@ -45,6 +45,9 @@ class Uniform(Measure):
     def parameters(self) -> dict[str, Array]:
         return {"lower": self.lower, "upper": self.upper}
 
+    def translated(self, shift: Array) -> Measure:
+        return Uniform(self.lower + shift, self.upper + shift)
+
     def moments(self) -> tuple[Array, Array]:
         variance = (self.upper - self.lower) ** 2 / 12
         return 0.5 * self.lower + 0.5 * self.upper, variance[..., None] * np.eye(self.dim)
