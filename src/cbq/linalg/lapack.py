@@ -43,7 +43,7 @@ def routine(module: ModuleType, name: str, arguments: str) -> Callable[..., None
         raise ImportError(
             f"{module.__name__}.{name} has the C signature {signature.decode()!r}, but {expected!r} was "
             f"expected: cbq does not know this build of SciPy (64-bit integers?). "
-            f"Install SciPy from PyPI or conda-forge."
+            f"Install one of the standard wheels of SciPy."
         )
     prototype = ctypes.CFUNCTYPE(None, *(_CTYPES[kind] for kind in arguments.split()))
     return prototype(_capsule_pointer(capsule, signature))
