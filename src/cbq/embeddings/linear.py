@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 
 from cbq._arrays import Array
@@ -109,7 +111,8 @@ class EmpiricalEmbedding(Embedding):
     rule = "finite sum over the atoms"
 
     def _mean(self, x: Array) -> Array:
-        step = max(1, 1_000_000 // max(1, x.shape[-2]))  # bounds the Gram matrices in memory
+        batch = np.broadcast_shapes(x.shape[:-2], self.measure.batch_shape)
+        step = max(1, 4_000_000 // max(1, math.prod(batch) * x.shape[-2]))  # bounds the Gram matrices in memory
         total = np.zeros(())
         for i in range(0, self.measure.points.shape[-2], step):
             gram = self.kernel.gram(x, self.measure.points[..., i : i + step, :])

@@ -46,9 +46,21 @@ class Panels:
         edges = breakpoints(law)
         return cls(law, edges, *end_cells(edges, law))
 
+    def __getitem__(self, rows: slice) -> Panels:
+        """The panels of some laws of a batch."""
+        return Panels(self.law[rows], self.edges[rows], self.y_ends[rows], self.mass_ends[rows])
+
 
 def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
     """E k(X, x) at x (..., N, 1) for a stationary kernel and a 1-D law with a smooth density: (..., N)."""
+    cost = len(NODES) * (panels.edges.size + panels.edges[..., 0].size * 2 * len(KERNEL_GRID))  # nodes of a point
+    batch = panels.law.batch_shape
+    batched = any(s.ndim for s in kernel.line_lengthscales())
+    if cost > CHUNK and batch and batch[0] > 1 and x.ndim - 2 <= len(batch) and not batched:
+        x = np.broadcast_to(x, (*np.broadcast_shapes(batch, x.shape[:-2]), *x.shape[-2:]))
+        rows = max(1, CHUNK * batch[0] // cost)
+        pieces = [slice(i, i + rows) for i in range(0, batch[0], rows)]
+        return np.concatenate([mean_by_panels(kernel, panels[piece], x[piece]) for piece in pieces])
     laws, edges = panels.law[..., None], panels.edges
     y_ends, mass_ends = panels.y_ends[..., None, :], panels.mass_ends[..., None, :]
 
@@ -57,8 +69,7 @@ def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
         inner = np.sum(mass * kernel.on_line(np.abs(y - x)), axis=-1)
         return np.asarray(inner + np.sum(mass_ends * kernel.on_line(np.abs(y_ends - x)), axis=-1))
 
-    per_point = len(NODES) * (edges.size + edges[..., 0].size * 2 * len(KERNEL_GRID))
-    step = max(1, CHUNK // per_point)
+    step = max(1, CHUNK // cost)
     parts = [part(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
     return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
 

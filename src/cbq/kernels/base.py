@@ -6,11 +6,13 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
 from numbers import Real
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite, positive
+from cbq.kernels.combine import PRODUCT, SUM, Combination, join_lengthscales, split_lengthscales
 from cbq.linalg.features import Features, broadcast_features, leading_shape, take
 from cbq.measures import Measure
 
@@ -147,6 +149,7 @@ class Kernel(ABC):
 class Composite(Kernel):
     """A kernel made of others, acting on the same points."""
 
+    combination: ClassVar[Combination]
     parts: tuple[Kernel, ...]
 
     def __init__(self, parts: Sequence[Kernel]) -> None:
@@ -181,46 +184,38 @@ class Composite(Kernel):
     def bind(self, measure: Measure) -> Kernel:
         return type(self)([k.bind(measure) for k in self.parts])
 
+    def diag(self, x: npt.ArrayLike) -> Array:
+        return reduce(self.combination.operation, [k.diag(x) for k in self.parts])
+
+    def on_line(self, r: Array) -> Array:
+        return reduce(self.combination.operation, [k.on_line(r) for k in self.parts])
+
     def features(self, x: Array) -> Features:
         return tuple(k.features(x) for k in self.parts)
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        self.combination.fill(self.parts, fx, fy, out)
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        self.combination.fill_derivatives(self.parts, fx, fy, out)
 
 
 class Sum(Composite):
     """k1 + k2 + ..."""
 
+    combination = SUM
+
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
-
-    def diag(self, x: npt.ArrayLike) -> Array:
-        return reduce(np.add, [k.diag(x) for k in self.parts])
-
-    def on_line(self, r: Array) -> Array:
-        return reduce(np.add, [k.on_line(r) for k in self.parts])
-
-    def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        fill_sum(self.parts, fx, fy, out)
-
-    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        fill_sum_derivatives(self.parts, fx, fy, out)
 
 
 class Product(Composite):
     """k1 * k2 * ..."""
 
+    combination = PRODUCT
+
     def __repr__(self) -> str:
         return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.parts)
-
-    def diag(self, x: npt.ArrayLike) -> Array:
-        return reduce(np.multiply, [k.diag(x) for k in self.parts])
-
-    def on_line(self, r: Array) -> Array:
-        return reduce(np.multiply, [k.on_line(r) for k in self.parts])
-
-    def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        fill_product(self.parts, fx, fy, out)
-
-    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        fill_product_derivatives(self.parts, fx, fy, out)
 
 
 class Scaled(Kernel):
@@ -288,60 +283,6 @@ def kernel_list(kernels: Sequence[Kernel], owner: str) -> tuple[Kernel, ...]:
     if not isinstance(kernels, (list, tuple)) or not kernels or not all(isinstance(k, Kernel) for k in kernels):
         raise TypeError(f"{owner} takes a list of one or more kernels, but it was given {kernels!r}.")
     return tuple(kernels)
-
-
-def fill_sum(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the sum of the Gram blocks (n, m) of `parts`, each with its own features, into `out`."""
-    parts[0].fill(fx[0], fy[0], out)
-    term = np.empty_like(out)
-    for i, k in enumerate(parts[1:], start=1):
-        k.fill(fx[i], fy[i], term)
-        out += term
-
-
-def fill_sum_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the derivatives (P, n, m) of the sum of `parts` into `out`."""
-    start = 0
-    for i, k in enumerate(parts):
-        stop = start + k.n_lengthscales
-        k.fill_derivatives(fx[i], fy[i], out[start:stop])
-        start = stop
-
-
-def fill_product(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the product of the Gram blocks (n, m) of `parts`, each with its own features, into `out`."""
-    parts[0].fill(fx[0], fy[0], out)
-    factor = np.empty_like(out)
-    for i, k in enumerate(parts[1:], start=1):
-        k.fill(fx[i], fy[i], factor)
-        out *= factor
-
-
-def fill_product_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the derivatives (P, n, m) of the product of `parts` into `out`."""
-    fill_sum_derivatives(parts, fx, fy, out)
-    factor = np.empty(out.shape[1:])
-    owner = np.repeat(np.arange(len(parts)), [k.n_lengthscales for k in parts])
-    for i, k in enumerate(parts):
-        k.fill(fx[i], fy[i], factor)
-        out[owner != i] *= factor
-
-
-def join_lengthscales(parts: Sequence[Kernel]) -> Array:
-    """Log-lengthscales of all `parts`, one after the other: (..., P)."""
-    each = [k.log_lengthscales for k in parts]
-    batch = np.broadcast_shapes(*(v.shape[:-1] for v in each))
-    return np.concatenate([np.broadcast_to(v, (*batch, v.shape[-1])) for v in each], axis=-1)
-
-
-def split_lengthscales(parts: Sequence[Kernel], values: npt.ArrayLike) -> list[Kernel]:
-    """The `parts` with new log-lengthscales (..., P), as `join_lengthscales` orders them."""
-    counts = [k.n_lengthscales for k in parts]
-    v = finite(values, "log_lengthscales")
-    if v.ndim == 0 or v.shape[-1] != sum(counts):
-        raise ValueError(f"log_lengthscales has shape {v.shape}, but {sum(counts)} values are expected.")
-    pieces = np.split(v, np.cumsum(counts)[:-1], axis=-1)
-    return [k.with_log_lengthscales(piece) for k, piece in zip(parts, pieces, strict=True)]
 
 
 def as_points(x: npt.ArrayLike, name: str = "x") -> Array:

@@ -4,22 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
-from cbq.kernels.base import (
-    Kernel,
-    as_points,
-    fill_product,
-    fill_product_derivatives,
-    fill_sum,
-    fill_sum_derivatives,
-    join_lengthscales,
-    kernel_list,
-    split_lengthscales,
-)
+from cbq.kernels.base import Kernel, as_points, kernel_list
+from cbq.kernels.combine import PRODUCT, SUM, Combination, join_lengthscales, split_lengthscales
 from cbq.kernels.radial import Radial
 from cbq.linalg.features import Features
 from cbq.measures import Measure, as_measure
@@ -33,6 +25,8 @@ class Coordinatewise(Kernel):
     base : one radial kernel used for every coordinate (its lengthscale a number, or (d,) for one each), or a
         sequence of d one-dimensional kernels of any kind.
     """
+
+    combination: ClassVar[Combination]
 
     def __init__(self, base: Radial | Sequence[Kernel]) -> None:
         if isinstance(base, Kernel) and not isinstance(base, Radial):
@@ -104,48 +98,30 @@ class Coordinatewise(Kernel):
         kernels = self.coordinates(x.shape[-1])
         return tuple(k.features(x[..., j : j + 1]) for j, k in enumerate(kernels))
 
-    def _shared(self, n_coordinates: int, n_outputs: int) -> bool:
-        """Whether all coordinates have one lengthscale in common, so that their derivatives add up."""
-        return isinstance(self.base, Radial) and n_outputs == 1 and n_coordinates > 1
+    def diag(self, x: npt.ArrayLike) -> Array:
+        x = as_points(x)
+        kernels = self.coordinates(x.shape[-1])
+        return reduce(self.combination.operation, [k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)])
+
+    def fill(self, fx: Features, fy: Features, out: Array) -> None:
+        self.combination.fill(self.coordinates(len(fx)), fx, fy, out)
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        kernels = self.coordinates(len(fx))
+        shared = isinstance(self.base, Radial) and len(out) < len(fx)  # one lengthscale: the derivatives add up
+        each = np.empty((len(fx), *out.shape[1:])) if shared else out
+        self.combination.fill_derivatives(kernels, fx, fy, each)
+        if shared:
+            np.sum(each, axis=0, keepdims=True, out=out)
 
 
 class TensorProduct(Coordinatewise):
     """k(x, y) = prod_j k_j(x_j, y_j)."""
 
-    def diag(self, x: npt.ArrayLike) -> Array:
-        x = as_points(x)
-        kernels = self.coordinates(x.shape[-1])
-        return reduce(np.multiply, [k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)])
-
-    def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        fill_product(self.coordinates(len(fx)), fx, fy, out)
-
-    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        kernels = self.coordinates(len(fx))
-        if not self._shared(len(fx), len(out)):
-            fill_product_derivatives(kernels, fx, fy, out)
-            return
-        each = np.empty((len(fx), *out.shape[1:]))
-        fill_product_derivatives(kernels, fx, fy, each)
-        np.sum(each, axis=0, keepdims=True, out=out)
+    combination = PRODUCT
 
 
 class Additive(Coordinatewise):
     """k(x, y) = sum_j k_j(x_j, y_j)."""
 
-    def diag(self, x: npt.ArrayLike) -> Array:
-        x = as_points(x)
-        kernels = self.coordinates(x.shape[-1])
-        return reduce(np.add, [k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)])
-
-    def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        fill_sum(self.coordinates(len(fx)), fx, fy, out)
-
-    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        kernels = self.coordinates(len(fx))
-        if not self._shared(len(fx), len(out)):
-            fill_sum_derivatives(kernels, fx, fy, out)
-            return
-        each = np.empty((len(fx), *out.shape[1:]))
-        fill_sum_derivatives(kernels, fx, fy, each)
-        np.sum(each, axis=0, keepdims=True, out=out)
+    combination = SUM

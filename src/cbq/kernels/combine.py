@@ -1,0 +1,83 @@
+"""Sums and products of kernels, whether of the same points or coordinate by coordinate: what they share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array, finite
+from cbq.linalg.features import Features
+
+if TYPE_CHECKING:
+    from cbq.kernels.base import Kernel
+
+Fill = Callable[[Sequence["Kernel"], Features, Features, Array], None]
+
+
+class Combination(NamedTuple):
+    """How kernels are combined: on values, on Gram blocks, on their derivatives."""
+
+    operation: np.ufunc
+    fill: Fill
+    fill_derivatives: Fill
+
+
+def fill_sum(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
+    """Write the sum of the Gram blocks (n, m) of `parts`, each with its own features, into `out`."""
+    parts[0].fill(fx[0], fy[0], out)
+    term = np.empty_like(out)
+    for i, k in enumerate(parts[1:], start=1):
+        k.fill(fx[i], fy[i], term)
+        out += term
+
+
+def fill_sum_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
+    """Write the derivatives (P, n, m) of the sum of `parts` into `out`."""
+    start = 0
+    for i, k in enumerate(parts):
+        stop = start + k.n_lengthscales
+        k.fill_derivatives(fx[i], fy[i], out[start:stop])
+        start = stop
+
+
+def fill_product(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
+    """Write the product of the Gram blocks (n, m) of `parts`, each with its own features, into `out`."""
+    parts[0].fill(fx[0], fy[0], out)
+    factor = np.empty_like(out)
+    for i, k in enumerate(parts[1:], start=1):
+        k.fill(fx[i], fy[i], factor)
+        out *= factor
+
+
+def fill_product_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
+    """Write the derivatives (P, n, m) of the product of `parts` into `out`."""
+    fill_sum_derivatives(parts, fx, fy, out)
+    factor = np.empty(out.shape[1:])
+    owner = np.repeat(np.arange(len(parts)), [k.n_lengthscales for k in parts])
+    for i, k in enumerate(parts):
+        k.fill(fx[i], fy[i], factor)
+        out[owner != i] *= factor
+
+
+def join_lengthscales(parts: Sequence[Kernel]) -> Array:
+    """Log-lengthscales of all `parts`, one after the other: (..., P)."""
+    each = [k.log_lengthscales for k in parts]
+    batch = np.broadcast_shapes(*(v.shape[:-1] for v in each))
+    return np.concatenate([np.broadcast_to(v, (*batch, v.shape[-1])) for v in each], axis=-1)
+
+
+def split_lengthscales(parts: Sequence[Kernel], values: npt.ArrayLike) -> list[Kernel]:
+    """The `parts` with new log-lengthscales (..., P), as `join_lengthscales` orders them."""
+    counts = [k.n_lengthscales for k in parts]
+    v = finite(values, "log_lengthscales")
+    if v.ndim == 0 or v.shape[-1] != sum(counts):
+        raise ValueError(f"log_lengthscales has shape {v.shape}, but {sum(counts)} values are expected.")
+    pieces = np.split(v, np.cumsum(counts)[:-1], axis=-1)
+    return [k.with_log_lengthscales(piece) for k, piece in zip(parts, pieces, strict=True)]
+
+
+SUM = Combination(np.add, fill_sum, fill_sum_derivatives)
+PRODUCT = Combination(np.multiply, fill_product, fill_product_derivatives)
