@@ -650,3 +650,11 @@ def test_products_flatten_and_factor():
     assert len(Gaussian([0, 1], COV).factors()) == 1
     assert [type(f) for f in Uniform([0, 1], [1, 2]).factors()] == [Uniform, Uniform]
     assert [type(f) for f in LogNormal([0, 1], [1, 2]).factors()] == [LogNormal, LogNormal]
+
+
+def test_a_mixture_may_have_many_components_and_batched_ones():
+    many = Mixture(np.full(40, 1 / 40), [Gaussian(10.0 * k, 1e-4) for k in range(40)])
+    counts = np.bincount(np.rint(many.sample(40_000, 0)[:, 0] / 10).astype(int), minlength=40)
+    assert stats.chisquare(counts).pvalue > 1e-4
+    batched = Mixture([0.5, 0.5], [Gaussian([[0.0], [100.0]], 1.0), Gaussian(-100.0, 1.0)])
+    assert batched.sample(7, 1).shape == (2, 7, 1)

@@ -90,10 +90,11 @@ class Mixture(Measure):
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
         rng = generator(rng)
-        draws = [c.sample(n, rng) for c in self.components]
+        shape = (*self.batch_shape, n, self.dim)
+        draws = np.stack([np.broadcast_to(c.sample(n, rng), shape) for c in self.components])
         edges = np.cumsum(self.weights, axis=-1)[..., None, :-1]
-        which = np.sum(rng.random((*self.batch_shape, n, 1)) >= edges, axis=-1)[..., None]
-        return np.asarray(np.choose(np.broadcast_to(which, (*which.shape[:-1], self.dim)), draws))
+        which = np.sum(rng.random((*self.batch_shape, n, 1)) >= edges, axis=-1)
+        return np.asarray(np.take_along_axis(draws, which[None, ..., None], axis=0)[0])
 
     def marginal(self, j: int) -> Measure:
         return Mixture(self.weights, [c.marginal(j) for c in self.components])
