@@ -9,9 +9,11 @@ from __future__ import annotations
 import numpy as np
 
 from cbq._arrays import Array
+from cbq.embeddings import fixed_panels
 from cbq.embeddings.base import Embedding
 from cbq.embeddings.errors import NoEmbedding
-from cbq.embeddings.panels import Panels, expectation, mean_by_panels
+from cbq.embeddings.fixed_panels import resolved
+from cbq.embeddings.panels import Panels, expectation, join, mean_by_panels
 from cbq.embeddings.registry import register
 from cbq.embeddings.scale_mixture import ScaleMixture
 from cbq.embeddings.separable import Factorised
@@ -38,16 +40,27 @@ class PanelEmbedding(Embedding):
         return self._centred_mean(x - self._shift[..., None, :])
 
     def _centred_mean(self, x: Array) -> Array:
-        return mean_by_panels(self.kernel, self._panels, x)
+        edges = resolved(self._panels.edges, self.kernel)
+        if edges is None:
+            return mean_by_panels(self.kernel, self._panels, x)
+        return fixed_panels.mean(self.kernel, self._panels, edges, x)
 
     def _variance(self) -> Array:
-        return expectation(self._centred_mean, self._panels, self.kernel, self._panels.law)
+        return self._double(self._panels)
 
     def _cross(self, other: Measure) -> Array:
         moved = other.translated(-self._shift)
-        if moved is None:
+        if moved is None and np.any(self._shift):
             return expectation(self._mean, Panels.of(other), self.kernel, self.measure)
-        return expectation(self._centred_mean, Panels.of(moved), self.kernel, self._panels.law)
+        return self._double(Panels.of(other if moved is None else moved))
+
+    def _double(self, other: Panels) -> Array:
+        """E k(X, Y) for X of the law about zero, and Y of another in the same coordinates."""
+        edges = self._panels.edges if other is self._panels else join(self._panels.edges, other.edges)
+        fine = resolved(edges, self.kernel)
+        if fine is None:
+            return expectation(self._centred_mean, other, self.kernel, self._panels.law)
+        return fixed_panels.double(self.kernel, self._panels, other, fine)
 
 
 @register(RBF, LogNormal)

@@ -46,6 +46,10 @@ class Panels:
         edges = breakpoints(law)
         return cls(law, edges, *end_cells(edges, law))
 
+    def per_point(self) -> Panels:
+        """The same with an axis for points: (..., 1, K)."""
+        return Panels(self.law[..., None], *(a[..., None, :] for a in (self.edges, self.y_ends, self.mass_ends)))
+
     def __getitem__(self, rows: slice) -> Panels:
         """The panels of some laws of a batch."""
         return Panels(self.law[rows], self.edges[rows], self.y_ends[rows], self.mass_ends[rows])
@@ -61,13 +65,12 @@ def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
         rows = max(1, CHUNK * batch[0] // cost)
         pieces = [slice(i, i + rows) for i in range(0, batch[0], rows)]
         return np.concatenate([mean_by_panels(kernel, panels[piece], x[piece]) for piece in pieces])
-    laws, edges = panels.law[..., None], panels.edges
-    y_ends, mass_ends = panels.y_ends[..., None, :], panels.mass_ends[..., None, :]
+    own = panels.per_point()
 
     def part(x: Array) -> Array:
-        y, mass = nodes(merge(edges[..., None, :], around(x, kernel)), laws)  # (..., n, m)
+        y, mass = nodes(merge(own.edges, around(x, kernel)), own.law)  # (..., n, m)
         inner = np.sum(mass * kernel.on_line(np.abs(y - x)), axis=-1)
-        return np.asarray(inner + np.sum(mass_ends * kernel.on_line(np.abs(y_ends - x)), axis=-1))
+        return np.asarray(inner + np.sum(own.mass_ends * kernel.on_line(np.abs(own.y_ends - x)), axis=-1))
 
     step = max(1, CHUNK // cost)
     parts = [part(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
@@ -132,10 +135,14 @@ def around(x: Array, kernel: Kernel) -> Array:
 
 def merge(edges: Array, cuts: Array) -> Array:
     """Breakpoints (..., K + C) in order: `cuts` added to `edges` where they fall between the first and last."""
-    batch = np.broadcast_shapes(edges.shape[:-1], cuts.shape[:-1])
-    edges = np.broadcast_to(edges, (*batch, edges.shape[-1]))
-    inside = np.clip(cuts, edges[..., :1], edges[..., -1:])
-    return np.sort(np.concatenate([edges, inside], axis=-1), axis=-1)
+    return join(edges, np.clip(cuts, edges[..., :1], edges[..., -1:]))
+
+
+def join(edges: Array, others: Array) -> Array:
+    """Breakpoints (..., K) and (..., C) in one order: (..., K + C)."""
+    batch = np.broadcast_shapes(edges.shape[:-1], others.shape[:-1])
+    both = [np.broadcast_to(e, (*batch, e.shape[-1])) for e in (edges, others)]
+    return np.sort(np.concatenate(both, axis=-1), axis=-1)
 
 
 def nodes(edges: Array, law: Measure) -> tuple[Array, Array]:

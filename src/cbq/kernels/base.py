@@ -78,6 +78,11 @@ class Kernel(ABC):
         """Whether k(x, y) depends on x - y alone, through lengthscales: then the next three are known."""
         return False
 
+    @property
+    def has_kink(self) -> bool:
+        """Whether a stationary kernel fails to be analytic where x = y."""
+        return True
+
     def on_line(self, r: Array) -> Array:
         """k as a function of the distance r (..., N, m) on the line; batched lengthscales go with the axes (...)."""
         raise TypeError(f"{self!r} is not a function of the distance.")
@@ -167,6 +172,10 @@ class Composite(Kernel):
     def is_stationary(self) -> bool:
         return all(k.is_stationary for k in self.parts)
 
+    @property
+    def has_kink(self) -> bool:
+        return any(k.has_kink for k in self.parts)
+
     def line_lengthscales(self) -> list[Array]:
         return [s for k in self.parts for s in k.line_lengthscales()]
 
@@ -243,6 +252,10 @@ class Scaled(Kernel):
     @property
     def is_stationary(self) -> bool:
         return self.kernel.is_stationary
+
+    @property
+    def has_kink(self) -> bool:
+        return self.kernel.has_kink
 
     def on_line(self, r: Array) -> Array:
         return self.factor * self.kernel.on_line(r)

@@ -133,6 +133,10 @@ class RBF(Radial):
         return f"RBF({describe(self.lengthscale)})"
 
     @property
+    def has_kink(self) -> bool:
+        return False
+
+    @property
     def profile(self) -> Profile:
         return RBF_PROFILE
 
