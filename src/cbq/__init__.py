@@ -1,8 +1,22 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
-from cbq import embeddings, kernels, linalg, measures
+from cbq import embeddings, kernels, linalg, measures, problems
 from cbq.embeddings import available_pairs, embed
+from cbq.problem import IntegrandError, Problem
+from cbq.samples import Samples
 
 __version__ = "0.1.0.dev0"
 
-__all__ = ["__version__", "available_pairs", "embed", "embeddings", "kernels", "linalg", "measures"]
+__all__ = [
+    "IntegrandError",
+    "Problem",
+    "Samples",
+    "__version__",
+    "available_pairs",
+    "embed",
+    "embeddings",
+    "kernels",
+    "linalg",
+    "measures",
+    "problems",
+]

@@ -1,0 +1,60 @@
+"""Loss of a butterfly option under a shock, as the price at an earlier time varies: Black-Scholes gives the answer."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr
+
+from cbq._arrays import Array
+from cbq.measures import LogNormal
+from cbq.problem import Problem
+
+S0 = 100.0  # price today
+VARIANCE = 0.3**2  # of the log price, per unit of time: sigma^2
+ETA, ZETA = 1.0, 2.0  # theta is the price at time eta, x the one at time zeta
+K1, K2 = 50.0, 150.0
+STRIKES = ((1.0, K1), (-2.0, 0.5 * (K1 + K2)), (1.0, K2))  # the calls in the butterfly, and how many of each
+SHOCK = 0.2
+EXPECTED_LOSS = 3.0736514097  # E max(I(theta), 0), by quadrature over theta
+
+
+def payoff(x: Array) -> Array:
+    """psi(x) = max(x - K1, 0) + max(x - K2, 0) - 2 max(x - (K1 + K2)/2, 0)."""
+    return np.asarray(sum(n * np.maximum(x - strike, 0) for n, strike in STRIKES))
+
+
+def price(forward: Array) -> Array:
+    """E psi(X) for X lognormal with mean `forward` and log-variance sigma^2 (zeta - eta): Black-Scholes calls."""
+    s = np.sqrt(VARIANCE * (ZETA - ETA))
+    total = np.zeros_like(forward)
+    for n, strike in STRIKES:
+        d1 = np.log(forward / strike) / s + 0.5 * s
+        total = total + n * (forward * ndtr(d1) - strike * ndtr(d1 - s))
+    return total
+
+
+def integrand(x: Array, theta: Array) -> Array:
+    """psi(x) - psi((1 + shock) x) at x (n, 1): (n,)."""
+    return payoff(x[:, 0]) - payoff((1 + SHOCK) * x[:, 0])
+
+
+def family(theta: Array) -> LogNormal:
+    """The law of the price at time zeta given the price theta (1,) at time eta; its mean is theta."""
+    variance = VARIANCE * (ZETA - ETA)
+    return LogNormal(np.log(theta) - 0.5 * variance, variance)
+
+
+def exact(theta: Array) -> Array:
+    """The expected loss given theta (M, 1): (M,)."""
+    return price(theta[:, 0]) - price((1 + SHOCK) * theta[:, 0])
+
+
+def build() -> Problem:
+    """Loss of a butterfly option when the price x at time 2 is shocked by 20%, given the price theta at time 1.
+
+    theta ~ LogNormal(log 100 - 0.045, 0.09), x | theta ~ LogNormal(log theta - 0.045, 0.09), and
+    f(x) = psi(x) - psi(1.2 x) with psi the payoff of a butterfly between 50 and 150. The expected loss
+    E max(I(theta), 0) is `EXPECTED_LOSS`.
+    """
+    prior = LogNormal(np.log(S0) - 0.5 * VARIANCE * ETA, VARIANCE * ETA)
+    return Problem(integrand, family, prior, depends_on_theta=False, exact=exact, name="butterfly")

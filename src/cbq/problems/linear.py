@@ -1,0 +1,82 @@
+"""Sensitivity of a Bayesian linear regression to its prior: every answer is a Gaussian moment."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+
+from cbq._arrays import Array, positive
+from cbq.linalg.small import cholesky, solve_lower
+from cbq.measures import Gaussian, Uniform
+from cbq.problem import Problem
+
+Quantity = Literal["square", "inner"]
+M = 5  # rows of the data
+
+
+@dataclass(frozen=True, eq=False)
+class Model:
+    """Z = Y x + noise of variance 1, x ~ N(0, diag(theta)): the posterior of x, and expectations under it."""
+
+    Y: Array  # (M, d)
+    Z: Array  # (M,)
+    quantity: Quantity
+
+    @property
+    def row(self) -> Array:
+        """y* = (0.3, ..., 0.3, 1), a new row of Y: (d,)."""
+        return np.append(np.full(self.Y.shape[1] - 1, 0.3), 1.0)
+
+    def posterior(self, theta: Array) -> tuple[Array, Array]:
+        """m = Sigma Y'Z and Sigma, Sigma^-1 = diag(1/theta) + Y'Y, at theta (..., d): (..., d), (..., d, d)."""
+        theta = positive(theta, "theta")
+        d = self.Y.shape[1]
+        L = cholesky(np.eye(d) / theta[..., None] + self.Y.T @ self.Y)
+        rows = solve_lower(L[..., None, :, :], np.eye(d))  # row j is the column j of L^-1
+        sigma = rows @ np.swapaxes(rows, -1, -2)
+        return sigma @ (self.Y.T @ self.Z), sigma
+
+    def family(self, theta: Array) -> Gaussian:
+        """The posterior of x at theta (d,)."""
+        return Gaussian(*self.posterior(theta))
+
+    def integrand(self, x: Array, theta: Array) -> Array:
+        """x'x or x'y* at x (n, d): (n,)."""
+        return np.asarray(np.sum(x * x, axis=-1) if self.quantity == "square" else x @ self.row)
+
+    def exact(self, theta: Array) -> Array:
+        """tr Sigma + m'm, or m'y*, at theta (M, d): (M,)."""
+        mean, sigma = self.posterior(theta)
+        if self.quantity == "inner":
+            return np.asarray(mean @ self.row)
+        return np.asarray(np.trace(sigma, axis1=-2, axis2=-1) + np.sum(mean * mean, axis=-1))
+
+
+def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
+    """Posterior moments of the coefficients x of a linear regression, as the prior variances theta vary.
+
+    Data, with `rng = numpy.random.default_rng(seed)` and in this order: Y (5, d) has d - 1 columns
+    `rng.uniform(-1, 1, (5, d - 1))` and a column of ones; Z = Y beta + noise with `beta = rng.standard_normal(d)`
+    and `noise = rng.standard_normal(5)`. Prior of theta: uniform on (1, 3)^d. Law of x: the posterior
+    N(m, Sigma), Sigma^-1 = diag(1/theta) + Y'Y, m = Sigma Y'Z.
+
+    Parameters
+    ----------
+    dim : the dimension d of x and of theta.
+    f : "square" for x'x, or "inner" for x'y* with y* = (0.3, ..., 0.3, 1).
+    seed : of the data.
+    """
+    if f not in get_args(Quantity):
+        raise ValueError(f"f must be 'square' or 'inner', but it is {f!r}.")
+    if dim != int(dim) or dim < 1:
+        raise ValueError(f"dim must be a whole number, at least 1, but it is {dim!r}.")
+    rng = np.random.default_rng(seed)
+    Y = np.column_stack([rng.uniform(-1, 1, (M, dim - 1)), np.ones(M)])
+    beta = rng.standard_normal(dim)
+    model = Model(Y, Y @ beta + rng.standard_normal(M), f)
+    prior = Uniform(np.ones(dim), 3 * np.ones(dim))
+    return Problem(
+        model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name=f"linear-{dim}-{f}"
+    )

@@ -1,0 +1,87 @@
+"""Thetas, points and values as a user passes them, checked and laid out in rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array, real
+
+Integers = npt.NDArray[np.intp]
+Booleans = npt.NDArray[np.bool_]
+
+
+def as_thetas(theta: npt.ArrayLike) -> Array:
+    """Thetas as a read-only array (T, p); a scalar is one theta and (T,) means p = 1."""
+    array = real(theta, "theta")
+    thetas = array.reshape(-1, 1) if array.ndim < 2 else array
+    if thetas.ndim != 2 or 0 in thetas.shape:
+        raise ValueError(
+            f"theta has shape {array.shape}, but it must be (T, p), or (T,) for p = 1, with T and p at least 1."
+        )
+    bad = some_infinite(thetas)
+    if np.any(bad):
+        t = int(np.argmax(bad))
+        raise ValueError(f"theta must be finite, but it is {thetas[t]} at theta index t = {t}: remove or correct it.")
+    return thetas
+
+
+def some_infinite(rows: Array) -> Booleans:
+    """Which rows (n, ...) hold NaN or inf: (n,)."""
+    return np.asarray(np.any(~np.isfinite(rows).reshape(len(rows), -1), axis=1))
+
+
+def flatten(value: Any, name: str, T: int) -> tuple[Array, Integers]:
+    """`value`, (T, N), (T, N, k) or T arrays (N_t,) or (N_t, k), as one array (sum N_t, ...) and the N_t (T,)."""
+    if not isinstance(value, list | tuple) and getattr(getattr(value, "dtype", None), "kind", "") != "O":
+        array = real(value, name)
+        if array.ndim not in (2, 3) or len(array) != T:
+            raise ValueError(
+                f"{name} has shape {array.shape}, but with T = {T} theta{'s' * (T > 1)} it must be ({T}, N) or "
+                f"({T}, N, {'d' if name == 'x' else 'C'}), or a list of {T} arrays where the N_t differ"
+                f". A 1-D theta means p = 1: one theta with several coordinates is theta[None, :]."
+            )
+        rows = [array.reshape(T * array.shape[1], *array.shape[2:])]
+        counts = np.full(T, array.shape[1])
+    else:
+        rows = [real(row, f"{name}[{t}]") for t, row in enumerate(value)]
+        _refuse_rows(rows, name, T)
+        counts = np.array([len(row) for row in rows])
+    if np.any(counts == 0):
+        raise ValueError(f"{name} has no point at theta index t = {np.argmin(counts)}: leave that theta out.")
+    if 0 in rows[0].shape:
+        raise ValueError(
+            f"{name} has an empty last axis (its parts have shape {rows[0].shape}): it must be at least 1."
+        )
+    return np.concatenate(rows), counts
+
+
+def _refuse_rows(rows: Sequence[Array], name: str, T: int) -> None:
+    if len(rows) != T:
+        raise ValueError(
+            f"{name} is a list of {len(rows)} arrays, but theta has T = {T} rows: pass one array for each."
+        )
+    for t, row in enumerate(rows):
+        if row.ndim not in (1, 2):
+            raise ValueError(
+                f"{name}[{t}] has shape {row.shape}, but the part of one theta must be (N_t,) or "
+                f"(N_t, {'d' if name == 'x' else 'C'})."
+            )
+        if row.shape[1:] != rows[0].shape[1:]:
+            raise ValueError(
+                f"{name}[{t}] has shape {row.shape} and {name}[0] has {rows[0].shape}: after the first axis, which "
+                f"counts points, all thetas must agree."
+            )
+
+
+def refuse_other_counts(x_counts: Integers, f_counts: Integers) -> None:
+    """Raise unless x and f hold as many points at each theta (T,)."""
+    if not np.array_equal(x_counts, f_counts):
+        t = int(np.argmax(x_counts != f_counts))
+        raise ValueError(
+            f"x has {x_counts[t]} points and f has {f_counts[t]} values at theta index t = {t}: f must hold one value "
+            f"(or C of them, along the last axis) for each point."
+        )

@@ -1,0 +1,99 @@
+"""The laws of the points, one for each theta, from the ways in which they can be given."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.measures import Measure, Product, as_measure
+
+Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
+
+
+def laws_of(family: Family, theta: Array) -> tuple[Measure, ...]:
+    """The law of x at each theta (T, p): single measures of one dimension."""
+    laws = []
+    for t, row in enumerate(theta):
+        try:
+            law = as_measure(family(row.copy()))
+        except Exception as error:
+            what = f"{type(error).__name__}: {error}"
+            raise ValueError(f"the family gives no law at theta index t = {t} (theta = {row}): {what}") from error
+        laws.append(law)
+    _refuse_laws(laws, laws[0].dim, "the law at theta index 0")
+    return tuple(laws)
+
+
+def as_law(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Measure, ...], Family | None]:
+    """The laws that `measure` means, checked against theta (T, p) and points in d dimensions; and the family."""
+    T, scipys = len(theta), type(measure).__module__.startswith("scipy.stats")
+    if callable(measure) and not isinstance(measure, Measure) and not scipys:
+        laws = laws_of(measure, theta)
+        _refuse_laws(laws, d, "x")
+        return laws, measure
+    if isinstance(measure, list | tuple):
+        if len(measure) != T:
+            raise ValueError(
+                f"measure is a list of {len(measure)} laws, but theta has T = {T} rows: pass one for each."
+            )
+        laws = tuple(as_measure(law) for law in measure)
+        _refuse_laws(laws, d, "x")
+        return laws, None
+    whole = as_measure(measure)
+    if whole.batch_shape not in ((), (T,)):
+        raise ValueError(
+            f"measure has batch shape {whole.batch_shape}, but with T = {T} thetas it must be ({T},), one law for each "
+            f"theta, or (), one law for all."
+        )
+    _refuse_laws([whole[0] if whole.batch_shape else whole], d, "x")
+    return whole, None
+
+
+def _refuse_laws(laws: Sequence[Measure], d: int, what: str) -> None:
+    """Raise unless every law is a single one in the d dimensions that `what` has."""
+    for t, law in enumerate(laws):
+        if law.batch_shape:
+            raise ValueError(
+                f"the law at theta index t = {t} is {law!r}, a batch of shape {law.batch_shape}, but one law is needed "
+                f"for each theta: a family receives one theta (p,), so that theta[0] is a number."
+            )
+        if law.dim != d:
+            shapes = ": x is (T, N, d), or a list of T arrays (N_t, d), and without the last axis d is 1"
+            raise ValueError(
+                f"the law at theta index t = {t} is {law!r} in {law.dim} dimension{'s' * (law.dim > 1)}, but {what} "
+                f"has {d}{shapes * (what == 'x')}."
+            )
+
+
+def stack(laws: tuple[Measure, ...]) -> Measure | None:
+    """One measure with batch shape (T,) that holds the T laws, if they are of one kind with arrays of one shape."""
+    first = laws[0]
+    if all(law is first for law in laws):
+        return first
+    if any(type(law) is not type(first) for law in laws):
+        return None
+    if isinstance(first, Product):
+        tuples = [law.blocks for law in laws if isinstance(law, Product)]
+        if any(len(blocks) != len(first.blocks) for blocks in tuples):
+            return None
+        stacked = [stack(blocks) for blocks in zip(*tuples, strict=True)]
+        return None if any(block is None for block in stacked) else Product(stacked)
+    if type(first).__getitem__ is not Measure.__getitem__:
+        return None  # only where indexing rebuilds from `parameters` are they the constructor's arguments
+    parameters = [law.parameters() for law in laws]
+    if any(p.keys() != q.keys() or any(p[k].shape != q[k].shape for k in p) for p, q in pairwise(parameters)):
+        return None
+    return type(first)(**{name: np.stack([p[name] for p in parameters]) for name in parameters[0]})
+
+
+def log_density(law: Measure, x: Array) -> Array:
+    """The log density of the points x (..., n, d) under a law: (..., n); zero where the law has none."""
+    try:
+        with np.errstate(over="ignore"):
+            return np.asarray(law.logpdf(x))
+    except TypeError:  # atoms, or a law known by its score only
+        return np.zeros(x.shape[:-1])

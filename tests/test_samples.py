@@ -1,0 +1,458 @@
+"""Samples: what they hold, what they leave alone, and what they refuse."""
+
+from __future__ import annotations
+
+import dataclasses
+import pickle
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cbq.measures import Beta, Empirical, Exponential, Gamma, Gaussian, LogLaw, Mixture, Product, Uniform, Unnormalised
+from cbq.samples import Samples
+
+RNG = np.random.default_rng(7)
+THETA = RNG.uniform(1, 3, (4, 2))
+X = RNG.standard_normal((4, 5, 3))
+F = RNG.standard_normal((4, 5))
+SHARED = Gaussian(np.zeros(3), 1.0)
+COUNTS = (3, 1, 4, 1)
+
+
+def ragged(outputs=()):
+    x = [RNG.standard_normal((n, 3)) for n in COUNTS]
+    f = [RNG.standard_normal((n, *outputs)) for n in COUNTS]
+    return Samples(THETA, x, f, SHARED), x, f
+
+
+def gammas(theta):
+    return Gamma(theta[0], theta[1])
+
+
+# what they hold
+
+
+def test_regular_samples():
+    s = Samples(THETA, X, F, SHARED, depends_on_theta=False, design="sobol")
+    assert (s.T, s.p, s.d, s.C, s.n_evaluations, s.is_ragged) == (4, 2, 3, None, 20, False)
+    assert (s.depends_on_theta, s.design, s.family) == (False, "sobol", None)
+    assert s.counts.tolist() == [5] * 4
+    np.testing.assert_array_equal(s.theta, THETA)
+    np.testing.assert_array_equal(s.x, X)
+    np.testing.assert_array_equal(s.f, F)
+    for t in (0, 3, -1):
+        np.testing.assert_array_equal(s.points(t), X[t])
+        np.testing.assert_array_equal(s.values(t), F[t])
+        np.testing.assert_array_equal(s.x[t], X[t])
+    assert "T=4, N=5, p=2, d=3, C=None" in repr(s)
+    for method in (s.points, s.values, s.law):
+        with pytest.raises(IndexError):
+            method(4)
+
+
+@pytest.mark.parametrize("outputs", [(), (1,), (2,)])
+def test_ragged_samples(outputs):
+    s, x, f = ragged(outputs)
+    assert s.is_ragged
+    assert s.counts.tolist() == list(COUNTS)
+    assert outputs == (() if s.C is None else (s.C,))
+    assert (s.d, s.n_evaluations) == (3, 9)
+    for t in range(4):
+        for one, other in ((s.points(t), x[t]), (s.x[t], x[t]), (s.values(t), f[t]), (s.f[t], f[t])):
+            np.testing.assert_array_equal(one, other)
+    assert "N=1..4" in repr(s)
+
+
+def test_short_forms_mean_one_dimension():
+    law = Gaussian(0.0, 1.0)
+    full = Samples(THETA[:, :1], X[..., :1], F, law)
+    for theta, x, f in (
+        (THETA[:, 0], X[..., 0], F),
+        (list(THETA[:, 0]), list(X[..., 0]), [list(row) for row in F]),
+        (THETA[:, 0], [row[:, :1] for row in X], tuple(F)),
+    ):
+        s = Samples(theta, x, f, law)
+        assert (s.p, s.d, s.C) == (1, 1, None)
+        np.testing.assert_array_equal(s.theta, full.theta)
+        np.testing.assert_array_equal(s.x, full.x)
+        np.testing.assert_array_equal(s.f, full.f)
+    one = Samples(2.0, [[0.5, 1.0]], [[1, 2]], law)
+    assert (one.T, one.p, one.x.shape, one.f.dtype) == (1, 1, (1, 2, 1), np.float64)
+
+
+def test_a_ragged_list_may_be_an_object_array():
+    x = np.empty(2, dtype=object)
+    x[:] = [np.zeros(2), np.ones(3)]
+    s = Samples([1.0, 2.0], x, [np.zeros(2), np.ones(3)], Gaussian(0.0, 1.0))
+    assert s.counts.tolist() == [2, 3]
+
+
+def test_equal_thetas_are_kept_apart():
+    s = Samples([1.0, 1.0], np.zeros((2, 3)), np.ones((2, 3)), Gaussian(0.0, 1.0))
+    assert s.T == 2
+
+
+def test_samples_are_frozen_and_inputs_left_alone():
+    theta, x, f = THETA.copy(), X.copy(), F.copy()
+    for array in (theta, x, f):
+        array.setflags(write=False)
+    s = Samples(theta, x, f, SHARED)
+    theta, x, f = THETA.copy(), [row.copy() for row in X], [row.copy() for row in F]
+    lists = Samples(theta, x, f, SHARED)
+    x[0][:] = f[0][:] = theta[:] = 9.0
+    np.testing.assert_array_equal(lists.points(0), X[0])
+    np.testing.assert_array_equal(lists.values(0), F[0])
+    np.testing.assert_array_equal(lists.theta, THETA)
+    for part in (s, lists, s.select([0, 2]), Samples(THETA, X, X[..., :2], SHARED).output(1)):
+        arrays = (part.theta, part.counts, part.x, part.f, part.points(0), part.values(1))
+        assert not any(array.flags.writeable for array in arrays)
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        s.theta = THETA
+
+
+def test_samples_survive_pickling():
+    s, _, f = ragged()
+    again = pickle.loads(pickle.dumps(s))
+    np.testing.assert_array_equal(again.values(2), f[2])
+
+
+# the laws
+
+GAMMA_X = RNG.uniform(0.1, 2, (4, 5))
+
+
+@pytest.mark.parametrize(
+    ("measure", "has_family"),
+    [
+        (Gamma(THETA[:, 0], THETA[:, 1]), False),
+        ([Gamma(a, b) for a, b in THETA], False),
+        ([stats.gamma(a, scale=1 / b) for a, b in THETA], False),
+        (stats.gamma(THETA[:, 0], scale=1 / THETA[:, 1]), False),
+        (gammas, True),
+        (lambda theta: stats.gamma(theta[0], scale=1 / theta[1]), True),
+    ],
+)
+def test_every_way_to_give_the_laws(measure, has_family):
+    s = Samples(THETA, GAMMA_X, F, measure)
+    assert (s.family is measure) == has_family
+    assert len(s.measures) == 4
+    whole = s.batched_measure()
+    assert isinstance(whole, Gamma)
+    assert whole.batch_shape == (4,)
+    for t, (a, b) in enumerate(THETA):
+        reference = stats.gamma(a, scale=1 / b).logpdf(GAMMA_X[t])
+        for law in (s.law(t), s.measures[t], whole[t]):
+            assert law.batch_shape == ()
+            np.testing.assert_allclose(law.logpdf(GAMMA_X[t]), reference, rtol=1e-12)
+
+
+def test_one_law_for_all_thetas():
+    s = Samples(THETA, X, F, SHARED)
+    assert s.measures == (SHARED,) * 4
+    assert s.batched_measure() is SHARED
+    assert Samples(THETA, X, F, [SHARED] * 4).batched_measure() is SHARED
+
+
+def test_a_measure_class_is_a_family():
+    s = Samples(THETA[:, 0], GAMMA_X, F, Exponential)
+    assert s.family is Exponential
+    np.testing.assert_array_equal(s.batched_measure().rate[:, 0], THETA[:, 0])
+
+
+STACKED = {
+    "full covariance": lambda t: Gaussian([t, 1, 2], t * np.array([[2, 1, 0], [1, 2, 1], [0, 1, 2]])),
+    "box": lambda t: Uniform(-10.0 * np.ones(3), [20 * t, 30, 40]),
+    "product": lambda t: Product([Gaussian([t, 0], 2.0), Gaussian(t, 1 + t)]),
+    "atoms": lambda t: Empirical(t * X[0]),
+}
+LONE = {
+    "kinds": lambda t: Gaussian(np.zeros(1), 9.0) if t > 2 else Uniform(-9.0, 9.0),
+    "shapes": lambda t: Empirical(np.arange(3 if t > 2 else 4)),
+    "blocks": lambda t: Product([Gaussian(t, 1), *([Gaussian(0, 1)] if t > 2 else [Uniform(-9, 9)])]),
+    "mixture": lambda t: Mixture([0.5, 0.5], [Gaussian(t, 1.0), Gaussian(0.0, 1.0)]),
+    "log law": lambda t: LogLaw(Gamma(t, 1.0)),
+}
+
+
+@pytest.mark.parametrize("build", STACKED.values(), ids=STACKED)
+def test_laws_of_one_kind_are_stacked(build):
+    laws = [build(t) for t in (1.0, 2.0, 3.0, 4.0)]
+    s = Samples([1, 2, 3, 4], X, F, laws)
+    whole = s.batched_measure()
+    assert (type(whole), whole.batch_shape) == (type(laws[0]), (4,))
+    u = np.full((2, 3), 0.3)
+    for t, law in enumerate(laws):
+        assert s.law(t) is law
+        np.testing.assert_array_equal(whole[t].transport(u), law.transport(u))
+
+
+@pytest.mark.parametrize("build", LONE.values(), ids=LONE)
+def test_laws_that_cannot_be_stacked_stay_single(build):
+    laws = [build(t) for t in (1.0, 2.0, 3.0, 4.0)]
+    s = Samples([1, 2, 3, 4], X[..., : laws[0].dim], F, laws)
+    assert s.batched_measure() is None
+    assert s.measures == tuple(laws)
+
+
+def test_laws_without_a_density_are_taken_at_their_word():
+    by_score = Unnormalised(score=lambda x: -x, dim=3)
+    s = Samples(THETA, X, F, by_score, design="mcmc")
+    assert s.law(2) is by_score
+    ragged_x = [X[0], X[1][:2], X[2], X[3]]
+    ragged_f = [F[0], F[1][:2], F[2], F[3]]
+    assert Samples(THETA, ragged_x, ragged_f, [by_score] * 4, design="mcmc").batched_measure() is by_score
+
+
+# parts
+
+
+@pytest.mark.parametrize(
+    ("indices", "chosen"),
+    [
+        (2, [2]),
+        (-1, [3]),
+        (slice(1, 3), [1, 2]),
+        ([3, 0, 0], [3, 0, 0]),
+        (np.array([True, False, False, True]), [0, 3]),
+    ],
+)
+@pytest.mark.parametrize(
+    "measure",
+    [SHARED, Gaussian(np.ones((4, 3)) * np.arange(4)[:, None], 1.0), [Gaussian(np.ones(3) * t, 1) for t in range(4)]],
+)
+def test_select(indices, chosen, measure):
+    x, f = [RNG.standard_normal((n, 3)) for n in COUNTS], [RNG.standard_normal((n, 2)) for n in COUNTS]
+    s = Samples(THETA, x, f, measure, depends_on_theta=False, design="mcmc")
+    part = s.select(indices)
+    assert (part.T, part.C, part.design, part.depends_on_theta) == (len(chosen), 2, "mcmc", False)
+    np.testing.assert_array_equal(part.theta, THETA[chosen])
+    for i, t in enumerate(chosen):
+        np.testing.assert_array_equal(part.points(i), x[t])
+        np.testing.assert_array_equal(part.values(i), f[t])
+        assert part.law(i).equals(s.law(t))
+
+
+def test_select_keeps_the_family_and_finds_equal_counts():
+    x = [np.full(n, 0.5) for n in COUNTS]
+    s = Samples(THETA, x, x, gammas)
+    alike = s.select(s.counts == 1)
+    assert alike.family is gammas
+    assert alike.x.shape == (2, 1, 1)
+    with pytest.raises(ValueError, match="at least one of the 4 thetas"):
+        s.select([])
+
+
+def test_outputs():
+    f = RNG.standard_normal((4, 5, 2))
+    s = Samples(THETA, X, f, SHARED)
+    parts = list(s.outputs)
+    assert [part.C for part in parts] == [None, None]
+    for c, part in enumerate(parts):
+        np.testing.assert_array_equal(part.f, f[..., c])
+        np.testing.assert_array_equal(part.x, X)
+    np.testing.assert_array_equal(s.output(-1).f, f[..., 1])
+    single = parts[0]
+    assert list(single.outputs) == [single]
+    with pytest.raises(IndexError, match="no output 2: f has 2 outputs"):
+        s.output(2)
+    with pytest.raises(IndexError, match="no output 1: f has 1 output,"):
+        single.output(1)
+
+
+def test_other_values_at_the_same_points():
+    s, _, f = ragged()
+    new = s.with_values([np.column_stack([row, -row]) for row in f])
+    assert (new.C, s.C) == (2, None)
+    np.testing.assert_array_equal(new.output(1).values(2), -f[2])
+    np.testing.assert_array_equal(new.points(2), s.points(2))
+    with pytest.raises(ValueError, match=r"f must be finite.* t = 1 .*point i = 0"):
+        s.with_values([row if t != 1 else row * np.nan for t, row in enumerate(f)])
+    with pytest.raises(ValueError, match="x has 3 points and f has 2 values at theta index t = 0"):
+        s.with_values([f[0][:2], *f[1:]])
+
+
+# tables
+
+
+class Frame:
+    """What of a pandas DataFrame is used."""
+
+    def __init__(self, columns):
+        self.columns, self._columns = list(columns), columns
+
+    def __getitem__(self, name):
+        return self._columns[name]
+
+
+TABLE = {
+    "theta": [2.0, 1.0, 2.0, 3.0, 1.0],
+    "x_a": [1.0, 2.0, 3.0, 4.0, 5.0],
+    "x_b": [10.0, 20.0, 30.0, 40.0, 50.0],
+    "f": [5, 4, 3, 2, 1],
+}
+
+
+@pytest.mark.parametrize("kind", [dict, Frame])
+def test_a_table_is_grouped_by_theta_in_order_of_appearance(kind):
+    s = Samples.from_frame(kind(TABLE), Gaussian(np.zeros(2), 1.0), depends_on_theta=False, design="mcmc")
+    assert s.theta.tolist() == [[2.0], [1.0], [3.0]]
+    assert s.counts.tolist() == [2, 2, 1]
+    assert s.points(0).tolist() == [[1.0, 10.0], [3.0, 30.0]]
+    assert s.values(1).tolist() == [4.0, 1.0]
+    assert (s.C, s.design, s.depends_on_theta) == (None, "mcmc", False)
+
+
+def test_a_pandas_table():
+    pd = pytest.importorskip("pandas")
+    s = Samples.from_frame(pd.DataFrame(TABLE), Gaussian(np.zeros(2), 1.0))
+    assert s.values(1).tolist() == [4.0, 1.0]
+    again = Samples.from_frame(pd.DataFrame(s.to_columns()), Gaussian(np.zeros(2), 1.0))
+    np.testing.assert_array_equal(again.points(0), s.points(0))
+
+
+def test_thetas_that_differ_in_the_sign_of_zero_are_equal():
+    s = Samples.from_frame({"theta": [0.0, -0.0], "x": [1.0, 2.0], "f": [1.0, 2.0]}, Gaussian(0.0, 1.0))
+    assert s.T == 1
+
+
+@pytest.mark.parametrize("p", [1, 2])
+@pytest.mark.parametrize("d", [1, 3])
+@pytest.mark.parametrize("outputs", [(), (1,), (2,)])
+def test_columns_go_there_and_back(p, d, outputs):
+    x = [RNG.standard_normal((n, d)) for n in COUNTS]
+    f = [RNG.standard_normal((n, *outputs)) for n in COUNTS]
+    law = Gaussian(np.zeros(d), 1.0)
+    s = Samples(THETA[:, :p], x, f, law)
+    columns = s.to_columns()
+    assert all(column.shape == (9,) for column in columns.values())
+    assert len(columns) == p + d + (outputs or (1,))[0]
+    again = Samples.from_frame(columns, law)
+    assert s.C == again.C
+    np.testing.assert_array_equal(again.theta, s.theta)
+    for t in range(4):
+        np.testing.assert_array_equal(again.points(t), x[t])
+        np.testing.assert_array_equal(again.values(t), f[t])
+
+
+@pytest.mark.parametrize(
+    ("changes", "message"),
+    [
+        ({"theta": None}, r"either one column 'theta' or columns theta_\*, but of those it has \[\]"),
+        ({"f_1": [0.0] * 5}, r"but of those it has \['f', 'f_1'\]"),
+        ({"weight": [0.0] * 5}, r"columns \['weight'\], but only theta, x and f"),
+        ({"theta1": [0.0] * 5}, r"columns \['theta1'\]"),
+        ({"f": [1.0, 2.0]}, "of one length"),
+        ({"f": [[1.0]] * 5}, "must be 1-D"),
+        ({"theta": [1.0, np.nan, 1.0, 1.0, 1.0]}, r"theta must be finite, but row 1 holds \[nan\]"),
+        ({"f": [1.0, 1.0, np.inf, 1.0, 1.0]}, r"f must be finite, but it is inf at theta index t = 0 .*point i = 1"),
+    ],
+)
+def test_tables_that_are_refused(changes, message):
+    table = {name: column for name, column in {**TABLE, **changes}.items() if column is not None}
+    with pytest.raises(ValueError, match=message):
+        Samples.from_frame(table, Gaussian(np.zeros(2), 1.0))
+
+
+def test_what_is_no_table_is_refused():
+    with pytest.raises(TypeError, match=r"a pandas DataFrame or a mapping .* but a ndarray arrived"):
+        Samples.from_frame(np.zeros((3, 3)), SHARED)
+    with pytest.raises(TypeError, match="must hold real numbers"):
+        Samples.from_frame({**TABLE, "f": list("abcde")}, Gaussian(np.zeros(2), 1.0))
+
+
+# what is refused
+
+
+def bad(array, index, value):
+    array = np.array(array)
+    array[index] = value
+    return array
+
+
+REFUSED = {
+    "theta shape": ((X, X, F, SHARED), r"theta has shape \(4, 5, 3\), but it must be \(T, p\)"),
+    "no theta": ((np.zeros((0, 2)), X, F, SHARED), r"T and p at least 1"),
+    "theta nan": ((bad(THETA, (2, 1), np.nan), X, F, SHARED), r"theta must be finite.*theta index t = 2"),
+    "x rows": ((THETA, X[:3], F, SHARED), r"x has shape \(3, 5, 3\), but with T = 4 thetas it must be \(4, N\)"),
+    "x flat": ((1.0, X[0, 0], F[:1], SHARED), r"x has shape \(3,\), but with T = 1 theta it"),
+    "f rows": ((THETA, X, F[:2], SHARED), r"f has shape \(2, 5\).*\(4, N, C\)"),
+    "x list": ((THETA, list(X[:3]), F, SHARED), r"x is a list of 3 arrays, but theta has T = 4 rows"),
+    "x item": (
+        (THETA, [X[0], X[1], 3.0, X[3]], F, SHARED),
+        r"x\[2\] has shape \(\), .* must be \(N_t,\) or \(N_t, d\)",
+    ),
+    "x items": (
+        (THETA, [X[0], X[1], X[2][:, :2], X[3]], F, SHARED),
+        r"x\[2\] has shape \(5, 2\) and x\[0\] has \(5, 3\)",
+    ),
+    "f items": ((THETA, X, [F[0], X[1], F[2], F[3]], SHARED), r"f\[1\] has shape \(5, 3\) and f\[0\] has \(5,\)"),
+    "counts": (
+        (THETA, X, [F[0], F[1], F[2][:3], F[3]], SHARED),
+        r"x has 5 points and f has 3 values at theta index t = 2",
+    ),
+    "no points": ((THETA, X[:, :0], F[:, :0], SHARED), r"x has no point at theta index t = 0"),
+    "no point": ((THETA, [X[0], X[1], X[2][:0], X[3]], F, SHARED), r"x has no point at theta index t = 2"),
+    "no outputs": ((THETA, X, X[..., :0], SHARED), r"f has an empty last axis"),
+    "x nan": ((THETA, bad(X, (1, 3, 0), np.nan), F, SHARED), r"x must be finite.* t = 1 .*point i = 3: correct it"),
+    "f inf": (
+        (THETA, X, bad(F, ([3, 3], [1, 4]), np.inf), SHARED),
+        r"f must be finite.* t = 3 .*i = 1, and 1 more are like",
+    ),
+    "outside": (
+        (THETA, bad(GAMMA_X, (2, 4), -0.5), F, gammas),
+        r"density of its law is positive.*-0.5.* t = 2 .*i = 4",
+    ),
+    "edge": (
+        (THETA, bad(GAMMA_X, (1, 0), 0.0), F, [Beta(2, 2 + t) for t in range(4)]),
+        r"density of its law is positive",
+    ),
+    "x dim": ((THETA, X[..., :2], F, SHARED), r"Gaussian\(dim=3.* in 3 dimensions, but x has 2"),
+    "x without d": ((THETA, X[..., 0], F, SHARED), r"in 3 dimensions, but x has 1.*without the last axis d is 1"),
+    "batch": (
+        (THETA, X, F, Gaussian(np.zeros((3, 3)), np.ones((3, 3, 3)) * np.eye(3))),
+        r"batch shape \(3,\).* must be \(4,\)",
+    ),
+    "list of laws": ((THETA, X, F, [SHARED] * 3), r"a list of 3 laws, but theta has T = 4 rows"),
+    "batch in list": ((THETA, X, F, [SHARED] * 3 + [SHARED[None]]), r"theta index t = 3 .*a batch of shape \(1,\)"),
+    "family batch": (
+        (THETA, X, F, lambda t: SHARED[None]),
+        r"theta index t = 0 .*a batch of shape \(1,\).*theta\[0\] is",
+    ),
+    "family dim": (
+        (THETA, X, F, lambda t: Gaussian(np.zeros(1 + (t[0] == THETA[2, 0])), 1.0)),
+        r"t = 2 .*in 2 dimensions",
+    ),
+    "family fails": (
+        (THETA, X, F, lambda t: Gamma(-t[0], 1)),
+        r"no law at theta index t = 0 .*ValueError: shape must be",
+    ),
+    "design": ((THETA, X, F, SHARED, "halton"), r"design must be one of 'iid', 'sobol', 'mcmc', but it is 'halton'"),
+}
+
+
+@pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED)
+def test_refusals_say_what_is_wrong_and_where(arguments, message):
+    design = {"design": arguments[4]} if len(arguments) > 4 else {}
+    with pytest.raises(ValueError, match=f"(?s){message}"):
+        Samples(*arguments[:4], **design)
+
+
+@pytest.mark.parametrize(
+    ("f", "measure", "message"),
+    [
+        (F * 1j, SHARED, "f must hold real numbers, but its type is complex128"),
+        (F, "gaussian", "a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a str arrived"),
+        (F, stats.norm, "the scipy distribution norm has no parameters yet"),
+        (F, [SHARED, SHARED, SHARED, 3.0], "but a float arrived"),
+    ],
+)
+def test_wrong_types_are_refused(f, measure, message):
+    with pytest.raises(TypeError, match=message):
+        Samples(THETA, X, f, measure)
+
+
+def test_a_failing_family_keeps_the_original_error():
+    with pytest.raises(ValueError, match="no law at theta index") as caught:
+        Samples(THETA, X, F, lambda theta: theta["a"])
+    assert isinstance(caught.value.__cause__, IndexError)
