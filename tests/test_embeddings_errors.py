@@ -181,7 +181,7 @@ NO_CLOSED_FORM = {
     ),
     "cross, blocks": (
         lambda: embed(TensorProduct(Matern(1.5, 1.0)), NORMAL_2).cross(CORRELATED),
-        "do not split into the same independent blocks; embed with method='quadrature'",
+        "do not split into the same independent blocks; use a kernel that has one",
     ),
 }
 
@@ -521,3 +521,13 @@ def test_a_batch_of_lengthscales_under_one_law(law):
     e, x = embed(RBF(ell), law), [0.3, 1.0]
     np.testing.assert_allclose(e.mean(x), [embed(RBF(l[0]), law).mean(x) for l in ell], rtol=1e-12)
     np.testing.assert_allclose(e.variance, [embed(RBF(l[0]), law).variance for l in ell], rtol=1e-12)
+
+
+def test_lengthscales_and_laws_must_broadcast():
+    with pytest.raises(ValueError, match=r"lengthscale \(2,\), measure \(3,\) do not fit together"):
+        embed(RBF([[1.0], [2.0]]), Gaussian(np.zeros((3, 1)), 1.0))
+
+
+def test_unnormalised_laws_are_sent_to_stein_kernels():
+    with pytest.raises(NoEmbedding, match=r"Stein kernels only; write Stein\(RBF"):
+        embed(K, Unnormalised(score=lambda x: -x, dim=1))

@@ -689,3 +689,8 @@ def test_stein_integrates_to_zero_in_the_plane(name, base):
         values = k(x, y)[:, 0] * density(x) * np.repeat(w * r, len(phi)) * 2 * np.pi / len(phi)
         assert np.sum(values) == pytest.approx(0, abs=1e-8)
         assert np.sum(np.abs(values)) > 1e-2
+
+
+def test_sum_of_a_list_of_kernels():
+    x = np.linspace(0.0, 1.0, 4)
+    np.testing.assert_allclose(sum([RBF(1.0), Matern(1.5, 2.0)])(x), RBF(1.0)(x) + Matern(1.5, 2.0)(x))

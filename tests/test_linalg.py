@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import pickle
 import subprocess
 import sys
 import threading
@@ -481,3 +482,11 @@ def test_factor_is_a_plain_immutable_result(rng):
     assert isinstance(F, Factor)
     with pytest.raises(AttributeError):
         F.jitter = np.zeros(2)
+
+
+def test_the_error_survives_a_pickle():
+    with pytest.raises(NotPositiveDefinite) as caught:
+        factor(-np.eye(3))
+    error, copy = caught.value, pickle.loads(pickle.dumps(caught.value))
+    assert str(copy) == str(error)
+    assert (copy.index, copy.n, copy.relative_jitter) == (error.index, error.n, error.relative_jitter)

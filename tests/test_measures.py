@@ -658,3 +658,22 @@ def test_a_mixture_may_have_many_components_and_batched_ones():
     assert stats.chisquare(counts).pvalue > 1e-4
     batched = Mixture([0.5, 0.5], [Gaussian([[0.0], [100.0]], 1.0), Gaussian(-100.0, 1.0)])
     assert batched.sample(7, 1).shape == (2, 7, 1)
+
+
+def test_parameters_of_laws_on_the_line_broadcast_as_arrays_do():
+    assert Gamma(np.ones(3), 1.0).batch_shape == Gamma(np.ones((3, 1)), 1.0).batch_shape == (3,)
+    grid = Gamma(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0, 5.0, 6.0]]))
+    assert grid.batch_shape == (3, 3)
+    np.testing.assert_allclose(grid.moments()[0][..., 0], np.array([[1.0], [2.0], [3.0]]) / [4.0, 5.0, 6.0])
+
+
+@pytest.mark.parametrize("law", [Gaussian(0.0, 1.0), Mixture([0.5, 0.5], [Gaussian(0.0, 1.0), Gaussian(1.0, 1.0)])])
+@pytest.mark.parametrize("n", ["3", None, -1, 2.5])
+def test_a_number_of_points_is_needed(law, n):
+    with pytest.raises(ValueError, match="n must be a number of points, zero or more"):
+        law.sample(n, 0)
+
+
+def test_weights_in_single_precision_are_accepted():
+    weights = np.array([0.1, 0.2, 0.7], dtype=np.float32)
+    assert Empirical([0.0, 1.0, 2.0], weights).weights.sum() == pytest.approx(1.0, abs=1e-15)

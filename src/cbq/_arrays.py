@@ -77,5 +77,12 @@ def generator(rng: Any) -> np.random.Generator:
     return np.random.default_rng(rng)
 
 
+def count(n: Any, name: str = "n") -> int:
+    """A number of points, zero or more."""
+    if not isinstance(n, (int, float, np.integer, np.floating)) or n < 0 or n != int(n):
+        raise ValueError(f"{name} must be a number of points, zero or more, but it is {n!r}.")
+    return int(n)
+
+
 def _describe(value: Any, raw: np.ndarray[Any, Any]) -> str:
     return f"{type(value).__name__}" if raw.dtype == object else f"{raw.dtype}"

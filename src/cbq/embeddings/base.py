@@ -46,7 +46,9 @@ class Embedding(ABC):
     @cached_property
     def variance(self) -> Array:
         """z = E k(X, X') for independent X and X' (the initial error): the measure's batch shape."""
-        return _filled(self._variance(), self.measure.batch_shape)
+        z = _filled(self._variance(), self.measure.batch_shape)
+        z.setflags(write=False)
+        return z
 
     def cross(self, other: Measure | Embedding) -> Array:
         """E k(X, Y) for Y of another law, independent of X: the batch shapes broadcast, as in `m[:, None]`."""
@@ -82,7 +84,7 @@ class Embedding(ABC):
         if self.measure.dim != 1:
             raise NoEmbedding(
                 f"no closed form for cross of {self.kernel!r} between {self.measure!r} and {other!r}: "
-                f"embed with method='quadrature'."
+                f"use a kernel that has one, RBF, or TensorProduct on coordinates that are independent under both."
             )
         return expectation(self._mean, Panels.of(other), self.kernel, self.measure)
 

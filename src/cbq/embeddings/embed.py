@@ -2,6 +2,7 @@ from __future__ import annotations
 
 from typing import Any, Literal
 
+from cbq._arrays import broadcast_batch
 from cbq.embeddings.base import Delegated, Embedding
 from cbq.embeddings.quadrature import Quadrature
 from cbq.embeddings.registry import find
@@ -21,7 +22,7 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
     method : how the integrals are made, recorded in the result as `.method`.
         "closed-form": by the rule registered for the two types (see `available_pairs`), or an error if there is
         none. "auto" is the same: nothing is replaced silently.
-        "quadrature": adaptive cubature, for any kernel and any law with a transport, in up to 3 dimensions.
+        "quadrature": adaptive, for any kernel and any law with a transport; z and cross on the line only.
         "transport": the kernel acts on the coordinates in which the law is standard normal, where it has a closed
         form whatever the law. This is another kernel, `Warped(kernel, "gaussianise")`: the result has it as
         `.kernel`, for the Gram matrices that go with it.
@@ -34,6 +35,7 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
     if method == "transport":
         kernel = Warped(kernel, "gaussianise")
     kernel.check_dim(measure.dim)
+    broadcast_batch({"lengthscale": kernel.log_lengthscales.shape[:-1], "measure": measure.batch_shape}, "embed")
     bound = kernel.bind(measure)
     if method == "quadrature":
         return Quadrature(bound, measure)

@@ -23,7 +23,8 @@ def resolved(edges: Array, kernel: Kernel) -> Array | None:
     widths = np.diff(edges, axis=-1)
     shortest = np.min(np.stack(np.broadcast_arrays(*kernel.line_lengthscales())), axis=0)
     ratio = widths / shortest[..., None]
-    pieces = np.maximum(np.ceil(np.max(ratio.reshape(-1, ratio.shape[-1]), axis=0) / WIDEST), 1.0)
+    widest = np.max(ratio, axis=tuple(range(ratio.ndim - 1)), initial=0.0)
+    pieces = np.maximum(np.ceil(widest / WIDEST), 1.0)
     if np.sum(pieces) > MOST or np.sum(pieces) * len(NODES) * edges[..., 0].size > CHUNK:
         return None
     parts = [edges[..., k, None] + widths[..., k, None] * (np.arange(m) / m) for k, m in enumerate(pieces.astype(int))]
@@ -44,7 +45,7 @@ def mean(kernel: Kernel, panels: Panels, edges: Array, x: Array) -> Array:
         a, b = (_at(ends, holds) for ends in (left, right))
         return np.asarray(total + _split(kernel, panels.per_point(), a, np.clip(x, a, b), b, x))
 
-    step = max(1, CHUNK // y.size)
+    step = max(1, CHUNK // max(1, y.size))
     parts = [part(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
     return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
 
@@ -55,7 +56,7 @@ def double(kernel: Kernel, first: Panels, second: Panels, edges: Array) -> Array
     if not kernel.has_kink:
         return total
     x, mass = inside(edges, first)
-    heavy = np.any(mass.reshape(-1, mass.shape[-1]) > NEGLIGIBLE, axis=0)  # elsewhere the kink does not count
+    heavy = np.any(mass > NEGLIGIBLE, axis=tuple(range(mass.ndim - 1)))  # elsewhere the kink does not count
     a, b = (np.repeat(ends, len(NODES), axis=-1)[..., heavy, None] for ends in (edges[..., :-1], edges[..., 1:]))
     x, mass = x[..., heavy, None], mass[..., heavy]
     return np.asarray(total + np.sum(mass * _split(kernel, second.per_point(), a, x, b, x), axis=-1))

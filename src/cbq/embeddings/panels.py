@@ -72,7 +72,7 @@ def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
         inner = np.sum(mass * kernel.on_line(np.abs(y - x)), axis=-1)
         return np.asarray(inner + np.sum(own.mass_ends * kernel.on_line(np.abs(own.y_ends - x)), axis=-1))
 
-    step = max(1, CHUNK // cost)
+    step = max(1, CHUNK // max(1, cost))
     parts = [part(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
     return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
 
@@ -111,11 +111,12 @@ def breakpoints(measure: Measure) -> Array:
         grid = np.broadcast_to(v[:, None], (*measure.batch_shape, len(v), 1))
         y = np.clip(measure._from_normal(grid)[..., 0], np.maximum(first, -HUGE), np.minimum(last, HUGE))
         floor = np.where(v[1:] <= 0, *cells)
-        jumps = np.diff(np.log(np.maximum(np.diff(y, axis=-1), floor)), axis=-1).reshape(-1, len(v) - 2)
+        jumps = np.diff(np.log(np.maximum(np.diff(y, axis=-1), floor)), axis=-1)
+        over_batch = tuple(range(jumps.ndim - 1))
         # of two panels too different in width, the wider one is split
         wide = np.zeros(len(v) - 1, dtype=bool)
-        wide[1:] |= np.any(jumps > np.log(RATIO), axis=0)
-        wide[:-1] |= np.any(jumps < -np.log(RATIO), axis=0)
+        wide[1:] |= np.any(jumps > np.log(RATIO), axis=over_batch)
+        wide[:-1] |= np.any(jumps < -np.log(RATIO), axis=over_batch)
         middle = 0.5 * (v[1:] + v[:-1])
         wide &= np.abs(middle) < BULK
         if not np.any(wide):
@@ -151,8 +152,9 @@ def nodes(edges: Array, law: Measure) -> tuple[Array, Array]:
     centre = 0.5 * (edges[..., 1:] + edges[..., :-1])[..., None]
     # an empty panel may sit on a singularity of the density: its nodes move where the weight 0 is harmless
     widest = np.take_along_axis(centre, np.argmax(half, axis=-2)[..., None, :], axis=-2)
-    y = np.where(half > 0, centre + half * NODES, widest).reshape(*edges.shape[:-1], -1)
-    return y, (half * WEIGHTS).reshape(y.shape) * np.exp(law._logpdf(y[..., None]))
+    flat = (*edges.shape[:-1], (edges.shape[-1] - 1) * len(NODES))
+    y = np.where(half > 0, centre + half * NODES, widest).reshape(flat)
+    return y, (half * WEIGHTS).reshape(flat) * np.exp(law._logpdf(y[..., None]))
 
 
 def end_cells(edges: Array, law: Measure) -> tuple[Array, Array]:

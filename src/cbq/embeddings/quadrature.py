@@ -16,6 +16,7 @@ REACH = 9.0  # the standard normal beyond holds a mass of 2e-19
 # distances from the kink of the kernel at which to split, so that no peak wider than 1e-6 is stepped over
 SPLITS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0])
 TOLERANCE = {1: 1e-12, 2: 1e-8, 3: 1e-6}  # by dimension, relative
+BLOCK = 32  # points at a time on the line: each brings panels of its own, for all of them
 HALVINGS = 40  # of a panel on the line, at most
 NEGLIGIBLE = 1e-14  # absolute
 
@@ -23,10 +24,10 @@ Function = Callable[[Array], Array]
 
 
 class Quadrature(Embedding):
-    """Adaptive quadrature, for any kernel and any law with a transport, in up to three dimensions.
+    """Adaptive quadrature, for any kernel and any law with a transport.
 
-    It is slow (nested integrals for z and `cross`) and shares no code with the closed forms: use it to check
-    them, or where there is none.
+    The mean in up to three dimensions, z and `cross` on the line. It shares no code with the closed forms: use it to
+    check them, or where there is none.
     """
 
     method = "quadrature"
@@ -43,10 +44,21 @@ class Quadrature(Embedding):
         self.rule = f"adaptive quadrature, relative tolerance {TOLERANCE[measure.dim]:g}"
 
     def _mean(self, x: Array) -> Array:
+        size = BLOCK if self.measure.dim == 1 else 1
+        blocks = [x[..., i : i + size, :] for i in range(0, x.shape[-2], size)]
+        parts = [self._mean_block(block) for block in blocks]
+        return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
+
+    def _mean_block(self, x: Array) -> Array:
         kinks = np.clip(self.measure._to_normal(x), -REACH, REACH)
         return integrate(lambda y: self.kernel.gram(y, x), self.measure, kinks)
 
     def _cross(self, other: Measure) -> Array:
+        if other.dim > 1:
+            raise NoEmbedding(
+                f"z and cross in {other.dim} dimensions are nested integrals, which quadrature makes on the line only: "
+                f"use a kernel that has a closed form for them, RBF, or TensorProduct on independent coordinates."
+            )
         return integrate(lambda y: self._mean(y)[..., None], other, tolerance=100 * TOLERANCE[other.dim])[..., 0]
 
 
@@ -95,11 +107,8 @@ def in_space(integrand: Function, kinks: Array | None, d: int, tolerance: float)
     """All components at once by adaptive cubature in d dimensions."""
     from scipy.integrate import cubature
 
-    splits = np.zeros((0, d))
-    if kinks is not None:
-        shifts = np.unique(np.concatenate([SPLITS, -SPLITS]))
-        splits = (kinks.reshape(-1, 1, d) + shifts[:, None]).reshape(-1, d)
-        splits = np.unique(splits[np.all(np.abs(splits) < REACH, axis=-1)], axis=0)
+    splits = np.zeros((0, d)) if kinks is None else np.unique(kinks.reshape(-1, d), axis=0)
+    splits = splits[np.all(np.abs(splits) < REACH, axis=-1)]
     result = cubature(
         integrand,
         np.full(d, -REACH),

@@ -8,7 +8,7 @@ from typing import NamedTuple, TypeVar
 from cbq.embeddings.base import Embedding
 from cbq.embeddings.errors import NoEmbedding
 from cbq.kernels import Kernel
-from cbq.measures import Measure
+from cbq.measures import Measure, Unnormalised
 
 Rule = Callable[..., Embedding]
 R = TypeVar("R", bound=Rule)
@@ -57,6 +57,11 @@ def find(kernel: Kernel, measure: Measure) -> Embedding:
     keys = [key for key in _RULES if isinstance(kernel, key[0]) and isinstance(measure, key[1])]
     best = [key for key in keys if all(issubclass(key[0], k) and issubclass(key[1], m) for k, m in keys)]
     names = f"{type(kernel).__name__} under {type(measure).__name__}"
+    if not keys and isinstance(measure, Unnormalised):
+        raise NoEmbedding(
+            f"no closed form for {names}: a law known up to a constant can be integrated with Stein kernels only; "
+            f"write Stein({kernel!r})."
+        )
     if not keys:
         raise NoEmbedding(
             f"no closed form for {names}: pass method='transport' to put the kernel on the gaussianised "

@@ -47,7 +47,7 @@ class Factorised(Embedding):
         if _blocks(laws) != self._blocks:
             raise NoEmbedding(
                 f"no closed form for cross of {self.kernel!r} between {self.measure!r} and {other!r}: "
-                f"they do not split into the same independent blocks; embed with method='quadrature'."
+                f"they do not split into the same independent blocks; use a kernel that has one, such as RBF."
             )
         return reduce(np.multiply, [part._cross_any(law) for part, law in zip(self._parts, laws, strict=True)])
 

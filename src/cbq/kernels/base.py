@@ -18,7 +18,7 @@ from cbq.measures import Measure
 
 
 class Kernel(ABC):
-    """A positive definite kernel k(x, y) of unit amplitude.
+    """A positive definite kernel k(x, y), without an amplitude to fit.
 
     A Gram matrix is made in two steps: `features(x)` does on the host all that is linear in the number of
     points, for the whole batch; `fill(fx, fy, out)` then writes one matrix (or a block of it) from the features
@@ -124,6 +124,9 @@ class Kernel(ABC):
 
     def __add__(self, other: Kernel) -> Kernel:
         return Sum([self, other]) if isinstance(other, Kernel) else NotImplemented
+
+    def __radd__(self, other: int) -> Kernel:
+        return self if other == 0 else NotImplemented  # the start of sum([k1, k2, ...])
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):

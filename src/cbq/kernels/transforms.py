@@ -134,6 +134,10 @@ class Gaussianise(MeasureTransform):
     def image(self, measure: Measure) -> Measure:
         if not measure.equals(self.measure):
             raise TypeError(f"x gaussianised under {self.measure!r} has no known law under another, {measure!r}.")
+        if isinstance(measure, Empirical):
+            return Empirical(self(measure.points), measure.weights)
+        if isinstance(measure, Product) and any(isinstance(block, Empirical) for block in measure.blocks):
+            return Product([Gaussianise(block).image(block) for block in measure.blocks])
         shape = (*measure.batch_shape, measure.dim)
         return Gaussian(np.zeros(shape), np.ones((*shape, 1)) * np.eye(measure.dim))
 

@@ -26,6 +26,10 @@ class NotPositiveDefinite(np.linalg.LinAlgError):
         )
         self.index, self.n, self.relative_jitter = index, n, relative_jitter
 
+    def __reduce__(self) -> tuple[type[NotPositiveDefinite], tuple[tuple[int, ...], int, float]]:
+        # exceptions are pickled with their message, but this one is made of other things
+        return type(self), (self.index, self.n, self.relative_jitter)
+
 
 @dataclass(frozen=True)
 class Jitter:

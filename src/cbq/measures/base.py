@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, broadcast_batch, generator, points
+from cbq._arrays import Array, broadcast_batch, count, generator, points
 
 Base = Literal["uniform", "normal"]
 
@@ -19,7 +19,7 @@ class Measure(ABC):
     """A probability law P on R^d, or a batch of them.
 
     Points have shape (..., n, d) and their leading axes broadcast against `batch_shape`; in one dimension a
-    scalar or an array (n,) will do. Every concrete measure is immutable.
+    scalar or an array (n,) will do. Measures are not to be changed: their parameters are read-only arrays.
     """
 
     @property
@@ -63,9 +63,7 @@ class Measure(ABC):
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
         """`n` independent points of each law: shape (*batch_shape, n, d)."""
-        if n < 0 or n != int(n):
-            raise ValueError(f"n must be a number of points, zero or more, but it is {n!r}.")
-        normal = generator(rng).standard_normal((*self.batch_shape, int(n), self.dim))
+        normal = generator(rng).standard_normal((*self.batch_shape, count(n), self.dim))
         return self._from_normal(normal)
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:

@@ -7,7 +7,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtri_exp
 
-from cbq._arrays import Array, broadcast_batch, finite, generator
+from cbq._arrays import Array, broadcast_batch, count, finite, generator
 from cbq.measures.base import Measure
 from cbq.measures.batches import all_equal, take, take_rows
 from cbq.measures.empirical import Empirical
@@ -89,7 +89,7 @@ class Mixture(Measure):
         )
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        rng = generator(rng)
+        n, rng = count(n), generator(rng)
         shape = (*self.batch_shape, n, self.dim)
         draws = np.stack([np.broadcast_to(c.sample(n, rng), shape) for c in self.components])
         edges = np.cumsum(self.weights, axis=-1)[..., None, :-1]

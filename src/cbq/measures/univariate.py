@@ -14,9 +14,11 @@ from cbq.measures.base import Measure
 def columns(what: str, **parameters: Array) -> tuple[Array, ...]:
     """Parameters of 1-D laws as columns (*batch, 1), in the order given.
 
-    A trailing axis of length 1 is the event axis d = 1; a scalar gets one; all other axes are batch axes.
+    All axes are batch axes, except that a last axis of length 1 which no parameter but a scalar lacks is the event
+    axis d = 1: (T,) and (T, 1) are both a batch of T laws, while (T, 1) with (1, M) is a grid of them.
     """
-    events = {name: a if a.ndim and a.shape[-1] == 1 else a[..., None] for name, a in parameters.items()}
+    columnar = all(a.ndim == 0 or a.shape[-1] == 1 for a in parameters.values())
+    events = {name: a if columnar and a.ndim else a[..., None] for name, a in parameters.items()}
     batch = broadcast_batch({name: a.shape[:-1] for name, a in events.items()}, what)
     return tuple(np.broadcast_to(a, (*batch, 1)) for a in events.values())
 

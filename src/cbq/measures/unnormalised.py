@@ -15,6 +15,9 @@ Function = Callable[[Array], Any]
 class Unnormalised(Measure):
     """A law on R^d known by its score or by its log density up to a constant, for Stein kernels.
 
+    Its density is taken to vanish towards the ends of its support, as Stein kernels need: for positive x with a
+    density that does not vanish at zero, give the law of log x.
+
     Without `score`, the score comes from fourth-order central differences with step 1e-3 max(1, |x_j|): about
     1e-9 of its size where the log density varies on the scale of that step times a thousand. For laws much
     narrower than that, rescale x or pass the score.

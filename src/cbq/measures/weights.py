@@ -8,7 +8,7 @@ from cbq._arrays import Array
 
 
 def checked_weights(weights: Array, count: int, what: str) -> Array:
-    """`weights` (..., count) divided by their sum, which must be 1 within 1e-8; none may be negative."""
+    """`weights` (..., count) divided by their sum, which must be 1 to single precision; none may be negative."""
     if weights.ndim == 0 or weights.shape[-1] != count:
         raise ValueError(
             f"weights have shape {weights.shape}, but {count} {what}{'s' * (count > 1)} need shape "
@@ -17,7 +17,7 @@ def checked_weights(weights: Array, count: int, what: str) -> Array:
     if np.any(weights < 0):
         raise ValueError(f"weights must not be negative, but the smallest is {np.min(weights):g}.")
     sums = np.sum(weights, axis=-1, keepdims=True)
-    if np.any(np.abs(sums - 1) > 1e-8):
+    if np.any(np.abs(sums - 1) > 1e-6):
         worst = sums.flat[np.argmax(np.abs(sums - 1))]
         raise ValueError(
             f"weights must sum to 1, but they sum to {worst:.10g}: pass weights / weights.sum(-1, keepdims=True)."
