@@ -6,6 +6,8 @@ a panel that does not hold the point x, and on a pair of different panels; the p
 
 from __future__ import annotations
 
+import math
+
 import numpy as np
 import numpy.typing as npt
 
@@ -15,6 +17,7 @@ from cbq.kernels import Kernel
 
 WIDEST = 2.5  # panel, in lengthscales
 NEGLIGIBLE = 1e-20  # mass of a node
+LARGEST = 5_000_000  # nodes of all laws of a batch together
 MOST = 80  # panels: with more, nodes that follow the points cost less
 
 
@@ -25,7 +28,7 @@ def resolved(edges: Array, kernel: Kernel) -> Array | None:
     ratio = widths / shortest[..., None]
     widest = np.max(ratio, axis=tuple(range(ratio.ndim - 1)), initial=0.0)
     pieces = np.maximum(np.ceil(widest / WIDEST), 1.0)
-    if np.sum(pieces) > MOST or np.sum(pieces) * len(NODES) * edges[..., 0].size > CHUNK:
+    if np.sum(pieces) > MOST or np.sum(pieces) * len(NODES) * edges[..., 0].size > LARGEST:
         return None
     parts = [edges[..., k, None] + widths[..., k, None] * (np.arange(m) / m) for k, m in enumerate(pieces.astype(int))]
     return np.concatenate([*parts, edges[..., -1:]], axis=-1)
@@ -45,7 +48,8 @@ def mean(kernel: Kernel, panels: Panels, edges: Array, x: Array) -> Array:
         a, b = (_at(ends, holds) for ends in (left, right))
         return np.asarray(total + _split(kernel, panels.per_point(), a, np.clip(x, a, b), b, x))
 
-    step = max(1, CHUNK // max(1, y.size))
+    laws = math.prod(np.broadcast_shapes(y.shape[:-1], x.shape[:-2]))
+    step = max(1, CHUNK // max(1, laws * y.shape[-1]))
     parts = [part(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
     return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
 
@@ -59,7 +63,14 @@ def double(kernel: Kernel, first: Panels, second: Panels, edges: Array) -> Array
     heavy = np.any(mass > NEGLIGIBLE, axis=tuple(range(mass.ndim - 1)))  # elsewhere the kink does not count
     a, b = (np.repeat(ends, len(NODES), axis=-1)[..., heavy, None] for ends in (edges[..., :-1], edges[..., 1:]))
     x, mass = x[..., heavy, None], mass[..., heavy]
-    return np.asarray(total + np.sum(mass * _split(kernel, second.per_point(), a, x, b, x), axis=-1))
+    own = second.per_point()
+    step = max(1, CHUNK // (3 * len(NODES) * max(1, total.size)))
+    for i in range(0, x.shape[-2], step):
+        piece = np.s_[..., i : i + step, :]
+        total = total + np.sum(
+            mass[..., i : i + step] * _split(kernel, own, a[piece], x[piece], b[piece], x[piece]), -1
+        )
+    return np.asarray(total)
 
 
 def _quadratic(kernel: Kernel, x: Array, mass_x: Array, y: Array, mass_y: Array) -> Array:
