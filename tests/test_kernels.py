@@ -694,3 +694,9 @@ def test_stein_integrates_to_zero_in_the_plane(name, base):
 def test_sum_of_a_list_of_kernels():
     x = np.linspace(0.0, 1.0, 4)
     np.testing.assert_allclose(sum([RBF(1.0), Matern(1.5, 2.0)])(x), RBF(1.0)(x) + Matern(1.5, 2.0)(x))
+
+
+def test_kernels_cannot_be_changed():
+    kernel = RBF(1.0)
+    with pytest.raises(AttributeError, match=r"RBF.lengthscale cannot be changed"):
+        kernel.lengthscale = np.array(2.0)

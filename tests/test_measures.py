@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import inspect
 import itertools
+import pickle
 import subprocess
 import sys
 
@@ -677,3 +679,13 @@ def test_a_number_of_points_is_needed(law, n):
 def test_weights_in_single_precision_are_accepted():
     weights = np.array([0.1, 0.2, 0.7], dtype=np.float32)
     assert Empirical([0.0, 1.0, 2.0], weights).weights.sum() == pytest.approx(1.0, abs=1e-15)
+
+
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda law: pickle.loads(pickle.dumps(law))])
+def test_laws_cannot_be_changed_nor_their_copies(copied):
+    for law in (Gamma(2.0, 3.0), copied(Gamma(2.0, 3.0))):
+        with pytest.raises(AttributeError, match=r"Gamma.rate cannot be changed: .* Make a new Gamma"):
+            law.rate = np.ones(1)
+        with pytest.raises(ValueError, match="read-only"):
+            law.rate[...] = 1.0
+        assert law.equals(Gamma(2.0, 3.0))

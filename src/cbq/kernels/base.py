@@ -12,12 +12,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite, positive
+from cbq._immutable import Immutable
 from cbq.kernels.combine import PRODUCT, SUM, Combination, join_lengthscales, split_lengthscales
 from cbq.linalg.features import Features, broadcast_features, leading_shape, take
 from cbq.measures import Measure
 
 
-class Kernel(ABC):
+class Kernel(Immutable, ABC):
     """A positive definite kernel k(x, y), without an amplitude to fit.
 
     A Gram matrix is made in two steps: `features(x)` does on the host all that is linear in the number of

@@ -11,15 +11,16 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from cbq._arrays import Array, broadcast_batch, count, generator, points
+from cbq._immutable import Immutable
 
 Base = Literal["uniform", "normal"]
 
 
-class Measure(ABC):
+class Measure(Immutable, ABC):
     """A probability law P on R^d, or a batch of them.
 
     Points have shape (..., n, d) and their leading axes broadcast against `batch_shape`; in one dimension a
-    scalar or an array (n,) will do. Measures are not to be changed: their parameters are read-only arrays.
+    scalar or an array (n,) will do. Measures are immutable.
     """
 
     @property
