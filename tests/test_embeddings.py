@@ -411,3 +411,11 @@ def test_results_cannot_be_spoilt_by_their_user() -> None:
     first = embedding.mean([1.0])
     first[0] = -1.0
     assert embedding.mean([1.0])[0] > 0
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.0), Matern(0.5, 1.0), Matern(1.5, 1e150), Matern(2.5, 1.0)])
+def test_a_box_that_is_nearly_a_point(kernel: Kernel) -> None:
+    embedding = cbq.embed(kernel, Uniform(0.0, 1e-200))
+    assert embedding.variance == pytest.approx(1.0, abs=1e-14)
+    assert embedding.mean([0.0])[0] == pytest.approx(1.0, abs=1e-14)
+    assert embedding.mean([2.0])[0] == pytest.approx(kernel(0.0, 2.0).item(), abs=1e-14)

@@ -310,3 +310,9 @@ def test_batch_of_lengthscales_and_points():
 
 def test_no_points():
     assert Stein(K).bind(Gaussian([0, 0], 1)).gram(np.empty((0, 2))).shape == (0, 0)
+
+
+@pytest.mark.parametrize("k", [RBF(1e-160), Matern(1.5, 1e-160), Stein(RBF(1e-100), NORMAL)], ids=repr)
+def test_overflowing_distances_are_refused(k):
+    with pytest.raises(ValueError, match=r"too many lengthscales .* rescale x, or pass a longer lengthscale"):
+        k([0.0, 1.0])

@@ -17,6 +17,8 @@ from cbq.embeddings.separable import Factorised
 from cbq.kernels import RBF, Matern
 from cbq.measures import Uniform
 
+POINT = 1e-50  # width of a box, in lengthscales, below which z is 1 to all digits and its formula would underflow
+
 
 class RBFUniform(Embedding):
     """Formula on the line.
@@ -40,6 +42,7 @@ class RBFUniform(Embedding):
 
     def _variance(self) -> Array:
         h = ((self.measure.upper - self.measure.lower) / self.kernel.lengthscale_for(1))[..., 0]
+        h = np.maximum(h, POINT)
         return np.asarray((np.sqrt(2 * np.pi) * h * erf(h / np.sqrt(2)) + 2 * np.expm1(-0.5 * h * h)) / h**2)
 
 
@@ -66,7 +69,7 @@ class MaternUniform(Embedding):
     def _mean(self, x: Array) -> Array:
         a, c = decay_rate(self.kernel)[..., None], COEFFICIENTS[self.kernel.nu]
         p, q = a * (x[..., 0] - self.measure.lower), a * (self.measure.upper - x[..., 0])
-        t = a * (self.measure.upper - self.measure.lower)
+        t = np.maximum(a * (self.measure.upper - self.measure.lower), POINT)
         e = np.maximum(-np.minimum(p, q), 0.0)
         inside = sum(
             cj * factorial(j) * (gammainc(j + 1, np.maximum(p, 0)) + gammainc(j + 1, np.maximum(q, 0)))
@@ -77,10 +80,10 @@ class MaternUniform(Embedding):
             for j, cj in enumerate(c)
             for i in range(j + 1)
         )
-        return np.where(e > 0, outside, inside) / t
+        return np.where((e > 0) | (t == POINT), outside, inside) / t
 
     def _variance(self) -> Array:
-        t = decay_rate(self.kernel) * (self.measure.upper - self.measure.lower)[..., 0]
+        t = np.maximum(decay_rate(self.kernel) * (self.measure.upper - self.measure.lower)[..., 0], POINT)
         terms = (
             cj * factorial(j) * (gammainc(j + 1, t) - (j + 1) * gammainc(j + 2, t) / t)
             for j, cj in enumerate(COEFFICIENTS[self.kernel.nu])

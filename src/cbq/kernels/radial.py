@@ -93,7 +93,7 @@ class Radial(Kernel):
     def features(self, x: Array) -> Features:
         ell = self.lengthscale_for(x.shape[-1])
         broadcast_batch({"x": x.shape[:-2], "lengthscale": ell.shape[:-1]}, repr(self))
-        return (x / ell[..., None, :],)
+        return (in_lengthscales(x, ell[..., None, :]),)
 
     def lengthscale_for(self, d: int) -> Array:
         """One lengthscale for each of d coordinates, (..., d)."""
@@ -162,6 +162,18 @@ class Matern(Radial):
 
     def with_lengthscale(self, lengthscale: npt.ArrayLike | None) -> Self:
         return type(self)(self.nu, lengthscale)
+
+
+def in_lengthscales(x: Array, ell: Array) -> Array:
+    """Points divided by lengthscales, or an error if squared distances would overflow."""
+    with np.errstate(over="ignore", divide="ignore"):
+        z = x / ell
+    if np.any(np.abs(z) > 1e150):
+        raise ValueError(
+            f"points of size {np.max(np.abs(x)):.1e} are too many lengthscales ({np.min(ell):.1e}) from zero for their "
+            f"distances to be computed: rescale x, or pass a longer lengthscale."
+        )
+    return np.asarray(z)
 
 
 def describe(lengthscale: Array | None) -> str:

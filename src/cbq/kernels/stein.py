@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq.kernels.base import Kernel, as_points
-from cbq.kernels.radial import Matern, Radial
+from cbq.kernels.radial import Matern, Radial, in_lengthscales
 from cbq.linalg.distance import sqdist
 from cbq.linalg.features import Features
 from cbq.measures import Measure, as_measure
@@ -76,7 +76,8 @@ class Stein(Kernel):
         # z = x / l, y = x / l^2, s, w = s / l, and 1 / l^2 in every row: all that the formula needs
         s, ell = self.measure.score(x), self.base.lengthscale_for(x.shape[-1])[..., None, :]
         batch = np.broadcast_shapes(s.shape, ell.shape)
-        parts = (x / ell, x / ell**2, s, s / ell, 1.0 / ell**2)
+        z = in_lengthscales(x, ell)
+        parts = (z, in_lengthscales(z, ell), s, s / ell, in_lengthscales(1.0 / ell, ell))
         return tuple(np.broadcast_to(part, batch) for part in parts)
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
