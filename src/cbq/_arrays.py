@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -65,6 +66,12 @@ def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int,
             f"{what}: the batch shapes {listed} do not fit together; "
             f"leading axes must be equal, 1 or absent (NumPy broadcasting)."
         ) from error
+
+
+def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
+    """`values` (*batch, ...) at `index` of the batch, as NumPy would but never touching the other axes."""
+    order = np.arange(math.prod(batch)).reshape(batch)[index]
+    return np.asarray(values.reshape(-1, *values.shape[len(batch) :])[order])
 
 
 def generator(rng: Any) -> np.random.Generator:

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, generator
+from cbq._immutable import Immutable
 from cbq.measures import Measure, as_measure
 from cbq.samples import Samples
 from cbq.samples.arrays import as_thetas, some_infinite
@@ -30,8 +30,7 @@ class IntegrandError(RuntimeError):
         self.t, self.theta, self.i, self.x = t, theta, i, x
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
-class Problem:
+class Problem(Immutable):
     """The conditional expectation I(theta) = E f(X, theta), X ~ P_theta, for theta ~ Q. Immutable.
 
     Parameters
@@ -70,10 +69,9 @@ class Problem:
         law = as_measure(prior)
         if law.batch_shape:
             raise ValueError(f"prior must be one law of theta, but {law!r} is a batch: prior[0] is the first of them.")
-        values = {"integrand": integrand, "family": family, "prior": law, "vectorized": bool(vectorized)}
-        values |= {"depends_on_theta": bool(depends_on_theta), "name": str(name), "_exact": exact}
-        for attribute, value in values.items():
-            object.__setattr__(self, attribute, value)
+        self.integrand, self.family, self.prior = integrand, family, law
+        self.vectorized, self.depends_on_theta = bool(vectorized), bool(depends_on_theta)
+        self.name, self._exact = str(name), exact
 
     @property
     def p(self) -> int:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from abc import ABC, abstractmethod
 from typing import Any, Literal, Self
 
@@ -10,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, broadcast_batch, count, generator, points
+from cbq._arrays import Array, broadcast_batch, count, generator, points, take_rows
 from cbq._immutable import Immutable
 
 Base = Literal["uniform", "normal"]
@@ -39,9 +38,11 @@ class Measure(Immutable, ABC):
 
     def __getitem__(self, index: Any) -> Self:
         """The laws at `index` of the batch, with NumPy's indexing: `m[3]`, `m[2:5]`, `m[:, None]`."""
-        order = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
-        axes = len(self.batch_shape)
-        return type(self)(**{name: a.reshape(-1, *a.shape[axes:])[order] for name, a in self.parameters().items()})
+        return self._rebuild({n: take_rows(a, self.batch_shape, index) for n, a in self.parameters().items()})
+
+    def _rebuild(self, parameters: dict[str, Array]) -> Self:
+        """A law of the same family with other `parameters`."""
+        return type(self)(**parameters)
 
     def equals(self, other: Measure) -> bool:
         """Whether the two are the same laws: one type with the same parameters."""

@@ -21,12 +21,6 @@ def take(measure: Measure, batch: tuple[int, ...], index: Any) -> Measure:
     return measure[(None,) * np.ndim(order)]  # one law for all: axes of length 1 broadcast
 
 
-def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
-    """`values` (*batch, k) at `index` of the batch, as NumPy would but never touching the last axis."""
-    order = np.arange(math.prod(batch)).reshape(batch)[index]
-    return np.asarray(np.broadcast_to(values, (*batch, values.shape[-1])).reshape(-1, values.shape[-1])[order])
-
-
 def all_equal(these: Sequence[Measure], those: Sequence[Measure]) -> bool:
     """Whether two lists hold the same laws in the same order."""
     return len(these) == len(those) and all(a.equals(b) for a, b in zip(these, those, strict=True))

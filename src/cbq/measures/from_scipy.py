@@ -14,7 +14,7 @@ from cbq.measures.beta import Beta
 from cbq.measures.gamma import Exponential, Gamma
 from cbq.measures.gaussian import Gaussian
 from cbq.measures.lognormal import LogNormal
-from cbq.measures.quantile import Quantile
+from cbq.measures.quantile import Quantile, is_scipys_own
 from cbq.measures.student_t import StudentT
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
@@ -60,7 +60,7 @@ def from_scipy(frozen: Any) -> Measure:
     *s, loc, scale = columns(
         f"from_scipy({frozen.dist.name})", **given, loc=finite(loc, "loc"), scale=finite(scale, "scale")
     )
-    native = _NATIVE.get(frozen.dist.name) if _is_scipys_own(frozen.dist) else None
+    native = _NATIVE.get(frozen.dist.name) if is_scipys_own(frozen.dist) else None
     measure = native(s, loc, scale) if native else None
     return Quantile(frozen.dist, *s, loc=loc, scale=scale) if measure is None else measure
 
@@ -126,8 +126,3 @@ def _is(obj: Any, class_name: str, module: str) -> bool:
     """Whether obj is an instance of a class of scipy.stats, which then has been imported already."""
     loaded = sys.modules.get(f"scipy.stats.{module}")
     return loaded is not None and isinstance(obj, getattr(loaded, class_name))
-
-
-def _is_scipys_own(dist: Any) -> bool:
-    """Whether dist is one of scipy's, rather than a user's with the same name."""
-    return type(dist).__module__ == "scipy.stats._continuous_distns"

@@ -7,9 +7,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtri_exp
 
-from cbq._arrays import Array, broadcast_batch, count, finite, generator
+from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
 from cbq.measures.base import Measure
-from cbq.measures.batches import all_equal, take, take_rows
+from cbq.measures.batches import all_equal, take
 from cbq.measures.empirical import Empirical
 from cbq.measures.from_scipy import as_measure
 from cbq.measures.gaussian import refuse_infinite

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
-import math
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -29,7 +28,6 @@ class Quantile(Univariate):
         given = (np.asarray(a, dtype=np.float64) for a in (*shapes, loc, scale))
         values = columns(f"Quantile({dist.name})", **dict(zip(names, given, strict=True)))
         self._dist, self._parameters = dist, dict(zip(names, values, strict=True))
-        self._args = values
         if not np.all(dist._argcheck(*values[:-2]) & (values[-1] > 0)):
             raise ValueError(
                 f"scipy.stats.{dist.name} refuses its parameters, "
@@ -40,22 +38,15 @@ class Quantile(Univariate):
         return self._parameters
 
     def equals(self, other: Measure) -> bool:
+        if self is other or not isinstance(other, Quantile):
+            return self is other
         # freezing copies the distribution; one of scipy's own classes is known by its type, others may hold data
-        scipys_own = type(getattr(other, "_dist", None)).__module__ == "scipy.stats._continuous_distns"
-        return self is other or (
-            isinstance(other, Quantile)
-            and scipys_own
-            and type(self._dist) is type(other._dist)
-            and super().equals(other)
-        )
+        same = type(self._dist) is type(other._dist) and is_scipys_own(self._dist)
+        return same and super().equals(other)
 
     @property
     def has_smooth_density(self) -> bool:
         return False
-
-    def __getitem__(self, index: Any) -> Quantile:
-        order = np.arange(math.prod(self.batch_shape)).reshape(self.batch_shape)[index]
-        return self._rebuild({name: a.reshape(-1, 1)[order] for name, a in self._parameters.items()})
 
     def __repr__(self) -> str:
         return f"Quantile({self._dist.name}, batch_shape={self.batch_shape})"
@@ -66,9 +57,13 @@ class Quantile(Univariate):
         shape = (*self.batch_shape, 1)
         return np.broadcast_to(lower, shape), np.broadcast_to(upper, shape)
 
-    def _rebuild(self, parameters: dict[str, Array]) -> Quantile:
+    @property
+    def _args(self) -> tuple[Array, ...]:
+        return tuple(self._parameters.values())
+
+    def _rebuild(self, parameters: dict[str, Array]) -> Self:
         *shapes, loc, scale = parameters.values()
-        return Quantile(self._dist, *shapes, loc=loc, scale=scale)
+        return type(self)(self._dist, *shapes, loc=loc, scale=scale)
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
         with np.errstate(all="ignore"):
@@ -111,3 +106,8 @@ class Quantile(Univariate):
             fine = np.isfinite(better) & (np.abs(better - y) < 1e-3 * np.abs(y))
             y = np.where(fine, better, y)
         return y
+
+
+def is_scipys_own(dist: Any) -> bool:
+    """Whether dist is one of scipy's, rather than a user's with the same name."""
+    return type(dist).__module__ == "scipy.stats._continuous_distns"

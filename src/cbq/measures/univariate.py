@@ -49,9 +49,6 @@ class Univariate(Measure):
         shared = {name: a[..., None, :] for name, a in self.parameters().items()}
         return self._rebuild({name: np.broadcast_to(a, (*batch, 1)) for name, a in shared.items()})
 
-    def _rebuild(self, parameters: dict[str, Array]) -> Measure:
-        return type(self)(**parameters)
-
     def _logpdf(self, x: Array) -> Array:
         y = x[..., 0]
         lower, upper = self.support

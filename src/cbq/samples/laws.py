@@ -82,12 +82,13 @@ def stack(laws: tuple[Measure, ...]) -> Measure | None:
             return None
         stacked = [stack(blocks) for blocks in zip(*tuples, strict=True)]
         return None if any(block is None for block in stacked) else Product(stacked)
-    if type(first).__getitem__ is not Measure.__getitem__:
+    kind = type(first)
+    if kind.__getitem__ is not Measure.__getitem__ or kind._rebuild is not Measure._rebuild:
         return None  # only where indexing rebuilds from `parameters` are they the constructor's arguments
     parameters = [law.parameters() for law in laws]
     if any(p.keys() != q.keys() or any(p[k].shape != q[k].shape for k in p) for p, q in pairwise(parameters)):
         return None
-    return type(first)(**{name: np.stack([p[name] for p in parameters]) for name in parameters[0]})
+    return kind(**{name: np.stack([p[name] for p in parameters]) for name in parameters[0]})
 
 
 def log_density(law: Measure, x: Array) -> Array:

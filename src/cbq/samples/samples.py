@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
+from cbq._immutable import Immutable
 from cbq.measures import Measure
 from cbq.samples.arrays import Booleans, Integers, as_thetas, flatten, refuse_other_counts, some_infinite
 from cbq.samples.laws import Family, as_law, log_density, stack
@@ -18,8 +18,7 @@ from cbq.samples.tables import block, columns
 Design = Literal["iid", "sobol", "mcmc"]
 
 
-@dataclass(frozen=True, init=False, eq=False, repr=False)
-class Samples:
+class Samples(Immutable):
     """T thetas, and for each of them N_t points x with the values of f there. Immutable; arrays are read-only copies.
 
     Parameters
@@ -60,8 +59,9 @@ class Samples:
         refuse_other_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
         law, family = as_law(measure, theta, points.shape[1])
-        self._set(theta=theta, counts=counts, family=family, depends_on_theta=bool(depends_on_theta), design=design)
-        self._set(_starts=np.cumsum(counts) - counts, _x=points, _f=values, _law=law)
+        self.theta, self.counts, self.family = theta, counts, family
+        self.depends_on_theta, self.design = bool(depends_on_theta), design
+        self._starts, self._x, self._f, self._law = np.cumsum(counts) - counts, points, values, law
         self._refuse(some_infinite(points), "x", points, "must be finite")
         self._refuse(some_infinite(values), "f", values, "must be finite")
         self._refuse(self._log_density() == -np.inf, "x", points, "must lie where the density of its law is positive")
@@ -242,11 +242,5 @@ class Samples:
 
     def _changed(self, **values: Any) -> Self:
         new = object.__new__(type(self))
-        new._set(**{**self.__dict__, **values})
+        new.__setstate__({**self.__dict__, **values})
         return new
-
-    def _set(self, **values: Any) -> None:
-        for name, value in values.items():
-            if isinstance(value, np.ndarray):
-                value.setflags(write=False)
-            object.__setattr__(self, name, value)
