@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -72,6 +73,25 @@ def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
     """`values` (*batch, ...) at `index` of the batch, as NumPy would but never touching the other axes."""
     order = np.arange(math.prod(batch)).reshape(batch)[index]
     return np.asarray(values.reshape(-1, *values.shape[len(batch) :])[order])
+
+
+def in_blocks(fn: Callable[[Array], Array], x: Array, size: int) -> Array:
+    """fn from points (..., n, d) to (..., n), applied to x (..., N, d) in blocks of at most `size` points."""
+    size = max(1, size)
+    parts = [fn(x[..., i : i + size, :]) for i in range(0, x.shape[-2], size)]
+    return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
+
+
+def checked_out(out: Any, shape: tuple[int, ...], *, contiguous: bool = False) -> Array:
+    """`out`, if results of this shape can be written into it."""
+    wanted = f"out must be a writeable {'C-ordered ' * contiguous}float64 array of shape {shape}, but it is"
+    if not isinstance(out, np.ndarray):
+        raise ValueError(f"{wanted} {out!r}.")
+    order = contiguous and not out.flags.c_contiguous
+    if out.shape != shape or out.dtype != np.float64 or order or not out.flags.writeable:
+        extra = ", not C-ordered" * order + ", read-only" * (not out.flags.writeable)
+        raise ValueError(f"{wanted} {out.dtype} {out.shape}{extra}.")
+    return out
 
 
 def generator(rng: Any) -> np.random.Generator:

@@ -11,7 +11,7 @@ import math
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, in_blocks
 from cbq.embeddings.panels import CHUNK, NODES, Panels, nodes
 from cbq.kernels import Kernel
 
@@ -49,9 +49,7 @@ def mean(kernel: Kernel, panels: Panels, edges: Array, x: Array) -> Array:
         return np.asarray(total + _split(kernel, panels.per_point(), a, np.clip(x, a, b), b, x))
 
     laws = math.prod(np.broadcast_shapes(y.shape[:-1], x.shape[:-2]))
-    step = max(1, CHUNK // max(1, laws * y.shape[-1]))
-    parts = [part(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
-    return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
+    return in_blocks(part, x, CHUNK // max(1, laws * y.shape[-1]))
 
 
 def double(kernel: Kernel, first: Panels, second: Panels, edges: Array) -> Array:

@@ -1,7 +1,7 @@
 """RBF and Matern kernels, and products of them, under laws that have no closed form good to all digits.
 
 The formulas in print for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and the like
-lose digits or overflow for short lengthscales; a panel rule does not, at some 600 values of the density a point.
+lose digits or overflow for short lengthscales; a panel rule does not.
 """
 
 from __future__ import annotations

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array
+from cbq._arrays import Array, in_blocks
 from cbq.embeddings.errors import NoEmbedding
 from cbq.kernels import Kernel
 from cbq.measures import Measure
@@ -74,9 +74,7 @@ def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
         inner = np.sum(mass * kernel.on_line(np.abs(y - x)), axis=-1)
         return np.asarray(inner + np.sum(own.mass_ends * kernel.on_line(np.abs(own.y_ends - x)), axis=-1))
 
-    step = max(1, CHUNK // max(1, cost))
-    parts = [part(x[..., i : i + step, :]) for i in range(0, x.shape[-2], step)]
-    return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
+    return in_blocks(part, x, CHUNK // max(1, cost))
 
 
 def expectation(fn: Callable[[Array], Array], panels: Panels, kernel: Kernel, source: Measure) -> Array:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, in_blocks
 from cbq.embeddings.base import Embedding
 from cbq.embeddings.errors import NoEmbedding
 from cbq.kernels import Kernel
@@ -44,10 +44,7 @@ class Quadrature(Embedding):
         self.rule = f"adaptive quadrature, relative tolerance {TOLERANCE[measure.dim]:g}"
 
     def _mean(self, x: Array) -> Array:
-        size = BLOCK if self.measure.dim == 1 else 1
-        blocks = [x[..., i : i + size, :] for i in range(0, x.shape[-2], size)]
-        parts = [self._mean_block(block) for block in blocks]
-        return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
+        return in_blocks(self._mean_block, x, BLOCK if self.measure.dim == 1 else 1)
 
     def _mean_block(self, x: Array) -> Array:
         kinks = np.clip(self.measure._to_normal(x), -REACH, REACH)
@@ -72,10 +69,12 @@ def integrate(fn: Function, law: Measure, kinks: Array | None = None, tolerance:
         return np.moveaxis(fn(y) * density[:, None], -2, 0)
 
     tolerance = tolerance or TOLERANCE[law.dim]
-    return (on_the_line if law.dim == 1 else in_space)(integrand, kinks, law.dim, tolerance)
+    if law.dim == 1:
+        return on_the_line(integrand, kinks, tolerance)
+    return in_space(integrand, kinks, law.dim, tolerance)
 
 
-def on_the_line(integrand: Function, kinks: Array | None, d: int, tolerance: float) -> Array:
+def on_the_line(integrand: Function, kinks: Array | None, tolerance: float) -> Array:
     """Bisect panels until Gauss-Legendre on a panel agrees with that on its halves, in every component."""
     splits = [] if kinks is None else (kinks.reshape(-1, 1) + np.concatenate([SPLITS, -SPLITS])).ravel()
     edges = np.unique(np.clip(np.concatenate([[-REACH, 0.0, REACH], splits]), -REACH, REACH))

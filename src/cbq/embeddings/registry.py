@@ -46,7 +46,7 @@ def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]
                     f"({kernel.__name__}, {measure.__name__}) has an embedding already, "
                     f"{_RULES[kernel, measure].__name__}: derive a kernel type of your own to give it another."
                 )
-            _RULES[kernel, measure] = rule
+        _RULES.update({(kernel, measure): rule for measure in measures})
         return rule
 
     return decorate

@@ -11,7 +11,7 @@ from typing import ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, broadcast_batch, finite, positive
+from cbq._arrays import Array, broadcast_batch, checked_out, finite, positive
 from cbq._immutable import Immutable
 from cbq.kernels.combine import PRODUCT, SUM, Combination, join_lengthscales, split_lengthscales
 from cbq.linalg.features import Features, broadcast_features, leading_shape, take
@@ -36,14 +36,7 @@ class Kernel(Immutable, ABC):
         Without y it is k(x, x). In one dimension x and y may be arrays (N,) and (M,).
         """
         fx, fy, shape = self._pair(x, y)
-        if out is None:
-            out = np.empty(shape)
-        elif (
-            not isinstance(out, np.ndarray) or out.shape != shape or out.dtype != np.float64 or not out.flags.writeable
-        ):
-            given = f"{out.dtype} {out.shape}" if isinstance(out, np.ndarray) else repr(out)
-            given += ", read-only" if isinstance(out, np.ndarray) and not out.flags.writeable else ""
-            raise ValueError(f"out must be a writeable float64 array of shape {shape}, but it is {given}.")
+        out = np.empty(shape) if out is None else checked_out(out, shape)
         for index in np.ndindex(shape[:-2]):
             self.fill(take(fx, index), take(fy, index), out[index])
         return out
@@ -293,6 +286,16 @@ class Scaled(Kernel):
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         self.kernel.fill_derivatives(fx, fy, out)
         out *= self.factor
+
+
+def known_measure(measure: Measure | None, why: str) -> Measure:
+    """The law a kernel was bound to, or an error that begins with why it needs one."""
+    if measure is None:
+        raise ValueError(
+            f"{why}: call kernel.bind(measure) first, or pass the kernel to cbq.embed, whose result has it bound as "
+            f"`.kernel`."
+        )
+    return measure
 
 
 def kernel_list(kernels: Sequence[Kernel], owner: str) -> tuple[Kernel, ...]:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
-from cbq.kernels.base import Kernel, as_points
+from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.kernels.radial import Matern, Radial, in_lengthscales
 from cbq.linalg.distance import sqdist
 from cbq.linalg.features import Features
@@ -49,12 +49,7 @@ class Stein(Kernel):
     @property
     def measure(self) -> Measure:
         """The law whose score the kernel uses, or an error if it is not known yet."""
-        if self._measure is None:
-            raise ValueError(
-                "a Stein kernel needs the score of a law: call kernel.bind(measure) first, or pass the kernel to "
-                "cbq.embed, whose result has it bound as `.kernel`."
-            )
-        return self._measure
+        return known_measure(self._measure, "a Stein kernel needs the score of a law")
 
     @property
     def log_lengthscales(self) -> Array:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, finite
+from cbq.kernels.base import known_measure
 from cbq.linalg.small import cholesky, solve_lower
 from cbq.measures import Empirical, Gaussian, LogLaw, LogNormal, Measure, Mixture, Product, as_measure
 
@@ -73,12 +74,7 @@ class MeasureTransform(Transform):
     @property
     def measure(self) -> Measure:
         """The law of x, or an error if it is not known yet."""
-        if self._measure is None:
-            raise ValueError(
-                f"a kernel warped by {self.name!r} depends on the law of x: call kernel.bind(measure) first, "
-                f"or pass the kernel to cbq.embed, whose result has it bound as `.kernel`."
-            )
-        return self._measure
+        return known_measure(self._measure, f"a kernel warped by {self.name!r} depends on the law of x")
 
     def bind(self, measure: Measure) -> Transform:
         return type(self)(measure) if self.needs_measure else self

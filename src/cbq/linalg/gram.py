@@ -7,7 +7,7 @@ from collections.abc import Iterator
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, finite
+from cbq._arrays import Array, checked_out, finite
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.features import Features, Fills, broadcast_features, leading_shape, take
 from cbq.linalg.jitter import Jitter
@@ -39,7 +39,7 @@ def factor_gram(
     *leading, n = leading_shape(features)
     batch = tuple(leading)
     rows = broadcast_features(features, batch)
-    storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n))
+    storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n), contiguous=True)
     few = blas_does_better(int(np.prod(batch)), n)
 
     def fill(index: tuple[int, ...], a: Array) -> None:
@@ -80,15 +80,3 @@ def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY) -> Iterator[
     length = -(-T // max(1, -(-T // most)))
     for start in range(0, T, max(1, length)):
         yield slice(start, min(start + length, T))
-
-
-def checked_out(out: Array, shape: tuple[int, ...]) -> Array:
-    """`out`, if a factor of this shape can be stored in it."""
-    if out.shape != shape or out.dtype != np.float64 or not out.flags.c_contiguous or not out.flags.writeable:
-        raise ValueError(
-            f"out must be a writeable C-ordered float64 array of shape {shape}, "
-            f"but it is {out.dtype} {out.shape}"
-            f"{'' if out.flags.c_contiguous else ', not C-ordered'}"
-            f"{'' if out.flags.writeable else ', read-only'}."
-        )
-    return out
