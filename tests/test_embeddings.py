@@ -181,11 +181,11 @@ def test_in_the_plane_agrees_with_a_dense_rule(
     kernel = embedding.kernel
     x = law.transport([[0.5, 0.5], [0.1, 0.7], [0.95, 0.98]])
     expected = [dense_in_plane(lambda y, p=p: kernel(y, p[None])[:, 0], law, p) for p in x]
-    np.testing.assert_allclose(embedding.mean(x), expected, rtol=1e-8)
-    np.testing.assert_allclose(embedding.variance, dense_in_plane(embedding.mean, law), rtol=1e-8)
+    np.testing.assert_allclose(embedding.mean(x), expected, rtol=1e-10)
+    np.testing.assert_allclose(embedding.variance, dense_in_plane(embedding.mean, law), rtol=1e-10)
     if other is not None:
         np.testing.assert_allclose(
-            embedding.cross(other), dense_in_plane(embedding.mean, other, *bends(law)), rtol=1e-8
+            embedding.cross(other), dense_in_plane(embedding.mean, other, *bends(law)), rtol=1e-10
         )
 
 
@@ -202,7 +202,7 @@ def dense_in_plane(fn: Callable[[np.ndarray], np.ndarray], law: Measure, *kinks:
             np.unique(np.clip(np.r_[axis, c, c + steps, c - steps], -8, 8))
             for axis, c in zip(axes, np.clip(centres, -8, 8), strict=True)
         ]
-    nodes, weights = np.polynomial.legendre.leggauss(8)
+    nodes, weights = np.polynomial.legendre.leggauss(10)
     v, w = [], []
     for edges in axes:
         half = 0.5 * np.diff(edges)[:, None]
@@ -255,8 +255,8 @@ def test_quadrature_by_name_is_a_second_way(kernel: Kernel, law: Measure) -> Non
 def test_quadrature_knows_z_and_cross_too() -> None:
     law, other = Gaussian(0.3, 0.7), Gaussian(-1.0, 2.0)
     closed, numerical = cbq.embed(RBF(0.8), law), cbq.embed(RBF(0.8), law, method="quadrature")
-    assert_close(closed.variance, numerical.variance, 1e-8)
-    assert_close(closed.cross(other), numerical.cross(other), 1e-8)
+    assert_close(closed.variance, numerical.variance)
+    assert_close(closed.cross(other), numerical.cross(other))
 
 
 BATCHED = {
@@ -327,7 +327,7 @@ def test_under_a_constant_kernel_every_mass_is_one(law: Measure) -> None:
 def test_cross_of_a_narrow_and_a_wide_law_is_the_same_from_both_sides(kernel: Kernel, narrow: Measure) -> None:
     wide = Uniform(-1.0, 2.0)
     forth, back = cbq.embed(kernel, narrow).cross(wide), cbq.embed(kernel, wide).cross(narrow)
-    np.testing.assert_allclose(forth, back, rtol=1e-9)
+    np.testing.assert_allclose(forth, back, rtol=1e-10)
 
 
 @pytest.mark.parametrize(
@@ -345,8 +345,8 @@ def test_a_large_location_costs_no_digits(near: Measure, far: Measure, ell: floa
     x = np.array([-0.5, 0.0, 1.25]) * 2.0**-10  # the differences x - location are exact
     for kernel in (RBF(ell), Matern(1.5, ell)):
         a, b = cbq.embed(kernel, near), cbq.embed(kernel, far)
-        assert_close(b.mean(x + 2.0**20), a.mean(x), 1e-8)
-        assert_close(b.variance, a.variance, 1e-8)
+        assert_close(b.mean(x + 2.0**20), a.mean(x), 1e-13)
+        assert_close(b.variance, a.variance, 1e-13)
 
 
 @pytest.mark.parametrize(
@@ -394,7 +394,7 @@ def test_quadrature_in_space_agrees_with_closed_forms(kernel: Kernel, dim: int) 
     law = Gaussian(np.arange(dim) / 4, np.eye(dim) + 0.3 * (1 - np.eye(dim)))
     x = law.transport([[0.2] + [0.7] * (dim - 1)])
     numerical = cbq.embed(kernel, law, method="quadrature").mean(x)
-    np.testing.assert_allclose(cbq.embed(kernel, law).mean(x), numerical, rtol={2: 1e-7, 3: 1e-5}[dim])
+    np.testing.assert_allclose(cbq.embed(kernel, law).mean(x), numerical, rtol={2: 1e-8, 3: 1e-6}[dim])
 
 
 def test_an_empty_batch_of_laws() -> None:

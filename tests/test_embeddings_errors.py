@@ -25,6 +25,7 @@ from cbq.measures import (
     Uniform,
     Unnormalised,
 )
+from refusals import refusals
 
 K = RBF(1.0)
 COV = [[1.0, 0.5], [0.5, 2.0]]
@@ -185,23 +186,9 @@ NO_CLOSED_FORM = {
     ),
 }
 
-
-@pytest.mark.parametrize(("attempt", "says"), BAD_VALUES.values(), ids=BAD_VALUES)
-def test_bad_values_are_refused_with_the_reason(attempt, says):
-    with pytest.raises(ValueError, match=says):
-        attempt()
-
-
-@pytest.mark.parametrize(("attempt", "says"), BAD_TYPES.values(), ids=BAD_TYPES)
-def test_bad_types_are_refused_with_the_reason(attempt, says):
-    with pytest.raises(TypeError, match=says):
-        attempt()
-
-
-@pytest.mark.parametrize(("attempt", "says"), NO_CLOSED_FORM.values(), ids=NO_CLOSED_FORM)
-def test_pairs_without_a_closed_form_say_what_to_do(attempt, says):
-    with pytest.raises(NoEmbedding, match=says):
-        attempt()
+test_bad_values_are_refused_with_the_reason = refusals(BAD_VALUES, ValueError)
+test_bad_types_are_refused_with_the_reason = refusals(BAD_TYPES, TypeError)
+test_pairs_without_a_closed_form_say_what_to_do = refusals(NO_CLOSED_FORM, NoEmbedding)
 
 
 def test_the_original_exception_is_kept():
@@ -531,3 +518,11 @@ def test_lengthscales_and_laws_must_broadcast():
 def test_unnormalised_laws_are_sent_to_stein_kernels():
     with pytest.raises(NoEmbedding, match=r"Stein kernels only; write Stein\(RBF"):
         embed(K, Unnormalised(score=lambda x: -x, dim=1))
+
+
+def test_a_refused_registration_leaves_nothing_behind(monkeypatch):
+    monkeypatch.setattr(registry, "_RULES", dict(registry._RULES))
+    before = available_pairs()
+    with pytest.raises(ValueError, match="has an embedding already"):
+        register(RBF, Quantile, Gaussian)(lambda kernel, measure: None)
+    assert available_pairs() == before

@@ -8,6 +8,7 @@ from scipy import stats
 
 from cbq.kernels import RBF, Additive, Matern, Product, Scaled, Stein, Sum, TensorProduct, Warped
 from cbq.measures import Exponential, Gamma, Gaussian, StudentT, Unnormalised
+from refusals import refusals
 
 K = RBF(1.0)
 X = np.random.default_rng(0).normal(size=(4, 2))
@@ -189,17 +190,8 @@ BAD_TYPES = {
     ),
 }
 
-
-@pytest.mark.parametrize(("attempt", "says"), BAD_VALUES.values(), ids=BAD_VALUES)
-def test_bad_values_are_refused_with_the_reason(attempt, says):
-    with pytest.raises(ValueError, match=says):
-        attempt()
-
-
-@pytest.mark.parametrize(("attempt", "says"), BAD_TYPES.values(), ids=BAD_TYPES)
-def test_bad_types_are_refused_with_the_reason(attempt, says):
-    with pytest.raises(TypeError, match=says):
-        attempt()
+test_bad_values_are_refused_with_the_reason = refusals(BAD_VALUES, ValueError)
+test_bad_types_are_refused_with_the_reason = refusals(BAD_TYPES, TypeError)
 
 
 def test_the_original_exception_is_kept():

@@ -689,3 +689,19 @@ def test_laws_cannot_be_changed_nor_their_copies(copied):
         with pytest.raises(ValueError, match="read-only"):
             law.rate[...] = 1.0
         assert law.equals(Gamma(2.0, 3.0))
+
+
+@pytest.mark.parametrize(
+    "frozen", [stats.johnsonsu(2.55, 2.25), stats.exponnorm(1.5), stats.genhyperbolic(0.5, 1.5, -0.5)]
+)
+def test_quantiles_of_other_laws_are_as_good_as_their_distribution_functions(frozen):
+    law, u = from_scipy(frozen), np.array([1e-6, 0.01, 0.3, 0.5, 0.9])
+    x = law.transport(u)[:, 0]
+    np.testing.assert_allclose(frozen.cdf(x), u, rtol=1e-12)
+
+
+def test_the_transport_of_a_mixture_reaches_its_ends():
+    bounded = Mixture([0.5, 0.5], [Uniform(0.0, 1.0), Uniform(2.0, 5.0)])
+    np.testing.assert_array_equal(bounded.transport([0.0, 1.0])[:, 0], [0.0, 5.0])
+    half = Mixture([0.5, 0.5], [Gamma(2.0, 1.0), Uniform(2.0, 5.0)])
+    np.testing.assert_array_equal(half.transport([0.0, 1.0])[:, 0], [0.0, np.inf])

@@ -23,6 +23,7 @@ from cbq.measures import (
     as_measure,
     from_scipy,
 )
+from refusals import refusals
 
 NORMAL = Gaussian(0, 1)
 NORMAL_2 = Gaussian([0, 0], 1)
@@ -134,17 +135,8 @@ BAD_TYPES = {
     "unnormalised moments": (lambda: Unnormalised(np.sum, dim=1).moments(), "Stein kernel"),
 }
 
-
-@pytest.mark.parametrize(("attempt", "says"), BAD_VALUES.values(), ids=BAD_VALUES)
-def test_bad_values_are_refused_with_the_reason(attempt, says):
-    with pytest.raises(ValueError, match=says):
-        attempt()
-
-
-@pytest.mark.parametrize(("attempt", "says"), BAD_TYPES.values(), ids=BAD_TYPES)
-def test_bad_types_are_refused_with_the_reason(attempt, says):
-    with pytest.raises(TypeError, match=says):
-        attempt()
+test_bad_values_are_refused_with_the_reason = refusals(BAD_VALUES, ValueError)
+test_bad_types_are_refused_with_the_reason = refusals(BAD_TYPES, TypeError)
 
 
 def test_functions_of_an_unnormalised_law_are_checked():

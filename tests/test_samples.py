@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import pickle
 
 import numpy as np
@@ -455,3 +456,9 @@ def test_a_failing_family_keeps_the_original_error():
     with pytest.raises(ValueError, match="no law at theta index") as caught:
         Samples(THETA, X, F, lambda theta: theta["a"])
     assert isinstance(caught.value.__cause__, IndexError)
+
+
+def test_copies_of_samples_are_read_only_too():
+    samples = Samples([1.0, 2.0], np.ones((2, 3)), np.ones((2, 3)), Gamma([1.0, 2.0], 1.0))
+    for copied in (pickle.loads(pickle.dumps(samples)), copy.deepcopy(samples), samples.select([0])):
+        assert not any(a.flags.writeable for a in (copied.theta, copied.points(0), copied.values(0), copied.counts))
