@@ -691,13 +691,12 @@ def test_laws_cannot_be_changed_nor_their_copies(copied):
         assert law.equals(Gamma(2.0, 3.0))
 
 
-@pytest.mark.parametrize(
-    "frozen", [stats.johnsonsu(2.55, 2.25), stats.exponnorm(1.5), stats.genhyperbolic(0.5, 1.5, -0.5)]
-)
-def test_quantiles_of_other_laws_are_as_good_as_their_distribution_functions(frozen):
-    law, u = from_scipy(frozen), np.array([1e-6, 0.01, 0.3, 0.5, 0.9])
-    x = law.transport(u)[:, 0]
-    np.testing.assert_allclose(frozen.cdf(x), u, rtol=1e-12)
+@pytest.mark.parametrize("frozen", [stats.exponnorm(1.5), stats.moyal(), stats.crystalball(2.0, 3.0)])
+def test_far_quantiles_of_other_laws_are_as_good_as_their_distribution_functions(frozen):
+    v = np.array([-4.0, 0.0, 5.0, 7.0])  # scipy's own isf has 4 digits there
+    x = from_scipy(frozen).transport(v, base="normal")[:, 0]
+    np.testing.assert_allclose(frozen.sf(x[1:]), stats.norm.sf(v[1:]), rtol=1e-12)
+    np.testing.assert_allclose(frozen.cdf(x[:2]), stats.norm.cdf(v[:2]), rtol=1e-12)
 
 
 def test_the_transport_of_a_mixture_reaches_its_ends():
