@@ -5,6 +5,8 @@ Run: .venv/bin/python benchmarks/linalg.py [repetitions]
 The bare loop factors matrices that are already filled and solves nothing, so a ratio of 1 means that filling
 the Gram matrices and solving cost nothing on top. All columns of a row are measured in turn within one
 repetition. Run it on a quiet machine: the load average is part of the record.
+
+A second table has the single operations on many small matrices, in microseconds a matrix.
 """
 
 from __future__ import annotations
@@ -24,7 +26,8 @@ from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import at_most, chunks, factor, factor_gram, lapack, threads
 
-SIZES = [(50, 50), (200, 300), (50, 1000)]
+SIZES = [(50, 50), (1200, 50), (200, 300), (50, 1000)]
+SMALL = (1200, 50)
 DIM = 3
 KERNELS: list[Kernel] = [Matern(1.5, 1.0), RBF(0.3)]
 TARGET = 3.0
@@ -44,9 +47,8 @@ def batched(kernel: Kernel, x: np.ndarray, b: np.ndarray) -> np.ndarray:
 
 def bare(filled: np.ndarray) -> None:
     """dpotrf on each matrix of a batch, in a loop."""
-    for a in filled:
-        if lapack.potrf(a):
-            raise ValueError("not positive definite")
+    if any(lapack.potrf(filled)):
+        raise ValueError("not positive definite")
 
 
 def seconds(call: Callable[[], object]) -> float:
@@ -82,6 +84,32 @@ def row(kernel: Kernel, T: int, N: int, repetitions: int) -> str:
     )
 
 
+def small(kernel: Kernel, T: int, N: int, dim: int, repetitions: int) -> str:
+    """One row of the table of single operations: microseconds a matrix, on one thread as such matrices always are."""
+    rng = np.random.default_rng(0)
+    x, b = rng.normal(size=(T, N, dim)), rng.normal(size=(T, N, 3))
+    G, out, grams = np.ones((T, N, N)), np.empty((T, N, N)), kernel.gram(x) + 1e-8 * np.eye(N)
+    F, filled = factor(grams), np.empty_like(grams)
+    operations: dict[str, Callable[[], object]] = {
+        "dpotrf": lambda: bare(filled),
+        "factor_gram": lambda: factor_gram(kernel, x, out=out),
+        "solve_lower": lambda: F.solve_lower(b),
+        "solve": lambda: F.solve(b),
+        "logdet": lambda: F.logdet,
+        "inverse": F.inverse,
+        "inverse_diagonal": F.inverse_diagonal,
+        "contract": lambda: kernel.contract(x, G),
+    }
+    times: dict[str, list[float]] = {name: [] for name in operations}
+    for _ in range(repetitions):
+        filled[...] = grams
+        with threads.one_blas_thread():
+            for name, call in operations.items():
+                times[name].append(seconds(call))
+    listed = ", ".join(f"{name} {1e6 * statistics.median(t) / T:.1f}" for name, t in times.items())
+    return f"{kernel!r}, T = {T}, N = {N}, d = {dim}: {listed}"
+
+
 def record() -> str:
     """What the numbers depend on."""
     blas = {
@@ -108,6 +136,9 @@ def main() -> None:
     for kernel in KERNELS:
         for T, N in SIZES:
             print(row(kernel, T, N, repetitions), flush=True)
+    print("\nmicroseconds a matrix")
+    for dim in (1, DIM):
+        print(small(KERNELS[0], *SMALL, dim, repetitions), flush=True)
 
 
 if __name__ == "__main__":

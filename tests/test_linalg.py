@@ -70,6 +70,8 @@ def test_factor_and_solves_agree_with_numpy(rng, batch, n):
     np.testing.assert_allclose(jittered @ F.solve(b), b, atol=1e-12 * n)
     np.testing.assert_allclose(F.inverse() @ jittered, np.broadcast_to(np.eye(n), K.shape), atol=1e-12 * n)
     np.testing.assert_allclose(F.logdet, np.linalg.slogdet(jittered)[1], atol=1e-13 * n)
+    diagonal = np.diagonal(F.inverse(), axis1=-2, axis2=-1)
+    np.testing.assert_allclose(F.inverse_diagonal(), diagonal, rtol=1e-13 * n)
     np.testing.assert_array_equal(F.inverse(), F.inverse().swapaxes(-1, -2))
     assert np.all(np.triu(F.lower, 1) == 0)
 
@@ -93,6 +95,19 @@ def test_right_hand_sides_broadcast_both_ways_and_stay_as_they_are(rng):
     transposed = np.asfortranarray(shared)
     np.testing.assert_array_equal(factor(K).solve(transposed), factor(K).solve(shared))
     assert factor(K).solve(np.empty((6, 0))).shape == (4, 6, 0)
+
+
+@pytest.mark.parametrize("factors", [(), (1,), (4,), (3, 1), (3, 4), (1, 4), (2, 1, 4), (1, 1, 1)])
+@pytest.mark.parametrize("sides", [(), (1,), (4,), (3, 1), (3, 4), (2, 3, 4), (2, 1, 1), (0, 1, 1)])
+def test_any_leading_axes_that_broadcast(rng, factors, sides):
+    if sides[:1] == (0,) and len(factors) == 3:
+        factors = (0, *factors[1:])
+    batch = np.broadcast_shapes(factors, sides)
+    K, b = spd(rng, factors, 5), rng.normal(size=(*sides, 5, 2))
+    F = factor(K)
+    expected = np.linalg.solve(np.broadcast_to(K, (*batch, 5, 5)), np.broadcast_to(b, (*batch, 5, 2)))
+    np.testing.assert_allclose(F.solve(b), expected, atol=1e-10)
+    np.testing.assert_allclose(F.lower @ F.solve_lower(b), np.broadcast_to(b, (*batch, 5, 2)), atol=1e-13)
 
 
 def test_a_vector_is_a_matrix_with_one_column(rng):
@@ -193,6 +208,24 @@ def test_refused_matrices_are_named(rng):
         factor(np.zeros((3, 3)))
 
 
+def test_of_several_refused_matrices_the_first_is_named(rng):
+    K = spd(rng, (30,), 4).copy()  # few and small enough to be factored together
+    K[12], K[20] = -K[12], np.nan
+    with pytest.raises(NotPositiveDefinite) as info:
+        factor(K)
+    assert info.value.index == (12,)
+    K[7, 0, 3] = np.inf
+    with pytest.raises(ValueError, match=r"matrix \[7\] .* NaN or inf"):
+        factor(K)
+
+
+@pytest.mark.parametrize("start", [0.0, 1e-12])
+def test_opposite_infinities_are_refused_without_a_warning(start):
+    K = np.array([[np.inf, 0.0], [0.0, -np.inf]])
+    with pytest.raises(ValueError, match="NaN or inf"):
+        factor(K, jitter=Jitter(start))
+
+
 @pytest.mark.parametrize("bad", [np.nan, np.inf, -np.inf])
 @pytest.mark.parametrize("place", [(0, 0), (7, 2), (2, 7), (9, 9)])
 def test_nan_and_inf_are_refused(rng, bad, place):
@@ -277,6 +310,38 @@ def test_factor_gram_takes_batched_lengthscales_and_one_dimension(rng):
     np.testing.assert_allclose(F.lower[1], factor(RBF(0.3).gram(x)).lower, atol=1e-9)
 
 
+@pytest.mark.parametrize("d", [1, 2])
+def test_many_small_matrices_are_the_same_as_one_by_one(rng, d):
+    # 500 matrices take several spans, some of whose members need more jitter than the others
+    kernel, x = RBF(1.0), rng.normal(size=(500, 9, d))
+    x[::7] *= 1e-3
+    nugget = rng.uniform(size=(500, 9)) * (np.arange(500) % 2)[:, None]
+    together = factor_gram(kernel, x, nugget=nugget, jitter=Jitter(1e-16))
+    assert 1 < len(np.unique(together.relative_jitter)) < 20
+    same = factor(kernel.gram(x), nugget=nugget, jitter=Jitter(1e-16))
+    np.testing.assert_array_equal(same.relative_jitter, together.relative_jitter)
+    b = rng.normal(size=(500, 9, 2))
+    for t in (0, 1, 7, 250, 497, 499):
+        alone = factor_gram(kernel, x[t], nugget=nugget[t], jitter=Jitter(1e-16))
+        np.testing.assert_array_equal(together.lower[t], alone.lower)
+        np.testing.assert_array_equal(same.lower[t], alone.lower)
+        np.testing.assert_array_equal(together.jitter[t], alone.jitter)
+        np.testing.assert_array_equal(together.solve(b)[t], alone.solve(b[t]))
+        np.testing.assert_array_equal(together.solve_lower(b)[t], alone.solve_lower(b[t]))
+        np.testing.assert_array_equal(together.inverse()[t], alone.inverse())
+        np.testing.assert_array_equal(together.inverse_diagonal()[t], alone.inverse_diagonal())
+        np.testing.assert_array_equal(together.logdet[t], alone.logdet)
+
+
+@pytest.mark.parametrize("d", [1, 3])
+def test_a_grid_of_lengthscales_against_a_batch_of_points(rng, d):
+    ell, x = rng.uniform(0.5, 2.0, size=(5, 1, d)), rng.normal(size=(7, 12, d))
+    F = factor_gram(Matern(1.5, ell), x)
+    assert F.batch_shape == (5, 7)
+    for g, t in ((0, 0), (4, 2), (2, 6)):
+        np.testing.assert_array_equal(F.lower[g, t], factor_gram(Matern(1.5, ell[g, 0]), x[t]).lower)
+
+
 def test_factor_gram_restores_after_failure(rng):
     x = rng.uniform(size=(2, 150, 1))
     F = factor_gram(RBF(1000.0), x, jitter=Jitter(1e-17))
@@ -302,9 +367,9 @@ def test_out_holds_the_factor(rng):
 
 def test_the_gram_is_filled_by_blocks_of_rows(rng):
     x = rng.normal(size=(700, 2))
-    kernel, a = Matern(0.5, 1.0), np.empty((700, 700))
-    fill_lower(kernel, kernel.features(x), a)
-    np.testing.assert_array_equal(np.tril(a), np.tril(kernel.gram(x)))
+    kernel, a = Matern(0.5, 1.0), np.empty((1, 700, 700))
+    fill_lower(kernel, kernel.features(x[None]), a)
+    np.testing.assert_array_equal(np.tril(a[0]), np.tril(kernel.gram(x)))
 
 
 def test_logdet_of_ill_conditioned_matrices(rng):
@@ -352,13 +417,25 @@ def test_memory_is_bounded_by_the_limit(rng):
     assert 5 * limit < 8 * T * N * N
 
 
+def test_the_diagonal_of_the_inverse_needs_no_second_batch(rng):
+    F = factor(spd(rng, (40,), 100))
+    F.inverse_diagonal()
+    tracemalloc.start()
+    F.inverse_diagonal()
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert peak < F.storage.nbytes / 2
+
+
 def test_threads_give_the_same_bits_as_one_thread(rng, in_threads):
     x, b = rng.normal(size=(11, 140, 3)), rng.normal(size=(140, 3))
 
     def everything() -> list[np.ndarray]:
         F = factor_gram(Matern(1.5, 0.5), x)
         G = factor(Matern(1.5, 0.5).gram(x))
-        return [F.lower, F.logdet, F.solve(b), F.solve_lower(b), F.inverse(), G.lower, G.jitter]
+        sums = Matern(1.5, [0.5, 0.6, 0.7]).contract(x, F.inverse())
+        solved = [F.solve(b), F.solve_lower(b), F.inverse(), F.inverse_diagonal()]
+        return [F.lower, F.logdet, *solved, G.lower, G.jitter, sums]
 
     many = everything()
     with at_most(1):
@@ -440,28 +517,28 @@ def test_a_changed_signature_fails_at_import():
 
 def test_lapack_refuses_other_layouts():
     with pytest.raises(ValueError, match="C-ordered"):
-        lapack.potrf(np.asfortranarray([[2.0, 1.0], [1.0, 3.0]]))
+        lapack.potrf(np.array([[[2.0, 1.0], [1.0, 3.0]]]).swapaxes(-1, -2))
 
 
 @pytest.mark.parametrize("n", [1, 63, 64, 65, 200])
 def test_reflect(rng, n):
-    a = rng.normal(size=(n, n))
+    a = rng.normal(size=(3, n, n))
     lower, upper = a.copy(), a.copy()
     reflect(lower)
-    reflect(upper.T)
-    np.testing.assert_array_equal(lower, np.tril(a) + np.tril(a, -1).T)
-    np.testing.assert_array_equal(upper, np.triu(a) + np.triu(a, 1).T)
+    reflect(upper.swapaxes(-1, -2))
+    np.testing.assert_array_equal(lower, np.tril(a) + np.tril(a, -1).swapaxes(-1, -2))
+    np.testing.assert_array_equal(upper, np.triu(a) + np.triu(a, 1).swapaxes(-1, -2))
 
 
 @pytest.mark.parametrize("d", [1, 2, 3, 17])
-@pytest.mark.parametrize("contiguous", [True, False])
-def test_sqdist(rng, d, contiguous):
-    x, y = rng.normal(size=(40, d)), rng.normal(size=(3000, d))
-    x[0] = y[0] = 1e8
-    y[0] += 1e-5  # |x|^2 + |y|^2 - 2 x.y would have nothing left
-    out = np.empty((40, 3000)) if contiguous else np.empty((40, 6000))[:, ::2]
+@pytest.mark.parametrize("batch", [(), (3,), (2, 3)])
+def test_sqdist(rng, d, batch):
+    x, y = rng.normal(size=(*batch, 40, d)), rng.normal(size=(*batch, 300, d))
+    x[..., 0, :] = y[..., 0, :] = 1e8
+    y[..., 0, :] += 1e-5  # |x|^2 + |y|^2 - 2 x.y would have nothing left
+    out = np.empty((*batch, 40, 300))
     sqdist(x, y, out)
-    np.testing.assert_allclose(out, np.sum((x[:, None] - y) ** 2, axis=-1), rtol=1e-14)
+    np.testing.assert_allclose(out, np.sum((x[..., :, None, :] - y[..., None, :, :]) ** 2, axis=-1), rtol=1e-14)
 
 
 def test_import_is_light():

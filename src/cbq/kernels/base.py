@@ -5,16 +5,28 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from functools import reduce
+from math import prod
 from numbers import Real
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, checked_out, finite, positive
 from cbq._immutable import Immutable
-from cbq.kernels.combine import PRODUCT, SUM, Combination, join_lengthscales, split_lengthscales
-from cbq.linalg.features import Features, broadcast_features, leading_shape, take
+from cbq.kernels.combine import (
+    PRODUCT,
+    SUM,
+    BoolArray,
+    Combination,
+    join_lengthscales,
+    parts_to_fit,
+    split_lengthscales,
+)
+from cbq.linalg.blocks import spans, stacked
+from cbq.linalg.cholesky import as_float64
+from cbq.linalg.features import Features, flat_features, leading_shape, take
+from cbq.linalg.gram import contract_gram, inner
 from cbq.measures import Measure
 
 
@@ -22,8 +34,8 @@ class Kernel(Immutable, ABC):
     """A positive definite kernel k(x, y), without an amplitude to fit.
 
     A Gram matrix is made in two steps: `features(x)` does on the host all that is linear in the number of
-    points, for the whole batch; `fill(fx, fy, out)` then writes one matrix (or a block of it) from the features
-    of its rows and columns. Everything else here is built on those two and their derivatives.
+    points, for the whole batch; `fill(fx, fy, out)` then writes some matrices (or blocks of them) from the
+    features of their rows and columns. Everything else here is built on those two and their derivatives.
     """
 
     def __call__(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:
@@ -37,17 +49,36 @@ class Kernel(Immutable, ABC):
         """
         fx, fy, shape = self._pair(x, y)
         out = np.empty(shape) if out is None else checked_out(out, shape)
-        for index in np.ndindex(shape[:-2]):
-            self.fill(take(fx, index), take(fy, index), out[index])
+        filled = out if out.flags.c_contiguous else np.empty(shape)
+        matrices = stacked(filled)
+        for span in spans(len(matrices), prod(shape[-2:])):
+            self.fill(take(fx, span), take(fy, span), matrices[span])
+        if filled is not out:
+            out[...] = filled
         return out
 
     def derivatives(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:
         """Derivatives of `gram` with respect to `log_lengthscales`: shape (..., P, N, M)."""
         fx, fy, (*batch, n, m) = self._pair(x, y)
-        out = np.empty((*batch, self.n_lengthscales, n, m))
-        for index in np.ndindex(*batch):
-            self.fill_derivatives(take(fx, index), take(fy, index), out[index])
-        return out
+        out = np.empty((prod(batch), self.n_lengthscales, n, m))
+        for span in spans(len(out), n * m):
+            self.fill_derivatives(take(fx, span), take(fy, span), out[span].swapaxes(0, 1))
+        return out.reshape(*batch, *out.shape[1:])
+
+    def contract(self, x: npt.ArrayLike, G: npt.ArrayLike) -> Array:
+        """sum_ij G_ij dK_ij / d log_lengthscales for x (..., N, d) and symmetric G (..., N, N): shape (..., P).
+
+        This is the chain rule for a function of K = k(x, x) with the gradient G. Unlike `derivatives` it needs
+        little memory.
+        """
+        features, G = self.features(as_points(x)), as_float64(G, "G")
+        *batch_x, n = leading_shape(features)
+        if G.ndim < 2 or G.shape[-2:] != (n, n):
+            raise ValueError(f"G has shape {G.shape}, but {n} points need weights (..., {n}, {n}), one for each pair.")
+        batch = broadcast_batch({"x": tuple(batch_x), "G": G.shape[:-2]}, "contract")
+        weights = stacked(np.broadcast_to(G, (*batch, n, n)))
+        sums = contract_gram(self, flat_features(features, batch), weights, self.n_lengthscales)
+        return sums.reshape(*batch, self.n_lengthscales)
 
     @abstractmethod
     def diag(self, x: npt.ArrayLike) -> Array:
@@ -66,6 +97,19 @@ class Kernel(Immutable, ABC):
     def n_lengthscales(self) -> int:
         """Number P of lengthscales."""
         return int(self.log_lengthscales.shape[-1])
+
+    def to_fit(self, x: npt.ArrayLike, ard: bool) -> tuple[Self, BoolArray]:
+        """The kernel to begin a fit with, and which of its `log_lengthscales` are free: (P,).
+
+        Each lengthscale that is None becomes a first guess from the points x (..., N, d): one per coordinate with
+        `ard`, otherwise one number. Those are free, and the others stay as they are.
+        """
+        kernel, free = self._to_fit(as_points(x), ard)
+        return (kernel if free.any() else self), free
+
+    @abstractmethod
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+        """The same for points that have been checked; the kernel may be a copy even if nothing is free."""
 
     @property
     def is_stationary(self) -> bool:
@@ -108,11 +152,20 @@ class Kernel(Immutable, ABC):
 
     @abstractmethod
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        """Write k (n, m) into `out` from the features of n and m points, without batch axes."""
+        """Write k (..., n, m) into the C-ordered `out` from features (..., n, k) and (..., m, k) of n and m points.
+
+        The leading axes of all of them are the same; they hold several matrices only if those are small.
+        """
 
     @abstractmethod
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        """Write dk / d log_lengthscales (P, n, m) into `out`."""
+        """Write dk / d log_lengthscales (P, ..., n, m) into `out`, from features as for `fill`."""
+
+    def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
+        """sum_ij G_ij dk_ij / d log_lengthscales (..., P), from features as for `fill` and G (..., n, m)."""
+        derivatives = np.empty((self.n_lengthscales, *G.shape))
+        self.fill_derivatives(fx, fy, derivatives)
+        return np.moveaxis(inner(derivatives, G), 0, -1)
 
     __array_ufunc__ = None  # so that NumPy leaves `array * kernel` to us
 
@@ -132,7 +185,7 @@ class Kernel(Immutable, ABC):
     __rmul__ = __mul__
 
     def _pair(self, x: npt.ArrayLike, y: npt.ArrayLike | None) -> tuple[Features, Features, tuple[int, ...]]:
-        """Features of rows and columns broadcast to one batch, and the shape (..., N, M) of the matrix."""
+        """Flat features (B, N, k) of rows and (B, M, k) of columns, and the shape (..., N, M) of the matrices."""
         x = as_points(x)
         fx = fy = self.features(x)
         if y is not None:
@@ -145,7 +198,7 @@ class Kernel(Immutable, ABC):
         *batch_x, n = leading_shape(fx)
         *batch_y, m = leading_shape(fy)
         batch = broadcast_batch({"x": tuple(batch_x), "y": tuple(batch_y)}, "Gram matrix")
-        return broadcast_features(fx, batch), broadcast_features(fy, batch), (*batch, n, m)
+        return flat_features(fx, batch), flat_features(fy, batch), (*batch, n, m)
 
 
 class Composite(Kernel):
@@ -164,6 +217,10 @@ class Composite(Kernel):
 
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return type(self)(split_lengthscales(self.parts, values))
+
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+        kernels, free = parts_to_fit(self.parts, [x] * len(self.parts), ard)
+        return type(self)(kernels), free
 
     @property
     def is_stationary(self) -> bool:
@@ -204,6 +261,9 @@ class Composite(Kernel):
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         self.combination.fill_derivatives(self.parts, fx, fy, out)
+
+    def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
+        return self.combination.contract(self.parts, fx, fy, G)
 
 
 class Sum(Composite):
@@ -246,6 +306,10 @@ class Scaled(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Scaled(self.factor, self.kernel.with_log_lengthscales(values))
 
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+        kernel, free = self.kernel.to_fit(x, ard)
+        return type(self)(self.factor, kernel), free
+
     @property
     def is_stationary(self) -> bool:
         return self.kernel.is_stationary
@@ -286,6 +350,9 @@ class Scaled(Kernel):
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         self.kernel.fill_derivatives(fx, fy, out)
         out *= self.factor
+
+    def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
+        return self.factor * self.kernel.contract_features(fx, fy, G)
 
 
 def known_measure(measure: Measure | None, why: str) -> Measure:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -14,19 +14,22 @@ from cbq.linalg.features import Features
 if TYPE_CHECKING:
     from cbq.kernels.base import Kernel
 
+BoolArray = npt.NDArray[np.bool_]
 Fill = Callable[[Sequence["Kernel"], Features, Features, Array], None]
+Contract = Callable[[Sequence["Kernel"], Features, Features, Array], Array]
 
 
 class Combination(NamedTuple):
-    """How kernels are combined: on values, on Gram blocks, on their derivatives."""
+    """How kernels are combined: on values, on Gram blocks, on their derivatives and sums of those."""
 
     operation: np.ufunc
     fill: Fill
     fill_derivatives: Fill
+    contract: Contract
 
 
 def fill_sum(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the sum of the Gram blocks (n, m) of `parts`, each with its own features, into `out`."""
+    """Write the sum of the Gram blocks (..., n, m) of `parts`, each with its own features, into `out`."""
     parts[0].fill(fx[0], fy[0], out)
     term = np.empty_like(out)
     for i, k in enumerate(parts[1:], start=1):
@@ -35,7 +38,7 @@ def fill_sum(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) ->
 
 
 def fill_sum_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the derivatives (P, n, m) of the sum of `parts` into `out`."""
+    """Write the derivatives (P, ..., n, m) of the sum of `parts` into `out`."""
     start = 0
     for i, k in enumerate(parts):
         stop = start + k.n_lengthscales
@@ -43,8 +46,13 @@ def fill_sum_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, ou
         start = stop
 
 
+def contract_sum(parts: Sequence[Kernel], fx: Features, fy: Features, G: Array) -> Array:
+    """sum_ij G_ij times the derivatives of the sum of `parts`: (..., P)."""
+    return np.concatenate([k.contract_features(fx[i], fy[i], G) for i, k in enumerate(parts)], axis=-1)
+
+
 def fill_product(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the product of the Gram blocks (n, m) of `parts`, each with its own features, into `out`."""
+    """Write the product of the Gram blocks (..., n, m) of `parts`, each with its own features, into `out`."""
     parts[0].fill(fx[0], fy[0], out)
     factor = np.empty_like(out)
     for i, k in enumerate(parts[1:], start=1):
@@ -53,13 +61,25 @@ def fill_product(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array
 
 
 def fill_product_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the derivatives (P, n, m) of the product of `parts` into `out`."""
+    """Write the derivatives (P, ..., n, m) of the product of `parts` into `out`."""
     fill_sum_derivatives(parts, fx, fy, out)
     factor = np.empty(out.shape[1:])
     owner = np.repeat(np.arange(len(parts)), [k.n_lengthscales for k in parts])
     for i, k in enumerate(parts):
         k.fill(fx[i], fy[i], factor)
         out[owner != i] *= factor
+
+
+def contract_product(parts: Sequence[Kernel], fx: Features, fy: Features, G: Array) -> Array:
+    """sum_ij G_ij times the derivatives of the product of `parts`: (..., P)."""
+    factors = np.empty((len(parts), *G.shape))
+    for i, k in enumerate(parts):
+        k.fill(fx[i], fy[i], factors[i])
+    each = []
+    for i, k in enumerate(parts):
+        others = np.prod(np.delete(factors, i, axis=0), axis=0)
+        each.append(k.contract_features(fx[i], fy[i], np.multiply(others, G, out=others)))
+    return np.concatenate(each, axis=-1)
 
 
 def join_lengthscales(parts: Sequence[Kernel]) -> Array:
@@ -79,5 +99,11 @@ def split_lengthscales(parts: Sequence[Kernel], values: npt.ArrayLike) -> list[K
     return [k.with_log_lengthscales(piece) for k, piece in zip(parts, pieces, strict=True)]
 
 
-SUM = Combination(np.add, fill_sum, fill_sum_derivatives)
-PRODUCT = Combination(np.multiply, fill_product, fill_product_derivatives)
+def parts_to_fit(parts: Sequence[Kernel], points: Iterable[Array], ard: bool) -> tuple[list[Kernel], BoolArray]:
+    """`Kernel.to_fit` of each of the `parts`, from points of its own: the kernels, and which lengthscales are free."""
+    kernels, free = zip(*(k.to_fit(x, ard) for k, x in zip(parts, points, strict=True)), strict=True)
+    return list(kernels), np.concatenate(free)
+
+
+SUM = Combination(np.add, fill_sum, fill_sum_derivatives, contract_sum)
+PRODUCT = Combination(np.multiply, fill_product, fill_product_derivatives, contract_product)

@@ -4,14 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
-from typing import ClassVar
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq.kernels.base import Kernel, as_points, kernel_list
-from cbq.kernels.combine import PRODUCT, SUM, Combination, join_lengthscales, split_lengthscales
+from cbq.kernels.combine import (
+    PRODUCT,
+    SUM,
+    BoolArray,
+    Combination,
+    join_lengthscales,
+    parts_to_fit,
+    split_lengthscales,
+)
 from cbq.kernels.radial import Radial
 from cbq.linalg.features import Features
 from cbq.measures import Measure, as_measure
@@ -83,6 +91,13 @@ class Coordinatewise(Kernel):
             return type(self)(self.base.with_log_lengthscales(values))
         return type(self)(split_lengthscales(self.base, values))
 
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+        if isinstance(self.base, Radial):
+            base, free = self.base.to_fit(x, ard)
+            return type(self)(base), free
+        kernels, free = parts_to_fit(self.coordinates(x.shape[-1]), _columns(x), ard)
+        return type(self)(kernels), free
+
     @property
     def needs_measure(self) -> bool:
         return not isinstance(self.base, Radial) and any(k.needs_measure for k in self.base)
@@ -96,23 +111,31 @@ class Coordinatewise(Kernel):
 
     def features(self, x: Array) -> Features:
         kernels = self.coordinates(x.shape[-1])
-        return tuple(k.features(x[..., j : j + 1]) for j, k in enumerate(kernels))
+        return tuple(k.features(column) for k, column in zip(kernels, _columns(x), strict=True))
 
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
         kernels = self.coordinates(x.shape[-1])
-        return reduce(self.combination.operation, [k.diag(x[..., j : j + 1]) for j, k in enumerate(kernels)])
+        each = [k.diag(column) for k, column in zip(kernels, _columns(x), strict=True)]
+        return reduce(self.combination.operation, each)
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         self.combination.fill(self.coordinates(len(fx)), fx, fy, out)
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        kernels = self.coordinates(len(fx))
-        shared = isinstance(self.base, Radial) and len(out) < len(fx)  # one lengthscale: the derivatives add up
+        shared = self._shares(len(fx))
         each = np.empty((len(fx), *out.shape[1:])) if shared else out
-        self.combination.fill_derivatives(kernels, fx, fy, each)
+        self.combination.fill_derivatives(self.coordinates(len(fx)), fx, fy, each)
         if shared:
             np.sum(each, axis=0, keepdims=True, out=out)
+
+    def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
+        each = self.combination.contract(self.coordinates(len(fx)), fx, fy, G)
+        return np.sum(each, axis=-1, keepdims=True) if self._shares(len(fx)) else each
+
+    def _shares(self, d: int) -> bool:
+        """Whether d coordinates have one lengthscale: their derivatives add up."""
+        return isinstance(self.base, Radial) and self.base.n_lengthscales < d
 
 
 class TensorProduct(Coordinatewise):
@@ -125,3 +148,8 @@ class Additive(Coordinatewise):
     """k(x, y) = sum_j k_j(x_j, y_j)."""
 
     combination = SUM
+
+
+def _columns(x: Array) -> list[Array]:
+    """The coordinates of points x (..., N, d) as d sets of points (..., N, 1)."""
+    return [x[..., j : j + 1] for j in range(x.shape[-1])]

@@ -86,9 +86,10 @@ class Matern32Profile(Profile):
     def value(self, xp: Any, r2: Any) -> Any:
         r2 *= 3.0
         xp.sqrt(r2, out=r2)
-        decay = xp.exp(-r2)
-        r2 += 1.0
-        r2 *= decay
+        linear = r2 + 1.0
+        xp.negative(r2, out=r2)
+        xp.exp(r2, out=r2)
+        r2 *= linear
         return r2
 
     def slope(self, xp: Any, r2: Any) -> Any:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Iterator
 from typing import Self
 
 import numpy as np
@@ -10,9 +11,11 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite, positive
 from cbq.kernels.base import Kernel, as_points
+from cbq.kernels.combine import BoolArray
 from cbq.kernels.profiles import MATERN_PROFILES, RBF_PROFILE, Profile
-from cbq.linalg.distance import sqdist
+from cbq.linalg.distance import differences, sqdist
 from cbq.linalg.features import Features
+from cbq.linalg.gram import inner
 
 
 class Radial(Kernel):
@@ -68,6 +71,11 @@ class Radial(Kernel):
         scalar = self.known_lengthscale.ndim == 0 and v.ndim == 1
         return self.with_lengthscale(np.exp(v[0] if scalar else v))
 
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+        known = self.lengthscale is not None
+        kernel = self if known else self.with_lengthscale(first_guess(x, ard))
+        return kernel, np.full(kernel.n_lengthscales, not known)
+
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
         batch = self.lengthscale_for(x.shape[-1]).shape[:-1]
@@ -92,7 +100,7 @@ class Radial(Kernel):
 
     def features(self, x: Array) -> Features:
         ell = self.lengthscale_for(x.shape[-1])
-        broadcast_batch({"x": x.shape[:-2], "lengthscale": ell.shape[:-1]}, repr(self))
+        broadcast_batch({"x": x.shape[:-2], "lengthscale": ell.shape[:-1]}, type(self).__name__)
         return (in_lengthscales(x, ell[..., None, :]),)
 
     def lengthscale_for(self, d: int) -> Array:
@@ -110,17 +118,26 @@ class Radial(Kernel):
         self.profile.value(np, out)
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        zx, zy = fx[0], fy[0]
-        r2 = np.empty(out.shape[1:])
-        sqdist(zx, zy, r2)
+        r2 = sqdist(fx[0], fy[0], np.empty(out.shape[1:]))
         slope = self.profile.slope(np, r2)
+        for derivative, squares in zip(out, self._squares(fx, fy, r2), strict=True):
+            np.multiply(slope, squares, out=derivative)
+
+    def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
+        r2 = sqdist(fx[0], fy[0], np.empty(G.shape))
+        weights = self.profile.slope(np, r2)
+        weights *= G
+        sums = [inner(weights, squares) for squares in self._squares(fx, fy, r2)]
+        return np.stack(sums, axis=-1)
+
+    def _squares(self, fx: Features, fy: Features, r2: Array) -> Iterator[Array]:
+        """(x_j - y_j)^2 / l_j^2 (..., n, m) for each lengthscale in turn, in the place of their sum r2."""
         if self.n_lengthscales == 1:
-            np.multiply(slope, r2, out=out[0])
+            yield r2
             return
-        for j in range(self.n_lengthscales):
-            np.subtract(zx[:, j, None], zy[None, :, j], out=out[j])
-            out[j] *= out[j]
-            out[j] *= slope
+        for j in range(fx[0].shape[-1]):
+            differences(fx[0], fy[0], j, out=r2)
+            yield np.multiply(r2, r2, out=r2)
 
 
 class RBF(Radial):
@@ -174,6 +191,23 @@ def in_lengthscales(x: Array, ell: Array) -> Array:
             f"distances to be computed: rescale x, or pass a longer lengthscale."
         )
     return np.asarray(z)
+
+
+def first_guess(x: Array, ard: bool) -> Array:
+    """A lengthscale to begin with: sqrt(d) times the standard deviations of the coordinates of x (..., N, d).
+
+    With `ard` and d > 1 one for each coordinate (d,), 1 standing in for the deviation of a constant one;
+    otherwise one number (), from the geometric mean over the coordinates that vary.
+    """
+    if x.size == 0:
+        raise ValueError(f"a first guess of the lengthscale needs points, but x has shape {x.shape}: pass some.")
+    rows = x.reshape(-1, x.shape[-1])
+    deviations = np.std(rows - rows[0], axis=0)  # exactly zero where all are equal
+    varies = deviations > 0
+    logs = np.log(deviations, out=np.zeros(len(varies)), where=varies)
+    if not ard or len(logs) == 1:
+        logs = np.sum(logs) / max(1, np.count_nonzero(varies))
+    return np.asarray(np.sqrt(len(varies)) * np.exp(logs))
 
 
 def describe(lengthscale: Array | None) -> str:

@@ -1,14 +1,15 @@
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq.kernels.base import Kernel, as_points, known_measure
+from cbq.kernels.combine import BoolArray
 from cbq.kernels.radial import Matern, Radial, in_lengthscales
-from cbq.linalg.distance import sqdist
+from cbq.linalg.distance import differences, sqdist
 from cbq.linalg.features import Features
 from cbq.measures import Measure, as_measure
 
@@ -58,6 +59,10 @@ class Stein(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Stein(self.base.with_log_lengthscales(values), self._measure)
 
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+        base, free = self.base.to_fit(x, ard)
+        return type(self)(base, self._measure), free
+
     def bind(self, measure: Measure) -> Kernel:
         return Stein(self.base, measure) if self.needs_measure else self
 
@@ -76,38 +81,34 @@ class Stein(Kernel):
         return tuple(np.broadcast_to(part, batch) for part in parts)
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        r2, r4, product, cross = self._geometry(fx, fy)
+        r2, r4, product, cross = self._geometry(fx, fy, out.shape)
         profile = self.base.profile
         slope = profile.slope(np, r2)
         np.multiply(profile.curvature(np, r2), r4, out=out)
-        cross += np.sum(fx[4][:1])
         out += slope * cross
         product *= profile.value(np, r2)
         out += product
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         # with a_j = D_j^2 / l_j^2:  dh = g a_j,  dg = -q a_j,  dq = -p a_j,  for d = d / d log l_j
-        r2, r4, product, cross = self._geometry(fx, fy)
+        r2, r4, product, cross = self._geometry(fx, fy, out.shape[1:])
         profile = self.base.profile
         g, q, p = profile.slope(np, r2), profile.curvature(np, r2), profile.third(np, r2)
-        common = g * product - q * (cross + np.sum(fx[4][:1])) - p * r4
+        common = g * product - q * cross - p * r4
         d = fx[0].shape[-1]
         each = out if len(out) == d else np.empty((d, *r2.shape))
         for j in range(d):
-            dz = fx[0][:, j, None] - fy[0][None, :, j]
-            dw = fx[3][:, j, None] - fy[3][None, :, j]
-            a, inverse = dz * dz, fx[4][:, j, None]
+            dz, dw = differences(fx[0], fy[0], j), differences(fx[3], fy[3], j)
+            a, inverse = dz * dz, fx[4][..., :, j, None]
             each[j] = common * a - 2.0 * g * (dw * dz + inverse) - 4.0 * q * a * inverse
         if each is not out:
             np.sum(each, axis=0, keepdims=True, out=out)
 
-    def _geometry(self, fx: Features, fy: Features) -> tuple[Array, Array, Array, Array]:
-        """rho^2, sum_j D_j^2 / l_j^4, s(x).s(y) and sum_j (s_j(x) - s_j(y)) D_j / l_j^2, each (n, m)."""
-        shape = (len(fx[0]), len(fy[0]))
-        r2, r4 = np.empty(shape), np.empty(shape)
-        sqdist(fx[0], fy[0], r2)
-        sqdist(fx[1], fy[1], r4)
-        cross = np.zeros(shape)
+    def _geometry(self, fx: Features, fy: Features, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
+        """rho^2, sum_j D_j^2 / l_j^4, s(x).s(y) and sum_j [(s_j(x) - s_j(y)) D_j + 1] / l_j^2, each (..., n, m)."""
+        r2, r4 = sqdist(fx[0], fy[0], np.empty(shape)), sqdist(fx[1], fy[1], np.empty(shape))
+        cross = np.empty(shape)
+        cross[...] = np.sum(fx[4], axis=-1)[..., None]
         for j in range(fx[0].shape[-1]):  # differences first: expanding the product would cancel
-            cross += (fx[3][:, j, None] - fy[3][None, :, j]) * (fx[0][:, j, None] - fy[0][None, :, j])
-        return r2, r4, fx[2] @ fy[2].T, cross
+            cross += differences(fx[3], fy[3], j) * differences(fx[0], fy[0], j)
+        return r2, r4, fx[2] @ fy[2].swapaxes(-1, -2), cross

@@ -1,12 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq.kernels.base import Kernel, as_points
+from cbq.kernels.combine import BoolArray
 from cbq.kernels.transforms import NAMED, Transform, UserTransform
 from cbq.linalg.features import Features
 from cbq.measures import Measure, as_measure
@@ -46,6 +48,10 @@ class Warped(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Warped(self.base.with_log_lengthscales(values), self.warp)
 
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+        base, free = self.base.to_fit(_standardised(x) if self.warp.needs_measure else self.warp(x), ard)
+        return type(self)(base, self.warp), free
+
     @property
     def needs_measure(self) -> bool:
         return self.warp.needs_measure or self.base.needs_measure
@@ -71,3 +77,13 @@ class Warped(Kernel):
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         self.base.fill_derivatives(fx, fy, out)
+
+    def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
+        return self.base.contract_features(fx, fy, G)
+
+
+def _standardised(x: Array) -> Array:
+    """Points of unit spread, such as a law of its own would be warped to."""
+    each = x.reshape(-1, x.shape[-1])
+    spread = np.std(each, axis=0)
+    return np.asarray((each - np.mean(each, axis=0)) / np.where(spread > 0, spread, 1.0))

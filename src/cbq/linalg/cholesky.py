@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite, real
 from cbq.linalg import lapack
-from cbq.linalg.jitter import Jitter, factor_in_place, not_finite
-from cbq.linalg.threads import for_each
+from cbq.linalg.blocks import stacked
+from cbq.linalg.jitter import Jitter, factor_in_place
+from cbq.linalg.threads import for_each_span
 
 _REFLECT_BLOCK = 64  # rows: two blocks in the innermost cache
 
@@ -69,38 +70,57 @@ class Factor:
     def inverse(self) -> Array:
         """(L L')^-1 (..., N, N), symmetric, for the places that need all of it; to solve, use `solve`."""
         out = np.empty(self.storage.shape)
-        indices = list(np.ndindex(self.batch_shape))
+        factors, inverses = stacked(self.storage), stacked(out)
 
-        def task(t: int) -> None:
-            a = out[indices[t]]
-            a[...] = self.storage[indices[t]]
+        def task(span: slice) -> None:
+            a = inverses[span]
+            a[...] = factors[span]
             lapack.potri(a)
             reflect(a)
 
-        for_each(task, len(indices), self.n, 2 / 3 * self.n**3)
+        for_each_span(task, len(factors), self.n, 2 / 3 * self.n**3)
         return out
 
+    def inverse_diagonal(self) -> Array:
+        """The diagonal (..., N) of (L L')^-1, from L^-1 alone: half the work of `inverse`."""
+        factors = stacked(self.storage)
+        out = np.empty(factors.shape[:-1])
+
+        def task(span: slice) -> None:
+            a = np.tril(factors[span])
+            lapack.trtri(a)
+            np.sum(np.square(a, out=a), axis=-2, out=out[span])
+
+        for_each_span(task, len(factors), self.n, self.n**3 / 3)
+        return out.reshape(self.storage.shape[:-1])
+
     def _solve(self, b: npt.ArrayLike, routine: Callable[[Array, Array], None], flops: float) -> Array:
+        columns = self._columns(b)
+        lead = columns.ndim - 2
+        own = (1,) * (lead - len(self.batch_shape)) + self.batch_shape
+        # right-hand sides that share a factor are solved together: their axes of the batch go last
+        shared = [axis for axis, size in enumerate(own) if size == 1]
+        last = range(lead - len(shared), lead)
+        out = np.array(np.moveaxis(columns, shared, last), order="C")
+        factors = stacked(self.storage)
+        rows = out.reshape(len(factors), out.size // max(1, len(factors) * self.n), self.n)
+
+        def task(span: slice) -> None:
+            routine(factors[span], rows[span])
+
+        for_each_span(task, len(factors), self.n, rows.shape[1] * flops)
+        return np.moveaxis(out, last, shared).swapaxes(-1, -2)
+
+    def _columns(self, b: npt.ArrayLike) -> Array:
+        """The columns of right-hand sides b (..., N, M) as rows (..., M, N), with the axes of the whole batch."""
         b = as_float64(b, "b")
         if b.ndim < 2 or b.shape[-2] != self.n:
             raise ValueError(
                 f"b has shape {b.shape}, but right-hand sides must have shape (..., {self.n}, M): "
                 f"write b[..., None] for one vector per matrix."
             )
-        m = b.shape[-1]
         batch = broadcast_batch({"the factor": self.batch_shape, "b": b.shape[:-2]}, "solve")
-        storage = np.broadcast_to(self.storage, (*batch, self.n, self.n))
-        columns = np.broadcast_to(b, (*batch, self.n, m)).swapaxes(-1, -2)
-        out = np.empty((*batch, m, self.n))
-        indices = list(np.ndindex(batch))
-
-        def task(t: int) -> None:
-            i = indices[t]
-            out[i] = columns[i]
-            routine(storage[i], out[i])
-
-        for_each(task, len(indices), self.n, m * flops)
-        return out.swapaxes(-1, -2)
+        return np.broadcast_to(b, (*batch, *b.shape[-2:])).swapaxes(-1, -2)
 
 
 def factor(
@@ -121,47 +141,56 @@ def factor(
         raise ValueError(f"K has shape {given.shape}, but symmetric matrices (..., N, N) are expected.")
     in_place = overwrite and given.flags.c_contiguous and given.flags.writeable
     storage = given if in_place else np.empty(given.shape)
+    source = stacked(given)
 
-    def fill(index: tuple[int, ...], a: Array) -> None:
+    def fill(span: slice, a: Array) -> None:
         if not in_place:
-            a[...] = given[index]
-        # the sum is NaN or inf if an element is, and takes one pass without a temporary
-        if not np.isfinite(a.sum()) and not np.isfinite(a).all():
-            raise not_finite(index)
+            a[...] = source[span]
+        with np.errstate(over="ignore", invalid="ignore"):
+            # the sum is NaN or inf if an element is, and takes one pass without a temporary
+            suspects = np.flatnonzero(~np.isfinite(a.sum(axis=(-2, -1))))
+        for i in suspects:
+            if not np.isfinite(a[i]).all():
+                a[i, 0, 0] = np.nan  # wherever it was: on the diagonal it is seen when its turn comes
 
-    def restore(index: tuple[int, ...], a: Array) -> None:
-        reflect(a.T)
+    def restore(span: slice, a: Array) -> None:
+        reflect(a.swapaxes(-1, -2))
 
     return factor_batch(storage, fill, restore, nugget, jitter)
 
 
 def factor_batch(
     storage: Array,
-    fill: Callable[[tuple[int, ...], Array], None],
-    restore: Callable[[tuple[int, ...], Array], None],
+    fill: Callable[[slice, Array], None],
+    restore: Callable[[slice, Array], None],
     nugget: npt.ArrayLike | None,
     jitter: Jitter,
 ) -> Factor:
-    """Fill each matrix of `storage` (..., N, N) and factor it there, while it is in the cache.
+    """Fill the matrices of `storage` (..., N, N) and factor them there, while they are in the cache.
 
-    `fill(index, a)` writes at least the lower triangle of a matrix; `restore(index, a)` brings the part below
-    the diagonal back after a failed factorisation, which leaves the part above as it was.
+    With all leading axes as one, `fill(span, a)` writes at least the lower triangles of a span of the matrices,
+    a (B, N, N); `restore(span, a)` brings the part below the diagonal of one of them back after a failed
+    factorisation, which leaves the part above as it was.
     """
     batch, n = storage.shape[:-2], storage.shape[-1]
     if n == 0:
         raise ValueError("the matrices have no rows (N = 0): at least one point is needed.")
-    nuggets = nugget_rows(nugget, batch, n)
-    relative, absolute = np.empty(batch), np.empty(batch)
-    indices = list(np.ndindex(batch))
+    nuggets = nugget_rows(nugget, batch, n).reshape(-1, n)
+    matrices, names = stacked(storage), list(np.ndindex(batch))
+    relative, absolute = np.empty(len(matrices)), np.empty(len(matrices))
 
-    def task(t: int) -> None:
-        i = indices[t]
-        a = storage[i]
-        fill(i, a)
-        relative[i], absolute[i] = factor_in_place(a, nuggets[i], jitter, lambda a: restore(i, a), i)
+    def task(span: slice) -> None:
+        def restore_one(i: int) -> None:
+            one = slice(span.start + i, span.start + i + 1)
+            restore(one, matrices[one])
 
-    for_each(task, len(indices), n, n**3 / 3 + 30 * n**2)
-    return Factor(read_only(storage), read_only(absolute), read_only(relative))
+        fill(span, matrices[span])
+        relative[span], absolute[span] = factor_in_place(
+            matrices[span], nuggets[span], jitter, restore_one, names[span]
+        )
+
+    for_each_span(task, len(matrices), n, n**3 / 3 + 30 * n**2)
+    return Factor(read_only(storage), read_only(absolute.reshape(batch)), read_only(relative.reshape(batch)))
 
 
 def nugget_rows(nugget: npt.ArrayLike | None, batch: tuple[int, ...], n: int) -> Array:
@@ -184,13 +213,13 @@ def nugget_rows(nugget: npt.ArrayLike | None, batch: tuple[int, ...], n: int) ->
 
 
 def reflect(a: Array) -> None:
-    """Copy the part of `a` (n, n) below the diagonal to above it; of `a.T`, the part above to below."""
-    n, step = len(a), _REFLECT_BLOCK
+    """Copy the parts of `a` (..., n, n) below the diagonal to above it; of the transposes, those above to below."""
+    n, step = a.shape[-1], _REFLECT_BLOCK
     for i in range(0, n, step):
         j = min(i + step, n)
-        a[i:j, j:] = a[j:, i:j].T
-        corner = a[i:j, i:j]
-        np.copyto(corner, corner.T.copy(), where=np.tri(j - i, dtype=bool).T)
+        a[..., i:j, j:] = a[..., j:, i:j].swapaxes(-1, -2)
+        corner = a[..., i:j, i:j]
+        np.copyto(corner, corner.swapaxes(-1, -2).copy(), where=np.tri(j - i, dtype=bool).T)
 
 
 def as_float64(value: npt.ArrayLike, name: str) -> Array:

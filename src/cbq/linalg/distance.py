@@ -1,4 +1,4 @@
-"""Squared distances, by differences: |x|^2 + |y|^2 - 2 x.y would lose all digits for close points."""
+"""Distances of all pairs of points, by differences: |x|^2 + |y|^2 - 2 x.y would lose all digits for close points."""
 
 from __future__ import annotations
 
@@ -10,21 +10,24 @@ import numpy as np
 
 from cbq._arrays import Array
 
-_BLOCK = 32768  # numbers: a block that stays in the cache
-
 
 def sqdist(x: Array, y: Array, out: Array) -> Array:
-    """|x_i - y_j|^2 for x (n, d), y (m, d), written into `out` (n, m); fastest if `out` is contiguous."""
-    if x.shape[1] == 1:
-        np.subtract(x, y.T, out=out)
+    """|x_i - y_j|^2 for x (..., n, d), y (..., m, d), written into the C-ordered `out` (..., n, m)."""
+    if x.shape[-1] == 1:
+        differences(x, y, 0, out)
         np.multiply(out, out, out=out)
-    elif out.flags.c_contiguous:
-        _cdist()(x, y, "sqeuclidean", out=out)
+    elif out.ndim > 2:
+        for i in range(len(out)):
+            sqdist(x[i], y[i], out[i])
     else:
-        step = max(1, _BLOCK // max(1, len(y)))
-        for i in range(0, len(x), step):
-            out[i : i + step] = _cdist()(x[i : i + step], y, "sqeuclidean")
+        _cdist()(x, y, "sqeuclidean", out=out)
     return out
+
+
+def differences(x: Array, y: Array, j: int, out: Array | None = None) -> Array:
+    """x_j - y_j for all pairs from x (..., n, d), y (..., m, d): (..., n, m)."""
+    row = np.ascontiguousarray(y[..., j])  # which the inner loop runs along
+    return np.subtract(x[..., j, None], row[..., None, :], out=out)
 
 
 @cache

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from math import prod
 from typing import Any, Protocol
 
 import numpy as np
@@ -18,7 +19,10 @@ class Fills(Protocol):
         """What `fill` needs of the points x (..., N, d): all that is linear in their number."""
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        """Write k (n, m) into `out` from the features of n and m points, without batch axes."""
+        """Write k (..., n, m) into the C-ordered `out` from features (..., n, k) and (..., m, k)."""
+
+    def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
+        """sum_ij G_ij dk_ij / d log_lengthscales (..., P) from features and weights G (..., n, m)."""
 
 
 def take(features: Features, index: Any) -> Features:
@@ -32,9 +36,11 @@ def leading_shape(features: Features) -> tuple[int, ...]:
     return np.broadcast_shapes(*shapes)
 
 
-def broadcast_features(features: Features, batch: tuple[int, ...]) -> Features:
-    """Give every array (..., N, k) of the features the leading axes `batch`."""
+def flat_features(features: Features, batch: tuple[int, ...]) -> Features:
+    """Every array (..., N, k) of the features broadcast to the leading axes `batch`, as one axis: (B, N, k)."""
     return tuple(
-        broadcast_features(a, batch) if isinstance(a, tuple) else np.broadcast_to(a, (*batch, *a.shape[-2:]))
+        flat_features(a, batch)
+        if isinstance(a, tuple)
+        else np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(prod(batch), *a.shape[-2:])
         for a in features
     )

@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from math import prod
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, checked_out, finite
+from cbq.linalg.blocks import row_blocks
 from cbq.linalg.cholesky import Factor, factor_batch
-from cbq.linalg.features import Features, Fills, broadcast_features, leading_shape, take
+from cbq.linalg.features import Features, Fills, flat_features, leading_shape, take
 from cbq.linalg.jitter import Jitter
-from cbq.linalg.threads import blas_does_better, one_blas_thread, run, run_in_pool, workers
+from cbq.linalg.threads import blas_does_better, for_each_span, one_blas_thread, run, run_in_pool, workers
 
 MEMORY = 256 * 2**20  # bytes
 CACHE = 32 * 2**20  # bytes: memory that is used again while it is in the cache costs least
 _MATRICES_PER_WORKER = 4
-_BLOCK = 32768  # numbers in a block of rows: it stays in the cache, and the interpreter has little to do
-_FEWEST_ROWS = 16
 
 
 def factor_gram(
@@ -38,33 +38,80 @@ def factor_gram(
     features = kernel.features(points.reshape(-1, 1) if points.ndim < 2 else points)
     *leading, n = leading_shape(features)
     batch = tuple(leading)
-    rows = broadcast_features(features, batch)
+    rows = flat_features(features, batch)
     storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n), contiguous=True)
-    few = blas_does_better(int(np.prod(batch)), n)
+    few = blas_does_better(prod(batch), n)
 
-    def fill(index: tuple[int, ...], a: Array) -> None:
-        fill_lower(kernel, take(rows, index), a, in_threads=few)
+    def fill(span: slice, a: Array) -> None:
+        fill_lower(kernel, take(rows, span), a, in_threads=few)
 
     return factor_batch(storage, fill, fill, nugget, jitter)
 
 
+def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
+    """sum_ij G_ij dk_ij / d log_lengthscales (B, P) for features (B, N, k) and symmetric G (B, N, N)."""
+    n = G.shape[-1]
+    out = np.empty((len(G), P))
+    few = blas_does_better(len(G), n)
+
+    def task(span: slice) -> None:
+        out[span] = contract_lower(kernel, take(features, span), G[span], in_threads=few)
+
+    for_each_span(task, len(G), n, 30 * n**2)
+    return out
+
+
 def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool = False) -> None:
-    """Fill the lower triangle of `a` (N, N) with the Gram matrix of the features, by blocks of rows."""
-    n = len(a)
-    step = max(_FEWEST_ROWS, _BLOCK // n)
-    starts = range(0, n, step)
+    """Fill the lower triangles of `a` (B, N, N) with the Gram matrices of features (B, N, k), by blocks of rows."""
+    blocks = row_blocks(a.shape[-1], len(a))
 
     def task(t: int) -> None:
-        i, j = starts[t], min(starts[t] + step, n)
-        block = np.empty((j - i, j))  # contiguous, which is faster to work in than rows of `a`
-        kernel.fill(take(features, slice(i, j)), take(features, slice(j)), block)
-        a[i:j, :j] = block
+        fx, fy, place = lower_block(features, blocks[t])
+        block = np.empty(a[place].shape)  # contiguous, which is faster to work in than rows of `a`
+        kernel.fill(fx, fy, block)
+        a[place] = block
 
+    if len(blocks) == 1:
+        kernel.fill(features, features, a)
+    else:
+        for_each_block(task, len(blocks), in_threads)
+
+
+def contract_lower(kernel: Fills, features: Features, G: Array, *, in_threads: bool = False) -> Array:
+    """The sums of `contract_gram` by blocks of rows, of which the part left of the diagonal block counts twice."""
+    blocks = row_blocks(G.shape[-1], len(G))
+    parts = [np.empty(0)] * len(blocks)
+
+    def task(t: int) -> None:
+        fx, fy, place = lower_block(features, blocks[t])
+        weights = G[place].copy()
+        weights[..., : blocks[t].start] *= 2.0
+        parts[t] = kernel.contract_features(fx, fy, weights)
+
+    for_each_block(task, len(blocks), in_threads)
+    return np.asarray(sum(parts))
+
+
+def inner(a: Array, b: Array) -> Array:
+    """sum_ij a_ij b_ij (...) of C-ordered matrices a, b (..., n, m)."""
+    rows = a.reshape(*a.shape[:-2], 1, prod(a.shape[-2:]))
+    columns = b.reshape(*b.shape[:-2], prod(b.shape[-2:]), 1)
+    return np.asarray((rows @ columns)[..., 0, 0])
+
+
+def lower_block(features: Features, rows: slice) -> tuple[Features, Features, tuple[slice, slice, slice]]:
+    """The part of lower triangles (B, N, N) in some rows: features of its rows and columns, and its place."""
+    every, columns = slice(None), slice(rows.stop)
+    return take(features, (every, rows)), take(features, (every, columns)), (every, rows, columns)
+
+
+def for_each_block(task: Callable[[int], None], count: int, in_threads: bool) -> None:
+    """Call `task` on 0, ..., count - 1, the blocks of a matrix, maybe in threads."""
     if in_threads:
         with one_blas_thread():
-            run_in_pool(task, len(starts), workers())
+            run_in_pool(task, count, workers())
     else:
-        run(task, range(len(starts)))
+        run(task, range(count))
 
 
 def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY) -> Iterator[slice]:

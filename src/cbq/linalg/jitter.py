@@ -1,9 +1,10 @@
-"""Cholesky of one matrix, with the smallest jitter of a ladder that lets it succeed."""
+"""Cholesky of matrices, each with the smallest jitter of a ladder that lets it succeed."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from functools import partial
 
 import numpy as np
 
@@ -55,26 +56,54 @@ class Jitter:
 
 
 def factor_in_place(
-    a: Array, nugget: Array | float, jitter: Jitter, restore: Callable[[Array], None], index: tuple[int, ...]
-) -> tuple[float, float]:
-    """Overwrite the lower triangle of `a` (N, N) with its factor; returns the jitter, relative and absolute.
+    a: Array, nugget: Array, jitter: Jitter, restore: Callable[[int], None], names: Sequence[tuple[int, ...]]
+) -> tuple[Array, Array]:
+    """Overwrite the lower triangles of `a` (B, N, N) with factors; returns the jitters, relative and absolute (B,).
 
-    `restore(a)` brings the part below the diagonal back after a failure.
+    nugget: (B, N). `restore(i)` brings the part of a[i] below the diagonal back after a failure. An error calls
+    a[i] by `names[i]`.
     """
-    n = len(a)
-    diagonal = a.reshape(-1)[:: n + 1]
-    unit = max(float(diagonal.mean()), 0.0)
-    wanted = diagonal + nugget
-    relative = 0.0
-    for relative in jitter.ladder():
-        np.add(wanted, relative * unit, out=diagonal)
-        # LAPACK libraries differ in whether NaN counts as a failure, but it always reaches the diagonal
-        if lapack.potrf(a) == 0 and np.isfinite(diagonal).all():
-            return relative, relative * unit
-        restore(a)
-        if not (np.isfinite(wanted).all() and np.isfinite(np.tril(a, -1)).all()):
-            raise not_finite(index)
-    raise NotPositiveDefinite(index, n, relative)
+    diagonal = diagonals(a)
+    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite fails below, each in its turn
+        unit = np.maximum(diagonal.sum(axis=-1) / a.shape[-1], 0.0)
+        wanted = diagonal + nugget
+        np.add(wanted, jitter.start * unit[:, None], out=diagonal)
+    relative = np.full(len(a), jitter.start)
+    for i in failures(a):
+        relative[i] = climb(a[i : i + 1], wanted[i], unit[i], jitter, partial(restore, i), names[i])
+    return relative, relative * unit
+
+
+def climb(
+    a: Array, wanted: Array, unit: float, jitter: Jitter, restore: Callable[[], None], name: tuple[int, ...]
+) -> float:
+    """Factor `a` (1, N, N), for which the first jitter was too small; returns the one that is enough.
+
+    wanted: (N,), the diagonal without jitter.
+    """
+    restore()
+    if not (np.isfinite(wanted).all() and np.isfinite(np.tril(a[0], -1)).all()):
+        raise not_finite(name)
+    relative, *higher = jitter.ladder()
+    for relative in higher:
+        np.add(wanted, relative * unit, out=diagonals(a)[0])
+        if not failures(a):
+            return relative
+        restore()
+    raise NotPositiveDefinite(name, len(wanted), relative)
+
+
+def failures(a: Array) -> list[int]:
+    """Overwrite the lower triangles of `a` (B, N, N) with their factors; returns which of them have none."""
+    minors = lapack.potrf(a)
+    # LAPACK libraries differ in whether NaN counts as a failure, but it always reaches the diagonal
+    finite = np.all(np.isfinite(diagonals(a)), axis=-1).tolist()
+    return [i for i, minor in enumerate(minors) if minor or not finite[i]]
+
+
+def diagonals(a: Array) -> Array:
+    """The diagonals (B, N) of C-ordered matrices (B, N, N), to be read or written."""
+    return a.reshape(len(a), -1)[:, :: a.shape[-1] + 1]
 
 
 def not_finite(index: tuple[int, ...]) -> ValueError:

@@ -1,4 +1,4 @@
-"""LAPACK and BLAS routines on C-ordered matrices, in place, without the interpreter lock.
+"""LAPACK and BLAS routines on stacks of C-ordered matrices, in place, without the interpreter lock.
 
 The wrappers of `scipy.linalg.lapack` hold the lock while LAPACK works, so that threads over a batch gain
 nothing with them. A foreign call through ctypes releases it; the addresses are those that SciPy exports to
@@ -22,11 +22,7 @@ from scipy.linalg import cython_blas, cython_lapack
 
 from cbq._arrays import Array
 
-_CTYPES: dict[str, Any] = {
-    "char": ctypes.c_char_p,
-    "int": ctypes.POINTER(ctypes.c_int),
-    "double": ctypes.c_void_p,
-}
+_CTYPES: dict[str, Any] = {"char": ctypes.c_char_p, "int": ctypes.c_void_p, "double": ctypes.c_void_p}
 _ONE = ctypes.c_double(1.0)
 
 
@@ -49,44 +45,60 @@ def routine(module: ModuleType, name: str, arguments: str) -> Callable[..., None
     return prototype(_capsule_pointer(capsule, signature))
 
 
-def potrf(a: Array) -> int:
-    """Overwrite the lower triangle of `a` (n, n) with its Cholesky factor; the rest of `a` is not touched.
+def potrf(stack: Array) -> list[int]:
+    """Overwrite the lower triangles of `stack` (B, n, n) with Cholesky factors; the rest of it is not touched.
 
-    Returns 0, or the size of the first leading minor that is not positive.
+    Returns for each matrix 0, or the size of the first leading minor that is not positive.
     """
-    n, info = _int(len(a)), _int(0)
-    _dpotrf(b"U", n, _address(a), n, info)
-    return _checked(info, "dpotrf")
+    n, info = _int(stack.shape[-1]), _int(0)
+    results = []
+    for a in _addresses(stack):
+        _dpotrf(b"U", n, a, n, info)
+        results.append(_checked(info, "dpotrf"))
+    return results
 
 
-def potri(a: Array) -> int:
-    """Overwrite a factor, the lower triangle of `a` (n, n), with that of the inverse of L L'."""
-    n, info = _int(len(a)), _int(0)
-    _dpotri(b"U", n, _address(a), n, info)
-    return _checked(info, "dpotri")
+def potri(stack: Array) -> None:
+    """Overwrite factors, the lower triangles of `stack` (B, n, n), with those of the inverses of L L'."""
+    n, info = _int(stack.shape[-1]), _int(0)
+    for a in _addresses(stack):
+        _dpotri(b"U", n, a, n, info)
+        _checked(info, "dpotri")
 
 
-def potrs(a: Array, b: Array) -> None:
-    """Overwrite each row v of `b` (m, n) with (L L')^-1 v, for the factor L in the lower triangle of `a`."""
-    n, info = _int(len(a)), _int(0)
-    _dpotrs(b"U", n, _int(len(b)), _address(a), n, _address(b), n, info)
-    _checked(info, "dpotrs")
+def trtri(stack: Array) -> None:
+    """Overwrite factors L, the lower triangles of `stack` (B, n, n), with their inverses; nothing else of it."""
+    n, info = _int(stack.shape[-1]), _int(0)
+    for a in _addresses(stack):
+        _dtrtri(b"U", b"N", n, a, n, info)
+        _checked(info, "dtrtri")
 
 
-def trsm(a: Array, b: Array) -> None:
-    """Overwrite each row v of `b` (m, n) with L^-1 v, for the factor L in the lower triangle of `a`."""
-    n, one = _int(len(a)), ctypes.addressof(_ONE)
-    _dtrsm(b"L", b"U", b"T", b"N", n, _int(len(b)), one, _address(a), n, _address(b), n)
+def potrs(stack: Array, rows: Array) -> None:
+    """Overwrite each row v of `rows` (B, m, n) with (L L')^-1 v, for the factors L of `stack` (B, n, n)."""
+    n, m, info = _int(stack.shape[-1]), _int(rows.shape[-2]), _int(0)
+    for a, b in zip(_addresses(stack), _addresses(rows), strict=True):
+        _dpotrs(b"U", n, m, a, n, b, n, info)
+        _checked(info, "dpotrs")
+
+
+def trsm(stack: Array, rows: Array) -> None:
+    """Overwrite each row v of `rows` (B, m, n) with L^-1 v, for the factors L of `stack` (B, n, n)."""
+    n, m, one = _int(stack.shape[-1]), _int(rows.shape[-2]), ctypes.byref(_ONE)
+    for a, b in zip(_addresses(stack), _addresses(rows), strict=True):
+        _dtrsm(b"L", b"U", b"T", b"N", n, m, one, a, n, b, n)
 
 
 def _int(value: int) -> Any:
     return ctypes.byref(ctypes.c_int(value))
 
 
-def _address(a: Array) -> int:
-    if not a.flags.c_contiguous or a.dtype != np.float64:
-        raise ValueError("LAPACK needs a C-ordered float64 matrix.")
-    return int(a.__array_interface__["data"][0])
+def _addresses(stack: Array) -> list[int]:
+    """Where each matrix of a stack (B, m, n) begins: a loop over these costs far less than one over the matrices."""
+    if stack.ndim != 3 or not stack.flags.c_contiguous or stack.dtype != np.float64:
+        raise ValueError("LAPACK needs a C-ordered float64 stack of matrices.")
+    start, step = int(stack.__array_interface__["data"][0]), 8 * stack.shape[1] * stack.shape[2]
+    return [start + i * step for i in range(len(stack))]
 
 
 def _checked(info: Any, name: str) -> int:
@@ -104,4 +116,5 @@ _capsule_pointer.argtypes, _capsule_pointer.restype = [ctypes.py_object, ctypes.
 _dpotrf = routine(cython_lapack, "dpotrf", "char int double int int")
 _dpotri = routine(cython_lapack, "dpotri", "char int double int int")
 _dpotrs = routine(cython_lapack, "dpotrs", "char int int double int double int int")
+_dtrtri = routine(cython_lapack, "dtrtri", "char char int double int int")
 _dtrsm = routine(cython_blas, "dtrsm", "char char char char int int double double int double int")

@@ -15,6 +15,8 @@ from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
+from cbq.linalg.blocks import spans
+
 # Below this size the interpreter takes longer than LAPACK, and threads wait for each other.
 SMALLEST_IN_THREADS = 128
 # Floating point operations of one task and of all: below, handing out the work costs more than it gains.
@@ -77,6 +79,15 @@ def for_each(task: Callable[[int], None], count: int, n: int, flops: float) -> N
             run_in_pool(task, count, threads)
         else:
             run(task, range(count))
+
+
+def for_each_span(task: Callable[[slice], None], count: int, n: int, flops: float) -> None:
+    """Call `task(span)` on slices of a batch of `count` matrices (n, n), small ones many at a time; see `for_each`.
+
+    Which matrices go together does not depend on the number of threads.
+    """
+    pieces = spans(count, n * n)
+    for_each(lambda t: task(pieces[t]), len(pieces), n, flops * pieces[0].stop if pieces else 0.0)
 
 
 def run(task: Callable[[int], None], span: range) -> None:
