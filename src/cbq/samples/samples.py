@@ -37,7 +37,7 @@ class Samples(Immutable):
     family: Family | None  # the function from theta to its law, where one was given
     depends_on_theta: bool
     design: Design
-    _starts: Integers  # (T,): the rows of theta t in _x and _f are _starts[t] : _starts[t] + counts[t]
+    starts: Integers  # (T,): the rows of theta t in _x and _f are starts[t] : starts[t] + counts[t]
     _x: Array  # (sum N_t, d)
     _f: Array  # (sum N_t,) or (sum N_t, C)
     _law: Measure | tuple[Measure, ...]
@@ -61,7 +61,7 @@ class Samples(Immutable):
         law, family = as_law(measure, theta, points.shape[1])
         self.theta, self.counts, self.family = theta, counts, family
         self.depends_on_theta, self.design = bool(depends_on_theta), design
-        self._starts, self._x, self._f, self._law = np.cumsum(counts) - counts, points, values, law
+        self.starts, self._x, self._f, self._law = np.cumsum(counts) - counts, points, values, law
         self._refuse(some_infinite(points), "x", points, "must be finite")
         self._refuse(some_infinite(values), "f", values, "must be finite")
         self._refuse(self._log_density() == -np.inf, "x", points, "must lie where the density of its law is positive")
@@ -184,7 +184,7 @@ class Samples(Immutable):
         return self._changed(
             theta=self.theta[chosen],
             counts=counts,
-            _starts=np.cumsum(counts) - counts,
+            starts=np.cumsum(counts) - counts,
             _x=np.concatenate([self._x[row] for row in rows]),
             _f=np.concatenate([self._f[row] for row in rows]),
             _law=law,
@@ -196,6 +196,28 @@ class Samples(Immutable):
         refuse_other_counts(self.counts, counts)
         self._refuse(some_infinite(values), "f", values, "must be finite")
         return self._changed(_f=values)
+
+    def rescaled(self, shift: Array | float, scale: Array | float) -> Samples:
+        """The same samples of (f - shift) / scale, both numbers or (C,)."""
+        return self._changed(_f=(self._f - shift) / scale)
+
+    def thinned(self, n: int) -> Samples:
+        """At most n points of each theta: the first, or where they are a Markov chain, evenly spaced ones."""
+        counts = np.minimum(self.counts, n)
+        steps = self.counts // counts if self.design == "mcmc" else np.ones_like(counts)
+        pairs = zip(self.starts, counts, steps, strict=True)
+        rows = np.concatenate([start + step * np.arange(count) for start, count, step in pairs])
+        return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=self._x[rows], _f=self._f[rows])
+
+    @property
+    def table(self) -> Array:
+        """All values of f, those of each theta together: (sum N_t, C), with C = 1 for a single output."""
+        return self._f.reshape(len(self._f), -1)
+
+    @property
+    def owners(self) -> Integers:
+        """The theta of each point, all points in one row: (sum N_t,)."""
+        return np.repeat(np.arange(self.T), self.counts)
 
     def output(self, c: int) -> Samples:
         """The samples of output c alone, with C = None."""
@@ -215,7 +237,7 @@ class Samples(Immutable):
 
     def _rows(self, t: int) -> slice:
         t = range(self.T)[t]
-        return slice(int(self._starts[t]), int(self._starts[t] + self.counts[t]))
+        return slice(int(self.starts[t]), int(self.starts[t] + self.counts[t]))
 
     def _by_theta(self, flat: Array) -> Array | tuple[Array, ...]:
         if self.is_ragged:
@@ -233,10 +255,10 @@ class Samples(Immutable):
         if not np.any(bad):
             return
         row, more = int(np.argmax(bad)), int(np.count_nonzero(bad)) - 1
-        t = int(np.searchsorted(self._starts, row, side="right")) - 1
+        t = int(np.searchsorted(self.starts, row, side="right")) - 1
         raise ValueError(
             f"{name} {rule}, but it is {flat[row]} at theta index t = {t} (theta = {self.theta[t]}), point "
-            f"i = {row - self._starts[t]}{f', and {more} more are like it' * (more > 0)}: correct it, or leave the "
+            f"i = {row - self.starts[t]}{f', and {more} more are like it' * (more > 0)}: correct it, or leave the "
             f"point out of x and f (lists of arrays may differ in length)."
         )
 
