@@ -2,12 +2,17 @@
 
 from cbq import embeddings, kernels, linalg, measures, problems
 from cbq.embeddings import available_pairs, embed
+from cbq.fit import Fit
+from cbq.methods import CBQ
+from cbq.persistence import load
 from cbq.problem import IntegrandError, Problem
 from cbq.samples import Samples
 
 __version__ = "0.1.0.dev0"
 
 __all__ = [
+    "CBQ",
+    "Fit",
     "IntegrandError",
     "Problem",
     "Samples",
@@ -17,6 +22,7 @@ __all__ = [
     "embeddings",
     "kernels",
     "linalg",
+    "load",
     "measures",
     "problems",
 ]

@@ -1,0 +1,131 @@
+"""What every method returns: the law of I over theta, and the ways to ask it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array, count, generator
+from cbq._immutable import Immutable
+from cbq.predictive import Predictive
+from cbq.samples.arrays import as_thetas
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLOCK = 4096  # thetas whose laws are made at a time, which bounds the memory
+
+
+class Fit(Immutable, ABC):
+    """I(theta) as a random function of theta. Immutable.
+
+    All answers are read from one predictive law: `predict` gives its mean, standard deviation or covariance,
+    `interval` its quantiles, `sample` draws functions from it. Thetas are (M, p), or (M,) for p = 1. Where f has no
+    axis of outputs, results are (M,); with C outputs they are (M, C), the outputs being independent of each other.
+    """
+
+    theta: Array  # (T, p), the observed ones
+    C: int | None
+
+    @abstractmethod
+    def _law(self, theta: Array, c: int, *, joint: bool) -> Predictive:
+        """The law of output c at theta (M, p)."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """What was done and chosen, and every warning, in plain words."""
+
+    @property
+    def p(self) -> int:
+        """The dimension of theta."""
+        return int(self.theta.shape[1])
+
+    def predict(
+        self, theta: npt.ArrayLike, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """The mean of I at theta: (M,) or (M, C).
+
+        return_std: also its standard deviation, of the same shape.
+        return_cov: also its covariance between the thetas, (M, M) or (M, M, C).
+        """
+        if return_std and return_cov:
+            raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
+        thetas = self._thetas(theta)
+        if return_cov:
+            laws = [self._law(thetas, c, joint=True) for c in self._outputs]
+            return self._shaped([law.mean for law in laws]), self._shaped([law.cov for law in laws])
+        blocks = list(self._blocks(thetas))
+        mean = self._shaped([np.concatenate([law.mean for law in laws]) for laws in zip(*blocks, strict=True)])
+        if not return_std:
+            return mean
+        variance = [np.concatenate([law.variance for law in laws]) for laws in zip(*blocks, strict=True)]
+        return mean, np.sqrt(self._shaped(variance))
+
+    def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
+        """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
+        if not 0 < level < 1:
+            raise ValueError(f"level must lie between 0 and 1, as 0.95 does, but it is {level!r}.")
+        blocks = list(self._blocks(self._thetas(theta)))
+        low, high = (
+            self._shaped([np.concatenate([law.quantile(q) for law in laws]) for laws in zip(*blocks, strict=True)])
+            for q in (0.5 * (1 - level), 0.5 * (1 + level))
+        )
+        return low, high
+
+    def sample(self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int) -> Array:
+        """Draws of I as a function, at all thetas jointly: (size, M) or (size, M, C)."""
+        thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
+        return self._shaped([self._law(thetas, c, joint=True).sample(size, rng) for c in self._outputs])
+
+    def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
+        """A pandas table with a row per theta: the theta, mean, std and the ends of the interval."""
+        try:
+            import pandas as pd  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: python -m pip install 'cbq[frame]'.") from error
+        thetas = self.theta if theta is None else self._thetas(theta)
+        mean, std = self.predict(thetas, return_std=True)
+        low, high = self.interval(thetas, level)
+        table = {"theta" if self.p == 1 else f"theta_{j}": column for j, column in enumerate(thetas.T)}
+        for name, values in {"mean": mean, "std": std, "lower": low, "upper": high}.items():
+            columns = values.reshape(len(thetas), -1).T
+            table |= {name if self.C is None else f"{name}_{c}": column for c, column in enumerate(columns)}
+        return pd.DataFrame(table)
+
+    def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
+        """A figure of I over theta, for p = 1 or 2; see `cbq.plot.plot_fit` for the options."""
+        from cbq.plot import plot_fit
+
+        return plot_fit(self, theta, **options)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code."""
+        from cbq.persistence import save
+
+        save(self, path)
+
+    @property
+    def _outputs(self) -> range:
+        return range(self.C or 1)
+
+    def _blocks(self, thetas: Array) -> list[list[Predictive]]:
+        """The laws of all outputs, for blocks of thetas."""
+        starts = range(0, len(thetas), BLOCK)
+        return [[self._law(thetas[i : i + BLOCK], c, joint=False) for c in self._outputs] for i in starts]
+
+    def _shaped(self, columns: list[Array]) -> Array:
+        """Results of all outputs, with their axis last, or without it where f has none."""
+        return columns[0] if self.C is None else np.stack(columns, axis=-1)
+
+    def _thetas(self, theta: npt.ArrayLike) -> Array:
+        thetas = as_thetas(theta)
+        if thetas.shape[1] != self.p:
+            raise ValueError(
+                f"theta has shape {np.shape(theta)}, but this fit was made for p = {self.p}: pass (M, {self.p})"
+                f"{', or (M,)' * (self.p == 1)}; one theta is theta[None, :]."
+            )
+        return thetas

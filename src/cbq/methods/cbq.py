@@ -1,0 +1,136 @@
+"""Conditional Bayesian quadrature: Bayesian quadrature at each theta, then a Gaussian process over theta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING, Literal, get_args
+
+import numpy as np
+
+from cbq.kernels import Kernel
+from cbq.linalg import Jitter
+from cbq.methods.cbq_fit import CBQFit
+from cbq.samples import Samples
+from cbq.stage1 import Settings as StageOneSettings
+from cbq.stage1 import fit_stage_one
+from cbq.stage1.fit import DEFAULT_JITTER
+from cbq.stage2 import Settings as StageTwoSettings
+from cbq.stage2 import fit_stage_two
+
+if TYPE_CHECKING:
+    from cbq.methods.paper import PaperCBQ
+
+Auto = Literal["auto"]
+Mean = Literal["constant", "zero"]
+Lengthscales = Literal["per-theta", "shared"]
+Outputs = Literal["separate", "shared"]
+OPTIONS = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
+
+
+@dataclass(frozen=True)
+class CBQ:
+    """Conditional Bayesian quadrature. A configuration: `fit` returns the result and changes nothing.
+
+    Parameters
+    ----------
+    kernel_x : the kernel of stage 1, on x. "auto" tries Matern 3/2, 5/2 and RBF at several lengthscales on the
+        coordinates that fit the law (raw, log, gaussianised) and averages over those that explain f best. A kernel of
+        the library is taken as it is; lengthscales of it that are None are fitted.
+    kernel_theta : the kernel of stage 2, on theta. "auto" takes the likeliest of Matern 3/2, 5/2 and RBF, on theta or
+        on its logarithm.
+    mean : the mean of f at each theta: an unknown "constant", or "zero".
+    trend : the degree of the polynomial trend of I over theta, with unknown coefficients; None for none at all.
+    noise : lambda, variance in units of I^2 that is added to that of every node; None to fit it, down to zero.
+    ard : a lengthscale for every coordinate of x rather than one for all (where there are values enough).
+    lengthscales : "per-theta", each theta averages over lengthscales by its own evidence, or "shared" by all.
+    outputs : "separate", each output of f has its own kernels, or "shared": one factorisation serves all.
+    log_theta : whether positive coordinates of theta may enter by their logarithms: "auto" lets the likelihood choose.
+    calibrate : intervals that hold what they promise (see docs/calibration.md); False is the plain posterior of
+        the paper's equations.
+    jitter : what may be added to the diagonal of Gram matrices of stage 1.
+    """
+
+    kernel_x: Kernel | Auto = "auto"
+    kernel_theta: Kernel | Auto = "auto"
+    mean: Mean = "constant"
+    trend: int | None = 0
+    noise: float | None = None
+    ard: bool = True
+    lengthscales: Lengthscales = "per-theta"
+    outputs: Outputs = "separate"
+    log_theta: bool | Auto = "auto"
+    calibrate: bool = True
+    jitter: Jitter = DEFAULT_JITTER
+
+    def __post_init__(self) -> None:
+        for name in ("kernel_x", "kernel_theta"):
+            kernel = getattr(self, name)
+            if not isinstance(kernel, Kernel) and kernel != "auto":
+                raise TypeError(f"{name} must be 'auto' or a kernel such as cbq.kernels.RBF(), but it is {kernel!r}.")
+        for name, kind in OPTIONS.items():
+            if getattr(self, name) not in get_args(kind):
+                choices = " or ".join(map(repr, get_args(kind)))
+                raise ValueError(f"{name} must be {choices}, but it is {getattr(self, name)!r}.")
+        whole = isinstance(self.trend, int | np.integer) and not isinstance(self.trend, bool) and self.trend >= 0
+        if self.trend is not None and not whole:
+            raise ValueError(f"trend must be the degree of a polynomial, 0 or more, or None, but it is {self.trend!r}.")
+        if self.noise is not None and not 0 <= self.noise < np.inf:
+            raise ValueError(f"noise must be a variance, zero or more, or None to fit it, but it is {self.noise!r}.")
+        if self.log_theta not in ("auto", True, False):
+            raise ValueError(f"log_theta must be 'auto', True or False, but it is {self.log_theta!r}.")
+
+    @staticmethod
+    def paper(kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None) -> PaperCBQ:
+        """The choices of the paper, to reproduce it and to compare with it."""
+        from cbq.methods.paper import PaperCBQ
+
+        return PaperCBQ(kernel_x, kernel_theta)
+
+    def fit(self, samples: Samples) -> CBQFit:
+        """The law of I over theta from samples."""
+        if not isinstance(samples, Samples):
+            raise TypeError(f"fit takes cbq.Samples, but it was given a {type(samples).__name__}.")
+        if samples.n_evaluations == 1:
+            raise ValueError(
+                "there is one theta with one value of f, which says nothing about its own error: evaluate f at more "
+                "points of that theta, or at more thetas."
+            )
+        stage1 = fit_stage_one(samples, self._stage_one())
+        columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
+        priors = [
+            fit_stage_two(samples.theta, mean, variance, float(typical), self._stage_two())
+            for mean, variance, typical in zip(columns["mean"].T, columns["variance"].T, spread2, strict=True)
+        ]
+        return CBQFit(
+            samples.theta,
+            stage1,
+            priors,
+            design=samples.design,
+            calibrate=self.calibrate,
+            settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
+            warnings=_warnings(samples),
+        )
+
+    def _stage_one(self) -> StageOneSettings:
+        return StageOneSettings(
+            kernel=self.kernel_x,
+            mean=self.mean,
+            ard=self.ard,
+            lengthscales=self.lengthscales,
+            outputs=self.outputs,
+            jitter=self.jitter,
+            student=self.calibrate,
+        )
+
+    def _stage_two(self) -> StageTwoSettings:
+        return StageTwoSettings(self.kernel_theta, self.trend, self.noise, self.log_theta)
+
+
+def _warnings(samples: Samples) -> Sequence[str]:
+    if samples.T > 1:
+        return ()
+    return (
+        "there is one theta, which says nothing about I elsewhere: predictions at other thetas have the spread of f as "
+        "their standard deviation.",
+    )

@@ -1,0 +1,112 @@
+"""The result of conditional Bayesian quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq.fit import Fit
+from cbq.predictive import Predictive
+from cbq.samples.samples import Design
+from cbq.stage1 import StageOne
+from cbq.stage2 import Nodes, Posterior, Prior
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """Each node predicted from all others, with the hyperparameters of the whole fit: arrays (T,) or (T, C).
+
+    residual: the estimate of stage 1 at the node less its prediction. std: what the fit expects of its size.
+    """
+
+    residual: Array
+    std: Array
+
+    @property
+    def standardised(self) -> Array:
+        """Residuals in units of what the fit expects: of size 1 where its noise and its kernel are right."""
+        return np.asarray(self.residual / self.std)
+
+    def coverage(self, level: float = 0.95) -> float:
+        """The share of nodes inside their predictive interval."""
+        from scipy.special import ndtri
+
+        return float(np.mean(np.abs(self.standardised) <= ndtri(0.5 * (1 + level))))
+
+
+class CBQFit(Fit):
+    """I over theta by conditional Bayesian quadrature; see `Fit` for what to ask of it.
+
+    stage1 : the integrals at the observed thetas, their weights, the kernels used.
+    priors : for each output the Gaussian processes over theta that were fitted, likeliest first.
+    settings : how it was made, in words.
+    """
+
+    def __init__(
+        self,
+        theta: Array,
+        stage1: StageOne,
+        priors: Sequence[Sequence[Prior]],
+        *,
+        design: Design,
+        calibrate: bool,
+        settings: Mapping[str, str],
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self.theta, self.stage1, self.design, self.calibrate = theta, stage1, design, bool(calibrate)
+        self.C = None if stage1.single else int(stage1.columns["mean"].shape[1])
+        self.priors = tuple(tuple(each) for each in priors)
+        self.settings, self.own_warnings = dict(settings), tuple(warnings)
+        self._posteriors = tuple(
+            Posterior(each, self._nodes(c), design, calibrate=calibrate) for c, each in enumerate(self.priors)
+        )
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know, in plain words: those of stage 1, then those of the whole."""
+        return (*self.stage1.warnings, *self.own_warnings)
+
+    def _nodes(self, c: int) -> Nodes:
+        column = {name: values[:, c] for name, values in self.stage1.columns.items()}
+        return Nodes(self.theta, column["mean"], column["variance"], column["bias"], column["spread2"])
+
+    def _law(self, theta: Array, c: int, *, joint: bool) -> Predictive:
+        return self._posteriors[c].predictive(theta, joint=joint)
+
+    def weights(self, theta: npt.ArrayLike) -> Array | tuple[Array, ...]:
+        """The weights of all values of f in the plain posterior mean at theta, stage 1 and stage 2 together.
+
+        They are (M, T, N), or (M, T, N, C), and the mean is their sum against f over the points of all thetas; where
+        the N_t differ, a tuple of T arrays (M, N_t) or (M, N_t, C). The plain mean is that of `calibrate=False`: the
+        calibrated law may subtract an estimated bias from it.
+        """
+        thetas = self._thetas(theta)
+        owners = np.repeat(np.arange(len(self.theta)), self.stage1.counts)
+        flat = self._shaped(
+            [
+                posterior.surfaces[0].predict(thetas).weights[:, owners] * self.stage1.point_weights[:, c]
+                for c, posterior in enumerate(self._posteriors)
+            ]
+        )
+        parts = tuple(np.split(flat, np.cumsum(self.stage1.counts)[:-1], axis=1))
+        return parts if np.any(self.stage1.counts != self.stage1.counts[0]) else np.stack(parts, axis=1)
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Each node predicted from all others: the check that the noise and the kernel of stage 2 are right."""
+        if len(self.theta) < 2:
+            raise ValueError("leaving one theta out needs at least two of them, but there is one.")
+        columns = [posterior.surfaces[0].residual_precision(posterior.nodes.variance) for posterior in self._posteriors]
+        residual = self._shaped([Qy / diagonal for Qy, diagonal in columns])
+        return LeaveOneOut(residual, self._shaped([1.0 / np.sqrt(diagonal) for _, diagonal in columns]))
+
+    def summary(self) -> str:
+        from cbq.methods.summary import summarise
+
+        return summarise(self)
+
+    def __repr__(self) -> str:
+        return f"CBQFit(T={len(self.theta)}, p={self.p}, C={self.C})"

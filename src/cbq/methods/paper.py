@@ -1,0 +1,143 @@
+"""The choices of the paper, right where its formulas are right, for reproduction and comparison.
+
+Values of f are standardised over all thetas; stage 1 has a zero mean, and at all thetas the lengthscale and the
+amplitude of a grid that make the first theta likeliest; stage 2 has a zero mean, a Matern 3/2 kernel and lambda from
+{0.01, 0.1, 1}. A Stein kernel gets the constant c of the paper, which has a closed form.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
+from cbq.linalg import Jitter, factor_gram
+from cbq.measures import Gaussian, LogNormal, Unnormalised
+from cbq.methods.cbq_fit import CBQFit
+from cbq.samples import Samples
+from cbq.stage1 import Choice, StageOne
+from cbq.stage1.blocks import Block
+from cbq.stage1.everywhere import Everywhere
+from cbq.stage1.quadrature import integrate
+from cbq.stage2 import Settings, fit_stage_two
+
+LENGTHSCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # in units of the spread of the points
+AMPLITUDES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # in units of the variance of f
+LAMBDAS = (0.01, 0.1, 1.0)  # in units of the variance of f
+
+
+@dataclass(frozen=True)
+class PaperCBQ:
+    """Conditional Bayesian quadrature with the choices of the paper.
+
+    kernel_x : lengthscales that are None are chosen from a grid. None: RBF under Gaussian laws, RBF of log x under
+        lognormal ones, a Stein kernel where the law is known up to a constant, Matern 3/2 otherwise.
+    kernel_theta : None means Matern 3/2 with one lengthscale for each coordinate.
+    """
+
+    kernel_x: Kernel | None = None
+    kernel_theta: Kernel | None = None
+
+    def fit(self, samples: Samples) -> CBQFit:
+        """The law of I over theta from samples."""
+        if not isinstance(samples, Samples):
+            raise TypeError(f"fit takes cbq.Samples, but it was given a {type(samples).__name__}.")
+        kernel_x = _default(samples) if self.kernel_x is None else self.kernel_x
+        kernel_theta = Matern(1.5) if self.kernel_theta is None else self.kernel_theta
+        parts = [_stage_one(output, kernel_x) for output in samples.outputs]
+        columns = {name: np.stack([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
+        stage1 = StageOne(
+            **columns,
+            point_weights=np.stack([part.point_weights for part in parts], axis=1),
+            counts=samples.counts,
+            hyperparameters=[[part.choice] for part in parts],
+            warnings=(),
+            single=samples.C is None,
+        )
+        priors = []
+        for c, part in enumerate(parts):
+            settings = Settings(kernel_theta, None, [n * part.unit2 for n in LAMBDAS])
+            mean, variance = columns["mean"][:, c] - part.centre, columns["variance"][:, c]
+            fitted = fit_stage_two(samples.theta, mean, variance, part.unit2, settings)
+            priors.append([replace(prior, offset=part.centre) for prior in fitted])
+        return CBQFit(
+            samples.theta,
+            stage1,
+            priors,
+            design=samples.design,
+            calibrate=False,
+            settings={"recipe": "the paper's", "kernel_x": repr(kernel_x), "kernel_theta": repr(kernel_theta)},
+        )
+
+
+@dataclass(frozen=True, eq=False)
+class _Output:
+    """Stage 1 of one output: columns of arrays (T,), weights (n,), the kernel, and the mean and variance of f."""
+
+    columns: dict[str, Array]
+    point_weights: Array
+    choice: Choice
+    centre: float
+    unit2: float
+
+
+def _default(samples: Samples) -> Kernel:
+    laws = {type(law) for law in samples.measures}
+    if laws == {Gaussian}:
+        return RBF()
+    if laws == {LogNormal}:
+        return Warped(RBF(), "log")
+    return Stein(Matern(1.5)) if Unnormalised in laws else Matern(1.5)
+
+
+def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
+    """Stage 1 of a single output, with the hyperparameters of the first theta at all."""
+    centre, unit2 = float(np.mean(samples.table)), float(np.var(samples.table)) or 1.0
+    unit = np.sqrt(unit2)
+    whole = Everywhere(samples.rescaled(centre, unit))
+    first = Everywhere(samples.rescaled(centre, unit).select(0)).blocks("raw")[0]
+    chosen, amplitude, tau = _hyperparameters(kernel, first)
+    result = whole.evaluate("raw", lambda block: integrate(chosen, block, tau, Jitter()))
+    mean = result.mean[:, 0]
+    none = np.zeros_like(mean)
+    columns = {
+        "mean": centre + unit * mean,
+        "variance": unit2 * amplitude * result.error2,
+        "bias": none,
+        "spread2": none,
+        "amplitude": np.full_like(mean, unit2 * amplitude),
+    }
+    return _Output(columns, result.weights, Choice("raw", repr(chosen), 1.0), centre, unit2)
+
+
+def _hyperparameters(kernel: Kernel, block: Block) -> tuple[Kernel, float, float]:
+    """The likeliest kernel, amplitude A and tau = A / c for the values at one theta."""
+    guess, free = kernel.to_fit(block.x, ard=False)
+    factors = LENGTHSCALES if np.any(free) else (1.0,)
+    tried = []
+    for factor in factors:
+        candidate = guess.with_log_lengthscales(guess.log_lengthscales + np.log(factor) * free) if any(free) else guess
+        tried.append((*_amplitude(candidate, block), candidate))
+    _, amplitude, tau, best = max(tried, key=lambda t: t[0])
+    return best, amplitude, tau
+
+
+def _amplitude(kernel: Kernel, block: Block) -> tuple[float, float, float]:
+    """The log-likelihood of f (N,) at one theta, up to a constant, at the likeliest A and tau; and these two."""
+    f, n = block.f[0, :, 0], block.n
+    factor = factor_gram(kernel.bind(block.law), block.x)
+    w = factor.solve_lower(np.stack([f, np.ones(n)], axis=-1))[0]
+    q, b, S = float(w[:, 0] @ w[:, 0]), float(w[:, 0] @ w[:, 1]), float(w[:, 1] @ w[:, 1])
+    logdet = float(factor.logdet[0])
+    if isinstance(kernel, Stein):
+        signal = (n - 1) * b**2 / (S * q - b**2)
+        if signal > 1:  # c = A (signal - 1) / S maximises the likelihood, and then A is the restricted amplitude
+            A = (q - b**2 / S) / (n - 1)
+            tau = S / (signal - 1)
+            return -0.5 * (n * np.log(A) + logdet + np.log(signal) + (q - b**2 / (S + tau)) / A), A, tau
+        return -0.5 * (n * np.log(q / n) + logdet + n), q / n, np.inf
+    likelihoods = [-0.5 * (q / A + n * np.log(A) + logdet) for A in AMPLITUDES]
+    best = int(np.argmax(likelihoods))
+    return likelihoods[best], AMPLITUDES[best], np.inf

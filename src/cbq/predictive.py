@@ -1,0 +1,87 @@
+"""The law of I at some thetas that every answer is read from: mean, standard deviation, interval, draws."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import stdtr, stdtrit
+
+from cbq._arrays import Array, count, generator
+
+_STEPS = 80  # of the bisection for a quantile: down to rounding
+
+
+@dataclass(frozen=True, eq=False)
+class Predictive:
+    """The equal mixture of J Student-t laws of the values at M thetas.
+
+    locations: (J, M). scales2: (J, M), squared scales, or (J, M, M), scale matrices of the joint law.
+    df: the degrees of freedom of all; infinite means Gaussian.
+    """
+
+    locations: Array
+    scales2: Array
+    df: float
+
+    @property
+    def mean(self) -> Array:
+        """(M,)."""
+        return np.asarray(np.mean(self.locations, axis=0))
+
+    @property
+    def variance(self) -> Array:
+        """(M,)."""
+        return np.asarray(self._inflation * np.mean(self._squared, axis=0) + np.var(self.locations, axis=0))
+
+    @property
+    def cov(self) -> Array:
+        """(M, M), of a joint law."""
+        apart = self.locations - self.mean
+        return np.asarray(self._inflation * np.mean(self.scales2, axis=0) + apart.T @ apart / len(apart))
+
+    def quantile(self, probability: float) -> Array:
+        """The value (M,) that is exceeded with probability 1 - `probability`, at each theta."""
+        scale = np.sqrt(self._squared)
+        each = self.locations + scale * stdtrit(self.df, probability)
+        low, high = np.min(each, axis=0), np.max(each, axis=0)
+        scale = np.where(scale > 0, scale, np.finfo(float).tiny)
+        for _ in range(_STEPS if len(each) > 1 else 0):
+            middle = 0.5 * (low + high)
+            below = np.mean(stdtr(self.df, (middle - self.locations) / scale), axis=0) < probability
+            low, high = np.where(below, middle, low), np.where(below, high, middle)
+        return np.asarray(0.5 * (low + high))
+
+    def cdf(self, value: Array) -> Array:
+        """The probability (M,) of at most `value` (M,), at each theta."""
+        scale = np.maximum(np.sqrt(self._squared), np.finfo(float).tiny)
+        return np.asarray(np.mean(stdtr(self.df, (value - self.locations) / scale), axis=0))
+
+    def sample(self, size: int, rng: np.random.Generator | int) -> Array:
+        """Draws (size, M) of a joint law."""
+        rng, size = generator(rng), count(size, "size")
+        which = rng.integers(len(self.locations), size=size)
+        normal = rng.standard_normal((size, self.locations.shape[1]))
+        shrink = np.ones(size) if np.isinf(self.df) else np.sqrt(self.df / rng.chisquare(self.df, size))
+        out = np.empty(normal.shape)
+        for j, location in enumerate(self.locations):
+            mine = which == j
+            out[mine] = location + (normal[mine] * shrink[mine, None]) @ _root(self.scales2[j]).T
+        return out
+
+    @property
+    def _inflation(self) -> float:
+        """The variance of a Student-t law over its squared scale."""
+        return 1.0 if np.isinf(self.df) else self.df / (self.df - 2.0)
+
+    @property
+    def _squared(self) -> Array:
+        """Squared scales (J, M)."""
+        s2 = self.scales2 if self.scales2.ndim == 2 else np.diagonal(self.scales2, axis1=1, axis2=2)
+        return np.maximum(s2, 0.0)
+
+
+def _root(cov: Array) -> Array:
+    """B (M, M) with B B' = cov, which may be singular, or negative by rounding."""
+    values, vectors = np.linalg.eigh(cov)
+    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))

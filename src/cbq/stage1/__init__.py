@@ -1,0 +1,6 @@
+"""Stage 1: Bayesian quadrature at each theta."""
+
+from cbq.stage1.fit import Settings, fit_stage_one
+from cbq.stage1.stage_one import Choice, StageOne
+
+__all__ = ["Choice", "Settings", "StageOne", "fit_stage_one"]

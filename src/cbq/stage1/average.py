@@ -1,0 +1,93 @@
+"""Averaging over kernels: by their evidence inside a family, by their leave-one-out errors between families.
+
+The evidence is the right judge of a lengthscale, but not of smoothness: where f is analytic at most points and has a
+kink at a few, it prefers the kernel that is right about the many, though the few decide the error of the integral. The
+squared error of leaving one point out, pooled over all thetas, sees them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.samples.arrays import Integers
+from cbq.stage1.quadrature import Explained
+
+POWER = 2.0  # a family has the weight mse^-POWER
+
+
+@dataclass(frozen=True, eq=False)
+class Weights:
+    """The weights of K kernels, C outputs.
+
+    kernel: (K, T, C), of each kernel at each theta. without: (K, n, C), the same with point i left out.
+    family: (F, C), of the families alone. unexplained: (F, C), their mean squared leave-one-out residuals.
+    residuals: (n, C), the leave-one-out residuals of the average.
+    """
+
+    kernel: Array
+    without: Array
+    family: Array
+    unexplained: Array
+    residuals: Array
+
+
+def weigh(results: Sequence[Explained], families: Integers, owner: Integers, *, shared: bool) -> Weights:
+    """The weights of kernels from what they say about all T thetas, with their points in one row.
+
+    results: K of them, with arrays (T, C) and (n, C). families: (K,), the family of each, numbered from 0.
+    owner: (n,), the theta of each point. shared: one lengthscale for all thetas.
+    """
+    evidence = np.stack([r.evidence for r in results])
+    within = np.empty_like(evidence)
+    residuals = np.stack([r.residuals for r in results])
+    within_without = np.empty_like(residuals)
+    F = int(families.max()) + 1
+    pooled = np.empty((F, *residuals.shape[1:]))
+    for k in range(F):
+        mine = families == k
+        if shared:
+            within[mine] = _softmax(np.sum(evidence[mine], axis=1, keepdims=True))
+            within_without[mine] = within[mine][:, owner]
+        else:
+            prior = _common(evidence[mine])
+            within[mine] = _softmax(evidence[mine] + prior)
+            chosen = [results[int(j)].evidence_without for j in np.flatnonzero(mine)]
+            within_without[mine] = _softmax(np.stack(chosen) + prior)
+        pooled[k] = np.sum(within_without[mine] * residuals[mine], axis=0)
+    unexplained = np.mean(pooled**2, axis=1)
+    family = inverse_power(unexplained)
+    return Weights(
+        kernel=within * family[families][:, None],
+        without=within_without * family[families][:, None],
+        family=family,
+        unexplained=unexplained,
+        residuals=np.sum(family[:, None] * pooled, axis=0),
+    )
+
+
+def inverse_power(unexplained: Array) -> Array:
+    """Weights of families (F, C) that fall with their errors; equal where all are zero."""
+    largest = np.max(unexplained, axis=0)
+    errors = np.where(largest > 0, np.maximum(unexplained, 1e-30 * largest), 1.0)
+    weights = (np.min(errors, axis=0) / errors) ** POWER
+    return np.asarray(weights / np.sum(weights, axis=0))
+
+
+def _softmax(a: Array) -> Array:
+    """exp(a) over its sum along the first axis."""
+    e = np.exp(a - np.max(a, axis=0))
+    return np.asarray(e / np.sum(e, axis=0))
+
+
+def _common(evidence: Array) -> Array:
+    """The logarithm of a prior for K kernels (K, 1, C): how often they are believed, over all thetas and beforehand.
+
+    A theta with few points learns from the others what is likely.
+    """
+    K, T, _ = evidence.shape
+    believed = np.sum(_softmax(evidence), axis=1, keepdims=True)
+    return np.asarray(np.log((believed + 1.0 / K) / (T + 1.0)))

@@ -1,0 +1,245 @@
+"""Stage 1: Bayesian quadrature at every theta, averaged over the kernels that explain f best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.embeddings import NoEmbedding, embed
+from cbq.kernels import Kernel
+from cbq.linalg import Jitter
+from cbq.measures import Measure
+from cbq.samples import Samples
+from cbq.samples.arrays import Integers
+from cbq.stage1.average import Weights, weigh
+from cbq.stage1.candidates import Family, automatic, family, is_costly
+from cbq.stage1.everywhere import Everywhere
+from cbq.stage1.quadrature import Integrated, integrate
+from cbq.stage1.screening import glance, numbered, screen
+from cbq.stage1.shape import fit_shape
+from cbq.stage1.stage_one import Choice, StageOne
+
+TAU = {"constant": 0.0, "zero": np.inf}  # the prior precision of the mean of f, see `quadrature`
+DEFAULT_JITTER = Jitter()
+FEW = 4  # points: with fewer, a theta's own values say too little about the amplitude, and it is pooled
+LARGEST = 1e140  # values of f, and one over the smallest
+PER_LENGTHSCALE = 5  # values needed for each lengthscale that is fitted
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How stage 1 is to be done; see `cbq.CBQ`."""
+
+    kernel: Kernel | Literal["auto"] = "auto"
+    mean: Literal["constant", "zero"] = "constant"
+    ard: bool = True
+    lengthscales: Literal["per-theta", "shared"] = "per-theta"
+    outputs: Literal["separate", "shared"] = "separate"
+    jitter: Jitter = DEFAULT_JITTER
+    student: bool = True  # variances of the Student-t law that an unknown amplitude gives, not of the Gaussian
+
+    @property
+    def tau(self) -> float:
+        """The prior precision of the mean of f."""
+        return TAU[self.mean]
+
+    @property
+    def shared(self) -> bool:
+        """Whether all thetas have the same lengthscales."""
+        return self.lengthscales == "shared"
+
+
+def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
+    """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
+    shift, scale = _units(samples, settings)
+    scaled = samples.rescaled(shift, scale)
+    one_input = samples.d == 1 or not settings.ard  # then outputs differ by their weights of the same kernels
+    together = samples.C is None or settings.outputs == "shared" or (settings.kernel == "auto" and one_input)
+    parts = [_fit(group, settings) for group in ([scaled] if together else scaled.outputs)]
+    columns = {name: np.concatenate([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
+    return StageOne(
+        mean=shift + scale * columns["mean"],
+        variance=scale**2 * columns["variance"],
+        bias=scale * columns["bias"],
+        spread2=scale**2 * columns["spread2"],
+        amplitude=scale**2 * columns["amplitude"],
+        point_weights=np.concatenate([part.point_weights for part in parts], axis=1),
+        counts=samples.counts,
+        hyperparameters=[choices for part in parts for choices in part.hyperparameters],
+        warnings=list(dict.fromkeys(w for part in parts for w in part.warnings)),
+        single=samples.C is None,
+    )
+
+
+def _units(samples: Samples, settings: Settings) -> tuple[Array, Array]:
+    """What is subtracted from f and what it is divided by: (C,) each."""
+    f = samples.table  # (n, C)
+    shift = np.mean(f, axis=0) if settings.mean == "constant" else np.zeros(f.shape[1])
+    largest = np.max(np.abs(f), axis=0)
+    if np.any(largest > LARGEST) or np.any((largest > 0) & (largest < 1 / LARGEST)):
+        raise ValueError(
+            f"the values of f are of size {np.max(largest):.0e}, whose square is no number any more: multiply them by "
+            f"a constant, and the answers by its inverse."
+        )
+    scale = np.sqrt(np.mean((f - shift) ** 2, axis=0))
+    rounding = np.finfo(float).eps * largest  # all that there is of a constant f
+    return shift, np.where(scale > rounding, scale, np.where(largest > 0, rounding, 1.0))
+
+
+def _fit(samples: Samples, settings: Settings) -> StageOne:
+    """Stage 1 of outputs that share their families of kernels, in units of f near 1."""
+    view = Everywhere(glance(samples))
+    families = _families(view, settings)
+    members = _members(families, view, samples, settings)
+    whole = Everywhere(samples)
+    results = []
+    for k, i in members:
+        function = partial(integrate, families[k].member(i), tau=settings.tau, jitter=settings.jitter)
+        results.append(whole.evaluate(families[k].coordinates, function))
+    weights = weigh(results, numbered(members), samples.owners, shared=settings.shared)
+    shares = np.mean(weights.kernel, axis=1)
+    labels = [(families[k].coordinates, repr(families[k].member(i))) for k, i in members]
+    choices = [[Choice(*label, float(s)) for label, s in zip(labels, column, strict=True)] for column in shares.T]
+    return _averaged(samples, results, weights, settings, choices)
+
+
+def _families(view: Everywhere, settings: Settings) -> list[Family]:
+    """The families of kernels to choose from, with their lengthscales fitted where there are several."""
+    samples, tau = view.samples, settings.tau
+    C = samples.C or 1
+    enough = (samples.n_evaluations - samples.T) * C >= PER_LENGTHSCALE * samples.d
+    ard = settings.ard and samples.d > 1 and enough
+    if isinstance(settings.kernel, Kernel):
+        given = family(settings.kernel, "raw", np.concatenate(samples.x), ard)
+        _refuse_unembedded(given, view.blocks("raw")[0].law)
+        return [_fitted(given, view, tau)]
+    families: list[Family] = []
+    for coordinates, kernels in automatic(samples).items():
+        x = np.concatenate([block.x.reshape(-1, samples.d) for block in view.blocks(coordinates)])
+        costly = is_costly(coordinates, samples)
+        mine = [family(kernel, coordinates, x, ard, costly=costly) for kernel in kernels]
+        if ard:  # the smoothest kernel, last, gives the shape to all
+            shape = _fitted(mine[-1], view, tau).kernel.log_lengthscales
+            mine = [each.reshaped(shape) for each in mine]
+        families += mine
+    return families
+
+
+def _refuse_unembedded(mine: Family, law: Measure) -> None:
+    """Raise, in the words of an estimator, where a kernel has no embedding under a law."""
+    try:
+        embed(mine.kernel, law)
+    except NoEmbedding as error:
+        raise NoEmbedding(
+            f"kernel_x = {mine.kernel!r} has no closed form under {law!r}: take kernel_x='auto', or "
+            f"Warped({mine.kernel!r}, 'gaussianise'), the kernel on coordinates in which the law is standard normal."
+        ) from error
+
+
+def _fitted(mine: Family, view: Everywhere, tau: float) -> Family:
+    """The family with its free lengthscales fitted, if there is more than one."""
+    blocks = view.blocks(mine.coordinates)
+    if np.count_nonzero(mine.free) < 2 or blocks[0].n < 3:
+        return mine
+    return mine.reshaped(fit_shape(mine.kernel, mine.free, blocks, tau).log_lengthscales)
+
+
+def _members(
+    families: Sequence[Family], view: Everywhere, samples: Samples, settings: Settings
+) -> list[tuple[int, int]]:
+    """The kernels to integrate with."""
+    if len(families) == 1 and len(families[0].factors) == 1:
+        return [(0, 0)]
+    n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # by their cost
+    return screen(families, view, n, settings.tau, settings.jitter, shared=settings.shared)
+
+
+def _averaged(
+    samples: Samples,
+    results: Sequence[Integrated],
+    weights: Weights,
+    settings: Settings,
+    choices: Sequence[Sequence[Choice]],
+) -> StageOne:
+    """The average of the quadratures of all kernels."""
+    owners, counts = samples.owners, samples.counts[:, None]
+    each = np.stack([r.mean for r in results])  # (K, T, C)
+    amplitude, inflation = zip(*(_amplitude(r, samples.counts, settings) for r in results), strict=True)
+    variances = np.stack([A * g * r.error2[:, None] for A, g, r in zip(amplitude, inflation, results, strict=True)])
+    mean = np.sum(weights.kernel * each, axis=0)
+    point_weights = sum(w[owners] * r.weights[:, None] for w, r in zip(weights.kernel, results, strict=True))
+    left_out = sum(
+        w * (r.mean[owners] - r.weights[:, None] * r.residuals) for w, r in zip(weights.without, results, strict=True)
+    )
+
+    def average(values: Array) -> Array:
+        """Over the points of each theta: (n, C) to (T, C)."""
+        return np.asarray(np.add.reduceat(values, samples.starts, axis=0) / counts)
+
+    e = weights.residuals
+    deviation2 = average((e - average(e)[owners]) ** 2)
+    return StageOne(
+        mean=mean,
+        variance=np.sum(weights.kernel * (variances + (each - mean) ** 2), axis=0),
+        bias=mean - average(left_out + e),
+        spread2=deviation2 / np.maximum(counts - 1, 1),
+        amplitude=np.sum(weights.kernel * np.stack(amplitude), axis=0),
+        point_weights=np.asarray(point_weights),
+        counts=samples.counts,
+        hyperparameters=[sorted(c, key=lambda choice: -choice.share) for c in choices],
+        warnings=_warnings(samples, results),
+        single=samples.C is None,
+    )
+
+
+def _amplitude(result: Integrated, counts: Integers, settings: Settings) -> tuple[Array, Array]:
+    """The amplitude at each theta (T, C), and the factor (T, 1) of its variance under an unknown amplitude.
+
+    The energy q of a theta with nu degrees of freedom makes its integral Student-t, with scale^2 q / nu error2 and the
+    variance nu / (nu - 2) times that. Thetas with few points share one amplitude.
+    """
+    own = counts - (settings.tau == 0)
+    pooled = int(np.sum(own))
+    few = counts < FEW
+    common = np.sum(result.energy, axis=0) / max(pooled, 1)
+    amplitude = np.where(few[:, None], common, result.energy / np.maximum(own, 1)[:, None])
+    if not settings.student:
+        return amplitude, np.ones((len(counts), 1))
+    nu = np.maximum(np.where(few, pooled, own), 3.0)
+    return amplitude, (nu / (nu - 2.0))[:, None]
+
+
+def _warnings(samples: Samples, results: Sequence[Integrated]) -> list[str]:
+    """What a user should know about stage 1."""
+    found = []
+    few = int(np.count_nonzero(samples.counts < FEW))
+    if few:
+        found.append(
+            f"{few} of {samples.T} thetas have fewer than {FEW} points: their errors are judged by those of all thetas."
+        )
+    if _noisy(samples):
+        found.append(
+            "f has different values at equal points: it is taken as a function without noise, so if it is a random "
+            "simulation, average repeated runs first, or make its random numbers part of x."
+        )
+    jitter = np.max([np.max(r.jitter) for r in results])
+    if jitter > 1e-8:
+        found.append(
+            f"Gram matrices needed a jitter of {jitter:.0e} of their diagonal: some points are nearly the same, or the "
+            f"lengthscale is very long; accuracy may be limited to {np.sqrt(jitter):.0e} of the variation of f."
+        )
+    return found
+
+
+def _noisy(samples: Samples) -> bool:
+    """Whether some theta has equal points with values of f that differ."""
+    keys = np.column_stack([samples.owners, np.concatenate([samples.points(t) for t in range(samples.T)])])
+    order = np.lexsort(keys.T)
+    same = np.all(keys[order[1:]] == keys[order[:-1]], axis=1)
+    f = samples.table
+    return bool(np.any(np.abs(f[order[1:]] - f[order[:-1]])[same] > 1e-9))

@@ -1,0 +1,91 @@
+"""The result of stage 1: what is known about I at each observed theta, before thetas learn from each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq._immutable import Immutable
+from cbq.samples.arrays import Integers
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A kernel that was used, the coordinates it acts on, and its share of the weight, averaged over thetas."""
+
+    coordinates: str
+    kernel: str
+    share: float
+
+    def __str__(self) -> str:
+        on = "" if self.coordinates == "raw" else f" on {self.coordinates} x"
+        return f"{self.kernel}{on} ({self.share:.0%})"
+
+
+class StageOne(Immutable):
+    """The integrals at the observed thetas, one by one. Immutable; the axis C is there if f has one.
+
+    mean, std : (T,) or (T, C), the estimates of I(theta_t) and their standard deviations.
+    bias : (T,) or (T, C), an estimate of the bias of `mean`, from leaving out one point at a time.
+    spread : (T,) or (T, C), the standard error of a plain average of the leave-one-out residuals.
+    amplitude : (T,) or (T, C), the prior variance of f at unit kernel.
+    weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
+        sum against f.
+    hyperparameters : for each output the kernels that were used, by their share of the weight.
+    warnings : what a user should know, in plain words.
+    """
+
+    def __init__(
+        self,
+        *,
+        mean: Array,
+        variance: Array,
+        bias: Array,
+        spread2: Array,
+        amplitude: Array,
+        point_weights: Array,
+        counts: Integers,
+        hyperparameters: Sequence[Sequence[Choice]],
+        warnings: Sequence[str],
+        single: bool,
+    ) -> None:
+        self.columns = {"mean": mean, "variance": variance, "bias": bias, "spread2": spread2, "amplitude": amplitude}
+        self.point_weights, self.counts, self.single = point_weights, counts, bool(single)  # (n, C), (T,)
+        self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
+        self.warnings = tuple(warnings)
+
+    @property
+    def mean(self) -> Array:
+        return self._squeezed(self.columns["mean"])
+
+    @property
+    def std(self) -> Array:
+        return self._squeezed(np.sqrt(self.columns["variance"]))
+
+    @property
+    def bias(self) -> Array:
+        return self._squeezed(self.columns["bias"])
+
+    @property
+    def spread(self) -> Array:
+        return self._squeezed(np.sqrt(self.columns["spread2"]))
+
+    @property
+    def amplitude(self) -> Array:
+        return self._squeezed(self.columns["amplitude"])
+
+    @property
+    def weights(self) -> Array | tuple[Array, ...]:
+        flat = self._squeezed(self.point_weights)
+        parts = tuple(np.split(flat, np.cumsum(self.counts)[:-1]))
+        return parts if np.any(self.counts != self.counts[0]) else np.stack(parts)
+
+    def __repr__(self) -> str:
+        T, C = self.columns["mean"].shape
+        return f"StageOne(T={T}, C={None if self.single else C})"
+
+    def _squeezed(self, values: Array) -> Array:
+        return values[:, 0] if self.single else values

@@ -1,0 +1,61 @@
+"""Stage 2: the estimates at the nodes become a function of theta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.kernels import RBF, Kernel, Matern
+from cbq.stage2.coordinates import Coordinates
+from cbq.stage2.hyperparameters import fit_priors
+from cbq.stage2.surface import Prior
+from cbq.stage2.trend import Trend
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How stage 2 is to be done; see `cbq.CBQ`."""
+
+    kernel: Kernel | Literal["auto"] = "auto"
+    degree: Trend = 0
+    noise: float | Sequence[float] | None = None
+    log_theta: bool | Literal["auto"] = "auto"
+
+
+def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, settings: Settings) -> list[Prior]:
+    """Fitted priors for y (T,) with variances v (T,) at theta (T, p), the likeliest first.
+
+    typical: a variance of f, which stands in for that of I where there is one theta only.
+    """
+    if len(theta) == 1:
+        return [_alone(theta, typical, settings)]
+    candidates = _candidates(theta, settings)
+    priors = fit_priors(candidates, theta, y, v, degree=settings.degree, noise=settings.noise)
+    return sorted(priors, key=lambda prior: -prior.evidence)
+
+
+def _candidates(theta: Array, settings: Settings) -> list[tuple[Coordinates, Kernel]]:
+    """The coordinates and kernels to choose from."""
+    p = theta.shape[1]
+    if isinstance(settings.kernel, Kernel):
+        return [(Coordinates.identity(p), settings.kernel)]
+    positive = np.all(theta > 0, axis=0)
+    choices = {"auto": (False, True), True: (True,), False: (False,)}[settings.log_theta]
+    found = [positive & logs for logs in choices]
+    if len(found) == 2 and not np.any(positive):
+        found = found[:1]
+    coordinates = [Coordinates.standard(theta, logs) for logs in found]
+    # the smoothest first: from its maximum those of the others are uphill, while the way back is ill-conditioned
+    return [(z, kernel) for z in coordinates for kernel in (RBF(), Matern(2.5), Matern(1.5))]
+
+
+def _alone(theta: Array, typical: float, settings: Settings) -> Prior:
+    """The prior for a single theta (1, p): I elsewhere has the variance `typical` and nothing to do with it."""
+    kernel = RBF(1e-6 * np.maximum(np.abs(theta[0]), 1e-6))
+    noise = float(np.min(settings.noise)) if settings.noise is not None else 0.0
+    degree = None if settings.degree is None else 0
+    return Prior(Coordinates.identity(theta.shape[1]), kernel, max(typical, np.finfo(float).tiny), noise, degree)

@@ -1,0 +1,184 @@
+"""The hyperparameters of stage 2: amplitude, lambda and lengthscales, by maximising the full restricted likelihood.
+
+Weak priors decide where few thetas cannot: lengthscales are of the order of the spread of the thetas, and what differs
+between thetas is a difference of I rather than noise.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.kernels import Kernel
+from cbq.linalg import NotPositiveDefinite, factor
+from cbq.linalg.small import cholesky, solve_lower
+from cbq.linalg.threads import LARGE, one_blas_thread
+from cbq.samples.arrays import Booleans
+from cbq.stage2.coordinates import Coordinates
+from cbq.stage2.scoring import minimise
+from cbq.stage2.surface import JITTER, Prior
+from cbq.stage2.trend import Trend, basis, largest_degree
+
+# In units of the variance of y, and of the spread of the thetas.
+AMPLITUDES = (-12.0, 12.0)  # bounds of log A
+NOISES = (-30.0, 3.0)  # of log lambda: the lower end is zero
+LENGTHSCALES = (-4.0, 6.0)  # of log ell, relative to the first guess
+TYPICAL, WIDTH = np.log(3.0), 1.5  # of the normal prior of log ell, which keeps few thetas from extremes
+SMALL_NOISE, NOISE_WIDTH = -10.0, 5.0  # of the half-normal prior of log lambda, which is flat below
+ROUGHLY, CLOSELY = 1e-2, 1e-9  # changes of the log-likelihood to stop at
+WORTHLESS = 1.0  # a log-likelihood so far below the best need not be known any closer
+STARTS = tuple((s, n) for s in (-0.5, 1.0) for n in (-14.0, -4.0))  # log ell and log lambda
+
+
+@dataclass(frozen=True, eq=False)
+class Likelihood:
+    """The likelihood of y (T,) with variances v (T,), both in units of order 1, at nodes z (T, p).
+
+    Its arguments are log A, then log lambda unless `noise` is a number, then the free log-lengthscales.
+    """
+
+    kernel: Kernel
+    free: Booleans
+    z: Array
+    H: Array
+    y: Array
+    v: Array
+    noise: float | None
+
+    def unpack(self, parameters: Array) -> tuple[float, float, Kernel]:
+        """Amplitude, noise and kernel."""
+        noise = np.exp(parameters[1]) if self.noise is None else self.noise
+        if self.noise is None and parameters[1] <= NOISES[0] + 1e-9:
+            noise = 0.0
+        values = self.kernel.log_lengthscales.copy()
+        values[self.free] = parameters[len(parameters) - np.count_nonzero(self.free) :]
+        return float(np.exp(parameters[0])), float(noise), self.kernel.with_log_lengthscales(values)
+
+    def __call__(self, parameters: Array) -> tuple[float, Array, Array]:
+        """Minus the log-likelihood and the log prior, its gradient (P,), and its average information (P, P).
+
+        That is the mean of the expected and the observed Hessian, up to terms that vanish on average (Gilmour, Thompson
+        and Cullis 1995): 1/2 (dK_i a)'Q (dK_j a) with a = Q y.
+        """
+        A, noise, kernel = self.unpack(parameters)
+        k, P = kernel(self.z), len(parameters)
+        try:
+            f = factor(A * k, nugget=self.v + noise, jitter=JITTER, overwrite=True)
+        except NotPositiveDefinite:
+            return np.inf, np.zeros(P), np.eye(P)
+        Q, logdet = f.inverse(), float(f.logdet)
+        if self.H.size:
+            solved = Q @ self.H
+            L = cholesky(self.H.T @ solved)
+            half = solve_lower(L, solved)
+            Q -= half @ half.T
+            logdet += 2.0 * float(np.sum(np.log(np.diagonal(L))))
+        a = Q @ self.y
+        eye = np.eye(len(k))
+        slopes = [
+            A * k + f.jitter * eye,
+            *([noise * eye] if self.noise is None else []),
+            *(A * self._derivatives(kernel)),
+        ]
+        pushed = np.stack([slope @ a for slope in slopes], axis=1)
+        gradient = 0.5 * (np.array([np.sum(Q * slope) for slope in slopes]) - a @ pushed)
+        information = 0.5 * pushed.T @ Q @ pushed
+        ells = slice(P - np.count_nonzero(self.free), P)
+        apart = parameters[ells] - self.kernel.log_lengthscales[self.free] - TYPICAL
+        gradient[ells] += apart / WIDTH**2
+        information[ells, ells] += np.eye(len(apart)) / WIDTH**2
+        value = 0.5 * (float(self.y @ a) + logdet + float(apart @ apart) / WIDTH**2)
+        if self.noise is None:
+            excess = max(parameters[1] - SMALL_NOISE, 0.0) / NOISE_WIDTH
+            value += 0.5 * excess**2
+            gradient[1] += excess / NOISE_WIDTH
+            information[1, 1] += (excess > 0) / NOISE_WIDTH**2
+        return value, gradient, information
+
+    def _derivatives(self, kernel: Kernel) -> Array:
+        """Of the kernel in its free log-lengthscales: (P, T, T)."""
+        return kernel.derivatives(self.z)[self.free] if np.any(self.free) else np.empty((0, *(2 * [len(self.z)])))
+
+
+def fit_priors(
+    candidates: Sequence[tuple[Coordinates, Kernel]],
+    theta: Array,
+    y: Array,
+    v: Array,
+    *,
+    degree: Trend = 0,
+    noise: float | Sequence[float] | None = None,
+) -> list[Prior]:
+    """The best hyperparameters of each candidate for nodes theta (T, p), y (T,) with variances v (T,), in its order.
+
+    noise: lambda, if it is known, or the values to choose from; None to fit it.
+    """
+    unit = _unit(y, v)
+    centre = float(np.mean(y)) if degree is not None else 0.0
+    noises = [None] if noise is None else [float(n) / unit**2 for n in np.atleast_1d(noise)]
+    likelihoods, degrees = [], []
+    for coordinates, kernel in candidates:
+        z = coordinates(theta)
+        guess, free = kernel.to_fit(z, ard=True)
+        degrees.append(largest_degree(z, degree))
+        H = basis(z, degrees[-1])
+        likelihoods.append([Likelihood(guess, free, z, H, (y - centre) / unit, v / unit**2, known) for known in noises])
+    found = []
+    with one_blas_thread() if len(y) < LARGE else nullcontext():
+        for best, (coordinates, _), used in zip(_maximise(likelihoods), candidates, degrees, strict=True):
+            A, lam, fitted = best.likelihood.unpack(best.parameters)
+            n_fitted = len(best.parameters)
+            found.append(Prior(coordinates, fitted, A * unit**2, lam * unit**2, used, -best.value, n_fitted))
+    return found
+
+
+@dataclass(frozen=True, eq=False)
+class Maximum:
+    """The parameters of the largest likelihood, and minus its logarithm."""
+
+    likelihood: Likelihood
+    parameters: Array
+    value: float
+
+
+def _maximise(likelihoods: Sequence[Sequence[Likelihood]]) -> Iterator[Maximum]:
+    """The maximum of each candidate, the best of its likelihoods: roughly for all, then closely where it matters."""
+    rough: list[Maximum] = []
+    for alternatives in likelihoods:
+        # candidates resemble each other: the maximum of the one before may be near
+        near = [rough[-1].parameters] if rough and len(alternatives) == 1 else []
+        tried = [_maximum(each, _start(each, near), ROUGHLY) for each in alternatives]
+        rough.append(min(tried, key=lambda m: m.value))
+    best = min(m.value for m in rough)
+    for m in rough:
+        yield _maximum(m.likelihood, m.parameters, CLOSELY) if m.value < best + WORTHLESS else m
+
+
+def _start(likelihood: Likelihood, near: list[Array]) -> Array:
+    """The best of a few parameters to start from, `near` among them."""
+    guess = likelihood.kernel.log_lengthscales[likelihood.free]
+    noise = [] if likelihood.noise is not None else [0.0]
+    starts = [np.array([s, *(n + each for each in noise), *(guess + s)]) for s, n in STARTS]
+    return min([*near, *starts], key=lambda parameters: likelihood(parameters)[0])
+
+
+def _maximum(likelihood: Likelihood, start: Array, tolerance: float) -> Maximum:
+    """The maximum that is uphill from `start`."""
+    guess = likelihood.kernel.log_lengthscales[likelihood.free]
+    noise = [] if likelihood.noise is not None else [NOISES]
+    bounds = [AMPLITUDES, *noise, *((g + LENGTHSCALES[0], g + LENGTHSCALES[1]) for g in guess)]
+    low, high = np.array(bounds).T
+    return Maximum(likelihood, *minimise(likelihood, start, low, high, tolerance))
+
+
+def _unit(y: Array, v: Array) -> float:
+    """A size of y: its spread over thetas, or where it has none that of its errors."""
+    spread = float(np.std(y))
+    if spread > 1e-14 * float(np.max(np.abs(y))):
+        return spread
+    errors = float(np.sqrt(np.mean(v)))
+    return errors if errors > 0 else max(float(np.max(np.abs(y))), 1.0) * 1e-14

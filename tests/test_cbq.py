@@ -1,0 +1,426 @@
+"""Conditional Bayesian quadrature as a user meets it: defaults, options, odd data, and what must not change."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+
+import cbq
+from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
+from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform
+from refusals import refusals
+
+
+def problem(f=lambda x, theta: np.sin(x[:, 0]) + theta[0], family=None, prior=None, **options):
+    family = family or (lambda theta: Gaussian(theta[0], 1.0))
+    return cbq.Problem(f, family, prior or Uniform(1.0, 3.0), **options)
+
+
+def truth(theta):
+    """E sin(X) + theta for X ~ N(theta, 1)."""
+    return np.exp(-0.5) * np.sin(theta) + theta
+
+
+def answers(fit, theta):
+    mean, std = fit.predict(theta, return_std=True)
+    return [mean, std, *fit.interval(theta, 0.9)]
+
+
+NEW = np.linspace(1.1, 2.9, 7)
+
+
+# What the default promises -----------------------------------------------------------------------------------------
+
+
+def test_the_default_is_accurate_and_its_intervals_hold_the_truth():
+    fit = cbq.CBQ().fit(problem().collect(15, 12, rng=0))
+    mean, std = fit.predict(NEW, return_std=True)
+    low, high = fit.interval(NEW, 0.99)
+    assert np.max(np.abs(mean - truth(NEW))) < 0.01
+    assert np.all((low < truth(NEW)) & (truth(NEW) < high))
+    assert np.all(std < 0.05)
+
+
+@pytest.mark.parametrize("name", cbq.problems.names())
+def test_it_beats_plain_averages_on_every_problem_of_the_paper(name):
+    target = cbq.problems.get(name)
+    samples = target.collect(20, 25, rng=3)
+    fit = cbq.CBQ().fit(samples)
+    exact = target.exact(samples.theta)
+    error = np.sqrt(np.mean((fit.predict(samples.theta) - exact) ** 2))
+    plain = np.sqrt(np.mean((np.mean(samples.f, axis=1) - exact) ** 2))
+    assert error < 0.2 * plain
+
+
+def test_a_kink_that_few_points_see_does_not_fool_it():
+    # f is analytic but for a kink in the tail: the likelihood prefers an RBF kernel, whose estimate is far off
+    def f(x, theta):
+        return np.exp(0.5 * x[:, 0]) + 3.0 * np.maximum(-1.2 - x[:, 0], 0.0)
+
+    family = lambda theta: Gaussian(0.0, 1.0)  # noqa: E731
+    samples = problem(f, family, Uniform(0.0, 1.0)).collect(20, 40, rng=1)
+    exact = np.exp(0.125) + 3.0 * (np.exp(-0.72) / np.sqrt(2 * np.pi) - 1.2 * 0.11506967022170822)
+    errors = {
+        name: np.sqrt(np.mean((cbq.CBQ(kernel_x=k).fit(samples).stage1.mean - exact) ** 2))
+        for name, k in {"auto": "auto", "rbf": RBF(), "matern": Matern(1.5)}.items()
+    }
+    assert errors["rbf"] > 3 * errors["matern"]
+    assert errors["auto"] < 1.5 * errors["matern"]
+
+
+def test_a_smooth_f_gets_the_accuracy_of_a_smooth_kernel():
+    samples = problem().collect(10, 20, rng=1)
+    exact = truth(samples.theta[:, 0])
+    auto, rough = (
+        np.sqrt(np.mean((cbq.CBQ(kernel_x=k).fit(samples).stage1.mean - exact) ** 2)) for k in ("auto", Matern(1.5))
+    )
+    assert auto < 0.05 * rough
+
+
+def test_inputs_that_do_not_matter_do_little_harm():
+    def f(x, theta):
+        return np.stack([np.sin(x[:, 0]), np.cos(x[:, 1])], axis=1)
+
+    family = lambda theta: Gaussian(np.full(6, theta[0]), np.ones(6))  # noqa: E731
+    samples = problem(f, family).collect(12, 30, rng=2)
+    t = samples.theta[:, 0]
+    exact = np.exp(-0.5) * np.stack([np.sin(t), np.cos(t)], axis=1)
+    error = {ard: np.sqrt(np.mean((cbq.CBQ(ard=ard).fit(samples).stage1.mean - exact) ** 2)) for ard in (True, False)}
+    assert error[True] < 0.2 * error[False]
+
+
+@pytest.mark.parametrize(
+    "family",
+    [
+        lambda t: Uniform(0.0, t[0]),
+        lambda t: Gamma(t[0], 2.0),
+        lambda t: StudentT(5.0, t[0], 0.5),
+        lambda t: LogNormal([0.0, 0.1 * t[0]], [[0.2, 0.1], [0.1, 0.2]]),
+        lambda t: Product([Gamma(t[0], 2.0), Uniform(0.0, 1.0)]),
+        lambda t: Mixture([0.5, 0.5], [Gaussian(0.0, 0.2), Gaussian(t[0], 0.1)]),
+        lambda t: Gaussian(t[0], 1.0) if t[0] < 2 else StudentT(6.0, t[0], 1.0),
+    ],
+    ids=["uniform", "gamma", "student", "lognormal", "product", "mixture", "mixed"],
+)
+def test_it_works_for_laws_of_all_kinds(family):
+    def f(x, theta):
+        return np.sin(x).sum(axis=1)
+
+    samples = problem(f, family).collect(8, 25, rng=4)
+    fit = cbq.CBQ().fit(samples)
+    for t in range(3):  # against plain averages of many points
+        law = family(samples.theta[t])
+        many = f(law.sample(40_000, 9), None)
+        assert abs(fit.stage1.mean[t] - many.mean()) < 5 * many.std() / 200 + 5 * fit.stage1.std[t]
+
+
+# Shapes and options ------------------------------------------------------------------------------------------------
+
+
+def test_shapes_with_and_without_an_axis_of_outputs():
+    one = cbq.CBQ().fit(problem().collect(6, 8, rng=0))
+    mean, cov = one.predict(NEW, return_cov=True)
+    assert (mean.shape, cov.shape, one.sample(NEW, 3, 0).shape) == ((7,), (7, 7), (3, 7))
+    assert one.weights(NEW).shape == (7, 6, 8)
+    two = cbq.CBQ().fit(problem(lambda x, t: np.stack([x[:, 0], x[:, 0] ** 2], axis=1)).collect(6, 8, rng=0))
+    mean, cov = two.predict(NEW, return_cov=True)
+    assert (mean.shape, cov.shape, two.sample(NEW, 3, 0).shape) == ((7, 2), (7, 7, 2), (3, 7, 2))
+    assert two.weights(NEW).shape == (7, 6, 8, 2)
+    assert two.stage1.mean.shape == two.stage1.std.shape == (6, 2)
+    assert two.interval(NEW)[0].shape == (7, 2)
+    assert two.leave_one_out().standardised.shape == (6, 2)
+
+
+def test_all_answers_speak_of_one_law():
+    fit = cbq.CBQ().fit(problem().collect(8, 6, rng=1))
+    mean, std = fit.predict(NEW, return_std=True)
+    _, cov = fit.predict(NEW, return_cov=True)
+    draws = fit.sample(NEW, 100_000, 0)
+    low, high = fit.interval(NEW, 0.8)
+    assert_allclose(np.diag(cov), std**2, rtol=1e-6)
+    assert_allclose(draws.mean(axis=0), mean, atol=4 * np.max(std) / 300)
+    assert_allclose(np.cov(draws.T), cov, atol=0.05 * np.max(cov))
+    assert_allclose(np.mean((low < draws) & (draws < high), axis=0), 0.8, atol=0.01)
+
+
+@pytest.mark.parametrize("ragged", [False, True])
+def test_the_weights_give_the_plain_posterior_mean(ragged):
+    samples = problem().collect(6, [5, 6, 7, 8, 9, 10] if ragged else 8, rng=1)
+    plain = cbq.CBQ(calibrate=False).fit(samples)
+    weights = plain.weights(NEW)
+    total = sum(w @ samples.values(t) for t, w in enumerate(weights if ragged else weights.swapaxes(0, 1)))
+    assert_allclose(total, plain.predict(NEW), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [
+        RBF(),
+        Matern(0.5),
+        Matern(2.5, 0.8),
+        TensorProduct(Matern(1.5)),
+        Additive(RBF()),
+        Warped(RBF(), "gaussianise"),
+        Warped(Matern(1.5), "whiten"),
+        Stein(Matern(2.5)),
+        RBF() + 0.5 * Matern(1.5),
+        RBF(3.0) * Matern(2.5),
+    ],
+    ids=repr,
+)
+def test_any_kernel_of_the_library_will_do_in_stage_one(kernel):
+    samples = problem().collect(8, 25, rng=2)
+    fit = cbq.CBQ(kernel_x=kernel).fit(samples)
+    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.1)
+
+
+@pytest.mark.parametrize(
+    "kernel",
+    [RBF(), Matern(0.5), Matern(1.5, 2.0), Warped(RBF(), "log"), RBF() + Matern(1.5), TensorProduct(RBF())],
+    ids=repr,
+)
+def test_any_kernel_of_the_library_will_do_in_stage_two(kernel):
+    fit = cbq.CBQ(kernel_theta=kernel).fit(problem().collect(16, 12, rng=2, design="sobol"))
+    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.1)
+
+
+def test_outputs_apart_or_together():
+    def f(x, theta):
+        return np.stack([np.sin(x[:, 0]), x[:, 1] ** 2], axis=1)
+
+    samples = problem(f, lambda t: Gaussian([t[0], t[0]], [1.0, 1.0])).collect(8, 15, rng=1)
+    apart, together = (cbq.CBQ(outputs=o).fit(samples) for o in ("separate", "shared"))
+    for c in range(2):
+        alone = cbq.CBQ().fit(samples.output(c))
+        assert_allclose(apart.predict(NEW)[:, c], alone.predict(NEW), rtol=1e-5)
+    exact = np.stack([np.exp(-0.5) * np.sin(NEW), 1 + NEW**2], axis=1)
+    inside = samples.theta.max() > NEW
+    assert_allclose(together.predict(NEW)[inside], exact[inside], atol=0.05)
+
+
+def test_a_polynomial_trend_helps_beyond_the_thetas():
+    samples = problem(lambda x, t: x[:, 0], prior=Uniform(1.0, 2.0)).collect(8, 10, rng=0)  # I(theta) = theta
+    error = {trend: abs(cbq.CBQ(trend=trend, log_theta=False).fit(samples).predict([4.0])[0] - 4.0) for trend in (0, 1)}
+    assert error[1] < 1e-3 < error[0]
+
+
+def test_shared_lengthscales_are_the_same_at_every_theta():
+    samples = problem().collect(8, 10, rng=0)
+    fit = cbq.CBQ(kernel_x=Matern(2.5), lengthscales="shared").fit(samples)
+    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.05)
+    lone = cbq.CBQ(kernel_x=Matern(2.5), lengthscales="shared").fit(samples.select(slice(0, 4)))
+    assert not np.allclose(lone.stage1.mean, fit.stage1.mean[:4], rtol=1e-12)  # the other thetas have a say
+
+
+def test_ragged_samples_are_those_of_each_theta():
+    counts = [5, 12, 5, 7, 12, 40]
+    samples = problem().collect(6, counts, rng=3)
+    whole = cbq.CBQ(kernel_x=Matern(1.5, 1.0)).fit(samples)
+    for t in range(6):
+        alone = cbq.CBQ(kernel_x=Matern(1.5, 1.0)).fit(samples.select(t))
+        assert_allclose(whole.stage1.mean[t], alone.stage1.mean[0], rtol=1e-9)
+        assert_allclose(whole.stage1.std[t], alone.stage1.std[0], rtol=1e-6)
+        assert_allclose(whole.stage1.weights[t], alone.stage1.weights[0], rtol=1e-6)
+
+
+def test_one_theta_with_far_more_points_is_believed_more():
+    counts = [8] * 9 + [400]
+    fit = cbq.CBQ().fit(problem(lambda x, t: np.abs(x[:, 0] - 1.7)).collect(10, counts, rng=3))
+    assert fit.stage1.std[9] < 0.4 * np.median(fit.stage1.std[:9])
+
+
+def test_leave_one_out_residuals_have_the_size_that_is_expected_of_them():
+    fit = cbq.CBQ().fit(problem(lambda x, t: np.abs(x[:, 0] - 1.7)).collect(40, 10, rng=5))
+    loo = fit.leave_one_out()
+    assert loo.residual.shape == loo.std.shape == (40,)
+    assert 0.3 < np.sqrt(np.mean(loo.standardised**2)) < 2.0
+    assert loo.coverage(0.5) < loo.coverage(0.95) <= 1.0
+
+
+def test_the_summary_says_what_was_chosen_and_every_warning():
+    fit = cbq.CBQ().fit(problem().collect(5, 2, rng=0))
+    text = fit.summary()
+    assert "5 thetas" in text
+    assert "fewer than 4 points" in text
+    assert all(warning in text for warning in fit.warnings)
+    assert "No warnings" in cbq.CBQ().fit(problem().collect(8, 9, rng=0)).summary()
+
+
+def test_a_table_has_a_row_per_theta():
+    fit = cbq.CBQ().fit(problem().collect(6, 6, rng=0))
+    frame = fit.to_frame(NEW)
+    assert list(frame.columns) == ["theta", "mean", "std", "lower", "upper"]
+    assert_allclose(frame["mean"], fit.predict(NEW))
+    assert_allclose(frame["upper"], fit.interval(NEW)[1])
+    assert len(fit.to_frame()) == 6
+
+
+def test_many_thetas_are_predicted_in_blocks(monkeypatch):
+    fit = cbq.CBQ().fit(problem().collect(6, 6, rng=0))
+    whole = answers(fit, NEW)
+    monkeypatch.setattr("cbq.fit.BLOCK", 3)
+    for a, b in zip(answers(fit, NEW), whole, strict=True):
+        assert_allclose(a, b, rtol=1e-9)
+
+
+# Odd data ----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("T", [1, 2, 3])
+@pytest.mark.parametrize("N", [1, 2, 3, 20])
+@pytest.mark.parametrize("calibrate", [True, False])
+def test_few_thetas_and_few_points(T, N, calibrate):
+    samples = problem().collect(T, N, rng=7)
+    if T == N == 1:
+        with pytest.raises(ValueError, match="one theta with one value"):
+            cbq.CBQ(calibrate=calibrate).fit(samples)
+        return
+    fit = cbq.CBQ(calibrate=calibrate).fit(samples)
+    mean, std = fit.predict(np.append(samples.theta[:, 0], 5.0), return_std=True)
+    assert np.all(np.isfinite(mean))
+    assert np.all(np.isfinite(std))
+    assert np.all(std > 0)
+    fit.summary()
+    fit.sample(NEW, 2, 0)
+
+
+@pytest.mark.parametrize("value", [0.0, 3.0, 1e12, -1e-12])
+def test_a_constant_f_is_known(value):
+    fit = cbq.CBQ().fit(problem(lambda x, t: np.full(len(x), value)).collect(6, 6, rng=0))
+    mean, std = fit.predict(NEW, return_std=True)
+    assert_allclose(mean, value, rtol=1e-12)
+    assert np.all(std <= 1e-12 * max(abs(value), 1e-6))
+
+
+def test_f_may_be_constant_in_x_alone_or_at_some_thetas():
+    fit = cbq.CBQ().fit(problem(lambda x, t: np.full(len(x), t[0])).collect(12, 6, rng=0))
+    assert_allclose(fit.predict(NEW), NEW, atol=1e-3)
+    half = problem(lambda x, t: np.sin(x[:, 0]) if t[0] > 2 else np.zeros(len(x))).collect(12, 6, rng=0)
+    assert np.all(np.isfinite(cbq.CBQ().fit(half).predict(NEW, return_std=True)))
+
+
+def test_duplicated_points_and_thetas():
+    theta = np.append(np.linspace(1.0, 3.0, 8), [1.0, 2.0, 2.0])
+    samples = problem().collect(None, 9, rng=0, theta=theta)
+    x = np.array(samples.x)
+    x[:, 1] = x[:, 0]
+    f = np.sin(x[..., 0]) + samples.theta
+    fit = cbq.CBQ().fit(cbq.Samples(theta, x, f, samples.measures))
+    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.05)
+    assert not any("equal points" in warning for warning in fit.warnings)
+    f[:, 1] += 0.1
+    noisy = cbq.CBQ().fit(cbq.Samples(theta, x, f, samples.measures))
+    assert any("different values at equal points" in warning for warning in noisy.warnings)
+    same = cbq.CBQ().fit(problem().collect(None, 9, rng=0, theta=np.full(8, 2.0)))
+    assert_allclose(same.predict([2.0]), truth(2.0), atol=0.01)
+
+
+def test_theta_columns_of_very_different_scale():
+    prior = Product([Uniform(1.0, 3.0), Uniform(0.0, 1e9), Uniform(0.0, 1e-9)])
+
+    def f(x, t):
+        return np.sin(x[:, 0]) + t[1] / 1e9 + t[2] / 1e-9
+
+    samples = problem(f, prior=prior).collect(40, 10, rng=0)
+    fit = cbq.CBQ().fit(samples)
+    new = prior.sample(50, 1)
+    exact = np.exp(-0.5) * np.sin(new[:, 0]) + new[:, 1] / 1e9 + new[:, 2] / 1e-9
+    assert np.sqrt(np.mean((fit.predict(new) - exact) ** 2)) < 0.05
+
+
+# What must not change ----------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("options", [{}, {"calibrate": False}, {"kernel_x": Matern(1.5)}], ids=str)
+@pytest.mark.parametrize("scale", [1000.0, 1e12, 1e-12, -3.7])
+@pytest.mark.parametrize("shift", [0.0, 12.5])
+def test_f_in_other_units_is_the_same_answer_in_other_units(options, scale, shift):
+    samples = problem(lambda x, t: np.abs(x[:, 0] - 1.5) + t[0]).collect(12, 15, rng=4)
+    other = samples.with_values(scale * (np.asarray(samples.f) + shift))
+    before, after = (cbq.CBQ(**options).fit(s) for s in (samples, other))
+    (mean, std, low, high), (mean2, std2, low2, high2) = answers(before, NEW), answers(after, NEW)
+    if scale < 0:
+        low, high = high, low
+    unit = np.max(np.abs(mean))
+    assert_allclose(mean2 / scale - shift, mean, atol=1e-6 * unit)
+    assert_allclose(std2 / abs(scale), std, rtol=1e-5, atol=1e-6 * unit)
+    assert_allclose(low2 / scale - shift, low, atol=1e-6 * unit)
+    assert_allclose(high2 / scale - shift, high, atol=1e-6 * unit)
+
+
+@pytest.mark.parametrize("units", [[1000.0, 1e-6], [0.3, 7e8]], ids=str)
+def test_theta_in_other_units_is_the_same_answer(units):
+    prior = Uniform([1.0, 2.0], [3.0, 4.0])
+    samples = problem(lambda x, t: np.abs(x[:, 0] - 1.5) + np.sin(t[1]), prior=prior).collect(15, 12, rng=4)
+    other = cbq.Samples(samples.theta * units, samples.x, samples.f, samples.measures)
+    new = prior.sample(6, 0)
+    for a, b in zip(answers(cbq.CBQ().fit(samples), new), answers(cbq.CBQ().fit(other), new * units), strict=True):
+        assert_allclose(a, b, rtol=1e-6, atol=1e-6)
+
+
+def test_fit_is_deterministic_and_changes_nothing():
+    samples = problem(lambda x, t: np.abs(x[:, 0] - 1.5)).collect(10, 12, rng=4)
+    before = [np.array(samples.theta), np.array(samples.x), np.array(samples.f)]
+    method = cbq.CBQ()
+    first, second = method.fit(samples), method.fit(samples)
+    for a, b in zip(answers(first, NEW), answers(second, NEW), strict=True):
+        assert np.array_equal(a, b)
+    assert method == cbq.CBQ()
+    for a, b in zip(before, [samples.theta, samples.x, samples.f], strict=True):
+        assert np.array_equal(a, b)
+    state = np.random.get_state()[1].copy()  # noqa: NPY002, the global generator must not be touched
+    method.fit(samples)
+    assert np.array_equal(state, np.random.get_state()[1])  # noqa: NPY002
+    with pytest.raises(AttributeError):
+        first.theta = None
+    with pytest.raises(ValueError, match="read-only"):
+        first.stage1.columns["mean"][0] = 0.0
+
+
+def test_the_number_of_threads_does_not_matter():
+    samples = problem(lambda x, t: np.abs(x[:, 0] - 1.5)).collect(6, 150, rng=4)
+    whole = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
+    with cbq.linalg.at_most(1):
+        single = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
+    assert_allclose(single.predict(NEW), whole.predict(NEW), rtol=1e-9)
+
+
+# What is refused ---------------------------------------------------------------------------------------------------
+
+FIT = cbq.CBQ().fit(problem().collect(5, 5, rng=0))
+LOGS = cbq.CBQ(log_theta=True).fit(problem().collect(5, 5, rng=0))
+
+test_wrong_values_are_refused = refusals(
+    {
+        "mean": (lambda: cbq.CBQ(mean="flat"), "mean must be 'constant' or 'zero', but it is 'flat'"),
+        "lengthscales": (lambda: cbq.CBQ(lengthscales="all"), "lengthscales must be 'per-theta' or 'shared'"),
+        "outputs": (lambda: cbq.CBQ(outputs=1), "outputs must be 'separate' or 'shared'"),
+        "trend": (lambda: cbq.CBQ(trend=-1), "trend must be the degree of a polynomial"),
+        "noise": (lambda: cbq.CBQ(noise=-0.1), "noise must be a variance"),
+        "log_theta": (lambda: cbq.CBQ(log_theta="yes"), "log_theta must be 'auto', True or False"),
+        "level": (lambda: FIT.interval(NEW, 95), "level must lie between 0 and 1"),
+        "theta": (lambda: FIT.predict(np.ones((3, 2))), r"theta has shape \(3, 2\).*p = 1"),
+        "nan theta": (lambda: FIT.predict([np.nan]), "theta must be finite"),
+        "both": (lambda: FIT.predict(NEW, return_std=True, return_cov=True), "not both"),
+        "not positive": (lambda: LOGS.predict([-1.0]), "must be positive.*log_theta=False"),
+        "huge f": (lambda: cbq.CBQ().fit(problem(lambda x, t: 1e200 * x[:, 0]).collect(3, 3, rng=0)), "size .*e\\+200"),
+    },
+    ValueError,
+)
+
+test_wrong_types_are_refused = refusals(
+    {
+        "kernel_x": (lambda: cbq.CBQ(kernel_x="rbf"), "kernel_x must be 'auto' or a kernel"),
+        "kernel_theta": (lambda: cbq.CBQ(kernel_theta=None), "kernel_theta must be 'auto' or a kernel"),
+        "samples": (lambda: cbq.CBQ().fit(np.ones(3)), "fit takes cbq.Samples"),
+        "rng": (lambda: FIT.sample(NEW, 3, None), "rng must be"),
+    },
+    TypeError,
+)
+
+
+def test_a_kernel_without_an_embedding_is_refused_with_the_ways_out():
+    samples = problem(family=lambda t: stats.weibull_min(t[0])).collect(3, 5, rng=0)
+    with pytest.raises(cbq.embeddings.NoEmbedding, match=r"kernel_x.*Warped\(.*'gaussianise'\)"):
+        cbq.CBQ(kernel_x=RBF()).fit(samples)
+    assert cbq.CBQ(kernel_x=Warped(RBF(), "gaussianise")).fit(samples).stage1.mean.shape == (3,)

@@ -1,0 +1,595 @@
+"""Saved fits: the same answers to the last bit, no code in the file, and nothing lost when something goes wrong."""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import pickle
+import zipfile
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import cbq
+from cbq.fit import Fit
+from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped
+from cbq.kernels.base import Composite
+from cbq.measures import Gaussian
+from cbq.methods import CBQFit
+from cbq.persistence import archive, save
+from cbq.persistence.kernels import ARGUMENTS, pack_kernel, unpack_kernel
+from cbq.stage1 import StageOne
+
+RNG = np.random.default_rng(5)
+THETA = RNG.uniform(1, 3, (5, 2))
+X = RNG.normal(size=(5, 6))
+LAW = Gaussian(0.0, 1.0)
+F = np.sin(X) + THETA[:, :1]
+
+
+def samples(T=5, p=2, outputs=(), design="iid"):
+    f = F[:T] if outputs == () else np.stack([F[:T], X[:T] ** 2], axis=-1)
+    return cbq.Samples(THETA[:T, :p], X[:T], f, LAW, design=design)
+
+
+def ragged():
+    counts = (3, 6, 1, 4, 5)
+    return cbq.Samples(
+        THETA, [x[:n] for x, n in zip(X, counts, strict=True)], [f[:n] for f, n in zip(F, counts, strict=True)], LAW
+    )
+
+
+def given(kernel):
+    return lambda: cbq.CBQ(kernel_theta=kernel).fit(samples())
+
+
+NESTED = {
+    "rbf": RBF(0.3),
+    "rbf, ard": RBF([0.1, 1 / 3]),
+    "matern": Matern(2.5, [0.7, 2.0]),
+    "tensor": TensorProduct(Matern(0.5, [0.3, 0.9])),
+    "tensor of several": TensorProduct([RBF(0.3), 2.0 * Matern(1.5, 0.1) + RBF(1.0)]),
+    "additive": Additive(RBF(0.1)),
+    "additive of several": Additive([Warped(RBF(0.3), "log"), Matern(0.5, 0.7)]),
+    "sum": RBF(0.1) + Matern(1.5, [1.0, 2.0]) + 3.0 * RBF(2.0),
+    "product": RBF(0.1) * (Matern(1.5, 0.2) + RBF(3.0)),
+    "scaled": 0.1 * RBF(1 / 7),
+    "log": Warped(Matern(2.5, [0.1, 0.2]) * RBF(1.0), "log"),
+    "deep": 0.7 * Warped(0.1 * (TensorProduct([0.3 * RBF(1 / 3), Matern(1.5, 1e-3)]) + Additive(RBF(1e300))), "log"),
+}
+
+FITS = {
+    "automatic": lambda: cbq.CBQ().fit(samples()),
+    "one coordinate": lambda: cbq.CBQ().fit(samples(p=1)),
+    "two outputs": lambda: cbq.CBQ().fit(samples(outputs=(2,))),
+    "sobol": lambda: cbq.CBQ().fit(samples(design="sobol")),
+    "ragged": lambda: cbq.CBQ().fit(ragged()),
+    "one theta": lambda: cbq.CBQ().fit(samples(T=1)),
+    "two thetas": lambda: cbq.CBQ(trend=None).fit(samples(T=2)),
+    "plain, with a trend": lambda: cbq.CBQ(calibrate=False, trend=np.int64(1)).fit(samples()),
+    "logs": lambda: cbq.CBQ(log_theta=True, noise=0.01).fit(samples()),
+    "a Stein kernel of x": lambda: cbq.CBQ(kernel_x=Stein(RBF())).fit(samples()),
+    "the paper's": lambda: cbq.CBQ.paper().fit(samples(outputs=(2,))),
+    "fortran order": lambda: cbq.CBQ().fit(cbq.Samples(np.asfortranarray(THETA), X, F, LAW)),
+    "fitted kernel": given(TensorProduct([RBF(), 2.0 * Matern(1.5)])),
+}
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return cbq.CBQ().fit(samples(outputs=(2,)))
+
+
+def through_a_file(fit, tmp_path):
+    path = tmp_path / "a fit"
+    fit.save(path)
+    return cbq.load(path)
+
+
+def assert_same(one, other):
+    """Equal to the last bit, in type, shape and layout."""
+    if isinstance(one, tuple):
+        assert len(one) == len(other)
+        for a, b in zip(one, other, strict=True):
+            assert_same(a, b)
+        return
+    assert (one.dtype, one.shape, one.flags.c_contiguous) == (other.dtype, other.shape, other.flags.c_contiguous)
+    np.testing.assert_array_equal(one, other)
+
+
+def assert_same_answers(fit, again, theta):
+    assert type(again) is type(fit)
+    assert repr(again) == repr(fit)
+    assert again.summary() == fit.summary()
+    assert (again.settings, again.warnings, again.design) == (fit.settings, fit.warnings, fit.design)
+    assert_same(again.theta, fit.theta)
+    assert_same(again.predict(theta, return_std=True), fit.predict(theta, return_std=True))
+    assert_same(again.predict(theta, return_cov=True), fit.predict(theta, return_cov=True))
+    assert_same(again.interval(theta, 0.8), fit.interval(theta, 0.8))
+    assert_same(again.sample(theta, 3, rng=0), fit.sample(theta, 3, rng=0))
+    assert_same(again.weights(theta), fit.weights(theta))
+    for name in ("mean", "std", "bias", "spread", "amplitude", "weights", "counts"):
+        assert_same(getattr(again.stage1, name), getattr(fit.stage1, name))
+    assert again.stage1.hyperparameters == fit.stage1.hyperparameters
+    assert again.stage1.warnings == fit.stage1.warnings
+    if len(fit.theta) > 1:
+        one, other = again.leave_one_out(), fit.leave_one_out()
+        assert_same((one.residual, one.std), (other.residual, other.std))
+
+
+# what comes back
+
+
+@pytest.mark.parametrize("make", FITS.values(), ids=FITS)
+def test_a_loaded_fit_gives_the_same_answers(make, tmp_path):
+    fit = make()
+    theta = np.concatenate([fit.theta, RNG.uniform(1, 3, (7, fit.p))])
+    again = through_a_file(fit, tmp_path)
+    assert_same_answers(fit, again, theta)
+    assert_same_answers(fit, through_a_file(again, tmp_path), theta)
+
+
+@pytest.mark.parametrize("kernel", NESTED.values(), ids=NESTED)
+def test_a_kernel_over_theta_comes_back(kernel, tmp_path):
+    again = unpack_kernel(json.loads(json.dumps(pack_kernel(kernel), allow_nan=False)))
+    assert repr(again) == repr(kernel)
+    assert_same(again.gram(THETA), kernel.gram(THETA))
+    assert_same(again.log_lengthscales, kernel.log_lengthscales)
+
+
+@pytest.mark.parametrize("name", ["deep", "additive of several"])
+def test_a_fit_with_a_nested_kernel_comes_back(name, tmp_path):
+    fit = given(NESTED[name])()
+    assert_same_answers(fit, through_a_file(fit, tmp_path), THETA[:2] + 0.1)
+
+
+def test_every_kernel_is_saved_or_refused():
+    exported = {getattr(cbq.kernels, name) for name in cbq.kernels.__all__}
+    assert exported - set(ARGUMENTS) - {Kernel, Composite} == {Stein}
+    assert {type(part) for part in NESTED.values()} == set(ARGUMENTS)
+
+
+def test_the_plot_of_a_loaded_fit_is_the_same(fit, tmp_path):
+    def picture(fit):
+        file = io.BytesIO()
+        fit.plot(points=6).savefig(file, format="png", dpi=30)
+        return file.getvalue()
+
+    assert picture(fit) == picture(through_a_file(fit, tmp_path))
+
+
+def test_warnings_are_not_doubled(tmp_path):
+    fit = cbq.CBQ().fit(cbq.Samples(THETA[:1], X[:1, :3], F[:1, :3], LAW))
+    assert len(fit.stage1.warnings) == 1
+    assert len(fit.warnings) == 2
+    again = through_a_file(through_a_file(fit, tmp_path), tmp_path)
+    assert again.warnings == fit.warnings
+    assert again.stage1.warnings == fit.stage1.warnings
+
+
+def test_evidence_of_minus_infinity_comes_back(fit, tmp_path):
+    from dataclasses import replace
+
+    priors = [[*each, replace(each[0], evidence=-np.inf)] for each in fit.priors]
+    odd = CBQFit(fit.theta, fit.stage1, priors, design="iid", calibrate=True, settings=fit.settings)
+    again = through_a_file(odd, tmp_path)
+    assert again.priors[1][-1].evidence == -np.inf
+    assert_same(again.predict(THETA), fit.predict(THETA))
+
+
+def test_a_loaded_fit_is_frozen(fit, tmp_path):
+    again = through_a_file(fit, tmp_path)
+    assert not any(array.flags.writeable for array in (again.theta, again.stage1.mean, again.stage1.point_weights))
+    with pytest.raises(AttributeError, match="cannot be changed"):
+        again.theta = THETA
+
+
+# the file
+
+
+def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
+    path = tmp_path / "fit.cbq"
+    fit.save(path)
+    with zipfile.ZipFile(path) as file:
+        header = json.loads(file.read("fit.json"))
+        others = set(file.namelist()) - {"fit.json"}
+        arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in others}
+    assert list(header) == ["format", "version", "cbq", "kind", "fit"]
+    assert (header["format"], header["version"], header["cbq"], header["kind"]) == (
+        "cbq-fit",
+        1,
+        cbq.__version__,
+        "CBQ",
+    )
+    assert header["fit"]["settings"] == fit.settings
+    assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
+    columns = {"mean", "variance", "bias", "spread2", "amplitude"}
+    assert others == {f"{name}.npy" for name in {"theta", "counts", "weights"} | columns}
+    np.testing.assert_array_equal(arrays["theta.npy"], THETA)
+    assert not any(array.dtype.hasobject for array in arrays.values())
+
+
+def test_the_same_fit_makes_the_same_file(fit, tmp_path):
+    for name in "ab":
+        fit.save(tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_the_name_is_taken_as_it_is(fit, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    names = ["plain", "with.suffix", "ünïcode name", "." + 200 * "x"]
+    for name in names:
+        fit.save(name)
+        assert_same(cbq.load(name).theta, THETA)
+        assert_same(cbq.load(Path(name)).theta, THETA)
+    save(fit, tmp_path / "plain")
+    assert sorted(os.listdir()) == sorted(names)
+
+
+def test_a_link_stays_a_link_and_permissions_stay(fit, tmp_path):
+    path, link = tmp_path / "fit", tmp_path / "link"
+    fit.save(path)
+    path.chmod(0o640)
+    link.symlink_to(path)
+    path.write_bytes(b"")
+    fit.save(link)
+    assert link.is_symlink()
+    assert path.stat().st_mode & 0o777 == 0o640
+    assert_same(cbq.load(path).theta, THETA)
+
+
+# saving that fails
+
+
+@pytest.mark.parametrize("existing", [False, True])
+@pytest.mark.parametrize("error", [OSError("disk full"), KeyboardInterrupt()])
+@pytest.mark.parametrize("where", ["write_array", "replace"])
+def test_a_failed_save_leaves_all_as_it_was(fit, tmp_path, monkeypatch, existing, error, where):
+    def fail(*arguments, **options):
+        raise error
+
+    path = tmp_path / "fit"
+    if existing:
+        path.write_bytes(b"precious")
+    with monkeypatch.context() as patch:
+        patch.setattr(np.lib.format if where == "write_array" else os, where, fail)
+        with pytest.raises(type(error)):
+            fit.save(path)
+    assert os.listdir(tmp_path) == (["fit"] if existing else [])
+    assert not existing or path.read_bytes() == b"precious"
+
+
+def own_warp(x):
+    return x**2
+
+
+class OwnKernel(RBF):
+    pass
+
+
+LAW_2 = Gaussian([2.0, 2.0], 1.0)
+REFUSED = {
+    "function": (
+        Warped(RBF(1.0), own_warp),
+        r"Warped\(RBF\(lengthscale=1.\), 'own_warp'\), .* is warped by a function",
+    ),
+    "whiten": (Warped(RBF(1.0), "whiten").bind(LAW_2), "by a function or by a law, and a file holds no code"),
+    "gaussianise": (Warped(RBF(1.0), "gaussianise").bind(LAW_2), "keep the samples and fit again when needed"),
+    "stein": (Stein(RBF(1.0), LAW_2), r"Stein\(.*\), a kernel over theta, follows a law or is code of your own"),
+    "subclass": (OwnKernel(1.0), "Use a kernel_theta made of RBF, Matern, TensorProduct"),
+    "inside": (RBF(1.0) + 2.0 * Warped(RBF(1.0), own_warp), "this fit cannot be saved: Warped"),
+}
+
+
+@pytest.mark.parametrize(("kernel", "says"), REFUSED.values(), ids=REFUSED)
+def test_kernels_that_hold_code_or_laws_are_refused(kernel, says, tmp_path):
+    fit = given(kernel)()
+    path = tmp_path / "fit"
+    path.write_bytes(b"precious")
+    with pytest.raises(ValueError, match=says):
+        fit.save(path)
+    assert os.listdir(tmp_path) == ["fit"]
+    assert path.read_bytes() == b"precious"
+
+
+def test_what_could_not_be_loaded_is_not_saved(fit, tmp_path):
+    old = fit.stage1
+    columns = {**old.columns, "amplitude": np.full((5, 2), np.nan)}
+    rest = {"point_weights": old.point_weights, "counts": old.counts, "hyperparameters": old.hyperparameters}
+    stage1 = StageOne(**columns, **rest, warnings=(), single=False)
+    odd = CBQFit(fit.theta, stage1, fit.priors, design="iid", calibrate=True, settings={})
+    with pytest.raises(ValueError, match="cannot be saved: amplitude must be finite, but 10 values are NaN or inf"):
+        odd.save(tmp_path / "fit")
+    assert os.listdir(tmp_path) == []
+
+
+def test_fits_of_other_kinds_are_refused(fit, tmp_path):
+    class Other(CBQFit):
+        pass
+
+    class Unknown(Fit):
+        _law = summary = lambda self: None
+
+    other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibrate=True, settings={})
+    for thing in (other, Unknown(), None, fit.stage1):
+        with pytest.raises(TypeError, match="cannot be saved: there is a format for CBQFit only"):
+            save(thing, tmp_path / "fit")
+
+
+def test_places_that_cannot_be_written_are_refused(fit, tmp_path):
+    with pytest.raises(FileNotFoundError, match=r"there is no folder .*none\. Make it first"):
+        fit.save(tmp_path / "none" / "fit")
+    with pytest.raises(ValueError, match=r"it is a folder or a device\. Pass the name of a file"):
+        fit.save(tmp_path)
+    with pytest.raises(ValueError, match="it is a folder or a device"):
+        fit.save(os.devnull)
+    with pytest.raises(TypeError):
+        fit.save(io.BytesIO())
+    assert os.listdir(tmp_path) == []
+
+
+# loading what should not be loaded
+
+
+@pytest.fixture(scope="module")
+def entries(fit, tmp_path_factory):
+    path = tmp_path_factory.mktemp("saved") / "fit"
+    fit.save(path)
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+def written(path, entries, **options):
+    with zipfile.ZipFile(path, "w", **options) as file:
+        for name, data in entries.items():
+            file.writestr(name, data)
+    return path
+
+
+def npy(array, **options):
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+def with_json(entries, *steps, value="removed"):
+    """The entries with the value at `steps` in fit.json replaced or removed."""
+    header = json.loads(entries["fit.json"])
+    *before, last = steps
+    record = header
+    for step in before:
+        record = record[step]
+    if value == "removed":
+        del record[last]
+    else:
+        record[last] = value
+    return entries | {"fit.json": json.dumps(header)}
+
+
+def refuses(path, says):
+    with pytest.raises(ValueError, match=says) as caught:
+        cbq.load(path)
+    assert str(caught.value).startswith(str(path))
+    assert caught.value.__cause__ is not None
+
+
+def test_a_file_that_is_not_there(tmp_path):
+    with pytest.raises(FileNotFoundError):
+        cbq.load(tmp_path / "none")
+
+
+PRIOR = ("fit", "priors", 0, 0)
+WRONG_JSON = {
+    "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
+    "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
+    "newer": (("version",), 2, r"has version 2 of its format, and this cbq reads up to 1: .*pip install --upgrade cbq"),
+    "older": (("version",), 0, "damaged: 'version' must be 1 or more, but it is 0"),
+    "version": (("version",), "1", "damaged: 'version' must be an integer, but it is '1'"),
+    "version bool": (("version",), True, "damaged: 'version' must be an integer, but it is True"),
+    "kind": (("kind",), "MOBQ", "holds a fit of kind 'MOBQ', and this cbq knows CBQ: .*--upgrade"),
+    "no fit": (("fit",), "removed", "damaged: 'fit' is missing. Restore it from a copy, or fit and save again"),
+    "fit": (("fit",), [], r"damaged: 'fit' must be an object, but it is \[\]"),
+    "design": (("fit", "design"), "grid", "'design' must be one of iid, sobol, mcmc, but it is 'grid'"),
+    "calibrate": (("fit", "calibrate"), 1, "'calibrate' must be true or false, but it is 1"),
+    "settings": (("fit", "settings"), {"noise": 1}, "'noise' must be a text, but it is 1"),
+    "warnings": (("fit", "warnings"), [1], "'warnings' must hold texts only"),
+    "single": (("fit", "stage1", "single"), True, "'single' says that there is one output, but the arrays have 2"),
+    "share": (("fit", "stage1", "hyperparameters", 0, 0, "share"), "removed", "'share' must be a number"),
+    "choices": (
+        ("fit", "stage1", "hyperparameters"),
+        [[], []],
+        "must hold a list for each of 2 outputs, none of them empty",
+    ),
+    "priors": (("fit", "priors"), [[]], "'priors' must hold a list for each of 2 outputs"),
+    "prior": (PRIOR, 3, "'kernel' is missing"),
+    "amplitude": ((*PRIOR, "amplitude"), -1.0, "'amplitude' must be a finite number of at least 0, but it is -1.0"),
+    "noise": ((*PRIOR, "noise"), "much", "'noise' must be a number, but it is 'much'"),
+    "evidence": ((*PRIOR, "evidence"), True, "'evidence' must be a number, but it is True"),
+    "degree": ((*PRIOR, "degree"), 3, "'degree' is 3, which is no degree of a trend that 5 thetas can tell"),
+    "logs": ((*PRIOR, "logs"), [True], "'logs' must hold 2 times true or false"),
+    "scale": ((*PRIOR, "scale"), [1.0, 0.0], "scale must be at least 4.94.*, but its smallest value is 0"),
+    "centre": ((*PRIOR, "centre"), [1.0, None], "'centre' must be a number, but it is None"),
+    "centre length": ((*PRIOR, "centre"), [1.0], r"centre must have the shape \(2,\), but it has \(1,\)"),
+    "kernel": ((*PRIOR, "kernel"), {"type": "os.system"}, "'type' among RBF, .* but it has 'os.system'"),
+    "kernel type": ((*PRIOR, "kernel"), {"type": ["RBF"]}, r"but it has \['RBF'\]"),
+    "arguments": (
+        (*PRIOR, "kernel"),
+        {"type": "RBF", "x": 1},
+        "a kernel RBF must have lengthscale, but it has type, x",
+    ),
+    "lengthscale": ((*PRIOR, "kernel"), {"type": "RBF", "lengthscale": -1.0}, "lengthscale must be positive"),
+    "lengthscales": (
+        (*PRIOR, "kernel"),
+        {"type": "RBF", "lengthscale": [1.0] * 3},
+        "3 lengthscales, but the points have 2",
+    ),
+    "no lengthscale": ((*PRIOR, "kernel"), {"type": "RBF", "lengthscale": None}, "a kernel RBF has no lengthscale"),
+    "text": ((*PRIOR, "kernel"), {"type": "RBF", "lengthscale": "long"}, "lengthscale must hold real numbers"),
+    "nu": ((*PRIOR, "kernel"), {"type": "Matern", "nu": 2, "lengthscale": 1.0}, "nu must be 0.5, 1.5 or 2.5"),
+    "warp": (
+        (*PRIOR, "kernel"),
+        {"type": "Warped", "base": {"type": "RBF", "lengthscale": 1.0}, "warp": "whiten"},
+        "a warp must be 'log', but it is 'whiten'",
+    ),
+    "parts": ((*PRIOR, "kernel"), {"type": "Sum", "parts": [1.0]}, "Sum takes a list of one or more kernels"),
+}
+
+
+@pytest.mark.parametrize(("steps", "value", "says"), WRONG_JSON.values(), ids=WRONG_JSON)
+def test_wrong_json_is_refused(steps, value, says, entries, tmp_path):
+    refuses(written(tmp_path / "fit", with_json(entries, *steps, value=value)), says)
+
+
+def test_priors_without_evidence_are_refused(entries, tmp_path):
+    priors = json.loads(entries["fit.json"])["fit"]["priors"]
+    value = [[prior | {"evidence": None} for prior in each] for each in priors]
+    refuses(
+        written(tmp_path / "fit", with_json(entries, "fit", "priors", value=value)), "'evidence' must be a number for"
+    )
+
+
+NOT_JSON = {
+    "empty": b"",
+    "text": b"{",
+    "bytes": b"\xff",
+    "nan": b'{"a": NaN}',
+    "inf": b"[-Infinity]",
+    "deep": b"[" * 10**5,
+}
+
+
+@pytest.mark.parametrize("data", NOT_JSON.values(), ids=NOT_JSON)
+def test_what_is_not_json_is_refused(data, entries, tmp_path):
+    refuses(written(tmp_path / "fit", entries | {"fit.json": data}), r"is damaged: fit.json is not JSON \(")
+
+
+WRONG_ARRAYS = {
+    "missing": ("theta", None, "it has no entry theta.npy"),
+    "no array": ("mean", b"not an array", "mean.npy is not an array"),
+    "cut": (
+        "mean",
+        npy(np.ones((5, 2)))[:-8],
+        r"mean.npy says that its shape is \(5, 2\), but it holds another number",
+    ),
+    "longer": ("mean", npy(np.ones((5, 2))) + b"12345678", "but it holds another number of values"),
+    "huge": (
+        "mean",
+        npy(np.ones((5, 2))).replace(b"(5, 2), }        ", b"(5, 2000000000),}"),
+        "another number of values",
+    ),
+    "newer npy": (
+        "mean",
+        npy(np.ones((5, 2))).replace(b"\x01\x00", b"\x02\x00", 1),
+        r"version \(2, 0\) of the npy format",
+    ),
+    "type": (
+        "mean",
+        npy(np.ones((5, 2), dtype=np.float32)),
+        "mean.npy must hold values of type float64, but it holds float32",
+    ),
+    "complex": ("mean", npy(np.ones((5, 2), dtype=complex)), "but it holds complex128"),
+    "order of bytes": ("mean", npy(np.ones((5, 2), dtype=">f8")), "but it holds >f8"),
+    "structured": ("mean", npy(np.ones((5, 2), dtype=[("a", "f8")])), "must hold values of type float64"),
+    "axes": ("theta", npy(np.ones(5)), r"theta must have the shape \(any, any\), but it has \(5,\)"),
+    "no theta": ("theta", npy(np.ones((0, 2))), r"theta must have the shape \(any, any\), but it has \(0, 2\)"),
+    "other T": ("theta", npy(np.ones((4, 2))), r"mean must have the shape \(4, any\), but it has \(5, 2\)"),
+    "other C": ("bias", npy(np.ones((5, 3))), r"bias must have the shape \(5, 2\), but it has \(5, 3\)"),
+    "nan": ("mean", npy(np.full((5, 2), np.nan)), "mean must be finite, but 10 values are NaN or inf"),
+    "inf": ("theta", npy(np.full((5, 2), np.inf)), "theta must be finite"),
+    "negative": ("variance", npy(np.full((5, 2), -1.0)), "variance must be at least 0, but its smallest value is -1"),
+    "counts": (
+        "counts",
+        npy(np.array([6, 6, 6, 6, 7])),
+        r"weights must have the shape \(31, 2\), but it has \(30, 2\)",
+    ),
+    "huge counts": ("counts", npy(np.full(5, 2**62)), "weights must have the shape"),
+    "no points": ("counts", npy(np.array([6, 6, 6, 12, 0])), "counts must be at least 1, but its smallest value is 0"),
+    "real counts": ("counts", npy(np.full(5, 6.0)), "counts.npy must hold values of type int64, but it holds float64"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "says"), WRONG_ARRAYS.values(), ids=WRONG_ARRAYS)
+def test_wrong_arrays_are_refused(name, data, says, entries, tmp_path):
+    others = {key: value for key, value in entries.items() if key != f"{name}.npy"}
+    path = written(tmp_path / "fit", others | ({} if data is None else {f"{name}.npy": data}))
+    refuses(path, f"is damaged: .*{says}")
+
+
+class Bomb:
+    """What pickle would execute."""
+
+    def __reduce__(self):
+        return (os.mkdir, ("executed",))
+
+
+def test_nothing_in_a_file_is_executed(entries, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    bomb = np.array([[Bomb()]], dtype=object)
+    refuses(written(tmp_path / "a", entries | {"theta.npy": npy(bomb, allow_pickle=True)}), "but it holds object")
+    refuses(written(tmp_path / "b", entries | {"theta.npy": pickle.dumps(Bomb())}), "theta.npy is not an array")
+    (tmp_path / "c").write_bytes(pickle.dumps(Bomb()))
+    refuses(tmp_path / "c", "is not a fit of cbq")
+    assert not (tmp_path / "executed").exists()
+
+
+def test_files_of_other_programs_are_refused(tmp_path):
+    for name, data in {"empty": b"", "text": b"a text\n", "npy": npy(THETA)}.items():
+        (tmp_path / name).write_bytes(data)
+        refuses(
+            tmp_path / name,
+            "is not a fit of cbq: it is no zip file, or was cut short .* Pass a file that fit.save wrote",
+        )
+    np.savez(tmp_path / "other.npz", theta=THETA)
+    refuses(tmp_path / "other.npz", "is not a fit of cbq: it has no entry fit.json. Pass")
+
+
+def test_a_compressed_file_is_refused(entries, tmp_path):
+    path = written(tmp_path / "fit", entries, compression=zipfile.ZIP_DEFLATED)
+    refuses(path, "fit.json is compressed or encrypted, which cbq does to none of its entries")
+
+
+def test_a_flipped_bit_is_noticed(fit, tmp_path):
+    path = tmp_path / "fit"
+    fit.save(path)
+    data = bytearray(path.read_bytes())
+    place = data.index(fit.stage1.columns["mean"].tobytes())
+    data[place + 7] ^= 1
+    path.write_bytes(data)
+    refuses(path, r"is damaged: mean.npy cannot be read \(Bad CRC-32")
+
+
+def test_a_file_cut_short_is_refused(fit, tmp_path):
+    path = tmp_path / "fit"
+    fit.save(path)
+    data = path.read_bytes()
+    for keep in (10, len(data) // 2, len(data) - 1):
+        path.write_bytes(data[:keep])
+        refuses(path, "cut short")
+
+
+def test_any_noise_is_refused_or_harmless(fit, tmp_path):
+    path = tmp_path / "fit"
+    fit.save(path)
+    data = path.read_bytes()
+    rng = np.random.default_rng(0)
+    for _ in range(150):
+        noisy = bytearray(data)
+        end = len(data) if rng.random() < 0.5 else 900  # in the directory at the end as often as anywhere
+        noisy[len(data) - int(rng.integers(1, end + 1))] = int(rng.integers(256))
+        path.write_bytes(noisy)
+        try:
+            again = cbq.load(path)
+        except ValueError as error:
+            assert str(error).startswith(str(path))  # noqa: PT017
+        else:
+            assert_same(again.predict(THETA), fit.predict(THETA))
+
+
+def test_the_archive_asks_for_little_endian_arrays(tmp_path):
+    archive.write(str(tmp_path / "a"), {}, {"x": np.arange(3.0).astype(">f8")})
+    with open(tmp_path / "a", "rb") as file:
+        x = archive.Archive(file).array("x", np.float64)
+    assert x.dtype == np.float64
+    np.testing.assert_array_equal(x, [0, 1, 2])
