@@ -3,8 +3,10 @@ PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
+BENCH  := $(VENV)/.bench
 
-.PHONY: demo test test-all lint bench clean
+.PHONY: demo test test-all lint bench bench-linalg bench-accuracy bench-calibration bench-speed clean
+.NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
 	$(BIN)/python -m cbq
@@ -20,8 +22,20 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: $(READY)
+bench: bench-linalg bench-accuracy bench-calibration bench-speed
+
+bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
+
+bench-accuracy: $(READY)
+	$(BIN)/python benchmarks/accuracy.py
+
+bench-calibration: $(BENCH)
+	$(BIN)/python benchmarks/calibration.py --design iid
+	$(BIN)/python benchmarks/calibration.py --design sobol
+
+bench-speed: $(BENCH)
+	$(BIN)/python benchmarks/speed.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist
@@ -29,4 +43,8 @@ clean:
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+$(BENCH): $(READY)
+	$(BIN)/python -m pip install --quiet --editable ".[bench]"
 	@touch $@
