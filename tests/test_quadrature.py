@@ -159,12 +159,13 @@ def test_leaving_out_a_point_by_formula_is_leaving_it_out(kernel, tau):
     for i in range(7):
         (rest,) = blocks(drop(samples, i), "raw")
         less = integrate(kernel, rest, tau, jitter)
-        without = whole.mean - whole.weights[:, i, None] * whole.residuals[:, i]
+        without = whole.mean - whole.weights[..., i, None] * whole.residuals[..., i, :]
         assert_allclose(without, less.mean, rtol=1e-6)
         # the evidence of the others: the same up to a constant that does not depend on the point
-        shift = whole.evidence_without[:, i] - less.evidence
+        shift = whole.evidence_without[..., i, :] - less.evidence
         first = (
-            whole.evidence_without[:, 0] - integrate(kernel, blocks(drop(samples, 0), "raw")[0], tau, jitter).evidence
+            whole.evidence_without[..., 0, :]
+            - integrate(kernel, blocks(drop(samples, 0), "raw")[0], tau, jitter).evidence
         )
         assert_allclose(shift, first, atol=1e-6)
 
@@ -177,8 +178,8 @@ def test_the_estimated_bias_is_unbiased_for_iid_points():
     stage1 = cbq.CBQ(kernel_x=RBF(0.5), kernel_theta=RBF(1.0)).fit(samples.select(slice(0, 2))).stage1
     (block,) = blocks(samples, "raw")
     result = integrate(RBF(0.5), block, 0.0, Jitter())
-    left_out = result.mean - result.weights[..., None][:, :, 0] * result.residuals[..., 0]
-    corrected = np.mean(left_out + result.residuals[..., 0], axis=1)
+    residuals = result.residuals[0, ..., 0]
+    corrected = np.mean(result.mean[0] - result.weights[0] * residuals + residuals, axis=1)
     assert abs(np.mean(result.mean) - truth) > 0.05  # the constant mean takes the tails for the middle
     assert abs(np.mean(corrected) - truth) < 4 * np.std(corrected) / np.sqrt(T)
     assert_allclose((stage1.mean - stage1.bias), corrected[:2], rtol=1e-8)
@@ -213,7 +214,7 @@ def test_the_evidence_is_the_density_of_the_data_with_its_amplitude():
         K = kernel(block.x[0]) + 1e-12 * np.eye(n)
         A = f @ np.linalg.solve(K, f) / n
         dense = -0.5 * (n * np.log(A) + np.linalg.slogdet(K)[1])
-        values.append(explain(kernel, block, np.inf, Jitter()).evidence[0, 0] - dense)
+        values.append(explain(kernel, block, np.inf, Jitter()).evidence[0, 0, 0] - dense)
     assert_allclose(values[0], values[1], rtol=1e-9)  # the same constant for every kernel
 
 
@@ -235,3 +236,18 @@ def test_many_points_are_worked_on_in_chunks_with_the_same_result(monkeypatch):
     pieces = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
     assert_allclose(pieces.stage1.mean, whole.stage1.mean, rtol=1e-12)
     assert_allclose(pieces.stage1.std, whole.stage1.std, rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    "kernel", [RBF(0.6), Matern(1.5, 0.8), Stein(Matern(2.5, 0.7)), Warped(RBF(0.5), "gaussianise")], ids=repr
+)
+def test_several_kernels_at_once_are_each_of_them(kernel):
+    theta, laws = gaussians(4)
+    samples = samples_of(lambda x: np.sin(3 * x[:, 0]), laws, theta, n=7)
+    (block,) = blocks(samples, "raw")
+    ells = kernel.log_lengthscales + np.log([0.5, 1.0, 2.0])[:, None, None]
+    together = integrate(kernel.with_log_lengthscales(ells), block, 0.0, Jitter())
+    for k, ell in enumerate(ells[:, 0]):
+        alone = integrate(kernel.with_log_lengthscales(ell), block, 0.0, Jitter())
+        for name in ("mean", "error2", "weights", "evidence", "residuals", "evidence_without"):
+            assert_allclose(getattr(together, name)[k], getattr(alone, name)[0], rtol=1e-6, atol=1e-12, err_msg=name)

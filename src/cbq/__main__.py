@@ -16,12 +16,13 @@ TEST_THETAS = 300
 def main() -> None:
     """Print a row for each problem."""
     print("Conditional Bayesian quadrature of the paper's problems, with the defaults:\n")
-    print(f"{'problem':<11} {'T':>3} {'N':>3}   {'averages':>10} {'CBQ':>10} {'Sobol':>10}   {'in 95%':>7} {'seconds':>8}")
+    errors = f"{'averages':>10} {'CBQ':>10} {'Sobol':>10}"
+    print(f"{'problem':<11} {'T':>3} {'N':>3}   {errors}   {'in 95%':>7} {'seconds':>8}")
     for name, (T, N) in SIZES.items():
         print(row(name, T, N))
     print(
-        "\nRoot mean squared errors: of plain averages at the T thetas; of CBQ at 300 new thetas, from iid and from Sobol"
-        "\npoints. Then the share of the new thetas whose truth is inside the 95% interval (iid), and the time of a fit."
+        "\nRoot mean squared errors: of plain averages at the T thetas; of CBQ at 300 new thetas, from iid and from"
+        "\nSobol points. Then the share of the new thetas whose truth is in the 95% interval, and the time of a fit."
     )
 
 

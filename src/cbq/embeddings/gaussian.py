@@ -73,7 +73,7 @@ class MaternGaussian(Embedding):
 
     def _smoothed(self, s: Array, difference: Array) -> Array:
         """E k(D, 0) for D ~ N(difference, s^2), with difference (..., n) and s (..., 1)."""
-        b, u = decay_rate(self.kernel)[..., None] * s, difference / s
+        b, u = np.broadcast_arrays(decay_rate(self.kernel)[..., None] * s, difference / s)
         return np.asarray(np.sum(_half_lines(COEFFICIENTS[self.kernel.nu], b, np.stack([u, -u])), axis=0))
 
 

@@ -100,16 +100,16 @@ def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
     first = Everywhere(samples.rescaled(centre, unit).select(0)).blocks("raw")[0]
     chosen, amplitude, tau = _hyperparameters(kernel, first)
     result = whole.evaluate("raw", lambda block: integrate(chosen, block, tau, Jitter()))
-    mean = result.mean[:, 0]
+    mean = result.mean[0, :, 0]
     none = np.zeros_like(mean)
     columns = {
         "mean": centre + unit * mean,
-        "variance": unit2 * amplitude * result.error2,
+        "variance": unit2 * amplitude * result.error2[0],
         "bias": none,
         "spread2": none,
         "amplitude": np.full_like(mean, unit2 * amplitude),
     }
-    return _Output(columns, result.weights, Choice("raw", repr(chosen), 1.0), centre, unit2)
+    return _Output(columns, result.weights[0], Choice("raw", repr(chosen), 1.0), centre, unit2)
 
 
 def _hyperparameters(kernel: Kernel, block: Block) -> tuple[Kernel, float, float]:

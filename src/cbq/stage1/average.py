@@ -35,38 +35,32 @@ class Weights:
     residuals: Array
 
 
-def weigh(results: Sequence[Explained], families: Integers, owner: Integers, *, shared: bool) -> Weights:
+def weigh(results: Sequence[Explained], owner: Integers, *, shared: bool) -> Weights:
     """The weights of kernels from what they say about all T thetas, with their points in one row.
 
-    results: K of them, with arrays (T, C) and (n, C). families: (K,), the family of each, numbered from 0.
-    owner: (n,), the theta of each point. shared: one lengthscale for all thetas.
+    results: of F families, arrays (K, T, C) and (K, n, C) each. owner: (n,), the theta of each point.
+    shared: one lengthscale for all thetas.
     """
-    evidence = np.stack([r.evidence for r in results])
-    within = np.empty_like(evidence)
-    residuals = np.stack([r.residuals for r in results])
-    within_without = np.empty_like(residuals)
-    F = int(families.max()) + 1
-    pooled = np.empty((F, *residuals.shape[1:]))
-    for k in range(F):
-        mine = families == k
-        if shared:
-            within[mine] = _softmax(np.sum(evidence[mine], axis=1, keepdims=True))
-            within_without[mine] = within[mine][:, owner]
-        else:
-            prior = _common(evidence[mine])
-            within[mine] = _softmax(evidence[mine] + prior)
-            chosen = [results[int(j)].evidence_without for j in np.flatnonzero(mine)]
-            within_without[mine] = _softmax(np.stack(chosen) + prior)
-        pooled[k] = np.sum(within_without[mine] * residuals[mine], axis=0)
+    within, without = zip(*(_within(r, owner, shared=shared) for r in results), strict=True)
+    pooled = np.stack([np.sum(w * r.residuals, axis=0) for w, r in zip(without, results, strict=True)])
     unexplained = np.mean(pooled**2, axis=1)
     family = inverse_power(unexplained)
     return Weights(
-        kernel=within * family[families][:, None],
-        without=within_without * family[families][:, None],
+        kernel=np.concatenate([weight * w for weight, w in zip(family, within, strict=True)]),
+        without=np.concatenate([weight * w for weight, w in zip(family, without, strict=True)]),
         family=family,
         unexplained=unexplained,
         residuals=np.sum(family[:, None] * pooled, axis=0),
     )
+
+
+def _within(result: Explained, owner: Integers, *, shared: bool) -> tuple[Array, Array]:
+    """The weights of the kernels of a family: (K, T, C), and with each point left out (K, n, C)."""
+    if shared:
+        within = np.broadcast_to(_softmax(np.sum(result.evidence, axis=1, keepdims=True)), result.evidence.shape)
+        return within, within[:, owner]
+    prior = _common(result.evidence)
+    return _softmax(result.evidence + prior), _softmax(result.evidence_without + prior)
 
 
 def inverse_power(unexplained: Array) -> Array:

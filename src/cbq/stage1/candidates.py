@@ -13,7 +13,7 @@ from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct
 from cbq.kernels.transforms import Log
 from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, Uniform, Unnormalised
 from cbq.samples import Samples
-from cbq.samples.arrays import Booleans
+from cbq.samples.arrays import Booleans, Integers
 from cbq.stage1.blocks import Coordinates
 
 GRID = tuple(np.exp(np.arange(-2.0, 5.0)))  # lengthscales in units of the spread of the points
@@ -35,11 +35,23 @@ class Family:
     factors: tuple[float, ...]
     costly: bool = False
 
-    def member(self, i: int) -> Kernel:
-        """The kernel with factor i."""
+    def all(self) -> Kernel:
+        """The kernels, one for each of K factors: their lengthscales have the leading axes (K, 1)."""
         if not np.any(self.free):
             return self.kernel
-        return self.kernel.with_log_lengthscales(self.kernel.log_lengthscales + np.log(self.factors[i]) * self.free)
+        factors = np.log(self.factors)[:, None, None]
+        return self.kernel.with_log_lengthscales(self.kernel.log_lengthscales + factors * self.free)
+
+    def labels(self) -> list[str]:
+        """Each kernel in words."""
+        if not np.any(self.free):
+            return [repr(self.kernel)]
+        ells = self.kernel.log_lengthscales
+        return [repr(self.kernel.with_log_lengthscales(ells + np.log(f) * self.free)) for f in self.factors]
+
+    def only(self, which: Integers) -> Family:
+        """The family with some of its factors."""
+        return replace(self, factors=tuple(self.factors[i] for i in which))
 
     def reshaped(self, log_lengthscales: Array) -> Family:
         """The family around fitted lengthscales (P,)."""
@@ -49,7 +61,7 @@ class Family:
 def family(kernel: Kernel, coordinates: Coordinates, x: Array, ard: bool, *, costly: bool = False) -> Family:
     """The family of a kernel, of whose lengthscales those that are None are free; x (..., N, d) gives their unit."""
     guess, free = kernel.to_fit(x, ard)
-    factors = (1.0,) if not np.any(free) else GRID[::2] if costly else GRID
+    factors = (1.0,) if not np.any(free) else GRID[1::2] if costly else GRID
     return Family(coordinates, guess, free, factors, costly)
 
 

@@ -1,4 +1,4 @@
-"""A kernel at all thetas: results of blocks put together, per theta and per point."""
+"""Kernels at all thetas: results of blocks put together, per theta and per point."""
 
 from __future__ import annotations
 
@@ -27,21 +27,27 @@ class Everywhere:
         return blocks(self.samples, coordinates)
 
     def evaluate(self, coordinates: Coordinates, function: Callable[[Block], Result]) -> Result:
-        """`function` of every block, put together: arrays (T, ...), and (n, ...) of all points in one row."""
+        """`function` of every block, put together: arrays (K, T, ...), and (K, n, ...) of all points in one row."""
         parts = [(block, function(block)) for block in self.blocks(coordinates)]
         kind = type(parts[0][1])
         return kind(**{field.name: self._together(parts, field.name) for field in fields(kind)})
 
     def _together(self, parts: Sequence[tuple[Block, Explained]], name: str) -> Array:
-        s = self.samples
-        first = getattr(parts[0][1], name)
-        if name not in PER_POINT:
-            out = np.empty((s.T, *first.shape[1:]))
+        samples, first = self.samples, getattr(parts[0][1], name)
+        if name in PER_POINT:
+            out = np.empty((len(first), samples.n_evaluations, *first.shape[3:]))
             for block, result in parts:
-                out[block.rows] = getattr(result, name)
-            return out
-        out = np.empty((s.n_evaluations, *first.shape[2:]))
-        for block, result in parts:
-            places = s.starts[block.rows][:, None] + np.arange(block.n)
-            out[places] = getattr(result, name)
+                out[:, samples.starts[block.rows][:, None] + np.arange(block.n)] = getattr(result, name)
+        else:
+            out = np.empty((len(first), samples.T, *first.shape[2:]))
+            for block, result in parts:
+                out[:, block.rows] = getattr(result, name)
         return out
+
+
+def stacked(results: Sequence[Result]) -> Result:
+    """The results of several batches of kernels as those of one."""
+    if len(results) == 1:
+        return results[0]
+    kind = type(results[0])
+    return kind(**{f.name: np.concatenate([getattr(r, f.name) for r in results]) for f in fields(kind)})

@@ -18,9 +18,9 @@ from cbq.samples import Samples
 from cbq.samples.arrays import Integers
 from cbq.stage1.average import Weights, weigh
 from cbq.stage1.candidates import Family, automatic, family, is_costly
-from cbq.stage1.everywhere import Everywhere
+from cbq.stage1.everywhere import Everywhere, stacked
 from cbq.stage1.quadrature import Integrated, integrate
-from cbq.stage1.screening import glance, numbered, screen
+from cbq.stage1.screening import glance, screen
 from cbq.stage1.shape import fit_shape
 from cbq.stage1.stage_one import Choice, StageOne
 
@@ -95,17 +95,17 @@ def _fit(samples: Samples, settings: Settings) -> StageOne:
     """Stage 1 of outputs that share their families of kernels, in units of f near 1."""
     view = Everywhere(glance(samples))
     families = _families(view, settings)
-    members = _members(families, view, samples, settings)
+    if len(families) > 1 or len(families[0].factors) > 1:
+        n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
+        families = screen(families, view, n, settings.tau, settings.jitter, shared=settings.shared)
     whole = Everywhere(samples)
-    results = []
-    for k, i in members:
-        function = partial(integrate, families[k].member(i), tau=settings.tau, jitter=settings.jitter)
-        results.append(whole.evaluate(families[k].coordinates, function))
-    weights = weigh(results, numbered(members), samples.owners, shared=settings.shared)
+    function = partial(integrate, tau=settings.tau, jitter=settings.jitter)
+    results = [whole.evaluate(family.coordinates, partial(function, family.all())) for family in families]
+    weights = weigh(results, samples.owners, shared=settings.shared)
+    labels = [(family.coordinates, label) for family in families for label in family.labels()]
     shares = np.mean(weights.kernel, axis=1)
-    labels = [(families[k].coordinates, repr(families[k].member(i))) for k, i in members]
     choices = [[Choice(*label, float(s)) for label, s in zip(labels, column, strict=True)] for column in shares.T]
-    return _averaged(samples, results, weights, settings, choices)
+    return _averaged(samples, stacked(results), weights, settings, choices)
 
 
 def _families(view: Everywhere, settings: Settings) -> list[Family]:
@@ -122,7 +122,8 @@ def _families(view: Everywhere, settings: Settings) -> list[Family]:
     for coordinates, kernels in automatic(samples).items():
         x = np.concatenate([block.x.reshape(-1, samples.d) for block in view.blocks(coordinates)])
         costly = is_costly(coordinates, samples)
-        mine = [family(kernel, coordinates, x, ard, costly=costly) for kernel in kernels]
+        tried = kernels[1:] if costly else kernels  # coordinates matter most to smooth kernels
+        mine = [family(kernel, coordinates, x, ard, costly=costly) for kernel in tried]
         if ard:  # the smoothest kernel, last, gives the shape to all
             shape = _fitted(mine[-1], view, tau).kernel.log_lengthscales
             mine = [each.reshaped(shape) for each in mine]
@@ -149,56 +150,37 @@ def _fitted(mine: Family, view: Everywhere, tau: float) -> Family:
     return mine.reshaped(fit_shape(mine.kernel, mine.free, blocks, tau).log_lengthscales)
 
 
-def _members(
-    families: Sequence[Family], view: Everywhere, samples: Samples, settings: Settings
-) -> list[tuple[int, int]]:
-    """The kernels to integrate with."""
-    if len(families) == 1 and len(families[0].factors) == 1:
-        return [(0, 0)]
-    n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # by their cost
-    return screen(families, view, n, settings.tau, settings.jitter, shared=settings.shared)
-
-
 def _averaged(
-    samples: Samples,
-    results: Sequence[Integrated],
-    weights: Weights,
-    settings: Settings,
-    choices: Sequence[Sequence[Choice]],
+    samples: Samples, result: Integrated, weights: Weights, settings: Settings, choices: Sequence[Sequence[Choice]]
 ) -> StageOne:
     """The average of the quadratures of all kernels."""
     owners, counts = samples.owners, samples.counts[:, None]
-    each = np.stack([r.mean for r in results])  # (K, T, C)
-    amplitude, inflation = zip(*(_amplitude(r, samples.counts, settings) for r in results), strict=True)
-    variances = np.stack([A * g * r.error2[:, None] for A, g, r in zip(amplitude, inflation, results, strict=True)])
-    mean = np.sum(weights.kernel * each, axis=0)
-    point_weights = sum(w[owners] * r.weights[:, None] for w, r in zip(weights.kernel, results, strict=True))
-    left_out = sum(
-        w * (r.mean[owners] - r.weights[:, None] * r.residuals) for w, r in zip(weights.without, results, strict=True)
-    )
+    amplitude, inflation = _amplitude(result, samples.counts, settings)
+    mean = np.sum(weights.kernel * result.mean, axis=0)
+    variances = amplitude * inflation * result.error2[..., None] + (result.mean - mean) ** 2
+    left_out = result.mean[:, owners] - result.weights[..., None] * result.residuals
 
     def average(values: Array) -> Array:
         """Over the points of each theta: (n, C) to (T, C)."""
         return np.asarray(np.add.reduceat(values, samples.starts, axis=0) / counts)
 
     e = weights.residuals
-    deviation2 = average((e - average(e)[owners]) ** 2)
     return StageOne(
         mean=mean,
-        variance=np.sum(weights.kernel * (variances + (each - mean) ** 2), axis=0),
-        bias=mean - average(left_out + e),
-        spread2=deviation2 / np.maximum(counts - 1, 1),
-        amplitude=np.sum(weights.kernel * np.stack(amplitude), axis=0),
-        point_weights=np.asarray(point_weights),
+        variance=np.sum(weights.kernel * variances, axis=0),
+        bias=mean - average(np.sum(weights.without * left_out, axis=0) + e),
+        spread2=average((e - average(e)[owners]) ** 2) / np.maximum(counts - 1, 1),
+        amplitude=np.sum(weights.kernel * amplitude, axis=0),
+        point_weights=np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights),
         counts=samples.counts,
         hyperparameters=[sorted(c, key=lambda choice: -choice.share) for c in choices],
-        warnings=_warnings(samples, results),
+        warnings=_warnings(samples, result),
         single=samples.C is None,
     )
 
 
 def _amplitude(result: Integrated, counts: Integers, settings: Settings) -> tuple[Array, Array]:
-    """The amplitude at each theta (T, C), and the factor (T, 1) of its variance under an unknown amplitude.
+    """The amplitude of each kernel at each theta (K, T, C), and the factor (T, 1) that its being unknown gives.
 
     The energy q of a theta with nu degrees of freedom makes its integral Student-t, with scale^2 q / nu error2 and the
     variance nu / (nu - 2) times that. Thetas with few points share one amplitude.
@@ -206,7 +188,7 @@ def _amplitude(result: Integrated, counts: Integers, settings: Settings) -> tupl
     own = counts - (settings.tau == 0)
     pooled = int(np.sum(own))
     few = counts < FEW
-    common = np.sum(result.energy, axis=0) / max(pooled, 1)
+    common = np.sum(result.energy, axis=1, keepdims=True) / max(pooled, 1)
     amplitude = np.where(few[:, None], common, result.energy / np.maximum(own, 1)[:, None])
     if not settings.student:
         return amplitude, np.ones((len(counts), 1))
@@ -214,7 +196,7 @@ def _amplitude(result: Integrated, counts: Integers, settings: Settings) -> tupl
     return amplitude, (nu / (nu - 2.0))[:, None]
 
 
-def _warnings(samples: Samples, results: Sequence[Integrated]) -> list[str]:
+def _warnings(samples: Samples, result: Integrated) -> list[str]:
     """What a user should know about stage 1."""
     found = []
     few = int(np.count_nonzero(samples.counts < FEW))
@@ -227,7 +209,7 @@ def _warnings(samples: Samples, results: Sequence[Integrated]) -> list[str]:
             "f has different values at equal points: it is taken as a function without noise, so if it is a random "
             "simulation, average repeated runs first, or make its random numbers part of x."
         )
-    jitter = np.max([np.max(r.jitter) for r in results])
+    jitter = np.max(result.jitter)
     if jitter > 1e-8:
         found.append(
             f"Gram matrices needed a jitter of {jitter:.0e} of their diagonal: some points are nearly the same, or the "

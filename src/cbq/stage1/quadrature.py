@@ -1,8 +1,9 @@
-"""Bayesian quadrature with one kernel at many thetas: estimates, errors, evidence, and what each point adds.
+"""Bayesian quadrature at many thetas with several kernels: estimates, errors, evidence, and what each point adds.
 
-Of one theta: K = L L' the Gram matrix, mu the mean embedding at the points, z the initial error, k1 = K^-1 1,
-S = 1'k1, P = K^-1 - k1 k1' / (S + tau), a = P f, q = f'a. The mean of f has the prior N(0, A / tau): tau = 0 is the
-flat constant mean, tau = inf the zero mean, and between them lies the Stein kernel k_p + c with c = A / tau.
+Of one theta and one kernel: K = L L' the Gram matrix, mu the mean embedding at the points, z the initial error,
+k1 = K^-1 1, S = 1'k1, P = K^-1 - k1 k1' / (S + tau), a = P f, q = f'a. The mean of f has the prior N(0, A / tau):
+tau = 0 is the flat constant mean, tau = inf the zero mean, and between them lies the Stein kernel k_p + c with
+c = A / tau.
 """
 
 from __future__ import annotations
@@ -24,11 +25,12 @@ _ROUNDING = 1e-6  # of z: a variance more negative than this is no rounding erro
 
 @dataclass(frozen=True, eq=False)
 class Explained:
-    """How well a kernel explains f at B thetas.
+    """How well each of K kernels explains f at B thetas.
 
-    energy: (B, C), q. evidence: (B, C), the (restricted) log-likelihood at the amplitude q / dof, up to a constant.
-    residuals: (B, N, C), e_i = a_i / P_ii, each value less its prediction from the other points. evidence_without:
-    (B, N, C), the evidence of the other points, up to a constant. jitter: (B,), relative to the diagonal of K.
+    energy: (K, B, C), q. evidence: (K, B, C), the (restricted) log-likelihood at the amplitude q / dof, but for a
+    constant. residuals: (K, B, N, C), e_i = a_i / P_ii, each value less its prediction from the other points.
+    evidence_without: (K, B, N, C), the evidence of the others, but for a constant. jitter: (K, B), relative to the
+    diagonal.
     """
 
     energy: Array
@@ -40,10 +42,10 @@ class Explained:
 
 @dataclass(frozen=True, eq=False)
 class Integrated(Explained):
-    """Bayesian quadrature at B thetas.
+    """Bayesian quadrature with each of K kernels at B thetas.
 
-    mean: (B, C), the estimates. error2: (B,), the squared worst-case errors, which are the variances at unit amplitude.
-    weights: (B, N), with mean = weights . f.
+    mean: (K, B, C), the estimates. error2: (K, B), the squared worst-case errors, which are the variances at unit
+    amplitude. weights: (K, B, N), with mean = weights . f.
     """
 
     mean: Array
@@ -60,30 +62,33 @@ def degrees_of_freedom(n: int, tau: float) -> int:
 
 
 def explain(kernel: Kernel, block: Block, tau: float, jitter: Jitter) -> Explained:
-    """How well a kernel explains f at the thetas of a block; it takes no embedding."""
+    """How well kernels explain f at the thetas of a block; it takes no embedding.
+
+    kernel: K of them, as lengthscales with the leading axes (K, 1), or a single one.
+    """
     parts = []
-    for part in _parts(block):
-        solved = _Solved(factor_gram(kernel.bind(part.law), part.x, jitter=jitter), _columns(part.f))
+    for part in _parts(kernel, block):
+        solved = _Solved(factor_gram(kernel.bind(part.law), part.x, jitter=jitter), part.f)
         parts.append(Explained(**_explained(solved, part.f, tau)))
     return _joined(parts)
 
 
 def integrate(kernel: Kernel, block: Block, tau: float, jitter: Jitter) -> Integrated:
-    """Bayesian quadrature at the thetas of a block."""
+    """Bayesian quadrature at the thetas of a block, with kernels as for `explain`."""
     parts = []
-    for part in _parts(block):
+    for part in _parts(kernel, block):
         embedding = embed(kernel, part.law)
         mu, z = embedding.mean(part.x), embedding.variance
-        solved = _Solved(factor_gram(embedding.kernel, part.x, jitter=jitter), _columns(part.f, mu))
+        solved = _Solved(factor_gram(embedding.kernel, part.x, jitter=jitter), part.f, mu)
         share = (1.0 - solved.dot(-1, -2)) / (solved.dot(-1, -1) + tau)
-        weights = solved.whole[..., -2] + solved.whole[..., -1] * share[:, None]
+        weights = solved.whole[..., -2] + solved.whole[..., -1] * share[..., None]
         # of these weights under the kernel alone: the jitter made them, but f has no noise
         error2 = z - solved.dot(-2, -2) + (1.0 - solved.dot(-1, -2)) * share
-        error2 -= solved.factor.jitter * np.sum(weights**2, axis=-1)
+        error2 -= solved.factor.jitter.reshape(share.shape) * np.sum(weights**2, axis=-1)
         parts.append(
             Integrated(
                 **_explained(solved, part.f, tau),
-                mean=np.einsum("tn,tnc->tc", weights, part.f),
+                mean=np.einsum("ktn,tnc->ktc", weights, part.f),
                 error2=_not_negative(error2, np.broadcast_to(z, error2.shape)),
                 weights=weights,
             )
@@ -92,65 +97,69 @@ def integrate(kernel: Kernel, block: Block, tau: float, jitter: Jitter) -> Integ
 
 
 class _Solved:
-    """L^-1 B and K^-1 B for right-hand sides B (B, N, M), of which the last is 1 and the first C are f.
+    """L^-1 V and K^-1 V (K, B, N, M) for the right-hand sides V: f (B, N, C), then mu (..., B, N) if given, then 1.
 
-    Products come from L^-1 B, which keeps twice the digits of K^-1 B.
+    Products come from L^-1 V, which keeps twice the digits of K^-1 V.
     """
 
-    def __init__(self, factor: Factor, columns: Array) -> None:
+    def __init__(self, factor: Factor, f: Array, mu: Array | None = None) -> None:
+        shape = (*factor.batch_shape, factor.n) if len(factor.batch_shape) == 2 else (1, *factor.batch_shape, factor.n)
+        columns = np.empty((*shape, f.shape[-1] + (1 if mu is None else 2)))
+        columns[..., : f.shape[-1]] = f
+        columns[..., -1] = 1.0
+        if mu is not None:
+            columns[..., -2] = mu
         self.factor = factor
         self.half, self.whole = factor.solve_lower(columns), factor.solve(columns)
 
     def dot(self, i: int, j: int) -> Array:
-        """B_i'K^-1 B_j: (B,)."""
-        return np.asarray(np.einsum("tn,tn->t", self.half[..., i], self.half[..., j]))
+        """V_i'K^-1 V_j: (K, B)."""
+        return np.asarray(np.einsum("ktn,ktn->kt", self.half[..., i], self.half[..., j]))
 
 
 def _explained(solved: _Solved, f: Array, tau: float) -> dict[str, Array]:
     """The fields of `Explained`."""
     C, n, dof = f.shape[-1], f.shape[-2], degrees_of_freedom(f.shape[-2], tau)
-    k1 = solved.whole[..., -1]
-    S = solved.dot(-1, -1) + tau
-    b = np.einsum("tn,tnc->tc", solved.half[..., -1], solved.half[..., :C])
-    a = solved.whole[..., :C] - k1[..., None] * (b / S[:, None])[:, None, :]
-    inverse = solved.factor.inverse_diagonal()
-    diagonal = np.maximum(inverse - k1**2 / S[:, None], np.finfo(float).eps * inverse)[..., None]  # one point has P = 0
-    logdet = solved.factor.logdet + (0.0 if np.isinf(tau) else np.log(S if tau == 0 else S / tau))
+    k1, shape = solved.whole[..., -1], solved.whole.shape[:2]
+    S = (solved.dot(-1, -1) + tau)[..., None]
+    b = np.einsum("ktn,ktnc->ktc", solved.half[..., -1], solved.half[..., :C])
+    a = solved.whole[..., :C] - k1[..., None] * (b / S)[..., None, :]
+    inverse = solved.factor.inverse_diagonal().reshape(*shape, n)
+    diagonal = np.maximum(inverse - k1**2 / S, np.finfo(float).eps * inverse)[..., None]  # one point has P = 0
+    logdet = solved.factor.logdet.reshape(*shape, 1)
+    if not np.isinf(tau):
+        logdet = logdet + np.log(S if tau == 0 else S / tau)
     least = n * np.finfo(float).eps ** 2  # the energy of rounding errors, f being in units near 1
-    energy = np.maximum(np.sum(solved.half[..., :C] ** 2, axis=1) - b**2 / S[:, None], least)
-    without = np.maximum(energy[:, None, :] - a**2 / diagonal, least)
+    energy = np.maximum(np.sum(solved.half[..., :C] ** 2, axis=-2) - b**2 / S, least)
+    without = np.maximum(energy[..., None, :] - a**2 / diagonal, least)
     return {
         "energy": energy,
-        "evidence": -0.5 * (dof * np.log(energy) + logdet[:, None]),
+        "evidence": -0.5 * (dof * np.log(energy) + logdet),
         "residuals": a / diagonal,
-        "evidence_without": -0.5 * ((dof - 1) * np.log(without) + logdet[:, None, None] + np.log(diagonal)),
-        "jitter": solved.factor.relative_jitter,
+        "evidence_without": -0.5 * ((dof - 1) * np.log(without) + logdet[..., None] + np.log(diagonal)),
+        "jitter": solved.factor.relative_jitter.reshape(shape),
     }
 
 
-def _columns(f: Array, mu: Array | None = None) -> Array:
-    """The right-hand sides f, mu and 1 side by side: (B, N, C + 2), or without mu (B, N, C + 1)."""
-    ones = np.ones((*f.shape[:-1], 1))
-    return np.concatenate([f, ones] if mu is None else [f, mu[..., None], ones], axis=-1)
-
-
 def _not_negative(error2: Array, z: Array) -> Array:
-    """Variances (B,), at least zero: what rounding made negative is clipped, anything else is an error."""
+    """Variances, at least zero: what rounding made negative is clipped, anything else is an error."""
     if np.any(error2 < -_ROUNDING * z):
-        t = int(np.argmin(error2 / z))
+        worst = np.unravel_index(np.argmin(error2 / z), error2.shape)
         raise ArithmeticError(
-            f"the variance of a quadrature came out as {error2[t]:.3g}, though the initial error is {z[t]:.3g}: the "
-            f"Gram matrix and the embedding of this kernel do not belong together (a user's embedding rule?)."
+            f"the variance of a quadrature came out as {error2[worst]:.3g}, while the initial error is {z[worst]:.3g}: "
+            f"the Gram matrix and the embedding of this kernel do not belong together (a user's embedding rule?)."
         )
     return np.maximum(error2, 0.0)
 
 
-def _parts(block: Block) -> list[Block]:
+def _parts(kernel: Kernel, block: Block) -> list[Block]:
     """The block in chunks of bounded memory."""
-    return [block[piece] for piece in chunks(len(block.rows), block.n, arrays=_ARRAYS)]
+    kernels = int(np.prod(kernel.log_lengthscales.shape[:-1]))
+    return [block[piece] for piece in chunks(len(block.rows), block.n, arrays=_ARRAYS * kernels)]
 
 
 def _joined(parts: list[Result]) -> Result:
     if len(parts) == 1:
         return parts[0]
-    return type(parts[0])(**{f.name: np.concatenate([getattr(p, f.name) for p in parts]) for f in fields(parts[0])})
+    joined = {f.name: np.concatenate([getattr(p, f.name) for p in parts], axis=1) for f in fields(parts[0])}
+    return type(parts[0])(**joined)

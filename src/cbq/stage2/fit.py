@@ -33,24 +33,24 @@ def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, settings: Se
     """
     if len(theta) == 1:
         return [_alone(theta, typical, settings)]
-    candidates = _candidates(theta, settings)
-    priors = fit_priors(candidates, theta, y, v, degree=settings.degree, noise=settings.noise)
+    priors = fit_priors(_chains(theta, settings), theta, y, v, degree=settings.degree, noise=settings.noise)
     return sorted(priors, key=lambda prior: -prior.evidence)
 
 
-def _candidates(theta: Array, settings: Settings) -> list[tuple[Coordinates, Kernel]]:
-    """The coordinates and kernels to choose from."""
-    p = theta.shape[1]
+def _chains(theta: Array, settings: Settings) -> list[list[tuple[Coordinates, Kernel]]]:
+    """The coordinates and kernels to choose from, smooth kernels first.
+
+    From the maximum of a smooth kernel that of a rougher one is uphill, while the way back is ill-conditioned.
+    """
     if isinstance(settings.kernel, Kernel):
-        return [(Coordinates.identity(p), settings.kernel)]
+        return [[(Coordinates.identity(theta.shape[1]), settings.kernel)]]
     positive = np.all(theta > 0, axis=0)
     choices = {"auto": (False, True), True: (True,), False: (False,)}[settings.log_theta]
     found = [positive & logs for logs in choices]
     if len(found) == 2 and not np.any(positive):
         found = found[:1]
     coordinates = [Coordinates.standard(theta, logs) for logs in found]
-    # the smoothest first: from its maximum those of the others are uphill, while the way back is ill-conditioned
-    return [(z, kernel) for z in coordinates for kernel in (RBF(), Matern(2.5), Matern(1.5))]
+    return [[(z, kernel) for kernel in (RBF(), Matern(2.5), Matern(1.5))] for z in coordinates]
 
 
 def _alone(theta: Array, typical: float, settings: Settings) -> Prior:

@@ -6,7 +6,7 @@ between thetas is a difference of I rather than noise.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass
 
@@ -29,8 +29,9 @@ NOISES = (-30.0, 3.0)  # of log lambda: the lower end is zero
 LENGTHSCALES = (-4.0, 6.0)  # of log ell, relative to the first guess
 TYPICAL, WIDTH = np.log(3.0), 1.5  # of the normal prior of log ell, which keeps few thetas from extremes
 SMALL_NOISE, NOISE_WIDTH = -10.0, 5.0  # of the half-normal prior of log lambda, which is flat below
-ROUGHLY, CLOSELY = 1e-2, 1e-9  # changes of the log-likelihood to stop at
+ROUGHLY, CLOSELY = 0.1, 1e-6  # changes of the log-likelihood to stop at
 WORTHLESS = 1.0  # a log-likelihood so far below the best need not be known any closer
+HOPELESS = 5.0  # so far below that of a smoother kernel, rougher ones need not be tried
 STARTS = tuple((s, n) for s in (-0.5, 1.0) for n in (-14.0, -4.0))  # log ell and log lambda
 
 
@@ -65,7 +66,10 @@ class Likelihood:
         and Cullis 1995): 1/2 (dK_i a)'Q (dK_j a) with a = Q y.
         """
         A, noise, kernel = self.unpack(parameters)
-        k, P = kernel(self.z), len(parameters)
+        features = kernel.features(self.z)
+        k = np.empty((len(self.y), len(self.y)))
+        kernel.fill(features, features, k)
+        P, n_free = len(parameters), int(np.count_nonzero(self.free))
         try:
             f = factor(A * k, nugget=self.v + noise, jitter=JITTER, overwrite=True)
         except NotPositiveDefinite:
@@ -77,35 +81,40 @@ class Likelihood:
             half = solve_lower(L, solved)
             Q -= half @ half.T
             logdet += 2.0 * float(np.sum(np.log(np.diagonal(L))))
-        a = Q @ self.y
-        eye = np.eye(len(k))
-        slopes = [
-            A * k + f.jitter * eye,
-            *([noise * eye] if self.noise is None else []),
-            *(A * self._derivatives(kernel)),
-        ]
-        pushed = np.stack([slope @ a for slope in slopes], axis=1)
-        gradient = 0.5 * (np.array([np.sum(Q * slope) for slope in slopes]) - a @ pushed)
-        information = 0.5 * pushed.T @ Q @ pushed
-        ells = slice(P - np.count_nonzero(self.free), P)
-        apart = parameters[ells] - self.kernel.log_lengthscales[self.free] - TYPICAL
-        gradient[ells] += apart / WIDTH**2
-        information[ells, ells] += np.eye(len(apart)) / WIDTH**2
-        value = 0.5 * (float(self.y @ a) + logdet + float(apart @ apart) / WIDTH**2)
+        a, trace = Q @ self.y, float(np.trace(Q))
+        # for each parameter: tr(Q dK) and dK a
+        traces, pushed = np.empty(P), np.empty((P, len(a)))
+        traces[0], pushed[0] = A * np.vdot(Q, k) + f.jitter * trace, A * (k @ a) + f.jitter * a
         if self.noise is None:
-            excess = max(parameters[1] - SMALL_NOISE, 0.0) / NOISE_WIDTH
+            traces[1], pushed[1] = noise * trace, noise * a
+        if n_free:
+            slopes = np.empty((kernel.n_lengthscales, *k.shape))
+            kernel.fill_derivatives(features, features, slopes)
+            slopes = A * slopes[self.free]
+            traces[-n_free:], pushed[-n_free:] = slopes.reshape(n_free, -1) @ Q.ravel(), slopes @ a
+        value = 0.5 * (float(self.y @ a) + logdet)
+        return self._with_prior(parameters, value, 0.5 * (traces - pushed @ a), 0.5 * pushed @ Q @ pushed.T)
+
+    def _with_prior(
+        self, parameters: Array, value: float, gradient: Array, information: Array
+    ) -> tuple[float, Array, Array]:
+        """The three with those of minus the log prior added."""
+        guess = self.kernel.log_lengthscales[self.free]
+        if guess.size:
+            apart = (parameters[-guess.size :] - guess - TYPICAL) / WIDTH
+            value += 0.5 * float(apart @ apart)
+            gradient[-guess.size :] += apart / WIDTH
+            information[-guess.size :, -guess.size :] += np.eye(guess.size) / WIDTH**2
+        if self.noise is None:
+            excess = max(float(parameters[1]) - SMALL_NOISE, 0.0) / NOISE_WIDTH
             value += 0.5 * excess**2
             gradient[1] += excess / NOISE_WIDTH
             information[1, 1] += (excess > 0) / NOISE_WIDTH**2
         return value, gradient, information
 
-    def _derivatives(self, kernel: Kernel) -> Array:
-        """Of the kernel in its free log-lengthscales: (P, T, T)."""
-        return kernel.derivatives(self.z)[self.free] if np.any(self.free) else np.empty((0, *(2 * [len(self.z)])))
-
 
 def fit_priors(
-    candidates: Sequence[tuple[Coordinates, Kernel]],
+    chains: Sequence[Sequence[tuple[Coordinates, Kernel]]],
     theta: Array,
     y: Array,
     v: Array,
@@ -113,26 +122,40 @@ def fit_priors(
     degree: Trend = 0,
     noise: float | Sequence[float] | None = None,
 ) -> list[Prior]:
-    """The best hyperparameters of each candidate for nodes theta (T, p), y (T,) with variances v (T,), in its order.
+    """The best hyperparameters of each candidate for nodes theta (T, p), y (T,) with variances v (T,).
 
+    chains: candidates that resemble each other, from smooth to rough: each starts where the one before ended, and where
+    one is hopeless against the one before, the rest of its chain is left out.
     noise: lambda, if it is known, or the values to choose from; None to fit it.
     """
     unit = _unit(y, v)
     centre = float(np.mean(y)) if degree is not None else 0.0
     noises = [None] if noise is None else [float(n) / unit**2 for n in np.atleast_1d(noise)]
-    likelihoods, degrees = [], []
-    for coordinates, kernel in candidates:
+
+    def alternatives(coordinates: Coordinates, kernel: Kernel) -> list[Likelihood]:
         z = coordinates(theta)
-        guess, free = kernel.to_fit(z, ard=True)
-        degrees.append(largest_degree(z, degree))
-        H = basis(z, degrees[-1])
-        likelihoods.append([Likelihood(guess, free, z, H, (y - centre) / unit, v / unit**2, known) for known in noises])
-    found = []
+        H = basis(z, largest_degree(z, degree))
+        return [Likelihood(*kernel.to_fit(z, ard=True), z, H, (y - centre) / unit, v / unit**2, n) for n in noises]
+
+    rough: list[tuple[Coordinates, Maximum]] = []
     with one_blas_thread() if len(y) < LARGE else nullcontext():
-        for best, (coordinates, _), used in zip(_maximise(likelihoods), candidates, degrees, strict=True):
+        for chain in chains:
+            near: Maximum | None = None
+            for coordinates, kernel in chain:
+                best = _best(alternatives(coordinates, kernel), near)
+                rough.append((coordinates, best))
+                if near is not None and best.value > near.value + HOPELESS:
+                    break
+                near = best
+        least = min(m.value for _, m in rough)
+        found = []
+        for coordinates, m in rough:
+            best = _maximum(m.likelihood, m.parameters, CLOSELY) if m.value < least + WORTHLESS else m
             A, lam, fitted = best.likelihood.unpack(best.parameters)
-            n_fitted = len(best.parameters)
-            found.append(Prior(coordinates, fitted, A * unit**2, lam * unit**2, used, -best.value, n_fitted))
+            used = largest_degree(best.likelihood.z, degree)
+            found.append(
+                Prior(coordinates, fitted, A * unit**2, lam * unit**2, used, -best.value, len(best.parameters))
+            )
     return found
 
 
@@ -145,25 +168,19 @@ class Maximum:
     value: float
 
 
-def _maximise(likelihoods: Sequence[Sequence[Likelihood]]) -> Iterator[Maximum]:
-    """The maximum of each candidate, the best of its likelihoods: roughly for all, then closely where it matters."""
-    rough: list[Maximum] = []
-    for alternatives in likelihoods:
-        # candidates resemble each other: the maximum of the one before may be near
-        near = [rough[-1].parameters] if rough and len(alternatives) == 1 else []
-        tried = [_maximum(each, _start(each, near), ROUGHLY) for each in alternatives]
-        rough.append(min(tried, key=lambda m: m.value))
-    best = min(m.value for m in rough)
-    for m in rough:
-        yield _maximum(m.likelihood, m.parameters, CLOSELY) if m.value < best + WORTHLESS else m
+def _best(alternatives: Sequence[Likelihood], near: Maximum | None) -> Maximum:
+    """Roughly the maximum of the best of some likelihoods, from that of a similar one if there is one."""
+    starts = [_start(each) if near is None else near.parameters for each in alternatives]
+    tried = [_maximum(each, start, ROUGHLY) for each, start in zip(alternatives, starts, strict=True)]
+    return min(tried, key=lambda m: m.value)
 
 
-def _start(likelihood: Likelihood, near: list[Array]) -> Array:
-    """The best of a few parameters to start from, `near` among them."""
+def _start(likelihood: Likelihood) -> Array:
+    """The best of a few parameters to start from."""
     guess = likelihood.kernel.log_lengthscales[likelihood.free]
     noise = [] if likelihood.noise is not None else [0.0]
     starts = [np.array([s, *(n + each for each in noise), *(guess + s)]) for s, n in STARTS]
-    return min([*near, *starts], key=lambda parameters: likelihood(parameters)[0])
+    return min(starts, key=lambda parameters: likelihood(parameters)[0])
 
 
 def _maximum(likelihood: Likelihood, start: Array, tolerance: float) -> Maximum:
