@@ -23,8 +23,8 @@ from cbq.stage1.everywhere import Everywhere
 from cbq.stage1.quadrature import integrate
 from cbq.stage2 import Settings, fit_stage_two
 
-LENGTHSCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # in units of the spread of the points
-AMPLITUDES = (0.1, 0.3, 1.0, 3.0, 10.0, 30.0, 100.0, 300.0, 1000.0)  # in units of the variance of f
+LENGTHSCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # in units of the spread of each coordinate
+AMPLITUDES = tuple(10.0 ** np.arange(-2.0, 8.5, 0.5))  # in units of the variance of f
 LAMBDAS = (0.01, 0.1, 1.0)  # in units of the variance of f
 
 
@@ -114,7 +114,7 @@ def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
 
 def _hyperparameters(kernel: Kernel, block: Block) -> tuple[Kernel, float, float]:
     """The likeliest kernel, amplitude A and tau = A / c for the values at one theta."""
-    guess, free = kernel.to_fit(block.x, ard=False)
+    guess, free = kernel.to_fit(block.x, ard=True)
     factors = LENGTHSCALES if np.any(free) else (1.0,)
     tried = []
     for factor in factors:

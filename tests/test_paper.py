@@ -1,0 +1,129 @@
+"""The choices of the paper: what is fixed, what comes from a grid, and the closed form of the Stein constant."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy import stats
+from scipy.optimize import minimize
+
+import cbq
+from cbq.kernels import RBF, Matern, Stein, Warped
+from cbq.measures import Gamma, Gaussian, LogNormal, Uniform, Unnormalised
+from cbq.methods.paper import AMPLITUDES, LAMBDAS, _amplitude
+from cbq.stage1.blocks import blocks
+
+
+def samples_of(f=lambda x: np.sin(x[:, 0]) + 3.0, family=lambda t: Gaussian(t[0], 1.0), T=6, N=12, seed=0, **options):
+    problem = cbq.Problem(lambda x, theta: f(x), family, Uniform(1.0, 2.0))
+    return problem.collect(T, N, rng=seed, **options)
+
+
+@pytest.mark.parametrize("offset", [0.0, 2.0, -30.0])
+def test_the_stein_constant_maximises_the_likelihood(offset):
+    samples = samples_of(lambda x: np.sin(2 * x[:, 0]) + offset, T=1)
+    (block,) = blocks(samples, "raw")
+    kernel = Stein(Matern(1.5, 1.0))
+    value, A, tau = _amplitude(kernel, block)
+    K, f, n = kernel.bind(block.law)(block.x)[0], block.f[0, :, 0], 12
+
+    def minus_likelihood(logs):
+        cov = np.exp(logs[0]) * K + np.exp(logs[1]) + 1e-12 * np.exp(logs[0]) * np.mean(np.diag(K)) * np.eye(n)
+        return -stats.multivariate_normal(np.zeros(n), cov, allow_singular=True).logpdf(f)
+
+    starts = [(np.log(A), s) for s in (-8.0, 0.0, 5.0)]
+    best = min(
+        (minimize(minus_likelihood, s, method="Nelder-Mead", options={"xatol": 1e-8, "fatol": 1e-10}) for s in starts),
+        key=lambda r: r.fun,
+    )
+    assert_allclose(-value + 0.5 * n * np.log(2 * np.pi), best.fun, atol=1e-5)
+    assert_allclose(A, np.exp(best.x[0]), rtol=1e-3)
+    if np.isfinite(tau):
+        assert_allclose(A / tau, np.exp(best.x[1]), rtol=1e-3)
+
+
+def test_a_stein_kernel_has_the_estimate_of_its_constant():
+    # with c = A (w - 1) / S: I = (b / S)(1 - 1 / w) and variance (A / S)(1 - 1 / w)
+    samples = samples_of(T=1)
+    kernel = Stein(Matern(1.5, 1.0))
+    fit = cbq.CBQ.paper(kernel_x=kernel).fit(samples)
+    f = samples.values(0)
+    shift, scale = f.mean(), f.std()
+    y, K = (f - shift) / scale, kernel.bind(samples.law(0))(samples.points(0))
+    K = K + 1e-12 * np.mean(np.diag(K)) * np.eye(12)
+    one = np.ones(12)
+    S, b, q = one @ np.linalg.solve(K, one), one @ np.linalg.solve(K, y), y @ np.linalg.solve(K, y)
+    w = 11 * b**2 / (S * q - b**2)
+    A = (q - b**2 / S) / 11
+    mean, variance = (b / S * (1 - 1 / w), A / S * (1 - 1 / w)) if w > 1 else (0.0, 0.0)
+    assert_allclose(fit.stage1.mean[0], shift + scale * mean, rtol=1e-8)
+    assert_allclose(fit.stage1.std[0], scale * np.sqrt(variance), rtol=1e-6, atol=1e-12)
+
+
+def test_all_thetas_share_the_hyperparameters_of_the_first():
+    samples = samples_of()
+    fit = cbq.CBQ.paper(kernel_x=RBF()).fit(samples)
+    assert len(fit.stage1.hyperparameters[0]) == 1
+    scale2 = np.var(samples.f)
+    assert_allclose(fit.stage1.amplitude, fit.stage1.amplitude[0])
+    assert np.min(np.abs(np.log(np.array(AMPLITUDES) * scale2 / fit.stage1.amplitude[0]))) < 1e-9
+    other = samples.with_values(np.concatenate([samples.f[:1], samples.f[1:][::-1]]))  # of the same mean and spread
+    assert cbq.CBQ.paper(kernel_x=RBF()).fit(other).stage1.hyperparameters == fit.stage1.hyperparameters
+
+
+def test_lambda_is_one_of_three_in_units_of_the_variance_of_f():
+    samples = samples_of()
+    (prior,) = cbq.CBQ.paper().fit(samples).priors[0]
+    assert np.min(np.abs(prior.noise / np.var(samples.f) - np.array(LAMBDAS))) < 1e-9
+    assert isinstance(prior.kernel, Matern)
+    assert prior.kernel.nu == 1.5
+    assert prior.degree is None
+    assert_allclose(prior.offset, np.mean(samples.f))
+
+
+@pytest.mark.parametrize(("scale", "shift"), [(1000.0, 0.0), (-1e-6, 5.0)])
+def test_mean_and_std_come_back_in_the_units_of_f(scale, shift):
+    samples = samples_of()
+    other = samples.with_values(scale * samples.f + shift)
+    new = np.linspace(1.1, 1.9, 5)
+    (mean, std), (mean2, std2) = (cbq.CBQ.paper().fit(s).predict(new, return_std=True) for s in (samples, other))
+    assert_allclose((mean2 - shift) / scale, mean, rtol=1e-6)
+    assert_allclose(std2 / abs(scale), std, rtol=1e-5)
+
+
+def test_far_from_all_thetas_it_returns_to_the_mean_of_f():
+    samples = samples_of()
+    assert_allclose(cbq.CBQ.paper().fit(samples).predict([1e6]), np.mean(samples.f), rtol=1e-9)
+
+
+@pytest.mark.parametrize(
+    ("family", "kind"),
+    [
+        (lambda t: Gaussian(t[0], 1.0), "RBF("),
+        (lambda t: LogNormal(t[0], 0.1), "Warped(RBF("),
+        (lambda t: Gamma(t[0], 1.0), "Matern(1.5"),
+    ],
+    ids=["gaussian", "lognormal", "gamma"],
+)
+def test_the_kernel_of_x_goes_with_the_law(family, kind):
+    fit = cbq.CBQ.paper().fit(samples_of(family=family))
+    assert fit.stage1.hyperparameters[0][0].kernel.startswith(kind)
+
+
+def test_an_unnormalised_law_gets_a_stein_kernel():
+    laws = [Unnormalised(score=lambda x, m=m: m - x, dim=1) for m in (1.0, 1.5, 2.0)]
+    x = [np.random.default_rng(0).normal(m, 1.0, size=(30, 1)) for m in (1.0, 1.5, 2.0)]
+    fit = cbq.CBQ.paper().fit(cbq.Samples([1.0, 1.5, 2.0], x, [np.sin(p[:, 0]) for p in x], laws, design="mcmc"))
+    assert fit.stage1.hyperparameters[0][0].kernel.startswith("Stein(Matern(1.5")
+
+
+def test_a_kernel_of_theta_may_be_given_and_outputs_have_their_own_choices():
+    samples = samples_of(lambda x: np.stack([np.sin(x[:, 0]), x[:, 0] ** 2], axis=1))
+    fit = cbq.CBQ.paper(kernel_x=Warped(Matern(2.5), "whiten"), kernel_theta=RBF()).fit(samples)
+    assert fit.predict([1.5]).shape == (1, 2)
+    assert all(isinstance(prior.kernel, RBF) for (prior,) in fit.priors)
+    assert len(fit.stage1.hyperparameters) == 2
+
+
+def test_it_takes_samples_only():
+    with pytest.raises(TypeError, match=r"fit takes cbq\.Samples"):
+        cbq.CBQ.paper().fit([1.0])
