@@ -86,7 +86,8 @@ class Posterior:
 
 def readings(surface: Surface, nodes: Nodes, design: str) -> tuple[Reading, ...]:
     """The two readings of the noise: of stage 1, and the geometric mean of its two sizes averaged over neighbours."""
-    both = np.sqrt(nodes.variance * nodes.spread2)
+    known = nodes.spread2 > 0  # of one point alone it is not
+    both = np.where(known, np.sqrt(nodes.variance * nodes.spread2), nodes.variance)
     smoothed = np.mean(both[neighbours(surface.z)], axis=1)
     return tuple(_reading(surface, nodes, noise, design) for noise in (nodes.variance, smoothed))
 
