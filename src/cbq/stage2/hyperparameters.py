@@ -24,7 +24,7 @@ from cbq.stage2.surface import JITTER, Prior
 from cbq.stage2.trend import Trend, basis, largest_degree
 
 # In units of the variance of y, and of the spread of the thetas.
-AMPLITUDES = (-12.0, 12.0)  # bounds of log A
+AMPLITUDES = (-30.0, 12.0)  # bounds of log A
 NOISES = (-30.0, 3.0)  # of log lambda: the lower end is zero
 LENGTHSCALES = (-4.0, 6.0)  # of log ell, relative to the first guess
 TYPICAL, WIDTH = np.log(3.0), 1.5  # of the normal prior of log ell, which keeps few thetas from extremes

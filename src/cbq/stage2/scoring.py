@@ -11,12 +11,13 @@ from collections.abc import Callable
 import numpy as np
 
 from cbq._arrays import Array
+from cbq.samples.arrays import Booleans
 
 Objective = Callable[[Array], tuple[float, Array, Array]]  # parameters (P,) to value, gradient (P,), information (P, P)
 
 _STEPS = 100
-_LEAST_DAMPING, _MOST_DAMPING = 1e-9, 1e9
-_FACTOR = 5.0
+_LEAST_DAMPING, _MOST_DAMPING, _FACTOR = 1e-3, 1e9, 4.0
+_LEAST_CURVATURE = 0.1  # of parameters that are logarithms, and so of order one
 _LONGEST = 3.0  # a step of any parameter: a variance on its way to zero has no slope to bring it back
 
 
@@ -27,18 +28,12 @@ def minimise(objective: Objective, start: Array, low: Array, high: Array, tolera
     """
     x = np.clip(start, low, high)
     value, gradient, information = objective(x)
-    damping = 1e-3
+    damping = _LEAST_DAMPING
     for _ in range(_STEPS):
         free = ~((x <= low) & (gradient > 0) | (x >= high) & (gradient < 0))
-        if not np.any(free):
-            break
-        step = np.zeros_like(x)
-        matrix, slope = information[np.ix_(free, free)], gradient[free]
-        scale = np.maximum(np.diagonal(matrix), np.finfo(float).tiny)
-        step[free] = -np.linalg.solve(matrix + damping * np.diag(scale), slope)
-        trial = np.clip(x + np.clip(step, -_LONGEST, _LONGEST), low, high)
-        promised = -float(gradient @ (trial - x))
-        if promised < tolerance:
+        step, damping = _step(gradient, information, free, damping)
+        trial = np.clip(x + step, low, high)
+        if -float(gradient @ (trial - x)) < tolerance or damping > _MOST_DAMPING:
             break
         new = objective(trial)
         if new[0] < value:
@@ -46,6 +41,17 @@ def minimise(objective: Objective, start: Array, low: Array, high: Array, tolera
             damping = max(damping / _FACTOR, _LEAST_DAMPING)
         else:
             damping *= _FACTOR
-            if damping > _MOST_DAMPING:
-                break
     return x, value
+
+
+def _step(gradient: Array, information: Array, free: Booleans, damping: float) -> tuple[Array, float]:
+    """A step downhill (P,) of the free parameters, none of which moves too far, and the damping that this took."""
+    step = np.zeros_like(gradient)
+    matrix = information[np.ix_(free, free)]
+    unit = np.diag(np.maximum(np.diagonal(matrix), _LEAST_CURVATURE))
+    while np.any(free):
+        step[free] = -np.linalg.solve(matrix + damping * unit, gradient[free])
+        if np.max(np.abs(step)) <= _LONGEST:
+            break
+        damping *= _FACTOR
+    return step, damping
