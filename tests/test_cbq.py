@@ -206,11 +206,17 @@ def test_a_polynomial_trend_helps_beyond_the_thetas():
 
 
 def test_shared_lengthscales_are_the_same_at_every_theta():
-    samples = problem().collect(8, 10, rng=0)
-    fit = cbq.CBQ(kernel_x=Matern(2.5), lengthscales="shared").fit(samples)
-    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.05)
-    lone = cbq.CBQ(kernel_x=Matern(2.5), lengthscales="shared").fit(samples.select(slice(0, 4)))
-    assert not np.allclose(lone.stage1.mean, fit.stage1.mean[:4], rtol=1e-12)  # the other thetas have a say
+    def f(x, theta):  # smooth at half of the thetas, wild at the others
+        return np.sin((1.0 if theta[0] < 2 else 12.0) * x[:, 0])
+
+    samples = problem(f).collect(12, 25, rng=0)
+    calm = samples.theta[:, 0] < 2
+    exact = np.exp(-0.5) * np.sin(samples.theta[calm, 0])
+    error = {
+        kind: np.max(np.abs(cbq.CBQ(kernel_x=RBF(), lengthscales=kind).fit(samples).stage1.mean[calm] - exact))
+        for kind in ("shared", "per-theta")
+    }
+    assert error["per-theta"] < 0.1 * error["shared"]
 
 
 def test_ragged_samples_are_those_of_each_theta():
@@ -329,11 +335,77 @@ def test_theta_columns_of_very_different_scale():
     assert np.sqrt(np.mean((fit.predict(new) - exact) ** 2)) < 0.05
 
 
+def test_theta_may_be_zero_and_points_may_lie_on_the_edge_of_their_law():
+    law = Uniform(0.0, 1.0)
+    x = np.linspace(0.0, 1.0, 11)
+    theta = np.linspace(0.1, 1.0, 8)
+    fit = cbq.CBQ().fit(cbq.Samples(theta, np.tile(x, (8, 1)), np.exp(theta[:, None] * x), law))
+    exact = np.append(1.0, np.expm1(theta) / theta)
+    assert_allclose(fit.predict(np.append(0.0, theta))[1:], exact[1:], atol=1e-4)
+    logs = cbq.CBQ(log_theta=True).fit(cbq.Samples(theta, np.tile(x, (8, 1)), np.exp(theta[:, None] * x), law))
+    mean, std = logs.predict([0.0, 0.1], return_std=True)
+    assert std[0] > 100 * std[1]  # the logarithm of zero is far from everything
+    assert np.isfinite(mean[0])
+
+
+def test_laws_that_differ_in_kind_where_nobody_looks_first():
+    low = np.full(50, 0.5)
+    low[7] = -0.5
+    samples = problem(lambda x, t: x[:, 0] ** 2).collect(None, 50, rng=0, theta=np.linspace(1, 3, 50))
+    laws = [Uniform(a, 2.0) for a in low]
+    x = [law.sample(50, t) for t, law in enumerate(laws)]
+    fit = cbq.CBQ().fit(cbq.Samples(samples.theta, x, [p[:, 0] ** 2 for p in x], laws))
+    assert_allclose(fit.stage1.mean, (8.0 - low**3) / 3 / (2.0 - low), rtol=1e-5)
+
+
+def test_a_linear_f_under_a_stein_kernel_in_two_dimensions():
+    rng = np.random.default_rng(0)
+    theta = np.linspace(1.0, 2.0, 10)
+    laws = [cbq.measures.Unnormalised(score=lambda x, m=m: m - x, dim=2) for m in theta]
+    x = [rng.normal(m, 1.0, size=(40, 2)) for m in theta]
+    fit = cbq.CBQ().fit(cbq.Samples(theta, x, [p[:, 0] for p in x], laws, design="mcmc"))
+    assert_allclose(fit.stage1.mean, theta, atol=1e-6)
+
+
+def test_repeated_points_of_a_chain_count_once():
+    samples = problem(lambda x, t: np.abs(x[:, 0] - 1.5)).collect(6, 20, rng=3)
+    twice = cbq.Samples(
+        samples.theta, np.repeat(samples.x, 2, axis=1), np.repeat(samples.f, 2, axis=1), samples.measures, design="mcmc"
+    )
+    once = cbq.Samples(samples.theta, samples.x, samples.f, samples.measures, design="mcmc")
+    for a, b in zip(answers(cbq.CBQ().fit(twice), NEW), answers(cbq.CBQ().fit(once), NEW), strict=True):
+        assert_allclose(a, b, rtol=1e-9)
+    weights = cbq.CBQ().fit(twice).stage1.weights
+    assert_allclose(np.sum(weights * twice.f, axis=1), cbq.CBQ().fit(once).stage1.mean, rtol=1e-9)
+
+
+@pytest.mark.parametrize("few", [1, 2])
+def test_thetas_with_hardly_any_points_are_not_confused_by_one_with_many(few):
+    fit = cbq.CBQ().fit(problem().collect(10, [few] * 9 + [40], rng=1))
+    assert np.max(fit.stage1.std) < 5.0  # f is of size one
+    assert np.sqrt(np.mean((fit.predict(NEW) - truth(NEW)) ** 2)) < 0.5
+
+
+def test_loud_thetas_do_not_decide_the_smoothness_of_quiet_ones():
+    def f(x, theta):
+        return 1e4 * np.exp(0.5 * x[:, 0]) if theta[0] > 2 else np.abs(x[:, 0] - 1.5)
+
+    samples = problem(f).collect(20, 30, rng=0)
+    quiet = samples.theta[:, 0] <= 2
+    m = samples.theta[quiet, 0] - 1.5
+    exact = np.sqrt(2 / np.pi) * np.exp(-(m**2) / 2) + m * (1 - 2 * stats.norm.cdf(-m))
+    error = {
+        name: np.sqrt(np.mean((cbq.CBQ(kernel_x=k).fit(samples).stage1.mean[quiet] - exact) ** 2))
+        for name, k in {"auto": "auto", "matern": Matern(1.5)}.items()
+    }
+    assert error["auto"] < 2 * error["matern"]
+
+
 # What must not change ----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("options", [{}, {"calibrate": False}, {"kernel_x": Matern(1.5)}], ids=str)
-@pytest.mark.parametrize("scale", [1000.0, 1e12, 1e-12, -3.7])
+@pytest.mark.parametrize("scale", [1000.0, 1e12, 1e-12, -3.7, 1e90, 1e-90])
 @pytest.mark.parametrize("shift", [0.0, 12.5])
 def test_f_in_other_units_is_the_same_answer_in_other_units(options, scale, shift):
     samples = problem(lambda x, t: np.abs(x[:, 0] - 1.5) + t[0]).collect(12, 15, rng=4)
@@ -350,12 +422,15 @@ def test_f_in_other_units_is_the_same_answer_in_other_units(options, scale, shif
 
 
 @pytest.mark.parametrize("units", [[1000.0, 1e-6], [0.3, 7e8]], ids=str)
-def test_theta_in_other_units_is_the_same_answer(units):
+@pytest.mark.parametrize("options", [{}, {"kernel_theta": Matern(1.5)}, {"kernel_theta": RBF(), "trend": 2}], ids=str)
+def test_theta_in_other_units_is_the_same_answer(units, options):
     prior = Uniform([1.0, 2.0], [3.0, 4.0])
     samples = problem(lambda x, t: np.abs(x[:, 0] - 1.5) + np.sin(t[1]), prior=prior).collect(15, 12, rng=4)
     other = cbq.Samples(samples.theta * units, samples.x, samples.f, samples.measures)
     new = prior.sample(6, 0)
-    for a, b in zip(answers(cbq.CBQ().fit(samples), new), answers(cbq.CBQ().fit(other), new * units), strict=True):
+    for a, b in zip(
+        answers(cbq.CBQ(**options).fit(samples), new), answers(cbq.CBQ(**options).fit(other), new * units), strict=True
+    ):
         assert_allclose(a, b, rtol=1e-6, atol=1e-6)
 
 
@@ -399,11 +474,30 @@ test_wrong_values_are_refused = refusals(
         "trend": (lambda: cbq.CBQ(trend=-1), "trend must be the degree of a polynomial"),
         "noise": (lambda: cbq.CBQ(noise=-0.1), "noise must be a variance"),
         "log_theta": (lambda: cbq.CBQ(log_theta="yes"), "log_theta must be 'auto', True or False"),
+        "ard": (lambda: cbq.CBQ(ard="no"), "ard must be True or False"),
+        "noise list": (lambda: cbq.CBQ(noise=[0.1]), "noise must be a variance"),
+        "logs of a kernel": (lambda: cbq.CBQ(log_theta=True, kernel_theta=RBF()), r"write Warped\(kernel, 'log'\)"),
+        "no logs": (
+            lambda: cbq.CBQ(log_theta=True).fit(problem(prior=Uniform(-1.0, 0.0)).collect(3, 3, rng=0)),
+            "needs a coordinate of theta that is positive",
+        ),
+        "stein of mean zero": (
+            lambda: cbq.CBQ(kernel_x=Stein(RBF()), mean="zero").fit(problem().collect(3, 5, rng=0)),
+            "would say that I is zero",
+        ),
+        "batch of kernels": (
+            lambda: cbq.CBQ(kernel_x=RBF(np.ones((3, 1, 1)))).fit(problem().collect(3, 5, rng=0)),
+            "lengthscales for a batch",
+        ),
+        "law of theta": (
+            lambda: cbq.CBQ(kernel_theta=Warped(RBF(), "whiten")).fit(problem().collect(3, 5, rng=0)),
+            "cannot serve over theta",
+        ),
         "level": (lambda: FIT.interval(NEW, 95), "level must lie between 0 and 1"),
         "theta": (lambda: FIT.predict(np.ones((3, 2))), r"theta has shape \(3, 2\).*p = 1"),
         "nan theta": (lambda: FIT.predict([np.nan]), "theta must be finite"),
         "both": (lambda: FIT.predict(NEW, return_std=True, return_cov=True), "not both"),
-        "not positive": (lambda: LOGS.predict([-1.0]), "must be positive.*log_theta=False"),
+        "not positive": (lambda: LOGS.predict([-1.0]), "must not be negative.*log_theta=False"),
         "huge f": (lambda: cbq.CBQ().fit(problem(lambda x, t: 1e200 * x[:, 0]).collect(3, 3, rng=0)), "size .*e\\+200"),
     },
     ValueError,
@@ -415,6 +509,8 @@ test_wrong_types_are_refused = refusals(
         "kernel_theta": (lambda: cbq.CBQ(kernel_theta=None), "kernel_theta must be 'auto' or a kernel"),
         "samples": (lambda: cbq.CBQ().fit(np.ones(3)), "fit takes cbq.Samples"),
         "rng": (lambda: FIT.sample(NEW, 3, None), "rng must be"),
+        "jitter": (lambda: cbq.CBQ(jitter=1e-8), "jitter must be a cbq.linalg.Jitter"),
+        "paper": (lambda: cbq.CBQ.paper("rbf"), "kernel_x must be a kernel"),
     },
     TypeError,
 )

@@ -9,7 +9,7 @@ from scipy.optimize import minimize
 import cbq
 from cbq.kernels import RBF, Matern, Stein, Warped
 from cbq.measures import Gamma, Gaussian, LogNormal, Uniform, Unnormalised
-from cbq.methods.paper import AMPLITUDES, LAMBDAS, _amplitude
+from cbq.methods.paper import AMPLITUDES, LAMBDAS, _amplitude, _products, _stein
 from cbq.stage1.blocks import blocks
 
 
@@ -23,7 +23,8 @@ def test_the_stein_constant_maximises_the_likelihood(offset):
     samples = samples_of(lambda x: np.sin(2 * x[:, 0]) + offset, T=1)
     (block,) = blocks(samples, "raw")
     kernel = Stein(Matern(1.5, 1.0))
-    value, A, tau = _amplitude(kernel, block)
+    value, A = _amplitude(kernel, block)
+    c = _stein(*(float(part[0]) for part in _products(kernel, block)[:3]), block.n)[1]
     K, f, n = kernel.bind(block.law)(block.x)[0], block.f[0, :, 0], 12
 
     def minus_likelihood(logs):
@@ -37,26 +38,26 @@ def test_the_stein_constant_maximises_the_likelihood(offset):
     )
     assert_allclose(-value + 0.5 * n * np.log(2 * np.pi), best.fun, atol=1e-5)
     assert_allclose(A, np.exp(best.x[0]), rtol=1e-3)
-    if np.isfinite(tau):
-        assert_allclose(A / tau, np.exp(best.x[1]), rtol=1e-3)
+    if c > 0:
+        assert_allclose(c, np.exp(best.x[1]), rtol=1e-3)
 
 
-def test_a_stein_kernel_has_the_estimate_of_its_constant():
-    # with c = A (w - 1) / S: I = (b / S)(1 - 1 / w) and variance (A / S)(1 - 1 / w)
-    samples = samples_of(T=1)
+def test_a_stein_kernel_shrinks_towards_the_mean_of_f_by_its_constant():
+    # c b / (A + c S) is the mean of the constant given f, and c A / (A + c S) its variance
+    samples = samples_of(T=4, f=lambda x: np.exp(x[:, 0]))
     kernel = Stein(Matern(1.5, 1.0))
     fit = cbq.CBQ.paper(kernel_x=kernel).fit(samples)
-    f = samples.values(0)
-    shift, scale = f.mean(), f.std()
-    y, K = (f - shift) / scale, kernel.bind(samples.law(0))(samples.points(0))
-    K = K + 1e-12 * np.mean(np.diag(K)) * np.eye(12)
-    one = np.ones(12)
-    S, b, q = one @ np.linalg.solve(K, one), one @ np.linalg.solve(K, y), y @ np.linalg.solve(K, y)
-    w = 11 * b**2 / (S * q - b**2)
-    A = (q - b**2 / S) / 11
-    mean, variance = (b / S * (1 - 1 / w), A / S * (1 - 1 / w)) if w > 1 else (0.0, 0.0)
-    assert_allclose(fit.stage1.mean[0], shift + scale * mean, rtol=1e-8)
-    assert_allclose(fit.stage1.std[0], scale * np.sqrt(variance), rtol=1e-6, atol=1e-12)
+    shift, scale = np.mean(samples.f), np.std(samples.f)
+    S, b = np.empty(4), np.empty(4)
+    for t in range(4):
+        K = kernel.bind(samples.law(t))(samples.points(t))
+        K = K + 1e-12 * np.mean(np.diag(K)) * np.eye(12)
+        S[t], b[t] = np.ones(12) @ np.linalg.solve(K, np.stack([np.ones(12), (samples.f[t] - shift) / scale], axis=1))
+    A = fit.stage1.amplitude[0] / scale**2
+    c = np.mean((b / S) ** 2 - A / S)
+    assert c > 0
+    assert_allclose(fit.stage1.mean, shift + scale * c * b / (A + c * S), rtol=1e-7)
+    assert_allclose(fit.stage1.std, scale * np.sqrt(c * A / (A + c * S)), rtol=1e-6)
 
 
 def test_all_thetas_share_the_hyperparameters_of_the_first():

@@ -186,7 +186,7 @@ def test_coordinates_have_unit_spread_and_refuse_logs_of_what_is_not_positive():
     theta = np.column_stack([np.geomspace(1, 1e6, 9), np.linspace(-1e9, 1e9, 9), np.full(9, 3.0)])
     z = Coordinates.standard(theta, np.array([True, False, False]))
     assert_allclose(np.std(z(theta), axis=0), [1.0, 1.0, 0.0], atol=1e-12)
-    with pytest.raises(ValueError, match=r"theta\[:, 0\] must be positive.*log_theta=False"):
+    with pytest.raises(ValueError, match=r"theta\[:, 0\] must not be negative.*log_theta=False"):
         z(-theta)
 
 

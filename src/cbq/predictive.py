@@ -9,7 +9,7 @@ from scipy.special import stdtr, stdtrit
 
 from cbq._arrays import Array, count, generator
 
-_STEPS = 80  # of the bisection for a quantile: down to rounding
+_STEPS, _CLOSE = 100, 1e-12  # of the bisection for a quantile, at most, and how close it comes in units of the scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -46,7 +46,9 @@ class Predictive:
         each = self.locations + scale * stdtrit(self.df, probability)
         low, high = np.min(each, axis=0), np.max(each, axis=0)
         scale = np.where(scale > 0, scale, np.finfo(float).tiny)
-        for _ in range(_STEPS if len(each) > 1 else 0):
+        for _ in range(_STEPS):
+            if np.all(high - low <= _CLOSE * scale.min(axis=0)):
+                break
             middle = 0.5 * (low + high)
             below = np.mean(stdtr(self.df, (middle - self.locations) / scale), axis=0) < probability
             low, high = np.where(below, middle, low), np.where(below, high, middle)

@@ -8,15 +8,16 @@ from typing import TYPE_CHECKING, Literal, get_args
 
 import numpy as np
 
-from cbq.kernels import Kernel
+from cbq.kernels import Kernel, Stein
 from cbq.linalg import Jitter
-from cbq.methods.cbq_fit import CBQFit
+from cbq.measures import Unnormalised
+from cbq.methods.cbq_fit import CBQFit, check_samples
 from cbq.samples import Samples
 from cbq.stage1 import Settings as StageOneSettings
 from cbq.stage1 import fit_stage_one
 from cbq.stage1.fit import DEFAULT_JITTER
+from cbq.stage2 import Prior, fit_stage_two
 from cbq.stage2 import Settings as StageTwoSettings
-from cbq.stage2 import fit_stage_two
 
 if TYPE_CHECKING:
     from cbq.methods.paper import PaperCBQ
@@ -75,10 +76,20 @@ class CBQ:
         whole = isinstance(self.trend, int | np.integer) and not isinstance(self.trend, bool) and self.trend >= 0
         if self.trend is not None and not whole:
             raise ValueError(f"trend must be the degree of a polynomial, 0 or more, or None, but it is {self.trend!r}.")
-        if self.noise is not None and not 0 <= self.noise < np.inf:
+        number = isinstance(self.noise, int | float | np.number) and not isinstance(self.noise, bool)
+        if self.noise is not None and not (number and 0 <= self.noise < np.inf):
             raise ValueError(f"noise must be a variance, zero or more, or None to fit it, but it is {self.noise!r}.")
-        if self.log_theta not in ("auto", True, False):
-            raise ValueError(f"log_theta must be 'auto', True or False, but it is {self.log_theta!r}.")
+        for name in ("ard", "calibrate", "log_theta"):
+            value = getattr(self, name)
+            if not isinstance(value, bool) and (name, value) != ("log_theta", "auto"):
+                allowed = "'auto', True or False" if name == "log_theta" else "True or False"
+                raise ValueError(f"{name} must be {allowed}, but it is {value!r}.")
+        if self.log_theta is True and self.kernel_theta != "auto":
+            raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
+        if not isinstance(self.jitter, Jitter):
+            raise TypeError(
+                f"jitter must be a cbq.linalg.Jitter, such as Jitter(start=1e-10), but it is {self.jitter!r}."
+            )
 
     @staticmethod
     def paper(kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None) -> PaperCBQ:
@@ -89,13 +100,14 @@ class CBQ:
 
     def fit(self, samples: Samples) -> CBQFit:
         """The law of I over theta from samples."""
-        if not isinstance(samples, Samples):
-            raise TypeError(f"fit takes cbq.Samples, but it was given a {type(samples).__name__}.")
-        if samples.n_evaluations == 1:
+        check_samples(samples)
+        if self.mean == "zero" and (isinstance(self.kernel_x, Stein) or isinstance(samples.law(0), Unnormalised)):
             raise ValueError(
-                "there is one theta with one value of f, which says nothing about its own error: evaluate f at more "
-                "points of that theta, or at more thetas."
+                "mean='zero' would say that I is zero: a Stein kernel integrates to zero, and all that is left of f is "
+                "its constant mean. Take mean='constant'."
             )
+        if self.log_theta is True and not np.any(np.all(samples.theta > 0, axis=0)):
+            raise ValueError("log_theta=True needs a coordinate of theta that is positive at all thetas, but none is.")
         stage1 = fit_stage_one(samples, self._stage_one())
         columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
         priors = [
@@ -109,7 +121,7 @@ class CBQ:
             design=samples.design,
             calibrate=self.calibrate,
             settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
-            warnings=_warnings(samples),
+            warnings=_warnings(samples, self.trend, priors),
         )
 
     def _stage_one(self) -> StageOneSettings:
@@ -127,10 +139,15 @@ class CBQ:
         return StageTwoSettings(self.kernel_theta, self.trend, self.noise, self.log_theta)
 
 
-def _warnings(samples: Samples) -> Sequence[str]:
-    if samples.T > 1:
-        return ()
-    return (
-        "there is one theta, which says nothing about I elsewhere: predictions at other thetas have the spread of f as "
-        "their standard deviation.",
-    )
+def _warnings(samples: Samples, trend: int | None, priors: Sequence[Sequence[Prior]]) -> list[str]:
+    """What a user should know about stage 2."""
+    found = []
+    if samples.T == 1:
+        found.append(
+            "there is one theta, which says nothing about I elsewhere: predictions at other thetas have the spread of "
+            "f as their standard deviation."
+        )
+    used = [prior.degree for each in priors for prior in each if prior.degree is not None]
+    if trend is not None and used and min(used) < trend:
+        found.append(f"the thetas cannot tell a trend of degree {trend} apart: one of degree {min(used)} is used.")
+    return found

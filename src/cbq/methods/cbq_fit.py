@@ -11,9 +11,21 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq.fit import Fit
 from cbq.predictive import Predictive
+from cbq.samples import Samples
 from cbq.samples.samples import Design
 from cbq.stage1 import StageOne
 from cbq.stage2 import Nodes, Posterior, Prior
+
+
+def check_samples(samples: object) -> None:
+    """Raise unless these are samples that an error can be estimated from."""
+    if not isinstance(samples, Samples):
+        raise TypeError(f"fit takes cbq.Samples, but it was given a {type(samples).__name__}.")
+    if samples.n_evaluations == 1:
+        raise ValueError(
+            "there is one theta with one value of f, which says nothing about its own error: evaluate f at more points "
+            "of that theta, or at more thetas."
+        )
 
 
 @dataclass(frozen=True, eq=False)

@@ -15,10 +15,11 @@ from cbq._arrays import Array
 from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
 from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Gaussian, LogNormal, Unnormalised
-from cbq.methods.cbq_fit import CBQFit
+from cbq.methods.cbq_fit import CBQFit, check_samples
 from cbq.samples import Samples
 from cbq.stage1 import Choice, StageOne
 from cbq.stage1.blocks import Block
+from cbq.stage1.candidates import refuse_unembedded
 from cbq.stage1.everywhere import Everywhere
 from cbq.stage1.quadrature import integrate
 from cbq.stage2 import Settings, fit_stage_two
@@ -26,6 +27,7 @@ from cbq.stage2 import Settings, fit_stage_two
 LENGTHSCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # in units of the spread of each coordinate
 AMPLITUDES = tuple(10.0 ** np.arange(-2.0, 8.5, 0.5))  # in units of the variance of f
 LAMBDAS = (0.01, 0.1, 1.0)  # in units of the variance of f
+SMALLEST_CONSTANT = 0.01  # c of a Stein kernel, in units of the squared error of an estimate
 
 
 @dataclass(frozen=True)
@@ -40,12 +42,20 @@ class PaperCBQ:
     kernel_x: Kernel | None = None
     kernel_theta: Kernel | None = None
 
+    def __post_init__(self) -> None:
+        for name in ("kernel_x", "kernel_theta"):
+            kernel = getattr(self, name)
+            if kernel is not None and not isinstance(kernel, Kernel):
+                raise TypeError(f"{name} must be a kernel such as cbq.kernels.RBF(), or None, but it is {kernel!r}.")
+
     def fit(self, samples: Samples) -> CBQFit:
         """The law of I over theta from samples."""
-        if not isinstance(samples, Samples):
-            raise TypeError(f"fit takes cbq.Samples, but it was given a {type(samples).__name__}.")
+        check_samples(samples)
         kernel_x = _default(samples) if self.kernel_x is None else self.kernel_x
         kernel_theta = Matern(1.5) if self.kernel_theta is None else self.kernel_theta
+        refuse_unembedded(
+            kernel_x.to_fit(np.concatenate([samples.points(t) for t in range(samples.T)]), True)[0], samples
+        )
         parts = [_stage_one(output, kernel_x) for output in samples.outputs]
         columns = {name: np.stack([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
         stage1 = StageOne(
@@ -98,7 +108,8 @@ def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
     unit = np.sqrt(unit2)
     whole = Everywhere(samples.rescaled(centre, unit))
     first = Everywhere(samples.rescaled(centre, unit).select(0)).blocks("raw")[0]
-    chosen, amplitude, tau = _hyperparameters(kernel, first)
+    chosen, amplitude = _hyperparameters(kernel, first)
+    tau = _stein_constant(chosen, whole, amplitude) if isinstance(chosen, Stein) else np.inf
     result = whole.evaluate("raw", lambda block: integrate(chosen, block, tau, Jitter()))
     mean = result.mean[0, :, 0]
     none = np.zeros_like(mean)
@@ -112,32 +123,54 @@ def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
     return _Output(columns, result.weights[0], Choice("raw", repr(chosen), 1.0), centre, unit2)
 
 
-def _hyperparameters(kernel: Kernel, block: Block) -> tuple[Kernel, float, float]:
-    """The likeliest kernel, amplitude A and tau = A / c for the values at one theta."""
+def _hyperparameters(kernel: Kernel, block: Block) -> tuple[Kernel, float]:
+    """The likeliest kernel and amplitude A for the values at one theta."""
     guess, free = kernel.to_fit(block.x, ard=True)
     factors = LENGTHSCALES if np.any(free) else (1.0,)
     tried = []
     for factor in factors:
         candidate = guess.with_log_lengthscales(guess.log_lengthscales + np.log(factor) * free) if any(free) else guess
         tried.append((*_amplitude(candidate, block), candidate))
-    _, amplitude, tau, best = max(tried, key=lambda t: t[0])
-    return best, amplitude, tau
+    _, amplitude, best = max(tried, key=lambda t: t[0])
+    return best, amplitude
 
 
-def _amplitude(kernel: Kernel, block: Block) -> tuple[float, float, float]:
-    """The log-likelihood of f (N,) at one theta, up to a constant, at the likeliest A and tau; and these two."""
-    f, n = block.f[0, :, 0], block.n
-    factor = factor_gram(kernel.bind(block.law), block.x)
-    w = factor.solve_lower(np.stack([f, np.ones(n)], axis=-1))[0]
-    q, b, S = float(w[:, 0] @ w[:, 0]), float(w[:, 0] @ w[:, 1]), float(w[:, 1] @ w[:, 1])
-    logdet = float(factor.logdet[0])
+def _amplitude(kernel: Kernel, block: Block) -> tuple[float, float]:
+    """The log-likelihood of f (N,) at one theta, up to a constant, at the likeliest A; and that A."""
+    n = block.n
+    q, b, S, logdet = (float(part[0]) for part in _products(kernel, block))
     if isinstance(kernel, Stein):
-        signal = (n - 1) * b**2 / (S * q - b**2)
-        if signal > 1:  # c = A (signal - 1) / S maximises the likelihood, and then A is the restricted amplitude
-            A = (q - b**2 / S) / (n - 1)
-            tau = S / (signal - 1)
-            return -0.5 * (n * np.log(A) + logdet + np.log(signal) + (q - b**2 / (S + tau)) / A), A, tau
-        return -0.5 * (n * np.log(q / n) + logdet + n), q / n, np.inf
+        A, c = _stein(q, b, S, n)
+        return -0.5 * (n * np.log(A) + logdet + np.log1p(c * S / A) + (q - c * b**2 / (A + c * S)) / A), A
     likelihoods = [-0.5 * (q / A + n * np.log(A) + logdet) for A in AMPLITUDES]
     best = int(np.argmax(likelihoods))
-    return likelihoods[best], AMPLITUDES[best], np.inf
+    return likelihoods[best], AMPLITUDES[best]
+
+
+def _products(kernel: Kernel, block: Block) -> tuple[Array, Array, Array, Array]:
+    """f'K^-1 f, 1'K^-1 f, 1'K^-1 1 and log |K| at each theta of a block of one output: (B,) each."""
+    factor = factor_gram(kernel.bind(block.law), block.x)
+    w = factor.solve_lower(np.concatenate([block.f, np.ones_like(block.f)], axis=-1))
+    f, one = w[..., 0], w[..., 1]
+    return np.sum(f * f, axis=-1), np.sum(f * one, axis=-1), np.sum(one * one, axis=-1), factor.logdet
+
+
+def _stein(q: float, b: float, S: float, n: int) -> tuple[float, float]:
+    """The A and c that maximise the likelihood of the kernel A k_p + c at one theta, in closed form."""
+    rest = max(q - b**2 / S, n * np.finfo(float).eps ** 2)
+    signal = (n - 1) * b**2 / (S * rest)
+    if signal <= 1:
+        return max(q, n * np.finfo(float).eps ** 2) / n, 0.0
+    A = rest / (n - 1)
+    return A, A * (signal - 1) / S
+
+
+def _stein_constant(kernel: Stein, whole: Everywhere, amplitude: float) -> float:
+    """tau = A / c for all thetas, with c from all of them: where f is centred, one theta alone may say that c is zero.
+
+    Given A, b / S at a theta is N(0, c + A / S), whose variance the mean square over thetas estimates.
+    """
+    parts = [_products(kernel, block) for block in whole.blocks("raw")]
+    b, S = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    c = float(np.mean((b / S) ** 2 - amplitude / S))
+    return amplitude / max(c, SMALLEST_CONSTANT * amplitude * float(np.mean(1 / S)))

@@ -209,6 +209,29 @@ class Samples(Immutable):
         rows = np.concatenate([start + step * np.arange(count) for start, count, step in pairs])
         return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=self._x[rows], _f=self._f[rows])
 
+    def merged(self) -> tuple[Samples, Integers]:
+        """The samples with equal points of a theta made one, f averaged, and the row (n,) that each point went to.
+
+        Markov chains repeat points, and so do draws from a finite law.
+        """
+        keys = np.column_stack([self.owners, self._x])
+        order = np.lexsort(keys.T[::-1])
+        fresh = np.append(True, np.any(keys[order[1:]] != keys[order[:-1]], axis=1))
+        if np.all(fresh):
+            return self, np.arange(len(keys))
+        label = np.empty(len(keys), dtype=np.intp)
+        label[order] = np.cumsum(fresh) - 1
+        first = np.full(label.max() + 1, len(keys))
+        np.minimum.at(first, label, np.arange(len(keys)))
+        rows = np.sort(first)  # in the order of their first appearance
+        group = np.argsort(np.argsort(first))[label]
+        copies = np.bincount(group)
+        sums = [np.bincount(group, column) for column in self.table.T]
+        f = (np.stack(sums, axis=1) / copies[:, None]).reshape(len(rows), *self._f.shape[1:])
+        counts = np.bincount(self.owners[rows], minlength=self.T)
+        starts = np.cumsum(counts) - counts
+        return self._changed(counts=counts, starts=starts, _x=self._x[rows], _f=f), group
+
     @property
     def table(self) -> Array:
         """All values of f, those of each theta together: (sum N_t, C), with C = 1 for a single output."""

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.samples.arrays import Integers
+from cbq.samples import Samples
 from cbq.stage1.quadrature import Explained
 
 POWER = 2.0  # a family has the weight mse^-POWER
+FEW = 4  # points: with fewer, a theta's own values say too little about its kernel
+QUIETEST = 1e-5  # spread of f at a theta, in units of that over all: below, it is taken for this
 
 
 @dataclass(frozen=True, eq=False)
@@ -35,15 +37,14 @@ class Weights:
     residuals: Array
 
 
-def weigh(results: Sequence[Explained], owner: Integers, *, shared: bool) -> Weights:
-    """The weights of kernels from what they say about all T thetas, with their points in one row.
+def weigh(results: Sequence[Explained], samples: Samples, *, shared: bool) -> Weights:
+    """The weights of kernels from what they say about all T thetas, with their n points in one row.
 
-    results: of F families, arrays (K, T, C) and (K, n, C) each. owner: (n,), the theta of each point.
-    shared: one lengthscale for all thetas.
+    results: of F families, arrays (K, T, C) and (K, n, C) each. shared: one lengthscale for all thetas.
     """
-    within, without = zip(*(_within(r, owner, shared=shared) for r in results), strict=True)
+    within, without = zip(*(_within(r, samples, shared=shared) for r in results), strict=True)
     pooled = np.stack([np.sum(w * r.residuals, axis=0) for w, r in zip(without, results, strict=True)])
-    unexplained = np.mean(pooled**2, axis=1)
+    unexplained = np.mean((pooled / _spread(samples)[samples.owners]) ** 2, axis=1)
     family = inverse_power(unexplained)
     return Weights(
         kernel=np.concatenate([weight * w for weight, w in zip(family, within, strict=True)]),
@@ -54,12 +55,20 @@ def weigh(results: Sequence[Explained], owner: Integers, *, shared: bool) -> Wei
     )
 
 
-def _within(result: Explained, owner: Integers, *, shared: bool) -> tuple[Array, Array]:
+def _spread(samples: Samples) -> Array:
+    """The standard deviation of f at each theta (T, C), in units near 1: loud thetas must not outvote quiet ones."""
+    f, counts = samples.table, samples.counts[:, None]
+    mean = np.add.reduceat(f, samples.starts, axis=0) / counts
+    variance = np.add.reduceat((f - mean[samples.owners]) ** 2, samples.starts, axis=0) / counts
+    return np.maximum(np.sqrt(variance), QUIETEST)
+
+
+def _within(result: Explained, samples: Samples, *, shared: bool) -> tuple[Array, Array]:
     """The weights of the kernels of a family: (K, T, C), and with each point left out (K, n, C)."""
     if shared:
         within = np.broadcast_to(_softmax(np.sum(result.evidence, axis=1, keepdims=True)), result.evidence.shape)
-        return within, within[:, owner]
-    prior = _common(result.evidence)
+        return within, within[:, samples.owners]
+    prior = _common(result.evidence[:, samples.counts >= FEW])
     return _softmax(result.evidence + prior), _softmax(result.evidence_without + prior)
 
 
@@ -78,10 +87,10 @@ def _softmax(a: Array) -> Array:
 
 
 def _common(evidence: Array) -> Array:
-    """The logarithm of a prior for K kernels (K, 1, C): how often they are believed, over all thetas and beforehand.
+    """The logarithm of a prior for K kernels (K, 1, C): how often they are believed at thetas that have many points.
 
     A theta with few points learns from the others what is likely.
     """
     K, T, _ = evidence.shape
-    believed = np.sum(_softmax(evidence), axis=1, keepdims=True)
+    believed = np.sum(_softmax(evidence), axis=1, keepdims=True) if T else np.zeros((K, 1, evidence.shape[2]))
     return np.asarray(np.log((believed + 1.0 / K) / (T + 1.0)))

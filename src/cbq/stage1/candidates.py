@@ -11,12 +11,12 @@ from cbq._arrays import Array
 from cbq.embeddings import NoEmbedding, embed
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct
 from cbq.kernels.transforms import Log
-from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, Uniform, Unnormalised
+from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, StudentT, Uniform, Unnormalised
 from cbq.samples import Samples
 from cbq.samples.arrays import Booleans, Integers
 from cbq.stage1.blocks import Coordinates
 
-GRID = tuple(np.exp(np.arange(-2.0, 5.0)))  # lengthscales in units of the spread of the points
+GRID = tuple(np.exp(np.arange(-3.0, 5.0)))  # lengthscales in units of the spread of the points
 AROUND = (0.4, 1.0, 2.5, 6.0)  # factors of lengthscales that were fitted
 CLOSED_FORM = (Gaussian, Uniform, Exponential)  # laws of independent blocks under which raw coordinates cost little
 
@@ -61,6 +61,8 @@ class Family:
 def family(kernel: Kernel, coordinates: Coordinates, x: Array, ard: bool, *, costly: bool = False) -> Family:
     """The family of a kernel, of whose lengthscales those that are None are free; x (..., N, d) gives their unit."""
     guess, free = kernel.to_fit(x, ard)
+    if guess.log_lengthscales.ndim > 1:
+        raise ValueError(f"{kernel!r} has lengthscales for a batch, but an estimator takes one kernel for all thetas.")
     factors = (1.0,) if not np.any(free) else GRID[1::2] if costly else GRID
     return Family(coordinates, guess, free, factors, costly)
 
@@ -81,9 +83,11 @@ def automatic(samples: Samples) -> dict[Coordinates, list[Kernel]]:
     if any(isinstance(law, Gaussian) and not law.is_diagonal for law in laws):
         found["raw"] = smooth  # the coordinates that f was written in, in which it may ignore some
     elif samples.d == 1 or all(isinstance(block, CLOSED_FORM) for law in laws for block in law.factors()):
-        if not all(isinstance(law, Gaussian) for law in laws) and _has_embedding(laws):
+        heavy = any(isinstance(law, StudentT) for law in laws)  # raw kernels say nothing about tails so far out
+        if not heavy and not all(isinstance(law, Gaussian) for law in laws) and _has_embedding(laws):
             found["raw"] = kernels
-        if samples.d == 1 and _positive(laws) and not all(isinstance(law, LogNormal) for law in laws):
+        positive = _positive(laws) and all(np.all(samples.points(t) > 0) for t in range(samples.T))
+        if samples.d == 1 and positive and not all(isinstance(law, LogNormal) for law in laws):
             logs = [Log().image(law) for law in laws]
             if _has_embedding(logs):
                 found["log"] = kernels
@@ -116,3 +120,15 @@ def _has_embedding(laws: Sequence[Measure]) -> bool:
     except NoEmbedding:
         return False
     return True
+
+
+def refuse_unembedded(kernel: Kernel, samples: Samples) -> None:
+    """Raise, in the words of an estimator, where a kernel has no embedding under one of the laws."""
+    for law in _kinds(samples):
+        try:
+            embed(kernel, law)
+        except NoEmbedding as error:
+            raise NoEmbedding(
+                f"kernel_x = {kernel!r} has no closed form under {law!r}: take kernel_x='auto', or "
+                f"Warped({kernel!r}, 'gaussianise'), the kernel on coordinates in which the law is standard normal."
+            ) from error

@@ -10,14 +10,12 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.embeddings import NoEmbedding, embed
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.measures import Measure
 from cbq.samples import Samples
 from cbq.samples.arrays import Integers
-from cbq.stage1.average import Weights, weigh
-from cbq.stage1.candidates import Family, automatic, family, is_costly
+from cbq.stage1.average import FEW, Weights, weigh
+from cbq.stage1.candidates import Family, automatic, family, is_costly, refuse_unembedded
 from cbq.stage1.everywhere import Everywhere, stacked
 from cbq.stage1.quadrature import Integrated, integrate
 from cbq.stage1.screening import glance, screen
@@ -26,7 +24,6 @@ from cbq.stage1.stage_one import Choice, StageOne
 
 TAU = {"constant": 0.0, "zero": np.inf}  # the prior precision of the mean of f, see `quadrature`
 DEFAULT_JITTER = Jitter()
-FEW = 4  # points: with fewer, a theta's own values say too little about the amplitude, and it is pooled
 LARGEST = 1e140  # values of f, and one over the smallest
 PER_LENGTHSCALE = 5  # values needed for each lengthscale that is fitted
 
@@ -56,6 +53,8 @@ class Settings:
 
 def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
     """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
+    given = samples
+    samples, group = given.merged()
     shift, scale = _units(samples, settings)
     scaled = samples.rescaled(shift, scale)
     one_input = samples.d == 1 or not settings.ard  # then outputs differ by their weights of the same kernels
@@ -68,10 +67,10 @@ def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
         bias=scale * columns["bias"],
         spread2=scale**2 * columns["spread2"],
         amplitude=scale**2 * columns["amplitude"],
-        point_weights=np.concatenate([part.point_weights for part in parts], axis=1),
-        counts=samples.counts,
+        point_weights=_shared_out(np.concatenate([part.point_weights for part in parts], axis=1), group),
+        counts=given.counts,
         hyperparameters=[choices for part in parts for choices in part.hyperparameters],
-        warnings=list(dict.fromkeys(w for part in parts for w in part.warnings)),
+        warnings=[*_noise(given, samples, group), *dict.fromkeys(w for part in parts for w in part.warnings)],
         single=samples.C is None,
     )
 
@@ -83,8 +82,8 @@ def _units(samples: Samples, settings: Settings) -> tuple[Array, Array]:
     largest = np.max(np.abs(f), axis=0)
     if np.any(largest > LARGEST) or np.any((largest > 0) & (largest < 1 / LARGEST)):
         raise ValueError(
-            f"the values of f are of size {np.max(largest):.0e}, whose square is no number any more: multiply them by "
-            f"a constant, and the answers by its inverse."
+            f"values of f are of size {largest[np.argmax(np.abs(np.log(np.maximum(largest, 1e-300))))]:.0e}, whose "
+            f"square is no number any more: multiply them by a constant, and the answers by its inverse."
         )
     scale = np.sqrt(np.mean((f - shift) ** 2, axis=0))
     rounding = np.finfo(float).eps * largest  # all that there is of a constant f
@@ -94,29 +93,28 @@ def _units(samples: Samples, settings: Settings) -> tuple[Array, Array]:
 def _fit(samples: Samples, settings: Settings) -> StageOne:
     """Stage 1 of outputs that share their families of kernels, in units of f near 1."""
     view = Everywhere(glance(samples))
-    families = _families(view, settings)
+    families = _families(samples, view, settings)
     if len(families) > 1 or len(families[0].factors) > 1:
         n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
         families = screen(families, view, n, settings.tau, settings.jitter, shared=settings.shared)
     whole = Everywhere(samples)
     function = partial(integrate, tau=settings.tau, jitter=settings.jitter)
     results = [whole.evaluate(family.coordinates, partial(function, family.all())) for family in families]
-    weights = weigh(results, samples.owners, shared=settings.shared)
+    weights = weigh(results, samples, shared=settings.shared)
     labels = [(family.coordinates, label) for family in families for label in family.labels()]
     shares = np.mean(weights.kernel, axis=1)
     choices = [[Choice(*label, float(s)) for label, s in zip(labels, column, strict=True)] for column in shares.T]
     return _averaged(samples, stacked(results), weights, settings, choices)
 
 
-def _families(view: Everywhere, settings: Settings) -> list[Family]:
-    """The families of kernels to choose from, with their lengthscales fitted where there are several."""
-    samples, tau = view.samples, settings.tau
-    C = samples.C or 1
-    enough = (samples.n_evaluations - samples.T) * C >= PER_LENGTHSCALE * samples.d
-    ard = settings.ard and samples.d > 1 and enough
+def _families(samples: Samples, view: Everywhere, settings: Settings) -> list[Family]:
+    """The families of kernels to choose from, with their lengthscales fitted to a view of the samples."""
+    seen, tau = view.samples, settings.tau
+    enough = (seen.n_evaluations - seen.T) * (seen.C or 1) >= PER_LENGTHSCALE * seen.d
+    ard = settings.ard and seen.d > 1 and enough
     if isinstance(settings.kernel, Kernel):
-        given = family(settings.kernel, "raw", np.concatenate(samples.x), ard)
-        _refuse_unembedded(given, view.blocks("raw")[0].law)
+        given = family(settings.kernel, "raw", np.concatenate(seen.x), ard)
+        refuse_unembedded(given.kernel, samples)
         return [_fitted(given, view, tau)]
     families: list[Family] = []
     for coordinates, kernels in automatic(samples).items():
@@ -129,17 +127,6 @@ def _families(view: Everywhere, settings: Settings) -> list[Family]:
             mine = [each.reshaped(shape) for each in mine]
         families += mine
     return families
-
-
-def _refuse_unembedded(mine: Family, law: Measure) -> None:
-    """Raise, in the words of an estimator, where a kernel has no embedding under a law."""
-    try:
-        embed(mine.kernel, law)
-    except NoEmbedding as error:
-        raise NoEmbedding(
-            f"kernel_x = {mine.kernel!r} has no closed form under {law!r}: take kernel_x='auto', or "
-            f"Warped({mine.kernel!r}, 'gaussianise'), the kernel on coordinates in which the law is standard normal."
-        ) from error
 
 
 def _fitted(mine: Family, view: Everywhere, tau: float) -> Family:
@@ -165,13 +152,20 @@ def _averaged(
         return np.asarray(np.add.reduceat(values, samples.starts, axis=0) / counts)
 
     e = weights.residuals
+    variance = np.sum(weights.kernel * variances, axis=0)
+    point_weights = np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights)
+    if settings.student:  # few points with an amplitude from elsewhere: no worse than a weighted average of draws of f
+        f = samples.table
+        within = np.sum((f - average(f)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
+        draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
+        variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
     return StageOne(
         mean=mean,
-        variance=np.sum(weights.kernel * variances, axis=0),
+        variance=variance,
         bias=mean - average(np.sum(weights.without * left_out, axis=0) + e),
         spread2=average((e - average(e)[owners]) ** 2) / np.maximum(counts - 1, 1),
         amplitude=np.sum(weights.kernel * amplitude, axis=0),
-        point_weights=np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights),
+        point_weights=point_weights,
         counts=samples.counts,
         hyperparameters=[sorted(c, key=lambda choice: -choice.share) for c in choices],
         warnings=_warnings(samples, result),
@@ -204,10 +198,11 @@ def _warnings(samples: Samples, result: Integrated) -> list[str]:
         found.append(
             f"{few} of {samples.T} thetas have fewer than {FEW} points: their errors are judged by those of all thetas."
         )
-    if _noisy(samples):
+    exact = int(np.count_nonzero(np.any(result.error2 == 0, axis=0)))
+    if exact:
         found.append(
-            "f has different values at equal points: it is taken as a function without noise, so if it is a random "
-            "simulation, average repeated runs first, or make its random numbers part of x."
+            f"variances at {exact} of {samples.T} thetas are zero to rounding: f is known there to all digits that the "
+            f"arithmetic has, or the lengthscale is far too long for the points."
         )
     jitter = np.max(result.jitter)
     if jitter > 1e-8:
@@ -218,10 +213,17 @@ def _warnings(samples: Samples, result: Integrated) -> list[str]:
     return found
 
 
-def _noisy(samples: Samples) -> bool:
-    """Whether some theta has equal points with values of f that differ."""
-    keys = np.column_stack([samples.owners, np.concatenate([samples.points(t) for t in range(samples.T)])])
-    order = np.lexsort(keys.T)
-    same = np.all(keys[order[1:]] == keys[order[:-1]], axis=1)
-    f = samples.table
-    return bool(np.any(np.abs(f[order[1:]] - f[order[:-1]])[same] > 1e-9))
+def _shared_out(weights: Array, group: Integers) -> Array:
+    """The weights (m, C) of merged points shared equally among the points (n,) that each was made of: (n, C)."""
+    return np.asarray((weights / np.bincount(group)[:, None])[group])
+
+
+def _noise(given: Samples, merged: Samples, group: Integers) -> list[str]:
+    """A warning where equal points have values of f that differ."""
+    apart = np.abs(given.table - merged.table[group])
+    if not np.any(apart > 1e-9 * np.max(np.abs(given.table), axis=0)):
+        return []
+    return [
+        "f has different values at equal points, which are averaged: it is taken as a function without noise, so if it "
+        "is a random simulation, make its random numbers part of x."
+    ]

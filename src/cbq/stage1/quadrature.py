@@ -20,7 +20,7 @@ from cbq.linalg import Factor, Jitter, chunks, factor_gram
 from cbq.stage1.blocks import Block
 
 _ARRAYS = 3  # stacks of Gram matrices in memory at a time: the factor, and what the solves need
-_ROUNDING = 1e-6  # of z: a variance more negative than this is no rounding error
+_ROUNDING = 1e-3  # of its terms: a variance more negative than this is no rounding error
 
 
 @dataclass(frozen=True, eq=False)
@@ -82,14 +82,13 @@ def integrate(kernel: Kernel, block: Block, tau: float, jitter: Jitter) -> Integ
         solved = _Solved(factor_gram(embedding.kernel, part.x, jitter=jitter), part.f, mu)
         share = (1.0 - solved.dot(-1, -2)) / (solved.dot(-1, -1) + tau)
         weights = solved.whole[..., -2] + solved.whole[..., -1] * share[..., None]
-        # of these weights under the kernel alone: the jitter made them, but f has no noise
-        error2 = z - solved.dot(-2, -2) + (1.0 - solved.dot(-1, -2)) * share
-        error2 -= solved.factor.jitter.reshape(share.shape) * np.sum(weights**2, axis=-1)
+        terms = np.broadcast_to(z, share.shape), solved.dot(-2, -2), (1.0 - solved.dot(-1, -2)) * share
+        error2 = terms[0] - terms[1] + terms[2]
         parts.append(
             Integrated(
                 **_explained(solved, part.f, tau),
                 mean=np.einsum("ktn,tnc->ktc", weights, part.f),
-                error2=_not_negative(error2, np.broadcast_to(z, error2.shape)),
+                error2=_not_negative(error2, terms[0] + terms[1] + terms[2]),
                 weights=weights,
             )
         )
@@ -141,13 +140,14 @@ def _explained(solved: _Solved, f: Array, tau: float) -> dict[str, Array]:
     }
 
 
-def _not_negative(error2: Array, z: Array) -> Array:
-    """Variances, at least zero: what rounding made negative is clipped, anything else is an error."""
-    if np.any(error2 < -_ROUNDING * z):
-        worst = np.unravel_index(np.argmin(error2 / z), error2.shape)
+def _not_negative(error2: Array, size: Array) -> Array:
+    """Variances, at least zero: what rounding made negative, for terms of this size, is clipped; more is an error."""
+    if np.any(error2 < -_ROUNDING * size):
+        worst = np.unravel_index(np.argmin(error2 / np.maximum(size, np.finfo(float).tiny)), error2.shape)
         raise ArithmeticError(
-            f"the variance of a quadrature came out as {error2[worst]:.3g}, while the initial error is {z[worst]:.3g}: "
-            f"the Gram matrix and the embedding of this kernel do not belong together (a user's embedding rule?)."
+            f"the variance of a quadrature came out as {error2[worst]:.3g}, from terms of size {size[worst]:.3g}: the "
+            f"Gram matrix and the embedding of this kernel do not belong together (a user's embedding rule?), or the "
+            f"points are so close together for their size that subtracting a constant from x would help."
         )
     return np.maximum(error2, 0.0)
 

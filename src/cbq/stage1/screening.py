@@ -40,11 +40,11 @@ def screen(
     not looked at, there is another to turn to.
     """
     results = [view.evaluate(f.coordinates, partial(explain, f.all(), tau=tau, jitter=jitter)) for f in families]
-    weights = weigh(results, view.samples.owners, shared=shared)
+    weights = weigh(results, view.samples, shared=shared)
     worth = _worth(families, weights)
     if not np.all(worth):
         families, results = list(compress(families, worth)), list(compress(results, worth))
-        weights = weigh(results, view.samples.owners, shared=shared)
+        weights = weigh(results, view.samples, shared=shared)
     score = np.max(np.mean(weights.kernel, axis=1), axis=1)  # the mean over thetas, the largest over outputs
     score[np.argmax(score[: len(families[0].factors)])] = np.inf
     most = int(np.clip(MOST * (POINTS / n) ** 2, FEWEST, MOST))

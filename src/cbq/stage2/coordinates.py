@@ -9,6 +9,8 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.samples.arrays import Booleans
 
+_FAR = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
+
 
 @dataclass(frozen=True, eq=False)
 class Coordinates:
@@ -31,15 +33,19 @@ class Coordinates:
         """Theta as it is, for a kernel given by the user."""
         return cls(np.zeros(p, dtype=bool), np.zeros(p), np.ones(p))
 
+    def covers(self, theta: Array) -> bool:
+        """Whether all thetas (M, p) have coordinates: a negative number has no logarithm, while that of zero is far."""
+        return not np.any(self.logs & (theta < 0))
+
     def __call__(self, theta: Array) -> Array:
         """The coordinates (M, p) of theta (M, p)."""
-        bad = self.logs & np.any(theta <= 0, axis=0)
-        if np.any(bad):
-            j = int(np.argmax(bad))
+        if not self.covers(theta):
+            j = int(np.argmax(self.logs & np.any(theta < 0, axis=0)))
             raise ValueError(
-                f"theta[:, {j}] must be positive, but its smallest value is {theta[:, j].min():g}: all observed thetas "
-                f"are positive there, and the fit works with their logarithms. Fit again with log_theta=False to "
-                f"predict at such thetas."
+                f"theta[:, {j}] must not be negative, but its smallest value is {theta[:, j].min():g}: all observed "
+                f"thetas are positive there, and the fit works with their logarithms. Fit again with log_theta=False "
+                f"to predict at such thetas."
             )
-        z = np.where(self.logs, np.log(np.where(self.logs, theta, 1.0)), theta)
-        return np.asarray((z - self.centre) / self.scale)
+        positive = self.logs & (theta > 0)
+        z = (np.where(positive, np.log(np.where(positive, theta, 1.0)), theta) - self.centre) / self.scale
+        return np.where(self.logs & (theta == 0), -_FAR, z)

@@ -55,7 +55,9 @@ def _chains(theta: Array, settings: Settings) -> list[list[tuple[Coordinates, Ke
 
 def _alone(theta: Array, typical: float, settings: Settings) -> Prior:
     """The prior for a single theta (1, p): I elsewhere has the variance `typical` and nothing to do with it."""
-    kernel = RBF(1e-6 * np.maximum(np.abs(theta[0]), 1e-6))
+    kernel: Kernel = RBF(1e-6 * np.maximum(np.abs(theta[0]), 1e-6))
+    if isinstance(settings.kernel, Kernel) and not np.any(settings.kernel.to_fit(theta, ard=True)[1]):
+        kernel = settings.kernel  # it says how much
     noise = float(np.min(settings.noise)) if settings.noise is not None else 0.0
     degree = None if settings.degree is None else 0
     return Prior(Coordinates.identity(theta.shape[1]), kernel, max(typical, np.finfo(float).tiny), noise, degree)

@@ -132,10 +132,18 @@ def fit_priors(
     centre = float(np.mean(y)) if degree is not None else 0.0
     noises = [None] if noise is None else [float(n) / unit**2 for n in np.atleast_1d(noise)]
 
+    def scaled(coordinates: Coordinates) -> Array:
+        return Coordinates.standard(theta, coordinates.logs)(theta)
+
     def alternatives(coordinates: Coordinates, kernel: Kernel) -> list[Likelihood]:
         z = coordinates(theta)
-        H = basis(z, largest_degree(z, degree))
-        return [Likelihood(*kernel.to_fit(z, ard=True), z, H, (y - centre) / unit, v / unit**2, n) for n in noises]
+        H = basis(scaled(coordinates), largest_degree(scaled(coordinates), degree))
+        guess, free = kernel.to_fit(z, ard=True)
+        if guess.needs_measure or guess.log_lengthscales.ndim > 1:
+            raise ValueError(
+                f"kernel_theta = {kernel!r} cannot serve over theta: it needs a law, or is a batch of kernels."
+            )
+        return [Likelihood(guess, free, z, H, (y - centre) / unit, v / unit**2, n) for n in noises]
 
     rough: list[tuple[Coordinates, Maximum]] = []
     with one_blas_thread() if len(y) < LARGE else nullcontext():
@@ -152,7 +160,7 @@ def fit_priors(
         for coordinates, m in rough:
             best = _maximum(m.likelihood, m.parameters, CLOSELY) if m.value < least + WORTHLESS else m
             A, lam, fitted = best.likelihood.unpack(best.parameters)
-            used = largest_degree(best.likelihood.z, degree)
+            used = largest_degree(scaled(coordinates), degree)
             found.append(
                 Prior(coordinates, fitted, A * unit**2, lam * unit**2, used, -best.value, len(best.parameters))
             )
@@ -194,8 +202,8 @@ def _maximum(likelihood: Likelihood, start: Array, tolerance: float) -> Maximum:
 
 def _unit(y: Array, v: Array) -> float:
     """A size of y: its spread over thetas, or where it has none that of its errors."""
+    largest = float(np.max(np.abs(y)))
     spread = float(np.std(y))
-    if spread > 1e-14 * float(np.max(np.abs(y))):
+    if spread > 1e-14 * largest:
         return spread
-    errors = float(np.sqrt(np.mean(v)))
-    return errors if errors > 0 else max(float(np.max(np.abs(y))), 1.0) * 1e-14
+    return max(float(np.sqrt(np.mean(v))), 1e-14 * largest) or 1e-14

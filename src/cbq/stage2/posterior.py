@@ -20,7 +20,7 @@ from cbq.samples.arrays import Integers
 from cbq.stage2.surface import Prior, Surface
 
 NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work
-WORTH = 2.0  # observations that the prior tau^2 = 1 is worth
+WORTH = 4.0  # observations that the prior tau^2 = 1 is worth
 EXTRA_DF = 3.0
 LEAST_SE = 0.02  # of the common bias, in units of the errors
 
@@ -72,6 +72,8 @@ class Posterior:
             return Predictive(at.mean[None], _added(at.variance, at.weights, noise)[None], np.inf)
         between = np.zeros_like(at.variance)
         for weight, other in zip(self.weights[1:], others, strict=True):
+            if not other.prior.coordinates.covers(theta):
+                continue
             apart = other.mean(theta) - at.mean
             between += weight * (np.outer(apart, apart) if joint else apart**2)
         locations, scales2 = [], []
@@ -85,10 +87,9 @@ class Posterior:
 
 
 def readings(surface: Surface, nodes: Nodes, design: str) -> tuple[Reading, ...]:
-    """The two readings of the noise: of stage 1, and the geometric mean of its two sizes averaged over neighbours."""
-    known = nodes.spread2 > 0  # of one point alone it is not
-    both = np.where(known, np.sqrt(nodes.variance * nodes.spread2), nodes.variance)
-    smoothed = np.mean(both[neighbours(surface.z)], axis=1)
+    """The two readings of the noise: of stage 1, and the larger of its two sizes averaged over neighbours."""
+    larger = np.maximum(nodes.variance, nodes.spread2)
+    smoothed = np.mean(larger[neighbours(surface.scaled(nodes.theta))], axis=1)
     return tuple(_reading(surface, nodes, noise, design) for noise in (nodes.variance, smoothed))
 
 

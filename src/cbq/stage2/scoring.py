@@ -33,7 +33,7 @@ def minimise(objective: Objective, start: Array, low: Array, high: Array, tolera
         free = ~((x <= low) & (gradient > 0) | (x >= high) & (gradient < 0))
         step, damping = _step(gradient, information, free, damping)
         trial = np.clip(x + step, low, high)
-        if -float(gradient @ (trial - x)) < tolerance or damping > _MOST_DAMPING:
+        if not -float(gradient @ (trial - x)) >= tolerance or damping > _MOST_DAMPING:
             break
         new = objective(trial)
         if new[0] < value:
@@ -49,7 +49,7 @@ def _step(gradient: Array, information: Array, free: Booleans, damping: float) -
     step = np.zeros_like(gradient)
     matrix = information[np.ix_(free, free)]
     unit = np.diag(np.maximum(np.diagonal(matrix), _LEAST_CURVATURE))
-    while np.any(free):
+    while np.any(free) and damping <= _MOST_DAMPING:
         step[free] = -np.linalg.solve(matrix + damping * unit, gradient[free])
         if np.max(np.abs(step)) <= _LONGEST:
             break

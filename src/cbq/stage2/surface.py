@@ -60,7 +60,8 @@ class Surface:
         self.prior, self.y, self.v = prior, y - prior.offset, v
         self.z = prior.coordinates(theta)
         self.K = prior.amplitude * prior.kernel(self.z)
-        self.H = basis(self.z, prior.degree)
+        self.scaled = Coordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
+        self.H = basis(self.scaled(theta), prior.degree)
         self.factor = self.factor_with(v)
         self.solved_H = self.factor.solve(self.H) if self.H.size else self.H  # K^-1 H
         self.L = cholesky(self.H.T @ self.solved_H) if self.H.size else np.empty((0, 0))  # of S
@@ -88,7 +89,7 @@ class Surface:
         """The mean of the prediction at theta (M, p): (M,)."""
         z = self.prior.coordinates(theta)
         known = self.prior.amplitude * self.prior.kernel(z, self.z) @ self.residual
-        return np.asarray(self.prior.offset + known + basis(z, self.prior.degree) @ self.coefficients)
+        return np.asarray(self.prior.offset + known + basis(self.scaled(theta), self.prior.degree) @ self.coefficients)
 
     def predict(self, theta: Array, *, joint: bool = False) -> Predicted:
         """The prediction at theta (M, p)."""
@@ -98,7 +99,9 @@ class Surface:
         weights = solved
         rest = np.empty((len(z), 0))
         if self.H.size:
-            rest = solve_lower(self.L, basis(z, prior.degree) - k @ self.solved_H)  # (M, q), rows L^-1 (h - H'K^-1 k)
+            rest = solve_lower(
+                self.L, basis(self.scaled(theta), prior.degree) - k @ self.solved_H
+            )  # (M, q), rows L^-1 (h - H'K^-1 k)
             weights = solved + rest @ solve_lower(self.L, self.solved_H).T
         noise = self.v + prior.noise + self.factor.jitter
         if joint:
@@ -109,4 +112,5 @@ class Surface:
             own = prior.amplitude * prior.kernel.diag(z)
             variance = own - np.einsum("mt,mt->m", k, solved) + np.sum(rest**2, axis=1) - weights**2 @ noise
             variance = np.maximum(variance, 0.0)
-        return Predicted(prior.offset + weights @ self.y, weights, variance)
+        centre = float(np.mean(self.y)) if self.H.size else 0.0  # which the weights, of sum one, reproduce
+        return Predicted(prior.offset + centre + weights @ (self.y - centre), weights, variance)
