@@ -170,8 +170,10 @@ def test_the_weights_give_the_plain_posterior_mean(ragged):
 )
 def test_any_kernel_of_the_library_will_do_in_stage_one(kernel):
     samples = problem().collect(8, 25, rng=2)
-    fit = cbq.CBQ(kernel_x=kernel).fit(samples)
-    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.1)
+    exact = truth(samples.theta[:, 0])
+    estimates = cbq.CBQ(kernel_x=kernel).fit(samples).stage1.mean, np.mean(samples.f, axis=1)
+    error, plain = (np.sqrt(np.mean((each - exact) ** 2)) for each in estimates)
+    assert error < 0.5 * plain
 
 
 @pytest.mark.parametrize(
@@ -181,7 +183,7 @@ def test_any_kernel_of_the_library_will_do_in_stage_one(kernel):
 )
 def test_any_kernel_of_the_library_will_do_in_stage_two(kernel):
     fit = cbq.CBQ(kernel_theta=kernel).fit(problem().collect(16, 12, rng=2, design="sobol"))
-    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.1)
+    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.06 if getattr(kernel, "nu", 1.5) == 0.5 else 0.01)
 
 
 def test_outputs_apart_or_together():

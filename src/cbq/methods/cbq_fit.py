@@ -30,9 +30,10 @@ def check_samples(samples: object) -> None:
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
-    """Each node predicted from all others, with the hyperparameters of the whole fit: arrays (T,) or (T, C).
+    """Each node predicted from all others by the plain posterior, with the hyperparameters of the whole fit.
 
-    residual: the estimate of stage 1 at the node less its prediction. std: what the fit expects of its size.
+    Arrays (T,) or (T, C). residual: the estimate of stage 1 at the node less its prediction. std: what the fit expects
+    of its size.
     """
 
     residual: Array

@@ -51,7 +51,7 @@ def _output(fit: CBQFit, c: int) -> list[str]:
         mine = loo if fit.C is None else LeaveOneOut(loo.residual[:, c], loo.std[:, c])
         size = np.sqrt(np.mean(mine.standardised**2))
         lines.append(
-            f"  Leaving one theta out: residuals of {size:.2f} of their expected size, {mine.coverage(0.95):.0%} "
-            f"inside 95% intervals."
+            f"  Leaving one theta out of the plain posterior: residuals of {size:.2f} of their expected size, "
+            f"{mine.coverage(0.95):.0%} inside 95% intervals."
         )
     return lines

@@ -42,10 +42,6 @@ class Block:
         law = self.law[index] if self.law.batch_shape else self.law
         return Block(self.rows[index], self.x[index], self.f[index], law)
 
-    def first(self, n: int) -> Block:
-        """The first n points of each theta."""
-        return Block(self.rows, self.x[:, :n], self.f[:, :n], self.law)
-
 
 def blocks(samples: Samples, coordinates: Coordinates) -> list[Block]:
     """The samples as blocks, in the given coordinates."""

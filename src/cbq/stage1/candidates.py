@@ -42,12 +42,12 @@ class Family:
         factors = np.log(self.factors)[:, None, None]
         return self.kernel.with_log_lengthscales(self.kernel.log_lengthscales + factors * self.free)
 
-    def labels(self) -> list[str]:
-        """Each kernel in words."""
+    def each(self) -> list[Kernel]:
+        """The kernels, one by one."""
         if not np.any(self.free):
-            return [repr(self.kernel)]
+            return [self.kernel]
         ells = self.kernel.log_lengthscales
-        return [repr(self.kernel.with_log_lengthscales(ells + np.log(f) * self.free)) for f in self.factors]
+        return [self.kernel.with_log_lengthscales(ells + np.log(f) * self.free) for f in self.factors]
 
     def only(self, which: Integers) -> Family:
         """The family with some of its factors."""

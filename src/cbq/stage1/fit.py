@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
 
@@ -19,7 +19,7 @@ from cbq.stage1.candidates import Family, automatic, family, is_costly, refuse_u
 from cbq.stage1.everywhere import Everywhere, stacked
 from cbq.stage1.quadrature import Integrated, integrate
 from cbq.stage1.screening import glance, screen
-from cbq.stage1.shape import fit_shape
+from cbq.stage1.shape import evidence, fit_shape
 from cbq.stage1.stage_one import Choice, StageOne
 
 TAU = {"constant": 0.0, "zero": np.inf}  # the prior precision of the mean of f, see `quadrature`
@@ -101,7 +101,7 @@ def _fit(samples: Samples, settings: Settings) -> StageOne:
     function = partial(integrate, tau=settings.tau, jitter=settings.jitter)
     results = [whole.evaluate(family.coordinates, partial(function, family.all())) for family in families]
     weights = weigh(results, samples, shared=settings.shared)
-    labels = [(family.coordinates, label) for family in families for label in family.labels()]
+    labels = [(family.coordinates, label) for family in families for label in map(repr, family.each())]
     shares = np.mean(weights.kernel, axis=1)
     choices = [[Choice(*label, float(s)) for label, s in zip(labels, column, strict=True)] for column in shares.T]
     return _averaged(samples, stacked(results), weights, settings, choices)
@@ -115,7 +115,7 @@ def _families(samples: Samples, view: Everywhere, settings: Settings) -> list[Fa
     if isinstance(settings.kernel, Kernel):
         given = family(settings.kernel, "raw", np.concatenate(seen.x), ard)
         refuse_unembedded(given.kernel, samples)
-        return [_fitted(given, view, tau)]
+        return [_shared(_fitted(given, view, tau), view, tau) if settings.shared else _fitted(given, view, tau)]
     families: list[Family] = []
     for coordinates, kernels in automatic(samples).items():
         x = np.concatenate([block.x.reshape(-1, samples.d) for block in view.blocks(coordinates)])
@@ -126,7 +126,7 @@ def _families(samples: Samples, view: Everywhere, settings: Settings) -> list[Fa
             shape = _fitted(mine[-1], view, tau).kernel.log_lengthscales
             mine = [each.reshaped(shape) for each in mine]
         families += mine
-    return families
+    return [_shared(mine, view, tau) for mine in families] if settings.shared else families
 
 
 def _fitted(mine: Family, view: Everywhere, tau: float) -> Family:
@@ -135,6 +135,15 @@ def _fitted(mine: Family, view: Everywhere, tau: float) -> Family:
     if np.count_nonzero(mine.free) < 2 or blocks[0].n < 3:
         return mine
     return mine.reshaped(fit_shape(mine.kernel, mine.free, blocks, tau).log_lengthscales)
+
+
+def _shared(mine: Family, view: Everywhere, tau: float) -> Family:
+    """The family with one kernel, the likeliest for all thetas: fitted from the best of its factors on."""
+    blocks = view.blocks(mine.coordinates)
+    if not np.any(mine.free) or blocks[0].n < 3:
+        return mine
+    best = max(mine.each(), key=lambda kernel: sum(evidence(kernel, block, tau)[0] for block in blocks))
+    return replace(mine, kernel=fit_shape(best, mine.free, blocks, tau), factors=(1.0,))
 
 
 def _averaged(
