@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, count, generator
 from cbq._immutable import Immutable
 from cbq.predictive import Predictive
-from cbq.samples.arrays import as_thetas
+from cbq.samples.arrays import thetas_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -122,10 +122,4 @@ class Fit(Immutable, ABC):
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
 
     def _thetas(self, theta: npt.ArrayLike) -> Array:
-        thetas = as_thetas(theta)
-        if thetas.shape[1] != self.p:
-            raise ValueError(
-                f"theta has shape {np.shape(theta)}, but this fit was made for p = {self.p}: pass (M, {self.p})"
-                f"{', or (M,)' * (self.p == 1)}; one theta is theta[None, :]."
-            )
-        return thetas
+        return thetas_in(theta, self.p, "this fit")

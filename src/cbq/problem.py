@@ -12,7 +12,7 @@ from cbq._arrays import Array, generator
 from cbq._immutable import Immutable
 from cbq.measures import Measure, as_measure
 from cbq.samples import Samples
-from cbq.samples.arrays import as_thetas, some_infinite
+from cbq.samples.arrays import as_thetas, some_infinite, thetas_in
 from cbq.samples.laws import Family, laws_of
 
 Plan = Literal["iid", "sobol"]
@@ -145,13 +145,7 @@ class Problem(Immutable):
         return f"Problem({self.name!r}, prior={self.prior!r})"
 
     def _thetas(self, theta: npt.ArrayLike) -> Array:
-        thetas = as_thetas(theta)
-        if thetas.shape[1] != self.p:
-            raise ValueError(
-                f"theta has shape {np.shape(theta)}, so {thetas.shape[1]} coordinates, but the prior has p = {self.p}: "
-                f"pass theta of shape (T, {self.p})."
-            )
-        return thetas
+        return thetas_in(theta, self.p, "the prior")
 
     def _draw_thetas(self, T: int, design: Plan, entropy: list[int]) -> Array:
         if design == "sobol":

@@ -29,6 +29,17 @@ def as_thetas(theta: npt.ArrayLike) -> Array:
     return thetas
 
 
+def thetas_in(theta: npt.ArrayLike, p: int, owner: str) -> Array:
+    """Thetas (M, p) as `as_thetas` gives them, or an error in the name of what has p coordinates."""
+    thetas = as_thetas(theta)
+    if thetas.shape[1] != p:
+        raise ValueError(
+            f"theta has shape {np.shape(theta)}, so {thetas.shape[1]} coordinates, but {owner} has p = {p}: pass one "
+            f"of shape (M, {p}){', or (M,)' * (p == 1)}; one theta is theta[None, :]."
+        )
+    return thetas
+
+
 def some_infinite(rows: Array) -> Booleans:
     """Which rows (n, ...) hold NaN or inf: (n,)."""
     return np.asarray(np.any(~np.isfinite(rows).reshape(len(rows), -1), axis=1))
