@@ -15,6 +15,8 @@ from cbq.stage2.hyperparameters import fit_priors
 from cbq.stage2.surface import Prior
 from cbq.stage2.trend import Trend
 
+MOST_NODES = 500  # whose hyperparameters are fitted: their likelihood costs T^3, and more thetas hardly change it
+
 
 @dataclass(frozen=True)
 class Settings:
@@ -33,7 +35,9 @@ def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, settings: Se
     """
     if len(theta) == 1:
         return [_alone(theta, typical, settings)]
-    priors = fit_priors(_chains(theta, settings), theta, y, v, degree=settings.degree, noise=settings.noise)
+    some = np.unique(np.linspace(0, len(theta) - 1, MOST_NODES).round().astype(int))
+    nodes = theta[some], y[some], v[some]
+    priors = fit_priors(_chains(theta, settings), *nodes, degree=settings.degree, noise=settings.noise)
     return sorted(priors, key=lambda prior: -prior.evidence)
 
 
