@@ -10,6 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 Array = npt.NDArray[np.float64]
+Integers = npt.NDArray[np.intp]
+Booleans = npt.NDArray[np.bool_]
 
 
 def finite(value: npt.ArrayLike, name: str) -> Array:

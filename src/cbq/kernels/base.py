@@ -12,12 +12,11 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, broadcast_batch, checked_out, finite, positive
+from cbq._arrays import Array, Booleans, broadcast_batch, checked_out, finite, positive
 from cbq._immutable import Immutable
 from cbq.kernels.combine import (
     PRODUCT,
     SUM,
-    BoolArray,
     Combination,
     join_lengthscales,
     parts_to_fit,
@@ -98,7 +97,7 @@ class Kernel(Immutable, ABC):
         """Number P of lengthscales."""
         return int(self.log_lengthscales.shape[-1])
 
-    def to_fit(self, x: npt.ArrayLike, ard: bool) -> tuple[Self, BoolArray]:
+    def to_fit(self, x: npt.ArrayLike, ard: bool) -> tuple[Self, Booleans]:
         """The kernel to begin a fit with, and which of its `log_lengthscales` are free: (P,).
 
         Each lengthscale that is None becomes a first guess from the points x (..., N, d): one per coordinate with
@@ -108,7 +107,7 @@ class Kernel(Immutable, ABC):
         return (kernel if free.any() else self), free
 
     @abstractmethod
-    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         """The same for points that have been checked; the kernel may be a copy even if nothing is free."""
 
     @property
@@ -218,7 +217,7 @@ class Composite(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return type(self)(split_lengthscales(self.parts, values))
 
-    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         kernels, free = parts_to_fit(self.parts, [x] * len(self.parts), ard)
         return type(self)(kernels), free
 
@@ -306,7 +305,7 @@ class Scaled(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Scaled(self.factor, self.kernel.with_log_lengthscales(values))
 
-    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         kernel, free = self.kernel.to_fit(x, ard)
         return type(self)(self.factor, kernel), free
 

@@ -8,13 +8,12 @@ from typing import TYPE_CHECKING, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, finite
+from cbq._arrays import Array, Booleans, finite
 from cbq.linalg.features import Features
 
 if TYPE_CHECKING:
     from cbq.kernels.base import Kernel
 
-BoolArray = npt.NDArray[np.bool_]
 Fill = Callable[[Sequence["Kernel"], Features, Features, Array], None]
 Contract = Callable[[Sequence["Kernel"], Features, Features, Array], Array]
 
@@ -99,7 +98,7 @@ def split_lengthscales(parts: Sequence[Kernel], values: npt.ArrayLike) -> list[K
     return [k.with_log_lengthscales(piece) for k, piece in zip(parts, pieces, strict=True)]
 
 
-def parts_to_fit(parts: Sequence[Kernel], points: Iterable[Array], ard: bool) -> tuple[list[Kernel], BoolArray]:
+def parts_to_fit(parts: Sequence[Kernel], points: Iterable[Array], ard: bool) -> tuple[list[Kernel], Booleans]:
     """`Kernel.to_fit` of each of the `parts`, from points of its own: the kernels, and which lengthscales are free."""
     kernels, free = zip(*(k.to_fit(x, ard) for k, x in zip(parts, points, strict=True)), strict=True)
     return list(kernels), np.concatenate(free)

@@ -9,12 +9,11 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans
 from cbq.kernels.base import Kernel, as_points, kernel_list
 from cbq.kernels.combine import (
     PRODUCT,
     SUM,
-    BoolArray,
     Combination,
     join_lengthscales,
     parts_to_fit,
@@ -91,7 +90,7 @@ class Coordinatewise(Kernel):
             return type(self)(self.base.with_log_lengthscales(values))
         return type(self)(split_lengthscales(self.base, values))
 
-    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         if isinstance(self.base, Radial):
             base, free = self.base.to_fit(x, ard)
             return type(self)(base), free

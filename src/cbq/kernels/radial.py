@@ -9,9 +9,8 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, broadcast_batch, finite, positive
+from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
 from cbq.kernels.base import Kernel, as_points
-from cbq.kernels.combine import BoolArray
 from cbq.kernels.profiles import MATERN_PROFILES, RBF_PROFILE, Profile
 from cbq.linalg.distance import differences, sqdist
 from cbq.linalg.features import Features
@@ -71,7 +70,7 @@ class Radial(Kernel):
         scalar = self.known_lengthscale.ndim == 0 and v.ndim == 1
         return self.with_lengthscale(np.exp(v[0] if scalar else v))
 
-    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         known = self.lengthscale is not None
         kernel = self if known else self.with_lengthscale(first_guess(x, ard))
         return kernel, np.full(kernel.n_lengthscales, not known)

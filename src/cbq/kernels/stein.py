@@ -5,9 +5,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans
 from cbq.kernels.base import Kernel, as_points, known_measure
-from cbq.kernels.combine import BoolArray
 from cbq.kernels.radial import Matern, Radial, in_lengthscales
 from cbq.linalg.distance import differences, sqdist
 from cbq.linalg.features import Features
@@ -59,7 +58,7 @@ class Stein(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Stein(self.base.with_log_lengthscales(values), self._measure)
 
-    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         base, free = self.base.to_fit(x, ard)
         return type(self)(base, self._measure), free
 

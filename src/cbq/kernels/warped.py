@@ -6,9 +6,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans
 from cbq.kernels.base import Kernel, as_points
-from cbq.kernels.combine import BoolArray
 from cbq.kernels.transforms import NAMED, Transform, UserTransform
 from cbq.linalg.features import Features
 from cbq.measures import Measure, as_measure
@@ -48,7 +47,7 @@ class Warped(Kernel):
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
         return Warped(self.base.with_log_lengthscales(values), self.warp)
 
-    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, BoolArray]:
+    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         base, free = self.base.to_fit(_standardised(x) if self.warp.needs_measure else self.warp(x), ard)
         return type(self)(base, self.warp), free
 

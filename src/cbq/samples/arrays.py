@@ -8,10 +8,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, real
-
-Integers = npt.NDArray[np.intp]
-Booleans = npt.NDArray[np.bool_]
+from cbq._arrays import Array, Booleans, Integers, real
 
 
 def as_thetas(theta: npt.ArrayLike) -> Array:

@@ -8,10 +8,10 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans, Integers
 from cbq._immutable import Immutable
 from cbq.measures import Measure
-from cbq.samples.arrays import Booleans, Integers, as_thetas, flatten, refuse_other_counts, some_infinite
+from cbq.samples.arrays import as_thetas, flatten, refuse_other_counts, some_infinite
 from cbq.samples.laws import Family, as_law, log_density, stack
 from cbq.samples.tables import block, columns
 
@@ -231,6 +231,11 @@ class Samples(Immutable):
         counts = np.bincount(self.owners[rows], minlength=self.T)
         starts = np.cumsum(counts) - counts
         return self._changed(counts=counts, starts=starts, _x=self._x[rows], _f=f), group
+
+    def averages(self, values: Array) -> Array:
+        """The averages over the points of each theta (T, ...) of numbers that belong to points (sum N_t, ...)."""
+        sums = np.add.reduceat(values, self.starts, axis=0)
+        return np.asarray(sums / self.counts.reshape(-1, *(1,) * (values.ndim - 1)))
 
     @property
     def table(self) -> Array:

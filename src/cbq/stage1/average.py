@@ -26,30 +26,28 @@ class Weights:
     """The weights of K kernels, C outputs.
 
     kernel: (K, T, C), of each kernel at each theta. without: (K, n, C), the same with point i left out.
-    family: (F, C), of the families alone. unexplained: (F, C), their mean squared leave-one-out residuals.
+    unexplained: (F, C), the mean squared leave-one-out residuals of the families.
     residuals: (n, C), the leave-one-out residuals of the average.
     """
 
     kernel: Array
     without: Array
-    family: Array
     unexplained: Array
     residuals: Array
 
 
-def weigh(results: Sequence[Explained], samples: Samples, *, shared: bool) -> Weights:
+def weigh(results: Sequence[Explained], samples: Samples) -> Weights:
     """The weights of kernels from what they say about all T thetas, with their n points in one row.
 
-    results: of F families, arrays (K, T, C) and (K, n, C) each. shared: one lengthscale for all thetas.
+    results: of F families, arrays (K, T, C) and (K, n, C) each.
     """
-    within, without = zip(*(_within(r, samples, shared=shared) for r in results), strict=True)
+    within, without = zip(*(_within(r, samples) for r in results), strict=True)
     pooled = np.stack([np.sum(w * r.residuals, axis=0) for w, r in zip(without, results, strict=True)])
     unexplained = np.mean((pooled / _spread(samples)[samples.owners]) ** 2, axis=1)
     family = inverse_power(unexplained)
     return Weights(
         kernel=np.concatenate([weight * w for weight, w in zip(family, within, strict=True)]),
         without=np.concatenate([weight * w for weight, w in zip(family, without, strict=True)]),
-        family=family,
         unexplained=unexplained,
         residuals=np.sum(family[:, None] * pooled, axis=0),
     )
@@ -57,17 +55,12 @@ def weigh(results: Sequence[Explained], samples: Samples, *, shared: bool) -> We
 
 def _spread(samples: Samples) -> Array:
     """The standard deviation of f at each theta (T, C), in units near 1: loud thetas must not outvote quiet ones."""
-    f, counts = samples.table, samples.counts[:, None]
-    mean = np.add.reduceat(f, samples.starts, axis=0) / counts
-    variance = np.add.reduceat((f - mean[samples.owners]) ** 2, samples.starts, axis=0) / counts
-    return np.maximum(np.sqrt(variance), QUIETEST)
+    apart = samples.table - samples.averages(samples.table)[samples.owners]
+    return np.maximum(np.sqrt(samples.averages(apart**2)), QUIETEST)
 
 
-def _within(result: Explained, samples: Samples, *, shared: bool) -> tuple[Array, Array]:
+def _within(result: Explained, samples: Samples) -> tuple[Array, Array]:
     """The weights of the kernels of a family: (K, T, C), and with each point left out (K, n, C)."""
-    if shared:
-        within = np.broadcast_to(_softmax(np.sum(result.evidence, axis=1, keepdims=True)), result.evidence.shape)
-        return within, within[:, samples.owners]
     prior = _common(result.evidence[:, samples.counts >= FEW])
     return _softmax(result.evidence + prior), _softmax(result.evidence_without + prior)
 

@@ -8,11 +8,10 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.kernels.transforms import Log
 from cbq.measures import Gaussian, Measure
 from cbq.samples import Samples
-from cbq.samples.arrays import Integers
 
 Coordinates = Literal["raw", "log", "gaussianised"]
 _FARTHEST = 9.0  # a standard normal point beyond it has a mass of 1e-19: on the edge of the support, to rounding

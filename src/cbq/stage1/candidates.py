@@ -7,13 +7,12 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans, Integers
 from cbq.embeddings import NoEmbedding, embed
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct
 from cbq.kernels.transforms import Log
 from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, StudentT, Uniform, Unnormalised
 from cbq.samples import Samples
-from cbq.samples.arrays import Booleans, Integers
 from cbq.stage1.blocks import Coordinates
 
 GRID = tuple(np.exp(np.arange(-3.0, 5.0)))  # lengthscales in units of the spread of the points

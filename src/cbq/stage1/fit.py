@@ -9,11 +9,10 @@ from typing import Literal
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.samples import Samples
-from cbq.samples.arrays import Integers
 from cbq.stage1.average import FEW, Weights, weigh
 from cbq.stage1.candidates import Family, automatic, family, is_costly, refuse_unembedded
 from cbq.stage1.everywhere import Everywhere, stacked
@@ -59,7 +58,7 @@ def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
     scaled = samples.rescaled(shift, scale)
     one_input = samples.d == 1 or not settings.ard  # then outputs differ by their weights of the same kernels
     together = samples.C is None or settings.outputs == "shared" or (settings.kernel == "auto" and one_input)
-    parts = [_fit(group, settings) for group in ([scaled] if together else scaled.outputs)]
+    parts = [_fit(each, settings) for each in ([scaled] if together else scaled.outputs)]
     columns = {name: np.concatenate([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
     return StageOne(
         mean=shift + scale * columns["mean"],
@@ -96,11 +95,11 @@ def _fit(samples: Samples, settings: Settings) -> StageOne:
     families = _families(samples, view, settings)
     if len(families) > 1 or len(families[0].factors) > 1:
         n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
-        families = screen(families, view, n, settings.tau, settings.jitter, shared=settings.shared)
+        families = screen(families, view, n, settings.tau, settings.jitter)
     whole = Everywhere(samples)
     function = partial(integrate, tau=settings.tau, jitter=settings.jitter)
     results = [whole.evaluate(family.coordinates, partial(function, family.all())) for family in families]
-    weights = weigh(results, samples, shared=settings.shared)
+    weights = weigh(results, samples)
     labels = [(family.coordinates, label) for family in families for label in map(repr, family.each())]
     shares = np.mean(weights.kernel, axis=1)
     choices = [[Choice(*label, float(s)) for label, s in zip(labels, column, strict=True)] for column in shares.T]
@@ -141,7 +140,7 @@ def _shared(mine: Family, view: Everywhere, tau: float) -> Family:
     """The family with one kernel, the likeliest for all thetas: fitted from the best of its factors on."""
     blocks = view.blocks(mine.coordinates)
     if not np.any(mine.free) or blocks[0].n < 3:
-        return mine
+        return replace(mine, factors=(1.0,))
     best = max(mine.each(), key=lambda kernel: sum(evidence(kernel, block, tau)[0] for block in blocks))
     return replace(mine, kernel=fit_shape(best, mine.free, blocks, tau), factors=(1.0,))
 
@@ -156,11 +155,7 @@ def _averaged(
     variances = amplitude * inflation * result.error2[..., None] + (result.mean - mean) ** 2
     left_out = result.mean[:, owners] - result.weights[..., None] * result.residuals
 
-    def average(values: Array) -> Array:
-        """Over the points of each theta: (n, C) to (T, C)."""
-        return np.asarray(np.add.reduceat(values, samples.starts, axis=0) / counts)
-
-    e = weights.residuals
+    average, e = samples.averages, weights.residuals
     variance = np.sum(weights.kernel * variances, axis=0)
     point_weights = np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights)
     if settings.student:  # few points with an amplitude from elsewhere: no worse than a weighted average of draws of f

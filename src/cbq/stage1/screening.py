@@ -8,9 +8,9 @@ from itertools import compress
 
 import numpy as np
 
+from cbq._arrays import Booleans
 from cbq.linalg import Jitter
 from cbq.samples import Samples
-from cbq.samples.arrays import Booleans
 from cbq.stage1.average import Weights, weigh
 from cbq.stage1.candidates import Family
 from cbq.stage1.everywhere import Everywhere
@@ -31,20 +31,18 @@ def glance(samples: Samples) -> Samples:
     return samples.select(enough[some]).thinned(n)
 
 
-def screen(
-    families: Sequence[Family], view: Everywhere, n: float, tau: float, jitter: Jitter, *, shared: bool
-) -> list[Family]:
+def screen(families: Sequence[Family], view: Everywhere, n: float, tau: float, jitter: Jitter) -> list[Family]:
     """The families, and the factors of each, that are worth trying at all thetas, which have about n points each.
 
     The best of the first family, the roughest, is always among them: where a smooth kernel fails at thetas that were
     not looked at, there is another to turn to.
     """
     results = [view.evaluate(f.coordinates, partial(explain, f.all(), tau=tau, jitter=jitter)) for f in families]
-    weights = weigh(results, view.samples, shared=shared)
+    weights = weigh(results, view.samples)
     worth = _worth(families, weights)
     if not np.all(worth):
         families, results = list(compress(families, worth)), list(compress(results, worth))
-        weights = weigh(results, view.samples, shared=shared)
+        weights = weigh(results, view.samples)
     score = np.max(np.mean(weights.kernel, axis=1), axis=1)  # the mean over thetas, the largest over outputs
     score[np.argmax(score[: len(families[0].factors)])] = np.inf
     most = int(np.clip(MOST * (POINTS / n) ** 2, FEWEST, MOST))

@@ -6,11 +6,10 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, NotPositiveDefinite, factor_gram
 from cbq.linalg.threads import one_blas_thread
-from cbq.samples.arrays import Booleans
 from cbq.stage1.blocks import Block
 from cbq.stage1.quadrature import degrees_of_freedom
 

@@ -7,9 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq._immutable import Immutable
-from cbq.samples.arrays import Integers
 
 
 @dataclass(frozen=True)

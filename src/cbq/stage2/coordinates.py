@@ -6,8 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array
-from cbq.samples.arrays import Booleans
+from cbq._arrays import Array, Booleans
 
 _FAR = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
 

@@ -12,12 +12,11 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans
 from cbq.kernels import Kernel
 from cbq.linalg import NotPositiveDefinite, factor
 from cbq.linalg.small import cholesky, solve_lower
 from cbq.linalg.threads import LARGE, one_blas_thread
-from cbq.samples.arrays import Booleans
 from cbq.stage2.coordinates import Coordinates
 from cbq.stage2.scoring import minimise
 from cbq.stage2.surface import JITTER, Prior

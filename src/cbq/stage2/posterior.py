@@ -14,14 +14,13 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.predictive import Predictive
-from cbq.samples.arrays import Integers
 from cbq.stage2.surface import Prior, Surface
 
 NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work
 WORTH = 4.0  # observations that the prior tau^2 = 1 is worth
-EXTRA_DF = 3.0
+EXTRA_DF = 3.0  # of the predictive law, besides T
 LEAST_SE = 0.02  # of the common bias, in units of the errors
 
 

@@ -10,8 +10,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cbq._arrays import Array
-from cbq.samples.arrays import Booleans
+from cbq._arrays import Array, Booleans
 
 Objective = Callable[[Array], tuple[float, Array, Array]]  # parameters (P,) to value, gradient (P,), information (P, P)
 
