@@ -462,3 +462,35 @@ def test_copies_of_samples_are_read_only_too():
     samples = Samples([1.0, 2.0], np.ones((2, 3)), np.ones((2, 3)), Gamma([1.0, 2.0], 1.0))
     for copied in (pickle.loads(pickle.dumps(samples)), copy.deepcopy(samples), samples.select([0])):
         assert not any(a.flags.writeable for a in (copied.theta, copied.points(0), copied.values(0), copied.counts))
+
+
+def test_equal_points_of_a_theta_become_one_in_the_order_of_their_first_appearance() -> None:
+    x = [[3.0, 1.0, 3.0, 2.0], [5.0, 3.0, 3.0]]
+    f = [[1.0, 7.0, 2.0, 9.0], [4.0, 6.0, 6.0]]
+    merged, row = Samples([0.0, 1.0], x, f, Gaussian(0.0, 1.0)).merged()
+    assert merged.counts.tolist() == [3, 2]
+    assert merged.points(0)[:, 0].tolist() == [3.0, 1.0, 2.0]
+    assert merged.values(0).tolist() == [1.5, 7.0, 9.0]  # f averaged
+    assert merged.points(1)[:, 0].tolist() == [5.0, 3.0]  # another theta's 3 is another point
+    assert row.tolist() == [0, 1, 0, 2, 3, 4, 4]
+
+
+def test_points_without_copies_are_left_as_they_are() -> None:
+    samples = Samples([0.0], [[1.0, 2.0]], [[3.0, 4.0]], Gaussian(0.0, 1.0))
+    merged, row = samples.merged()
+    assert merged is samples
+    assert row.tolist() == [0, 1]
+
+
+def test_thinning_takes_the_first_points_of_draws_and_spreads_over_a_chain() -> None:
+    x, f = [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [7.0, 8.0]], [[0.0] * 6, [0.0] * 2]
+    first, spread = (Samples([0.0, 1.0], x, f, Gaussian(0.0, 1.0), design=d).thinned(3) for d in ("iid", "mcmc"))
+    assert first.points(0)[:, 0].tolist() == [0.0, 1.0, 2.0]
+    assert spread.points(0)[:, 0].tolist() == [0.0, 2.0, 4.0]
+    assert first.points(1)[:, 0].tolist() == spread.points(1)[:, 0].tolist() == [7.0, 8.0]
+
+
+def test_numbers_of_points_are_averaged_theta_by_theta() -> None:
+    samples = Samples([0.0, 1.0], [[0.0, 1.0, 2.0], [3.0]], [[1.0, 2.0, 6.0], [5.0]], Gaussian(0.0, 1.0))
+    assert samples.averages(samples.table).tolist() == [[3.0], [5.0]]
+    assert samples.rescaled(1.0, 2.0).values(0).tolist() == [0.0, 0.5, 2.5]

@@ -75,7 +75,7 @@ class Surface:
         return factor(self.K, nugget=v + self.prior.noise, jitter=JITTER)
 
     def residual_precision(self, v: Array) -> tuple[Array, Array]:
-        """Q y and the diagonal of Q, each (T,), with noise variances v (T,); their ratio are the residuals."""
+        """Q y and the diagonal of Q, each (T,), with noise variances v (T,): residuals are their ratios."""
         f = self.factor_with(v)
         solved = f.solve(np.column_stack([self.y, self.H]))
         Qy, diagonal = solved[:, 0], f.inverse_diagonal()
@@ -99,9 +99,8 @@ class Surface:
         weights = solved
         rest = np.empty((len(z), 0))
         if self.H.size:
-            rest = solve_lower(
-                self.L, basis(self.scaled(theta), prior.degree) - k @ self.solved_H
-            )  # (M, q), rows L^-1 (h - H'K^-1 k)
+            h = basis(self.scaled(theta), prior.degree)
+            rest = solve_lower(self.L, h - k @ self.solved_H)  # (M, q): rows L^-1 (h - H'K^-1 k)
             weights = solved + rest @ solve_lower(self.L, self.solved_H).T
         noise = self.v + prior.noise + self.factor.jitter
         if joint:
