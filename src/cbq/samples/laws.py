@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
@@ -26,6 +27,47 @@ def laws_of(family: Family, theta: Array) -> tuple[Measure, ...]:
         laws.append(law)
     _refuse_laws(laws, laws[0].dim, "the law at theta index 0")
     return tuple(laws)
+
+
+@dataclass(frozen=True, eq=False)
+class Laws:
+    """The law of x as a function of theta.
+
+    family: gives it at any theta. Where there is none, it is known at the observed thetas (T, p), as `observed`: a
+    measure with batch shape (T,), T measures, or one that all thetas share.
+    """
+
+    theta: Array
+    observed: Measure | tuple[Measure, ...]
+    family: Family | None
+
+    def __call__(self, theta: Array) -> tuple[Measure, ...]:
+        """The laws at theta (M, p)."""
+        if self.family is not None:
+            laws = laws_of(self.family, theta)
+            _refuse_laws(laws, self.observed_at(0).dim, "x")
+            return laws
+        if isinstance(self.observed, Measure) and not self.observed.batch_shape:
+            return (self.observed,) * len(theta)
+        return tuple(self.observed_at(t) for t in self._places(theta))
+
+    def observed_at(self, t: int) -> Measure:
+        """The law at the observed theta t."""
+        if isinstance(self.observed, Measure):
+            return self.observed[t] if self.observed.batch_shape else self.observed
+        return self.observed[t]
+
+    def _places(self, theta: Array) -> list[int]:
+        """Where each theta is among the observed ones."""
+        place = {row.tobytes(): t for t, row in enumerate(self.theta + 0.0)}  # + 0.0: -0 is 0
+        rows = [row.tobytes() for row in theta + 0.0]
+        unknown = [i for i, row in enumerate(rows) if row not in place]
+        if unknown:
+            raise ValueError(
+                f"the law of x is not known at theta = {theta[unknown[0]]}, which is none of the {len(self.theta)} "
+                f"observed ones: pass the family, a function from theta to its law, as the measure of the samples."
+            )
+        return [place[row] for row in rows]
 
 
 def as_law(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Measure, ...], Family | None]:

@@ -12,7 +12,7 @@ from cbq._arrays import Array, Booleans, Integers
 from cbq._immutable import Immutable
 from cbq.measures import Measure
 from cbq.samples.arrays import as_thetas, flatten, refuse_other_counts, some_infinite
-from cbq.samples.laws import Family, as_law, log_density, stack
+from cbq.samples.laws import Family, Laws, as_law, log_density, stack
 from cbq.samples.tables import block, columns
 
 Design = Literal["iid", "sobol", "mcmc"]
@@ -156,10 +156,12 @@ class Samples(Immutable):
 
     def law(self, t: int) -> Measure:
         """The law of x at theta t."""
-        t = range(self.T)[t]
-        if isinstance(self._law, Measure):
-            return self._law[t] if self._law.batch_shape else self._law
-        return self._law[t]
+        return self.laws.observed_at(range(self.T)[t])
+
+    @property
+    def laws(self) -> Laws:
+        """The law of x as a function of theta: at any theta where there is a family, else at the observed ones."""
+        return Laws(self.theta, self._law, self.family)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
