@@ -16,9 +16,10 @@ import cbq
 from cbq.fit import Fit
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped
 from cbq.kernels.base import Composite
-from cbq.measures import Gaussian
-from cbq.methods import CBQFit
+from cbq.measures import Gaussian, Uniform
+from cbq.methods import CBQFit, ImportanceSamplingFit, MonteCarloFit
 from cbq.persistence import archive, save
+from cbq.persistence.files import KINDS
 from cbq.persistence.kernels import ARGUMENTS, pack_kernel, unpack_kernel
 from cbq.stage1 import StageOne
 
@@ -186,6 +187,178 @@ def test_a_loaded_fit_is_frozen(fit, tmp_path):
         again.theta = THETA
 
 
+# the baselines
+
+
+def family(theta):
+    return Gaussian(theta[0], 1.0 + theta[1])
+
+
+def drawn(outputs=True, counts=(3, 6, 2, 4, 5), **options):
+    x = [row[:n] for row, n in zip(X, counts, strict=True)]
+    f = [np.stack([np.sin(row), row**2], axis=1) if outputs else np.sin(row) for row in x]
+    return cbq.Samples(THETA, x, f, family, depends_on_theta=False, **options)
+
+
+BASELINES = {
+    "averages": lambda: cbq.MonteCarlo().fit(drawn()),
+    "averages of equal thetas": lambda: cbq.MonteCarlo().fit(
+        cbq.Samples(THETA[[0, 1, 0]], X[:3], F[:3], LAW, design="sobol")
+    ),
+    "plain": lambda: cbq.ImportanceSampling("plain").fit(drawn(outputs=False, design="mcmc")),
+    "self-normalised": lambda: cbq.ImportanceSampling("self-normalised").fit(drawn()),
+    "balance": lambda: cbq.ImportanceSampling().fit(drawn()),
+    "balance, one output and equal counts": lambda: cbq.ImportanceSampling().fit(drawn(outputs=False, counts=[6] * 5)),
+    "no family but laws": lambda: cbq.ImportanceSampling().fit(
+        cbq.Samples(THETA, X, F, [family(t) for t in THETA], depends_on_theta=False)
+    ),
+    "polynomial": lambda: cbq.LSMC().fit(drawn()),
+    "given polynomial": lambda: cbq.LSMC(degree=np.int64(1), ridge=np.float64(0.1)).fit(drawn(outputs=False)),
+    "constant": lambda: cbq.LSMC().fit(samples(T=2)),
+    "kernel": lambda: cbq.KLSMC(ridge=0.1).fit(drawn()),
+    "given kernel": lambda: cbq.KLSMC(0.3 * NESTED["additive of several"], ridge=0.01).fit(drawn(outputs=False)),
+}
+
+
+def answers(fit):
+    """All that a baseline can be asked: at its own thetas, and at others if it knows them; or why it has no answer."""
+    free = not isinstance(fit, MonteCarloFit) and getattr(fit, "samples", samples()).family is not None
+    theta = np.concatenate([fit.theta, THETA[:3] + 0.1]) if free else fit.theta
+    found = [fit.theta, fit.predict(theta)]
+    for ask in (
+        lambda: fit.predict(theta, return_std=True),
+        lambda: fit.predict(theta, return_cov=True),
+        lambda: fit.interval(theta, 0.8),
+        lambda: fit.sample(theta, 3, rng=0),
+        lambda: fit.weights(theta),
+        lambda: fit.effective_sample_size(theta),
+    ):
+        try:
+            found.append(ask())
+        except (ValueError, AttributeError) as error:
+            found.append(str(error))
+    return found, (fit.summary(), repr(fit), fit.warnings, fit.design)
+
+
+@pytest.mark.parametrize("make", BASELINES.values(), ids=BASELINES)
+def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
+    fit, path = make(), tmp_path / "fit"
+    fit.save(path)
+    again = cbq.load(path, family=family)
+    assert type(again) is type(fit)
+    again.save(tmp_path / "again")
+    assert path.read_bytes() == (tmp_path / "again").read_bytes()
+    if getattr(fit, "samples", samples()).family is None and isinstance(fit, ImportanceSamplingFit):
+        assert_same(again.predict(fit.theta, return_cov=True), fit.predict(fit.theta, return_cov=True))
+        return
+    if hasattr(fit, "settings"):
+        assert again.settings == fit.settings
+    (numbers, words), (same_numbers, same_words) = answers(again), answers(fit)
+    assert words == same_words
+    for one, other in zip(numbers, same_numbers, strict=True):
+        if isinstance(one, str):
+            assert one == other
+        else:
+            assert_same(one, other)
+
+
+def test_a_fit_that_needs_the_laws_is_not_loaded_without_them(tmp_path):
+    path = tmp_path / "fit"
+    cbq.ImportanceSampling().fit(drawn()).save(path)
+    refuses(path, "holds a fit of kind ImportanceSampling, .* pass family=, the function from theta to its law")
+    with pytest.raises(TypeError, match=r"family must be a function from theta to the law of x, .* is a Gaussian"):
+        cbq.load(path, family=LAW)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "says"),
+    [
+        (lambda theta: Gaussian(theta[0], 1.0), r"is not the one of the fit: at theta = .* log density"),
+        (lambda theta: Gaussian(theta, 1.0), "in 2 dimensions, but x has 1"),
+        (lambda theta: Uniform(-0.001, 0.001), "x must lie where the density of its law is positive"),
+        (lambda theta: theta["a"], "the family gives no law at theta index t = 0"),
+        (lambda theta: None, "the family gives no law at theta index t = 0"),
+    ],
+)
+def test_another_family_than_that_of_the_fit_is_refused(wrong, says, tmp_path):
+    path = tmp_path / "fit"
+    cbq.ImportanceSampling("plain").fit(drawn()).save(path)
+    with pytest.raises(ValueError, match=f"(?s)does not go with this family.*{says}") as caught:
+        cbq.load(path, family=wrong)
+    assert "damaged" not in str(caught.value)
+
+
+def test_a_family_that_is_not_needed_is_left_unused(fit, tmp_path):
+    fit.save(tmp_path / "fit")
+    assert_same(cbq.load(tmp_path / "fit", family=family).predict(THETA), fit.predict(THETA))
+
+
+CURVE = ("fit", "curves", 1)
+WRONG_BASELINES = {
+    "design": ("averages", ("fit", "design"), "grid", "'design' must be one of iid, sobol, mcmc"),
+    "single": ("averages", ("fit", "single"), True, "'single' says that there is one output, but the arrays have 2"),
+    "kind": ("balance", ("fit", "kind"), "optimal", "'kind' must be one of plain, self-normalised, balance"),
+    "single kind": ("balance", ("fit", "single"), 1, "'single' must be true or false, but it is 1"),
+    "curves": ("polynomial", ("fit", "curves"), [], "'curves' must hold 2, one for each output, but it holds 0"),
+    "degree": ("polynomial", (*CURVE, "degree"), 10**9, "which is no degree of a polynomial that 5 thetas can tell"),
+    "negative degree": ("polynomial", (*CURVE, "degree"), -1, "'degree' is -1, which is no degree"),
+    "no degree": ("polynomial", CURVE, 3, "'degree' is missing"),
+    "ridge": ("polynomial", (*CURVE, "ridge"), -1.0, "'ridge' must be a finite number of at least 0"),
+    "no ridge": ("kernel", (*CURVE, "ridge"), "removed", "'ridge' must be a number, but it is None"),
+    "curve": ("kernel", CURVE, "RBF", "'kernel' is missing"),
+    "kernel": ("kernel", (*CURVE, "kernel"), {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales"),
+    "settings": ("kernel", ("fit", "settings"), {"ridge": 1}, "'ridge' must be a text"),
+    "warnings": ("kernel", ("fit", "warnings"), [1], "'warnings' must hold texts only"),
+}
+
+
+def entries_of(fit, path):
+    fit.save(path)
+    with zipfile.ZipFile(path) as file:
+        return {name: file.read(name) for name in file.namelist()}
+
+
+@pytest.mark.parametrize(("kind", "steps", "value", "says"), WRONG_BASELINES.values(), ids=WRONG_BASELINES)
+def test_wrong_json_of_a_baseline_is_refused(kind, steps, value, says, tmp_path):
+    entries = entries_of(BASELINES[kind](), tmp_path / "fit")
+    path = written(tmp_path / "wrong", with_json(entries, *steps, value=value))
+    with pytest.raises(ValueError, match=f"is damaged: .*{says}"):
+        cbq.load(path, family=family)
+
+
+def npy(array, **options):
+    file = io.BytesIO()
+    np.save(file, array, **options)
+    return file.getvalue()
+
+
+WRONG_BASELINE_ARRAYS = {
+    "variance": ("averages", "variance", npy(np.full((5, 2), -1.0)), "variance must be at least 0"),
+    "counts": ("averages", "counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
+    "mean": ("polynomial", "mean", npy(np.full((5, 2), np.nan)), "mean must be finite"),
+    "theta": ("kernel", "theta", npy(np.ones((4, 2))), r"mean must have the shape \(4, any\)"),
+    "points": ("balance", "x", npy(np.ones((19, 1))), r"x must have the shape \(20, any\), but it has \(19, 1\)"),
+    "values": ("balance", "f", npy(np.full((20, 2), np.inf)), "f must be finite"),
+    "densities": ("plain", "log_q", npy(np.full(20, np.inf)), "log_q must be finite"),
+    "no densities": ("plain", "log_density", None, "it has no entry log_density.npy"),
+}
+
+
+@pytest.mark.parametrize(("kind", "name", "data", "says"), WRONG_BASELINE_ARRAYS.values(), ids=WRONG_BASELINE_ARRAYS)
+def test_wrong_arrays_of_a_baseline_are_refused(kind, name, data, says, tmp_path):
+    entries = entries_of(BASELINES[kind](), tmp_path / "fit")
+    others = {key: value for key, value in entries.items() if key != f"{name}.npy"}
+    path = written(tmp_path / "wrong", others | ({} if data is None else {f"{name}.npy": data}))
+    with pytest.raises(ValueError, match=f"is damaged: .*{says}"):
+        cbq.load(path, family=family)
+
+
+def test_every_kind_of_fit_has_a_name_of_its_own():
+    kinds = [kind.fit for kind in KINDS.values()]
+    assert len(set(kinds)) == len(kinds)
+    assert {"CBQ", "MonteCarlo", "ImportanceSampling", "LSMC", "KLSMC"} <= set(KINDS)
+
+
 # the file
 
 
@@ -310,11 +483,11 @@ def test_fits_of_other_kinds_are_refused(fit, tmp_path):
         pass
 
     class Unknown(Fit):
-        _law = summary = lambda self: None
+        _laws = summary = lambda self: None
 
     other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibrate=True, settings={})
     for thing in (other, Unknown(), None, fit.stage1):
-        with pytest.raises(TypeError, match="cannot be saved: there is a format for CBQFit only"):
+        with pytest.raises(TypeError, match=r"cannot be saved: there is a format for CBQFit, .*KLSMCFit.* only"):
             save(thing, tmp_path / "fit")
 
 
@@ -346,12 +519,6 @@ def written(path, entries, **options):
         for name, data in entries.items():
             file.writestr(name, data)
     return path
-
-
-def npy(array, **options):
-    file = io.BytesIO()
-    np.save(file, array, **options)
-    return file.getvalue()
 
 
 def with_json(entries, *steps, value="removed"):
@@ -388,7 +555,7 @@ WRONG_JSON = {
     "older": (("version",), 0, "damaged: 'version' must be 1 or more, but it is 0"),
     "version": (("version",), "1", "damaged: 'version' must be an integer, but it is '1'"),
     "version bool": (("version",), True, "damaged: 'version' must be an integer, but it is True"),
-    "kind": (("kind",), "MOBQ", "holds a fit of kind 'MOBQ', and this cbq knows CBQ: .*--upgrade"),
+    "kind": (("kind",), "Oracle", "holds a fit of kind 'Oracle', and this cbq knows CBQ, .*: .*--upgrade"),
     "no fit": (("fit",), "removed", "damaged: 'fit' is missing. Restore it from a copy, or fit and save again"),
     "fit": (("fit",), [], r"damaged: 'fit' must be an object, but it is \[\]"),
     "design": (("fit", "design"), "grid", "'design' must be one of iid, sobol, mcmc, but it is 'grid'"),

@@ -25,9 +25,10 @@ class Known(Fit):
     def __init__(self, theta, C=None):
         self.theta, self.C = np.array(theta, dtype=float), C
 
-    def _law(self, theta, c, *, joint):
+    def _laws(self, theta, *, joint):
         assert not joint
-        return Predictive((c + 1) * np.sum(theta, axis=1)[None], 0.01 * (1 + theta[:, 0] ** 2)[None], np.inf)
+        mean, variance = np.sum(theta, axis=1)[None], 0.01 * (1 + theta[:, 0] ** 2)[None]
+        return [Predictive((c + 1) * mean, variance, np.inf) for c in range(self.C or 1)]
 
     def summary(self):
         return "known"
@@ -185,8 +186,8 @@ def test_bands_and_dots_are_in_the_picture_and_long_bars_leave_it(butterfly):
     class Far(Known):
         stage1 = Stage
 
-        def _law(self, theta, c, *, joint):
-            return fit._law(theta, c, joint=joint)
+        def _laws(self, theta, *, joint):
+            return fit._laws(theta, joint=joint)
 
     (ax,) = Far(fit.theta).plot().axes
     low, high = ax.get_ylim()

@@ -11,6 +11,7 @@ from scipy import stats
 
 from cbq.measures import Beta, Empirical, Exponential, Gamma, Gaussian, LogLaw, Mixture, Product, Uniform, Unnormalised
 from cbq.samples import Samples
+from cbq.samples.laws import places
 
 RNG = np.random.default_rng(7)
 THETA = RNG.uniform(1, 3, (4, 2))
@@ -202,6 +203,66 @@ def test_laws_without_a_density_are_taken_at_their_word():
     ragged_x = [X[0], X[1][:2], X[2], X[3]]
     ragged_f = [F[0], F[1][:2], F[2], F[3]]
     assert Samples(THETA, ragged_x, ragged_f, [by_score] * 4, design="mcmc").batched_measure() is by_score
+
+
+# the law as a function of theta
+
+
+def test_a_family_gives_the_law_at_any_theta():
+    laws = Samples(THETA, GAMMA_X, F, gammas).laws
+    new = np.array([[7.0, 2.0], THETA[1]])
+    for law, theta in zip(laws(new), new, strict=True):
+        assert law.equals(gammas(theta))
+    assert laws.observed_at(2).equals(gammas(THETA[2]))
+
+
+@pytest.mark.parametrize(
+    "measure", [Gamma(THETA[:, 0], THETA[:, 1]), [Gamma(a, b) for a, b in THETA]], ids=["batch", "list"]
+)
+def test_without_a_family_laws_are_known_at_the_observed_thetas(measure):
+    laws = Samples(THETA, GAMMA_X, F, measure).laws
+    for law, t in zip(laws(THETA[[3, 1, 3]]), (3, 1, 3), strict=True):
+        assert law.equals(Gamma(*THETA[t]))
+        assert law.equals(laws.observed_at(t))
+    with pytest.raises(ValueError, match=r"not known at theta = \[9. 9.\], which is none of the 4 .*: pass the family"):
+        laws(np.array([THETA[0], [9.0, 9.0]]))
+
+
+def test_a_law_that_all_thetas_share_is_known_everywhere():
+    laws = Samples(THETA, X, F, SHARED).laws
+    assert laws(np.full((3, 2), 77.0)) == (SHARED,) * 3
+    assert laws.observed_at(1) is SHARED
+
+
+def test_negative_zero_is_zero_among_thetas():
+    measures = [Gaussian(0.0, 1.0), Gaussian(1.0, 1.0)]
+    laws = Samples([0.0, 1.0], np.zeros((2, 3)), np.zeros((2, 3)), measures).laws
+    assert laws(np.array([[-0.0], [1.0]])) == tuple(measures)
+
+
+def test_a_family_that_fails_or_changes_its_dimension_at_a_new_theta():
+    def family(theta):
+        return Gaussian(np.zeros(1 if theta[0] < 5 else 2), 1.0 if theta[0] > 0 else -1.0)
+
+    laws = Samples([1.0, 2.0], np.zeros((2, 3)), np.zeros((2, 3)), family).laws
+    with pytest.raises(ValueError, match=r"no law at theta index t = 1 \(theta = \[-1.\]\)"):
+        laws(np.array([[1.0], [-1.0]]))
+    with pytest.raises(ValueError, match="in 2 dimensions, but x has 1"):
+        laws(np.array([[6.0]]))
+
+
+def test_places_of_thetas_among_others():
+    known = np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 2.0]])
+    assert places(np.array([[-0.0, 1.0], [1.0, 2.0], [2.0, 1.0]]), known).tolist() == [1, 0, -1]
+
+
+def test_points_in_one_row_and_their_log_densities():
+    s = Samples(THETA, [GAMMA_X[t, :n] for t, n in enumerate(COUNTS)], [F[t, :n] for t, n in enumerate(COUNTS)], gammas)
+    reference = [stats.gamma(a, scale=1 / b).logpdf(s.points(t)[:, 0]) for t, (a, b) in enumerate(THETA)]
+    np.testing.assert_allclose(s.log_density(), np.concatenate(reference), rtol=1e-12)
+    np.testing.assert_array_equal(s.all_points, np.concatenate([s.points(t) for t in range(4)]))
+    atoms = Samples(THETA, X, F, Empirical(X[0]))
+    np.testing.assert_array_equal(atoms.log_density(), np.zeros(20))
 
 
 # parts

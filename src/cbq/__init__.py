@@ -3,7 +3,7 @@
 from cbq import embeddings, kernels, linalg, measures, problems
 from cbq.embeddings import available_pairs, embed
 from cbq.fit import Fit
-from cbq.methods import CBQ
+from cbq.methods import CBQ, KLSMC, LSMC, ImportanceSampling, MonteCarlo
 from cbq.persistence import load
 from cbq.problem import IntegrandError, Problem
 from cbq.samples import Samples
@@ -12,8 +12,12 @@ __version__ = "0.1.0.dev0"
 
 __all__ = [
     "CBQ",
+    "KLSMC",
+    "LSMC",
     "Fit",
+    "ImportanceSampling",
     "IntegrandError",
+    "MonteCarlo",
     "Problem",
     "Samples",
     "__version__",

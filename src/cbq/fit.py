@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -32,8 +33,8 @@ class Fit(Immutable, ABC):
     C: int | None
 
     @abstractmethod
-    def _law(self, theta: Array, c: int, *, joint: bool) -> Predictive:
-        """The law of output c at theta (M, p)."""
+    def _laws(self, theta: Array, *, joint: bool) -> Sequence[Predictive]:
+        """The law of each output at theta (M, p)."""
 
     @abstractmethod
     def summary(self) -> str:
@@ -56,7 +57,7 @@ class Fit(Immutable, ABC):
             raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
         thetas = self._thetas(theta)
         if return_cov:
-            laws = [self._law(thetas, c, joint=True) for c in self._outputs]
+            laws = self._laws(thetas, joint=True)
             return self._shaped([law.mean for law in laws]), self._shaped([law.cov for law in laws])
         blocks = list(self._blocks(thetas))
         mean = self._shaped([np.concatenate([law.mean for law in laws]) for laws in zip(*blocks, strict=True)])
@@ -79,7 +80,7 @@ class Fit(Immutable, ABC):
     def sample(self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int) -> Array:
         """Draws of I as a function, at all thetas jointly: (size, M) or (size, M, C)."""
         thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
-        return self._shaped([self._law(thetas, c, joint=True).sample(size, rng) for c in self._outputs])
+        return self._shaped([law.sample(size, rng) for law in self._laws(thetas, joint=True)])
 
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval."""
@@ -112,10 +113,15 @@ class Fit(Immutable, ABC):
     def _outputs(self) -> range:
         return range(self.C or 1)
 
-    def _blocks(self, thetas: Array) -> list[list[Predictive]]:
+    @property
+    def _at_a_time(self) -> int:
+        """Thetas whose laws are made at a time."""
+        return BLOCK
+
+    def _blocks(self, thetas: Array) -> list[Sequence[Predictive]]:
         """The laws of all outputs, for blocks of thetas."""
-        starts = range(0, len(thetas), BLOCK)
-        return [[self._law(thetas[i : i + BLOCK], c, joint=False) for c in self._outputs] for i in starts]
+        step = self._at_a_time
+        return [self._laws(thetas[i : i + step], joint=False) for i in range(0, len(thetas), step)]
 
     def _shaped(self, columns: list[Array]) -> Array:
         """Results of all outputs, with their axis last, or without it where f has none."""

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from cbq._arrays import Array, count, generator
+from cbq._arrays import Array, Integers, count, generator
 
 _STEPS, _CLOSE = 100, 1e-12  # of the bisection for a quantile, at most, and how close it comes in units of the scale
 
@@ -17,12 +17,18 @@ class Predictive:
     """The equal mixture of J Student-t laws of the values at M thetas.
 
     locations: (J, M). scales2: (J, M), squared scales, or (J, M, M), scale matrices of the joint law.
-    df: the degrees of freedom of all; infinite means Gaussian.
+    df: the degrees of freedom of all; infinite means Gaussian. Or (M,), finite ones of each value: then the values are
+        independent, but for those that are the same number, and beside its diagonal a scale matrix holds the squared
+        scale where two values are the same, and zero elsewhere.
+    without_scales: why nothing but the locations is known, if so: the error that everything but `mean` raises.
+
+    With two degrees of freedom or fewer the variance is infinite; quantiles and draws are as good as any.
     """
 
     locations: Array
     scales2: Array
-    df: float
+    df: float | Array
+    without_scales: str | None = None
 
     @property
     def mean(self) -> Array:
@@ -32,13 +38,14 @@ class Predictive:
     @property
     def variance(self) -> Array:
         """(M,)."""
-        return np.asarray(self._inflation * np.mean(self._squared, axis=0) + np.var(self.locations, axis=0))
+        return np.asarray(self._inflated(np.mean(self._squared, axis=0)) + np.var(self.locations, axis=0))
 
     @property
     def cov(self) -> Array:
         """(M, M), of a joint law."""
+        self._require_scales()
         apart = self.locations - self.mean
-        return np.asarray(self._inflation * np.mean(self.scales2, axis=0) + apart.T @ apart / len(apart))
+        return np.asarray(self._inflated(np.mean(self.scales2, axis=0)) + apart.T @ apart / len(apart))
 
     def quantile(self, probability: float) -> Array:
         """The value (M,) that is exceeded with probability 1 - `probability`, at each theta."""
@@ -61,8 +68,11 @@ class Predictive:
 
     def sample(self, size: int, rng: np.random.Generator | int) -> Array:
         """Draws (size, M) of a joint law."""
+        self._require_scales()
         rng, size = generator(rng), count(size, "size")
         which = rng.integers(len(self.locations), size=size)
+        if isinstance(self.df, np.ndarray):
+            return self._independent(which, rng.standard_t(self.df, (size, len(self.df))))
         normal = rng.standard_normal((size, self.locations.shape[1]))
         shrink = np.ones(size) if np.isinf(self.df) else np.sqrt(self.df / rng.chisquare(self.df, size))
         out = np.empty(normal.shape)
@@ -71,16 +81,38 @@ class Predictive:
             out[mine] = location + (normal[mine] * shrink[mine, None]) @ _root(self.scales2[j]).T
         return out
 
-    @property
-    def _inflation(self) -> float:
-        """The variance of a Student-t law over its squared scale."""
-        return 1.0 if np.isinf(self.df) else self.df / (self.df - 2.0)
+    def _independent(self, which: Integers, standard: Array) -> Array:
+        """Draws (size, M) of values that are independent or the same, from those of unit scale, (size, M)."""
+        out = np.empty(standard.shape)
+        for j, (location, scales2) in enumerate(zip(self.locations, self.scales2, strict=True)):
+            first = np.argmax(scales2 != 0, axis=1)  # of the values that are the same as this one
+            mine = which == j
+            out[mine] = location + standard[mine][:, first] * np.sqrt(np.diagonal(scales2))
+        return out
+
+    def _inflated(self, scales2: Array) -> Array:
+        """The variances or covariances that belong to squared scales or scale matrices, (M,) or (M, M)."""
+        inflation = _inflation(np.asarray(self.df))
+        inflation = inflation[:, None] if inflation.ndim == 1 and scales2.ndim == 2 else inflation
+        return np.multiply(inflation, scales2, out=np.zeros(scales2.shape), where=scales2 != 0)  # 0 inf is 0 here
+
+    def _require_scales(self) -> None:
+        if self.without_scales is not None:
+            raise ValueError(self.without_scales)
 
     @property
     def _squared(self) -> Array:
         """Squared scales (J, M)."""
+        self._require_scales()
         s2 = self.scales2 if self.scales2.ndim == 2 else np.diagonal(self.scales2, axis1=1, axis2=2)
         return np.maximum(s2, 0.0)
+
+
+def _inflation(df: Array) -> Array:
+    """The variance of Student-t laws over their squared scales."""
+    finite = (df > 2) & (df < np.inf)
+    ratio = np.where(finite, df, 1.0) / np.where(finite, df - 2.0, 1.0)
+    return np.where(df > 2, ratio, np.inf)
 
 
 def _root(cov: Array) -> Array:

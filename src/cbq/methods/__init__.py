@@ -2,5 +2,21 @@
 
 from cbq.methods.cbq import CBQ
 from cbq.methods.cbq_fit import CBQFit, LeaveOneOut
+from cbq.methods.importance_sampling import ImportanceSampling, ImportanceSamplingFit
+from cbq.methods.kernel_least_squares import KLSMC, KLSMCFit
+from cbq.methods.least_squares import LSMC, LSMCFit
+from cbq.methods.monte_carlo import MonteCarlo, MonteCarloFit
 
-__all__ = ["CBQ", "CBQFit", "LeaveOneOut"]
+__all__ = [
+    "CBQ",
+    "KLSMC",
+    "LSMC",
+    "CBQFit",
+    "ImportanceSampling",
+    "ImportanceSamplingFit",
+    "KLSMCFit",
+    "LSMCFit",
+    "LeaveOneOut",
+    "MonteCarlo",
+    "MonteCarloFit",
+]

@@ -87,8 +87,8 @@ class CBQFit(Fit):
         column = {name: values[:, c] for name, values in self.stage1.columns.items()}
         return Nodes(self.theta, column["mean"], column["variance"], column["bias"], column["spread2"])
 
-    def _law(self, theta: Array, c: int, *, joint: bool) -> Predictive:
-        return self._posteriors[c].predictive(theta, joint=joint)
+    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
+        return [posterior.predictive(theta, joint=joint) for posterior in self._posteriors]
 
     def weights(self, theta: npt.ArrayLike) -> Array | tuple[Array, ...]:
         """The weights of all values of f in the plain posterior mean at theta, stage 1 and stage 2 together.

@@ -10,8 +10,13 @@ import numpy.typing as npt
 
 from cbq.fit import Fit
 from cbq.methods.cbq_fit import CBQFit
-from cbq.persistence import cbq_fit, checks
+from cbq.methods.importance_sampling import ImportanceSamplingFit
+from cbq.methods.kernel_least_squares import KLSMCFit
+from cbq.methods.least_squares import LSMCFit
+from cbq.methods.monte_carlo import MonteCarloFit
+from cbq.persistence import cbq_fit, checks, importance_sampling, kernel_least_squares, least_squares, monte_carlo
 from cbq.persistence.archive import Archive, Foreign, write
+from cbq.samples.laws import Family
 
 FORMAT = "cbq-fit"
 VERSION = 1  # of the format: raised when older readers would misread a file
@@ -19,14 +24,26 @@ DAMAGE = (ValueError, TypeError, ArithmeticError, RecursionError)
 
 
 class Kind(NamedTuple):
-    """How fits of one class become JSON and arrays, and back."""
+    """How fits of one class become JSON and arrays, and back.
+
+    needs_family: `unpack` takes the family of the laws of x besides the record and the archive.
+    """
 
     fit: type[Fit]
     pack: Callable[[Any], tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]]
-    unpack: Callable[[dict[str, Any], Archive], Fit]
+    unpack: Callable[..., Fit]
+    needs_family: bool = False
 
 
-KINDS = {"CBQ": Kind(CBQFit, cbq_fit.pack, cbq_fit.unpack)}
+KINDS = {
+    "CBQ": Kind(CBQFit, cbq_fit.pack, cbq_fit.unpack),
+    "MonteCarlo": Kind(MonteCarloFit, monte_carlo.pack, monte_carlo.unpack),
+    "ImportanceSampling": Kind(
+        ImportanceSamplingFit, importance_sampling.pack, importance_sampling.unpack, needs_family=True
+    ),
+    "LSMC": Kind(LSMCFit, least_squares.pack, least_squares.unpack),
+    "KLSMC": Kind(KLSMCFit, kernel_least_squares.pack, kernel_least_squares.unpack),
+}
 
 
 def save(fit: Fit, path: str | os.PathLike[str]) -> None:
@@ -48,23 +65,32 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
     write(os.fsdecode(path), header, arrays)
 
 
-def load(path: str | os.PathLike[str]) -> Fit:
+def load(path: str | os.PathLike[str], family: Family | None = None) -> Fit:
     """The fit that `fit.save(path)` wrote. Its answers are those of the original, to the last bit.
+
+    family: the function from theta (p,) to the law of x that the samples were made with. A fit that needs it at new
+        thetas (importance sampling) cannot be loaded without, because a file holds no code; one that gives the points
+        of the fit other densities is refused. Fits that need no family leave it unused.
 
     Nothing in the file is executed, and all of it is checked: a file that is damaged, of another kind or of a newer
     format is refused with a ValueError.
     """
+    if family is not None and not callable(family):
+        raise TypeError(
+            f"family must be a function from theta to the law of x, as lambda theta: Gaussian(theta, 1.0) is, but it "
+            f"is a {type(family).__name__}."
+        )
     name = os.fsdecode(path)
     with open(name, "rb") as file:
         try:
-            return _unpack(Archive(file))
+            return _unpack(Archive(file), family)
         except Foreign as error:
             raise ValueError(f"{name} {error}") from error
         except DAMAGE as error:
             raise ValueError(f"{name} is damaged: {error} Restore it from a copy, or fit and save again.") from error
 
 
-def _unpack(archive: Archive) -> Fit:
+def _unpack(archive: Archive, family: Family | None) -> Fit:
     header = archive.header()
     if header.get("format") != FORMAT:
         why = f"its format is {header.get('format')!r}, not {FORMAT!r}"
@@ -77,7 +103,14 @@ def _unpack(archive: Archive) -> Fit:
     kind = checks.field(header, "kind", str)
     if kind not in KINDS:
         raise Foreign(_too_new(header, f"holds a fit of kind {kind!r}, and this cbq knows {', '.join(KINDS)}"))
-    return KINDS[kind].unpack(checks.field(header, "fit", dict), archive)
+    if not KINDS[kind].needs_family:
+        return KINDS[kind].unpack(checks.field(header, "fit", dict), archive)
+    if family is None:
+        raise Foreign(
+            f"holds a fit of kind {kind}, which needs the law of x at any theta, and a file holds no code: pass "
+            f"family=, the function from theta to its law."
+        )
+    return KINDS[kind].unpack(checks.field(header, "fit", dict), archive, family)
 
 
 def _too_new(header: dict[str, Any], why: str) -> str:

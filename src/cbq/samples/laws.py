@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.measures import Measure, Product, as_measure
 
 Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
@@ -49,7 +49,7 @@ class Laws:
             return laws
         if isinstance(self.observed, Measure) and not self.observed.batch_shape:
             return (self.observed,) * len(theta)
-        return tuple(self.observed_at(t) for t in self._places(theta))
+        return tuple(self.observed_at(int(t)) for t in self._places(theta))
 
     def observed_at(self, t: int) -> Measure:
         """The law at the observed theta t."""
@@ -57,17 +57,22 @@ class Laws:
             return self.observed[t] if self.observed.batch_shape else self.observed
         return self.observed[t]
 
-    def _places(self, theta: Array) -> list[int]:
+    def _places(self, theta: Array) -> Integers:
         """Where each theta is among the observed ones."""
-        place = {row.tobytes(): t for t, row in enumerate(self.theta + 0.0)}  # + 0.0: -0 is 0
-        rows = [row.tobytes() for row in theta + 0.0]
-        unknown = [i for i, row in enumerate(rows) if row not in place]
-        if unknown:
+        rows = places(theta, self.theta)
+        if np.any(rows < 0):
             raise ValueError(
-                f"the law of x is not known at theta = {theta[unknown[0]]}, which is none of the {len(self.theta)} "
-                f"observed ones: pass the family, a function from theta to its law, as the measure of the samples."
+                f"the law of x is not known at theta = {theta[np.argmin(rows)]}, which is none of the "
+                f"{len(self.theta)} observed ones: pass the family, a function from theta to its law, as the measure "
+                f"of the samples."
             )
-        return [place[row] for row in rows]
+        return rows
+
+
+def places(theta: Array, known: Array) -> Integers:
+    """Where each theta (M, p) is among the known ones (T, p), the first of equal ones: (M,); -1 if it is not there."""
+    place = {row.tobytes(): t for t, row in reversed(list(enumerate(known + 0.0)))}  # + 0.0: -0 is 0
+    return np.array([place.get(row.tobytes(), -1) for row in theta + 0.0], dtype=np.intp)
 
 
 def as_law(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Measure, ...], Family | None]:

@@ -64,7 +64,7 @@ class Samples(Immutable):
         self.starts, self._x, self._f, self._law = np.cumsum(counts) - counts, points, values, law
         self._refuse(some_infinite(points), "x", points, "must be finite")
         self._refuse(some_infinite(values), "f", values, "must be finite")
-        self._refuse(self._log_density() == -np.inf, "x", points, "must lie where the density of its law is positive")
+        self._refuse(self.log_density() == -np.inf, "x", points, "must lie where the density of its law is positive")
 
     @classmethod
     def from_frame(cls, frame: Any, measure: Any, *, depends_on_theta: bool = True, design: Design = "iid") -> Samples:
@@ -239,6 +239,18 @@ class Samples(Immutable):
         sums = np.add.reduceat(values, self.starts, axis=0)
         return np.asarray(sums / self.counts.reshape(-1, *(1,) * (values.ndim - 1)))
 
+    def log_density(self) -> Array:
+        """The log density of each point under its law: (sum N_t,); zero where the law has none."""
+        whole, x = self.batched_measure(), self.x
+        if whole is not None and isinstance(x, np.ndarray):
+            return log_density(whole, x).reshape(-1)
+        return np.concatenate([log_density(self.law(t), self.points(t)) for t in range(self.T)])
+
+    @property
+    def all_points(self) -> Array:
+        """All points, those of each theta together: (sum N_t, d)."""
+        return self._x
+
     @property
     def table(self) -> Array:
         """All values of f, those of each theta together: (sum N_t, C), with C = 1 for a single output."""
@@ -273,13 +285,6 @@ class Samples(Immutable):
         if self.is_ragged:
             return tuple(flat[self._rows(t)] for t in range(self.T))
         return flat.reshape(self.T, int(self.counts[0]), *flat.shape[1:])
-
-    def _log_density(self) -> Array:
-        """The log density of each point under its law: (sum N_t,); zero where the law has none."""
-        whole, x = self.batched_measure(), self.x
-        if whole is not None and isinstance(x, np.ndarray):
-            return log_density(whole, x).reshape(-1)
-        return np.concatenate([log_density(self.law(t), self.points(t)) for t in range(self.T)])
 
     def _refuse(self, bad: Booleans, name: str, flat: Array, rule: str) -> None:
         if not np.any(bad):

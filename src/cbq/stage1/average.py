@@ -14,11 +14,11 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.samples import Samples
+from cbq.samples.units import spread
 from cbq.stage1.quadrature import Explained
 
 POWER = 2.0  # a family has the weight mse^-POWER
 FEW = 4  # points: with fewer, a theta's own values say too little about its kernel
-QUIETEST = 1e-5  # spread of f at a theta, in units of that over all: below, it is taken for this
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,7 +43,7 @@ def weigh(results: Sequence[Explained], samples: Samples) -> Weights:
     """
     within, without = zip(*(_within(r, samples) for r in results), strict=True)
     pooled = np.stack([np.sum(w * r.residuals, axis=0) for w, r in zip(without, results, strict=True)])
-    unexplained = np.mean((pooled / _spread(samples)[samples.owners]) ** 2, axis=1)
+    unexplained = np.mean((pooled / spread(samples)[samples.owners]) ** 2, axis=1)
     family = inverse_power(unexplained)
     return Weights(
         kernel=np.concatenate([weight * w for weight, w in zip(family, within, strict=True)]),
@@ -51,12 +51,6 @@ def weigh(results: Sequence[Explained], samples: Samples) -> Weights:
         unexplained=unexplained,
         residuals=np.sum(family[:, None] * pooled, axis=0),
     )
-
-
-def _spread(samples: Samples) -> Array:
-    """The standard deviation of f at each theta (T, C), in units near 1: loud thetas must not outvote quiet ones."""
-    apart = samples.table - samples.averages(samples.table)[samples.owners]
-    return np.maximum(np.sqrt(samples.averages(apart**2)), QUIETEST)
 
 
 def _within(result: Explained, samples: Samples) -> tuple[Array, Array]:

@@ -13,6 +13,7 @@ from cbq._arrays import Array, Integers
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.samples import Samples
+from cbq.samples.units import units
 from cbq.stage1.average import FEW, Weights, weigh
 from cbq.stage1.candidates import Family, automatic, family, is_costly, refuse_unembedded
 from cbq.stage1.everywhere import Everywhere, stacked
@@ -23,7 +24,6 @@ from cbq.stage1.stage_one import Choice, StageOne
 
 TAU = {"constant": 0.0, "zero": np.inf}  # the prior precision of the mean of f, see `quadrature`
 DEFAULT_JITTER = Jitter()
-LARGEST = 1e140  # values of f, and one over the smallest
 PER_LENGTHSCALE = 5  # values needed for each lengthscale that is fitted
 
 
@@ -54,7 +54,7 @@ def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
     """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
     given = samples
     samples, group = given.merged()
-    shift, scale = _units(samples, settings)
+    shift, scale = units(samples.table, centred=settings.mean == "constant")
     scaled = samples.rescaled(shift, scale)
     one_input = samples.d == 1 or not settings.ard  # then outputs differ by their weights of the same kernels
     together = samples.C is None or settings.outputs == "shared" or (settings.kernel == "auto" and one_input)
@@ -72,21 +72,6 @@ def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
         warnings=[*_noise(given, samples, group), *dict.fromkeys(w for part in parts for w in part.warnings)],
         single=samples.C is None,
     )
-
-
-def _units(samples: Samples, settings: Settings) -> tuple[Array, Array]:
-    """What is subtracted from f and what it is divided by: (C,) each."""
-    f = samples.table  # (n, C)
-    shift = np.mean(f, axis=0) if settings.mean == "constant" else np.zeros(f.shape[1])
-    largest = np.max(np.abs(f), axis=0)
-    if np.any(largest > LARGEST) or np.any((largest > 0) & (largest < 1 / LARGEST)):
-        raise ValueError(
-            f"values of f are of size {largest[np.argmax(np.abs(np.log(np.maximum(largest, 1e-300))))]:.0e}, whose "
-            f"square is no number any more: multiply them by a constant, and the answers by its inverse."
-        )
-    scale = np.sqrt(np.mean((f - shift) ** 2, axis=0))
-    rounding = np.finfo(float).eps * largest  # all that there is of a constant f
-    return shift, np.where(scale > rounding, scale, np.where(largest > 0, rounding, 1.0))
 
 
 def _fit(samples: Samples, settings: Settings) -> StageOne:

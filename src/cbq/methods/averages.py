@@ -1,0 +1,92 @@
+"""Plain averages of f at each theta, which the baselines start from, and what their summaries have in common."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.samples import Samples
+from cbq.samples.laws import places
+from cbq.samples.samples import Design
+
+
+@dataclass(frozen=True, eq=False)
+class Averages:
+    """The averages of f over the points of each theta.
+
+    theta: (T, p). counts: (T,), the N_t. mean: (T, C). variance: (T, C), s_t^2 / N_t, and zero where N_t = 1.
+    """
+
+    theta: Array
+    counts: Integers
+    mean: Array
+    variance: Array
+
+    def __post_init__(self) -> None:
+        for array in (self.theta, self.counts, self.mean, self.variance):
+            array.setflags(write=False)
+
+
+def averages(samples: Samples, *, pool: bool = False) -> Averages:
+    """The averages at each theta; with `pool`, the points of equal thetas belong together."""
+    owner = places(samples.theta, samples.theta) if pool else np.arange(samples.T)
+    firsts, label = np.unique(owner, return_inverse=True)
+    order = np.argsort(label[samples.owners], kind="stable")
+    counts = np.bincount(label, samples.counts).astype(np.intp)
+    parts = [_average(part) for part in np.split(samples.table[order], np.cumsum(counts)[:-1])]
+    mean, variance = (np.array(rows) for rows in zip(*parts, strict=True))
+    return Averages(samples.theta[firsts], counts, mean, variance)
+
+
+def _average(values: Array) -> tuple[Array, Array]:
+    """The mean (C,) of values (N, C) and its squared standard error, exact where all values are equal."""
+    n, apart = len(values), values - values[0]
+    mean = values[0] + np.mean(apart, axis=0)
+    apart = values - mean
+    unit = np.max(np.abs(apart), axis=0)  # squares of numbers far from 1 would leave the range of doubles
+    unit = np.where((unit > 0) & np.any(values != values[0], axis=0), unit, 0.0)
+    shape = np.sum(np.divide(apart, unit, out=np.zeros(apart.shape), where=unit > 0) ** 2, axis=0)
+    return mean, (unit * np.sqrt(shape / (n * max(n - 1, 1)))) ** 2
+
+
+def require_samples(samples: object) -> None:
+    """Raise unless these are samples."""
+    if not isinstance(samples, Samples):
+        raise TypeError(f"fit takes cbq.Samples, but it was given a {type(samples).__name__}.")
+
+
+def design_warnings(design: Design) -> tuple[str, ...]:
+    """What standard errors for independent points do not know about points drawn otherwise."""
+    if design == "sobol":
+        return (
+            "the points are a Sobol design, which is better than independent points: the standard errors, which are "
+            "for independent ones, are too large.",
+        )
+    if design == "mcmc":
+        return (
+            "the points are those of a Markov chain, which says less than independent points: the standard errors, "
+            "which are for independent ones, are too small.",
+        )
+    return ()
+
+
+def heading(method: str, theta: Array, counts: Integers, design: Design) -> str:
+    """The first line of a summary."""
+    T, p = theta.shape
+    points = f"{counts[0]}" if np.all(counts == counts[0]) else f"{counts.min()} to {counts.max()}"
+    return f"{method}: {T} theta{'s' * (T > 1)} (p = {p}), {points} {design} points each."
+
+
+def per_output(lines: Sequence[Sequence[str]], C: int | None) -> list[str]:
+    """The lines of each output, under its name where f has an axis of outputs."""
+    if C is None:
+        return list(lines[0])
+    return [line for c, each in enumerate(lines) for line in (f"Output {c}:", *(f"  {line}" for line in each))]
+
+
+def warning_lines(warnings: Sequence[str]) -> list[str]:
+    """The last lines of a summary."""
+    return [f"Warning: {warning}" for warning in warnings] or ["No warnings."]

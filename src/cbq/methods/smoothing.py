@@ -1,0 +1,161 @@
+"""Curves through the averages of all thetas: what polynomial and kernel regression have in common."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq._immutable import Immutable
+from cbq.fit import Fit
+from cbq.methods.averages import Averages, heading, per_output, warning_lines
+from cbq.predictive import Predictive
+from cbq.samples.samples import Design
+
+FEWEST = 1.0 - 1e-9  # residual degrees of freedom that a standard error needs
+
+
+class Smoother(Immutable, ABC):
+    """A linear smoother of T averages y: its curve at theta is W(theta) y, and the weights W do not depend on y.
+
+    residual_df: T less the trace of the smoother, the degrees of freedom that its residuals have.
+    """
+
+    residual_df: float
+
+    @abstractmethod
+    def weights(self, theta: Array) -> Array:
+        """W(theta): (M, T) for theta (M, p); every row sums to one."""
+
+    @abstractmethod
+    def residuals(self, y: Array) -> Array:
+        """y (T,) less the curve at its own thetas."""
+
+    @abstractmethod
+    def left_out(self, y: Array) -> Array:
+        """y (T,) less the curve through all others, at each theta; infinite where the others say nothing about it."""
+
+    @property
+    @abstractmethod
+    def words(self) -> str:
+        """What was chosen, in plain words."""
+
+
+class SmoothedFit(Fit, ABC):
+    """I over theta by a regression of plain averages; see `Fit` for what to ask of it.
+
+    Both the mean and its law come from the weights W(theta) of the averages y: the mean is W y, and its standard error
+    is sigma |W(theta)|, with sigma^2 the residual sum of squares over T less the degrees of freedom of the regression;
+    the law is Student-t with as many degrees of freedom. It holds the scatter of the averages around the curve, as if
+    all had the same variance, and not the bias of the curve: where that is not small, intervals are too narrow. Where
+    less than one residual degree of freedom is left there is a mean only, and with two or fewer the standard deviation
+    that `predict` returns is infinite, as that of such a Student-t law is.
+
+    averages : the plain averages of f.
+    smoothers : for each output what was chosen.
+    settings : how it was made, in words.
+    """
+
+    method: str
+
+    def __init__(
+        self,
+        averages: Averages,
+        smoothers: Sequence[Smoother],
+        *,
+        design: Design,
+        single: bool,
+        settings: Mapping[str, str],
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self.averages, self.smoothers = averages, tuple(smoothers)
+        self.design, self.settings, self.warnings = design, dict(settings), tuple(warnings)
+        self.theta = averages.theta
+        self.C = None if single else int(averages.mean.shape[1])
+        self._centres = np.array([_centre(y) for y in averages.mean.T])
+        self._sigmas = np.array([self._sigma(c) for c in self._outputs])
+
+    def weights(self, theta: npt.ArrayLike) -> Array:
+        """The weights W of the averages in the mean at theta: (M, T) or (M, T, C)."""
+        thetas = self._thetas(theta)
+        return self._shaped([smoother.weights(thetas) for smoother in self.smoothers])
+
+    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
+        return [self._law(theta, c, joint=joint) for c in self._outputs]
+
+    def _law(self, theta: Array, c: int, *, joint: bool) -> Predictive:
+        W = self.smoothers[c].weights(theta)
+        location = self._centres[c] + W @ (self.averages.mean[:, c] - self._centres[c])
+        S = self._sigmas[c] * W
+        return Predictive(
+            location[None],
+            (S @ S.T if joint else np.sum(S * S, axis=1))[None],
+            self.smoothers[c].residual_df,
+            self._without_scales(c),
+        )
+
+    def _sigma(self, c: int) -> float:
+        """The standard deviation of an average around the curve; zero where there is none."""
+        smoother = self.smoothers[c]
+        if smoother.residual_df < FEWEST:
+            return 0.0
+        residuals = smoother.residuals(self.averages.mean[:, c] - self._centres[c])
+        return rms(residuals) * float(np.sqrt(len(residuals) / smoother.residual_df))
+
+    def _without_scales(self, c: int) -> str | None:
+        T, left = len(self.theta), self.smoothers[c].residual_df
+        if left >= FEWEST:
+            return None
+        return (
+            f"there is no standard error: {self.smoothers[c].words} takes {T - left:.3g} of {T} degrees of freedom, "
+            f"which leaves less than one to estimate it from. Use more thetas or a stiffer curve, or cbq.CBQ."
+        )
+
+    def summary(self) -> str:
+        lines = [heading(self.method, self.theta, self.averages.counts, self.design)]
+        lines += per_output([self._chosen(c) for c in self._outputs], self.C)
+        lines.append(
+            "Standard errors hold the scatter of the averages around the curve, not the bias of the curve itself."
+        )
+        return "\n".join(lines + warning_lines(self.warnings))
+
+    def _chosen(self, c: int) -> list[str]:
+        smoother, y = self.smoothers[c], self.averages.mean[:, c] - self._centres[c]
+        words, scatter = smoother.words, "no standard error"
+        if smoother.residual_df >= FEWEST:
+            scatter = f"averages scatter by {self._sigmas[c]:.3g} around it"
+        lines = [f"{words[0].upper()}{words[1:]}: {smoother.residual_df:.3g} residual degrees of freedom, {scatter}."]
+        error = rms(smoother.left_out(y))
+        if np.isfinite(error):
+            lines.append(f"Leaving one theta out: root mean squared error {error:.3g}.")
+        return lines
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
+
+
+def rms(values: Array) -> float:
+    """The root mean square of values (T,), which may be far from 1, or infinite."""
+    unit = float(np.max(np.abs(values)))
+    return unit * float(np.sqrt(np.mean((values / unit) ** 2))) if 0 < unit < np.inf else unit
+
+
+def validation_errors(left_out: Array) -> Array:
+    """The mean squared errors (C,) of leaving one theta out, from the errors (T, C) in units of their own."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.mean(left_out**2, axis=0))
+
+
+def in_units(mean: Array) -> Array:
+    """Averages (T, C) less their mean, in units of the largest of them: numbers near 1, to compare curves with."""
+    apart = mean - np.array([_centre(y) for y in mean.T])
+    unit = np.max(np.abs(apart), axis=0)
+    return np.asarray(apart / np.where(unit > 0, unit, 1.0))
+
+
+def _centre(y: Array) -> float:
+    """The mean of y (T,), exact where all are equal."""
+    return float(y[0] + np.mean(y - y[0]))
