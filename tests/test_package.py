@@ -13,7 +13,16 @@ import pytest
 
 import cbq
 
-PUBLIC = ["cbq", "cbq.embeddings", "cbq.kernels", "cbq.linalg", "cbq.measures", "cbq.problems", "cbq.samples"]
+PUBLIC = [
+    "cbq",
+    "cbq.comparison",
+    "cbq.embeddings",
+    "cbq.kernels",
+    "cbq.linalg",
+    "cbq.measures",
+    "cbq.problems",
+    "cbq.samples",
+]
 ALLOWED = {"cbq", "numpy", "scipy", "threadpoolctl"}
 SLOW = ["scipy.stats", "scipy.integrate", "scipy.optimize", "matplotlib", "pandas", "torch", "mpmath"]
 

@@ -1,6 +1,7 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
 from cbq import embeddings, kernels, linalg, measures, problems
+from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.fit import Fit
 from cbq.methods import CBQ, KLSMC, LSMC, ImportanceSampling, MonteCarlo
@@ -14,6 +15,7 @@ __all__ = [
     "CBQ",
     "KLSMC",
     "LSMC",
+    "Comparison",
     "Fit",
     "ImportanceSampling",
     "IntegrandError",
@@ -22,6 +24,7 @@ __all__ = [
     "Samples",
     "__version__",
     "available_pairs",
+    "compare",
     "embed",
     "embeddings",
     "kernels",
