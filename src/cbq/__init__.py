@@ -4,7 +4,7 @@ from cbq import embeddings, kernels, linalg, measures, problems
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.fit import Fit
-from cbq.methods import CBQ, KLSMC, LSMC, ImportanceSampling, MonteCarlo
+from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, ImportanceSampling, MonteCarlo
 from cbq.persistence import load
 from cbq.problem import IntegrandError, Problem
 from cbq.samples import Samples
@@ -15,6 +15,7 @@ __all__ = [
     "CBQ",
     "KLSMC",
     "LSMC",
+    "MOBQ",
     "Comparison",
     "Fit",
     "ImportanceSampling",

@@ -1,0 +1,115 @@
+"""The result of multi-output Bayesian quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.fit import Fit
+from cbq.linalg import Jitter
+from cbq.methods.averages import heading, per_output, warning_lines
+from cbq.pooled import Chosen, Doubt, Integrals, Process, pool, process
+from cbq.predictive import Predictive
+from cbq.samples import Samples
+
+DEGREES = 4.0  # of freedom of the predictive law: two halves of the points say little about the size of the errors
+MEMORY = 2**24  # numbers in the embeddings of a block of thetas
+
+
+@dataclass(frozen=True, eq=False)
+class Part:
+    """The process of some outputs.
+
+    outputs: which. chosen: the kernel, with its leave-one-out error. landmarks: rows of the points that stand for all,
+    None for an exact process. doubt: of its variances, from halves of the points.
+    """
+
+    outputs: tuple[int, ...]
+    chosen: Chosen
+    landmarks: Integers | None
+    doubt: Doubt
+
+
+class MOBQFit(Fit):
+    """I over theta by multi-output Bayesian quadrature; see `Fit` for what to ask of it.
+
+    The law is Student-t around the posterior mean. Its variance is that of the posterior, corrected by how much more,
+    or less, the estimates from half of the points differ from those of all than the process expects.
+
+    parts : for each group of outputs the kernel that was chosen.
+    settings : how it was made, in words.
+    warnings : what a user should know, in plain words.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        parts: Sequence[Part],
+        *,
+        jitter: Jitter,
+        settings: Mapping[str, str],
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self.samples, self.parts, self.jitter = samples, tuple(parts), jitter
+        self.settings, self.own_warnings = dict(settings), tuple(warnings)
+        self.theta, self.C = samples.theta, samples.C
+        self._points, _ = pool(samples)
+        self._processes = [self._process(part) for part in self.parts]
+
+    def _process(self, part: Part) -> Process:
+        points = self._points.outputs(part.outputs)
+        nodes = None if part.landmarks is None else points.u[part.landmarks]
+        return process(part.chosen.kernel, points, nodes, self.jitter)
+
+    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
+        laws, found = self.samples.laws(theta), {}
+        for part, each in zip(self.parts, self._processes, strict=True):
+            integrals = Integrals(part.chosen.kernel, laws, theta)
+            mu = integrals.mean(each.nodes)
+            mean = each.mean(mu)
+            spread = each.covariance(mu, integrals.cross()) if joint else each.variance(mu, integrals.variance()).T
+            for j, c in enumerate(part.outputs):
+                shift, scale = self._points.shift[c], self._points.scale[c]
+                variance = each.amplitude[j] * part.doubt.inflation[j] * spread[j] + part.doubt.common[j]
+                scales2 = scale**2 * (DEGREES - 2) / DEGREES * variance
+                found[c] = Predictive((shift + scale * mean[:, j])[None], scales2[None], DEGREES)
+        return [found[c] for c in self._outputs]
+
+    @property
+    def _at_a_time(self) -> int:
+        nodes = max(len(each.nodes) for each in self._processes)
+        return max(1, MEMORY // nodes)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know, in plain words."""
+        found = list(self.own_warnings)
+        if self.samples.family is None:
+            found.append("the samples have no family, so only the observed thetas can be asked about.")
+        return tuple(found)
+
+    def summary(self) -> str:
+        samples = self.samples
+        lines = [heading("Multi-output Bayesian quadrature", self.theta, samples.counts, samples.design)]
+        of = {c: part for part in self.parts for c in part.outputs}
+        lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
+        lines.append(f"Predictions are Student-t laws with {DEGREES:g} degrees of freedom.")
+        return "\n".join(lines + warning_lines(self.warnings))
+
+    def __repr__(self) -> str:
+        return f"MOBQFit(T={len(self.theta)}, p={self.p}, C={self.C})"
+
+
+def _described(part: Part, c: int, n: int) -> list[str]:
+    """Lines about one output."""
+    how = "exactly" if part.landmarks is None else f"through {len(part.landmarks)} landmarks"
+    size = np.sqrt(part.doubt.inflation[part.outputs.index(c)])
+    return [
+        f"One Gaussian process on {n} points, {how}: {' '.join(repr(part.chosen.kernel).split())}, the best of "
+        f"{part.chosen.tried}.",
+        f"  Leaving one point out: an error of {part.chosen.error:.2g} of the standard deviation of f at its theta.",
+        f"  Halves of the points: errors are {size:.2g} times what the process claims, and its intervals follow.",
+    ]

@@ -1,0 +1,24 @@
+"""One Gaussian process on the points of all thetas together."""
+
+from cbq.pooled.calibration import Doubt, doubt, process
+from cbq.pooled.candidates import Joint, candidates
+from cbq.pooled.hyperparameters import Chosen, choose
+from cbq.pooled.integrals import Integrals
+from cbq.pooled.landmarks import landmarks
+from cbq.pooled.pool import Pool, pool
+from cbq.pooled.process import Process
+
+__all__ = [
+    "Chosen",
+    "Doubt",
+    "Integrals",
+    "Joint",
+    "Pool",
+    "Process",
+    "candidates",
+    "choose",
+    "doubt",
+    "landmarks",
+    "pool",
+    "process",
+]

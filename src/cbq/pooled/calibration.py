@@ -1,0 +1,69 @@
+"""How far a pooled process can be trusted, from what it says given half of the points.
+
+The integral given half of the points differs from that given all by a variance that the process knows: the difference
+of their own. Where f is far smoother than the prior's draws, its amplitude is an average over many directions of which
+f takes few, and the process claims more than it knows; where rounding errors limit it, it does not notice. The real
+differences do.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.kernels import Kernel
+from cbq.linalg import Jitter
+from cbq.pooled.integrals import Integrals
+from cbq.pooled.low_rank import LowRank
+from cbq.pooled.pool import Pool
+from cbq.pooled.process import Exact, Process
+from cbq.samples import Samples
+
+CHECKED = 20  # thetas, at most
+ROUNDING = 1e-15  # of the prior variance: the smallest difference of variances that means anything
+
+
+def process(kernel: Kernel, points: Pool, nodes: Array | None, jitter: Jitter) -> Process:
+    """The process given all values of a pool: exact, or through landmarks `nodes`."""
+    if nodes is None:
+        return Exact(kernel, points.u, points.f, jitter)
+    return LowRank(kernel, points.u, points.f, nodes, jitter)
+
+
+@dataclass(frozen=True, eq=False)
+class Doubt:
+    """What the disagreement between halves of the points asks for, of C outputs in the units of the pool.
+
+    inflation: (C,), the factor of all variances. common: (C,), a variance that is added at all thetas.
+    """
+
+    inflation: Array
+    common: Array
+
+
+def doubt(kernel: Kernel, points: Pool, rows: Integers | None, samples: Samples, jitter: Jitter) -> Doubt:
+    """How far the integrals given halves of the points are from those given all, and how far they should be.
+
+    Errors are taken to fall from half of the points to all by the root of what the process says. Where they are larger
+    than it says, its variances are multiplied by the ratio; where they are smaller, by the root of that. Errors that
+    thetas have in common are larger than it says at some and smaller at others: half of all are at least `common`.
+    rows: of the landmarks, if there are any.
+    """
+    nodes = None if rows is None else points.u[rows]
+    whole = process(kernel, points, nodes, jitter)
+    some = np.unique(np.linspace(0, samples.T - 1, CHECKED).round().astype(np.intp))
+    integrals = Integrals(kernel, [samples.law(int(t)) for t in some], samples.theta[some])
+    z, mu = integrals.variance(), integrals.mean(whole.nodes)
+    mean, variance = whole.mean(mu), np.maximum(whole.variance(mu, z), ROUNDING * z[:, None])
+    errors2 = []
+    for half in (slice(0, None, 2), slice(1, None, 2)):
+        part = process(kernel, points.take(half), nodes, jitter)
+        mine = mu[:, half] if nodes is None else mu
+        fall = np.sqrt(variance / np.maximum(part.variance(mine, z), variance))
+        errors2.append((part.mean(mine) - mean) ** 2 * fall)
+    error2 = np.mean(errors2, axis=0)  # (T, C)
+    amplitude = np.where(whole.amplitude > 0, whole.amplitude, 1.0)
+    ratio = np.mean(error2 / (amplitude * variance), axis=0)
+    return Doubt(np.maximum(ratio, np.sqrt(ratio)), np.median(error2, axis=0))

@@ -1,0 +1,137 @@
+"""The kernel of a pooled process: lengthscales by the restricted likelihood, smoothness by leaving one point out.
+
+As in stage 1, the likelihood is the judge of lengthscales but not of smoothness and coordinates: where f is analytic at
+most points and has a kink at few, it prefers the kernel that is right about the many. Of kernels whose leave-one-out
+errors are nearly the same the roughest is taken, which is wrong by less where it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.kernels import Kernel, Matern, Warped
+from cbq.linalg import Jitter
+from cbq.pooled.candidates import Joint
+from cbq.pooled.pool import Pool
+from cbq.pooled.process import Exact
+from cbq.stage1.blocks import Block, standard_normal
+from cbq.stage1.candidates import GRID, Family, family
+from cbq.stage1.quadrature import Explained, explain
+from cbq.stage1.shape import fit_shape
+
+FLAT = 0.0  # the prior precision of the mean of f, see `stage1.quadrature`
+FEW, MANY = 250, 1000  # points for a first look, and for the choice
+SHAPE = 500  # points for lengthscales of several coordinates
+PER_LENGTHSCALE = 5  # values needed for each of those
+PROMISING = 3.0  # errors at the first look, in units of the smallest, that are worth a second
+TIE = 2.0  # errors up to this factor apart are nearly the same
+WORTH = 0.25  # a kernel with a slow embedding must have an error of less than this share of any other's
+STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
+
+
+@dataclass(frozen=True, eq=False)
+class Chosen:
+    """A kernel with all its lengthscales, and its root-mean-square leave-one-out error.
+
+    The error is relative to the standard deviation of f at the theta of each point. tried: how many kernels.
+    """
+
+    kernel: Kernel
+    error: float
+    tried: int
+
+
+def choose(kernels: Sequence[Kernel], points: Pool, jitter: Jitter, *, ard: bool = True) -> Chosen:
+    """The kernel, of those given from rough to smooth, and its lengthscales for a pool of points."""
+    families = _families(kernels, points, ard)
+    first = points.thinned(FEW)
+    looks = [_first_look(each, first, jitter) for each in families]
+    promising = _at_most(PROMISING, [error for _, error in looks])
+    second = points.thinned(MANY)
+    refined = [_likeliest(families[i], looks[i][0], second, jitter) for i in promising]
+    errors = [_error(kernel, second, jitter) for kernel in refined]
+    best = _at_most(TIE, [e / WORTH if is_costly(k) else e for k, e in zip(refined, errors, strict=True)])[0]
+    return Chosen(refined[best], errors[best], len(kernels))
+
+
+def is_costly(kernel: Kernel) -> bool:
+    """Whether its embedding is so slow that it must be worth it: a radial Matern kernel of several coordinates."""
+    base = kernel.parts[0] if isinstance(kernel, Joint) else kernel
+    base = base.base if isinstance(base, Warped) else base
+    return isinstance(base, Matern) and base.n_lengthscales > 1
+
+
+def _at_most(factor: float, errors: Sequence[float]) -> list[int]:
+    """Which errors are at most so many times the smallest."""
+    least = min(errors)
+    return [i for i, error in enumerate(errors) if error <= factor * least]
+
+
+def _families(kernels: Sequence[Kernel], points: Pool, ard: bool) -> list[Family]:
+    """Each kernel with a first guess of its free lengthscales; where there are several, the smoothest shapes all."""
+    some = points.thinned(SHAPE)
+    dimension = points.u.shape[1]
+    ard = ard and dimension > 1 and some.n * some.f.shape[1] > PER_LENGTHSCALE * dimension
+    found = [replace(family(kernel, "raw", points.u, ard), factors=GRID) for kernel in kernels]
+    reference = found[-1]
+    if np.count_nonzero(reference.free) < 2 or some.n < 3:
+        return found
+    shape = fit_shape(reference.kernel, reference.free, [_block(some)], FLAT).log_lengthscales
+    change = shape - reference.kernel.log_lengthscales
+    return [_shaped(each, change) if np.array_equal(each.free, reference.free) else each for each in found]
+
+
+def _shaped(mine: Family, change: Array) -> Family:
+    return replace(mine, kernel=mine.kernel.with_log_lengthscales(mine.kernel.log_lengthscales + change))
+
+
+def _first_look(mine: Family, points: Pool, jitter: Jitter) -> tuple[float, float]:
+    """The logarithm of the likeliest factor of the lengthscales, and the leave-one-out error there."""
+    result = explain(mine.all(), _block(points), FLAT, jitter)
+    best = int(np.argmax(np.sum(result.evidence, axis=(1, 2))))
+    return float(np.log(mine.factors[best])), _rms(result, best, points)
+
+
+def _likeliest(mine: Family, log_factor: float, points: Pool, jitter: Jitter) -> Kernel:
+    """The kernel with the likeliest factor of its free lengthscales, uphill from a first one."""
+    if not np.any(mine.free):
+        return mine.kernel
+
+    def at(value: float) -> Kernel:
+        return mine.kernel.with_log_lengthscales(mine.kernel.log_lengthscales + value * mine.free)
+
+    def likelihood(value: float) -> float:
+        return evidence(at(value), points, jitter)
+
+    best = likelihood(log_factor)
+    for step in STEPS:
+        for move in (step, -step):
+            while (trial := likelihood(log_factor + move)) > best:
+                log_factor, best = log_factor + move, trial
+    return at(log_factor)
+
+
+def evidence(kernel: Kernel, points: Pool, jitter: Jitter) -> float:
+    """The restricted log-likelihood of all outputs, but for a constant."""
+    process = Exact(kernel, points.u, points.f, jitter)
+    logdet = float(process.factor.logdet) + np.log(process.S)
+    amplitude = np.maximum(process.amplitude, np.finfo(float).eps ** 2)
+    return float(-0.5 * np.sum((points.n - 1) * np.log(amplitude) + logdet))
+
+
+def _error(kernel: Kernel, points: Pool, jitter: Jitter) -> float:
+    """The root-mean-square leave-one-out error."""
+    return _rms(explain(kernel, _block(points), FLAT, jitter), 0, points)
+
+
+def _rms(result: Explained, k: int, points: Pool) -> float:
+    return float(np.sqrt(np.mean((result.residuals[k, 0] / points.spread) ** 2)))
+
+
+def _block(points: Pool) -> Block:
+    """The points as those of one theta; the law is there for kernels that would need one, and none does."""
+    return Block(np.zeros(1, dtype=np.intp), points.u[None], points.f[None], standard_normal(points.u.shape[1]))
