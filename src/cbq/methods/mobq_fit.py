@@ -11,7 +11,7 @@ from cbq._arrays import Array, Integers
 from cbq.fit import Fit
 from cbq.linalg import Jitter
 from cbq.methods.averages import heading, per_output, warning_lines
-from cbq.pooled import Chosen, Doubt, Integrals, Process, pool, process
+from cbq.pooled import Chosen, Doubt, Integrals, Process, line_for, pool, process
 from cbq.predictive import Predictive
 from cbq.samples import Samples
 
@@ -58,6 +58,7 @@ class MOBQFit(Fit):
         self.theta, self.C = samples.theta, samples.C
         self._points, _ = pool(samples)
         self._processes = [self._process(part) for part in self.parts]
+        self._lines = [line_for(part.chosen.kernel, samples.measures) for part in self.parts]
 
     def _process(self, part: Part) -> Process:
         points = self._points.outputs(part.outputs)
@@ -66,8 +67,8 @@ class MOBQFit(Fit):
 
     def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
         laws, found = self.samples.laws(theta), {}
-        for part, each in zip(self.parts, self._processes, strict=True):
-            integrals = Integrals(part.chosen.kernel, laws, theta)
+        for part, each, line in zip(self.parts, self._processes, self._lines, strict=True):
+            integrals = Integrals(part.chosen.kernel, laws, theta, line)
             mu = integrals.mean(each.nodes)
             mean = each.mean(mu)
             spread = each.covariance(mu, integrals.cross()) if joint else each.variance(mu, integrals.variance()).T

@@ -3,7 +3,7 @@
 from cbq.pooled.calibration import Doubt, doubt, process
 from cbq.pooled.candidates import Joint, candidates
 from cbq.pooled.hyperparameters import Chosen, choose
-from cbq.pooled.integrals import Integrals
+from cbq.pooled.integrals import Integrals, line_for
 from cbq.pooled.landmarks import landmarks
 from cbq.pooled.pool import Pool, pool
 from cbq.pooled.process import Process
@@ -19,6 +19,7 @@ __all__ = [
     "choose",
     "doubt",
     "landmarks",
+    "line_for",
     "pool",
     "process",
 ]

@@ -15,7 +15,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.pooled.integrals import Integrals
+from cbq.pooled.integrals import Integrals, line_for
 from cbq.pooled.low_rank import LowRank
 from cbq.pooled.pool import Pool
 from cbq.pooled.process import Exact, Process
@@ -54,7 +54,8 @@ def doubt(kernel: Kernel, points: Pool, rows: Integers | None, samples: Samples,
     nodes = None if rows is None else points.u[rows]
     whole = process(kernel, points, nodes, jitter)
     some = np.unique(np.linspace(0, samples.T - 1, CHECKED).round().astype(np.intp))
-    integrals = Integrals(kernel, [samples.law(int(t)) for t in some], samples.theta[some])
+    laws = [samples.law(int(t)) for t in some]
+    integrals = Integrals(kernel, laws, samples.theta[some], line_for(kernel, laws))
     z, mu = integrals.variance(), integrals.mean(whole.nodes)
     mean, variance = whole.mean(mu), np.maximum(whole.variance(mu, z), ROUNDING * z[:, None])
     errors2 = []

@@ -1,0 +1,47 @@
+"""One quadrature rule on the line for the laws of all thetas.
+
+Where embeddings have no formula, each law and point takes a rule of its own, which is exact and slow. A process can
+do with less: replace every law by masses at the same nodes, and its integrals are sums of values of f, whose posterior
+is exact. What is left is the error of the rule for f itself, which many narrow panels keep far below that of any
+estimate.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.embeddings.panels import breakpoints
+from cbq.measures import Measure
+from cbq.samples.laws import stack
+
+PANELS = 400  # about
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
+COVERED = 1e-8  # what may be missing from the mass of a law
+
+
+class Line:
+    """Nodes y (Q, 1) with masses for any law on the line that lies where the laws it was made for do."""
+
+    def __init__(self, laws: Sequence[Measure]) -> None:
+        whole = stack(tuple(laws))
+        ends = np.unique(np.concatenate([breakpoints(law).ravel() for law in (laws if whole is None else [whole])]))
+        coarse = ends[np.unique(np.linspace(0, len(ends) - 1, PANELS // 4).round().astype(np.intp))]
+        pieces = -(-PANELS // max(len(coarse) - 1, 1))
+        edges = np.interp(np.arange((len(coarse) - 1) * pieces + 1) / pieces, np.arange(len(coarse)), coarse)
+        half = 0.5 * np.diff(edges)[:, None]
+        self.y = (edges[:-1, None] + half * (1.0 + NODES)).reshape(-1, 1)
+        self._widths = (half * WEIGHTS).reshape(-1)
+
+    def masses(self, laws: Sequence[Measure]) -> Array | None:
+        """The masses (M, Q) of M laws at the nodes; None where one of them reaches beyond."""
+        whole = stack(tuple(laws))
+        if whole is not None:
+            density = whole.logpdf(np.broadcast_to(self.y, (*whole.batch_shape, *self.y.shape)))
+        else:
+            density = np.stack([law.logpdf(self.y) for law in laws])
+        found = np.atleast_2d(np.exp(density)) * self._widths
+        total = np.sum(found, axis=1, keepdims=True)
+        return None if np.any(np.abs(total - 1.0) > COVERED) else np.asarray(found / total)
