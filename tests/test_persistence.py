@@ -16,7 +16,7 @@ import cbq
 from cbq.fit import Fit
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped
 from cbq.kernels.base import Composite
-from cbq.measures import Gaussian, Uniform
+from cbq.measures import Empirical, Gaussian, Uniform
 from cbq.methods import CBQFit, ImportanceSamplingFit, MonteCarloFit
 from cbq.persistence import archive, save
 from cbq.persistence.files import KINDS
@@ -356,7 +356,196 @@ def test_wrong_arrays_of_a_baseline_are_refused(kind, name, data, says, tmp_path
 def test_every_kind_of_fit_has_a_name_of_its_own():
     kinds = [kind.fit for kind in KINDS.values()]
     assert len(set(kinds)) == len(kinds)
-    assert {"CBQ", "MonteCarlo", "ImportanceSampling", "LSMC", "KLSMC"} <= set(KINDS)
+    assert {"CBQ", "MonteCarlo", "ImportanceSampling", "LSMC", "KLSMC", "MOBQ"} <= set(KINDS)
+
+
+# multi-output Bayesian quadrature, which needs the family
+
+
+def dependent(outputs=True):
+    f = np.stack([np.sin(X) + THETA[:, :1], X**2 * THETA[:, 1:]], axis=-1)
+    return cbq.Samples(THETA, X, f if outputs else f[..., 0], family)
+
+
+POOLED = {
+    "exact": lambda: cbq.MOBQ().fit(drawn(outputs=False)),
+    "ragged, two outputs in one process": lambda: cbq.MOBQ(outputs="shared").fit(drawn(design="mcmc")),
+    "landmarks": lambda: cbq.MOBQ(nystrom=6, seed=3).fit(drawn()),
+    "x and theta": lambda: cbq.MOBQ().fit(dependent(outputs=False)),
+    "x and theta, two processes": lambda: cbq.MOBQ(ard=False, jitter=cbq.linalg.Jitter(1e-9)).fit(dependent()),
+    "x and theta, landmarks": lambda: cbq.MOBQ(nystrom=7).fit(dependent()),
+    "given kernels": lambda: cbq.MOBQ(RBF() + 0.5 * Matern(1.5), Warped(Matern(2.5), "log")).fit(dependent()),
+    "repeated points": lambda: cbq.MOBQ(kernel_x=RBF(0.5), nystrom=6).fit(
+        cbq.Samples(THETA, X[:, [0, 1, 2, 0]], X[:, [0, 1, 2, 3]], family, depends_on_theta=False)
+    ),
+}
+
+
+@pytest.mark.parametrize("make", POOLED.values(), ids=POOLED)
+def test_a_loaded_pooled_fit_gives_the_same_answers(make, tmp_path):
+    fit, path = make(), tmp_path / "fit"
+    fit.save(path)
+    again = cbq.load(path, family=family)
+    assert type(again) is type(fit)
+    assert (again.summary(), repr(again)) == (fit.summary(), repr(fit))
+    assert (again.settings, again.warnings, again.jitter) == (fit.settings, fit.warnings, fit.jitter)
+    theta = np.concatenate([fit.theta, THETA[:3] + 0.1])
+    assert_same(again.theta, fit.theta)
+    assert_same(again.predict(theta, return_std=True), fit.predict(theta, return_std=True))
+    assert_same(again.predict(theta, return_cov=True), fit.predict(theta, return_cov=True))
+    assert_same(again.interval(theta, 0.8), fit.interval(theta, 0.8))
+    assert_same(again.sample(theta, 3, rng=0), fit.sample(theta, 3, rng=0))
+    for one, other in zip(again.parts, fit.parts, strict=True):
+        assert (one.outputs, one.chosen.error, one.chosen.tried) == (
+            other.outputs,
+            other.chosen.error,
+            other.chosen.tried,
+        )
+        assert_same(one.chosen.kernel.log_lengthscales, other.chosen.kernel.log_lengthscales)
+        assert_same((one.doubt.inflation, one.doubt.common), (other.doubt.inflation, other.doubt.common))
+        assert (one.landmarks is None) == (other.landmarks is None)
+        if one.landmarks is not None:
+            assert_same(one.landmarks, other.landmarks)
+    again.save(tmp_path / "again")
+    assert path.read_bytes() == (tmp_path / "again").read_bytes()
+
+
+def test_the_pooled_fits_that_come_back_are_of_all_kinds():
+    """Landmarks or none, one process or several, x alone or x and theta, merged points: the list above has them."""
+    fits = {name: make() for name, make in POOLED.items()}
+    assert [len(fits[name].parts) for name in ("x and theta, two processes", "exact")] == [2, 1]
+    assert all(part.landmarks is not None for part in fits["x and theta, landmarks"].parts)
+    assert fits["landmarks"].parts[0].outputs == (0, 1)
+    assert "different values at equal points" in fits["repeated points"].warnings[0]
+
+
+def test_a_pooled_fit_without_a_family_is_loaded_with_one(tmp_path):
+    fit = cbq.MOBQ().fit(cbq.Samples(THETA, X, np.sin(X), [family(t) for t in THETA], depends_on_theta=False))
+    fit.save(tmp_path / "fit")
+    again = cbq.load(tmp_path / "fit", family=family)
+    assert_same(again.predict(THETA, return_cov=True), fit.predict(THETA, return_cov=True))
+    assert again.predict(THETA + 0.1).shape == (5,)
+
+
+def test_a_pooled_fit_is_not_loaded_without_its_laws(tmp_path):
+    path = tmp_path / "fit"
+    POOLED["exact"]().save(path)
+    refuses(path, "holds a fit of kind MOBQ, .* pass family=, the function from theta to its law")
+    with pytest.raises(ValueError, match=r"does not go with this family.*log density") as caught:
+        cbq.load(path, family=lambda theta: Gaussian(theta[0], 1.0))
+    assert "damaged" not in str(caught.value)
+
+
+def test_laws_without_densities_are_told_by_their_integrals(tmp_path):
+    def atoms(theta):
+        return Empirical([-1.0, 0.5, 2.0, theta[0]])
+
+    x = np.stack([np.append([-1.0, 0.5, 2.0], t) for t in THETA[:, 0]])
+    fit, path = cbq.MOBQ().fit(cbq.Samples(THETA, x, np.sin(x), atoms, depends_on_theta=False)), tmp_path / "fit"
+    fit.save(path)
+    assert_same(cbq.load(path, family=atoms).predict(THETA), fit.predict(THETA))
+    with pytest.raises(ValueError, match=r"does not go with this family.*at theta = .* its law has other integrals"):
+        cbq.load(path, family=lambda theta: Empirical([-1.0, 0.5, 2.0, theta[0] + 0.01]))
+
+
+PART = ("fit", "parts", 0)
+WRONG_POOLED = {
+    "design": (("fit", "design"), "grid", "'design' must be one of iid, sobol, mcmc"),
+    "depends": (("fit", "depends_on_theta"), 1, "'depends_on_theta' must be true or false, but it is 1"),
+    "no depends": (("fit", "depends_on_theta"), "removed", "'depends_on_theta' is missing"),
+    "single": (("fit", "single"), True, "'single' says that there is one output, but the arrays have 2"),
+    "parts": (("fit", "parts"), {}, "'parts' must be a list"),
+    "no parts": (("fit", "parts"), [], "the 'outputs' of all parts must be the numbers below 2, each of them once"),
+    "part": (PART, 3, "'outputs' is missing"),
+    "outputs": ((*PART, "outputs"), [2], r"'outputs' must hold numbers below 2, but it is \[2\]"),
+    "negative output": ((*PART, "outputs"), [-1], "'outputs' must hold numbers below 2"),
+    "true output": ((*PART, "outputs"), [True], "'outputs' must hold numbers below 2"),
+    "no output": ((*PART, "outputs"), [], "'outputs' must hold numbers below 2"),
+    "equal outputs": ((*PART, "outputs"), [1], "must be the numbers below 2, each of them once"),
+    "error": ((*PART, "error"), -1.0, "'error' must be a finite number of at least 0"),
+    "no error": ((*PART, "error"), "removed", "'error' must be a number, but it is None"),
+    "tried": ((*PART, "tried"), 0, "'tried' must be 1 or more, but it is 0"),
+    "tried kind": ((*PART, "tried"), 2.0, "'tried' must be an integer"),
+    "exact": ((*PART, "exact"), "no", "'exact' must be true or false"),
+    "kernels": ((*PART, "kernels"), "RBF", "'kernels' must be an object"),
+    "kernel of x": ((*PART, "kernels", "x"), "removed", "'x' is missing"),
+    "kernel of theta": ((*PART, "kernels", "theta"), "removed", "'theta' is missing"),
+    "kernel type": ((*PART, "kernels", "x"), {"type": "os.system"}, "'type' among RBF, .* but it has 'os.system'"),
+    "lengthscales": ((*PART, "kernels", "x"), {"type": "RBF", "lengthscale": [1.0] * 2}, "2 lengthscales"),
+    "lengthscales of theta": ((*PART, "kernels", "theta"), {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales"),
+    "a batch": (
+        (*PART, "kernels", "x"),
+        {"type": "RBF", "lengthscale": [[1.0], [2.0]]},
+        "the kernel of x has lengthscales of several kernels",
+    ),
+    "no lengthscale": ((*PART, "kernels", "x"), {"type": "RBF", "lengthscale": None}, "has no lengthscale"),
+    "jitter": (("fit", "jitter"), 1e-9, "'jitter' must be an object"),
+    "start": (("fit", "jitter", "start"), -1.0, "'start' must be a finite number of at least 0"),
+    "ceiling": (("fit", "jitter", "ceiling"), 0.0, "jitter needs 0 <= start <= ceiling"),
+    "no ceiling": (("fit", "jitter", "ceiling"), "removed", "'ceiling' must be a number, but it is None"),
+    "settings": (("fit", "settings"), {"nystrom": 1}, "'nystrom' must be a text"),
+    "warnings": (("fit", "warnings"), [1], "'warnings' must hold texts only"),
+}
+
+
+@pytest.fixture(scope="module")
+def pooled_entries(tmp_path_factory):
+    return entries_of(POOLED["x and theta, landmarks"](), tmp_path_factory.mktemp("pooled") / "fit")
+
+
+def refuses_damage(path, says):
+    with pytest.raises(ValueError, match=f"(?s)is damaged: .*{says}") as caught:
+        cbq.load(path, family=family)
+    assert str(caught.value).startswith(str(path))
+
+
+@pytest.mark.parametrize(("steps", "value", "says"), WRONG_POOLED.values(), ids=WRONG_POOLED)
+def test_wrong_json_of_a_pooled_fit_is_refused(steps, value, says, pooled_entries, tmp_path):
+    refuses_damage(written(tmp_path / "wrong", with_json(pooled_entries, *steps, value=value)), says)
+
+
+WRONG_POOLED_ARRAYS = {
+    "points": ("x", npy(np.ones((29, 1))), r"x must have the shape \(30, any\), but it has \(29, 1\)"),
+    "values": ("f", npy(np.full((30, 2), np.inf)), "f must be finite"),
+    "other outputs": ("f", npy(np.ones((30, 3))), r"inflation must have the shape \(3,\)"),
+    "densities": ("log_density", npy(np.full(30, np.nan)), "log_density must be finite"),
+    "no densities": ("log_density", None, "it has no entry log_density.npy"),
+    "counts": ("counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
+    "theta": ("theta", npy(np.ones((4, 2))), r"counts must have the shape \(4,\)"),
+    "embedding": ("embedding", npy(np.ones((5, 4))), r"embedding must have the shape \(5, 5\), but it has \(5, 4\)"),
+    "inflation": ("inflation", npy(np.array([1.0, -1.0])), "inflation must be at least 0"),
+    "common": ("common", npy(np.array([1.0, np.nan])), "common must be finite"),
+    "no landmarks": ("landmarks_0", None, "it has no entry landmarks_0.npy"),
+    "real landmarks": ("landmarks_0", npy(np.ones(3)), "landmarks_0.npy must hold values of type int64"),
+    "empty landmarks": ("landmarks_1", npy(np.ones(0, dtype=np.int64)), r"landmarks_1 must have the shape \(any,\)"),
+    "negative landmarks": ("landmarks_0", npy(np.array([0, -1])), "landmarks_0 must be at least 0"),
+    "far landmarks": ("landmarks_0", npy(np.array([0, 30])), "landmarks_0 must hold different numbers below 30"),
+    "equal landmarks": ("landmarks_0", npy(np.array([4, 4])), "landmarks_0 must hold different numbers below 30"),
+}
+
+
+@pytest.mark.parametrize(("name", "data", "says"), WRONG_POOLED_ARRAYS.values(), ids=WRONG_POOLED_ARRAYS)
+def test_wrong_arrays_of_a_pooled_fit_are_refused(name, data, says, pooled_entries, tmp_path):
+    others = {key: value for key, value in pooled_entries.items() if key != f"{name}.npy"}
+    path = written(tmp_path / "wrong", others | ({} if data is None else {f"{name}.npy": data}))
+    refuses_damage(path, says)
+
+
+def test_a_pooled_fit_with_other_points_is_refused_with_its_family(pooled_entries, tmp_path):
+    path = written(tmp_path / "wrong", pooled_entries | {"x.npy": npy(np.full((30, 1), 0.5))})
+    with pytest.raises(ValueError, match="does not go with this family"):
+        cbq.load(path, family=family)
+
+
+def test_kernels_of_x_that_hold_code_are_refused(tmp_path):
+    s = cbq.Samples([1.0, 2.0], X[:2], np.sin(X[:2]), lambda t: Empirical(X[:2].ravel()), depends_on_theta=False)
+    fit = cbq.MOBQ(kernel_x=Warped(RBF(1.0), own_warp)).fit(s)
+    with pytest.raises(ValueError, match=r"cannot be saved: kernel_x = Warped\(.*own_warp'\) follows a law or holds"):
+        fit.save(tmp_path / "fit")
+    theta = cbq.MOBQ(kernel_theta=Warped(RBF(1.0), own_warp)).fit(dependent())
+    with pytest.raises(ValueError, match=r"own_warp'\), a kernel over theta, is warped by a function"):
+        theta.save(tmp_path / "fit")
+    assert os.listdir(tmp_path) == []
 
 
 # the file

@@ -235,7 +235,7 @@ def calibrated(bias, design, T=40):
         theta, y, np.full(T, size**2), np.full(T, bias * size) + 0.2 * size * rng.normal(size=T), np.full(T, size**2)
     )
     priors = fit_stage_two(theta, y, nodes.variance, 1.0, Settings())
-    return [Posterior(priors, nodes, design, calibrate=c) for c in (True, False)]
+    return [Posterior(priors, nodes, iid=design == "iid", calibrate=c) for c in (True, False)]
 
 
 def test_a_common_bias_is_subtracted_for_iid_points_and_counts_as_error_for_others():

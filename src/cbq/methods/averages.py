@@ -76,8 +76,12 @@ def design_warnings(design: Design) -> tuple[str, ...]:
 def heading(method: str, theta: Array, counts: Integers, design: Design) -> str:
     """The first line of a summary."""
     T, p = theta.shape
-    points = f"{counts[0]}" if np.all(counts == counts[0]) else f"{counts.min()} to {counts.max()}"
-    return f"{method}: {T} theta{'s' * (T > 1)} (p = {p}), {points} {design} points each."
+    return f"{method}: {T} theta{'s' * (T > 1)} (p = {p}), {span(counts)} {design} points each."
+
+
+def span(counts: Integers) -> str:
+    """Numbers of points in words."""
+    return f"{counts[0]}" if np.all(counts == counts[0]) else f"{counts.min()} to {counts.max()}"
 
 
 def per_output(lines: Sequence[Sequence[str]], C: int | None) -> list[str]:

@@ -14,7 +14,7 @@ from cbq.measures import Unnormalised
 from cbq.methods.cbq_fit import CBQFit, check_samples
 from cbq.samples import Samples
 from cbq.stage1 import Settings as StageOneSettings
-from cbq.stage1 import fit_stage_one
+from cbq.stage1 import borrowed, fit_stage_one
 from cbq.stage1.fit import DEFAULT_JITTER
 from cbq.stage2 import Prior, fit_stage_two
 from cbq.stage2 import Settings as StageTwoSettings
@@ -47,6 +47,9 @@ class CBQ:
     lengthscales : "per-theta", each theta averages over lengthscales by its own evidence, or "shared" by all.
     outputs : "separate", each output of f has its own kernels, or "shared": one factorisation serves all.
     log_theta : whether positive coordinates of theta may enter by their logarithms: "auto" lets the likelihood choose.
+    borrow : where f does not depend on theta, the number of points up to which each theta fills its own up with points
+        of others that lie in the bulk of its law, at the cost of borrow^3 operations for each theta: more accurate, and
+        between each theta for itself (0) and `cbq.MOBQ`, all points for all.
     calibrate : intervals that hold what they promise (see docs/calibration.md); False is the plain posterior of
         the paper's equations.
     jitter : what may be added to the diagonal of Gram matrices of stage 1.
@@ -61,6 +64,7 @@ class CBQ:
     lengthscales: Lengthscales = "per-theta"
     outputs: Outputs = "separate"
     log_theta: bool | Auto = "auto"
+    borrow: int = 0
     calibrate: bool = True
     jitter: Jitter = DEFAULT_JITTER
 
@@ -84,6 +88,8 @@ class CBQ:
             if not isinstance(value, bool) and (name, value) != ("log_theta", "auto"):
                 allowed = "'auto', True or False" if name == "log_theta" else "True or False"
                 raise ValueError(f"{name} must be {allowed}, but it is {value!r}.")
+        if not isinstance(self.borrow, int | np.integer) or isinstance(self.borrow, bool) or self.borrow < 0:
+            raise ValueError(f"borrow must be a number of points, zero or more, but it is {self.borrow!r}.")
         if self.log_theta is True and self.kernel_theta != "auto":
             raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
         if not isinstance(self.jitter, Jitter):
@@ -108,7 +114,13 @@ class CBQ:
             )
         if self.log_theta is True and not np.any(np.all(samples.theta > 0, axis=0)):
             raise ValueError("log_theta=True needs a coordinate of theta that is positive at all thetas, but none is.")
-        stage1 = fit_stage_one(samples, self._stage_one())
+        if self.borrow and samples.depends_on_theta:
+            raise ValueError(
+                f"borrow={self.borrow} takes values of f from other thetas, but these samples say that f depends on "
+                f"theta: pass depends_on_theta=False to cbq.Samples or cbq.Problem if it does not, or take borrow=0."
+            )
+        used, rows = borrowed(samples, int(self.borrow)) if self.borrow else (samples, None)
+        stage1 = fit_stage_one(used, self._stage_one())
         columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
         priors = [
             fit_stage_two(samples.theta, mean, variance, float(typical), self._stage_two())
@@ -122,6 +134,8 @@ class CBQ:
             calibrate=self.calibrate,
             settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
             warnings=_warnings(samples, self.trend, priors),
+            counts=samples.counts,
+            rows=rows,
         )
 
     def _stage_one(self) -> StageOneSettings:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.fit import Fit
 from cbq.predictive import Predictive
 from cbq.samples import Samples
@@ -55,6 +55,8 @@ class CBQFit(Fit):
     """I over theta by conditional Bayesian quadrature; see `Fit` for what to ask of it.
 
     stage1 : the integrals at the observed thetas, their weights, the kernels used.
+    counts : (T,), the N_t. rows : which points stage 1 used, those of each theta together, as rows of all points of the
+        samples in the order of the thetas; None where each theta used its own.
     priors : for each output the Gaussian processes over theta that were fitted, likeliest first.
     settings : how it was made, in words.
     """
@@ -69,13 +71,17 @@ class CBQFit(Fit):
         calibrate: bool,
         settings: Mapping[str, str],
         warnings: Sequence[str] = (),
+        counts: Integers | None = None,
+        rows: Integers | None = None,
     ) -> None:
         self.theta, self.stage1, self.design, self.calibrate = theta, stage1, design, bool(calibrate)
+        self.counts, self.rows = stage1.counts if counts is None else counts, rows
         self.C = None if stage1.single else int(stage1.columns["mean"].shape[1])
         self.priors = tuple(tuple(each) for each in priors)
         self.settings, self.own_warnings = dict(settings), tuple(warnings)
         self._posteriors = tuple(
-            Posterior(each, self._nodes(c), design, calibrate=calibrate) for c, each in enumerate(self.priors)
+            Posterior(each, self._nodes(c), iid=design == "iid" and rows is None, calibrate=calibrate)
+            for c, each in enumerate(self.priors)
         )
 
     @property
@@ -98,15 +104,20 @@ class CBQFit(Fit):
         calibrated law may subtract an estimated bias from it.
         """
         thetas = self._thetas(theta)
+        flat = self._shaped([self._weights(thetas, c) for c in self._outputs])
+        parts = tuple(np.split(flat, np.cumsum(self.counts)[:-1], axis=1))
+        return parts if np.any(self.counts != self.counts[0]) else np.stack(parts, axis=1)
+
+    def _weights(self, theta: Array, c: int) -> Array:
+        """The weights (M, n) of all points of the samples at theta (M, p), for output c."""
         owners = np.repeat(np.arange(len(self.theta)), self.stage1.counts)
-        flat = self._shaped(
-            [
-                posterior.surfaces[0].predict(thetas).weights[:, owners] * self.stage1.point_weights[:, c]
-                for c, posterior in enumerate(self._posteriors)
-            ]
-        )
-        parts = tuple(np.split(flat, np.cumsum(self.stage1.counts)[:-1], axis=1))
-        return parts if np.any(self.stage1.counts != self.stage1.counts[0]) else np.stack(parts, axis=1)
+        over_theta = self._posteriors[c].surfaces[0].predict(theta).weights
+        used = over_theta[:, owners] * self.stage1.point_weights[:, c]
+        if self.rows is None:
+            return np.asarray(used)
+        whole = np.zeros((int(np.sum(self.counts)), len(theta)))
+        np.add.at(whole, self.rows, used.T)
+        return whole.T
 
     def leave_one_out(self) -> LeaveOneOut:
         """Each node predicted from all others: the check that the noise and the kernel of stage 2 are right."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from cbq.methods.averages import heading, per_output, span, warning_lines
 from cbq.methods.cbq_fit import CBQFit, LeaveOneOut
 
 MOST_KERNELS = 4  # named per output
@@ -11,21 +12,13 @@ MOST_KERNELS = 4  # named per output
 
 def summarise(fit: CBQFit) -> str:
     """What was done and chosen, and every warning."""
-    T, counts = len(fit.theta), fit.stage1.counts
-    points = f"{counts[0]}" if np.all(counts == counts[0]) else f"{counts.min()} to {counts.max()}"
-    lines = [
-        f"Conditional Bayesian quadrature: {T} theta{'s' * (T > 1)} (p = {fit.p}), {points} {fit.design} points each."
-    ]
-    for c in range(fit.C or 1):
-        indent = ""
-        if fit.C is not None:
-            lines.append(f"Output {c}:")
-            indent = "  "
-        lines += [indent + line for line in _output(fit, c)]
+    lines = [heading("Conditional Bayesian quadrature", fit.theta, fit.counts, fit.design)]
+    if fit.rows is not None:
+        lines.append(f"Thetas borrow points of others: {span(fit.stage1.counts)} points each in stage 1.")
+    lines += per_output([_output(fit, c) for c in range(fit.C or 1)], fit.C)
     kind = "calibrated: a mixture of Student-t laws" if fit.calibrate else "the plain Gaussian posterior"
     lines.append(f"Predictions are {kind}.")
-    lines += [f"Warning: {warning}" for warning in fit.warnings] or ["No warnings."]
-    return "\n".join(lines)
+    return "\n".join(lines + warning_lines(fit.warnings))
 
 
 def _output(fit: CBQFit, c: int) -> list[str]:

@@ -13,8 +13,17 @@ from cbq.methods.cbq_fit import CBQFit
 from cbq.methods.importance_sampling import ImportanceSamplingFit
 from cbq.methods.kernel_least_squares import KLSMCFit
 from cbq.methods.least_squares import LSMCFit
+from cbq.methods.mobq_fit import MOBQFit
 from cbq.methods.monte_carlo import MonteCarloFit
-from cbq.persistence import cbq_fit, checks, importance_sampling, kernel_least_squares, least_squares, monte_carlo
+from cbq.persistence import (
+    cbq_fit,
+    checks,
+    importance_sampling,
+    kernel_least_squares,
+    least_squares,
+    mobq,
+    monte_carlo,
+)
 from cbq.persistence.archive import Archive, Foreign, write
 from cbq.samples.laws import Family
 
@@ -43,6 +52,7 @@ KINDS = {
     ),
     "LSMC": Kind(LSMCFit, least_squares.pack, least_squares.unpack),
     "KLSMC": Kind(KLSMCFit, kernel_least_squares.pack, kernel_least_squares.unpack),
+    "MOBQ": Kind(MOBQFit, mobq.pack, mobq.unpack, needs_family=True),
 }
 
 
@@ -69,8 +79,9 @@ def load(path: str | os.PathLike[str], family: Family | None = None) -> Fit:
     """The fit that `fit.save(path)` wrote. Its answers are those of the original, to the last bit.
 
     family: the function from theta (p,) to the law of x that the samples were made with. A fit that needs it at new
-        thetas (importance sampling) cannot be loaded without, because a file holds no code; one that gives the points
-        of the fit other densities is refused. Fits that need no family leave it unused.
+        thetas (importance sampling, multi-output Bayesian quadrature) cannot be loaded without, because a file holds
+        no code; one that gives the points of the fit other densities is refused. Fits that need no family leave it
+        unused.
 
     Nothing in the file is executed, and all of it is checked: a file that is damaged, of another kind or of a newer
     format is refused with a ValueError.

@@ -211,6 +211,11 @@ class Samples(Immutable):
         rows = np.concatenate([start + step * np.arange(count) for start, count, step in pairs])
         return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=self._x[rows], _f=self._f[rows])
 
+    def regrouped(self, rows: Sequence[Integers]) -> Samples:
+        """The same thetas and laws, each with the points of these rows, whatever theta they were drawn for."""
+        counts, every = np.array([len(row) for row in rows]), np.concatenate(rows)
+        return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=self._x[every], _f=self._f[every])
+
     def merged(self) -> tuple[Samples, Integers]:
         """The samples with equal points of a theta made one, f averaged, and the row (n,) that each point went to.
 

@@ -50,9 +50,12 @@ class Reading:
 
 
 class Posterior:
-    """The law of I as a function of theta, of one output."""
+    """The law of I as a function of theta, of one output.
 
-    def __init__(self, priors: Sequence[Prior], nodes: Nodes, design: str, *, calibrate: bool) -> None:
+    iid: whether the points of each theta are independent draws of its law, so that its bias is estimated without one.
+    """
+
+    def __init__(self, priors: Sequence[Prior], nodes: Nodes, *, iid: bool, calibrate: bool) -> None:
         evidence = np.array([prior.evidence for prior in priors])
         weights = np.exp(evidence - evidence.max())
         kept = weights > NEGLIGIBLE
@@ -60,7 +63,7 @@ class Posterior:
         chosen = [prior for prior, keep in zip(priors, kept, strict=True) if keep]
         self.surfaces = [Surface(prior, nodes.theta, nodes.mean, nodes.variance) for prior in chosen]
         self.nodes = nodes
-        self.readings = readings(self.surfaces[0], nodes, design) if calibrate else ()
+        self.readings = readings(self.surfaces[0], nodes, iid=iid) if calibrate else ()
 
     def predictive(self, theta: Array, *, joint: bool = False) -> Predictive:
         """The law of I at theta (M, p)."""
@@ -85,11 +88,11 @@ class Posterior:
         return Predictive(np.stack(locations), np.stack(scales2), len(self.nodes.mean) + EXTRA_DF)
 
 
-def readings(surface: Surface, nodes: Nodes, design: str) -> tuple[Reading, ...]:
+def readings(surface: Surface, nodes: Nodes, *, iid: bool) -> tuple[Reading, ...]:
     """The two readings of the noise: of stage 1, and the larger of its two sizes averaged over neighbours."""
     larger = np.maximum(nodes.variance, nodes.spread2)
     smoothed = np.mean(larger[neighbours(surface.scaled(nodes.theta))], axis=1)
-    return tuple(_reading(surface, nodes, noise, design) for noise in (nodes.variance, smoothed))
+    return tuple(_reading(surface, nodes, noise, iid=iid) for noise in (nodes.variance, smoothed))
 
 
 def neighbours(z: Array) -> Integers:
@@ -100,7 +103,7 @@ def neighbours(z: Array) -> Integers:
     return np.argsort(distance2, axis=1, kind="stable")[:, :k]
 
 
-def _reading(surface: Surface, nodes: Nodes, noise: Array, design: str) -> Reading:
+def _reading(surface: Surface, nodes: Nodes, noise: Array, *, iid: bool) -> Reading:
     """A reading of the noise (T,), with what it makes of the residuals over thetas and of the biases."""
     T = len(noise)
     if T == 1:
@@ -113,7 +116,7 @@ def _reading(surface: Surface, nodes: Nodes, noise: Array, design: str) -> Readi
     bias = float(np.mean(ratio))
     se = max(float(np.std(ratio, ddof=1)) / np.sqrt(T), LEAST_SE)
     share = max(0.0, 1.0 - (se / bias) ** 2) if bias else 0.0  # of it that is no chance
-    if design != "iid":
+    if not iid:
         return Reading(noise, tau2, 0.0, share * bias**2)
     # What may be subtracted is what the average of ratios and the ratio of averages agree on: where they do not, the
     # bias is no fixed multiple of the error, and the rest of it counts as error.
