@@ -4,7 +4,7 @@ from cbq import embeddings, kernels, linalg, measures, problems
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.fit import Fit
-from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, ImportanceSampling, MonteCarlo
+from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
 from cbq.persistence import load
 from cbq.problem import IntegrandError, Problem
 from cbq.samples import Samples
@@ -16,6 +16,7 @@ __all__ = [
     "KLSMC",
     "LSMC",
     "MOBQ",
+    "Auto",
     "Comparison",
     "Fit",
     "ImportanceSampling",

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from os import PathLike
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -31,6 +31,13 @@ class Fit(Immutable, ABC):
 
     theta: Array  # (T, p), the observed ones
     C: int | None
+    choice: str | None = None  # why this method was taken, where it was chosen from several
+
+    def noted(self, choice: str) -> Self:
+        """The same fit with a note, for its summary, on why this method was taken."""
+        new = object.__new__(type(self))
+        new.__setstate__({**self.__dict__, "choice": choice})
+        return new
 
     @abstractmethod
     def _laws(self, theta: Array, *, joint: bool) -> Sequence[Predictive]:

@@ -1,5 +1,6 @@
 """Estimators: each takes the same samples and returns a fit with the same questions to ask."""
 
+from cbq.methods.auto import Auto
 from cbq.methods.cbq import CBQ
 from cbq.methods.cbq_fit import CBQFit, LeaveOneOut
 from cbq.methods.importance_sampling import ImportanceSampling, ImportanceSamplingFit
@@ -14,6 +15,7 @@ __all__ = [
     "KLSMC",
     "LSMC",
     "MOBQ",
+    "Auto",
     "CBQFit",
     "ImportanceSampling",
     "ImportanceSamplingFit",

@@ -1,8 +1,7 @@
-"""Plain averages of f at each theta, which the baselines start from, and what their summaries have in common."""
+"""Plain averages of f at each theta, which the baselines start from."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,7 +9,6 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.samples import Samples
 from cbq.samples.laws import places
-from cbq.samples.samples import Design
 
 
 @dataclass(frozen=True, eq=False)
@@ -56,41 +54,3 @@ def require_samples(samples: object) -> None:
     """Raise unless these are samples."""
     if not isinstance(samples, Samples):
         raise TypeError(f"fit takes cbq.Samples, but it was given a {type(samples).__name__}.")
-
-
-def design_warnings(design: Design) -> tuple[str, ...]:
-    """What standard errors for independent points do not know about points drawn otherwise."""
-    if design == "sobol":
-        return (
-            "the points are a Sobol design, which is better than independent points: the standard errors, which are "
-            "for independent ones, are too large.",
-        )
-    if design == "mcmc":
-        return (
-            "the points are those of a Markov chain, which says less than independent points: the standard errors, "
-            "which are for independent ones, are too small.",
-        )
-    return ()
-
-
-def heading(method: str, theta: Array, counts: Integers, design: Design) -> str:
-    """The first line of a summary."""
-    T, p = theta.shape
-    return f"{method}: {T} theta{'s' * (T > 1)} (p = {p}), {span(counts)} {design} points each."
-
-
-def span(counts: Integers) -> str:
-    """Numbers of points in words."""
-    return f"{counts[0]}" if np.all(counts == counts[0]) else f"{counts.min()} to {counts.max()}"
-
-
-def per_output(lines: Sequence[Sequence[str]], C: int | None) -> list[str]:
-    """The lines of each output, under its name where f has an axis of outputs."""
-    if C is None:
-        return list(lines[0])
-    return [line for c, each in enumerate(lines) for line in (f"Output {c}:", *(f"  {line}" for line in each))]
-
-
-def warning_lines(warnings: Sequence[str]) -> list[str]:
-    """The last lines of a summary."""
-    return [f"Warning: {warning}" for warning in warnings] or ["No warnings."]

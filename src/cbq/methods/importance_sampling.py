@@ -12,8 +12,9 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq.fit import Fit
 from cbq.measures import Measure
-from cbq.methods.averages import design_warnings, heading, require_samples, warning_lines
+from cbq.methods.averages import require_samples
 from cbq.methods.weighting import Strata, Supports, Weights, log_density, log_proposal
+from cbq.methods.words import design_warnings, heading, warning_lines
 from cbq.predictive import Predictive
 from cbq.samples import Samples
 from cbq.samples.samples import Design
@@ -147,7 +148,7 @@ class ImportanceSamplingFit(Fit):
 
     def summary(self) -> str:
         lines = [
-            heading(f"Importance sampling, {self.kind}", self.theta, self.samples.counts, self.design),
+            *heading(self, f"Importance sampling, {self.kind}", self.samples.counts, self.design),
             f"{FORMULAS[self.kind]}, over all {self.samples.n_evaluations} points.",
             *self._sizes(),
             "Standard errors come from the same weights: they are too small where the effective sample size is small.",

@@ -10,7 +10,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.fit import Fit
 from cbq.linalg import Jitter
-from cbq.methods.averages import heading, per_output, warning_lines
+from cbq.methods.words import heading, per_output, warning_lines
 from cbq.pooled import Chosen, Doubt, Integrals, Process, line_for, pool, process
 from cbq.predictive import Predictive
 from cbq.samples import Samples
@@ -88,13 +88,13 @@ class MOBQFit(Fit):
     def warnings(self) -> tuple[str, ...]:
         """What a user should know, in plain words."""
         found = list(self.own_warnings)
-        if self.samples.family is None:
+        if not self.samples.laws.everywhere:
             found.append("the samples have no family, so only the observed thetas can be asked about.")
         return tuple(found)
 
     def summary(self) -> str:
         samples = self.samples
-        lines = [heading("Multi-output Bayesian quadrature", self.theta, samples.counts, samples.design)]
+        lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
         of = {c: part for part in self.parts for c in part.outputs}
         lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
         lines.append(f"Predictions are Student-t laws with {DEGREES:g} degrees of freedom.")

@@ -8,15 +8,8 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.fit import Fit
-from cbq.methods.averages import (
-    Averages,
-    averages,
-    design_warnings,
-    heading,
-    per_output,
-    require_samples,
-    warning_lines,
-)
+from cbq.methods.averages import Averages, averages, require_samples
+from cbq.methods.words import design_warnings, heading, per_output, warning_lines
 from cbq.predictive import Predictive
 from cbq.samples import Samples
 from cbq.samples.laws import places
@@ -94,7 +87,7 @@ class MonteCarloFit(Fit):
         return rows
 
     def summary(self) -> str:
-        lines = [heading("Monte Carlo", self.theta, self.counts, self.design)]
+        lines = heading(self, "Monte Carlo", self.counts, self.design)
         lines += per_output([self._errors(c) for c in self._outputs], self.C)
         lines.append("Plain averages, at the observed thetas only; Student-t laws with N - 1 degrees of freedom.")
         return "\n".join(lines + warning_lines(self.warnings))

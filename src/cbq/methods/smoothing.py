@@ -11,7 +11,8 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.fit import Fit
-from cbq.methods.averages import Averages, heading, per_output, warning_lines
+from cbq.methods.averages import Averages
+from cbq.methods.words import heading, per_output, warning_lines
 from cbq.predictive import Predictive
 from cbq.samples.samples import Design
 
@@ -115,7 +116,7 @@ class SmoothedFit(Fit, ABC):
         )
 
     def summary(self) -> str:
-        lines = [heading(self.method, self.theta, self.averages.counts, self.design)]
+        lines = heading(self, self.method, self.averages.counts, self.design)
         lines += per_output([self._chosen(c) for c in self._outputs], self.C)
         lines.append(
             "Standard errors hold the scatter of the averages around the curve, not the bias of the curve itself."

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbq.methods.averages import heading, per_output, span, warning_lines
 from cbq.methods.cbq_fit import CBQFit, LeaveOneOut
+from cbq.methods.words import heading, per_output, span, warning_lines
 
 MOST_KERNELS = 4  # named per output
 
 
 def summarise(fit: CBQFit) -> str:
     """What was done and chosen, and every warning."""
-    lines = [heading("Conditional Bayesian quadrature", fit.theta, fit.counts, fit.design)]
+    lines = heading(fit, "Conditional Bayesian quadrature", fit.counts, fit.design)
     if fit.rows is not None:
         lines.append(f"Thetas borrow points of others: {span(fit.stage1.counts)} points each in stage 1.")
     lines += per_output([_output(fit, c) for c in range(fit.C or 1)], fit.C)

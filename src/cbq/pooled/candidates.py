@@ -70,13 +70,13 @@ def candidates(samples: Samples, kernel_x: Kernel | Auto, kernel_theta: Kernel |
     if isinstance(kernel_theta, Kernel):
         return [Joint(k, kernel_theta, samples.d) for k in on_x]
     positive = bool(np.all(samples.theta > 0))
-    return [Joint(k, each, samples.d) for k in on_x for each in _on_theta(_smoothness(k), positive)]
+    return [Joint(k, each, samples.d) for k in on_x for each in _on_theta(smoothness(k), positive)]
 
 
 def _on_x(samples: Samples) -> list[Kernel]:
     """The kernels of x, from rough to smooth, on x and, if it is positive, on log x."""
     laws = samples.measures
-    positive = all(np.all(samples.points(t) > 0) for t in range(samples.T))
+    positive = bool(np.all(samples.all_points > 0)) and all(np.all(law.support[0] >= 0) for law in laws)
     rough: list[Kernel] = [Matern(1.5), Matern(2.5)]
     if samples.d > 1:  # radial Matern kernels have embeddings under Gaussian laws, tensor products under independence
         rough = [TensorProduct(k) if _has_embedding(TensorProduct(k), laws) else k for k in (Matern(1.5), Matern(2.5))]
@@ -95,9 +95,10 @@ def _on_x(samples: Samples) -> list[Kernel]:
     return found
 
 
-def _smoothness(kernel: Kernel) -> Kernel:
-    """RBF or the Matern kernel that a kernel of x is made of."""
-    base = kernel.base if isinstance(kernel, Warped) else kernel
+def smoothness(kernel: Kernel) -> Kernel:
+    """RBF or the Matern kernel that a kernel, as far as it acts on x, is made of."""
+    base = kernel.parts[0] if isinstance(kernel, Joint) else kernel
+    base = base.base if isinstance(base, Warped) else base
     base = base.base if isinstance(base, TensorProduct) and isinstance(base.base, Kernel) else base
     return Matern(base.nu) if isinstance(base, Matern) else RBF()
 

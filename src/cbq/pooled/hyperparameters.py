@@ -13,20 +13,20 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.kernels import Kernel, Matern, Warped
+from cbq.kernels import RBF, Kernel, Matern, Warped
 from cbq.linalg import Jitter
-from cbq.pooled.candidates import Joint
+from cbq.pooled.candidates import Joint, smoothness
 from cbq.pooled.pool import Pool
 from cbq.pooled.process import Exact
 from cbq.stage1.blocks import Block, standard_normal
 from cbq.stage1.candidates import GRID, Family, family
+from cbq.stage1.fit import ENDLESS, PER_LENGTHSCALE
 from cbq.stage1.quadrature import Explained, explain
 from cbq.stage1.shape import fit_shape
 
 FLAT = 0.0  # the prior precision of the mean of f, see `stage1.quadrature`
 FEW, MANY = 250, 1000  # points for a first look, and for the choice
 SHAPE = 500  # points for lengthscales of several coordinates
-PER_LENGTHSCALE = 5  # values needed for each of those
 PROMISING = 3.0  # errors at the first look, in units of the smallest, that are worth a second
 TIE = 2.0  # errors up to this factor apart are nearly the same
 WORTH = 0.25  # a kernel with a slow embedding must have an error of less than this share of any other's
@@ -77,12 +77,20 @@ def _families(kernels: Sequence[Kernel], points: Pool, ard: bool) -> list[Family
     dimension = points.u.shape[1]
     ard = ard and dimension > 1 and some.n * some.f.shape[1] > PER_LENGTHSCALE * dimension
     found = [replace(family(kernel, "raw", points.u, ard), factors=GRID) for kernel in kernels]
-    reference = found[-1]
-    if np.count_nonzero(reference.free) < 2 or some.n < 3:
+    if np.count_nonzero(found[-1].free) < 2 or some.n < 3:
         return found
-    shape = fit_shape(reference.kernel, reference.free, [_block(some)], FLAT).log_lengthscales
-    change = shape - reference.kernel.log_lengthscales
-    return [_shaped(each, change) if np.array_equal(each.free, reference.free) else each for each in found]
+    block = _block(some)
+    change = _change(found[-1], block)
+    smooth, rough = change, change
+    if np.min(change[found[-1].free]) > ENDLESS:  # a kink, which the roughest sees best
+        rough = _change(found[0], block)
+    changes = [smooth if isinstance(smoothness(each.kernel), RBF) else rough for each in found]
+    return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
+
+
+def _change(mine: Family, block: Block) -> Array:
+    """What fitting its lengthscales one by one adds to their logarithms."""
+    return np.asarray(fit_shape(mine.kernel, mine.free, [block], FLAT).log_lengthscales - mine.kernel.log_lengthscales)
 
 
 def _shaped(mine: Family, change: Array) -> Family:

@@ -47,9 +47,15 @@ class Laws:
             laws = laws_of(self.family, theta)
             _refuse_laws(laws, self.observed_at(0).dim, "x")
             return laws
-        if isinstance(self.observed, Measure) and not self.observed.batch_shape:
+        if isinstance(self.observed, Measure) and self.everywhere:
             return (self.observed,) * len(theta)
         return tuple(self.observed_at(int(t)) for t in self._places(theta))
+
+    @property
+    def everywhere(self) -> bool:
+        """Whether the law is known at every theta."""
+        shared = isinstance(self.observed, Measure) and not self.observed.batch_shape
+        return self.family is not None or shared
 
     def observed_at(self, t: int) -> Measure:
         """The law at the observed theta t."""

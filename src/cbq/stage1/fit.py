@@ -25,6 +25,7 @@ from cbq.stage1.stage_one import Choice, StageOne
 TAU = {"constant": 0.0, "zero": np.inf}  # the prior precision of the mean of f, see `quadrature`
 DEFAULT_JITTER = Jitter()
 PER_LENGTHSCALE = 5  # values needed for each lengthscale that is fitted
+ENDLESS = 3.0  # the logarithm of lengthscales, in units of the spread of the points, of what looks like a polynomial
 
 
 @dataclass(frozen=True)
@@ -106,11 +107,20 @@ def _families(samples: Samples, view: Everywhere, settings: Settings) -> list[Fa
         costly = is_costly(coordinates, samples)
         tried = kernels[1:] if costly else kernels  # coordinates matter most to smooth kernels
         mine = [family(kernel, coordinates, x, ard, costly=costly) for kernel in tried]
-        if ard:  # the smoothest kernel, last, gives the shape to all
-            shape = _fitted(mine[-1], view, tau).kernel.log_lengthscales
-            mine = [each.reshaped(shape) for each in mine]
-        families += mine
+        families += _reshaped(mine, view, tau) if ard else mine
     return [_shared(mine, view, tau) for mine in families] if settings.shared else families
+
+
+def _reshaped(mine: Sequence[Family], view: Everywhere, tau: float) -> list[Family]:
+    """Families of the same coordinates, from rough to smooth, with the shape that the smoothest finds.
+
+    Where it finds a kink, all its lengthscales are endless: then the roughest gives the shape to the others.
+    """
+    shape = _fitted(mine[-1], view, tau).kernel.log_lengthscales
+    smoothest, others = mine[-1].reshaped(shape), mine[:-1]
+    if others and np.min(shape - mine[-1].kernel.log_lengthscales) > ENDLESS:
+        shape = _fitted(mine[0], view, tau).kernel.log_lengthscales
+    return [*(each.reshaped(shape) for each in others), smoothest]
 
 
 def _fitted(mine: Family, view: Everywhere, tau: float) -> Family:

@@ -14,6 +14,7 @@ from cbq.stage1.blocks import Block
 from cbq.stage1.quadrature import degrees_of_freedom
 
 SHORTEST, LONGEST = 1e-2, 1e4  # of the first guess; an input with no influence ends at the longest
+_STEPS = (-2.0, -1.0, 0.0, 1.0)  # of all log-lengthscales, to begin at the best: from far off, a kink leads astray
 _TOLERANCE = 1e-5  # the relative change of the evidence to stop at
 _JITTER = Jitter(start=1e-10)  # larger than for the quadrature: the gradient needs digits of the inverse
 
@@ -38,7 +39,8 @@ def fit_shape(kernel: Kernel, free: Booleans, blocks: Sequence[Block], tau: floa
         return -sum(value for value, _ in terms), -np.sum([gradient for _, gradient in terms], axis=0)[free]
 
     with one_blas_thread():  # the matrices are small, and those of the optimiser tiny
-        best = minimize(objective, start[free], jac=True, method="L-BFGS-B", bounds=bounds, tol=_TOLERANCE)
+        first = min((start[free] + step for step in _STEPS), key=lambda values: objective(values)[0])
+        best = minimize(objective, first, jac=True, method="L-BFGS-B", bounds=bounds, tol=_TOLERANCE)
     return at(best.x)
 
 

@@ -1,0 +1,590 @@
+"""One process on the points of all thetas, against dense formulas: kriging weights from a saddle-point system."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import cbq
+from cbq.embeddings import embed
+from cbq.kernels import RBF, Matern, TensorProduct, Warped
+from cbq.linalg import Jitter
+from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform
+from cbq.pooled import Integrals, Joint, Pool, candidates, choose, doubt, landmarks, line_for, pool, process
+from cbq.pooled.hyperparameters import evidence
+from cbq.pooled.low_rank import NOISES, LowRank
+from cbq.pooled.process import Exact
+
+NONE = Jitter(start=0.0)
+ROUGH = Matern(1.5, 0.6)
+JOINT = Joint(Matern(1.5, 0.6), Matern(2.5, 0.9), 1)
+
+
+def kriging(V, q):
+    """Weights (n, M) of the best unbiased predictions, from covariances V (n, n) of the values and q (n, M)."""
+    n = len(V)
+    saddle = np.block([[V, np.ones((n, 1))], [np.ones((1, n)), np.zeros((1, 1))]])
+    return np.linalg.solve(saddle, np.vstack([q, np.ones((1, q.shape[1]))]))[:n]
+
+
+def errors_of(V, q, cross):
+    """The covariances (M, M) of the errors of those predictions, at unit amplitude."""
+    w = kriging(V, q)
+    return cross - w.T @ q - q.T @ w + w.T @ V @ w
+
+
+def reml(V, f):
+    """Twice the negative restricted log-likelihood at the best amplitude, and that amplitude; f (n,)."""
+    n, one = len(V), np.ones(len(V))
+    S = one @ np.linalg.solve(V, one)
+    centred = f - (one @ np.linalg.solve(V, f)) / S
+    A = centred @ np.linalg.solve(V, centred) / (n - 1)
+    return (n - 1) * np.log(A) + np.linalg.slogdet(V)[1] + np.log(S), A
+
+
+def made(n=30, outputs=2, joint=False, seed=0):
+    """Points u (n, D) and values f (n, C)."""
+    rng = np.random.default_rng(seed)
+    x, theta = rng.normal(size=n), np.repeat(rng.uniform(1, 3, n // 5), 5)
+    f = np.stack([np.sin(2 * x) * theta, np.abs(x - 0.2)], axis=1)[:, :outputs]
+    return (np.column_stack([x, theta]) if joint else x[:, None]), f
+
+
+def draws(kernel, u, outputs, seed=0):
+    """Functions (n, C) from the prior."""
+    return np.linalg.cholesky(kernel(u)) @ np.random.default_rng(seed).normal(size=(len(u), outputs))
+
+
+def pooled(u, f, **options):
+    C = f.shape[1]
+    return Pool(u, f, **{"spread": np.ones(f.shape), "shift": np.zeros(C), "scale": np.ones(C)} | options)
+
+
+def atoms(count=4, seed=7, equal=True):
+    rng = np.random.default_rng(seed)
+    return [Empirical(rng.normal(size=n), rng.dirichlet(np.ones(n))) for n in ([6] * count if equal else range(3, 7))]
+
+
+def discretised(kernel, laws, theta, u):
+    """Embeddings (M, n) and cross terms (M, M) as sums over the values of f at all atoms."""
+    joint = u.shape[1] > 1
+    points = [np.column_stack([law.points, np.full(len(law.points), t)]) for law, t in zip(laws, theta[:, 0])]  # noqa: B905
+    every = np.concatenate(points if joint else [law.points for law in laws])
+    owner = np.repeat(np.arange(len(laws)), [len(law.points) for law in laws])
+    W = np.where(owner == np.arange(len(laws))[:, None], np.concatenate([law.weights for law in laws]), 0.0)
+    return W @ kernel(every, u), W @ kernel(every) @ W.T
+
+
+THETA = np.array([[1.2], [2.0], [2.5], [1.7]])
+
+
+# Integrals ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [ROUGH, RBF(0.5), JOINT], ids=["matern", "rbf", "joint"])
+@pytest.mark.parametrize("equal", [True, False], ids=["as many atoms", "not as many"])
+def test_integrals_of_laws_with_atoms_are_finite_sums(kernel, equal):
+    u = made(joint=kernel is JOINT)[0]
+    laws = atoms(equal=equal)
+    mu, cross = discretised(kernel, laws, THETA, u)
+    integrals = Integrals(kernel, laws, THETA)
+    assert_allclose(integrals.mean(u), mu, rtol=1e-12)
+    assert_allclose(integrals.variance(), np.diag(cross), rtol=1e-12)
+    assert_allclose(integrals.cross(), cross, rtol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [RBF(1.1), Joint(RBF(1.1), ROUGH, 1)], ids=["x", "x and theta"])
+def test_integrals_of_gaussian_laws_are_those_of_quadrature_nodes(kernel):
+    nodes, weights = np.polynomial.hermite_e.hermegauss(60)
+    laws = [Gaussian(t[0], 0.25 * t[0]) for t in THETA]
+    dots = [Empirical(t + np.sqrt(0.25 * t) * nodes, weights / weights.sum()) for t in THETA[:, 0]]
+    u = made(joint=isinstance(kernel, Joint))[0]
+    one, other = Integrals(kernel, laws, THETA), Integrals(kernel, dots, THETA)
+    assert_allclose(one.mean(u), other.mean(u), rtol=1e-9)
+    assert_allclose(one.variance(), other.variance(), rtol=1e-10)
+    assert_allclose(one.cross(), other.cross(), rtol=1e-10)
+
+
+def test_integrals_of_laws_of_several_kinds_and_of_one_that_all_share():
+    laws = [Gaussian(0.0, 1.0), Uniform(-1.0, 2.0), Gaussian(0.5, 0.3), Empirical([0.0, 1.0])]
+    u = made()[0]
+    mixed = Integrals(RBF(0.7), laws, THETA)
+    for i, law in enumerate(laws):
+        alone = embed(RBF(0.7), law)
+        assert_allclose(mixed.mean(u)[i], alone.mean(u), rtol=1e-13)
+        assert_allclose(mixed.variance()[i], alone.variance, rtol=1e-13)
+        assert_allclose(mixed.cross()[i], [alone.cross(other) for other in laws], rtol=1e-12)
+    kernel = Joint(RBF(0.7), RBF(0.4), 1)
+    shared = Integrals(kernel, [laws[0]] * 4, THETA)
+    u = made(joint=True)[0]
+    z = embed(RBF(0.7), laws[0]).variance
+    assert_allclose(shared.mean(u), embed(RBF(0.7), laws[0]).mean(u[:, :1]) * RBF(0.4)(THETA, u[:, 1:]), rtol=1e-13)
+    assert_allclose(shared.variance(), np.full(4, z), rtol=1e-13)
+    assert_allclose(shared.cross(), z * RBF(0.4)(THETA), rtol=1e-13)
+    one = Integrals(RBF(0.7), laws[:1], THETA[:1])
+    assert_allclose(one.cross(), [[z]], rtol=1e-13)
+    assert one.mean(u[:, :1]).shape == (1, len(u))
+
+
+@pytest.mark.parametrize("kernel", [RBF(0.5), Joint(RBF(0.5), ROUGH, 1)], ids=["x", "x and theta"])
+def test_one_rule_for_all_laws_gives_their_own_integrals(kernel):
+    laws = [Gamma(2.0 * t[0], 2.0) for t in THETA]
+    line = line_for(kernel, laws)
+    by_line, own = Integrals(kernel, laws, THETA, line), Integrals(kernel, laws, THETA)
+    u = np.abs(made(joint=isinstance(kernel, Joint))[0])
+    assert_allclose(by_line.mean(u), own.mean(u), rtol=1e-10)
+    assert_allclose(by_line.variance(), own.variance(), rtol=1e-10)
+    assert_allclose(by_line.cross(), own.cross(), rtol=1e-10)
+    far = [Gamma(2.0, 1e-3), *laws[1:]]  # reaches beyond the nodes, and takes rules of its own
+    assert_array_equal(Integrals(kernel, far, THETA, line).mean(u), Integrals(kernel, far, THETA).mean(u))
+    assert line_for(kernel, [Gaussian(0.0, 1.0)]) is None  # there is a formula
+
+
+# The exact process -------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("outputs", [1, 2])
+@pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])
+def test_the_exact_process_is_kriging_of_the_atoms(kernel, outputs):
+    u, f = made(outputs=outputs, joint=kernel is JOINT)
+    laws = atoms()
+    mu, cross = discretised(kernel, laws, THETA, u)
+    K = kernel(u)
+    each = Exact(kernel, u, f, NONE)
+    assert each.nodes is u
+    assert_allclose(each.mean(mu), kriging(K, mu.T).T @ f, rtol=1e-10)
+    expected = errors_of(K, mu.T, cross)
+    assert_allclose(each.covariance(mu, cross), np.stack([expected] * outputs), atol=1e-12)
+    assert_allclose(each.variance(mu, np.diag(cross)), np.stack([np.diag(expected)] * outputs, axis=1), atol=1e-12)
+    assert_allclose(each.amplitude, [reml(K, column)[1] for column in f.T], rtol=1e-10)
+
+
+def test_the_exact_process_interpolates_and_knows_constants():
+    u, f = made()
+    each = Exact(ROUGH, u, f, NONE)
+    K = ROUGH(u)
+    assert_allclose(each.mean(K), f, atol=1e-10)  # an integral under a law of one atom is a value of f
+    assert_allclose(each.variance(K, np.diag(K)), 0.0, atol=1e-10)
+    constant = Exact(ROUGH, u, np.full((len(u), 1), 3.0), NONE)
+    assert_allclose(constant.mean(0.3 * K), 3.0, rtol=1e-12)
+    assert_allclose(constant.amplitude, 0.0, atol=1e-20)
+
+
+def test_a_jitter_is_a_noise_of_that_variance():
+    u, f = made()
+    mu, cross = discretised(ROUGH, atoms(), THETA, u)
+    each = Exact(ROUGH, u, f, Jitter(start=1e-3, ceiling=1e-2))
+    V = ROUGH(u) + 1e-3 * np.eye(len(u))
+    assert_allclose(each.mean(mu), kriging(V, mu.T).T @ f, rtol=1e-10)
+    assert_allclose(each.covariance(mu, cross)[0], errors_of(V, mu.T, cross), atol=1e-12)
+
+
+def test_one_point_and_two_are_no_error():
+    one = Exact(ROUGH, np.zeros((1, 1)), np.full((1, 1), 2.0), NONE)
+    assert_allclose(one.mean(np.array([[0.4]])), 2.0)
+    assert one.amplitude[0] == 0
+    two = Exact(ROUGH, np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]), NONE)
+    assert_allclose(two.mean(np.array([[0.4, 0.4]])), 1.0)  # by symmetry
+
+
+# Landmarks and the low-rank process --------------------------------------------------------------------------------
+
+
+def left_by(kernel, u, rows):
+    """The variance (n,) of f at the points given its values at those in `rows`."""
+    K = kernel(u)
+    return np.diag(K) - np.sum(K[rows].T * np.linalg.lstsq(K[np.ix_(rows, rows)], K[rows], rcond=None)[0].T, axis=1)
+
+
+@pytest.mark.parametrize("kernel", [ROUGH, RBF(0.4), JOINT], ids=["matern", "rbf", "joint"])
+def test_landmarks_are_different_points_that_leave_less_and_less(kernel):
+    u = made(100, joint=kernel is JOINT)[0]
+    rows = landmarks(kernel, u, 20, np.random.default_rng(3))
+    assert rows.shape == (20,)
+    assert len(np.unique(rows)) == 20
+    assert_array_equal(landmarks(kernel, u, 20, np.random.default_rng(3)), rows)
+    assert not np.array_equal(landmarks(kernel, u, 20, np.random.default_rng(4)), rows)
+    assert_array_equal(landmarks(kernel, u, 7, np.random.default_rng(3)), rows[:7])
+    left = [np.sum(left_by(kernel, u, rows[:k])) for k in range(1, 21)]
+    assert np.all(np.diff(left) < 0)
+    rng = np.random.default_rng(0)
+    others = [np.sum(left_by(kernel, u, rng.choice(100, 20, replace=False))) for _ in range(20)]
+    assert left[-1] < np.median(others)
+
+
+def test_landmarks_stop_where_the_points_have_nothing_left_to_say():
+    few = np.repeat([[0.0], [1.0], [5.0]], 10, axis=0)
+    rows = landmarks(ROUGH, few, 20, np.random.default_rng(0))
+    assert sorted(few[rows, 0]) == [0.0, 1.0, 5.0]
+    u = np.random.default_rng(0).uniform(size=(200, 1))
+    rows = landmarks(RBF(3.0), u, 100, np.random.default_rng(0))
+    assert len(rows) < 20  # the Gram matrix has so many eigenvalues above rounding
+    assert np.max(left_by(RBF(3.0), u, rows)) < 1e-12
+    assert sorted(landmarks(ROUGH, u[:6], 100, np.random.default_rng(0))) == list(range(6))
+
+
+def low_rank(kernel, u, rows, laws, s2):
+    """Covariances of the values, q (n, M) and cross terms of the model: f = b + Phi w + e."""
+    K, Km = kernel(u, u[rows]), kernel(u[rows])
+    mu, cross = discretised(kernel, laws, THETA, u[rows])
+    V = K @ np.linalg.solve(Km, K.T) + s2 * np.eye(len(u))
+    return V, K @ np.linalg.solve(Km, mu.T), mu, cross
+
+
+@pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])
+def test_the_low_rank_process_is_that_of_its_model(kernel):
+    u, f = made(60, joint=kernel is JOINT)
+    f = f + 0.02 * np.random.default_rng(1).normal(size=f.shape)
+    rows = np.arange(0, 60, 5)
+    each = LowRank(kernel, u, f, u[rows], NONE)
+    assert_array_equal(each.nodes, u[rows])
+    for c in range(2):
+        V, q, mu, cross = low_rank(kernel, u, rows, atoms(), each.noise[c])
+        assert_allclose(each.mean(mu)[:, c], kriging(V, q).T @ f[:, c], rtol=1e-9)
+        expected = errors_of(V, q, cross)
+        assert_allclose(each.covariance(mu, cross)[c], expected, atol=1e-11)
+        assert_allclose(each.variance(mu, np.diag(cross))[:, c], np.diag(expected), atol=1e-11)
+        assert_allclose(each.amplitude[c], reml(V, f[:, c])[1], rtol=1e-9)
+
+
+def test_the_noise_of_a_low_rank_process_is_the_likeliest():
+    u, f = made(60)
+    f = f + 0.02 * np.random.default_rng(1).normal(size=f.shape)
+    rows = np.arange(0, 60, 5)
+    each = LowRank(ROUGH, u, f, u[rows], NONE)
+    able = NOISES[NOISES > 1e-9]  # below, the dense matrix is singular
+    for c in range(2):
+        losses = [reml(low_rank(ROUGH, u, rows, atoms(), s2)[0], f[:, c])[0] for s2 in able]
+        assert able[np.argmin(losses)] == each.noise[c]
+        assert NOISES[0] < each.noise[c] < NOISES[-1]
+
+
+def test_a_low_rank_process_through_all_points_is_the_exact_one():
+    u = np.linspace(-3.0, 3.0, 40)[:, None]
+    f = draws(ROUGH, u, 2)
+    mu, cross = discretised(ROUGH, atoms(), THETA, u)
+    each, exact = LowRank(ROUGH, u, f, u, NONE), Exact(ROUGH, u, f, NONE)
+    assert_array_equal(each.noise, NOISES[0])  # the likelihood sees that there is none
+    assert_allclose(each.mean(mu), exact.mean(mu), atol=1e-11)
+    assert_allclose(each.covariance(mu, cross), exact.covariance(mu, cross), atol=1e-11)
+    assert_allclose(each.amplitude, exact.amplitude, rtol=1e-10)
+
+
+def test_nodes_decide_which_process_it_is():
+    u, f = made()
+    assert isinstance(process(ROUGH, pooled(u, f), None, NONE), Exact)
+    assert isinstance(process(ROUGH, pooled(u, f), u[:5], NONE), LowRank)
+
+
+# The joint kernel --------------------------------------------------------------------------------------------------
+
+PAIR = Joint(RBF([0.7, 1.3]), Warped(Matern(2.5, 0.8), "log"), 2)
+
+
+def points_of_pair(n=6, seed=0, batch=()):
+    rng = np.random.default_rng(seed)
+    return np.concatenate([rng.normal(size=(*batch, n, 2)), rng.uniform(1, 2, (*batch, n, 1))], axis=-1)
+
+
+def test_the_joint_kernel_is_the_product_of_its_parts():
+    u, v = points_of_pair(), points_of_pair(4, seed=1)
+    on_x, on_theta = PAIR.parts
+    assert_allclose(PAIR(u, v), on_x(u[:, :2], v[:, :2]) * on_theta(u[:, 2:], v[:, 2:]), rtol=1e-14)
+    assert_allclose(PAIR(u), PAIR(u, u), rtol=1e-14)
+    scaled = Joint(2.0 * RBF(1.0), 3.0 * RBF(1.0), 2)
+    assert_allclose(scaled.diag(u), np.diag(scaled(u)), rtol=1e-14)
+    assert_allclose(scaled.diag(u), 6.0, rtol=1e-14)
+    assert repr(PAIR) == f"{on_x!r} of x times {on_theta!r} of theta"
+    assert PAIR.bind(Gaussian(np.zeros(3), np.ones(3))) is PAIR
+    assert_array_equal(PAIR.log_lengthscales, np.log([0.7, 1.3, 0.8]))
+    PAIR.check_dim(3)
+    for d in (3, 5):
+        with pytest.raises(ValueError, match="2 lengthscales, but the points have"):
+            Joint(RBF([1.0, 2.0]), RBF([1.0, 2.0]), 2).check_dim(d)
+
+
+def test_derivatives_of_the_joint_kernel_are_those_of_differences():
+    u, h = points_of_pair(), 1e-5
+    rng = np.random.default_rng(2)
+    G = rng.normal(size=(6, 6))
+    G = G + G.T
+    ell = PAIR.log_lengthscales
+    grams = [
+        [PAIR.with_log_lengthscales(ell + s * h * np.eye(3)[j])(u) for s in (1, -1)] for j in range(PAIR.n_lengthscales)
+    ]
+    slopes = np.array([(up - down) / (2 * h) for up, down in grams])
+    assert_allclose(PAIR.derivatives(u), slopes, atol=1e-9)
+    assert_allclose(PAIR.contract(u, G), np.sum(G * slopes, axis=(1, 2)), atol=1e-8)
+
+
+def test_the_joint_kernel_takes_batches_of_lengthscales_and_of_points():
+    u = points_of_pair(batch=(1,))
+    ells = PAIR.log_lengthscales + np.array([0.0, 0.5, -1.0])[:, None, None]
+    grams = PAIR.with_log_lengthscales(ells)(u)
+    assert grams.shape == (3, 1, 6, 6)
+    for k in range(3):
+        assert_allclose(grams[k, 0], PAIR.with_log_lengthscales(ells[k, 0])(u[0]), rtol=1e-14)
+    v = points_of_pair(batch=(2,))
+    assert_allclose(PAIR(v), [PAIR(v[0]), PAIR(v[1])], rtol=1e-14)
+    assert PAIR.diag(v).shape == (2, 6)
+
+
+def test_free_lengthscales_of_the_joint_kernel():
+    u = points_of_pair(50)
+    kernel, free = Joint(RBF(), Matern(1.5, 0.4), 2).to_fit(u, ard=True)
+    assert isinstance(kernel, Joint)
+    assert kernel.d == 2
+    assert_array_equal(free, [True, True, False])
+    expected = [*np.exp(RBF().to_fit(u[:, :2], ard=True)[0].log_lengthscales), 0.4]
+    assert_allclose(np.exp(kernel.log_lengthscales), expected, rtol=1e-14)
+    assert_array_equal(Joint(RBF(), RBF(), 2).to_fit(u, ard=False)[1], [True, True])
+    fixed, free = PAIR.to_fit(u, ard=True)
+    assert fixed is PAIR
+    assert not free.any()
+
+
+# The pool ----------------------------------------------------------------------------------------------------------
+
+
+def some(x, f, depends_on_theta=False, theta=(1.0, 2.0)):
+    return cbq.Samples(theta, x, f, Gaussian(0.0, 1.0), depends_on_theta=depends_on_theta)
+
+
+def test_a_pool_holds_all_points_and_values_of_size_one():
+    rng = np.random.default_rng(0)
+    x, f = [rng.normal(size=3), rng.normal(size=5)], [rng.normal(5, 3, (3, 2)), rng.normal(5, 3, (5, 2))]
+    points, warnings = pool(some(x, f))
+    flat = np.concatenate(f)
+    assert (points.n, warnings) == (8, [])
+    assert_array_equal(points.u, np.concatenate(x)[:, None])
+    assert_allclose(points.shift, flat.mean(axis=0))
+    assert_allclose(points.scale, flat.std(axis=0))
+    assert_allclose(points.shift + points.scale * points.f, flat, rtol=1e-12)
+    deviations = np.repeat([f[0].std(axis=0), f[1].std(axis=0)], [3, 5], axis=0)
+    assert_allclose(points.spread * points.scale, deviations, rtol=1e-12)
+    both, _ = pool(some(x, f, depends_on_theta=True))
+    assert_array_equal(both.u, np.column_stack([np.concatenate(x), [1.0] * 3 + [2.0] * 5]))
+    assert_array_equal(both.f, points.f)
+
+
+def test_equal_points_are_one_with_the_average_of_their_values():
+    x, f = [[3.0, 1.0, 3.0], [1.0, 2.0, 3.0]], [[1.0, 5.0, 2.0], [7.0, 4.0, 6.0]]
+    points, warnings = pool(some(x, f))
+    assert_array_equal(points.u[:, 0], [3.0, 1.0, 2.0])
+    assert_allclose(points.shift + points.scale * points.f[:, 0], [3.0, 6.0, 4.0])
+    assert len(warnings) == 1
+    assert "different values at equal points" in warnings[0]
+    assert "or depends on theta after all" in warnings[0]
+    both, warnings = pool(some(x, f, depends_on_theta=True))
+    assert_array_equal(both.u, [[3.0, 1.0], [1.0, 1.0], [1.0, 2.0], [2.0, 2.0], [3.0, 2.0]])
+    assert_allclose(both.shift + both.scale * both.f[:, 0], [1.5, 5.0, 7.0, 4.0, 6.0])
+    assert "after all" not in warnings[0]
+
+
+def test_equal_points_with_equal_values_are_no_reason_to_warn():
+    x = np.array([[0.3, 0.1, 0.3], [0.1, 0.2, 0.0]])
+    points, warnings = pool(some(x, np.sin(x) / 3))
+    assert (points.n, warnings) == (4, [])
+    assert_allclose(points.shift + points.scale * points.f[:, 0], np.sin(points.u[:, 0]) / 3, rtol=1e-14)
+    zeros = np.array([[0.0, 1.0], [-0.0, 2.0]])
+    assert pool(some(zeros, zeros**2))[0].n == 3
+
+
+def test_parts_of_a_pool():
+    rng = np.random.default_rng(0)
+    points = pooled(
+        rng.normal(size=(10, 1)), rng.normal(size=(10, 3)), shift=np.arange(3.0), scale=np.array([1.0, 2.0, 3.0])
+    )
+    half = points.take(slice(1, None, 2))
+    assert_array_equal(half.u, points.u[1::2])
+    assert_array_equal(half.f, points.f[1::2])
+    assert half.shift is points.shift
+    two = points.outputs((2, 0))
+    assert_array_equal(two.f, points.f[:, [2, 0]])
+    assert_array_equal(two.spread, points.spread[:, [2, 0]])
+    assert_array_equal((two.shift, two.scale), [[2.0, 0.0], [3.0, 1.0]])
+    assert points.thinned(10) is points
+    few = points.thinned(4)
+    assert_array_equal(few.u, points.u[[0, 3, 6, 9]])
+    assert_array_equal(few.f, points.f[[0, 3, 6, 9]])
+
+
+# The choice of the kernel ------------------------------------------------------------------------------------------
+
+
+def leave_one_out(K, f):
+    """The errors (n, C) of kriging each value from all others."""
+    n = len(K)
+    rest = [np.delete(np.arange(n), i) for i in range(n)]
+    return np.array([f[i] - kriging(K[np.ix_(r, r)], K[r, i : i + 1])[:, 0] @ f[r] for i, r in enumerate(rest)])
+
+
+def test_the_only_kernel_is_taken_as_it_is():
+    u, f = made()
+    spread = np.random.default_rng(0).uniform(0.5, 2.0, f.shape)
+    chosen = choose([ROUGH], pooled(u, f, spread=spread), NONE)
+    assert chosen.kernel is ROUGH
+    assert chosen.tried == 1
+    assert_allclose(chosen.error, np.sqrt(np.mean((leave_one_out(ROUGH(u), f) / spread) ** 2)), rtol=1e-9)
+    both, _ = made(joint=True)
+    assert choose([JOINT], pooled(both, f), NONE).kernel is JOINT
+
+
+def test_the_evidence_is_the_restricted_likelihood():
+    u, f = made()
+    points = pooled(u, f)
+    losses = [sum(reml(Matern(1.5, ell)(u), column)[0] for column in f.T) for ell in (0.5, 2.0)]
+    found = [evidence(Matern(1.5, ell), points, NONE) for ell in (0.5, 2.0)]
+    assert_allclose(np.diff(found), -0.5 * np.diff(losses), rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", [Matern(1.5), Matern(2.5)], ids=repr)
+def test_a_lengthscale_is_near_the_likeliest(kernel):
+    u = made(40)[0]
+    f = draws(Matern(kernel.nu, 0.6), u, 1)
+    chosen = choose([kernel], pooled(u, f), Jitter(start=1e-13))
+    logs = np.linspace(-3.0, 4.0, 701)
+    losses = [reml(Matern(kernel.nu, np.exp(v))(u) + 1e-13 * np.eye(40), f[:, 0])[0] for v in logs]
+    assert_allclose(chosen.kernel.log_lengthscales, logs[np.argmin(losses)], atol=0.12)  # its last step
+
+
+def test_lengthscales_of_coordinates_that_do_not_matter_are_long():
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(80, 2))
+    chosen = choose([RBF()], pooled(u, np.sin(2 * u[:, :1])), Jitter(start=1e-13))
+    short, long = np.exp(chosen.kernel.log_lengthscales)
+    assert long > 20 * short
+    one = choose([RBF()], pooled(u, np.sin(2 * u[:, :1])), Jitter(start=1e-13), ard=False)
+    assert one.kernel.n_lengthscales == 1
+    assert chosen.error < 0.1 * one.error
+
+
+def chosen_for(f, law, n=60):
+    x = law.sample(n, rng=np.random.default_rng(5)).reshape(1, n)
+    samples = cbq.Samples([1.0], x, f(x), lambda theta: law, depends_on_theta=False)
+    return choose(candidates(samples, "auto", "auto"), pool(samples)[0], Jitter(start=1e-13))
+
+
+def test_the_kernel_is_as_smooth_as_f_and_on_its_coordinates():
+    normal, lognormal = Gaussian(0.0, 1.0), LogNormal(0.0, 0.5)
+    assert isinstance(chosen_for(np.sin, normal).kernel, RBF)
+    assert isinstance(chosen_for(lambda x: np.abs(x - 0.3), normal).kernel, Matern)
+    on_logs = chosen_for(lambda x: np.sin(3 * np.log(x)), lognormal)
+    assert isinstance(on_logs.kernel, Warped)
+    assert on_logs.tried == 6
+    assert isinstance(chosen_for(np.sin, Uniform(0.5, 1.5)).kernel, RBF)
+
+
+def test_candidates_are_those_with_an_embedding_under_all_laws():
+    def kinds(family, d=1, depends_on_theta=False, shift=0.0):
+        x = np.random.default_rng(0).uniform(0.1, 0.9, (2, 3, d)) + shift
+        s = cbq.Samples([1.0, 2.0], x, x[..., 0], family, depends_on_theta=depends_on_theta)
+        return [" ".join(repr(k).split()) for k in candidates(s, "auto", "auto")]
+
+    assert kinds(lambda t: Gaussian(0.0, 1.0), shift=-0.5) == [
+        "Matern(1.5, lengthscale=None)",
+        "Matern(2.5, lengthscale=None)",
+        "RBF(lengthscale=None)",
+    ]
+    assert len(kinds(lambda t: Uniform(0.0, 1.0))) == 6
+    assert kinds(lambda t: Uniform([0.0, 0.0], [1.0, 1.0]), d=2)[0] == repr(TensorProduct(Matern(1.5)))
+    correlated = Gaussian([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]])
+    assert kinds(lambda t: correlated, d=2, shift=-0.5)[0] == repr(Matern(1.5))
+    joint = kinds(lambda t: Gaussian(0.0, 1.0), depends_on_theta=True, shift=-0.5)
+    assert len(joint) == 4 + 4 + 2  # as smooth in theta as in x, or analytic; on theta or log theta
+    assert joint[0] == "Matern(1.5, lengthscale=None) of x times Matern(1.5, lengthscale=None) of theta"
+    given = candidates(some(np.ones((2, 2)), np.ones((2, 2)), depends_on_theta=True), RBF(1.0), Matern(2.5, 1.0))
+    assert [type(k) for k in given] == [Joint]
+
+
+# Doubt -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])
+def test_doubt_compares_halves_with_the_whole(kernel):
+    laws = atoms()
+    rng = np.random.default_rng(2)
+    x = np.stack([law.sample(5, rng)[:, 0] + 1e-3 * rng.normal(size=5) for law in laws])
+    f = np.stack([np.sin(2 * x) * THETA, np.abs(x)], axis=-1)
+    samples = cbq.Samples(THETA, x, f, laws, depends_on_theta=kernel is JOINT)
+    points, _ = pool(samples)
+    mu, cross = discretised(kernel, laws, THETA, points.u)
+    K = kernel(points.u)
+    mean, variance = kriging(K, mu.T).T @ points.f, np.diag(errors_of(K, mu.T, cross))
+    errors2 = []
+    for rows in (np.arange(0, 20, 2), np.arange(1, 20, 2)):
+        k, m = K[np.ix_(rows, rows)], mu[:, rows]
+        fall = np.sqrt(variance / np.diag(errors_of(k, m.T, cross)))
+        errors2.append((kriging(k, m.T).T @ points.f[rows] - mean) ** 2 * fall[:, None])
+    error2 = np.mean(errors2, axis=0)
+    amplitude = np.array([reml(K, column)[1] for column in points.f.T])
+    ratio = np.mean(error2 / (amplitude * variance[:, None]), axis=0)
+    found = doubt(kernel, points, None, samples, NONE)
+    assert_allclose(found.inflation, np.maximum(ratio, np.sqrt(ratio)), rtol=1e-8)
+    assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-8)
+
+
+def test_doubt_of_a_low_rank_process_keeps_the_landmarks():
+    laws = [Gaussian(t[0], 1.0) for t in THETA]
+    rng = np.random.default_rng(2)
+    x = np.stack([law.sample(10, rng)[:, 0] for law in laws])
+    samples = cbq.Samples(THETA, x, np.sin(2 * x), laws, depends_on_theta=False)
+    points, _ = pool(samples)
+    rows = landmarks(ROUGH, points.u, 10, np.random.default_rng(0))
+    nodes, integrals = points.u[rows], Integrals(ROUGH, laws, THETA)
+    mu, z = integrals.mean(nodes), integrals.variance()
+    whole, *halves = (
+        LowRank(ROUGH, part.u, part.f, nodes, NONE)
+        for part in (points, points.take(slice(0, None, 2)), points.take(slice(1, None, 2)))
+    )
+    fall = [np.sqrt(whole.variance(mu, z) / np.maximum(h.variance(mu, z), whole.variance(mu, z))) for h in halves]
+    error2 = np.mean([(h.mean(mu) - whole.mean(mu)) ** 2 * a for h, a in zip(halves, fall, strict=True)], axis=0)
+    found = doubt(ROUGH, points, rows, samples, NONE)
+    assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-9)
+
+
+def test_doubt_is_what_it_should_be_of_functions_that_the_process_expects():
+    """The difference between half and whole has the variance v_half - v: (v_half / v - 1) / sqrt(v_half / v) of v."""
+    laws = [Gaussian(t[0], 1.0) for t in THETA]
+    x = np.random.default_rng(0).normal(THETA, 1.0, (4, 10))
+    f = draws(ROUGH, x.reshape(-1, 1), 1000).reshape(4, 10, 1000)
+    samples = cbq.Samples(THETA, x, f, laws, depends_on_theta=False)
+    inflation = doubt(ROUGH, pool(samples)[0], None, samples, NONE).inflation
+    ratio = np.where(inflation < 1, inflation**2, inflation)
+    integrals, u = Integrals(ROUGH, laws, THETA), x.reshape(-1, 1)
+    mu, cross = integrals.mean(u), integrals.cross()
+    v = np.diag(errors_of(ROUGH(u), mu.T, cross))
+    halves = [np.diag(errors_of(ROUGH(u[i::2]), mu[:, i::2].T, cross)) / v for i in (0, 1)]
+    assert_allclose(np.mean(ratio), np.mean([(h - 1) / np.sqrt(h) for h in halves]), rtol=0.1)
+
+
+def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
+    rng = np.random.default_rng(0)
+    x = rng.normal(THETA, 1.0, (4, 15))
+    samples = cbq.Samples(THETA, x, np.abs(x - 2.0), [Gaussian(t[0], 1.0) for t in THETA], depends_on_theta=False)
+    points, _ = pool(samples)
+    smooth, rough = (doubt(k, points, None, samples, Jitter(1e-13)).inflation[0] for k in (RBF(2.5), Matern(1.5, 3.0)))
+    assert smooth > 2 * rough
+
+
+def test_doubt_of_a_constant_is_none():
+    u = np.random.default_rng(0).normal(size=(4, 5))
+    samples = cbq.Samples(THETA, u, np.full((4, 5), 0.1), [Gaussian(0.0, 1.0)] * 4, depends_on_theta=False)
+    found = doubt(ROUGH, pool(samples)[0], None, samples, NONE)
+    assert_allclose(found.common, 0.0, atol=1e-20)
+    assert np.all(np.isfinite(found.inflation))
+
+
+def test_the_rooms_change_nothing():
+    u, f = made()
+    points = pooled(u, f)
+    kept = replace(points, u=u.copy(), f=f.copy(), spread=points.spread.copy())
+    for array in (u, f, points.spread):
+        array.setflags(write=False)
+    choose([Matern(1.5), RBF()], points, Jitter(1e-13))
+    Exact(ROUGH, u, f, NONE).mean(ROUGH(u))
+    LowRank(ROUGH, u, f, u[:9], NONE).mean(ROUGH(u, u[:9]))
+    landmarks(ROUGH, u, 9, np.random.default_rng(0))
+    for name in ("u", "f", "spread"):
+        assert_array_equal(getattr(points, name), getattr(kept, name))
