@@ -372,6 +372,7 @@ def test_equal_points_are_one_with_the_average_of_their_values():
     x, f = [[3.0, 1.0, 3.0], [1.0, 2.0, 3.0]], [[1.0, 5.0, 2.0], [7.0, 4.0, 6.0]]
     points, warnings = pool(some(x, f))
     assert_array_equal(points.u[:, 0], [3.0, 1.0, 2.0])
+    assert_allclose(points.spread[:, 0] * points.scale, np.std(f, axis=1)[[0, 0, 1]])  # of the theta they came from
     assert_allclose(points.shift + points.scale * points.f[:, 0], [3.0, 6.0, 4.0])
     assert len(warnings) == 1
     assert "different values at equal points" in warnings[0]
@@ -429,6 +430,20 @@ def test_the_only_kernel_is_taken_as_it_is():
     assert_allclose(chosen.error, np.sqrt(np.mean((leave_one_out(ROUGH(u), f) / spread) ** 2)), rtol=1e-9)
     both, _ = made(joint=True)
     assert choose([JOINT], pooled(both, f), NONE).kernel is JOINT
+
+
+def test_of_kernels_with_nearly_the_same_error_the_first_is_taken():
+    u, _ = made(40)
+    f = np.sin(2 * u)
+    kernels = [Matern(2.5, ell) for ell in np.linspace(0.3, 1.5, 13)]
+    errors = [np.sqrt(np.mean(leave_one_out(k(u), f) ** 2)) for k in kernels]
+    near = [k for k, error in zip(kernels, errors, strict=True) if 1.3 < error / errors[-1] < 1.8]
+    far = [k for k, error in zip(kernels, errors, strict=True) if 2.2 < error / errors[-1] < 2.9]
+    assert near
+    assert far
+    for kernel in near + far:
+        chosen = choose([kernel, kernels[-1]], pooled(u, f), NONE)
+        assert chosen.kernel is (kernel if kernel in near else kernels[-1])
 
 
 def test_the_evidence_is_the_restricted_likelihood():

@@ -10,11 +10,12 @@ from typing import Any, Protocol
 import numpy as np
 
 from cbq.fit import Fit
+from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, ImportanceSampling, MonteCarlo
+from cbq.methods.auto import BORROWED
 from cbq.samples import Samples
 
 # What a method raises where it cannot serve; anything else is a mistake that should be seen.
 REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, np.linalg.LinAlgError)
-BORROWED = 200  # points that a theta takes from others, where f does not depend on theta
 
 
 class Method(Protocol):
@@ -25,16 +26,11 @@ class Method(Protocol):
 
 def default_methods(samples: Samples) -> dict[str, Method]:
     """Those of the library that are worth a look at such samples, by name."""
-    from cbq import methods
-
-    chosen: dict[str, Method] = {"CBQ": methods.CBQ()}
-    if not samples.depends_on_theta and "borrow" in {field.name for field in fields(methods.CBQ)}:
-        options: dict[str, Any] = {"borrow": BORROWED}
-        chosen["CBQ, borrowing"] = methods.CBQ(**options)
-    for name in ("MOBQ", "LSMC", "KLSMC", "ImportanceSampling", "MonteCarlo"):
-        if hasattr(methods, name):
-            chosen[name] = getattr(methods, name)()
-    return chosen
+    chosen: dict[str, Method] = {"CBQ": CBQ()}
+    if not samples.depends_on_theta:
+        chosen["CBQ, borrowing"] = CBQ(borrow=BORROWED)
+    everyone: tuple[Method, ...] = (MOBQ(), LSMC(), KLSMC(), ImportanceSampling(), MonteCarlo())
+    return chosen | {type(method).__name__: method for method in everyone}
 
 
 def named(methods: Mapping[str, Method] | Sequence[Method] | Method) -> dict[str, Method]:

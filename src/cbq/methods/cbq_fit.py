@@ -80,7 +80,7 @@ class CBQFit(Fit):
         self.priors = tuple(tuple(each) for each in priors)
         self.settings, self.own_warnings = dict(settings), tuple(warnings)
         self._posteriors = tuple(
-            Posterior(each, self._nodes(c), iid=design == "iid" and rows is None, calibrate=calibrate)
+            Posterior(each, self._nodes(c), iid=design == "iid", calibrate=calibrate, shared=rows is not None)
             for c, each in enumerate(self.priors)
         )
 

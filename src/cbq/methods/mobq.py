@@ -70,7 +70,8 @@ class MOBQ:
             raise ValueError(f"nystrom must be a number of landmarks, 2 or more, or None, but it is {self.nystrom!r}.")
         if not isinstance(self.jitter, Jitter):
             raise TypeError(f"jitter must be a cbq.linalg.Jitter, such as Jitter(start=1e-10), not {self.jitter!r}.")
-        generator(self.seed)
+        if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool) or self.seed < 0:
+            raise ValueError(f"seed must be a whole number, zero or more, so that fits repeat, not {self.seed!r}.")
 
     def fit(self, samples: Samples) -> MOBQFit:
         """The law of I over theta from samples."""
@@ -103,10 +104,10 @@ class MOBQ:
 
 
 def _refuse_size(points: Pool, nystrom: int | None) -> None:
-    if points.n > LARGEST and nystrom is None:
+    if min(points.n, points.n if nystrom is None else int(nystrom)) > LARGEST:
         raise ValueError(
             f"there are {points.n} points, and an exact fit takes at most {LARGEST}: its cost grows with their cube. "
-            f"Pass nystrom=1000 for an approximation with so many landmarks, or take cbq.CBQ()."
+            f"Pass nystrom=1000 for an approximation with so many landmarks, at most {LARGEST} too, or take cbq.CBQ()."
         )
     if points.n < 3:
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")

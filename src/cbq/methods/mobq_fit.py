@@ -11,7 +11,7 @@ from cbq._arrays import Array, Integers
 from cbq.fit import Fit
 from cbq.linalg import Jitter
 from cbq.methods.words import heading, per_output, warning_lines
-from cbq.pooled import Chosen, Doubt, Integrals, Process, line_for, pool, process
+from cbq.pooled import Chosen, Doubt, Integrals, Process, line_for, pool, process, refuse_theta
 from cbq.predictive import Predictive
 from cbq.samples import Samples
 
@@ -68,6 +68,7 @@ class MOBQFit(Fit):
     def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
         laws, found = self.samples.laws(theta), {}
         for part, each, line in zip(self.parts, self._processes, self._lines, strict=True):
+            refuse_theta(part.chosen.kernel, theta)
             integrals = Integrals(part.chosen.kernel, laws, theta, line)
             mu = integrals.mean(each.nodes)
             mean = each.mean(mu)

@@ -29,9 +29,12 @@ def pack(fit: CBQFit) -> tuple[dict[str, Any], Arrays]:
     stage1 = fit.stage1
     arrays: Arrays = {"theta": fit.theta, "counts": stage1.counts.astype(np.int64), "weights": stage1.point_weights}
     arrays |= stage1.columns
+    if fit.rows is not None:
+        arrays |= {"own_counts": fit.counts.astype(np.int64), "rows": fit.rows.astype(np.int64)}
     _check(arrays)
     record = {
         "design": fit.design,
+        "borrowed": fit.rows is not None,
         "calibrate": fit.calibrate,
         "settings": fit.settings,
         "warnings": fit.own_warnings,
@@ -49,6 +52,8 @@ def unpack(record: dict[str, Any], archive: Archive) -> CBQFit:
     """The fit, from a JSON object and the arrays of an archive."""
     arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "weights", *COLUMNS)}
     arrays["counts"] = archive.array("counts", np.int64)
+    if checks.field(record, "borrowed", bool):
+        arrays |= {name: archive.array(name, np.int64) for name in ("own_counts", "rows")}
     T, p, C = _check(arrays)
     design = checks.field(record, "design", str)
     if design not in get_args(Design):
@@ -63,6 +68,8 @@ def unpack(record: dict[str, Any], archive: Archive) -> CBQFit:
         calibrate=checks.field(record, "calibrate", bool),
         settings={name: checks.field(settings, name, str) for name in settings},
         warnings=checks.texts(record, "warnings"),
+        counts=arrays["own_counts"].astype(np.intp) if "rows" in arrays else None,
+        rows=arrays["rows"].astype(np.intp) if "rows" in arrays else None,
     )
 
 
@@ -74,6 +81,10 @@ def _check(arrays: Arrays) -> tuple[int, int, int]:
         checks.array(arrays[name], name, (T, C), least)
     n = sum(checks.array(arrays["counts"], "counts", (T,), 1).tolist())
     checks.array(arrays["weights"], "weights", (n, C))
+    if "rows" in arrays:
+        points = sum(checks.array(arrays["own_counts"], "own_counts", (T,), 1).tolist())
+        if np.any(checks.array(arrays["rows"], "rows", (n,), 0) >= points):
+            raise ValueError(f"'rows' must be numbers of {points} points, but its largest is {arrays['rows'].max()}.")
     return T, p, C
 
 

@@ -72,6 +72,8 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
     except ValueError as error:
         raise ValueError(f"this fit cannot be saved: {error}") from error
     header = {"format": FORMAT, "version": VERSION, "cbq": __version__, "kind": names[0], "fit": record}
+    if fit.choice is not None:
+        header["choice"] = fit.choice
     write(os.fsdecode(path), header, arrays)
 
 
@@ -114,14 +116,19 @@ def _unpack(archive: Archive, family: Family | None) -> Fit:
     kind = checks.field(header, "kind", str)
     if kind not in KINDS:
         raise Foreign(_too_new(header, f"holds a fit of kind {kind!r}, and this cbq knows {', '.join(KINDS)}"))
-    if not KINDS[kind].needs_family:
-        return KINDS[kind].unpack(checks.field(header, "fit", dict), archive)
+    fit = _fit(KINDS[kind], kind, checks.field(header, "fit", dict), archive, family)
+    return fit.noted(checks.field(header, "choice", str)) if "choice" in header else fit
+
+
+def _fit(kind: Kind, name: str, record: dict[str, Any], archive: Archive, family: Family | None) -> Fit:
+    if not kind.needs_family:
+        return kind.unpack(record, archive)
     if family is None:
         raise Foreign(
-            f"holds a fit of kind {kind}, which needs the law of x at any theta, and a file holds no code: pass "
+            f"holds a fit of kind {name}, which needs the law of x at any theta, and a file holds no code: pass "
             f"family=, the function from theta to its law."
         )
-    return KINDS[kind].unpack(checks.field(header, "fit", dict), archive, family)
+    return kind.unpack(record, archive, family)
 
 
 def _too_new(header: dict[str, Any], why: str) -> str:

@@ -1,7 +1,7 @@
 """One Gaussian process on the points of all thetas together."""
 
 from cbq.pooled.calibration import Doubt, doubt, process
-from cbq.pooled.candidates import Joint, candidates
+from cbq.pooled.candidates import Joint, candidates, refuse_theta
 from cbq.pooled.hyperparameters import Chosen, choose
 from cbq.pooled.integrals import Integrals, line_for
 from cbq.pooled.landmarks import landmarks
@@ -22,4 +22,5 @@ __all__ = [
     "line_for",
     "pool",
     "process",
+    "refuse_theta",
 ]

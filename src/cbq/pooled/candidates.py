@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Literal, Self
 
 import numpy as np
@@ -60,37 +60,50 @@ class Joint(Composite):
 
 def candidates(samples: Samples, kernel_x: Kernel | Auto, kernel_theta: Kernel | Auto) -> list[Kernel]:
     """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
-    on_x = [kernel_x] if isinstance(kernel_x, Kernel) else _on_x(samples)
-    for kernel in on_x:
-        _refuse_unshared(kernel)
     if isinstance(kernel_x, Kernel):
-        _embeddable(kernel_x, samples.measures)
+        _refuse_unshared(kernel_x, samples.all_points, "kernel_x")
+        _embeddable(kernel_x, samples)
+        on_x = [kernel_x]
+    else:
+        on_x = _on_x(samples)
     if not samples.depends_on_theta:
         return on_x
     if isinstance(kernel_theta, Kernel):
+        _refuse_unshared(kernel_theta, samples.theta, "kernel_theta")
         return [Joint(k, kernel_theta, samples.d) for k in on_x]
     positive = bool(np.all(samples.theta > 0))
     return [Joint(k, each, samples.d) for k in on_x for each in _on_theta(smoothness(k), positive)]
 
 
+def refuse_theta(kernel: Kernel, theta: Array) -> None:
+    """Raise where a kernel takes the logarithm of thetas (M, p) that have none."""
+    of_theta = kernel.parts[1] if isinstance(kernel, Joint) else None
+    if isinstance(of_theta, Warped) and of_theta.warp.name == "log" and np.any(theta <= 0):
+        row = theta[int(np.argmax(np.any(theta <= 0, axis=1)))]
+        raise ValueError(
+            f"theta must be positive, but one is {row}: all observed thetas are, and the fit works with their "
+            f"logarithms. Fit again with kernel_theta=cbq.kernels.RBF() to predict at such thetas."
+        )
+
+
 def _on_x(samples: Samples) -> list[Kernel]:
     """The kernels of x, from rough to smooth, on x and, if it is positive, on log x."""
-    laws = samples.measures
-    positive = bool(np.all(samples.all_points > 0)) and all(np.all(law.support[0] >= 0) for law in laws)
-    rough: list[Kernel] = [Matern(1.5), Matern(2.5)]
+    positive = bool(np.all(samples.all_points > 0)) and all(np.all(law.support[0] >= 0) for law in samples.measures)
+    matern = (Matern(1.5), Matern(2.5))
+    rough: list[Kernel] = list(matern)
     if samples.d > 1:  # radial Matern kernels have embeddings under Gaussian laws, tensor products under independence
-        rough = [TensorProduct(k) if _has_embedding(TensorProduct(k), laws) else k for k in (Matern(1.5), Matern(2.5))]
+        rough = [TensorProduct(k) if _has_embedding(TensorProduct(k), samples) else k for k in matern]
     found = [
         kernel
         for base in (*rough, RBF())
         for kernel in ([base, Warped(base, "log")] if positive else [base])
-        if _has_embedding(kernel, laws)
+        if _has_embedding(kernel, samples)
     ]
     if not found:
         raise NoEmbedding(
-            f"no kernel on x itself or on log x has an embedding under all laws of x, such as {laws[0]!r}: a pooled "
-            f"process needs one kernel for the points of all thetas. Take cbq.CBQ(), whose kernels act on coordinates "
-            f"of each theta's own."
+            f"no kernel on x itself or on log x has an embedding under all laws of x, such as {samples.law(0)!r}: a "
+            f"pooled process needs one kernel for the points of all thetas. Take cbq.CBQ(), whose kernels act on "
+            f"coordinates of each theta's own."
         )
     return found
 
@@ -111,28 +124,29 @@ def _on_theta(like: Kernel, positive: bool) -> Iterator[Kernel]:
             yield Warped(kernel, "log")
 
 
-def _has_embedding(kernel: Kernel, laws: Sequence[Measure]) -> bool:
+def _has_embedding(kernel: Kernel, samples: Samples) -> bool:
     try:
-        _embeddable(kernel, laws)
-    except (NoEmbedding, TypeError):
+        _embeddable(kernel, samples)
+    except (TypeError, ValueError):  # no embedding, or no logarithm of an atom
         return False
     return True
 
 
-def _embeddable(kernel: Kernel, laws: Sequence[Measure]) -> None:
-    """Raise unless each kind of law has an embedding for the kernel."""
-    kinds = {type(law): law for law in laws}
-    for law in kinds.values():
-        guess, _ = kernel.to_fit(np.array([[0.5], [1.5]]) * np.ones(law.dim), ard=False)
+def _embeddable(kernel: Kernel, samples: Samples) -> None:
+    """Raise unless all laws have an embedding for the kernel."""
+    whole = samples.batched_measure()
+    guess, _ = kernel.to_fit(samples.all_points, ard=False)
+    for law in [whole] if whole is not None else samples.measures:
         embed(guess, law)
 
 
-def _refuse_unshared(kernel: Kernel) -> None:
+def _refuse_unshared(kernel: Kernel, points: Array, name: str) -> None:
+    """Raise unless a kernel, given as `name`, can serve all points (n, d)."""
     if isinstance(kernel, Stein) or kernel.needs_measure:
         what = "a Stein kernel is made from the score of one law" if isinstance(kernel, Stein) else "it takes a law"
         raise ValueError(
-            f"kernel_x = {kernel!r} cannot be shared by all thetas: {what}, and every theta has its own, while a "
-            f"pooled process has one kernel for all points. Take a kernel of x itself, or cbq.CBQ(kernel_x=...)."
+            f"{name} = {kernel!r} cannot be shared by all thetas: {what}, and every theta has its own, while a pooled "
+            f"process has one kernel for all points. Take a kernel such as cbq.kernels.RBF(), or cbq.CBQ(...)."
         )
-    if not np.all(kernel.to_fit(np.ones((2, 1)), ard=False)[1]) and kernel.log_lengthscales.ndim > 1:
-        raise ValueError(f"{kernel!r} has lengthscales for a batch, but a pooled process has one kernel.")
+    if kernel.to_fit(points, ard=False)[0].log_lengthscales.ndim > 1:
+        raise ValueError(f"{name} = {kernel!r} has lengthscales for a batch, but a pooled process has one kernel.")

@@ -30,6 +30,8 @@ SHAPE = 500  # points for lengthscales of several coordinates
 PROMISING = 3.0  # errors at the first look, in units of the smallest, that are worth a second
 TIE = 2.0  # errors up to this factor apart are nearly the same
 WORTH = 0.25  # a kernel with a slow embedding must have an error of less than this share of any other's
+FARTHEST = 4.0  # the logarithm of lengthscales in units of the first guess: beyond, jitter takes the place of noise
+LONGER, BETTER = (1.5, 2.0, 3.0), 0.8  # factors of the likeliest lengthscales, and the errors that make them worth it
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
 
@@ -55,7 +57,22 @@ def choose(kernels: Sequence[Kernel], points: Pool, jitter: Jitter, *, ard: bool
     refined = [_likeliest(families[i], looks[i][0], second, jitter) for i in promising]
     errors = [_error(kernel, second, jitter) for kernel in refined]
     best = _at_most(TIE, [e / WORTH if is_costly(k) else e for k, e in zip(refined, errors, strict=True)])[0]
-    return Chosen(refined[best], errors[best], len(kernels))
+    kernel, error = _stretched(refined[best], families[promising[best]], second, jitter)
+    return Chosen(kernel, error, len(kernels))
+
+
+def _stretched(kernel: Kernel, mine: Family, points: Pool, jitter: Jitter) -> tuple[Kernel, float]:
+    """The kernel with its free lengthscales as they are or longer, by the smallest leave-one-out error, and that error.
+
+    The likelihood takes the jitter for noise, and so the lengthscales of a smooth kernel for shorter than they are.
+    """
+    error, ells = _error(kernel, points, jitter), kernel.log_lengthscales
+    for factor in LONGER if np.any(mine.free) else ():
+        longer = mine.kernel.with_log_lengthscales(ells + np.log(factor) * mine.free)
+        trial = _error(longer, points, jitter)
+        if trial < BETTER * error:
+            kernel, error = longer, trial
+    return kernel, error
 
 
 def is_costly(kernel: Kernel) -> bool:
@@ -118,7 +135,7 @@ def _likeliest(mine: Family, log_factor: float, points: Pool, jitter: Jitter) ->
     best = likelihood(log_factor)
     for step in STEPS:
         for move in (step, -step):
-            while (trial := likelihood(log_factor + move)) > best:
+            while abs(log_factor + move) <= FARTHEST and (trial := likelihood(log_factor + move)) > best:
                 log_factor, best = log_factor + move, trial
     return at(log_factor)
 

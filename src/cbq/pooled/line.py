@@ -42,6 +42,6 @@ class Line:
             density = whole.logpdf(np.broadcast_to(self.y, (*whole.batch_shape, *self.y.shape)))
         else:
             density = np.stack([law.logpdf(self.y) for law in laws])
-        found = np.atleast_2d(np.exp(density)) * self._widths
+        found = np.broadcast_to(np.exp(density) * self._widths, (len(laws), len(self.y)))  # one law may serve all
         total = np.sum(found, axis=1, keepdims=True)
         return None if np.any(np.abs(total - 1.0) > COVERED) else np.asarray(found / total)

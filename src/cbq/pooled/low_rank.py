@@ -13,6 +13,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
+from cbq.pooled.process import not_negative
 
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
 
@@ -27,7 +28,7 @@ class LowRank:
         self.centre, self.average = np.mean(features, axis=0), np.mean(f, axis=0)
         features -= self.centre
         Q, R = np.linalg.qr(features)
-        U, self.roots, self.axes = np.linalg.svd(R)  # features = (Q U) diag(roots) axes
+        U, self.roots, self.axes = np.linalg.svd(R, full_matrices=False)  # features = (Q U) diag(roots) axes
         apart = f - self.average
         self.seen = (Q @ U).T @ apart  # (m, C)
         rest = apart - Q @ (Q.T @ apart)
@@ -35,11 +36,11 @@ class LowRank:
 
     def _likeliest(self, rest2: Array) -> tuple[Array, Array]:
         """s2 and A (C,) by the restricted likelihood, from the squares (C,) that no feature explains."""
-        dof, m = self.n - 1, len(self.roots)
+        dof, m = max(self.n - 1, 1), len(self.roots)
         total = self.roots**2 + NOISES[:, None]  # (S, m)
         explained = np.sum(self.seen[None] ** 2 / total[:, :, None], axis=1)
         A = np.maximum((explained + rest2 / NOISES[:, None]) / dof, np.finfo(float).tiny)
-        determinant = np.sum(np.log(total), axis=1) + (dof - m) * np.log(NOISES)
+        determinant = np.sum(np.log(total), axis=1) + max(dof - m, 0) * np.log(NOISES)
         best = np.argmin(dof * np.log(A) + determinant[:, None], axis=0)
         return NOISES[best], A[best, np.arange(A.shape[1])]
 
@@ -59,7 +60,7 @@ class LowRank:
         turned, unseen = self._turned(psi), cross - psi @ psi.T
         shares = self.noise / (self.roots[:, None] ** 2 + self.noise)
         pairs = zip(shares.T, self.noise, strict=True)
-        return np.stack([unseen + (turned * share) @ turned.T + s2 / self.n for share, s2 in pairs])
+        return np.stack([not_negative(unseen + (turned * each) @ turned.T + s2 / self.n) for each, s2 in pairs])
 
     def _psi(self, mu: Array) -> Array:
         """The features (M, m) of integrals with embeddings mu (M, m)."""

@@ -58,5 +58,12 @@ class Exact:
     def covariance(self, mu: Array, cross: Array) -> Array:
         half = self.factor.solve_lower(mu.T)
         rest = 1.0 - self.half_one @ half
-        left = cross - half.T @ half + np.outer(rest, rest) / self.S
+        left = not_negative(cross - half.T @ half + np.outer(rest, rest) / self.S)
         return np.broadcast_to(left, (len(self.amplitude), *left.shape))
+
+
+def not_negative(covariance: Array) -> Array:
+    """A covariance (M, M), symmetric and with variances that rounding cannot make negative."""
+    found = 0.5 * (covariance + covariance.T)
+    np.fill_diagonal(found, np.maximum(np.diagonal(found), 0.0))
+    return np.asarray(found)

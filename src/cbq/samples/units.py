@@ -26,6 +26,10 @@ def units(f: Array, *, centred: bool = True) -> tuple[Array, Array]:
 
 
 def spread(samples: Samples) -> Array:
-    """The standard deviation of f at each theta (T, C), in units near 1: loud thetas must not outvote quiet ones."""
+    """The standard deviation of f at each theta (T, C), in units near 1: loud thetas must not outvote quiet ones.
+
+    One point has none: it counts in the units of all.
+    """
     apart = samples.table - samples.averages(samples.table)[samples.owners]
-    return np.maximum(np.sqrt(samples.averages(apart**2)), QUIETEST)
+    found = np.maximum(np.sqrt(samples.averages(apart**2)), QUIETEST)
+    return np.where(samples.counts[:, None] > 1, found, 1.0)

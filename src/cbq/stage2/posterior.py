@@ -53,9 +53,12 @@ class Posterior:
     """The law of I as a function of theta, of one output.
 
     iid: whether the points of each theta are independent draws of its law, so that its bias is estimated without one.
+    shared: whether thetas use the same points, so that the error of one is that of its neighbours too.
     """
 
-    def __init__(self, priors: Sequence[Prior], nodes: Nodes, *, iid: bool, calibrate: bool) -> None:
+    def __init__(
+        self, priors: Sequence[Prior], nodes: Nodes, *, iid: bool, calibrate: bool, shared: bool = False
+    ) -> None:
         evidence = np.array([prior.evidence for prior in priors])
         weights = np.exp(evidence - evidence.max())
         kept = weights > NEGLIGIBLE
@@ -63,7 +66,7 @@ class Posterior:
         chosen = [prior for prior, keep in zip(priors, kept, strict=True) if keep]
         self.surfaces = [Surface(prior, nodes.theta, nodes.mean, nodes.variance) for prior in chosen]
         self.nodes = nodes
-        self.readings = readings(self.surfaces[0], nodes, iid=iid) if calibrate else ()
+        self.readings = readings(self.surfaces[0], nodes, iid=iid, shared=shared) if calibrate else ()
 
     def predictive(self, theta: Array, *, joint: bool = False) -> Predictive:
         """The law of I at theta (M, p)."""
@@ -88,11 +91,17 @@ class Posterior:
         return Predictive(np.stack(locations), np.stack(scales2), len(self.nodes.mean) + EXTRA_DF)
 
 
-def readings(surface: Surface, nodes: Nodes, *, iid: bool) -> tuple[Reading, ...]:
-    """The two readings of the noise: of stage 1, and the larger of its two sizes averaged over neighbours."""
+def readings(surface: Surface, nodes: Nodes, *, iid: bool, shared: bool) -> tuple[Reading, ...]:
+    """The two readings of the noise: of stage 1, and the larger of its two sizes averaged over neighbours.
+
+    Where thetas share points, the second takes their errors for the same one.
+    """
     larger = np.maximum(nodes.variance, nodes.spread2)
     smoothed = np.mean(larger[neighbours(surface.scaled(nodes.theta))], axis=1)
-    return tuple(_reading(surface, nodes, noise, iid=iid) for noise in (nodes.variance, smoothed))
+    return (
+        _reading(surface, nodes, nodes.variance, iid=iid and not shared),
+        _reading(surface, nodes, smoothed, iid=iid and not shared, common=float(shared)),
+    )
 
 
 def neighbours(z: Array) -> Integers:
@@ -103,8 +112,11 @@ def neighbours(z: Array) -> Integers:
     return np.argsort(distance2, axis=1, kind="stable")[:, :k]
 
 
-def _reading(surface: Surface, nodes: Nodes, noise: Array, *, iid: bool) -> Reading:
-    """A reading of the noise (T,), with what it makes of the residuals over thetas and of the biases."""
+def _reading(surface: Surface, nodes: Nodes, noise: Array, *, iid: bool, common: float = 0.0) -> Reading:
+    """A reading of the noise (T,), with what it makes of the residuals over thetas and of the biases.
+
+    common: the variance, in units of the noise, of an error that all thetas have in common besides.
+    """
     T = len(noise)
     if T == 1:
         return Reading(noise, 1.0, 0.0, 0.0)
@@ -117,7 +129,7 @@ def _reading(surface: Surface, nodes: Nodes, noise: Array, *, iid: bool) -> Read
     se = max(float(np.std(ratio, ddof=1)) / np.sqrt(T), LEAST_SE)
     share = max(0.0, 1.0 - (se / bias) ** 2) if bias else 0.0  # of it that is no chance
     if not iid:
-        return Reading(noise, tau2, 0.0, share * bias**2)
+        return Reading(noise, tau2, 0.0, share * bias**2 + common)
     # What may be subtracted is what the average of ratios and the ratio of averages agree on: where they do not, the
     # bias is no fixed multiple of the error, and the rest of it counts as error.
     overall = float(np.sum(nodes.bias)) / max(float(np.sum(size)), np.finfo(float).tiny)
