@@ -33,12 +33,26 @@ def test_a_smooth_f_of_x_is_learnt_once_for_all_thetas():
         assert_allclose(fit.predict([0.5, 1.5]), cbq.MOBQ().fit(fit.samples).predict([0.5, 1.5]), rtol=0)
 
 
-def test_a_step_is_left_to_two_stages_that_borrow():
-    samples = STEP.collect(30, 50, rng=0)
-    fit = cbq.Auto().fit(samples)
-    assert isinstance(fit, CBQFit)
-    assert fit.rows is not None
-    assert fit.summary().startswith("Chosen: conditional Bayesian quadrature with borrowed points, because one process")
+def test_a_step_that_is_not_learnt_goes_to_the_method_that_expects_the_smaller_error():
+    for seed in range(3):
+        samples = STEP.collect(20, 25, rng=seed)
+        fit = cbq.Auto().fit(samples)
+        both = np.concatenate([samples.theta, 0.5 * (samples.theta + samples.theta[_nearest(samples.theta[:, 0])])])
+        pooled, borrowing = (method.fit(samples) for method in (cbq.MOBQ(), cbq.CBQ(borrow=200)))
+        assert pooled.parts[0].chosen.error > 0.02
+        sizes = [np.sqrt(np.mean(each.predict(both, return_std=True)[1] ** 2)) for each in (pooled, borrowing)]
+        assert isinstance(fit, MOBQFit if sizes[0] <= sizes[1] else CBQFit)
+        if isinstance(fit, CBQFit):
+            assert np.array_equal(fit.rows, borrowing.rows)
+            assert f"expects {sizes[0] / sizes[1]:.2g} times its error" in fit.summary()
+        else:
+            assert f"expects {sizes[0] / sizes[1]:.2g} of the error" in fit.summary()
+
+
+def _nearest(theta):
+    return [
+        min((j for j in range(len(theta)) if j != i), key=lambda j: abs(theta[j] - theta[i])) for i in range(len(theta))
+    ]
 
 
 def test_an_f_that_turns_with_theta_is_left_to_two_stages():
