@@ -13,6 +13,8 @@ def test_every_problem_has_a_row_and_beats_averages(capsys: pytest.CaptureFixtur
     rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] and "%" in line]
     table = {row[0]: row for row in rows if row[0] in cbq.problems.names()}
     assert table.keys() == set(cbq.problems.names())
-    for _, _, _, averages, iid, sobol, inside, _ in table.values():
-        assert max(float(iid), float(sobol)) < 0.1 * float(averages)
+    for _, _, _, averages, _, cbq_, auto, inside, _, chosen in table.values():
+        assert float(cbq_) < 0.1 * float(averages)
+        assert float(auto) < 0.1 * float(cbq_)
         assert float(inside.rstrip("%")) > 50
+        assert chosen == "MOBQ"

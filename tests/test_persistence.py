@@ -75,6 +75,8 @@ FITS = {
     "the paper's": lambda: cbq.CBQ.paper().fit(samples(outputs=(2,))),
     "fortran order": lambda: cbq.CBQ().fit(cbq.Samples(np.asfortranarray(THETA), X, F, LAW)),
     "fitted kernel": given(TensorProduct([RBF(), 2.0 * Matern(1.5)])),
+    "borrowed points": lambda: cbq.CBQ(borrow=9).fit(drawn()),
+    "chosen": lambda: cbq.CBQ().fit(samples()).noted("this one, because it is the best."),
 }
 
 
@@ -105,7 +107,12 @@ def assert_same_answers(fit, again, theta):
     assert repr(again) == repr(fit)
     assert again.summary() == fit.summary()
     assert (again.settings, again.warnings, again.design) == (fit.settings, fit.warnings, fit.design)
+    assert again.choice == fit.choice
     assert_same(again.theta, fit.theta)
+    assert_same(again.counts, fit.counts)
+    assert (again.rows is None) == (fit.rows is None)
+    if fit.rows is not None:
+        assert_same(again.rows, fit.rows)
     assert_same(again.predict(theta, return_std=True), fit.predict(theta, return_std=True))
     assert_same(again.predict(theta, return_cov=True), fit.predict(theta, return_cov=True))
     assert_same(again.interval(theta, 0.8), fit.interval(theta, 0.8))
@@ -871,6 +878,28 @@ def test_wrong_arrays_are_refused(name, data, says, entries, tmp_path):
     others = {key: value for key, value in entries.items() if key != f"{name}.npy"}
     path = written(tmp_path / "fit", others | ({} if data is None else {f"{name}.npy": data}))
     refuses(path, f"is damaged: .*{says}")
+
+
+WRONG_BORROWED = {
+    "a row beyond the points": ("rows", lambda a: a + 1000, "'rows' must be numbers of 20 points, but its largest is"),
+    "a negative row": ("rows", lambda a: a - 1000, "rows"),
+    "rows of another number": ("rows", lambda a: a[:-1], "rows"),
+    "no point at a theta": ("own_counts", lambda a: a * 0, "own_counts"),
+    "counts of other thetas": ("own_counts", lambda a: a[:-1], "own_counts"),
+}
+
+
+@pytest.mark.parametrize(("name", "change", "says"), WRONG_BORROWED.values(), ids=WRONG_BORROWED)
+def test_wrong_borrowed_points_are_refused(name, change, says, tmp_path):
+    borrowing = cbq.CBQ(borrow=9).fit(drawn())
+    found = {"rows": borrowing.rows, "own_counts": borrowing.counts}[name].astype(np.int64)
+    refuses(
+        written(tmp_path / "wrong", entries_of(borrowing, tmp_path / "fit") | {f"{name}.npy": npy(change(found))}), says
+    )
+
+
+def test_a_choice_that_is_no_text_is_refused(entries, tmp_path):
+    refuses(written(tmp_path / "fit", with_json(entries, "choice", value=3)), "'choice'")
 
 
 class Bomb:

@@ -44,17 +44,17 @@ def plot_fit(
 ) -> Figure:
     """A figure of I over theta, as a fit knows it.
 
-    For p = 1 the mean is a line, with bands that hold I with probability `level` and 50%; dots with bars are the
-    estimates of stage 1, each from the points of its own theta. For p = 2 there are maps of the mean and of the
-    standard deviation, with the observed thetas as dots. Nothing is put on a screen and no setting of matplotlib is
-    changed: use `figure.savefig(path)`, or draw into axes of your own with `ax`.
+    For p = 1 the mean is a line, with bands that hold I with probability `level` and 50%; dots with bars are what the
+    points of each theta alone say, by the quadrature of stage 1 where there is one or by plain averages. For p = 2
+    there are maps of the mean and of the standard deviation, with the observed thetas as dots. Nothing is put on a
+    screen and no setting of matplotlib is changed: use `figure.savefig(path)`, or draw into axes of your own with `ax`.
 
     Parameters
     ----------
     theta : where to draw, (M, p), or (M,) for p = 1; None is an even grid over the observed thetas. For p = 2, thetas
         that do not form a grid are drawn one by one.
     output : the one to draw where f has several; None draws all, a row for each.
-    level : the probability with which the wide band holds I, and the bars of stage 1 too.
+    level : the probability with which the wide band holds I, and the bars of the dots too.
     truth : I itself, to compare with: a function of theta (M, p), or values at `theta`. For p = 1 it is a dashed line,
         for p = 2 a map of the error.
     ax : axes to draw into, for p = 1 and one output.
@@ -98,11 +98,10 @@ class _Curve:
         self.mean = _columns(fit.predict(thetas))
         levels = (level, 0.5) if level > 0.5 else (level,)
         self.bands = {each: [_columns(end) for end in fit.interval(thetas, each)] for each in levels}
-        node, stage1 = fit.theta[:, 0], getattr(fit, "stage1", None)  # not every method has one
-        inside = (node >= self.x[0]) & (node <= self.x[-1]) & (stage1 is not None)
+        node, (self.dots, dot, std) = fit.theta[:, 0], _single_thetas(fit)
+        inside = (node >= self.x[0]) & (node <= self.x[-1]) & (len(dot) > 0)
         self.node = node[inside]
-        self.dot = np.empty((0, self.mean.shape[1])) if stage1 is None else _columns(stage1.mean)[inside]
-        self.bar = self.dot if stage1 is None else ndtri(0.5 * (1 + level)) * _columns(stage1.std)[inside]
+        self.dot, self.bar = (part[inside] if len(dot) else part for part in (dot, ndtri(0.5 * (1 + level)) * std))
 
     def draw(self, ax: Axes, c: int) -> None:
         """Draw output c."""
@@ -110,7 +109,7 @@ class _Curve:
             ax.fill_between(self.x, low[:, c], high[:, c], color=BLUE, alpha=alpha, lw=0, label=_interval(level))
         if len(self.node):
             style = FEW_DOTS if len(self.node) <= CROWD else MANY_DOTS
-            ax.errorbar(self.node, self.dot[:, c], self.bar[:, c], fmt="o", label="stage 1", **style)
+            ax.errorbar(self.node, self.dot[:, c], self.bar[:, c], fmt="o", label=self.dots, **style)
         ax.plot(self.x, self.mean[:, c], color=BLUE, lw=1.8, label="mean")
         if self.true is not None:
             ax.plot(self.x, self.true[:, c], color=ORANGE, lw=1.5, ls=(0, (4, 2)), label="truth")
@@ -127,6 +126,20 @@ class _Curve:
         low, high = max(low - reach, float(np.min(ends))), min(high + reach, float(np.max(ends)))
         margin = MARGIN * (high - low) or 0.5 * abs(low) or 1.0
         return low - margin, high + margin
+
+
+def _single_thetas(fit: Fit) -> tuple[str, Array, Array]:
+    """What is known from the points of each observed theta alone: a name, estimates and their errors, (T, C) each.
+
+    Not every fit has it, and of some all is in the curve.
+    """
+    stage1, averages = (getattr(fit, name, None) for name in ("stage1", "averages"))
+    if stage1 is not None:
+        return "stage 1", _columns(stage1.mean), _columns(stage1.std)
+    if averages is not None:
+        return "averages", averages.mean, np.sqrt(averages.variance)
+    none = np.empty((0, fit.C or 1))
+    return "", none, none
 
 
 def _lines(figure_class: type[Figure], curve: _Curve, outputs: list[int]) -> Figure:

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq.fit import Fit
 from cbq.measures import Measure
-from cbq.methods.averages import require_samples
+from cbq.methods.averages import Averages, averages, require_samples
 from cbq.methods.weighting import Strata, Supports, Weights, log_density, log_proposal
 from cbq.methods.words import design_warnings, heading, warning_lines
 from cbq.predictive import Predictive
@@ -82,6 +82,11 @@ class ImportanceSamplingFit(Fit):
     def design(self) -> Design:
         """How the points were drawn."""
         return self.samples.design
+
+    @property
+    def averages(self) -> Averages:
+        """The plain averages of f at each theta."""
+        return averages(self.samples)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -10,6 +10,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.fit import Fit
 from cbq.linalg import Jitter
+from cbq.methods.averages import Averages, averages
 from cbq.methods.words import heading, per_output, warning_lines
 from cbq.pooled import Chosen, Doubt, Integrals, Process, line_for, pool, process, refuse_theta
 from cbq.predictive import Predictive
@@ -84,6 +85,11 @@ class MOBQFit(Fit):
     def _at_a_time(self) -> int:
         nodes = max(len(each.nodes) for each in self._processes)
         return max(1, MEMORY // nodes)
+
+    @property
+    def averages(self) -> Averages:
+        """The plain averages of f at each theta."""
+        return averages(self.samples)
 
     @property
     def warnings(self) -> tuple[str, ...]:

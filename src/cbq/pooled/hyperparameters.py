@@ -15,6 +15,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.kernels import RBF, Kernel, Matern, Warped
 from cbq.linalg import Jitter
+from cbq.linalg.threads import one_blas_thread
 from cbq.pooled.candidates import Joint, smoothness
 from cbq.pooled.pool import Pool
 from cbq.pooled.process import Exact
@@ -49,15 +50,15 @@ class Chosen:
 
 def choose(kernels: Sequence[Kernel], points: Pool, jitter: Jitter, *, ard: bool = True) -> Chosen:
     """The kernel, of those given from rough to smooth, and its lengthscales for a pool of points."""
-    families = _families(kernels, points, ard)
-    first = points.thinned(FEW)
-    looks = [_first_look(each, first, jitter) for each in families]
-    promising = _at_most(PROMISING, [error for _, error in looks])
-    second = points.thinned(MANY)
-    refined = [_likeliest(families[i], looks[i][0], second, jitter) for i in promising]
-    errors = [_error(kernel, second, jitter) for kernel in refined]
-    best = _at_most(TIE, [e / WORTH if is_costly(k) else e for k, e in zip(refined, errors, strict=True)])[0]
-    kernel, error = _stretched(refined[best], families[promising[best]], second, jitter)
+    with one_blas_thread():  # many matrices of a size at which threads gain little, and on a busy machine lose all
+        families = _families(kernels, points, ard)
+        first, second = points.thinned(FEW), points.thinned(MANY)
+        looks = [_first_look(each, first, jitter) for each in families]
+        promising = _at_most(PROMISING, [error for _, error in looks])
+        refined = [_likeliest(families[i], looks[i][0], second, jitter) for i in promising]
+        errors = [_error(kernel, second, jitter) for kernel in refined]
+        best = _at_most(TIE, [e / WORTH if is_costly(k) else e for k, e in zip(refined, errors, strict=True)])[0]
+        kernel, error = _stretched(refined[best], families[promising[best]], second, jitter)
     return Chosen(kernel, error, len(kernels))
 
 

@@ -6,6 +6,7 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.kernels import Kernel
+from cbq.linalg.threads import one_blas_thread
 
 
 def landmarks(kernel: Kernel, u: Array, m: int, rng: np.random.Generator) -> Integers:
@@ -14,6 +15,11 @@ def landmarks(kernel: Kernel, u: Array, m: int, rng: np.random.Generator) -> Int
     Each is drawn with a probability proportional to its variance given those before, so that they go where the kernel
     does not yet know f. It costs n m^2 and n m kernel values.
     """
+    with one_blas_thread():  # which is all that matrices times vectors can use
+        return _pivots(kernel, u, m, rng)
+
+
+def _pivots(kernel: Kernel, u: Array, m: int, rng: np.random.Generator) -> Integers:
     left = kernel.diag(u).copy()
     least = np.finfo(float).eps * len(u) * float(np.max(left))
     columns = np.empty((m, len(u)))  # of the factor, one for each landmark

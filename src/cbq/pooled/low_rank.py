@@ -8,11 +8,14 @@ singular values of the centred features, the likelihood of every s2 costs m oper
 
 from __future__ import annotations
 
+from contextlib import nullcontext
+
 import numpy as np
 
 from cbq._arrays import Array
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
+from cbq.linalg.threads import LARGE, one_blas_thread
 from cbq.pooled.process import not_negative
 
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
@@ -23,8 +26,13 @@ class LowRank:
 
     def __init__(self, kernel: Kernel, u: Array, f: Array, nodes: Array, jitter: Jitter) -> None:
         self.nodes, self.n = nodes, len(u)
-        self.factor = factor_gram(kernel, nodes, jitter=jitter)
-        features = self.factor.solve_lower(kernel(nodes, u)).T  # (n, m)
+        with one_blas_thread() if len(nodes) < LARGE else nullcontext():
+            self._learn(kernel, u, f, jitter)
+
+    def _learn(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> None:
+        """Condition on the values."""
+        self.factor = factor_gram(kernel, self.nodes, jitter=jitter)
+        features = self.factor.solve_lower(kernel(self.nodes, u)).T  # (n, m)
         self.centre, self.average = np.mean(features, axis=0), np.mean(f, axis=0)
         features -= self.centre
         Q, R = np.linalg.qr(features)
