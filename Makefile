@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 
-.PHONY: demo test test-all lint bench bench-linalg bench-accuracy bench-calibration bench-speed clean
+.PHONY: demo test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
@@ -22,13 +22,16 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-linalg bench-accuracy bench-calibration bench-speed
+bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed
 
 bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
 
 bench-accuracy: $(READY)
 	$(BIN)/python benchmarks/accuracy.py
+
+bench-choice: $(READY)
+	$(BIN)/python benchmarks/choice.py
 
 bench-calibration: $(BENCH)
 	$(BIN)/python benchmarks/calibration.py --design iid

@@ -6,7 +6,8 @@ Run: .venv/bin/python benchmarks/speed.py [--repeats 3] [--skip-memory]
 2. The T + 1 regressions of scikit-learn that answer the same question (f on x at each theta, averages of f on theta),
    on one thread, against a fit.
 3. A prediction of 10,000 thetas with their standard deviations against the fit that it is made from.
-4. Peak memory of one large fit, in a process of its own.
+4. `cbq.MOBQ` on 5000 points, one output, against one bare dpotrf of that size, both with all threads.
+5. Peak memory of one large fit, in a process of its own.
 
 The times of a ratio are measured in turn within one repetition, and the best of each counts. The fit may use all cores,
 as it does for a user; the last column has the ratio with the fit on one thread too. Run it on a quiet machine.
@@ -26,17 +27,18 @@ from functools import partial
 import numpy as np
 
 import cbq
-from _common import at_least_one, one_thread, print_record, progress, yes
+from _common import PROBLEMS, at_least_one, one_thread, print_record, progress, yes
 from linalg import bare, seconds
 
 LARGE = ((200, 300), (50, 1000))  # T, N of the fits against dpotrf
 SMALL = (50, 50)  # of those against scikit-learn
-MANY = (100, 50)  # of those that predict
+MANY = (100, 50)  # of those that predict, and of those that are pooled
 HUGE = (1000, 1000)  # of the one whose memory is measured
 THETAS = 10_000  # predicted at once
 CHOLESKY = (("<=", 15.0), ("<=", 8.0))  # target and goal for the ratio
 SKLEARN = ((">=", 10.0), (">=", 30.0))
 PREDICT = (("<", 1.0),)
+POOLED = (("<=", 10.0),)
 MEMORY = (("<=", 2.0),)  # GiB
 Limits = tuple[tuple[str, float], ...]
 MET: dict[str, Callable[[float, float], bool]] = {"<": float.__lt__, "<=": float.__le__, ">=": float.__ge__}
@@ -130,6 +132,24 @@ def prediction(name: str, repeats: int) -> str:
     return row(f"predict {THETAS:,} / fit", name, MANY, (predicted, fit), predicted1 / fit1, PREDICT)
 
 
+def pooled(name: str, repeats: int) -> str:
+    """One process on all points against one Cholesky factorisation of its size."""
+    samples = cbq.problems.get(name).collect(*MANY, rng=0).output(0)
+    points = samples.all_points
+    gram = cbq.kernels.Matern(1.5, np.std(points, axis=0)).gram(points) + 1e-10 * np.eye(len(points))
+    filled = np.empty((1, *gram.shape))
+
+    def dpotrf() -> float:
+        filled[0] = gram
+        return seconds(partial(bare, filled))
+
+    fit = partial(seconds, partial(cbq.MOBQ().fit, samples))
+    contenders = {"MOBQ": fit, "MOBQ on one thread": partial(alone, fit)}
+    both = {"dpotrf": dpotrf, "dpotrf on one thread": partial(alone, dpotrf)}
+    ours, ours1, theirs, theirs1 = best(repeats, contenders | both)
+    return row("MOBQ / dpotrf", name, MANY, (ours, theirs), ours1 / theirs1, POOLED)
+
+
 def peak() -> float:
     """The most memory that this process has held so far, in GiB."""
     unit = 1 if sys.platform == "darwin" else 1024
@@ -167,6 +187,8 @@ def rows(repeats: int) -> Iterator[str]:
             yield against_sklearn(name, kernel, repeats)
     for name in ("butterfly", "linear"):
         yield prediction(name, repeats)
+    for name in PROBLEMS:
+        yield pooled(name, repeats)
 
 
 def main() -> None:
