@@ -3,7 +3,7 @@
 Run: .venv/bin/python benchmarks/choice.py [--seeds 5] [--first 1000] [--problems step abs] [--workers 2]
 
 For every problem, seed and design the errors of Auto and of the methods that it chooses from, as RMSEs over 100 thetas
-from the prior, and that of Auto in units of the smallest. All integrals but one, by quadrature, are known in closed form.
+from the prior, and that of Auto in units of the smallest. All integrals but one, by quadrature, have closed forms.
 """
 
 from __future__ import annotations
