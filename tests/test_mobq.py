@@ -544,7 +544,7 @@ test_refusals_of_types = refusals(
         "samples": (lambda: MOBQ().fit([[1.0]]), "fit takes cbq.Samples, but it was given a list"),
         "kernel_x": (lambda: MOBQ(kernel_x="rbf"), "kernel_x must be 'auto' or a kernel such as .*but it is 'rbf'"),
         "kernel_theta": (lambda: MOBQ(kernel_theta=None), "kernel_theta must be 'auto' or a kernel"),
-        "jitter": (lambda: MOBQ(jitter=1e-10), r"jitter must be a cbq.linalg.Jitter.*not 1e-10"),
+        "jitter": (lambda: MOBQ(jitter=1e-10), r"jitter must be a cbq.linalg.Jitter.*but it is 1e-10"),
         "unnormalised": (
             lambda: MOBQ().fit(some(KNOWN_UP_TO_A_CONSTANT)),
             r"no kernel on x itself or on log x has an embedding .*Unnormalised.* Take cbq.CBQ\(\)",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import TYPE_CHECKING, Literal, get_args
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
@@ -12,6 +12,7 @@ from cbq.kernels import Kernel, Stein
 from cbq.linalg import Jitter
 from cbq.measures import Unnormalised
 from cbq.methods.cbq_fit import CBQFit, check_samples
+from cbq.methods.options import check_choices, check_jitter, check_kernels
 from cbq.samples import Samples
 from cbq.stage1 import Settings as StageOneSettings
 from cbq.stage1 import borrowed, fit_stage_one
@@ -69,14 +70,8 @@ class CBQ:
     jitter: Jitter = DEFAULT_JITTER
 
     def __post_init__(self) -> None:
-        for name in ("kernel_x", "kernel_theta"):
-            kernel = getattr(self, name)
-            if not isinstance(kernel, Kernel) and kernel != "auto":
-                raise TypeError(f"{name} must be 'auto' or a kernel such as cbq.kernels.RBF(), but it is {kernel!r}.")
-        for name, kind in OPTIONS.items():
-            if getattr(self, name) not in get_args(kind):
-                choices = " or ".join(map(repr, get_args(kind)))
-                raise ValueError(f"{name} must be {choices}, but it is {getattr(self, name)!r}.")
+        check_kernels(self)
+        check_choices(self, OPTIONS)
         whole = isinstance(self.trend, int | np.integer) and not isinstance(self.trend, bool) and self.trend >= 0
         if self.trend is not None and not whole:
             raise ValueError(f"trend must be the degree of a polynomial, 0 or more, or None, but it is {self.trend!r}.")
@@ -92,10 +87,7 @@ class CBQ:
             raise ValueError(f"borrow must be a number of points, zero or more, but it is {self.borrow!r}.")
         if self.log_theta is True and self.kernel_theta != "auto":
             raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
-        if not isinstance(self.jitter, Jitter):
-            raise TypeError(
-                f"jitter must be a cbq.linalg.Jitter, such as Jitter(start=1e-10), but it is {self.jitter!r}."
-            )
+        check_jitter(self.jitter)
 
     @staticmethod
     def paper(kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None) -> PaperCBQ:

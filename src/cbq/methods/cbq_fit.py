@@ -128,7 +128,7 @@ class CBQFit(Fit):
         return LeaveOneOut(residual, self._shaped([1.0 / np.sqrt(diagonal) for _, diagonal in columns]))
 
     def summary(self) -> str:
-        from cbq.methods.summary import summarise
+        from cbq.methods.cbq_summary import summarise
 
         return summarise(self)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -13,6 +13,7 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.methods.averages import require_samples
 from cbq.methods.mobq_fit import MOBQFit, Part
+from cbq.methods.options import check_choices, check_jitter, check_kernels
 from cbq.pooled import Pool, candidates, choose, doubt, landmarks, pool
 from cbq.samples import Samples
 
@@ -57,19 +58,14 @@ class MOBQ:
     jitter: Jitter = DEFAULT_JITTER
 
     def __post_init__(self) -> None:
-        for name in ("kernel_x", "kernel_theta"):
-            kernel = getattr(self, name)
-            if not isinstance(kernel, Kernel) and kernel != "auto":
-                raise TypeError(f"{name} must be 'auto' or a kernel such as cbq.kernels.RBF(), but it is {kernel!r}.")
-        if self.outputs not in get_args(Outputs):
-            raise ValueError(f"outputs must be 'separate' or 'shared', but it is {self.outputs!r}.")
+        check_kernels(self)
+        check_choices(self, {"outputs": Outputs})
+        check_jitter(self.jitter)
         if not isinstance(self.ard, bool):
             raise ValueError(f"ard must be True or False, but it is {self.ard!r}.")
         whole = isinstance(self.nystrom, int | np.integer) and not isinstance(self.nystrom, bool)
         if self.nystrom is not None and not (whole and self.nystrom >= 2):
             raise ValueError(f"nystrom must be a number of landmarks, 2 or more, or None, but it is {self.nystrom!r}.")
-        if not isinstance(self.jitter, Jitter):
-            raise TypeError(f"jitter must be a cbq.linalg.Jitter, such as Jitter(start=1e-10), not {self.jitter!r}.")
         if not isinstance(self.seed, int | np.integer) or isinstance(self.seed, bool) or self.seed < 0:
             raise ValueError(f"seed must be a whole number, zero or more, so that fits repeat, not {self.seed!r}.")
 
