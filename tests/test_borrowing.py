@@ -7,7 +7,7 @@ from scipy import stats
 
 import cbq
 from cbq.measures import Empirical, Gaussian, Uniform, Unnormalised
-from cbq.stage1 import borrowed
+from cbq.stage1 import Settings, borrowed, fit_stage_one, quadratures
 from refusals import refusals
 
 
@@ -78,7 +78,6 @@ def test_nothing_is_borrowed_where_a_theta_has_enough_or_others_are_far():
 
 
 def test_borrowing_makes_the_estimates_more_accurate():
-    theta = np.linspace(0.2, 2.8, 50)
     gains = []
     for seed in range(3):
         samples = problem().collect(12, 10, rng=seed)
@@ -88,9 +87,33 @@ def test_borrowing_makes_the_estimates_more_accurate():
         ]
         gains.append(errors[0] / errors[1])
     assert min(gains) > 3
-    fit = cbq.CBQ(borrow=60).fit(samples)
-    low, high = fit.interval(theta, 0.99)
-    assert np.mean((low <= exact(theta)) & (exact(theta) <= high)) > 0.9
+
+
+@pytest.mark.parametrize("f", [lambda x, t: np.sin(2 * x[:, 0]), lambda x, t: x[:, 0] ** 3], ids=["sin", "cube"])
+def test_intervals_hold_the_truth_with_as_many_points_as_there_are(f):
+    theta = np.linspace(0.2, 2.8, 50)
+    truth = {"sin": exact(theta), "cube": theta**3 + 3 * theta}["cube" if f(np.array([[2.0]]), None)[0] == 8 else "sin"]
+    inside = []
+    for seed in range(8):
+        low, high = cbq.CBQ(borrow=200).fit(problem(f).collect(15, 20, rng=seed)).interval(theta, 0.95)
+        inside.append(np.mean((low <= truth) & (truth <= high)))
+    assert np.mean(inside) > 0.85
+
+
+def test_what_halves_of_the_points_disagree_about_is_part_of_the_variance():
+    samples = problem(lambda x, theta: x[:, 0] ** 3).collect(15, 20, rng=1)
+    found, rows = quadratures(samples, 200, Settings())
+    whole, same = borrowed(samples, 200)
+    assert np.array_equal(rows, same)
+    claimed = fit_stage_one(whole, Settings())
+    halves = []
+    for k in (0, 1):
+        part, used = borrowed(samples, 200, slice(k, None, 2))
+        assert np.all(used % 2 == k)
+        halves.append(fit_stage_one(part, Settings()).mean)
+    apart2 = np.mean((np.stack(halves) - claimed.mean) ** 2, axis=0)
+    assert_allclose(found.std**2, np.maximum(claimed.std**2, 0.25 * apart2), rtol=1e-12)
+    assert np.any(found.std > claimed.std)
 
 
 @pytest.mark.parametrize("ragged", [False, True])

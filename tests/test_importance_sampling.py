@@ -357,3 +357,21 @@ def test_a_picture():
     x = np.random.default_rng(0).normal(size=(3, 9))
     s = line([0.0, 0.5, 1.0], x, x**2)
     assert ImportanceSampling().fit(s).plot(points=5) is not None
+
+
+@pytest.mark.parametrize("kind", ["plain", "self-normalised", "balance"])
+def test_far_from_all_points_the_error_is_that_of_a_value_of_f(kind):
+    problem = cbq.Problem(
+        lambda x, t: np.sin(x[:, 0]),
+        lambda t: Gaussian(t[0], 1.0),
+        cbq.measures.Uniform(0.0, 1.0),
+        depends_on_theta=False,
+    )
+    samples = problem.collect(8, 20, rng=0)
+    fit = ImportanceSampling(kind).fit(samples)
+    assert fit.effective_sample_size([9.0])[0] < 2
+    low, high = fit.interval([9.0])
+    assert low[0] <= np.exp(-0.5) * np.sin(9.0) <= high[0]
+    assert_allclose(
+        np.diag(fit.predict([9.0, 0.5], return_cov=True)[1]), fit.predict([9.0, 0.5], return_std=True)[1] ** 2
+    )

@@ -256,7 +256,7 @@ def test_landmarks_come_from_the_seed_and_all_points_are_the_exact_process():
 
 
 def test_many_points_ask_for_landmarks(monkeypatch):
-    monkeypatch.setattr("cbq.methods.mobq.LARGEST", 79)
+    monkeypatch.setattr("cbq.methods.mobq.MOST", 79)
     with pytest.raises(ValueError, match=r"there are 80 points, and an exact fit takes at most 79.*nystrom=1000"):
         MOBQ().fit(drawn())
     assert MOBQ(nystrom=20).fit(drawn()).predict(NEW).shape == (7,)

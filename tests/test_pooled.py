@@ -11,7 +11,7 @@ from cbq.embeddings import embed
 from cbq.kernels import RBF, Matern, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform
-from cbq.pooled import Integrals, Joint, Pool, candidates, choose, doubt, landmarks, line_for, pool, process
+from cbq.pooled import Chosen, Integrals, Joint, Pool, candidates, choose, doubt, landmarks, line_for, pool, process
 from cbq.pooled.hyperparameters import evidence
 from cbq.pooled.low_rank import NOISES, LowRank
 from cbq.pooled.process import Exact
@@ -536,7 +536,7 @@ def test_doubt_compares_halves_with_the_whole(kernel):
     error2 = np.mean(errors2, axis=0)
     amplitude = np.array([reml(K, column)[1] for column in points.f.T])
     ratio = np.mean(error2 / (amplitude * variance[:, None]), axis=0)
-    found = doubt(kernel, points, None, samples, NONE)
+    found = doubt(Chosen(kernel, 0.0, 1), points, None, samples, NONE)
     assert_allclose(found.inflation, np.maximum(ratio, np.sqrt(ratio)), rtol=1e-8)
     assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-8)
 
@@ -550,13 +550,12 @@ def test_doubt_of_a_low_rank_process_keeps_the_landmarks():
     rows = landmarks(ROUGH, points.u, 10, np.random.default_rng(0))
     nodes, integrals = points.u[rows], Integrals(ROUGH, laws, THETA)
     mu, z = integrals.mean(nodes), integrals.variance()
-    whole, *halves = (
-        LowRank(ROUGH, part.u, part.f, nodes, NONE)
-        for part in (points, points.take(slice(0, None, 2)), points.take(slice(1, None, 2)))
-    )
+    whole = LowRank(ROUGH, points.u, points.f, nodes, NONE)
+    parts = [points.take(slice(k, None, 2)) for k in (0, 1)]
+    halves = [LowRank(ROUGH, part.u, part.f, nodes, NONE, whole.noise) for part in parts]
     fall = [np.sqrt(whole.variance(mu, z) / np.maximum(h.variance(mu, z), whole.variance(mu, z))) for h in halves]
     error2 = np.mean([(h.mean(mu) - whole.mean(mu)) ** 2 * a for h, a in zip(halves, fall, strict=True)], axis=0)
-    found = doubt(ROUGH, points, rows, samples, NONE)
+    found = doubt(Chosen(ROUGH, 0.0, 1), points, rows, samples, NONE)
     assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-9)
 
 
@@ -566,7 +565,7 @@ def test_doubt_is_what_it_should_be_of_functions_that_the_process_expects():
     x = np.random.default_rng(0).normal(THETA, 1.0, (4, 10))
     f = draws(ROUGH, x.reshape(-1, 1), 1000).reshape(4, 10, 1000)
     samples = cbq.Samples(THETA, x, f, laws, depends_on_theta=False)
-    inflation = doubt(ROUGH, pool(samples)[0], None, samples, NONE).inflation
+    inflation = doubt(Chosen(ROUGH, 0.0, 1), pool(samples)[0], None, samples, NONE).inflation
     ratio = np.where(inflation < 1, inflation**2, inflation)
     integrals, u = Integrals(ROUGH, laws, THETA), x.reshape(-1, 1)
     mu, cross = integrals.mean(u), integrals.cross()
@@ -580,14 +579,17 @@ def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
     x = rng.normal(THETA, 1.0, (4, 15))
     samples = cbq.Samples(THETA, x, np.abs(x - 2.0), [Gaussian(t[0], 1.0) for t in THETA], depends_on_theta=False)
     points, _ = pool(samples)
-    smooth, rough = (doubt(k, points, None, samples, Jitter(1e-13)).inflation[0] for k in (RBF(2.5), Matern(1.5, 3.0)))
+    smooth, rough = (
+        doubt(Chosen(k, 0.0, 1), points, None, samples, Jitter(1e-13)).inflation[0]
+        for k in (RBF(2.5), Matern(1.5, 3.0))
+    )
     assert smooth > 2 * rough
 
 
 def test_doubt_of_a_constant_is_none():
     u = np.random.default_rng(0).normal(size=(4, 5))
     samples = cbq.Samples(THETA, u, np.full((4, 5), 0.1), [Gaussian(0.0, 1.0)] * 4, depends_on_theta=False)
-    found = doubt(ROUGH, pool(samples)[0], None, samples, NONE)
+    found = doubt(Chosen(ROUGH, 0.0, 1), pool(samples)[0], None, samples, NONE)
     assert_allclose(found.common, 0.0, atol=1e-20)
     assert np.all(np.isfinite(found.inflation))
 

@@ -102,7 +102,8 @@ class _Dots(_Panels):
     def draw(self, axes: Sequence[Axes], output: int | None) -> None:
         for ax, (field, label) in zip(axes, self.quantities(output), strict=False):
             values = [np.array([getattr(row, field) for row in self.of(name, output)]) for name in self.methods]
-            _dots(ax, values)
+            of_both = field == "error" and any(np.isfinite(row.loo) for row in self.rows)
+            _dots(ax, values, mark_best=not of_both)  # the error of the reference would choose
             ax.set_yticks(range(len(self.methods)), self.methods)
             ax.set_ylim(len(self.methods) - 0.4, -0.6)
             ax.set_xlabel(label)
@@ -115,7 +116,7 @@ class _Dots(_Panels):
             figure.align_xlabels(list(pair))
 
 
-def _dots(ax: Axes, values: Sequence[Array]) -> None:
+def _dots(ax: Axes, values: Sequence[Array], *, mark_best: bool) -> None:
     """Values of each method in its row: all of them as rings where there are several, their median as a dot."""
     seen = [_drawable(each) for each in values]
     _logarithmic(ax.xaxis, np.concatenate(seen), ROOM)
@@ -126,7 +127,7 @@ def _dots(ax: Axes, values: Sequence[Array]) -> None:
             _write(ax, (0.02, i), _in_words(each), ax.get_yaxis_transform(), color=GREY)
             continue
         middle = float(np.median(drawn))
-        colour = ORANGE if middle == min(medians) and len(medians) > 1 else BLUE
+        colour = ORANGE if mark_best and middle == min(medians) and len(medians) > 1 else BLUE
         if len(drawn) > 1:
             ax.plot(drawn, np.full(len(drawn), i), "o", ms=4, mfc="none", mec=colour, mew=0.7, alpha=0.6)
         ax.plot([middle], [i], "o", ms=7, color=colour)

@@ -51,8 +51,8 @@ def _table(comparison: Comparison) -> Table:
         "T": lambda i, row: f"{row.T}",
         "N": lambda i, row: f"{row.N:.4g}" if isinstance(row.N, float) else f"{row.N}",
         "output": lambda i, row: BLANK if row.output is None else f"{row.output}",
-        "rmse": lambda i, row: short(row.rmse) + _mark(i in best and row.error == row.rmse),
-        "loo": lambda i, row: short(row.loo) + _mark(i in best and row.error == row.loo),
+        "rmse": lambda i, row: short(row.rmse) + _mark(i in best),
+        "loo": lambda i, row: short(row.loo),
         "coverage": lambda i, row: BLANK if isnan(row.coverage) else f"{row.coverage:.1%}",
         "width": lambda i, row: short(row.width),
         "seconds": lambda i, row: short(row.seconds),
@@ -76,15 +76,18 @@ def _legend(comparison: Comparison, used: Iterable[str], *, marked: bool) -> str
 
 
 def _best(rows: Sequence[Row]) -> set[int]:
-    """The rows with the smallest error among those of the same size and output, where there are several."""
+    """The rows with the smallest error among those of the same size and output, where there are several.
+
+    Errors at left-out thetas hold that of what they are measured by, which would choose: none of them is marked.
+    """
     groups: dict[tuple[object, ...], list[int]] = {}
     for i, row in enumerate(rows):
-        if not isnan(row.error):
+        if not isnan(row.rmse):
             groups.setdefault((row.T, row.N, row.evaluations, row.output), []).append(i)
     best = set()
     for group in groups.values():
-        smallest = min(rows[i].error for i in group)
-        best |= {i for i in group if rows[i].error == smallest and len(group) > 1}
+        smallest = min(rows[i].rmse for i in group)
+        best |= {i for i in group if rows[i].rmse == smallest and len(group) > 1}
     return best
 
 

@@ -9,6 +9,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.samples import Samples
 from cbq.samples.laws import places
+from cbq.samples.units import refuse_size
 
 
 @dataclass(frozen=True, eq=False)
@@ -30,6 +31,7 @@ class Averages:
 
 def averages(samples: Samples, *, pool: bool = False) -> Averages:
     """The averages at each theta; with `pool`, the points of equal thetas belong together."""
+    refuse_size(samples.table, huge=1e153, tiny=0.0)
     owner = places(samples.theta, samples.theta) if pool else np.arange(samples.T)
     firsts, label = np.unique(owner, return_inverse=True)
     order = np.argsort(label[samples.owners], kind="stable")

@@ -15,7 +15,7 @@ from cbq.methods.cbq_fit import CBQFit, check_samples
 from cbq.methods.options import check_choices, check_jitter, check_kernels
 from cbq.samples import Samples
 from cbq.stage1 import Settings as StageOneSettings
-from cbq.stage1 import borrowed, fit_stage_one
+from cbq.stage1 import fit_stage_one, quadratures
 from cbq.stage1.fit import DEFAULT_JITTER
 from cbq.stage2 import Prior, fit_stage_two
 from cbq.stage2 import Settings as StageTwoSettings
@@ -23,7 +23,7 @@ from cbq.stage2 import Settings as StageTwoSettings
 if TYPE_CHECKING:
     from cbq.methods.paper import PaperCBQ
 
-Auto = Literal["auto"]
+Automatic = Literal["auto"]
 Mean = Literal["constant", "zero"]
 Lengthscales = Literal["per-theta", "shared"]
 Outputs = Literal["separate", "shared"]
@@ -56,15 +56,15 @@ class CBQ:
     jitter : what may be added to the diagonal of Gram matrices of stage 1.
     """
 
-    kernel_x: Kernel | Auto = "auto"
-    kernel_theta: Kernel | Auto = "auto"
+    kernel_x: Kernel | Automatic = "auto"
+    kernel_theta: Kernel | Automatic = "auto"
     mean: Mean = "constant"
     trend: int | None = 0
     noise: float | None = None
     ard: bool = True
     lengthscales: Lengthscales = "per-theta"
     outputs: Outputs = "separate"
-    log_theta: bool | Auto = "auto"
+    log_theta: bool | Automatic = "auto"
     borrow: int = 0
     calibrate: bool = True
     jitter: Jitter = DEFAULT_JITTER
@@ -111,8 +111,11 @@ class CBQ:
                 f"borrow={self.borrow} takes values of f from other thetas, but these samples say that f depends on "
                 f"theta: pass depends_on_theta=False to cbq.Samples or cbq.Problem if it does not, or take borrow=0."
             )
-        used, rows = borrowed(samples, int(self.borrow)) if self.borrow else (samples, None)
-        stage1 = fit_stage_one(used, self._stage_one())
+        stage1, rows = (
+            quadratures(samples, int(self.borrow), self._stage_one())
+            if self.borrow
+            else (fit_stage_one(samples, self._stage_one()), None)
+        )
         columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
         priors = [
             fit_stage_two(samples.theta, mean, variance, float(typical), self._stage_two())

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Integers
 from cbq.fit import Fit
+from cbq.methods.averages import require_samples
 from cbq.predictive import Predictive
 from cbq.samples import Samples
 from cbq.samples.samples import Design
@@ -17,10 +18,9 @@ from cbq.stage1 import StageOne
 from cbq.stage2 import Nodes, Posterior, Prior
 
 
-def check_samples(samples: object) -> None:
+def check_samples(samples: Samples) -> None:
     """Raise unless these are samples that an error can be estimated from."""
-    if not isinstance(samples, Samples):
-        raise TypeError(f"fit takes cbq.Samples, but it was given a {type(samples).__name__}.")
+    require_samples(samples)
     if samples.n_evaluations == 1:
         raise ValueError(
             "there is one theta with one value of f, which says nothing about its own error: evaluate f at more points "

@@ -13,6 +13,7 @@ from cbq._arrays import Array
 from cbq.fit import Fit
 from cbq.measures import Measure
 from cbq.methods.averages import Averages, averages, require_samples
+from cbq.methods.smoothing import rms
 from cbq.methods.weighting import Strata, Supports, Weights, log_density, log_proposal
 from cbq.methods.words import design_warnings, heading, warning_lines
 from cbq.predictive import Predictive
@@ -20,6 +21,7 @@ from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 Kind = Literal["plain", "self-normalised", "balance"]
+FEW = 5.0  # points: an effective sample size below says that the weights cannot tell their own error
 BLOCK = 2**23  # weighted values that are held at a time for a joint law
 FORMULAS = {
     "plain": "Weighted averages with the weights p(x) / p_t(x)",
@@ -59,6 +61,18 @@ class ImportanceSampling:
         return ImportanceSamplingFit(samples, log_proposal(samples, mixture=self.kind == "balance"), kind=self.kind)
 
 
+def _not_less(errors: Array, f: Array, size: float) -> Array:
+    """Errors (n,) whose squares sum to a variance, which must not be less than that of `size` values of f if those are
+    few: with one point of all the weight, nothing is left that could differ.
+    """
+    if size >= FEW:
+        return errors
+    least, own = rms(f - f[0] - np.mean(f - f[0])) / np.sqrt(size), rms(errors) * np.sqrt(len(f))
+    if own >= least:
+        return errors
+    return np.full(len(f), least / np.sqrt(len(f)))
+
+
 class ImportanceSamplingFit(Fit):
     """I over theta by importance sampling; see `Fit` for what to ask of it.
 
@@ -67,7 +81,7 @@ class ImportanceSamplingFit(Fit):
     stratum together (where there is one such theta, it joins the smallest stratum), which makes the variance a little
     too large. "self-normalised": the delta method on w (f - I), with n - 1 degrees of freedom. The variance is
     estimated with the same weights: where a few points have almost all the weight it is too small, and
-    `effective_sample_size` says so.
+    `effective_sample_size` says so. Below five, it is at least that of as many values of f.
 
     samples : what was observed, with the law of x at any theta. log_q : (n,), the log densities that weights divide by.
     """
@@ -142,10 +156,12 @@ class ImportanceSamplingFit(Fit):
         if self.kind == "self-normalised":
             share = weights.scaled / np.sum(weights.scaled)
             value = f[0] + float(share @ (f - f[0]))
-            return value, self._strata.errors(len(f) * share * (f - value))
-        terms = weights.scaled * f
-        value = weights.times_unit(np.asarray(np.mean(terms)), theta)
-        return float(value), weights.times_unit(self._strata.errors(terms), theta)
+            errors = self._strata.errors(len(f) * share * (f - value))
+        else:
+            terms = weights.scaled * f
+            value = float(weights.times_unit(np.asarray(np.mean(terms)), theta))
+            errors = weights.times_unit(self._strata.errors(terms), theta)
+        return value, _not_less(errors, f, weights.effective_sample_size)
 
     def _weights(self, theta: Array, law: Measure) -> Weights:
         self._supports.require(law, theta)

@@ -17,9 +17,9 @@ from cbq.methods.options import check_choices, check_jitter, check_kernels
 from cbq.pooled import Pool, candidates, choose, doubt, landmarks, pool
 from cbq.samples import Samples
 
-Auto = Literal["auto"]
+Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
-LARGEST = 10_000  # points of an exact fit: its matrix takes 800 MB, and a minute of two cores
+MOST = 10_000  # points of an exact fit: its matrix takes 800 MB, and a minute of two cores
 DEFAULT_JITTER = Jitter(start=1e-13)
 
 
@@ -49,8 +49,8 @@ class MOBQ:
     jitter : what may be added to the diagonal of the Gram matrix.
     """
 
-    kernel_x: Kernel | Auto = "auto"
-    kernel_theta: Kernel | Auto = "auto"
+    kernel_x: Kernel | Automatic = "auto"
+    kernel_theta: Kernel | Automatic = "auto"
     ard: bool = True
     outputs: Outputs = "separate"
     nystrom: int | None = None
@@ -96,14 +96,14 @@ class MOBQ:
         rows = None
         if self.nystrom is not None and self.nystrom < mine.n:
             rows = landmarks(chosen.kernel, mine.u, int(self.nystrom), generator(self.seed))
-        return Part(group, chosen, rows, doubt(chosen.kernel, mine, rows, samples, self.jitter))
+        return Part(group, chosen, rows, doubt(chosen, mine, rows, samples, self.jitter))
 
 
 def _refuse_size(points: Pool, nystrom: int | None) -> None:
-    if min(points.n, points.n if nystrom is None else int(nystrom)) > LARGEST:
+    if min(points.n, points.n if nystrom is None else int(nystrom)) > MOST:
         raise ValueError(
-            f"there are {points.n} points, and an exact fit takes at most {LARGEST}: its cost grows with their cube. "
-            f"Pass nystrom=1000 for an approximation with so many landmarks, at most {LARGEST} too, or take cbq.CBQ()."
+            f"there are {points.n} points, and an exact fit takes at most {MOST}: its cost grows with their cube. "
+            f"Pass nystrom=1000 for an approximation with so many landmarks, at most {MOST} too, or take cbq.CBQ()."
         )
     if points.n < 3:
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")

@@ -12,12 +12,12 @@ from cbq.fit import Fit
 from cbq.linalg import Jitter
 from cbq.methods.averages import Averages, averages
 from cbq.methods.words import heading, per_output, warning_lines
-from cbq.pooled import Chosen, Doubt, Integrals, Process, line_for, pool, process, refuse_theta
+from cbq.pooled import UNKNOWN, Chosen, Doubt, Integrals, Process, agreeing, line_for, pool, process, refuse_theta
 from cbq.predictive import Predictive
 from cbq.samples import Samples
 
 DEGREES = 4.0  # of freedom of the predictive law: two halves of the points say little about the size of the errors
-MEMORY = 2**24  # numbers in the embeddings of a block of thetas
+MEMORY = 2**23  # numbers in the embeddings, and in the masses of laws, of a block of thetas
 
 
 @dataclass(frozen=True, eq=False)
@@ -73,18 +73,22 @@ class MOBQFit(Fit):
             integrals = Integrals(part.chosen.kernel, laws, theta, line)
             mu = integrals.mean(each.nodes)
             mean = each.mean(mu)
-            spread = each.covariance(mu, integrals.cross()) if joint else each.variance(mu, integrals.variance()).T
+            variance = each.variance(mu, integrals.variance()).T  # (C, M)
+            spread = variance
+            if joint:
+                pairs = zip(each.covariance(mu, integrals.cross()), variance, strict=True)
+                spread = np.stack([agreeing(*pair) for pair in pairs])
             for j, c in enumerate(part.outputs):
                 shift, scale = self._points.shift[c], self._points.scale[c]
-                variance = each.amplitude[j] * part.doubt.inflation[j] * spread[j] + part.doubt.common[j]
-                scales2 = scale**2 * (DEGREES - 2) / DEGREES * variance
+                total = each.amplitude[j] * part.doubt.inflation[j] * spread[j] + part.doubt.common[j]
+                scales2 = scale**2 * (DEGREES - 2) / DEGREES * total
                 found[c] = Predictive((shift + scale * mean[:, j])[None], scales2[None], DEGREES)
         return [found[c] for c in self._outputs]
 
     @property
     def _at_a_time(self) -> int:
-        nodes = max(len(each.nodes) for each in self._processes)
-        return max(1, MEMORY // nodes)
+        nodes = [len(each.nodes) for each in self._processes] + [len(line.y) for line in self._lines if line]
+        return max(1, MEMORY // max(nodes))
 
     @property
     def averages(self) -> Averages:
@@ -95,6 +99,11 @@ class MOBQFit(Fit):
     def warnings(self) -> tuple[str, ...]:
         """What a user should know, in plain words."""
         found = list(self.own_warnings)
+        if any(part.chosen.error >= UNKNOWN for part in self.parts):
+            found.append(
+                "f has not been learnt: its values are predicted hardly better from all others than by their mean. It "
+                "may be noise, or vary faster than the points can tell; cbq.CBQ() or cbq.LSMC() may do better."
+            )
         if not self.samples.laws.everywhere:
             found.append("the samples have no family, so only the observed thetas can be asked about.")
         return tuple(found)

@@ -2,19 +2,21 @@
 
 from cbq.pooled.calibration import Doubt, doubt, process
 from cbq.pooled.candidates import Joint, candidates, refuse_theta
-from cbq.pooled.hyperparameters import Chosen, choose
+from cbq.pooled.hyperparameters import UNKNOWN, Chosen, choose
 from cbq.pooled.integrals import Integrals, line_for
 from cbq.pooled.landmarks import landmarks
 from cbq.pooled.pool import Pool, pool
-from cbq.pooled.process import Process
+from cbq.pooled.process import Process, agreeing
 
 __all__ = [
+    "UNKNOWN",
     "Chosen",
     "Doubt",
     "Integrals",
     "Joint",
     "Pool",
     "Process",
+    "agreeing",
     "candidates",
     "choose",
     "doubt",

@@ -15,6 +15,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
+from cbq.pooled.hyperparameters import UNKNOWN, Chosen
 from cbq.pooled.integrals import Integrals, line_for
 from cbq.pooled.low_rank import LowRank
 from cbq.pooled.pool import Pool
@@ -22,14 +23,14 @@ from cbq.pooled.process import Exact, Process
 from cbq.samples import Samples
 
 CHECKED = 20  # thetas, at most
-ROUNDING = 1e-15  # of the prior variance: the smallest difference of variances that means anything
 
 
-def process(kernel: Kernel, points: Pool, nodes: Array | None, jitter: Jitter) -> Process:
-    """The process given all values of a pool: exact, or through landmarks `nodes`."""
+def process(kernel: Kernel, points: Pool, nodes: Array | None, jitter: Jitter, like: Process | None = None) -> Process:
+    """The process given all values of a pool: exact, or through landmarks `nodes`, with the noise of another one."""
     if nodes is None:
         return Exact(kernel, points.u, points.f, jitter)
-    return LowRank(kernel, points.u, points.f, nodes, jitter)
+    noise = like.noise if isinstance(like, LowRank) else None
+    return LowRank(kernel, points.u, points.f, nodes, jitter, noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,28 +44,30 @@ class Doubt:
     common: Array
 
 
-def doubt(kernel: Kernel, points: Pool, rows: Integers | None, samples: Samples, jitter: Jitter) -> Doubt:
+def doubt(chosen: Chosen, points: Pool, rows: Integers | None, samples: Samples, jitter: Jitter) -> Doubt:
     """How far the integrals given halves of the points are from those given all, and how far they should be.
 
     Errors are taken to fall from half of the points to all by the root of what the process says. Where they are larger
     than it says, its variances are multiplied by the ratio; where they are smaller, by the root of that. Errors that
     thetas have in common are larger than it says at some and smaller at others: half of all are at least `common`.
-    rows: of the landmarks, if there are any.
+    What has not been learnt at all, halves agree on: then nothing is made smaller. rows: of the landmarks, if any.
     """
+    kernel = chosen.kernel
     nodes = None if rows is None else points.u[rows]
     whole = process(kernel, points, nodes, jitter)
     some = np.unique(np.linspace(0, samples.T - 1, CHECKED).round().astype(np.intp))
     laws = [samples.law(int(t)) for t in some]
     integrals = Integrals(kernel, laws, samples.theta[some], line_for(kernel, laws))
     z, mu = integrals.variance(), integrals.mean(whole.nodes)
-    mean, variance = whole.mean(mu), np.maximum(whole.variance(mu, z), ROUNDING * z[:, None])
+    mean, variance = whole.mean(mu), whole.variance(mu, z)
     errors2 = []
     for half in (slice(0, None, 2), slice(1, None, 2)):
-        part = process(kernel, points.take(half), nodes, jitter)
+        part = process(kernel, points.take(half), nodes, jitter, whole)
         mine = mu[:, half] if nodes is None else mu
         fall = np.sqrt(variance / np.maximum(part.variance(mine, z), variance))
         errors2.append((part.mean(mine) - mean) ** 2 * fall)
     error2 = np.mean(errors2, axis=0)  # (T, C)
     amplitude = np.where(whole.amplitude > 0, whole.amplitude, 1.0)
     ratio = np.mean(error2 / (amplitude * variance), axis=0)
-    return Doubt(np.maximum(ratio, np.sqrt(ratio)), np.median(error2, axis=0))
+    smaller = 1.0 if chosen.error >= UNKNOWN else np.sqrt(ratio)
+    return Doubt(np.maximum(ratio, smaller), np.median(error2, axis=0))

@@ -17,7 +17,7 @@ from cbq.linalg.features import Features
 from cbq.measures import Measure
 from cbq.samples import Samples
 
-Auto = Literal["auto"]
+Automatic = Literal["auto"]
 
 
 class Joint(Composite):
@@ -58,7 +58,7 @@ class Joint(Composite):
         return x[..., : self.d], x[..., self.d :]
 
 
-def candidates(samples: Samples, kernel_x: Kernel | Auto, kernel_theta: Kernel | Auto) -> list[Kernel]:
+def candidates(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:
     """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
     if isinstance(kernel_x, Kernel):
         _refuse_unshared(kernel_x, samples.all_points, "kernel_x")

@@ -33,6 +33,7 @@ TIE = 2.0  # errors up to this factor apart are nearly the same
 WORTH = 0.25  # a kernel with a slow embedding must have an error of less than this share of any other's
 FARTHEST = 4.0  # the logarithm of lengthscales in units of the first guess: beyond, jitter takes the place of noise
 LONGER, BETTER = (1.5, 2.0, 3.0), 0.8  # factors of the likeliest lengthscales, and the errors that make them worth it
+UNKNOWN = 0.5  # a leave-one-out error, in units of the spread of f, of what has not been learnt
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
 

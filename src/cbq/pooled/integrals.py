@@ -107,7 +107,11 @@ class _OneByOne:
         return np.array([float(e.variance) for e in self.embeddings])
 
     def cross(self) -> Array:
-        return np.array([[float(e.cross(other)) for other in self.embeddings] for e in self.embeddings])
+        found = np.diag(self.variance())
+        for i, e in enumerate(self.embeddings):
+            for j in range(i):
+                found[i, j] = found[j, i] = float(e.cross(self.embeddings[j]))
+        return found
 
 
 class _ByLine:

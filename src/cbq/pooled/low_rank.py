@@ -16,21 +16,29 @@ from cbq._arrays import Array
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.threads import LARGE, one_blas_thread
-from cbq.pooled.process import not_negative
+from cbq.pooled.process import ROUNDING
 
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
 
 
 class LowRank:
-    """The process given values f (n, C) at points u (n, D), through landmarks (m, D)."""
+    """The process given values f (n, C) at points u (n, D), through landmarks (m, D).
 
-    def __init__(self, kernel: Kernel, u: Array, f: Array, nodes: Array, jitter: Jitter) -> None:
+    noise: s2 (C,), if it is known; otherwise the likeliest.
+    """
+
+    def __init__(
+        self, kernel: Kernel, u: Array, f: Array, nodes: Array, jitter: Jitter, noise: Array | None = None
+    ) -> None:
         self.nodes, self.n = nodes, len(u)
         with one_blas_thread() if len(nodes) < LARGE else nullcontext():
-            self._learn(kernel, u, f, jitter)
+            rest2 = self._project(kernel, u, f, jitter)
+        self.noise, self.amplitude = self._likeliest(rest2)
+        if noise is not None:
+            self.noise = noise
 
-    def _learn(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> None:
-        """Condition on the values."""
+    def _project(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> Array:
+        """What the features say about the values, and the squares (C,) of what they do not explain."""
         self.factor = factor_gram(kernel, self.nodes, jitter=jitter)
         features = self.factor.solve_lower(kernel(self.nodes, u)).T  # (n, m)
         self.centre, self.average = np.mean(features, axis=0), np.mean(f, axis=0)
@@ -40,7 +48,7 @@ class LowRank:
         apart = f - self.average
         self.seen = (Q @ U).T @ apart  # (m, C)
         rest = apart - Q @ (Q.T @ apart)
-        self.noise, self.amplitude = self._likeliest(np.sum(rest * rest, axis=0))
+        return np.asarray(np.sum(rest * rest, axis=0))
 
     def _likeliest(self, rest2: Array) -> tuple[Array, Array]:
         """s2 and A (C,) by the restricted likelihood, from the squares (C,) that no feature explains."""
@@ -59,7 +67,7 @@ class LowRank:
 
     def variance(self, mu: Array, z: Array) -> Array:
         psi = self._psi(mu)
-        unseen = np.maximum(z - np.sum(psi * psi, axis=1), 0.0)
+        unseen = np.maximum(z - np.sum(psi * psi, axis=1), ROUNDING * z)
         spread = self._turned(psi) ** 2 @ (self.noise / (self.roots[:, None] ** 2 + self.noise))
         return np.asarray(unseen[:, None] + spread + self.noise / self.n)
 
@@ -68,7 +76,7 @@ class LowRank:
         turned, unseen = self._turned(psi), cross - psi @ psi.T
         shares = self.noise / (self.roots[:, None] ** 2 + self.noise)
         pairs = zip(shares.T, self.noise, strict=True)
-        return np.stack([not_negative(unseen + (turned * each) @ turned.T + s2 / self.n) for each, s2 in pairs])
+        return np.stack([unseen + (turned * each) @ turned.T + s2 / self.n for each, s2 in pairs])
 
     def _psi(self, mu: Array) -> Array:
         """The features (M, m) of integrals with embeddings mu (M, m)."""

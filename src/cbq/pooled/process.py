@@ -15,6 +15,8 @@ from cbq._arrays import Array
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 
+ROUNDING = 1e-15  # of the prior variance: the smallest posterior one that means anything
+
 
 class Process(Protocol):
     """What a process knows about integrals; of C outputs."""
@@ -52,18 +54,25 @@ class Exact:
     def variance(self, mu: Array, z: Array) -> Array:
         half = self.factor.solve_lower(mu.T)  # (n, M)
         rest = 1.0 - self.half_one @ half
-        error2 = z - np.sum(half * half, axis=0) + rest**2 / self.S
-        return np.repeat(np.maximum(error2, 0.0)[:, None], len(self.amplitude), axis=1)
+        error2 = np.maximum(z - np.sum(half * half, axis=0) + rest**2 / self.S, ROUNDING * z)
+        return np.repeat(error2[:, None], len(self.amplitude), axis=1)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
         half = self.factor.solve_lower(mu.T)
         rest = 1.0 - self.half_one @ half
-        left = not_negative(cross - half.T @ half + np.outer(rest, rest) / self.S)
+        left = cross - half.T @ half + np.outer(rest, rest) / self.S
         return np.broadcast_to(left, (len(self.amplitude), *left.shape))
 
 
-def not_negative(covariance: Array) -> Array:
-    """A covariance (M, M), symmetric and with variances that rounding cannot make negative."""
-    found = 0.5 * (covariance + covariance.T)
-    np.fill_diagonal(found, np.maximum(np.diagonal(found), 0.0))
+def agreeing(covariance: Array, variance: Array) -> Array:
+    """A covariance (M, M) whose rounding errors are taken out: of no negative direction, and with these variances (M,).
+
+    What is left of two numbers that are nearly the same may be less than the rounding errors of both.
+    """
+    values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
+    found = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    own = np.diagonal(found)
+    factors = np.sqrt(np.divide(variance, own, out=np.zeros_like(variance), where=own > 0))
+    found = found * np.outer(factors, factors)
+    np.fill_diagonal(found, variance)
     return np.asarray(found)

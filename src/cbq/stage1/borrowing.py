@@ -4,31 +4,56 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbq._arrays import Array, Booleans, Integers
+from cbq._arrays import Array, Integers
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.samples import Samples
+from cbq.stage1.fit import Settings, fit_stage_one
+from cbq.stage1.stage_one import StageOne
 
 BULK = 1e-4  # the share of a law that is not its bulk
 CROWD = 10  # candidates for each point that is wanted: with more, every so many are looked at
+FEWEST = 8  # points that can be halved
+FALL = 0.25  # the share of the squared error with half of the points that is left with all
 
 
-def borrowed(samples: Samples, most: int) -> tuple[Samples, Integers]:
+def borrowed(samples: Samples, most: int, among: slice = slice(None)) -> tuple[Samples, Integers]:
     """The samples with points of other thetas added, up to `most` at each theta; and the row that each came from.
 
     A theta keeps its own points. Those that it borrows lie in the bulk of its law, and each is as far as can be from
     those before, in coordinates in which the law is standard normal. The law of a theta is no longer that of its
-    points, which Bayesian quadrature does not ask for.
+    points, which Bayesian quadrature does not ask for. among: the rows that points are taken from; a theta that has
+    none of its own there keeps its first.
     """
     x, own = samples.all_points, samples.owners
-    rows = [
-        np.concatenate([np.flatnonzero(own == t), _lent(samples.law(t), x, own == t, most - int(samples.counts[t]))])
-        for t in range(samples.T)
-    ]
+    allowed = np.zeros(len(x), dtype=bool)
+    allowed[among] = True
+    allowed[samples.starts[samples.averages(allowed.astype(np.float64)) == 0]] = True
+    rows = []
+    for t in range(samples.T):
+        mine = np.flatnonzero(allowed & (own == t))
+        others = np.flatnonzero(allowed & (own != t))
+        rows.append(np.concatenate([mine, others[_lent(samples.law(t), x[others], x[mine], most - len(mine))]]))
     return samples.regrouped(rows), np.concatenate(rows)
 
 
-def _lent(law: Measure, x: Array, own: Booleans, wanted: int) -> Integers:
-    """Which of the points x (n, d) a theta with this law and its own points among them borrows: up to `wanted`."""
+def quadratures(samples: Samples, most: int, settings: Settings) -> tuple[StageOne, Integers]:
+    """Stage 1 with borrowed points, and the rows of the points that it used.
+
+    Its variances are those of the kernels, but no less than what halves of the points say: with so many points a kernel
+    that is smoother than f, or one whose digits are spent, claims more than it knows.
+    """
+    whole, rows = borrowed(samples, most)
+    found = fit_stage_one(whole, settings)
+    if samples.n_evaluations < FEWEST:
+        return found, rows
+    mean = found.columns["mean"]
+    halves = [fit_stage_one(borrowed(samples, most, slice(k, None, 2))[0], settings) for k in (0, 1)]
+    apart2 = np.mean([(half.columns["mean"] - mean) ** 2 for half in halves], axis=0)
+    return found.with_variance(np.maximum(found.columns["variance"], FALL * apart2)), rows
+
+
+def _lent(law: Measure, x: Array, own: Array, wanted: int) -> Integers:
+    """Which of the points x (n, d) of others a theta with this law and points of its own (m, d) borrows."""
     from scipy.special import gammaincinv
 
     if wanted <= 0:
@@ -37,12 +62,12 @@ def _lent(law: Measure, x: Array, own: Booleans, wanted: int) -> Integers:
         raise ValueError(f"borrowing takes points in the bulk of a law, which {law!r} cannot tell: take borrow=0.")
     u = law.inverse_transport(x, base="normal")
     radius2 = 2.0 * gammaincinv(0.5 * law.dim, 1.0 - BULK)  # that of a chi-square law
-    candidates = np.flatnonzero(~own & (np.sum(u * u, axis=1) <= radius2))
+    candidates = np.flatnonzero(np.sum(u * u, axis=1) <= radius2)
     stride = max(1, len(candidates) // (CROWD * wanted))
     candidates = candidates[::stride]
     if len(candidates) <= wanted:
         return candidates
-    return candidates[_spread(u[candidates], u[own], wanted)]
+    return candidates[_spread(u[candidates], law.inverse_transport(own, base="normal"), wanted)]
 
 
 def _spread(u: Array, taken: Array, wanted: int) -> Integers:

@@ -56,6 +56,12 @@ class StageOne(Immutable):
         self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
         self.warnings = tuple(warnings)
 
+    def with_variance(self, variance: Array) -> StageOne:
+        """The same with other variances (T, C)."""
+        new = object.__new__(StageOne)
+        new.__setstate__({**self.__dict__, "columns": {**self.columns, "variance": variance}})
+        return new
+
     @property
     def mean(self) -> Array:
         return self._squeezed(self.columns["mean"])
