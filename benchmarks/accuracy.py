@@ -69,18 +69,18 @@ CASES = {
 }
 
 
-def errors(name: str, seed: int) -> dict[tuple[str, str], Result]:
-    """The RMSE and the coverage of each method on the samples of one seed, or why it has none."""
+def errors(name: str, seed: int, methods: tuple[str, ...]) -> dict[tuple[str, str], Result]:
+    """The RMSE and the coverage of methods on the samples of one seed, or why they have none."""
     case = CASES[name]
     problem, theta, truth = judged(name, case.thetas)
     found: dict[tuple[str, str], Result] = {}
     for design in DESIGNS:
         samples = problem.collect(case.T, case.N, rng=seed, design=design)
-        for method, make in METHODS.items():
+        for method in methods:
             elsewhere = method != "Monte Carlo"
             at, true = (theta, truth) if elsewhere else (samples.theta, problem.exact(samples.theta))
             try:
-                fit = make().fit(samples)  # type: ignore[attr-defined]
+                fit = METHODS[method]().fit(samples)  # type: ignore[attr-defined]
                 found[method, design] = rmse(fit.predict(at), true), coverage(fit, at[:COVERED], true[:COVERED])
             except Exception as error:  # a failure is a result: it belongs in the table
                 found[method, design] = f"{type(error).__name__}: {error}"
@@ -126,7 +126,8 @@ def of_auto(results: Results) -> str:
     """Whether Auto is as good as it should be, in both designs."""
     parts = []
     for design in DESIGNS:
-        medians = [np.median(good[:, 0]) for m in METHODS if len(good := numbers(results[m, design]))]
+        every = [numbers(values) for (_, d), values in results.items() if d == design]
+        medians = [np.median(good[:, 0]) for good in every if len(good)]
         mine, lsmc = (numbers(results[m, design])[:, 0] for m in ("Auto", "LSMC"))
         ratio, worst = np.median(mine) / min(medians), np.max(mine / lsmc)
         parts.append(
@@ -142,6 +143,7 @@ def main() -> None:
     parser.add_argument("--seeds", type=at_least_one, default=20, help="how many (default 20)")
     parser.add_argument("--first", type=int, default=0, help="the first of them (default 0)")
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=PROBLEMS)
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS), metavar="METHOD")
     parser.add_argument("--workers", type=at_least_one, default=2, help="processes, of one thread each (default 2)")
     options = parser.parse_args()
     print_record()
@@ -152,13 +154,15 @@ def main() -> None:
     with Pool(options.workers) as pool:
         for name in options.problems:
             case = CASES[name]
-            jobs = [(name, seed) for seed in range(options.first, options.first + options.seeds)]
+            methods = tuple(options.methods)
+            jobs = [(name, seed, methods) for seed in range(options.first, options.first + options.seeds)]
             found = [result for _, result in sorted(pool.run(errors, jobs, name), key=lambda pair: pair[0])]
             results: Results = {key: [each[key] for each in found] for key in found[0]}
             print(f"{name}, {case.T}, {case.N}, {case.thetas} thetas")
-            for method in METHODS:
-                print(row(method, case, results))
-            print(of_auto(results), flush=True)
+            for method in options.methods:
+                print(row(method, case, results), flush=True)
+            if {"Auto", "LSMC"} <= {*options.methods}:
+                print(of_auto(results), flush=True)
 
 
 if __name__ == "__main__":
