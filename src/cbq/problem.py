@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, Literal, get_args
+import os
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, generator
+from cbq._arrays import Array
 from cbq._immutable import Immutable
+from cbq.design import Plan, Scramble, draw_points, draw_thetas, entropy_of
 from cbq.measures import Measure, as_measure
+from cbq.runtime.errors import IntegrandError
+from cbq.runtime.gather import OnError, Options, Points, gather
+from cbq.runtime.integrand import Evaluator, Integrand, Place
+from cbq.runtime.progress import Progress, checked_progress
+from cbq.runtime.result import samples_of
+from cbq.runtime.workers import checked_executor
 from cbq.samples import Samples
-from cbq.samples.arrays import as_thetas, some_infinite, thetas_in
+from cbq.samples.arrays import as_thetas, thetas_in
 from cbq.samples.laws import Family, laws_of
 
-Plan = Literal["iid", "sobol"]
-Integrand = Callable[[Array, Array], Any]
-PROBE = 3  # points of the first call to a vectorised f: enough to tell (n, C) from (C, n) for one or two outputs
-SOBOL_BITS = 30
-THETA, X = 0, 1  # which of the two draws of a theta a seed is for
-
-
-class IntegrandError(RuntimeError):
-    """The integrand failed; `t`, `theta`, `i` and `x` say where (None: not known)."""
-
-    def __init__(self, message: str, t: Any = None, theta: Any = None, i: Any = None, x: Any = None) -> None:
-        super().__init__(message)
-        self.t, self.theta, self.i, self.x = t, theta, i, x
+__all__ = ["IntegrandError", "Problem"]
 
 
 class Problem(Immutable):
@@ -100,7 +97,7 @@ class Problem(Immutable):
         if len(thetas) != 1:
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {np.shape(theta)}.")
         (row,) = self._thetas(thetas)
-        return self._evaluate(row, laws_of(self.family, row[None])[0]._points(x), None)
+        return self._evaluator.values(Place(row), laws_of(self.family, row[None])[0]._points(x))
 
     def collect(
         self,
@@ -110,8 +107,19 @@ class Problem(Immutable):
         rng: np.random.Generator | int,
         design: Plan = "iid",
         theta: npt.ArrayLike | None = None,
+        scramble: Scramble = "independent",
+        executor: Executor | int | None = None,
+        batch: int = 100,
+        in_flight: int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Progress = None,
+        on_error: OnError = "raise",
+        retries: int = 2,
     ) -> Samples:
         """Draw T thetas and N points at each, evaluate f there, and return the samples.
+
+        Before anything else, f is called with a few points, to see what it returns. The samples depend on the seed,
+        the design and f, and on nothing else: not on the executor, nor on how often the run was interrupted.
 
         Parameters
         ----------
@@ -119,27 +127,42 @@ class Problem(Immutable):
         N : the number of points at each theta, or T of them.
         rng : a Generator or a seed. Theta t and its points have a seed of their own, made from this one and t, so
             they do not depend on T nor on any other theta.
-        design : "iid", or "sobol": scrambled Sobol points through the transport of the law, with a scramble of its
-            own for each theta, and thetas likewise. They are the first N of a sequence, which is best balanced where
-            N is a power of two.
+        design : "iid", or "sobol": scrambled Sobol points through the transport of the law, and thetas likewise. They
+            are the first N of a sequence, which is best balanced where N is a power of two.
         theta : (T, p), or (T,) for p = 1: thetas of one's own in place of draws from the prior.
+        scramble : of Sobol points: "independent", one of its own for each theta; or "common", one for the points of
+            all thetas, which makes the errors at different thetas alike.
+        executor : None, f is called in this process; a number, in that many processes; or any
+            `concurrent.futures.Executor`: a pool of threads or processes, or `client.get_executor()` of Dask.
+        batch : f is called with at most this many points of one theta, which go to one worker together, and come into
+            the checkpoint together: where a point takes minutes, pass a small number.
+        in_flight : the largest number of batches that are submitted and not finished; None, two for each worker and
+            two more. In this process, of quick batches that are written to the checkpoint together (None: 8).
+        checkpoint : a file that keeps every finished batch, from before `progress` hears of it. Asked for again, a run
+            that was interrupted goes on where it ended, and one with more thetas or points adds them. Another problem,
+            design or seed is refused, and so is a file that is none of these or that another run is using. After a
+            kill, what belongs to the file may be in a second one beside it, whose name ends in -wal.
+        progress : None, a bar where stderr is a terminal and rich is installed; True, a bar; False, none; or a
+            function that is called with the number of points that are done and of all.
+        on_error : "raise", an `IntegrandError` where f raises an exception or returns NaN or inf; "skip", such points
+            are left out, and a warning says which. A checkpoint remembers them, and "raise" evaluates them again.
+        retries : how often a batch is tried again after its worker died.
         """
-        if design not in get_args(Plan):
-            raise ValueError(
-                f"design must be 'iid' or 'sobol', but it is {design!r}: points drawn elsewhere, by MCMC for one, "
-                f"enter through cbq.Samples(..., design=...)."
-            )
-        entropy = [int(word) for word in generator(rng).integers(2**32, size=4)]
-        thetas = self._draw_thetas(_whole(T, "T"), design, entropy) if theta is None else self._thetas(theta)
-        if T is not None and len(thetas) != T:
-            raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
-        counts = _counts(N, len(thetas))
-        laws = laws_of(self.family, thetas)
-        x = [_draw(law, n, design, _seed(entropy, X, t)) for t, (law, n) in enumerate(zip(laws, counts, strict=True))]
-        blank = [np.zeros(n) for n in counts]  # bad points are refused before anything expensive starts
-        points = Samples(thetas, x, blank, self.family, depends_on_theta=self.depends_on_theta, design=design)
-        outputs = self._evaluate(thetas[0], x[0][: PROBE if self.vectorized else 1], 0).shape[1:]
-        return points.with_values([self._evaluate(thetas[t], x[t], t, outputs) for t in range(len(x))])
+        options = Options(
+            checked_executor(executor),
+            _whole(batch, "batch"),
+            None if in_flight is None else _whole(in_flight, "in_flight"),
+            checkpoint,
+            checked_progress(progress),
+            _one_of(on_error, OnError, "on_error"),
+            _whole(retries, "retries", least=0),
+        )
+        points = self._points(T, N, entropy_of(rng), _checked_design(design, scramble), theta)
+        samples = self._blank(points.thetas, points.x, design)  # refuses bad points before anything expensive starts
+        board = gather(self._evaluator, points, options)
+        if any(not np.array_equal(a, b) for a, b in zip(points.x, board.x, strict=True)):
+            samples = self._blank(points.thetas, board.x, design)  # the points of the machine where the run began
+        return samples_of(samples, board)
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, prior={self.prior!r})"
@@ -147,74 +170,59 @@ class Problem(Immutable):
     def _thetas(self, theta: npt.ArrayLike) -> Array:
         return thetas_in(theta, self.p, "the prior")
 
-    def _draw_thetas(self, T: int, design: Plan, entropy: list[int]) -> Array:
-        if design == "sobol":
-            return _draw(self.prior, T, design, _seed(entropy, THETA))
-        return np.concatenate([self.prior.sample(1, _seed(entropy, THETA, t)) for t in range(T)])
+    @property
+    def _evaluator(self) -> Evaluator:
+        return Evaluator(self.integrand, self.vectorized)
 
-    def _evaluate(self, theta: Array, x: Array, t: int | None, outputs: tuple[int, ...] | None = None) -> Array:
-        """f at x (n, d): (n, *outputs), `outputs` being what earlier calls gave; t is for messages."""
-        f = _read(self._call(theta, x, t), theta, x, t)
-        if f.shape[:1] != (len(x),) or f.ndim > 2 or 0 in f.shape or (outputs is not None and f.shape[1:] != outputs):
-            wanted = f"({len(x)},) or ({len(x)}, C)" if outputs is None else f"{(len(x), *outputs)}"
-            raise IntegrandError(
-                f"the integrand returned shape {f.shape} for {len(x)} points{_where(t, theta)}, but {wanted} is "
-                f"needed: one value, or C of them, for each row of x. If it takes one point at a time, pass "
-                f"vectorized=False.",
-                *(t, theta),
-            )
-        bad = some_infinite(f)
-        if np.any(bad):
-            i = int(np.argmax(bad))
-            raise IntegrandError(
-                f"the integrand returned {f[i]}{_where(t, theta, i, x[i])} and NaN or inf at {np.count_nonzero(bad)} "
-                f"of the {len(x)} points there: values must be finite.",
-                *(t, theta, i, x[i]),
-            )
-        return f
+    def _blank(self, thetas: Array, x: Sequence[Array], design: Plan) -> Samples:
+        """Samples without values: those are zero."""
+        zeros = [np.zeros(len(points)) for points in x]
+        return Samples(thetas, x, zeros, self.family, depends_on_theta=self.depends_on_theta, design=design)
 
-    def _call(self, theta: Array, x: Array, t: int | None) -> Any:
-        """What the integrand returns; it receives copies, and may do with them what it likes."""
-        values = []
-        for i, points in enumerate(x[None] if self.vectorized else x):
-            try:
-                values.append(self.integrand(points.copy(), theta.copy()))
-            except Exception as error:
-                raise _failure(error, theta, t, None if self.vectorized else i, x) from error
-        return values[0] if self.vectorized else values
+    def _points(
+        self, T: int | None, N: Any, entropy: list[int], how: tuple[Plan, Scramble], theta: npt.ArrayLike | None
+    ) -> Points:
+        """Where f is wanted, and what identifies a run there."""
+        design, scramble = how
+        thetas = draw_thetas(self.prior, _whole(T, "T"), design, entropy) if theta is None else self._thetas(theta)
+        if T is not None and len(thetas) != T:
+            raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
+        counts = _counts(N, len(thetas))
+        laws = laws_of(self.family, thetas)
+        identity = {
+            "problem": self.name,
+            "p": self.p,
+            "d": laws[0].dim,
+            "depends_on_theta": self.depends_on_theta,
+            "design": design,
+            "scramble": scramble if design == "sobol" else None,
+            "seed": entropy,
+        }
+        return Points(identity, thetas, laws, draw_points(laws, counts, design, scramble, entropy))
 
 
-def _read(values: Any, theta: Array, x: Array, t: int | None) -> Array:
-    """What the integrand returned as an array of floats."""
-    try:
-        raw = np.asarray(values)
-        if raw.dtype.kind not in "buif":
-            raise TypeError(f"values of type {raw.dtype}")
-    except (TypeError, ValueError) as error:
-        raise IntegrandError(
-            f"the integrand must return real numbers, one or C for each of the {len(x)} points{_where(t, theta)}, but "
-            f"it returned something else ({error}).",
-            *(t, theta),
-        ) from error
-    return np.array(raw, dtype=np.float64)
+def _checked_design(design: Any, scramble: Any) -> tuple[Plan, Scramble]:
+    if design not in get_args(Plan):
+        raise ValueError(
+            f"design must be 'iid' or 'sobol', but it is {design!r}: points drawn elsewhere, by MCMC for one, enter "
+            f"through cbq.Samples(..., design=...)."
+        )
+    if _one_of(scramble, Scramble, "scramble") == "common" and design == "iid":
+        raise ValueError("scramble='common' is for Sobol points: pass design='sobol', or leave scramble out.")
+    return design, scramble
 
 
-def _failure(error: Exception, theta: Array, t: int | None, i: int | None, x: Array) -> IntegrandError:
-    """The error to raise when the integrand raised one at point i of x, or (i None) at one of them."""
-    point = None if i is None else x[i]
-    among = f" among the {len(x)} points from x = {x[0]} on" if i is None else ""
-    message = f"the integrand raised {type(error).__name__}{_where(t, theta, i, point)}{among}: {error}"
-    return IntegrandError(message, t, theta, i, point)
+def _one_of(value: Any, choices: Any, name: str) -> Any:
+    """`value`, if it is one of the texts of a Literal."""
+    if value not in get_args(choices):
+        raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(choices)))}, but it is {value!r}.")
+    return value
 
 
-def _where(t: int | None, theta: Array, i: int | None = None, x: Array | None = None) -> str:
-    place = f" at theta = {theta}" if t is None else f" at theta index t = {t} (theta = {theta})"
-    return place if i is None else f"{place}, point i = {i} (x = {x})"
-
-
-def _whole(value: Any, name: str) -> int:
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < 1:
-        raise ValueError(f"{name} must be a whole number, at least 1, but it is {value!r}.")
+def _whole(value: Any, name: str, least: int = 1) -> int:
+    """A whole number, at least `least`."""
+    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
+        raise ValueError(f"{name} must be a whole number, at least {least}, but it is {value!r}.")
     return int(value)
 
 
@@ -225,21 +233,3 @@ def _counts(N: Any, T: int) -> list[int]:
     if np.shape(N) != (T,):
         raise ValueError(f"N has shape {np.shape(N)}, but with T = {T} thetas it must be a number or of shape ({T},).")
     return [_whole(n, f"N[{t}]") for t, n in enumerate(np.asarray(N))]
-
-
-def _seed(entropy: list[int], *key: int) -> np.random.Generator:
-    """The generator of one draw: nothing but the run's entropy and this key enters."""
-    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-
-
-def _draw(law: Measure, n: int, design: Plan, rng: np.random.Generator) -> Array:
-    """n points (n, d) of a law."""
-    return law.sample(n, rng) if design == "iid" else law.transport(_sobol(n, law.dim, rng))
-
-
-def _sobol(n: int, dim: int, rng: np.random.Generator) -> Array:
-    """The first n points of a scrambled Sobol sequence, strictly inside the unit cube."""
-    from scipy.stats.qmc import Sobol  # slow to import
-
-    u = Sobol(dim, scramble=True, bits=SOBOL_BITS, rng=rng).random_base2((n - 1).bit_length())
-    return np.asarray(u[:n] + 0.5 ** (SOBOL_BITS + 1), dtype=np.float64)  # the middle of each cell: never 0

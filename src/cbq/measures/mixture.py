@@ -89,11 +89,15 @@ class Mixture(Measure):
         )
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        n, rng = count(n), generator(rng)
-        shape = (*self.batch_shape, n, self.dim)
-        draws = np.stack([np.broadcast_to(c.sample(n, rng), shape) for c in self.components])
+        # a stream for each component and one for the choices: more draws then begin with the same ones
+        n, shape = count(n), (*self.batch_shape, count(n), self.dim)
+        first, *streams = (
+            np.random.default_rng(s) for s in generator(rng).integers(2**63, size=len(self.components) + 1)
+        )
         edges = np.cumsum(self.weights, axis=-1)[..., None, :-1]
-        which = np.sum(rng.random((*self.batch_shape, n, 1)) >= edges, axis=-1)
+        which = np.sum(first.random((*self.batch_shape, n, 1)) >= edges, axis=-1)
+        pairs = zip(self.components, streams, strict=True)
+        draws = np.stack([np.broadcast_to(c.sample(n, stream), shape) for c, stream in pairs])
         return np.asarray(np.take_along_axis(draws, which[None, ..., None], axis=0)[0])
 
     def marginal(self, j: int) -> Measure:

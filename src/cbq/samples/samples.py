@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator, Sequence
 from typing import Any, Literal, Self, get_args
 
@@ -95,6 +96,21 @@ class Samples(Immutable):
             depends_on_theta=depends_on_theta,
             design=design,
         )
+
+    @classmethod
+    def from_checkpoint(cls, path: str | os.PathLike[str], measure: Any = None) -> Samples:
+        """The samples of all finished batches of `problem.collect(..., checkpoint=path)`, without evaluating anything.
+
+        Where the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which
+        the integrand failed. A run that is going on has the file for itself.
+
+        measure: the laws of x, as for the constructor, in place of those of the file; a family, to have them at any
+            theta, or because the file does not hold laws that are code of your own. Others than those of the file are
+            refused.
+        """
+        from cbq.runtime.loading import load_samples
+
+        return load_samples(path, measure)
 
     def to_columns(self) -> dict[str, Array]:
         """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas)."""

@@ -1,0 +1,599 @@
+"""Checkpoints: what survives a kill, what is refused, and what a file gives back."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+import signal
+import sqlite3
+import subprocess
+import sys
+import time
+import tracemalloc
+from collections import Counter
+
+import numpy as np
+import pytest
+from scipy import stats
+
+import cbq
+from cbq.measures import (
+    Beta,
+    Empirical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    LogLaw,
+    LogNormal,
+    Mixture,
+    Product,
+    StudentT,
+    TruncatedGaussian,
+    Uniform,
+    as_measure,
+)
+from cbq.persistence.measures import pack_measure, unpack_measure
+from cbq.problem import IntegrandError, Problem
+from cbq.runtime import CheckpointError, CollectWarning
+from cbq.runtime.database import checksum
+
+pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
+PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])
+
+
+def family(theta):
+    return Gaussian(theta, np.array([[1.0, 0.5], [0.5, 2.0]]))
+
+
+def f(x, theta):
+    return x[:, 0] ** 2 + theta[1] * x[:, 1]
+
+
+def changed(**options):
+    return Problem(**{"integrand": f, "family": family, "prior": PRIOR, "name": "quadratic", **options})
+
+
+class Counting:
+    """f, with a record of the points that it was called with."""
+
+    def __init__(self, integrand=f):
+        self.seen, self._f = [], integrand
+
+    def __call__(self, x, theta):
+        self.seen += [tuple(row) for row in x]
+        return self._f(x, theta)
+
+
+def same(one, two):
+    assert one.T == two.T
+    np.testing.assert_array_equal(one.theta, two.theta)
+    np.testing.assert_array_equal(one.counts, two.counts)
+    np.testing.assert_array_equal(one.all_points, two.all_points)
+    np.testing.assert_array_equal(one.table, two.table)
+    assert (one.C, one.design, one.depends_on_theta) == (two.C, two.design, two.depends_on_theta)
+
+
+@pytest.fixture
+def path(tmp_path):
+    return tmp_path / "run.sqlite"
+
+
+# going on
+
+
+@pytest.mark.parametrize("design", ["iid", "sobol"])
+def test_a_finished_run_is_not_evaluated_again(path, design):
+    counting = Counting()
+    problem = changed(integrand=counting)
+    first = problem.collect(4, 25, rng=0, design=design, checkpoint=path, batch=10)
+    assert len(counting.seen) == 100 + 3
+    counting.seen.clear()
+    again = problem.collect(4, 25, rng=0, design=design, checkpoint=path, batch=7)
+    assert not counting.seen
+    same(first, again)
+    same(first, changed().collect(4, 25, rng=0, design=design))
+    assert os.listdir(path.parent) == [path.name]
+
+
+@pytest.mark.parametrize("design", ["iid", "sobol"])
+@pytest.mark.parametrize(
+    ("T", "N"), [(6, 25), (4, 33), (6, 33), (4, [25, 40, 25, 26]), (5, [10, 40, 25, 25, 3])], ids=str
+)
+def test_a_run_can_be_extended(path, design, T, N):
+    changed().collect(4, 25, rng=0, design=design, checkpoint=path, batch=10)
+    counting = Counting()
+    more = changed(integrand=counting).collect(T, N, rng=0, design=design, checkpoint=path, batch=8)
+    same(more, changed().collect(T, N, rng=0, design=design))
+    counts = np.broadcast_to(N, T)
+    fresh = sum(max(0, n - (25 if t < 4 else 0)) for t, n in enumerate(counts))
+    assert len(counting.seen) == fresh
+    assert len(set(counting.seen)) == fresh
+    counting.seen.clear()
+    same(more, changed(integrand=counting).collect(T, N, rng=0, design=design, checkpoint=path))
+    assert not counting.seen
+
+
+@pytest.mark.parametrize(("T", "N"), [(2, 25), (4, 3), (3, [1, 25, 7])], ids=str)
+def test_less_than_there_is_can_be_asked_for(path, T, N):
+    changed().collect(4, 25, rng=0, checkpoint=path, batch=10)
+    counting = Counting()
+    same(changed(integrand=counting).collect(T, N, rng=0, checkpoint=path, batch=10), changed().collect(T, N, rng=0))
+    assert not counting.seen
+    assert cbq.Samples.from_checkpoint(path).n_evaluations == 100
+
+
+def test_thetas_of_ones_own_and_several_outputs(path):
+    theta = np.array([[0.1, 2.0], [0.1, 2.0], [0.9, 3.0]])
+    problem = changed(integrand=lambda x, theta: x * theta[0], depends_on_theta=False)
+    first = problem.collect(2, 6, rng=0, theta=theta[:2], checkpoint=path)
+    second = problem.collect(None, 6, rng=0, theta=theta, checkpoint=path)
+    same(second, problem.collect(None, 6, rng=0, theta=theta))
+    np.testing.assert_array_equal(first.f, second.f[:2])
+    same(cbq.Samples.from_checkpoint(path), second)
+
+
+def test_an_error_keeps_what_was_finished(path):
+    whole = changed().collect(3, 20, rng=0)
+    late = whole.points(2)[13, 0]
+
+    def broken(x, theta):
+        return np.where(x[:, 0] == late, np.nan, f(x, theta))
+
+    with pytest.raises(IntegrandError, match=r"t = 2 .*i = 13.* 50 of 60 points are in .*: call collect again"):
+        changed(integrand=broken).collect(3, 20, rng=0, checkpoint=path, batch=10)
+    counting = Counting()
+    same(changed(integrand=counting).collect(3, 20, rng=0, checkpoint=path, batch=10), whole)
+    assert len(counting.seen) == 10
+
+
+def test_an_interrupt_keeps_what_was_finished(path):
+    whole = changed().collect(3, 20, rng=0)
+
+    def interrupted(x, theta):
+        if theta[0] == whole.theta[1, 0]:
+            raise KeyboardInterrupt
+        return f(x, theta)
+
+    with pytest.raises(KeyboardInterrupt, match=r"interrupted\. 20 of 60 points are in .*run\.sqlite: call collect"):
+        changed(integrand=interrupted).collect(3, 20, rng=0, checkpoint=path, batch=10)
+    counting = Counting()
+    same(changed(integrand=counting).collect(3, 20, rng=0, checkpoint=path, batch=10), whole)
+    assert len(counting.seen) == 40
+    with pytest.raises(KeyboardInterrupt, match=r"Nothing is kept: with checkpoint='run.sqlite'"):
+        changed(integrand=interrupted).collect(3, 20, rng=0)
+
+
+def test_progress_is_reported_after_it_is_durable(path):
+    """Another connection may not read what one run has for itself, so its copies are looked into."""
+    seen = []
+
+    def look(done, total):
+        copy = path.parent / f"copy{done}.sqlite"
+        for suffix in ("", "-wal"):
+            if (source := path.with_name(path.name + suffix)).exists():
+                copy.with_name(copy.name + suffix).write_bytes(source.read_bytes())
+        with sqlite3.connect(copy) as connection:
+            seen.append((done, *connection.execute("SELECT sum(stop - start) FROM batches").fetchone()))
+        connection.close()
+
+    # reading the file closes it again, and with it the locks of this process: nobody else is here
+    changed().collect(3, 20, rng=0, checkpoint=path, batch=10, in_flight=2, progress=look)
+    assert seen[-1][0] == 60
+    assert all(done == stored for done, stored in seen)
+
+
+# failures
+
+
+def broken_above(x, theta):
+    return np.where(x[:, 0] > theta[0] + 1, np.nan, f(x, theta))
+
+
+def test_failures_are_remembered_until_they_are_asked_for(path):
+    whole = changed().collect(3, 40, rng=0)
+    bad = whole.x[..., 0] > whole.theta[:, :1] + 1
+    counting = Counting(broken_above)
+    problem, options = changed(integrand=counting), {"rng": 0, "checkpoint": path, "batch": 16}
+    with pytest.warns(CollectWarning):
+        first = problem.collect(3, 40, on_error="skip", **options)
+    counting.seen.clear()
+    with pytest.warns(CollectWarning, match=f"failed at {np.count_nonzero(bad)} of 120 points.*returned nan"):
+        same(problem.collect(3, 40, on_error="skip", **options), first)
+    same(cbq.Samples.from_checkpoint(path), first)
+    assert not counting.seen
+    mended = Counting()
+    same(changed(integrand=mended).collect(3, 40, **options), whole)
+    assert sorted(mended.seen) == sorted(tuple(row) for row in whole.x[bad])
+    same(cbq.Samples.from_checkpoint(path), whole)
+    same(changed().collect(3, 40, on_error="skip", **options), whole)
+
+
+def test_failures_that_are_still_there_are_raised(path):
+    problem, options = changed(integrand=broken_above), {"rng": 0, "checkpoint": path}
+    with pytest.warns(CollectWarning):
+        problem.collect(3, 40, on_error="skip", **options)
+    with pytest.raises(IntegrandError, match="returned nan"):
+        problem.collect(3, 40, **options)
+
+
+# refusals
+
+
+OTHERS = {
+    "seed": ({}, {"rng": 1}, r"the seed .*is \[.*\] in the file, and \[.*\] was asked for"),
+    "design": ({}, {"design": "sobol"}, "the design is 'iid' in the file, and 'sobol' was asked for"),
+    "name": ({"name": "other"}, {}, "the name of the problem is 'quadratic' in the file, and 'other' was asked"),
+    "depends": ({"depends_on_theta": False}, {}, "depends_on_theta is True in the file, and False was asked"),
+    "prior": ({"prior": Uniform([0.0, 1.0], [1.0, 5.0])}, {}, r"theta index t = 0 is \[.*\] in the file, and \["),
+    "theta": ({}, {"theta": np.ones((4, 2))}, r"theta index t = 0 is .*\[1\. 1\.\] was asked for"),
+    "family": (
+        {"family": lambda theta: Gaussian(theta, 1.0)},
+        {},
+        r"the law of x at theta index t = 0 is Gaussian\(.*\) in the file, and Gaussian\(.*, 1, 0, 0, 1\) was asked",
+    ),
+    "kind": ({"family": lambda theta: LogNormal(theta, 1.0)}, {}, r"is Gaussian\(.* in the file, and LogNormal\("),
+    "d": ({"family": lambda theta: Gaussian(0.0, 1.0)}, {}, "the dimension d of x is 2 in the file, and 1 was asked"),
+}
+
+
+@pytest.mark.parametrize(("problem", "options", "message"), OTHERS.values(), ids=OTHERS)
+def test_another_run_is_refused_and_the_difference_named(path, problem, options, message):
+    changed().collect(4, 5, rng=0, checkpoint=path)
+    before = path.read_bytes()
+    counting = Counting()
+    with pytest.raises(CheckpointError, match=message) as caught:
+        changed(**{"integrand": counting, **problem}).collect(4, 5, **{"rng": 0, "checkpoint": path, **options})
+    assert "is the checkpoint of another run" in str(caught.value)
+    assert path.read_bytes() == before
+    assert not counting.seen
+
+
+def test_another_scramble_is_refused(path):
+    changed().collect(4, 5, rng=0, design="sobol", checkpoint=path)
+    with pytest.raises(CheckpointError, match="the scramble is 'independent' in the file, and 'common' was asked for"):
+        changed().collect(4, 5, rng=0, design="sobol", scramble="common", checkpoint=path)
+
+
+def test_other_outputs_are_refused(path):
+    changed().collect(4, 5, rng=0, checkpoint=path)
+    with pytest.raises(IntegrandError, match=r"returned shape \(5, 2\) .* but \(5,\) is needed"):
+        changed(integrand=lambda x, theta: x).collect(5, 5, rng=0, checkpoint=path)
+
+
+def test_foreign_files_are_refused_and_left_alone(path):
+    path.write_text("theta,x,f\n" * 500)
+    before = path.read_bytes()
+    for attempt in (lambda: changed().collect(4, 5, rng=0, checkpoint=path), lambda: cbq.Samples.from_checkpoint(path)):
+        with pytest.raises(CheckpointError, match=r"is not a checkpoint of cbq \(file is not a database\)"):
+            attempt()
+    assert path.read_bytes() == before
+
+
+def test_foreign_databases_are_refused_and_left_alone(path):
+    connection = sqlite3.connect(path)
+    connection.execute("CREATE TABLE music (title TEXT)")
+    connection.close()
+    before = path.read_bytes()
+    for attempt in (lambda: changed().collect(4, 5, rng=0, checkpoint=path), lambda: cbq.Samples.from_checkpoint(path)):
+        with pytest.raises(CheckpointError, match="is not a checkpoint of cbq, but a database with music"):
+            attempt()
+    assert path.read_bytes() == before
+
+
+def test_an_empty_file_is_no_run_yet(path):
+    path.touch()
+    same(changed().collect(4, 5, rng=0, checkpoint=path), changed().collect(4, 5, rng=0))
+
+
+def test_folders_are_refused(tmp_path):
+    with pytest.raises(CheckpointError, match="is a folder or a device"):
+        changed().collect(4, 5, rng=0, checkpoint=tmp_path)
+    with pytest.raises(FileNotFoundError, match="there is no folder"):
+        changed().collect(4, 5, rng=0, checkpoint=tmp_path / "none" / "run.sqlite")
+    with pytest.raises(FileNotFoundError, match="there is no checkpoint"):
+        cbq.Samples.from_checkpoint(tmp_path / "none.sqlite")
+
+
+def test_a_run_that_could_not_begin_leaves_no_file(path):
+    with pytest.raises(IntegrandError):
+        changed(integrand=lambda x, theta: 1.0).collect(4, 5, rng=0, checkpoint=path)
+    assert os.listdir(path.parent) == []
+
+
+def test_a_newer_format_is_refused(path):
+    changed().collect(4, 5, rng=0, checkpoint=path)
+    connection = sqlite3.connect(path)
+    (text,) = connection.execute("SELECT json FROM meta").fetchone()
+    newer = text.replace('"version": 1', '"version": 2')
+    connection.execute("UPDATE meta SET json = ?, checksum = ?", (newer, checksum(newer)))
+    connection.commit()
+    connection.close()
+    with pytest.raises(CheckpointError, match=r"has version 2 of the format .* reads .* up to 1.*Upgrade"):
+        changed().collect(4, 5, rng=0, checkpoint=path)
+
+
+def test_damage_is_found_and_nothing_is_overwritten(path):
+    """Wherever a byte is changed, the run is refused or nothing has been lost."""
+    reference = changed().collect(4, 600, rng=0, checkpoint=path)
+    whole = path.read_bytes()
+    rng, refused = random.Random(0), 0
+    for _ in range(80):
+        damaged = bytearray(whole)
+        place = rng.randrange(100, len(whole))
+        damaged[place] ^= 1 << rng.randrange(8)
+        path.write_bytes(damaged)
+        for attempt in (
+            lambda: changed().collect(4, 600, rng=0, checkpoint=path),
+            lambda: cbq.Samples.from_checkpoint(path),
+        ):
+            try:
+                same(attempt(), reference)
+            except CheckpointError:
+                refused += 1
+                assert path.read_bytes() == damaged
+    assert refused > 40  # much of a small file is free space
+
+
+@pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
+def test_a_truncated_file_is_reported(path, share):
+    changed().collect(4, 500, rng=0, checkpoint=path, batch=10)
+    cut = path.read_bytes()[: int(share * path.stat().st_size) // 4096 * 4096]
+    path.write_bytes(cut)
+    with pytest.raises(CheckpointError, match="is damaged"):
+        changed().collect(4, 500, rng=0, checkpoint=path)
+    assert path.read_bytes() == cut
+
+
+TRY = """
+import sys
+sys.path.insert(0, {folder!r})
+from test_checkpoint import changed
+try:
+    changed().collect(3, 20, rng=0, checkpoint={path!r})
+except ValueError as error:
+    print(error)
+"""
+
+
+def test_two_runs_on_one_file_are_refused(path):
+    said = []
+
+    def another(done, total):
+        if not said:
+            code = TRY.format(folder=os.path.dirname(__file__), path=str(path))
+            said.append(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+
+    s = changed().collect(3, 20, rng=0, checkpoint=path, batch=10, progress=another)
+    assert re.search(r"run\.sqlite is in use by another run: wait", said[0])
+    same(s, changed().collect(3, 20, rng=0))
+
+
+def test_two_runs_of_one_process_are_refused(path):
+    def nested(x, theta):
+        if path.exists() and path.stat().st_size:
+            changed().collect(3, 20, rng=0, checkpoint=path)
+        return f(x, theta)
+
+    with pytest.raises(IntegrandError, match="is in use by another run"):
+        changed(integrand=nested).collect(3, 20, rng=0, checkpoint=path)
+
+
+# samples of a file
+
+
+def test_samples_of_an_unfinished_run(path):
+    whole = changed().collect(3, 20, rng=0)
+
+    def interrupted(x, theta):
+        if theta[0] == whole.theta[1, 0] and x[0, 0] != whole.x[1, 0, 0]:
+            raise KeyboardInterrupt
+        return f(x, theta)
+
+    with pytest.raises(KeyboardInterrupt):
+        changed(integrand=interrupted).collect(3, 20, rng=0, checkpoint=path, batch=8)
+    s = cbq.Samples.from_checkpoint(path)
+    assert s.counts.tolist() == [20, 8]
+    for t in range(2):
+        np.testing.assert_array_equal(s.points(t), whole.points(t)[: s.counts[t]])
+        np.testing.assert_array_equal(s.values(t), whole.values(t)[: s.counts[t]])
+        assert s.law(t).equals(whole.law(t))
+
+
+def test_a_file_without_values_says_so(path):
+    def interrupted(x, theta):
+        if len(x) > 3:
+            raise KeyboardInterrupt
+        return f(x, theta)
+
+    with pytest.raises(KeyboardInterrupt):
+        changed(integrand=interrupted).collect(3, 20, rng=0, checkpoint=path)
+    with pytest.raises(CheckpointError, match="has no finished batch"):
+        cbq.Samples.from_checkpoint(path)
+
+
+def test_a_measure_in_place_of_that_of_the_file(path):
+    whole = changed().collect(3, 20, rng=0, checkpoint=path)
+    s = cbq.Samples.from_checkpoint(path, family)
+    same(s, whole)
+    assert s.family is family
+    with pytest.raises(CheckpointError, match=r"does not go with this measure: at theta = .* Gaussian\(.*Gaussian\("):
+        cbq.Samples.from_checkpoint(path, lambda theta: Gaussian(theta, 3.0))
+
+
+class Own(Gaussian):
+    """A law of the user's."""
+
+
+def test_laws_that_are_code_must_be_passed_again(path):
+    problem = changed(family=lambda theta: Own(theta, 2.0))
+    whole = problem.collect(3, 20, rng=0, checkpoint=path)
+    with pytest.raises(CheckpointError, match=r"does not hold the law Own\(dim=2.*pass measure="):
+        cbq.Samples.from_checkpoint(path)
+    same(cbq.Samples.from_checkpoint(path, lambda theta: Own(theta, 2.0)), whole)
+    with pytest.raises(CheckpointError, match=r"point i = 0 of theta index t = 0 is .* and .* would be drawn now"):
+        changed(family=lambda theta: Own(theta, 3.0)).collect(3, 20, rng=0, checkpoint=path)
+
+
+def test_a_law_that_all_thetas_share_is_stored_once(path):
+    law = Gaussian([0.0, 1.0], 2.0)
+    changed(family=lambda theta: law).collect(3, 20, rng=0, checkpoint=path)
+    s = cbq.Samples.from_checkpoint(path)
+    assert s.law(0) is s.law(2)
+    assert s.law(0).equals(law)
+
+
+LAWS = {
+    "beta": Beta(2.0, 3.0),
+    "empirical": Empirical([[0.0, 1.0], [2.0, 3.0]], [0.25, 0.75]),
+    "exponential": Exponential(2.0),
+    "gamma": Gamma(3.0, 2.0),
+    "batch": Gamma([3.0, 4.0, 5.0], 2.0),
+    "gaussian": Gaussian([1.0, 2.0], [[1.0, 0.3], [0.3, 2.0]]),
+    "lognormal": LogNormal(0.1, 0.2),
+    "log law": LogLaw(Gamma(2.0, 1.0)),
+    "mixture": Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), StudentT(3.0, 0.0, 1.0)]),
+    "product": Product([Gamma(2.0, 1.0), Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), Beta(2.0, 2.0)])]),
+    "scipy": as_measure(stats.gumbel_r(1.0, 2.0)),
+    "scipy with a shape": as_measure(stats.weibull_min(1.5, 0.0, 2.0)),
+    "student": StudentT(4.0, 0.0, 1.0),
+    "truncated": TruncatedGaussian(0.0, 1.0, -1.0, np.inf),
+    "uniform": Uniform([0.0, 1.0], [1.0, 3.0]),
+}
+
+
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_laws_survive_packing(law):
+    text, numbers = pack_measure(law)
+    again = unpack_measure(text, numbers)
+    assert again.equals(law)
+    np.testing.assert_array_equal(again.sample(5, 0), law.sample(5, 0))
+    with pytest.raises(ValueError, match="numbers more"):
+        unpack_measure(text, numbers[:-1])
+    with pytest.raises(ValueError, match="1 numbers too many"):
+        unpack_measure(text, np.append(numbers, 0.0))
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("{", "not JSON"),
+        ("[]", "'type' is missing"),
+        ('{"type": "Cauchy"}', "no law of type 'Cauchy'"),
+        ('{"type": "Gamma", "shapes": {"shape": [-1]}}', "must be a list of integers"),
+        ('{"type": "Quantile", "dist": "os", "shapes": {"loc": [1], "scale": [1]}}', "no continuous distribution 'os'"),
+        ('{"type": "Product", "blocks": 3}', "'blocks' must be a list"),
+    ],
+)
+def test_what_is_no_law_is_refused(text, message):
+    with pytest.raises(ValueError, match=message):
+        unpack_measure(text, np.ones(2))
+
+
+@pytest.mark.parametrize("law", [Own(0.0, 1.0), Product([Own(0.0, 1.0), Gamma(1.0, 1.0)])], ids=["own", "inside"])
+def test_laws_with_code_are_not_packed(law):
+    with pytest.raises(ValueError, match="code of your own"):
+        pack_measure(law)
+
+
+# kills
+
+CHILD = """
+import os, sys, time
+import numpy as np
+import cbq
+
+log = os.open({log!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+told = os.open({told!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+
+def f(x, theta):
+    os.write(log, (theta.tobytes().hex() + " " + x.tobytes().hex() + "\\n").encode())
+    time.sleep(0.004)  # so that a kill finds the run on its way
+    return x[:, 0] * theta[0]
+
+problem = cbq.Problem(f, lambda theta: cbq.measures.Gaussian(theta, 1.0), cbq.measures.Uniform([0.0, 1.0], [1.0, 2.0]))
+problem.collect({T}, {N}, rng=7, design="sobol", batch={batch}, checkpoint={path!r}, executor={workers},
+    in_flight={in_flight}, progress=lambda done, total: os.write(told, b"%d\\n" % done))
+"""
+BATCH = 5
+
+
+def lines(path):
+    return path.read_text().splitlines() if path.exists() else []
+
+
+def stored(path):
+    """The points of the batches that are in the file, as the integrand writes them."""
+    if not path.exists():
+        return set()
+    connection = sqlite3.connect(path)
+    try:
+        tables = connection.execute("SELECT name FROM sqlite_master").fetchall()
+        if not tables:
+            return set()
+        rows = connection.execute("SELECT theta, x FROM batches JOIN thetas USING (t)").fetchall()
+    finally:
+        connection.close()
+    return {f"{theta.hex()} {x.hex()}" for theta, x in rows}
+
+
+def kill_on_its_way(code, log, rng):
+    """Start a run, and kill it some calls of f later, at a random moment: whether it was still running."""
+    begin, calls, delay = len(lines(log)), rng.randint(1, 5), rng.uniform(0, 0.008)
+    child = subprocess.Popen([sys.executable, "-c", code])
+    while child.poll() is None and len(lines(log)) < begin + calls:
+        time.sleep(0.001)
+    time.sleep(delay)
+    running = child.poll() is None
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    return running
+
+
+@pytest.mark.parametrize(
+    ("workers", "in_flight", "kills"),
+    [
+        pytest.param(None, 1, 2, id="here, twice"),
+        pytest.param(None, 1, 10, marks=pytest.mark.slow, id="here, ten times"),
+        pytest.param(2, 4, 10, marks=pytest.mark.slow, id="in a pool, ten times"),
+    ],
+)
+def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path, workers, in_flight, kills):
+    path, log, told = (tmp_path / name for name in ("run.sqlite", "log", "told"))
+    T, N = 6, 15 * kills
+    code = CHILD.format(
+        log=str(log), told=str(told), path=str(path), workers=workers, in_flight=in_flight, T=T, N=N, batch=BATCH
+    )
+    rng, finished = random.Random(0), set()
+    for _ in range(kills):
+        before = len(lines(log))
+        assert kill_on_its_way(code, log, rng)
+        assert not finished & set(lines(log)[before:])  # nothing that was finished is evaluated again
+        finished = stored(path)
+        assert len(finished) * BATCH >= max(map(int, lines(told)), default=0)  # what was reported is there
+    before = len(lines(log))
+    subprocess.run([sys.executable, "-c", code], check=True)
+    assert not finished & set(lines(log)[before:])
+    assert len(stored(path)) == T * N // BATCH
+
+    calls = Counter(line for line in lines(log) if len(bytes.fromhex(line.split()[1])) == BATCH * 2 * 8)
+    assert set(calls) == stored(path)
+    assert calls.total() - len(calls) <= kills * in_flight  # only what was in flight at a kill is repeated
+
+    problem = Problem(
+        lambda x, theta: x[:, 0] * theta[0], lambda theta: Gaussian(theta, 1.0), Uniform([0.0, 1.0], [1.0, 2.0])
+    )
+    same(cbq.Samples.from_checkpoint(path), problem.collect(T, N, rng=7, design="sobol"))
+
+
+@pytest.mark.slow
+def test_a_million_evaluations_load_in_little_memory(path):
+    law = Gaussian([0.0, 1.0], 1.0)
+    problem = changed(integrand=lambda x, theta: x[:, 0], family=lambda theta: law)
+    whole = problem.collect(1000, 1000, rng=0, checkpoint=path, progress=False)
+    tracemalloc.start()
+    s = cbq.Samples.from_checkpoint(path)
+    _, peak = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    same(s, whole)
+    assert peak < 2**30

@@ -1,0 +1,119 @@
+"""Thetas and points: what they depend on, and what they do not."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from cbq.design import draw_points, draw_thetas, entropy_of
+from cbq.measures import (
+    Beta,
+    Empirical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    LogNormal,
+    Mixture,
+    Product,
+    StudentT,
+    TruncatedGaussian,
+    Uniform,
+    as_measure,
+)
+from cbq.problem import Problem
+
+ENTROPY = entropy_of(0)
+
+
+def covariance(d):
+    root = np.random.default_rng(d).standard_normal((d, d))
+    return root @ root.T + np.eye(d)
+
+
+LAWS = {
+    "beta": Beta(2.0, 3.0),
+    "empirical": Empirical(np.random.default_rng(0).standard_normal((30, 2))),
+    "exponential": Exponential(2.0),
+    "gamma": Gamma(3.0, 2.0),
+    "gaussian": Gaussian([1.0, 2.0], covariance(2)),
+    "gaussian 5": Gaussian(np.zeros(5), covariance(5)),
+    "gaussian 40": Gaussian(np.ones(40), covariance(40)),
+    "lognormal": LogNormal(np.zeros(3), covariance(3)),
+    "mixture": Mixture([0.3, 0.7], [Gaussian(0.0, 1.0), Gaussian(4.0, 2.0)]),
+    "mixture 2": Mixture([0.5, 0.5], [Gaussian(np.zeros(2), covariance(2)), Uniform([0.0, 0.0], [1.0, 2.0])]),
+    "mixture of mixtures": Mixture([0.5, 0.5], [Mixture([0.5, 0.5], [Gamma(2.0, 1.0), Gamma(9.0, 1.0)]), Beta(2, 2)]),
+    "product": Product([Gamma(2.0, 1.0), Mixture([0.3, 0.7], [Gaussian(0.0, 1.0), Gaussian(4.0, 2.0)])]),
+    "scipy": as_measure(stats.gumbel_r(1.0, 2.0)),
+    "student": StudentT(4.0, 0.0, 1.0),
+    "truncated": TruncatedGaussian(0.0, 1.0, -1.0, np.inf),
+    "uniform": Uniform([0.0, 1.0], [1.0, 3.0]),
+}
+
+
+def drawn(law, n, design, scramble="independent"):
+    return draw_points([law], [n], design, scramble, ENTROPY)[0]
+
+
+@pytest.mark.parametrize("design", ["iid", "sobol"])
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_a_longer_draw_begins_with_a_shorter_one_to_the_last_bit(law, design):
+    long = drawn(law, 150, design)
+    assert long.shape == (150, law.dim)
+    for n in (1, 2, 7, 64, 65, 100):
+        np.testing.assert_array_equal(drawn(law, n, design), long[:n])
+
+
+@pytest.mark.parametrize("design", ["iid", "sobol"])
+@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
+def test_more_thetas_begin_with_fewer_to_the_last_bit(law, design):
+    np.testing.assert_array_equal(draw_thetas(law, 5, design, ENTROPY), draw_thetas(law, 70, design, ENTROPY)[:5])
+
+
+@pytest.mark.parametrize("design", ["iid", "sobol"])
+@pytest.mark.parametrize("name", sorted(set(LAWS) - {"empirical"}))
+def test_draws_follow_their_law(name, design):
+    """By the transport back to the unit cube, whose coordinates must be uniform."""
+    law = LAWS[name]
+    u = law.inverse_transport(drawn(law, 2000, design))
+    for j in range(min(law.dim, 3)):
+        assert stats.kstest(u[:, j], "uniform").pvalue > 1e-4
+
+
+@pytest.mark.parametrize(("which", "same"), [("common", True), ("independent", False)])
+def test_scrambles(which, same):
+    laws = [Gaussian([0.0, 1.0], covariance(2)), Gaussian([3.0, 4.0], 2.0)]
+    x = draw_points(laws, [32, 20], "sobol", which, ENTROPY)
+    u = [law.inverse_transport(points) for law, points in zip(laws, x, strict=True)]
+    assert np.allclose(u[0][:20], u[1], atol=1e-12) is same
+    thetas = draw_thetas(Uniform([0.0, 0.0], [1.0, 1.0]), 32, "sobol", ENTROPY)
+    assert not np.any(np.isclose(thetas, u[0]))
+
+
+def f(x, theta):
+    return x[:, 0]
+
+
+PROBLEM = Problem(f, lambda theta: Gaussian(theta, 1.0), Uniform([0.0, 1.0], [1.0, 4.0]))
+
+
+def test_a_common_scramble_through_collect():
+    options = {"rng": 3, "design": "sobol", "scramble": "common"}
+    long, short = PROBLEM.collect(5, 40, **options), PROBLEM.collect(3, [9, 40, 1], **options)
+    np.testing.assert_array_equal(short.theta, long.theta[:3])
+    for t, n in enumerate((9, 40, 1)):
+        np.testing.assert_array_equal(short.points(t), long.points(t)[:n])
+    moved = long.x - long.theta[:, None, :]
+    np.testing.assert_allclose(moved, np.broadcast_to(moved[:1], moved.shape), atol=1e-12)
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        ({"scramble": "none"}, "scramble must be 'independent' or 'common', but it is 'none'"),
+        ({"scramble": "common", "design": "iid"}, "scramble='common' is for Sobol points"),
+    ],
+)
+def test_what_scramble_may_be(options, message):
+    with pytest.raises(ValueError, match=message):
+        PROBLEM.collect(3, 4, **{"rng": 0, "design": "sobol", **options})
