@@ -6,14 +6,16 @@ import pickle
 from functools import cache
 from itertools import pairwise, product
 
+import mpmath
 import numpy as np
 import pytest
-from scipy import integrate, optimize, stats
+from scipy import integrate, optimize, special, stats
 
+import cbq
 from cbq import problems
 from cbq.measures import Gamma, Gaussian, LogNormal
 from cbq.problem import Problem
-from cbq.problems import butterfly, health, linear, sir
+from cbq.problems import butterfly, characteristic, health, linear, registry, sir, sobol_g, truncated
 
 CASES = {
     "linear": ("linear", {}, 3e-3),
@@ -23,7 +25,16 @@ CASES = {
     "sir": ("sir", {"step": 0.25}, 80.0),
     "butterfly": ("butterfly", {}, 0.01),
     "health": ("health", {}, 3.0),
+    "characteristic": ("characteristic", {}, 1e-3),
+    "characteristic-heavy": ("characteristic", {"shape": 0.7, "rate": 0.2}, 1e-3),
+    "truncated": ("truncated", {}, 1e-3),
+    "truncated-scaled": ("truncated", {"mean": -5.0, "std": 0.1}, 1e-4),
+    "sobol-g": ("sobol-g", {}, 1e-3),
+    "sobol-g-2": ("sobol-g", {"a": [2.0, 0.5]}, 1e-3),
 }
+ALL = ("butterfly", "characteristic", "health", "linear", "sir", "sobol-g", "truncated")
+MODULES = (butterfly, characteristic, health, linear, sir, sobol_g, truncated)
+USES_THETA = {"characteristic", "health", "sobol-g"}
 
 
 def nodes(lower, upper, n=60):
@@ -47,7 +58,7 @@ def test_problems_are_complete(name, options, tolerance):
     problem = problems.get(name, **options)
     assert isinstance(problem, Problem)
     assert problem.has_exact
-    assert problem.depends_on_theta == (name == "health")
+    assert problem.depends_on_theta == (name in USES_THETA)
     assert problem.name.startswith(name)
     s = problem.collect(3, 4, rng=1)
     answer = problem.exact(s.theta)
@@ -60,9 +71,9 @@ def test_problems_are_complete(name, options, tolerance):
 
 
 def test_names_and_options():
-    assert problems.names() == ("butterfly", "health", "linear", "sir")
+    assert problems.names() == ALL
     assert {name for name, _, _ in CASES.values()} == set(problems.names())
-    with pytest.raises(ValueError, match="no problem 'lorenz': the problems are butterfly, health, linear, sir"):
+    with pytest.raises(ValueError, match=f"no problem 'lorenz': the problems are {', '.join(ALL)}"):
         problems.get("lorenz")
     with pytest.raises(TypeError, match="problem 'linear' has no option d: it has dim, f, seed"):
         problems.get("linear", d=3)
@@ -77,6 +88,13 @@ def test_names_and_options():
         ("linear", {"dim": 0}, "dim must be a whole number, at least 1"),
         ("sir", {"step": 0}, "step must be positive and at most 0.25 days"),
         ("sir", {"step": 0.3}, "step must be positive and at most 0.25 days"),
+        ("characteristic", {"shape": -1.0}, "shape must be positive"),
+        ("characteristic", {"rate": 0.0}, "rate must be positive"),
+        ("truncated", {"std": 0.0}, "std must be positive"),
+        ("truncated", {"mean": np.inf}, "mean must be finite"),
+        ("sobol-g", {"a": [1.0]}, "a must hold two or more numbers, none of them negative"),
+        ("sobol-g", {"a": [1.0, -0.5]}, "a must hold two or more numbers, none of them negative"),
+        ("sobol-g", {"a": [[1.0, 2.0]]}, "a must hold two or more numbers"),
     ],
 )
 def test_options_that_make_no_sense(name, options, message):
@@ -367,4 +385,175 @@ def test_health_does_not_condition_on_each_theta_separately():
 
 
 def test_the_module_of_each_problem_says_how_to_build_it():
-    assert all(module.build.__doc__ for module in (butterfly, health, linear, sir))
+    assert all(module.build.__doc__ for module in MODULES)
+    assert [module.build for module in MODULES] == [registry.builder(name) for name in ALL]
+
+
+# characteristic
+
+
+@pytest.mark.parametrize("t", [0.0, 0.3, 1.7, 5.0, -2.2])
+@pytest.mark.parametrize(("shape", "rate"), [(3.0, 2.0), (0.7, 0.2), (40.0, 9.0)])
+def test_characteristic_by_quadrature(shape, rate, t):
+    """In y = log x, where the density is analytic and the trapezoidal rule converges geometrically."""
+    y, step = np.linspace(
+        np.log(shape / rate) - 60 / min(shape, 1.0), np.log(200 * (1 + shape) / rate), 400_001, retstep=True
+    )
+    density = step * np.exp(shape * (y + np.log(rate)) - rate * np.exp(y) - special.gammaln(shape))
+    reference = [density @ np.cos(t * np.exp(y)), density @ np.sin(t * np.exp(y))]
+    answer = problems.get("characteristic", shape=shape, rate=rate).exact([t])[0]
+    np.testing.assert_allclose(answer, reference, rtol=0, atol=2e-13)
+
+
+def test_characteristic_agrees_with_the_complex_power():
+    t = np.linspace(-30, 30, 61)
+    power = (1 - 1j * t / 2.0) ** -3.0
+    answer = problems.get("characteristic").exact(t)
+    np.testing.assert_allclose(answer, np.column_stack([power.real, power.imag]), rtol=0, atol=1e-15)
+    assert np.all(np.isfinite(problems.get("characteristic").exact([1e200])))
+
+
+def test_characteristic_has_the_moments_of_the_law_as_its_derivatives():
+    problem, h = problems.get("characteristic", shape=4.0, rate=1.5), 1e-4
+    (_, slope), (real, _) = problem.exact([h])[0] / h, problem.exact([h])[0]
+    mean, variance = 4.0 / 1.5, 4.0 / 1.5**2
+    assert slope == pytest.approx(mean, rel=1e-6)
+    assert 2 * (1 - real) / h**2 == pytest.approx(variance + mean**2, rel=1e-6)
+
+
+def test_characteristic_has_one_law():
+    problem = problems.get("characteristic", shape=2.0, rate=0.5)
+    assert all(problem.family(np.array([t])).equals(Gamma(2.0, 0.5)) for t in (0.0, 1.0))
+
+
+# truncated
+
+
+@pytest.mark.parametrize("a", [-40.0, -9.0, -1.0, 0.0, 2.5, 8.0, 38.0, 200.0, 1e5])
+def test_truncated_mean_in_many_digits(a):
+    with mpmath.workdps(40):
+        z = mpmath.mpf(a)
+        mills = mpmath.npdf(z) / (mpmath.erfc(z / mpmath.sqrt(2)) / 2)
+        reference = float(3 + mpmath.mpf("0.5") * mills)
+    answer = problems.get("truncated", mean=3.0, std=0.5).exact([3.0 + 0.5 * a])
+    np.testing.assert_allclose(answer, reference, rtol=1e-14)
+    np.testing.assert_allclose(truncated.inverse_mills(np.array([a])), float(mills), rtol=1e-14, atol=1e-300)
+
+
+@pytest.mark.parametrize("theta", [-2.0, 0.3, 4.0])
+def test_truncated_mean_by_quadrature(theta):
+    mass, first = (
+        integrate.quad(lambda x, k=k: x**k * np.exp(-0.5 * x * x), theta, theta + 12, epsabs=0, epsrel=1e-12)[0]
+        for k in (0, 1)
+    )
+    np.testing.assert_allclose(problems.get("truncated").exact([theta]), first / mass, rtol=1e-11)
+
+
+def test_truncated_mean_agrees_with_the_moments_of_its_law():
+    problem = problems.get("truncated", mean=-1.0, std=2.0)
+    for theta in (-9.0, -1.0, 5.0, 70.0):
+        mean, _ = problem.family(np.array([theta])).moments()
+        np.testing.assert_allclose(problem.exact([theta]), mean, rtol=1e-12)
+
+
+# sobol-g
+
+
+@pytest.mark.parametrize("theta", [0.0, 0.2, 0.5, 0.9])
+def test_sobol_g_given_its_first_input_by_quadrature(theta):
+    """Linear on either side of each kink, so that one node on each side is exact."""
+    problem = problems.get("sobol-g", a=[0.5, 1.0, 4.5, 9.0])
+    x = np.array(list(product([0.25, 0.75], repeat=3)))
+    np.testing.assert_allclose(problem.evaluate([theta], x).mean(), problem.exact([theta])[0], rtol=1e-14)
+
+
+@pytest.mark.parametrize("a", [(0.0, 1.0, 4.5, 9.0), (3.0, 0.2)])
+def test_sobol_g_index_is_the_share_of_the_variance(a):
+    """By Gauss-Legendre on either side of the kinks, where f and f^2 are polynomials."""
+    half, weight = nodes(0.0, 0.5, 3)
+    x, w = np.concatenate([half, half + 0.5]), np.concatenate([weight, weight])
+    points = np.stack(np.meshgrid(*[x] * len(a), indexing="ij"), axis=-1).reshape(-1, len(a))
+    mass = np.prod(np.stack(np.meshgrid(*[w] * len(a), indexing="ij"), axis=-1).reshape(-1, len(a)), axis=-1)
+    problem = problems.get("sobol-g", a=a)
+    f = np.array([problem.evaluate(point[:1], point[None, 1:])[0] for point in points])
+    given = problem.exact(x)
+    share = (w @ given**2 - (w @ given) ** 2) / (mass @ f**2 - (mass @ f) ** 2)
+    assert sobol_g.index(a) == pytest.approx(share, rel=1e-12)
+
+
+def test_sobol_g_index_from_a_fit():
+    problem = problems.get("sobol-g")
+    samples = problem.collect(32, 64, rng=0, design="sobol")
+    fit = cbq.CBQ().fit(samples)
+    between = np.var(fit.predict(problem.prior.sample(10000, rng=1)))
+    within = np.mean(np.var(samples.f, axis=1, ddof=1))
+    assert between / (between + within) == pytest.approx(sobol_g.index(), abs=0.02)
+
+
+# the registry
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    """What a test registers is forgotten after it."""
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+
+
+@pytest.mark.usefixtures("registered")
+def test_problems_can_be_registered():
+    def build(scale=1.0, **rest):
+        """One of mine."""
+        return Problem(lambda x, theta: scale * x[:, 0], lambda theta: Gaussian(theta, 1.0), Gaussian(0.0, 1.0))
+
+    assert problems.register("mine", build) is build
+    assert "mine" in problems.names()
+    assert problems.get("mine", scale=3.0, other=1).evaluate([0.0], [2.0]) == [6.0]
+
+    @problems.register("decorated")
+    def decorated():
+        return build()
+
+    assert isinstance(decorated(), Problem)
+    assert problems.get("decorated").p == 1
+    assert problems.names() == tuple(sorted([*ALL, "mine", "decorated"]))
+
+
+@pytest.mark.usefixtures("registered")
+@pytest.mark.parametrize(
+    ("name", "build", "error", "message"),
+    [
+        ("sir", sir.build, ValueError, "there is a problem 'sir' already: register this one by another name"),
+        ("", sir.build, ValueError, "without spaces, colons and slashes, but it is ''"),
+        ("a b", sir.build, ValueError, "without spaces, colons and slashes"),
+        ("file.py:problem", sir.build, ValueError, "without spaces, colons and slashes"),
+        (3, sir.build, ValueError, "but it is 3"),
+        ("ready", problems.get("sir"), TypeError, "wrap it as lambda: problem"),
+        ("number", 3, TypeError, "build must be a function that returns a cbq.Problem, but it is 3"),
+    ],
+)
+def test_what_cannot_be_registered(name, build, error, message):
+    with pytest.raises(error, match=message):
+        problems.register(name, build)
+    assert problems.names() == ALL
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_function_that_builds_no_problem():
+    problems.register("empty", lambda: None)
+    with pytest.raises(TypeError, match=r"registered as 'empty' returned None, but a cbq\.Problem is needed"):
+        problems.get("empty")
+
+
+def test_installed_packages_bring_problems_by_entry_points(tmp_path, monkeypatch):
+    (tmp_path / "pendulums.py").write_text("from cbq.problems import sir\n\ndef build():\n    return sir.build()\n")
+    info = tmp_path / "pendulums-1.0.dist-info"
+    info.mkdir()
+    (info / "METADATA").write_text("Metadata-Version: 2.1\nName: pendulums\nVersion: 1.0\n")
+    lines = ["[cbq.problems]", "pendulum = pendulums:build", "broken = pendulums:missing", "sir = pendulums:missing"]
+    (info / "entry_points.txt").write_text("\n".join(lines) + "\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    assert problems.names() == tuple(sorted([*ALL, "pendulum", "broken"]))
+    assert problems.get("pendulum").name == "sir"
+    assert problems.get("sir").name == "sir"  # the one that was there stays
+    with pytest.raises(ImportError, match="problem 'broken' cannot be loaded from pendulums:missing"):
+        problems.get("broken")
