@@ -4,12 +4,15 @@ VENV   ?= .venv
 BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
+DEMO   ?= demo
 
 .PHONY: demo test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
-	$(BIN)/python -m cbq
+	$(BIN)/cbq run sir --T 15 --N 40 --design sobol --seed 0 --out $(DEMO)
+	@echo "The figure is $(DEMO)/figure.png, the table $(DEMO)/estimate.csv; ask the fit more with"
+	@echo "  $(BIN)/cbq predict $(DEMO)/fit.cbq --theta 3.5"
 
 test: $(READY)
 	$(BIN)/python -m pytest -m "not slow"
@@ -41,7 +44,7 @@ bench-speed: $(BENCH)
 	$(BIN)/python benchmarks/speed.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

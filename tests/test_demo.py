@@ -1,20 +1,53 @@
-"""The demo estimates every problem far better than averages do, and says so."""
+"""The command that `make demo` runs, at a tiny size, and what the demo leaves behind."""
 
 from __future__ import annotations
 
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
 import pytest
 
-import cbq
-from cbq.__main__ import main
+from cbq.cli import main
+
+ROOT = Path(__file__).parents[1]
+MAKEFILE = (ROOT / "Makefile").read_text()
 
 
-def test_every_problem_has_a_row_and_beats_averages(capsys: pytest.CaptureFixture[str]) -> None:
-    main()
-    rows = [line.split() for line in capsys.readouterr().out.splitlines() if line.split()[:1] and "%" in line]
-    table = {row[0]: row for row in rows if row[0] in cbq.problems.names()}
-    assert table.keys() == set(cbq.problems.names())
-    for _, _, _, averages, _, cbq_, auto, inside, _, chosen in table.values():
-        assert float(cbq_) < 0.1 * float(averages)
-        assert float(auto) < 0.1 * float(cbq_)
-        assert float(inside.rstrip("%")) > 50
-        assert chosen == "MOBQ"
+def demo() -> list[str]:
+    """The arguments of `cbq` in the demo."""
+    (line,) = re.findall(r"^\t\$\(BIN\)/cbq (run .*)$", MAKEFILE, flags=re.MULTILINE)
+    return shlex.split(line)
+
+
+def test_the_demo_runs_and_says_where_its_files_are(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    words = ["demo" if word == "$(DEMO)" else word for word in demo()]
+    sizes = {"--T": "4", "--N": "5"}
+    words = [sizes.get(before, word) for before, word in zip(["", *words], words, strict=False)]
+    assert main([*words, "--option", "step=0.25"]) == 0
+    printed = capsys.readouterr().out
+    for name in ("estimate.csv", "figure.png", "fit.cbq", "run.json"):
+        assert (tmp_path / "demo" / name).stat().st_size > 0
+        assert f"demo/{name}" in printed
+    assert "RMSE against the truth" in printed
+
+
+def test_the_demo_is_about_sir_and_shows_the_truth() -> None:
+    assert demo()[:2] == ["run", "sir"]
+    assert "--out" in demo()
+    assert "figure.png" in MAKEFILE
+    assert "estimate.csv" in MAKEFILE
+
+
+def test_the_demo_is_not_committed() -> None:
+    assert "/demo/" in (ROOT / ".gitignore").read_text().splitlines()
+
+
+def test_python_m_cbq_is_the_same_program() -> None:
+    done = subprocess.run([sys.executable, "-m", "cbq", "--version"], capture_output=True, text=True, check=True)
+    assert done.stdout.startswith("cbq ")

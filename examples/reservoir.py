@@ -1,0 +1,63 @@
+"""A reservoir that supplies a town for a year: how much water is missing, as the climate becomes drier?
+
+The simulator goes day by day and takes one set of inputs at a time, as most simulators do. The scenario is a column of
+rain.csv, chosen by the environment variable RESERVOIR_SCENARIO (wet or dry). See README.md for the commands.
+"""
+
+from __future__ import annotations
+
+import csv
+import os
+from pathlib import Path
+
+import numpy as np
+
+import cbq
+
+SCENARIO = os.environ.get("RESERVOIR_SCENARIO", "dry")
+DAYS = 365
+CAPACITY, START = 60.0, 45.0  # millions of litres
+CATCHMENT = 0.09  # millions of litres for a millimetre of rain
+DEMAND = 0.2  # millions of litres a day
+
+
+def monthly_rain(scenario: str) -> list[float]:
+    """Rain of each month in a usual year, in millimetres."""
+    with (Path(__file__).parent / "rain.csv").open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    if scenario not in rows[0]:
+        raise ValueError(f"RESERVOIR_SCENARIO must be wet or dry, but it is {scenario!r}.")
+    return [float(row[scenario]) for row in rows]
+
+
+RAIN = monthly_rain(SCENARIO)
+
+
+def shortage(x: np.ndarray, theta: np.ndarray) -> float:
+    """Millions of litres that are missing in a year, for x = (rain in units of a usual year, evaporation a day)."""
+    rain, evaporation = x
+    stored, missing = START, 0.0
+    for day in range(DAYS):
+        inflow = rain * RAIN[day * 12 // DAYS] * 12 / DAYS * CATCHMENT
+        stored = min(stored + inflow, CAPACITY)
+        stored -= min(stored, evaporation * (stored / CAPACITY) ** 0.7)
+        supplied = min(stored, DEMAND)
+        stored -= supplied
+        missing += DEMAND - supplied
+    return missing
+
+
+def family(theta: np.ndarray) -> cbq.measures.LogNormal:
+    """Rain has the mean theta[0], evaporation the mean 0.05; both are known to about 30%."""
+    variance = np.array([0.09, 0.09])
+    return cbq.measures.LogNormal(np.log([theta[0], 0.05]) - 0.5 * variance, variance)
+
+
+problem = cbq.Problem(
+    shortage,
+    family,
+    prior=cbq.measures.Uniform(0.4, 1.0),  # mean rain of the climates that are of interest, in units of a usual year
+    vectorized=False,  # one x at a time
+    depends_on_theta=False,  # the climate acts through the law of x only, so every run says something on all climates
+    name=f"reservoir-{SCENARIO}",
+)

@@ -1,0 +1,32 @@
+"""The command `cbq`, which is also `python -m cbq`: run a problem, compare methods on it, ask a saved fit."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from importlib.util import find_spec
+
+__all__ = ["main"]
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the program with these arguments (None: those of this process) and return its exit status."""
+    missing = [name for name in ("typer", "rich") if not _installed(name)]
+    if missing:
+        needed = " and ".join(missing)
+        sys.stderr.write(f"cbq: error: the command line needs {needed}: python -m pip install 'cbq[cli]'\n")
+        return 1
+    from cbq.cli.app import app
+
+    try:
+        app(list(sys.argv[1:] if arguments is None else arguments))
+    except SystemExit as end:
+        return end.code if isinstance(end.code, int) else 0
+    return 0
+
+
+def _installed(name: str) -> bool:
+    try:
+        return find_spec(name) is not None
+    except ValueError:  # sys.modules holds None for it
+        return False

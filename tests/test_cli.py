@@ -1,0 +1,577 @@
+"""The command line: what it prints and writes, and how it refuses."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import re
+import subprocess
+import sys
+from math import isnan
+from pathlib import Path
+
+import numpy as np
+import pytest
+from typer.testing import CliRunner
+
+import cbq
+from cbq import problems
+from cbq.cli import main
+from cbq.cli.app import app
+from cbq.cli.words import METHODS
+from cbq.problems import registry
+
+SMALL = ["--T", "5", "--N", "6"]
+LINE = ["linear", "--option", "dim=1"]  # whose fits are quick
+FILE = """
+import numpy as np
+import cbq
+
+def f(x, theta):
+    return x[0] * theta[0]
+
+def family(theta):
+    return cbq.measures.Gaussian(theta, 1.0)
+
+def build(scale=1.0):
+    prior = cbq.measures.Uniform(0.0, scale)
+    return cbq.Problem(f, family, prior, vectorized=False, exact=lambda theta: theta[:, 0] ** 2, name="mine")
+
+problem = build()
+number = 3
+"""
+
+
+def run(*arguments):
+    """The program in this process."""
+    return CliRunner().invoke(app, [str(word) for word in arguments])
+
+
+def ok(*arguments):
+    """What it prints."""
+    result = run(*arguments)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    return result.stdout
+
+
+def refused(*arguments):
+    """The one line of a refusal."""
+    result = run(*arguments)
+    assert result.exit_code in (1, 2)
+    assert result.stdout == ""
+    (line,) = result.stderr.splitlines()
+    assert line.startswith("cbq: error: ")
+    return line.removeprefix("cbq: error: ")
+
+
+def process(*arguments, **options):
+    """The program in a process of its own."""
+    words = [sys.executable, "-m", "cbq", *map(str, arguments)]
+    return subprocess.run(words, capture_output=True, text=True, check=False, **options)
+
+
+@pytest.fixture
+def write(tmp_path, monkeypatch):
+    """Writes a module of the user's, which is forgotten afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    before = set(sys.modules)
+
+    def made(text=FILE, name="simulator.py"):
+        path = tmp_path / name
+        path.write_text(text)
+        return path
+
+    yield made
+    for name in set(sys.modules) - before:
+        if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
+            del sys.modules[name]
+
+
+def read(path):
+    """The columns of a table."""
+    with Path(path).open(newline="") as file:
+        rows = list(csv.DictReader(file))
+    return {name: [row[name] for row in rows] for name in rows[0]}
+
+
+def numbers(text):
+    """The rows of the first printed table: a mapping from names to floats for each."""
+    lines = text.splitlines()
+    start = next(i for i, line in enumerate(lines) if line.split()[:1] and line.split()[0].startswith("theta"))
+    rows = []
+    for line in lines[start + 1 :]:
+        if not line.strip():
+            break
+        rows.append(dict(zip(lines[start].split(), map(float, line.split()), strict=True)))
+    return rows
+
+
+# run
+
+
+def test_run_prints_the_numbers_of_the_python_api():
+    text = ok("run", *LINE, *SMALL, "--seed", 3, "--design", "sobol", "--level", 0.8)
+    problem = problems.get("linear", dim=1)
+    fit = cbq.Auto().fit(problem.collect(5, 6, rng=3, design="sobol"))
+    assert fit.summary() in text
+    rows = numbers(text)
+    theta = np.linspace(1.0, 3.0, 11)
+    np.testing.assert_allclose([row["theta"] for row in rows], theta, atol=1e-12)
+    mean, std = fit.predict(theta, return_std=True)
+    low, high = fit.interval(theta, 0.8)
+    columns = {"mean": mean, "std": std, "lower": low, "upper": high, "truth": problem.exact(theta)}
+    for name, values in columns.items():
+        np.testing.assert_allclose([row[name] for row in rows], values, rtol=1e-5)
+    (error,) = re.findall(r"RMSE against the truth at 200 thetas of the prior: (\S+); \d+% of truths in 80%", text)
+    new = problem.prior.sample(4000, 0)
+    assert float(error) == pytest.approx(np.sqrt(np.mean((fit.predict(new) - problem.exact(new)) ** 2)), rel=0.3)
+
+
+def test_run_writes_a_table_a_figure_a_fit_and_a_record(tmp_path):
+    out = tmp_path / "new" / "out"
+    text = ok("run", "linear", *SMALL, "--option", "dim=2", "--option", "f=inner", "--method", "cbq", "--out", out)
+    for name in ("estimate.csv", "figure.png", "fit.cbq", "run.json"):
+        assert str(out / name) in text
+    samples = problems.get("linear", dim=2, f="inner").collect(5, 6, rng=0)
+    fit = cbq.CBQ().fit(samples)
+    table = {name: np.array(column, dtype=float) for name, column in read(out / "estimate.csv").items()}
+    assert list(table) == ["theta_0", "theta_1", "mean", "std", "lower", "upper", "truth"]
+    theta = np.column_stack([table["theta_0"], table["theta_1"]])
+    mean, std = fit.predict(theta, return_std=True)
+    np.testing.assert_array_equal(table["mean"], mean)
+    np.testing.assert_array_equal(table["std"], std)
+    np.testing.assert_array_equal([table["lower"], table["upper"]], fit.interval(theta))
+    np.testing.assert_array_equal(cbq.load(out / "fit.cbq").predict(theta), mean)
+    assert (out / "figure.png").read_bytes().startswith(b"\x89PNG")
+    record = json.loads((out / "run.json").read_text())
+    assert record["versions"]["cbq"] == cbq.__version__
+    assert record["problem"]["options"] == {"dim": 2, "f": "inner"}
+    assert (record["sampling"]["seed"], record["sampling"]["T"], record["sampling"]["N"]) == (0, 5, 6)
+    assert record["sampling"]["evaluations"] == 30
+    assert record["method"] == "cbq"
+    assert record["seconds"].keys() == {"collect", "fit"}
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_every_method_answers(method, tmp_path):
+    text = ok("run", "sir", *SMALL, "--method", method, "--option", "step=0.25", "--out", tmp_path)
+    assert "RMSE against the truth" in text
+    assert len(numbers(text)) >= 5
+    assert (tmp_path / "figure.png").exists()
+    truth = np.array(read(tmp_path / "estimate.csv")["truth"], dtype=float)
+    assert np.all((truth > 1e5) & (truth < 1e6))
+
+
+def test_a_method_that_answers_at_the_observed_thetas_only():
+    text = ok("run", "truncated", *SMALL, "--method", "monte-carlo")
+    theta = np.sort(problems.get("truncated").collect(5, 6, rng=0).theta[:, 0])
+    np.testing.assert_allclose([row["theta"] for row in numbers(text)], theta, rtol=1e-5)
+    assert "RMSE against the truth at the observed thetas" in text
+
+
+def test_a_method_without_intervals_says_so(tmp_path):
+    text = ok("run", "truncated", "--T", 3, "--N", 1, "--method", "monte-carlo", "--out", tmp_path)
+    assert "There are no intervals: there is no standard error at theta" in text
+    assert list(read(tmp_path / "estimate.csv")) == ["theta", "mean", "truth"]
+    assert "no figure.png: there is no standard error" in text
+
+
+def test_several_outputs_have_rows_of_their_own(tmp_path):
+    text = ok("run", "characteristic", *SMALL, "--at", 0.5, "--at", 2, "--out", tmp_path)
+    rows = numbers(text)
+    assert [(row["theta"], row["output"]) for row in rows] == [(0.5, 0), (0.5, 1), (2, 0), (2, 1)]
+    truth = problems.get("characteristic").exact([0.5, 2.0])
+    np.testing.assert_allclose([row["truth"] for row in rows], truth.ravel(), rtol=1e-5)
+    table = read(tmp_path / "estimate.csv")
+    assert list(table)[:4] == ["theta", "mean_0", "mean_1", "std_0"]
+    assert len(table["theta"]) == 2
+    assert (tmp_path / "figure.png").exists()
+
+
+def test_three_coordinates_have_a_table_and_no_figure(tmp_path):
+    text = ok("run", "linear", *SMALL, "--option", "dim=3", "--method", "lsmc", "--out", tmp_path)
+    assert "no figure.png: a figure shows one or two coordinates of theta, but there are 3" in text
+    assert not (tmp_path / "figure.png").exists()
+    assert len(read(tmp_path / "estimate.csv")["theta_2"]) == 100
+
+
+def test_thetas_of_ones_own():
+    words = [word for theta in (0.5, 1.0, 2.0) for word in ("--theta", theta)]
+    rows = numbers(ok("run", "truncated", "--N", 6, "--method", "cbq", *words))
+    assert (rows[0]["theta"], rows[-1]["theta"]) == (0.5, 2.0)
+    fit = cbq.CBQ().fit(problems.get("truncated").collect(None, 6, rng=0, theta=[0.5, 1.0, 2.0]))
+    np.testing.assert_allclose(rows[0]["mean"], fit.predict([0.5])[0], rtol=1e-5)
+
+
+def test_a_grid_keeps_to_thetas_where_x_has_a_law(write):
+    text = """
+import cbq
+
+def f(x, theta):
+    return x[:, 0]
+
+def family(theta):
+    return cbq.measures.Gamma(theta, 1.0)  # no law at zero, where the prior begins
+
+problem = cbq.Problem(f, family, cbq.measures.Uniform(0.0, 1.0))
+"""
+    rows = numbers(ok("run", f"{write(text)}:problem", *SMALL, "--method", "cbq"))
+    assert rows[0]["theta"] == pytest.approx(0.01)
+    assert rows[-1]["theta"] == 1.0
+
+
+# problems of one's own
+
+
+@pytest.mark.parametrize("attribute", ["problem", "build"])
+def test_a_problem_of_a_file(write, attribute):
+    text = ok("run", f"{write()}:{attribute}", *SMALL, "--method", "cbq")
+    assert text.startswith("mine: 30 evaluations")
+    assert numbers(text)[-1]["truth"] == 1.0
+
+
+def test_options_reach_the_function_of_a_file(write):
+    assert numbers(ok("run", f"{write()}:build", *SMALL, "--option", "scale=4", "--method", "cbq"))[-1]["theta"] == 4.0
+
+
+def test_a_file_may_import_its_neighbours(write):
+    write("from cbq.problems.truncated import build\n", "neighbour_of_mine.py")
+    path = write("from neighbour_of_mine import build\nproblem = build()\n", "with_neighbour.py")
+    assert "truncated: 30 evaluations" in ok("run", f"{path}:problem", *SMALL, "--method", "lsmc")
+
+
+@pytest.fixture
+def registered(monkeypatch):
+    monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
+
+
+@pytest.mark.usefixtures("registered")
+def test_a_registered_problem_is_found_by_name():
+    @problems.register("mine")
+    def build(mean=1.0):
+        """A normal law cut off below."""
+        return problems.get("truncated", mean=mean)
+
+    assert "truncated: 30 evaluations" in ok("run", "mine", *SMALL, "--option", "mean=2.5", "--method", "lsmc")
+    (line,) = [line for line in ok("problems").splitlines() if line.startswith("mine ")]
+    assert "mean=1.0" in line
+    assert line.endswith("A normal law cut off below.")
+
+
+FILES = {
+    "no attribute": (FILE, "", "simulator.py is a file: name what to take from it, as in .*simulator.py:problem"),
+    "a typo": (FILE, ":problm", r"simulator.py has no 'problm': there is build, problem\."),
+    "a number": (FILE, ":number", "must be a cbq.Problem, or a function that returns one, but it gives a int"),
+    "a function that needs more": (FILE, ":f", "cannot be called with these options: missing a required argument: 'x'"),
+    "an empty attribute": (FILE, ":", "must end in the name of a problem"),
+    "an error at the top": (
+        "import cbq\nx = 1\ny = 1 / 0\n",
+        ":problem",
+        "line 3: ZeroDivisionError: division by zero",
+    ),
+    "an error in the syntax": ("import cbq\nx = (\n", ":problem", "simulator.py, line 2: SyntaxError: '\\(' was never"),
+    "a missing import": ("import no_such_thing\n", ":p", "line 1: ModuleNotFoundError: No module named 'no_such"),
+    "an exit": ("import sys\nsys.exit(3)\n", ":p", "line 2: SystemExit: 3"),
+    "an error in the function": (
+        FILE.replace("    prior =", "    raise KeyError('rate')\n    prior =").replace("problem = build()", ""),
+        ":build",
+        "simulator.py, line 12: KeyError: 'rate'",
+    ),
+    "an error in f": (
+        FILE.replace("    return x[0]", "    assert x[0] > 9, 'too small'\n    return x[0]"),
+        ":problem",
+        "simulator.py, line 6: the integrand raised AssertionError at theta index t = 0 .* too small",
+    ),
+    "an error in the family": (
+        FILE.replace("Gaussian(theta, 1.0)", "Gaussian(theta, -1.0)"),
+        ":problem",
+        "simulator.py, line 9: ValueError: the family gives no law at theta index t = 0",
+    ),
+}
+
+
+@pytest.mark.parametrize(("text", "attribute", "says"), FILES.values(), ids=FILES)
+def test_what_is_wrong_with_a_file_is_said_in_one_line(write, text, attribute, says):
+    assert re.search(says, refused("run", f"{write(text)}{attribute}", *SMALL))
+
+
+def test_files_that_cannot_be_had(write, tmp_path):
+    assert "there is no file" in refused("run", f"{tmp_path}/nothing.py:problem")
+    assert "is no function, so it takes no option a" in refused("run", f"{write()}:problem", "--option", "a=1")
+    assert "got an unexpected keyword argument 'a'" in refused("run", f"{write()}:build", "--option", "a=1")
+    assert "a name that is taken: rename the file" in refused("run", f"{write(name='random.py')}:problem")
+
+
+# what is refused
+
+WORDS = {
+    "a problem": (
+        ["run", "lorenz"],
+        "there is no problem 'lorenz': the problems are butterfly, characteristic, health",
+    ),
+    "a method": (
+        ["run", "sir", "--method", "magic"],
+        "there is no method 'magic': the methods are auto, cbq, mobq, lsmc",
+    ),
+    "methods": (["compare", "sir", "--methods", "cbq,magic"], "there is no method 'magic'"),
+    "a design": (["run", "sir", "--design", "grid"], "design must be 'iid' or 'sobol', but it is 'grid'"),
+    "an option": (["run", "linear", "--option", "d=3"], "problem 'linear' has no option d: it has dim, f, seed"),
+    "a value": (["run", "linear", "--option", "f=cube"], "f must be 'square' or 'inner', but it is 'cube'"),
+    "no value": (["run", "linear", "--option", "dim"], "an option must be key=value, as in --option dim=3"),
+    "a level": (["run", "sir", "--level", "95"], "--level must lie between 0 and 1, as 0.95 does, but it is 95.0"),
+    "T": (["run", "sir", "--T", "0"], "Invalid value for '--T': "),
+    "no number": (["run", "sir", "--N", "many"], "Invalid value for '--N': "),
+    "a theta": (["run", "sir", "--theta", "4;5"], "theta must be a number, or several with commas between them"),
+    "an infinite theta": (["run", "sir", "--theta", "inf"], "theta must be finite, but it is 'inf'"),
+    "coordinates": (
+        ["run", "sir", "--theta", "4,5"],
+        "theta 4,5 has 2 coordinates, but here a theta has 1: write --theta",
+    ),
+    "few coordinates": (
+        ["run", "linear", "--theta", "2"],
+        "has 1 coordinates, but here a theta has 2: write it as 1.5,1.5",
+    ),
+    "places": (["run", "sir", "--at", "4,5"], "theta 4,5 has 2 coordinates"),
+    "T and thetas": (["run", "sir", "--T", "3", "--theta", "4"], "T is 3, but theta holds 1 thetas"),
+    "a command": (["walk"], "No such command 'walk'"),
+    "an unknown option": (["run", "sir", "--speed", "3"], "No such option: --speed"),
+    "no problem": (["run"], "Missing argument 'PROBLEM'"),
+    "no fit": (["predict", "nothing.cbq"], "No such file or directory: nothing.cbq"),
+}
+
+
+@pytest.mark.parametrize(("words", "says"), WORDS.values(), ids=WORDS)
+def test_bad_words_are_refused_in_one_line(words, says):
+    assert says in refused(*words)
+
+
+def test_debug_shows_where(capsys):
+    result = run("run", "lorenz", "--debug")
+    assert isinstance(result.exception, ValueError)
+    assert result.exit_code == 1
+
+
+def test_a_folder_that_is_a_file(tmp_path):
+    (tmp_path / "out").write_text("")
+    assert "out" in refused("run", "truncated", *SMALL, "--out", tmp_path / "out")
+
+
+# compare
+
+
+def test_compare_prints_and_writes_the_table_of_cbq_compare(tmp_path):
+    words = ["--methods", "cbq,lsmc", "--methods", "monte-carlo", "--out", tmp_path, "--level", 0.9]
+    text = ok("compare", "truncated", *SMALL, *words)
+    problem = problems.get("truncated")
+    methods = {"cbq": cbq.CBQ(), "lsmc": cbq.LSMC(), "monte-carlo": cbq.MonteCarlo()}
+    expected = cbq.compare(problem.collect(5, 6, rng=0), methods, problem, level=0.9)
+    table = read(tmp_path / "comparison.csv")
+    assert table["method"] == list(methods)
+    for name in ("rmse", "coverage", "width"):
+        assert [float(value) for value in table[name]] == [getattr(row, name) for row in expected.rows]
+    assert table["loo"] == [""] * 3
+    assert all(isnan(row.loo) for row in expected.rows)
+    assert text.splitlines()[0] == str(expected).splitlines()[0]
+    assert "Intervals of 90%" in text
+    assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_compare_without_a_truth_leaves_thetas_out(write):
+    path = write(FILE.replace("exact=lambda theta: theta[:, 0] ** 2, ", ""))
+    text = ok("compare", f"{path}:problem", *SMALL, "--methods", "cbq,lsmc")
+    assert "loo" in text.splitlines()[0]
+    assert "rmse" not in text.splitlines()[0]
+
+
+# predict
+
+
+def predicted(fit, theta, level=0.95):
+    mean, std = fit.predict(theta, return_std=True)
+    low, high = fit.interval(theta, level)
+    return {"theta": theta, "mean": mean, "std": std, "lower": low, "upper": high}
+
+
+def agree(text, expected):
+    rows = numbers(text)
+    for name, values in expected.items():
+        np.testing.assert_allclose([row[name] for row in rows], values, rtol=1e-5, err_msg=name)
+
+
+@pytest.mark.parametrize("method", ["auto", "cbq"])
+def test_predict_gives_the_numbers_of_the_python_api(tmp_path, method):
+    ok("run", *LINE, *SMALL, "--method", method, "--out", tmp_path, "--option", "seed=4")
+    text = ok("predict", tmp_path / "fit.cbq", "--theta", 1.5, "--theta", 2.25, "--level", 0.5)
+    fit = cbq.load(tmp_path / "fit.cbq", family=problems.get("linear", dim=1, seed=4).family)
+    agree(text, predicted(fit, [1.5, 2.25], 0.5))
+
+
+def test_predict_with_coordinates_and_without_thetas(tmp_path):
+    ok("run", "linear", *SMALL, "--method", "cbq", "--out", tmp_path)
+    fit = cbq.load(tmp_path / "fit.cbq")
+    (row,) = numbers(ok("predict", tmp_path / "fit.cbq", "--theta", "1.25,2.5"))
+    assert (row["theta_0"], row["theta_1"]) == (1.25, 2.5)
+    assert row["mean"] == pytest.approx(fit.predict([[1.25, 2.5]])[0], rel=1e-5)
+    observed = numbers(ok("predict", tmp_path / "fit.cbq"))
+    np.testing.assert_allclose([row["mean"] for row in observed], fit.predict(fit.theta), rtol=1e-5)
+
+
+def test_the_problem_of_a_fit_is_that_of_the_record_or_the_one_given(tmp_path, write):
+    ok("run", f"{write()}:build", *SMALL, "--method", "mobq", "--out", tmp_path / "out", "--option", "scale=2")
+    beside = ok("predict", tmp_path / "out" / "fit.cbq", "--theta", 0.5)
+    moved = tmp_path / "moved.cbq"
+    (tmp_path / "out" / "fit.cbq").rename(moved)
+    says = refused("predict", moved, "--theta", 0.5)
+    assert "needs the law of x at any theta" in says
+    assert "no run.json beside it: pass --problem" in says
+    given = ok("predict", moved, "--theta", 0.5, "--problem", f"{tmp_path}/simulator.py:problem")
+    assert given == beside
+    assert "does not go with this family" in refused("predict", moved, "--theta", 0.5, "--problem", "truncated")
+    (tmp_path / "run.json").write_text('{"format": "something"}')
+    assert "run.json is not a record that cbq run wrote" in refused("predict", moved, "--theta", 0.5)
+
+
+def test_a_file_of_the_record_that_is_gone(tmp_path, write):
+    path = write()
+    ok("run", f"{path}:problem", *SMALL, "--method", "mobq", "--out", tmp_path / "out")
+    path.unlink()
+    assert "there is no file" in refused("predict", tmp_path / "out" / "fit.cbq", "--theta", 0.5)
+
+
+def test_files_that_are_no_fits(tmp_path):
+    (tmp_path / "fit.cbq").write_text("nothing")
+    assert "is not a fit of cbq" in refused("predict", tmp_path / "fit.cbq", "--theta", 1)
+    assert "--option is for the problem of --problem" in refused("predict", tmp_path / "fit.cbq", "--option", "a=1")
+
+
+# the rest
+
+
+def test_problems_are_listed_with_their_options():
+    lines = ok("problems").splitlines()
+    assert [line.split()[0] for line in lines[1:]] == list(problems.names())
+    assert any("dim=2 f='square' seed=0" in line for line in lines)
+
+
+def test_version_and_help():
+    assert ok("--version") == f"cbq {cbq.__version__}\n"
+    assert ok() == ok("--help")
+    for command in ("run", "compare", "predict", "problems"):
+        assert command in ok("--help")
+        text = ok(command, "--help")
+        assert f"Usage: cbq {command}" in text
+        assert f"cbq {command} " in text.replace("Usage: cbq", "") or command == "problems"
+
+
+def test_every_example_of_the_help_can_be_read():
+    """Their words are parsed: with a problem that does not exist, the refusal is about it and nothing else."""
+    for command in ("run", "compare"):
+        examples = re.findall(rf"^ +cbq {command} (.*)$", ok(command, "--help"), flags=re.MULTILINE)
+        assert len(examples) >= 3
+        for words in map(str.split, examples):
+            kept = [word for word in words if word not in ("--out", "out/")]
+            assert "there is no problem 'nothing'" in refused(command, "nothing", *kept[1:])
+
+
+def test_main_returns_the_exit_status(capsys):
+    assert main(["--version"]) == 0
+    assert main(["run", "lorenz"]) == 1
+    assert main(["run", "--nothing"]) == 2
+    assert capsys.readouterr().err.count("\n") == 2
+
+
+def test_on_a_terminal_tables_are_framed(monkeypatch):
+    monkeypatch.setattr("cbq.cli.tables.sys", type("Terminal", (), {"stdout": type("S", (), {"isatty": lambda: True})}))
+    monkeypatch.setenv("COLUMNS", "120")
+    text = ok("problems")
+    assert "┃" in text
+    assert all(name in text for name in problems.names())
+
+
+# real processes
+
+
+def test_a_run_in_a_process_of_its_own(tmp_path):
+    done = process("run", *LINE, *SMALL, "--out", tmp_path)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert done.stdout.startswith("linear-1-square: 30 evaluations")
+    assert numbers(done.stdout)[0]["theta"] == 1.0
+
+
+def test_a_refusal_in_a_process_of_its_own():
+    done = process("run", "lorenz")
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.count("\n") == 1
+    shown = process("run", "lorenz", "--debug")
+    assert shown.returncode != 0
+    assert "Traceback" in shown.stderr
+
+
+def test_workers_and_a_checkpoint_give_the_same_samples(tmp_path, write):
+    path = write(FILE.replace("exact=lambda theta: theta[:, 0] ** 2, ", ""))
+    words = ["run", f"{path}:problem", *SMALL, "--method", "cbq", "--batch", 4]
+    plain = process(*words, "--out", tmp_path / "plain")
+    pooled = process(*words, "--out", tmp_path / "pooled", "--workers", 2, "--checkpoint", tmp_path / "run.sqlite")
+    for done in (plain, pooled):
+        assert done.returncode == 0, done.stderr
+        assert done.stderr == ""
+    assert (tmp_path / "plain" / "estimate.csv").read_bytes() == (tmp_path / "pooled" / "estimate.csv").read_bytes()
+    counted = path.read_text().replace("return x[0]", "raise RuntimeError('again')\n    return x[0]")
+    path.write_text(counted)
+    again = process(*words, "--checkpoint", tmp_path / "run.sqlite")
+    assert again.returncode == 0, again.stderr  # nothing is evaluated twice
+    other = process(*words, "--seed", 1, "--checkpoint", tmp_path / "run.sqlite")
+    assert other.returncode == 1
+    assert "seed" in other.stderr
+    assert other.stderr.count("\n") == 1
+
+
+def test_errors_in_worker_processes_have_file_and_line(write):
+    body = "    import multiprocessing\n    assert multiprocessing.parent_process() is None\n    return x[0]"
+    path = write(FILE.replace("    return x[0]", body))
+    done = process("run", f"{path}:problem", *SMALL, "--workers", 2)
+    assert done.returncode == 1
+    (line,) = done.stderr.splitlines()
+    assert "simulator.py, line 7: the integrand raised AssertionError" in line
+
+
+def test_points_that_fail_are_skipped_with_a_warning(write):
+    path = write(FILE.replace("    return x[0]", "    assert x[0] < 1\n    return x[0]"))
+    done = process("run", f"{path}:problem", *SMALL, "--method", "cbq", "--on-error", "skip")
+    assert done.returncode == 0, done.stderr
+    (line,) = done.stderr.splitlines()
+    assert line.startswith("cbq: warning: ")
+
+
+WITHOUT = """
+import sys
+sys.modules[{name!r}] = None
+from cbq.cli import main
+sys.exit(main(["--version"]))
+"""
+
+
+@pytest.mark.parametrize("name", ["typer", "rich"])
+def test_without_the_extra_one_line_says_what_to_install(name):
+    words = [sys.executable, "-c", WITHOUT.format(name=name)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 1
+    assert done.stderr == f"cbq: error: the command line needs {name}: python -m pip install 'cbq[cli]'\n"
+
+
+NO_FIGURES = """
+import sys
+sys.modules["matplotlib"] = None
+from cbq.cli import main
+sys.exit(main(["run", "linear", "--T", "3", "--N", "4", "--out", sys.argv[1]]))
+"""
+
+
+def test_without_matplotlib_a_run_has_all_but_the_figure(tmp_path):
+    words = [sys.executable, "-c", NO_FIGURES, str(tmp_path)]
+    done = subprocess.run(words, capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stderr
+    assert "no figure.png: plot needs matplotlib: python -m pip install 'cbq[plot]'" in done.stdout
+    assert sorted(os.listdir(tmp_path)) == ["estimate.csv", "fit.cbq", "run.json"]
