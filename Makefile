@@ -6,7 +6,7 @@ READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DEMO   ?= demo
 
-.PHONY: demo test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed clean
+.PHONY: demo test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
@@ -25,7 +25,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed
+bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect
 
 bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
@@ -42,6 +42,9 @@ bench-calibration: $(BENCH)
 
 bench-speed: $(BENCH)
 	$(BIN)/python benchmarks/speed.py
+
+bench-collect: $(READY)
+	$(BIN)/python benchmarks/collect.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo

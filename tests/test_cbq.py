@@ -41,7 +41,7 @@ def test_the_default_is_accurate_and_its_intervals_hold_the_truth():
     assert np.all(std < 0.05)
 
 
-@pytest.mark.parametrize("name", cbq.problems.names())
+@pytest.mark.parametrize("name", ["butterfly", "health", "linear", "sir"])
 def test_it_beats_plain_averages_on_every_problem_of_the_paper(name):
     target = cbq.problems.get(name)
     samples = target.collect(20, 25, rng=3)

@@ -6,7 +6,8 @@ from cbq.embeddings import available_pairs, embed
 from cbq.fit import Fit
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
 from cbq.persistence import load
-from cbq.problem import IntegrandError, Problem
+from cbq.problem import Problem
+from cbq.runtime import CheckpointError, CollectWarning, IntegrandError, WorkerError
 from cbq.samples import Samples
 
 __version__ = "0.1.0.dev0"
@@ -17,6 +18,8 @@ __all__ = [
     "LSMC",
     "MOBQ",
     "Auto",
+    "CheckpointError",
+    "CollectWarning",
     "Comparison",
     "Fit",
     "ImportanceSampling",
@@ -24,6 +27,7 @@ __all__ = [
     "MonteCarlo",
     "Problem",
     "Samples",
+    "WorkerError",
     "__version__",
     "available_pairs",
     "compare",
