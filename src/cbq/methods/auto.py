@@ -15,6 +15,7 @@ from cbq.methods.cbq import CBQ
 from cbq.methods.cbq_fit import CBQFit
 from cbq.methods.mobq import MOBQ
 from cbq.methods.mobq_fit import MOBQFit
+from cbq.pooled import UNKNOWN
 from cbq.samples import Samples
 
 MOST_POOLED = 5000  # points
@@ -76,9 +77,10 @@ def _pooled(samples: Samples) -> MOBQFit | str:
     if not samples.laws.everywhere:
         return f"the samples have no family, which {POOLED} needs between thetas"
     try:
-        return MOBQ().fit(samples)
+        fit = MOBQ().fit(samples)
     except (NoEmbedding, ValueError) as error:
         return f"{POOLED} cannot be had ({str(error).partition(':')[0]})"
+    return f"{POOLED} has not learnt f" if any(part.chosen.error >= UNKNOWN for part in fit.parts) else fit
 
 
 def _can_borrow(samples: Samples) -> bool:

@@ -11,12 +11,15 @@ from cbq._arrays import Array, Integers
 from cbq.samples import Samples
 from cbq.samples.units import spread, units
 
+LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
+
 
 @dataclass(frozen=True, eq=False)
 class Pool:
     """n points. u: (n, d), x alone, or (n, d + p), x and its theta where f depends on both. f: (n, C), in units near 1.
 
-    spread: (n, C), the standard deviation of f at the theta of each point. shift, scale: (C,), f was shift + scale f.
+    spread: (n, C), the standard deviation of f at the theta of each point, or the least that counts.
+    shift, scale: (C,), f was shift + scale f.
     """
 
     u: Array
@@ -48,7 +51,7 @@ def pool(samples: Samples) -> tuple[Pool, list[str]]:
     """The points of all thetas, equal ones once with the average of their values, and what a user should know."""
     shift, scale = units(samples.table)
     scaled = samples.rescaled(shift, scale)
-    f, deviation = scaled.table, spread(scaled)[samples.owners]
+    f, deviation = scaled.table, np.maximum(spread(scaled), LEAST_SPREAD)[samples.owners]
     theta = samples.theta[samples.owners]
     u = np.column_stack([samples.all_points, theta]) if samples.depends_on_theta else samples.all_points
     _, first, group = np.unique(u, axis=0, return_index=True, return_inverse=True)
