@@ -140,7 +140,8 @@ def test_a_function_that_cannot_be_sent_is_refused_by_processes_that_are_not_for
 
 
 INTERRUPTED = """
-import multiprocessing, sys, time
+import multiprocessing, signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background would ignore
 sys.path.insert(0, {folder!r})
 from test_executors import f, problem
 

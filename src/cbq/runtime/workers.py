@@ -133,7 +133,8 @@ class OwnPool:
 def _prepare(evaluator: Evaluator) -> None:
     """Get a worker of our own ready."""
     _mine[:] = [evaluator]
-    signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches workers, too: they go without a traceback
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # which a run in the background may have been told
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches workers, too: they go without a traceback
     threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
 
 
