@@ -71,6 +71,11 @@ def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int,
         ) from error
 
 
+def evenly(n: int, most: int) -> Integers:
+    """At most `most` of the numbers 0, ..., n - 1, evenly spaced, the ends among them."""
+    return np.unique(np.linspace(0, n - 1, most).round().astype(np.intp))
+
+
 def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
     """`values` (*batch, ...) at `index` of the batch, as NumPy would but never touching the other axes."""
     order = np.arange(math.prod(batch)).reshape(batch)[index]

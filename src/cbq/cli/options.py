@@ -9,8 +9,6 @@ import typer
 
 from cbq.cli.words import METHODS
 
-SAMPLING = "Sampling"
-
 Problem = Annotated[
     str,
     typer.Argument(

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding
 from cbq.fit import Fit
 from cbq.measures import Empirical, Unnormalised
@@ -93,7 +93,7 @@ def _can_borrow(samples: Samples) -> bool:
 
 def _looked_at(samples: Samples) -> Array:
     """Some of the thetas, and the points halfway to their nearest neighbours where the law of x is known there."""
-    theta = samples.theta[np.unique(np.linspace(0, samples.T - 1, LOOKED_AT).round().astype(np.intp))]
+    theta = samples.theta[evenly(samples.T, LOOKED_AT)]
     units = np.maximum(np.std(theta, axis=0), np.finfo(float).tiny)
     apart = np.sum(((theta[:, None] - theta) / units) ** 2, axis=-1)
     apart[apart == 0] = np.inf

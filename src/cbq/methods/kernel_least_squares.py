@@ -7,7 +7,7 @@ from dataclasses import dataclass, fields
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, evenly
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter, factor
 from cbq.methods.averages import averages, require_samples
@@ -54,7 +54,7 @@ class KLSMC:
         """The curve through the averages."""
         require_samples(samples)
         found = averages(samples)
-        some = np.unique(np.linspace(0, samples.T - 1, min(samples.T, MOST)).round().astype(np.intp))
+        some = evenly(samples.T, MOST)
         kernels = list(self._kernels(found.theta))
         y, theta = in_units(found.mean)[some], found.theta[some]
         ridges = [self._ridges(kernel, theta) for kernel in kernels]

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array, Integers, evenly
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.pooled.hyperparameters import UNKNOWN, Chosen
@@ -55,7 +55,7 @@ def doubt(chosen: Chosen, points: Pool, rows: Integers | None, samples: Samples,
     kernel = chosen.kernel
     nodes = None if rows is None else points.u[rows]
     whole = process(kernel, points, nodes, jitter)
-    some = np.unique(np.linspace(0, samples.T - 1, CHECKED).round().astype(np.intp))
+    some = evenly(samples.T, CHECKED)
     laws = [samples.law(int(t)) for t in some]
     integrals = Integrals(kernel, laws, samples.theta[some], line_for(kernel, laws))
     z, mu = integrals.variance(), integrals.mean(whole.nodes)

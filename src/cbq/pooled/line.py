@@ -12,7 +12,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, evenly
 from cbq.embeddings.panels import breakpoints
 from cbq.measures import Measure
 from cbq.samples.laws import stack
@@ -28,7 +28,7 @@ class Line:
     def __init__(self, laws: Sequence[Measure]) -> None:
         whole = stack(tuple(laws))
         ends = np.unique(np.concatenate([breakpoints(law).ravel() for law in (laws if whole is None else [whole])]))
-        coarse = ends[np.unique(np.linspace(0, len(ends) - 1, PANELS // 4).round().astype(np.intp))]
+        coarse = ends[evenly(len(ends), PANELS // 4)]
         pieces = -(-PANELS // max(len(coarse) - 1, 1))
         edges = np.interp(np.arange((len(coarse) - 1) * pieces + 1) / pieces, np.arange(len(coarse)), coarse)
         half = 0.5 * np.diff(edges)[:, None]

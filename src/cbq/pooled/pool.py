@@ -7,8 +7,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array, Integers, evenly
 from cbq.samples import Samples
+from cbq.samples.arrays import equal_rows, group_averages
 from cbq.samples.units import spread, units
 
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
@@ -44,7 +45,7 @@ class Pool:
 
     def thinned(self, n: int) -> Pool:
         """At most n points, evenly spaced in the order of the thetas."""
-        return self if self.n <= n else self.take(np.linspace(0, self.n - 1, n).round().astype(np.intp))
+        return self if self.n <= n else self.take(evenly(self.n, n))
 
 
 def pool(samples: Samples) -> tuple[Pool, list[str]]:
@@ -54,14 +55,11 @@ def pool(samples: Samples) -> tuple[Pool, list[str]]:
     f, deviation = scaled.table, np.maximum(spread(scaled), LEAST_SPREAD)[samples.owners]
     theta = samples.theta[samples.owners]
     u = np.column_stack([samples.all_points, theta]) if samples.depends_on_theta else samples.all_points
-    _, first, group = np.unique(u, axis=0, return_index=True, return_inverse=True)
-    if len(first) == len(u):
+    rows, group = equal_rows(u)
+    if len(rows) == len(u):
         return Pool(u, f, deviation, shift, scale), []
-    group = group.reshape(-1)
-    sums = np.stack([np.bincount(group, column) for column in f.T], axis=1)
-    averages = sums / np.bincount(group)[:, None]
-    order = np.argsort(first)  # of their first appearance
-    merged = Pool(u[first[order]], averages[order], deviation[first[order]], shift, scale)
+    averages = group_averages(f, group)
+    merged = Pool(u[rows], averages, deviation[rows], shift, scale)
     return merged, _noise(samples, float(np.max(np.abs(f - averages[group]))))
 
 

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, evenly
 from cbq.runtime.errors import IntegrandError, WrongReturn
 from cbq.samples.arrays import some_infinite
 
@@ -129,7 +129,7 @@ def probe(evaluator: Evaluator, thetas: Array, x: Sequence[Array], *, tolerant: 
 def _elsewhere(x: Sequence[Array]) -> Iterable[tuple[int, int]]:
     """Points to try: the first ones of the first theta, and the first of other thetas, evenly spread."""
     yield from ((0, i) for i in range(min(PROBE, len(x[0]))))
-    yield from ((int(t), 0) for t in np.unique(np.linspace(0, len(x) - 1, OTHERS).round()) if t > 0)
+    yield from ((int(t), 0) for t in evenly(len(x), OTHERS) if t > 0)
 
 
 def _marked(f: Array, start: int) -> Outcome:

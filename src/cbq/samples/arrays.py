@@ -93,3 +93,20 @@ def refuse_other_counts(x_counts: Integers, f_counts: Integers) -> None:
             f"x has {x_counts[t]} points and f has {f_counts[t]} values at theta index t = {t}: f must hold one value "
             f"(or C of them, along the last axis) for each point."
         )
+
+
+def equal_rows(keys: Array) -> tuple[Integers, Integers]:
+    """The first of each kind of row of keys (n, k), in their order, and which of these kinds each row is: (n,)."""
+    order = np.lexsort(keys.T[::-1])
+    fresh = np.append(True, np.any(keys[order[1:]] != keys[order[:-1]], axis=1))
+    label = np.empty(len(keys), dtype=np.intp)
+    label[order] = np.cumsum(fresh) - 1
+    first = np.full(label.max() + 1, len(keys))
+    np.minimum.at(first, label, np.arange(len(keys)))
+    return np.sort(first), np.argsort(np.argsort(first))[label]
+
+
+def group_averages(values: Array, group: Integers) -> Array:
+    """The averages (G, C) of values (n, C) over the rows of each group, numbered (n,) from 0 to G - 1."""
+    sums = np.stack([np.bincount(group, column) for column in values.T], axis=1)
+    return np.asarray(sums / np.bincount(group)[:, None])

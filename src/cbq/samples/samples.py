@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, Booleans, Integers
 from cbq._immutable import Immutable
 from cbq.measures import Measure
-from cbq.samples.arrays import as_thetas, flatten, refuse_other_counts, some_infinite
+from cbq.samples.arrays import as_thetas, equal_rows, flatten, group_averages, refuse_other_counts, some_infinite
 from cbq.samples.laws import Family, Laws, as_law, log_density, stack
 from cbq.samples.tables import block, columns
 
@@ -237,20 +237,10 @@ class Samples(Immutable):
 
         Markov chains repeat points, and so do draws from a finite law.
         """
-        keys = np.column_stack([self.owners, self._x])
-        order = np.lexsort(keys.T[::-1])
-        fresh = np.append(True, np.any(keys[order[1:]] != keys[order[:-1]], axis=1))
-        if np.all(fresh):
-            return self, np.arange(len(keys))
-        label = np.empty(len(keys), dtype=np.intp)
-        label[order] = np.cumsum(fresh) - 1
-        first = np.full(label.max() + 1, len(keys))
-        np.minimum.at(first, label, np.arange(len(keys)))
-        rows = np.sort(first)  # in the order of their first appearance
-        group = np.argsort(np.argsort(first))[label]
-        copies = np.bincount(group)
-        sums = [np.bincount(group, column) for column in self.table.T]
-        f = (np.stack(sums, axis=1) / copies[:, None]).reshape(len(rows), *self._f.shape[1:])
+        rows, group = equal_rows(np.column_stack([self.owners, self._x]))
+        if len(rows) == len(group):
+            return self, np.arange(len(group))
+        f = group_averages(self.table, group).reshape(len(rows), *self._f.shape[1:])
         counts = np.bincount(self.owners[rows], minlength=self.T)
         starts = np.cumsum(counts) - counts
         return self._changed(counts=counts, starts=starts, _x=self._x[rows], _f=f), group

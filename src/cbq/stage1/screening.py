@@ -8,7 +8,7 @@ from itertools import compress
 
 import numpy as np
 
-from cbq._arrays import Booleans
+from cbq._arrays import Booleans, evenly
 from cbq.linalg import Jitter
 from cbq.samples import Samples
 from cbq.stage1.average import Weights, weigh
@@ -27,7 +27,7 @@ def glance(samples: Samples) -> Samples:
     """Some thetas, with equally many of their points: enough to choose kernels by."""
     n = int(min(POINTS, np.median(samples.counts)))
     enough = np.flatnonzero(samples.counts >= n)
-    some = np.unique(np.linspace(0, len(enough) - 1, max(THETAS, MATRICES // n**2)).round().astype(int))
+    some = evenly(len(enough), max(THETAS, MATRICES // n**2))
     return samples.select(enough[some]).thinned(n)
 
 

@@ -8,7 +8,7 @@ from typing import Literal
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, evenly
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.stage2.coordinates import Coordinates
 from cbq.stage2.hyperparameters import fit_priors
@@ -35,7 +35,7 @@ def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, settings: Se
     """
     if len(theta) == 1:
         return [_alone(theta, typical, settings)]
-    some = np.unique(np.linspace(0, len(theta) - 1, MOST_NODES).round().astype(int))
+    some = evenly(len(theta), MOST_NODES)
     nodes = theta[some], y[some], v[some]
     priors = fit_priors(_chains(theta, settings), *nodes, degree=settings.degree, noise=settings.noise)
     return sorted(priors, key=lambda prior: -prior.evidence)
