@@ -5,6 +5,7 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DEMO   ?= demo
+SPREAD := -n auto --dist loadfile  # a process for each core, the tests of a file in one of them
 
 .PHONY: demo test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect clean
 .NOTPARALLEL:  # benchmarks measure time
@@ -15,10 +16,10 @@ demo: $(READY)
 	@echo "  $(BIN)/cbq predict $(DEMO)/fit.cbq --theta 3.5"
 
 test: $(READY)
-	$(BIN)/python -m pytest -m "not slow"
+	$(BIN)/python -m pytest $(SPREAD) -m "not slow"
 
 test-all: $(READY)
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest $(SPREAD)
 
 lint: $(READY)
 	$(BIN)/ruff check .
