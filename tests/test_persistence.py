@@ -575,7 +575,7 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
     columns = {"mean", "variance", "bias", "spread2", "amplitude"}
-    assert others == {f"{name}.npy" for name in {"theta", "counts", "weights"} | columns}
+    assert others == {f"{name}.npy" for name in {"theta", "counts", "weights", "correlation"} | columns}
     np.testing.assert_array_equal(arrays["theta.npy"], THETA)
     assert not any(array.dtype.hasobject for array in arrays.values())
 

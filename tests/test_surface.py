@@ -6,6 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
 
+from cbq import joint
 from cbq.kernels import RBF, Matern, Warped
 from cbq.predictive import Predictive
 from cbq.stage2 import Nodes, Posterior, Prior, Settings, Surface, fit_stage_two
@@ -211,7 +212,7 @@ def test_quantiles_invert_the_distribution_of_the_mixture():
 
 def test_mean_variance_and_covariance_are_those_of_the_draws():
     law = mixture(joint=True)
-    draws = law.sample(400_000, 0)
+    draws = joint.sample([law], np.eye(1), 400_000, np.random.default_rng(0))[..., 0]
     assert_allclose(draws.mean(axis=0), law.mean, atol=0.02)
     assert_allclose(np.cov(draws.T), law.cov, atol=0.1)
     assert_allclose(np.diag(law.cov), mixture().variance, rtol=1e-12)

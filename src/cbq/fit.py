@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Self
 import numpy as np
 import numpy.typing as npt
 
+from cbq import joint
 from cbq._arrays import Array, count, generator
 from cbq._immutable import Immutable
 from cbq.predictive import Predictive
@@ -26,7 +27,8 @@ class Fit(Immutable, ABC):
 
     All answers are read from one predictive law: `predict` gives its mean, standard deviation or covariance,
     `interval` its quantiles, `sample` draws functions from it. Thetas are (M, p), or (M,) for p = 1. Where f has no
-    axis of outputs, results are (M,); with C outputs they are (M, C), the outputs being independent of each other.
+    axis of outputs, results are (M,); with C outputs they are (M, C). Their errors go together in draws, with the
+    `correlation` that residuals have.
     """
 
     theta: Array  # (T, p), the observed ones
@@ -51,6 +53,11 @@ class Fit(Immutable, ABC):
     def p(self) -> int:
         """The dimension of theta."""
         return int(self.theta.shape[1])
+
+    @property
+    def correlation(self) -> Array:
+        """How the errors of outputs go together: (C, C), or (1, 1) where f has no axis of outputs."""
+        return np.eye(self.C or 1)
 
     def predict(
         self, theta: npt.ArrayLike, return_std: bool = False, return_cov: bool = False
@@ -87,7 +94,8 @@ class Fit(Immutable, ABC):
     def sample(self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int) -> Array:
         """Draws of I as a function, at all thetas jointly: (size, M) or (size, M, C)."""
         thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
-        return self._shaped([law.sample(size, rng) for law in self._laws(thetas, joint=True)])
+        draws = joint.sample(self._laws(thetas, joint=True), self.correlation, size, rng)
+        return draws[..., 0] if self.C is None else draws
 
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval."""

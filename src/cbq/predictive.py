@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
-from cbq._arrays import Array, Integers, count, generator
+from cbq._arrays import Array, Integers
 
 _STEPS, _CLOSE = 100, 1e-12  # of the bisection for a quantile, at most, and how close it comes in units of the scale
 
@@ -66,28 +66,20 @@ class Predictive:
         scale = np.maximum(np.sqrt(self._squared), np.finfo(float).tiny)
         return np.asarray(np.mean(stdtr(self.df, (value - self.locations) / scale), axis=0))
 
-    def sample(self, size: int, rng: np.random.Generator | int) -> Array:
-        """Draws (size, M) of a joint law."""
-        self._require_scales()
-        rng, size = generator(rng), count(size, "size")
-        which = rng.integers(len(self.locations), size=size)
-        if isinstance(self.df, np.ndarray):
-            return self._independent(which, rng.standard_t(self.df, (size, len(self.df))))
-        normal = rng.standard_normal((size, self.locations.shape[1]))
-        shrink = np.ones(size) if np.isinf(self.df) else np.sqrt(self.df / rng.chisquare(self.df, size))
-        out = np.empty(normal.shape)
-        for j, location in enumerate(self.locations):
-            mine = which == j
-            out[mine] = location + (normal[mine] * shrink[mine, None]) @ _root(self.scales2[j]).T
-        return out
+    def placed(self, which: Integers, standard: Array) -> Array:
+        """The values (size, M) of a joint law whose components `which` (size,) fall at `standard` (size, M).
 
-    def _independent(self, which: Integers, standard: Array) -> Array:
-        """Draws (size, M) of values that are independent or the same, from those of unit scale, (size, M)."""
+        Standard values are draws around zero with unit scale matrices, of Student-t laws with these degrees of freedom.
+        """
+        self._require_scales()
         out = np.empty(standard.shape)
         for j, (location, scales2) in enumerate(zip(self.locations, self.scales2, strict=True)):
-            first = np.argmax(scales2 != 0, axis=1)  # of the values that are the same as this one
             mine = which == j
-            out[mine] = location + standard[mine][:, first] * np.sqrt(np.diagonal(scales2))
+            if isinstance(self.df, np.ndarray):
+                first = np.argmax(scales2 != 0, axis=1)  # of the values that are the same as this one
+                out[mine] = location + standard[mine][:, first] * np.sqrt(np.diagonal(scales2))
+            else:
+                out[mine] = location + standard[mine] @ root(scales2)
         return out
 
     def _inflated(self, scales2: Array) -> Array:
@@ -115,7 +107,10 @@ def _inflation(df: Array) -> Array:
     return np.where(df > 2, ratio, np.inf)
 
 
-def _root(cov: Array) -> Array:
-    """B (M, M) with B B' = cov, which may be singular, or negative by rounding."""
+def root(cov: Array) -> Array:
+    """The symmetric root (M, M) of a covariance, which may be singular, or negative by rounding.
+
+    Of all roots it is the one that belongs to the matrix alone, so that the draws of two laws can be made to agree.
+    """
     values, vectors = np.linalg.eigh(cov)
-    return np.asarray(vectors * np.sqrt(np.maximum(values, 0.0)))
+    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq.joint import correlation
 from cbq.samples import Samples
 from cbq.samples.laws import places
 from cbq.samples.units import refuse_size
@@ -17,15 +18,17 @@ class Averages:
     """The averages of f over the points of each theta.
 
     theta: (T, p). counts: (T,), the N_t. mean: (T, C). variance: (T, C), s_t^2 / N_t, and zero where N_t = 1.
+    correlation: (C, C), of the values of outputs around their averages.
     """
 
     theta: Array
     counts: Integers
     mean: Array
     variance: Array
+    correlation: Array
 
     def __post_init__(self) -> None:
-        for array in (self.theta, self.counts, self.mean, self.variance):
+        for array in (self.theta, self.counts, self.mean, self.variance, self.correlation):
             array.setflags(write=False)
 
 
@@ -38,7 +41,8 @@ def averages(samples: Samples, *, pool: bool = False) -> Averages:
     counts = np.bincount(label, samples.counts).astype(np.intp)
     parts = [_average(part) for part in np.split(samples.table[order], np.cumsum(counts)[:-1])]
     mean, variance = (np.array(rows) for rows in zip(*parts, strict=True))
-    return Averages(samples.theta[firsts], counts, mean, variance)
+    apart = samples.table - mean[label[samples.owners]]
+    return Averages(samples.theta[firsts], counts, mean, variance, correlation(apart))
 
 
 def _average(values: Array) -> tuple[Array, Array]:

@@ -85,6 +85,11 @@ class CBQFit(Fit):
         )
 
     @property
+    def correlation(self) -> Array:
+        """How the errors of outputs go together: (C, C), or (1, 1) where f has no axis of outputs."""
+        return self.stage1.correlation
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know, in plain words: those of stage 1, then those of the whole."""
         return (*self.stage1.warnings, *self.own_warnings)

@@ -103,6 +103,11 @@ class ImportanceSamplingFit(Fit):
         return averages(self.samples)
 
     @property
+    def correlation(self) -> Array:
+        """How the errors of outputs go together: (C, C), or (1, 1) where f has no axis of outputs."""
+        return self.averages.correlation
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know, in plain words."""
         return design_warnings(self.design)

@@ -9,10 +9,23 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.fit import Fit
+from cbq.joint import correlation
 from cbq.linalg import Jitter
 from cbq.methods.averages import Averages, averages
 from cbq.methods.words import heading, per_output, warning_lines
-from cbq.pooled import UNKNOWN, Chosen, Doubt, Integrals, Process, agreeing, line_for, pool, process, refuse_theta
+from cbq.pooled import (
+    UNKNOWN,
+    Chosen,
+    Doubt,
+    Integrals,
+    Process,
+    agreeing,
+    line_for,
+    pool,
+    process,
+    refuse_theta,
+    residuals,
+)
 from cbq.predictive import Predictive
 from cbq.samples import Samples
 
@@ -84,6 +97,15 @@ class MOBQFit(Fit):
                 scales2 = scale**2 * (DEGREES - 2) / DEGREES * total
                 found[c] = Predictive((shift + scale * mean[:, j])[None], scales2[None], DEGREES)
         return [found[c] for c in self._outputs]
+
+    @property
+    def correlation(self) -> Array:
+        """How the errors of outputs go together: (C, C), or (1, 1) where f has no axis of outputs."""
+        columns: dict[int, Array] = {}
+        for part in self.parts:
+            found = residuals(part.chosen.kernel, self._points.outputs(part.outputs), self.jitter)
+            columns |= dict(zip(part.outputs, found.T, strict=True))
+        return correlation(np.stack([columns[c] for c in self._outputs], axis=1))
 
     @property
     def _at_a_time(self) -> int:

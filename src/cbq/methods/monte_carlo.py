@@ -52,6 +52,11 @@ class MonteCarloFit(Fit):
         return self.averages.counts
 
     @property
+    def correlation(self) -> Array:
+        """How the errors of outputs go together: (C, C), or (1, 1) where f has no axis of outputs."""
+        return self.averages.correlation
+
+    @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know, in plain words."""
         alone = int(np.count_nonzero(self.counts == 1))

@@ -11,6 +11,7 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.fit import Fit
+from cbq.joint import correlation
 from cbq.methods.averages import Averages
 from cbq.methods.words import heading, per_output, warning_lines
 from cbq.predictive import Predictive
@@ -79,6 +80,11 @@ class SmoothedFit(Fit, ABC):
         self._centres = np.array([_centre(y) for y in averages.mean.T])
         self._sigmas = np.array([self._sigma(c) for c in self._outputs])
 
+    @property
+    def correlation(self) -> Array:
+        """How the errors of outputs go together: (C, C), or (1, 1) where f has no axis of outputs."""
+        return correlation(np.stack([self._residuals(c) for c in self._outputs], axis=1))
+
     def weights(self, theta: npt.ArrayLike) -> Array:
         """The weights W of the averages in the mean at theta: (M, T) or (M, T, C)."""
         thetas = self._thetas(theta)
@@ -103,8 +109,12 @@ class SmoothedFit(Fit, ABC):
         smoother = self.smoothers[c]
         if smoother.residual_df < FEWEST:
             return 0.0
-        residuals = smoother.residuals(self.averages.mean[:, c] - self._centres[c])
+        residuals = self._residuals(c)
         return rms(residuals) * float(np.sqrt(len(residuals) / smoother.residual_df))
+
+    def _residuals(self, c: int) -> Array:
+        """The averages (T,) less the curve."""
+        return self.smoothers[c].residuals(self.averages.mean[:, c] - self._centres[c])
 
     def _without_scales(self, c: int) -> str | None:
         T, left = len(self.theta), self.smoothers[c].residual_df

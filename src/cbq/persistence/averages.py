@@ -23,6 +23,7 @@ def pack_averages(averages: Averages) -> Arrays:
         "counts": averages.counts.astype(np.int64),
         "mean": averages.mean,
         "variance": averages.variance,
+        "correlation": averages.correlation,
     }
     _check(arrays)
     return arrays
@@ -30,10 +31,10 @@ def pack_averages(averages: Averages) -> Arrays:
 
 def unpack_averages(archive: Archive) -> Averages:
     """The averages, from the arrays of an archive."""
-    arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "mean", "variance")}
+    arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "mean", "variance", "correlation")}
     arrays["counts"] = archive.array("counts", np.int64)
     _check(arrays)
-    return Averages(arrays["theta"], arrays["counts"].astype(np.intp), arrays["mean"], arrays["variance"])
+    return Averages(**{**arrays, "counts": arrays["counts"].astype(np.intp)})
 
 
 def pack_smoothed(fit: SmoothedFit) -> dict[str, Any]:
@@ -81,3 +82,4 @@ def _check(arrays: Arrays) -> None:
     C = checks.array(arrays["mean"], "mean", (T, None)).shape[1]
     checks.array(arrays["variance"], "variance", (T, C), 0.0)
     checks.array(arrays["counts"], "counts", (T,), 1)
+    checks.correlation(arrays["correlation"], C)

@@ -28,7 +28,7 @@ def pack(fit: CBQFit) -> tuple[dict[str, Any], Arrays]:
     """Everything the constructor needs: a JSON object, and arrays by name."""
     stage1 = fit.stage1
     arrays: Arrays = {"theta": fit.theta, "counts": stage1.counts.astype(np.int64), "weights": stage1.point_weights}
-    arrays |= stage1.columns
+    arrays |= {**stage1.columns, "correlation": stage1.correlation}
     if fit.rows is not None:
         arrays |= {"own_counts": fit.counts.astype(np.int64), "rows": fit.rows.astype(np.int64)}
     _check(arrays)
@@ -50,7 +50,7 @@ def pack(fit: CBQFit) -> tuple[dict[str, Any], Arrays]:
 
 def unpack(record: dict[str, Any], archive: Archive) -> CBQFit:
     """The fit, from a JSON object and the arrays of an archive."""
-    arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "weights", *COLUMNS)}
+    arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "weights", "correlation", *COLUMNS)}
     arrays["counts"] = archive.array("counts", np.int64)
     if checks.field(record, "borrowed", bool):
         arrays |= {name: archive.array(name, np.int64) for name in ("own_counts", "rows")}
@@ -81,6 +81,7 @@ def _check(arrays: Arrays) -> tuple[int, int, int]:
         checks.array(arrays[name], name, (T, C), least)
     n = sum(checks.array(arrays["counts"], "counts", (T,), 1).tolist())
     checks.array(arrays["weights"], "weights", (n, C))
+    checks.correlation(arrays["correlation"], C)
     if "rows" in arrays:
         points = sum(checks.array(arrays["own_counts"], "own_counts", (T,), 1).tolist())
         if np.any(checks.array(arrays["rows"], "rows", (n,), 0) >= points):
@@ -106,6 +107,7 @@ def _unpack_stage_one(record: dict[str, Any], arrays: Arrays, C: int) -> StageOn
         hyperparameters=[[_unpack_choice(choice) for choice in each] for each in choices],
         warnings=checks.texts(record, "warnings"),
         single=single,
+        correlation=arrays["correlation"],
     )
 
 

@@ -57,6 +57,13 @@ def array(values: npt.NDArray[Any], name: str, shape: Shape, least: float = -mat
     return values
 
 
+def correlation(values: npt.NDArray[Any], C: int) -> None:
+    """Raise unless these are the correlations of C outputs."""
+    array(values, "correlation", (C, C), -1.0)
+    if np.any(values > 1) or np.any(np.diagonal(values) != 1) or np.any(values != values.T):
+        raise ValueError("correlation must be symmetric, with ones on its diagonal and no number above 1.")
+
+
 def _short(value: Any) -> str:
     text = repr(value)
     return text if len(text) <= 60 else f"{text[:57]}..."

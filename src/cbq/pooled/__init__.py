@@ -2,7 +2,7 @@
 
 from cbq.pooled.calibration import Doubt, doubt, process
 from cbq.pooled.candidates import Joint, candidates, refuse_theta
-from cbq.pooled.hyperparameters import UNKNOWN, Chosen, choose
+from cbq.pooled.hyperparameters import UNKNOWN, Chosen, choose, residuals
 from cbq.pooled.integrals import Integrals, line_for
 from cbq.pooled.landmarks import landmarks
 from cbq.pooled.pool import Pool, pool
@@ -25,4 +25,5 @@ __all__ = [
     "pool",
     "process",
     "refuse_theta",
+    "residuals",
 ]

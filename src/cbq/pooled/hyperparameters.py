@@ -120,7 +120,7 @@ def _first_look(mine: Family, points: Pool, jitter: Jitter) -> tuple[float, floa
     """The logarithm of the likeliest factor of the lengthscales, and the leave-one-out error there."""
     result = explain(mine.all(), _block(points), FLAT, jitter)
     best = int(np.argmax(np.sum(result.evidence, axis=(1, 2))))
-    return float(np.log(mine.factors[best])), _rms(result, best, points)
+    return float(np.log(mine.factors[best])), _rms(_residuals(result, best, points))
 
 
 def _likeliest(mine: Family, log_factor: float, points: Pool, jitter: Jitter) -> Kernel:
@@ -150,13 +150,24 @@ def evidence(kernel: Kernel, points: Pool, jitter: Jitter) -> float:
     return float(-0.5 * np.sum((points.n - 1) * np.log(amplitude) + logdet))
 
 
+def residuals(kernel: Kernel, points: Pool, jitter: Jitter) -> Array:
+    """The leave-one-out errors (m, C) at m of the points, in units of the spread of f at the theta of each."""
+    some = points.thinned(MANY)
+    with one_blas_thread():
+        return _residuals(explain(kernel, _block(some), FLAT, jitter), 0, some)
+
+
 def _error(kernel: Kernel, points: Pool, jitter: Jitter) -> float:
     """The root-mean-square leave-one-out error."""
-    return _rms(explain(kernel, _block(points), FLAT, jitter), 0, points)
+    return _rms(_residuals(explain(kernel, _block(points), FLAT, jitter), 0, points))
 
 
-def _rms(result: Explained, k: int, points: Pool) -> float:
-    return float(np.sqrt(np.mean((result.residuals[k, 0] / points.spread) ** 2)))
+def _residuals(result: Explained, k: int, points: Pool) -> Array:
+    return np.asarray(result.residuals[k, 0] / points.spread)
+
+
+def _rms(values: Array) -> float:
+    return float(np.sqrt(np.mean(values**2)))
 
 
 def _block(points: Pool) -> Block:

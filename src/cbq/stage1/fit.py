@@ -10,10 +10,11 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq.joint import correlation
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.samples import Samples
-from cbq.samples.units import units
+from cbq.samples.units import spread, units
 from cbq.stage1.average import FEW, Weights, weigh
 from cbq.stage1.candidates import Family, automatic, family, is_costly, refuse_unembedded
 from cbq.stage1.everywhere import Everywhere, stacked
@@ -59,7 +60,7 @@ def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
     scaled = samples.rescaled(shift, scale)
     one_input = samples.d == 1 or not settings.ard  # then outputs differ by their weights of the same kernels
     together = samples.C is None or settings.outputs == "shared" or (settings.kernel == "auto" and one_input)
-    parts = [_fit(each, settings) for each in ([scaled] if together else scaled.outputs)]
+    parts, residuals = zip(*(_fit(each, settings) for each in ([scaled] if together else scaled.outputs)), strict=True)
     columns = {name: np.concatenate([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
     return StageOne(
         mean=shift + scale * columns["mean"],
@@ -72,11 +73,12 @@ def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
         hyperparameters=[choices for part in parts for choices in part.hyperparameters],
         warnings=[*_noise(given, samples, group), *dict.fromkeys(w for part in parts for w in part.warnings)],
         single=samples.C is None,
+        correlation=correlation(np.concatenate(residuals, axis=1) / spread(scaled)[scaled.owners]),
     )
 
 
-def _fit(samples: Samples, settings: Settings) -> StageOne:
-    """Stage 1 of outputs that share their families of kernels, in units of f near 1."""
+def _fit(samples: Samples, settings: Settings) -> tuple[StageOne, Array]:
+    """Stage 1 of outputs that share their families of kernels, in units of f near 1, and its residuals (n, C)."""
     view = Everywhere(glance(samples))
     families = _families(samples, view, settings)
     if len(families) > 1 or len(families[0].factors) > 1:
@@ -89,7 +91,7 @@ def _fit(samples: Samples, settings: Settings) -> StageOne:
     labels = [(family.coordinates, label) for family in families for label in map(repr, family.each())]
     shares = np.mean(weights.kernel, axis=1)
     choices = [[Choice(*label, float(s)) for label, s in zip(labels, column, strict=True)] for column in shares.T]
-    return _averaged(samples, stacked(results), weights, settings, choices)
+    return _averaged(samples, stacked(results), weights, settings, choices), weights.residuals
 
 
 def _families(samples: Samples, view: Everywhere, settings: Settings) -> list[Family]:

@@ -31,6 +31,7 @@ class StageOne(Immutable):
     bias : (T,) or (T, C), an estimate of the bias of `mean`, from leaving out one point at a time.
     spread : (T,) or (T, C), the standard error of a plain average of the leave-one-out residuals.
     amplitude : (T,) or (T, C), the prior variance of f at unit kernel.
+    correlation : (C, C), or (1, 1), how the errors of outputs go together, from the leave-one-out residuals.
     weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
         sum against f.
     hyperparameters : for each output the kernels that were used, by their share of the weight.
@@ -50,9 +51,11 @@ class StageOne(Immutable):
         hyperparameters: Sequence[Sequence[Choice]],
         warnings: Sequence[str],
         single: bool,
+        correlation: Array | None = None,
     ) -> None:
         self.columns = {"mean": mean, "variance": variance, "bias": bias, "spread2": spread2, "amplitude": amplitude}
         self.point_weights, self.counts, self.single = point_weights, counts, bool(single)  # (n, C), (T,)
+        self.correlation = np.eye(mean.shape[1]) if correlation is None else correlation
         self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
         self.warnings = tuple(warnings)
 
