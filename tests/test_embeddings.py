@@ -212,6 +212,18 @@ def dense_in_plane(fn: Callable[[np.ndarray], np.ndarray], law: Measure, *kinks:
     return float(np.outer(*w).ravel() @ fn(law.transport(points, base="normal")))
 
 
+@pytest.mark.parametrize("alike", [True, False], ids=["one covariance", "several"])
+def test_a_batch_of_laws_is_embedded_as_each_of_them(alike: bool) -> None:
+    covs = np.array([[[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]]] * 4)
+    covs = covs if alike else covs * np.array([1.0, 2.0, 0.5, 1.0])[:, None, None]
+    laws = Gaussian(np.random.default_rng(0).normal([1000.0, 0.0, 0.0], 1.0, size=(4, 3)), covs)
+    kernel, x = RBF([0.7, 2.0, 1.1]), laws.mean.repeat(3, axis=0) + np.random.default_rng(1).normal(size=(12, 3))
+    each = [cbq.embed(kernel, laws[i]) for i in range(4)]
+    assert_close(cbq.embed(kernel, laws).mean(x), np.stack([e.mean(x) for e in each]))
+    pairs = [[float(e.cross(laws[j])) for j in range(4)] for e in each]
+    assert_close(cbq.embed(kernel, laws[:, None]).cross(laws[None, :]), np.array(pairs))
+
+
 def test_additive_needs_only_the_marginals() -> None:
     kernel, x = Additive(Matern(0.5, [0.4, 0.9])), CORRELATED.sample(5, 0)
     embedding = cbq.embed(kernel, CORRELATED)

@@ -73,10 +73,11 @@ class Fit(Immutable, ABC):
         if return_cov:
             laws = self._laws(thetas, joint=True)
             return self._shaped([law.mean for law in laws]), self._shaped([law.cov for law in laws])
-        blocks = list(self._blocks(thetas))
-        mean = self._shaped([np.concatenate([law.mean for law in laws]) for laws in zip(*blocks, strict=True)])
         if not return_std:
-            return mean
+            means = zip(*(self._means(block) for block in self._parts(thetas)), strict=True)
+            return self._shaped([np.concatenate(each) for each in means])
+        blocks = self._blocks(thetas)
+        mean = self._shaped([np.concatenate([law.mean for law in laws]) for laws in zip(*blocks, strict=True)])
         variance = [np.concatenate([law.variance for law in laws]) for laws in zip(*blocks, strict=True)]
         return mean, np.sqrt(self._shaped(variance))
 
@@ -84,17 +85,22 @@ class Fit(Immutable, ABC):
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
         if not 0 < level < 1:
             raise ValueError(f"level must lie between 0 and 1, as 0.95 does, but it is {level!r}.")
-        blocks = list(self._blocks(self._thetas(theta)))
+        blocks = self._blocks(self._thetas(theta))
         low, high = (
             self._shaped([np.concatenate([law.quantile(q) for law in laws]) for laws in zip(*blocks, strict=True)])
             for q in (0.5 * (1 - level), 0.5 * (1 + level))
         )
         return low, high
 
-    def sample(self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int) -> Array:
-        """Draws of I as a function, at all thetas jointly: (size, M) or (size, M, C)."""
+    def sample(
+        self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int, *, antithetic: bool = False
+    ) -> Array:
+        """Draws of I as a function, at all thetas jointly: (size, M) or (size, M, C).
+
+        antithetic: they come in pairs that are mirror images of each other, so that averages over them vary less.
+        """
         thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
-        draws = joint.sample(self._laws(thetas, joint=True), self.correlation, size, rng)
+        draws = joint.sample(self._laws(thetas, joint=True), self.correlation, size, rng, antithetic=antithetic)
         return draws[..., 0] if self.C is None else draws
 
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
@@ -135,8 +141,15 @@ class Fit(Immutable, ABC):
 
     def _blocks(self, thetas: Array) -> list[Sequence[Predictive]]:
         """The laws of all outputs, for blocks of thetas."""
+        return [self._laws(block, joint=False) for block in self._parts(thetas)]
+
+    def _parts(self, thetas: Array) -> list[Array]:
         step = self._at_a_time
-        return [self._laws(thetas[i : i + step], joint=False) for i in range(0, len(thetas), step)]
+        return [thetas[i : i + step] for i in range(0, len(thetas), step)]
+
+    def _means(self, theta: Array) -> list[Array]:
+        """The means of each output at theta (M, p), (M,) each; a method may know them at a lower price than laws."""
+        return [law.mean for law in self._laws(theta, joint=False)]
 
     def _shaped(self, columns: list[Array]) -> Array:
         """Results of all outputs, with their axis last, or without it where f has none."""

@@ -13,6 +13,7 @@ from cbq.embeddings.registry import register
 from cbq.embeddings.scale_mixture import ScaleMixture
 from cbq.embeddings.separable import Factorised
 from cbq.kernels import RBF, Matern
+from cbq.linalg.distance import sqdist
 from cbq.linalg.small import cholesky, solve_lower
 from cbq.measures import Gaussian, Measure
 
@@ -29,8 +30,12 @@ class RBFGaussian(Embedding):
     measure: Gaussian
 
     def _mean(self, x: Array) -> Array:
-        ell = self.kernel.lengthscale_for(self.measure.dim)[..., None, :]
-        return _smoothed(ell, self.measure.cov[..., None, :, :], x - self.measure.mean[..., None, :])
+        ell, mean, cov = self.kernel.lengthscale_for(self.measure.dim), self.measure.mean, self.measure.cov
+        if self.measure.dim == 1 or ell.ndim > 1 or x.ndim > 2 or mean.ndim != 2:
+            return _smoothed(ell[..., None, :], cov[..., None, :, :], x - mean[..., None, :])
+        if _common(cov).ndim == 2:
+            return _all_pairs(ell, cov[0], mean, x)
+        return np.concatenate([_all_pairs(ell, S, m[None], x) for S, m in zip(cov, mean, strict=True)])
 
     def _cross(self, other: Measure) -> Array:
         if not isinstance(other, Gaussian):
@@ -38,7 +43,27 @@ class RBFGaussian(Embedding):
                 return Factorised(self.kernel, self.measure)._cross(other)
             return super()._cross(other)
         ell = self.kernel.lengthscale_for(self.measure.dim)
-        return _smoothed(ell, self.measure.cov + other.cov, self.measure.mean - other.mean)
+        return _smoothed(ell, _common(self.measure.cov) + _common(other.cov), self.measure.mean - other.mean)
+
+
+def _common(cov: Array) -> Array:
+    """The covariance (d, d) that laws (..., d, d) have in common, or all of them where it is not the same."""
+    first = cov[(0,) * (cov.ndim - 2)]
+    return first if np.all(cov == first) else cov
+
+
+def _all_pairs(ell: Array, cov: Array, mean: Array, x: Array) -> Array:
+    """What `_smoothed` gives for x (n, d) and laws of one covariance (d, d) with means (M, d): (M, n).
+
+    Differences of all pairs, (M, n, d), would take d times the memory of the result.
+    """
+    L = cholesky(cov / np.outer(ell, ell) + np.eye(len(ell)))
+    places, points = (solve_lower(L, (y - mean[0]) / ell) for y in (mean, x))
+    out = sqdist(places, points, np.empty((len(mean), len(x))))
+    out *= -0.5
+    np.exp(out, out=out)
+    out /= np.prod(np.diagonal(L))
+    return out
 
 
 def _smoothed(ell: Array, cov: Array, difference: Array) -> Array:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -79,11 +79,23 @@ class MOBQFit(Fit):
         nodes = None if part.landmarks is None else points.u[part.landmarks]
         return process(part.chosen.kernel, points, nodes, self.jitter)
 
-    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
-        laws, found = self.samples.laws(theta), {}
+    def _integrals(self, theta: Array) -> Iterator[tuple[Part, Process, Integrals]]:
+        """The integrals under the laws of x at theta (M, p) that each part needs."""
+        laws = self.samples.laws(theta)
         for part, each, line in zip(self.parts, self._processes, self._lines, strict=True):
             refuse_theta(part.chosen.kernel, theta)
-            integrals = Integrals(part.chosen.kernel, laws, theta, line)
+            yield part, each, Integrals(part.chosen.kernel, laws, theta, line)
+
+    def _means(self, theta: Array) -> list[Array]:
+        found: dict[int, Array] = {}
+        for part, each, integrals in self._integrals(theta):
+            mean = each.mean(integrals.mean(each.nodes))
+            found |= {c: self._points.shift[c] + self._points.scale[c] * mean[:, j] for j, c in enumerate(part.outputs)}
+        return [found[c] for c in self._outputs]
+
+    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
+        found = {}
+        for part, each, integrals in self._integrals(theta):
             mu = integrals.mean(each.nodes)
             mean = each.mean(mu)
             variance = each.variance(mu, integrals.variance()).T  # (C, M)

@@ -16,6 +16,8 @@ from cbq.pooled.candidates import Joint
 from cbq.pooled.line import Line
 from cbq.samples.laws import stack
 
+MEMORY = 2**23  # numbers in the covariances of the pairs of laws that are looked at together
+
 
 class _Embedded(Protocol):
     """M laws of x, integrated against a kernel of x."""
@@ -91,7 +93,9 @@ class _Batch:
     def cross(self) -> Array:
         if not self.law.batch_shape:
             return np.full((self.M, self.M), float(self.embedding.variance))
-        return embed(self.kernel, self.law[:, None]).cross(self.law[None, :])
+        step = max(1, MEMORY // (self.M * self.law.dim**2))
+        parts = [self.law[i : i + step, None] for i in range(0, self.M, step)]
+        return np.concatenate([embed(self.kernel, part).cross(self.law[None, :]) for part in parts])
 
 
 class _OneByOne:
