@@ -1,10 +1,11 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
-from cbq import embeddings, kernels, linalg, measures, problems
+from cbq import embeddings, kernels, linalg, measures, nested, problems
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.fit import Fit
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
+from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.persistence import load
 from cbq.problem import Problem
 from cbq.runtime import CheckpointError, CollectWarning, IntegrandError, WorkerError
@@ -31,11 +32,17 @@ __all__ = [
     "__version__",
     "available_pairs",
     "compare",
+    "conditional_value_at_risk",
     "embed",
     "embeddings",
+    "evppi",
+    "expected_loss",
     "kernels",
     "linalg",
     "load",
     "measures",
+    "nested",
+    "nested_expectation",
     "problems",
+    "value_at_risk",
 ]

@@ -1,0 +1,103 @@
+"""Risk measures of I(theta) when theta follows its law: the tail of its distribution."""
+
+from __future__ import annotations
+
+from typing import Literal, get_args
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.fit import Fit
+from cbq.nested.answer import Answer
+from cbq.nested.functionals import assess, one_output
+from cbq.nested.outer import SCRAMBLES, Design, Prior
+
+Tail = Literal["upper", "lower"]
+NODES = 2**15
+
+
+def value_at_risk(
+    fit: Fit,
+    prior: Prior,
+    alpha: float = 0.95,
+    *,
+    tail: Tail = "upper",
+    output: int | None = None,
+    n: int = NODES,
+    design: Design = "sobol",
+    rng: np.random.Generator | int = 0,
+) -> Answer:
+    """The loss I(theta) that is exceeded with probability 1 - alpha, theta following its prior: a quantile.
+
+    Parameters
+    ----------
+    fit : what a method returned. I is a loss, large values being bad; where small ones are, pass tail="lower".
+    prior : the law of theta, a measure or a scipy distribution; or draws of it, (n, p), or (n,) for p = 1.
+    alpha : how much of the law is not in the tail.
+    tail : "upper", or "lower" for the value that I falls below with probability 1 - alpha.
+    output : which output, where f has several.
+    n, design, rng : how many thetas stand for their law, scrambled Sobol points or iid, and the seed.
+    """
+    side, take = _side(alpha, tail, n), one_output(fit, output)
+
+    def functional(values: Array, weights: Array) -> Array:
+        return side * quantile(side * take(values), weights, alpha)
+
+    return assess(fit, functional, prior, n=n, design=design, rng=rng)
+
+
+def conditional_value_at_risk(
+    fit: Fit,
+    prior: Prior,
+    alpha: float = 0.95,
+    *,
+    tail: Tail = "upper",
+    output: int | None = None,
+    n: int = NODES,
+    design: Design = "sobol",
+    rng: np.random.Generator | int = 0,
+) -> Answer:
+    """The mean of the losses I(theta) in the tail of probability 1 - alpha, theta following its prior.
+
+    It is also called expected shortfall. See `value_at_risk` for the parameters.
+    """
+    side, take = _side(alpha, tail, n), one_output(fit, output)
+
+    def functional(values: Array, weights: Array) -> Array:
+        return side * tail_mean(side * take(values), weights, alpha)
+
+    return assess(fit, functional, prior, n=n, design=design, rng=rng)
+
+
+def quantile(values: Array, weights: Array, alpha: float) -> Array:
+    """The alpha-quantile (...) of values (..., m) with weights (m,), linear between the middles of their steps."""
+    order = np.argsort(values, axis=-1)
+    ordered, mass = np.take_along_axis(values, order, axis=-1), weights[order]
+    middle = np.cumsum(mass, axis=-1) - 0.5 * mass
+    above = np.clip(np.sum(middle < alpha, axis=-1, keepdims=True), 1, len(weights) - 1)
+
+    def at(rows: Array, shift: int) -> Array:
+        return np.asarray(np.take_along_axis(rows, above - shift, axis=-1)[..., 0])
+
+    gap = at(middle, 0) - at(middle, 1)
+    share = np.clip(np.divide(alpha - at(middle, 1), gap, out=np.ones_like(gap), where=gap > 0), 0.0, 1.0)
+    return np.asarray(at(ordered, 1) + share * (at(ordered, 0) - at(ordered, 1)))
+
+
+def tail_mean(values: Array, weights: Array, alpha: float) -> Array:
+    """The mean (...) of the largest values (..., m), those of the weight 1 - alpha (Rockafellar and Uryasev 2000)."""
+    start = quantile(values, weights, alpha)
+    excess = np.maximum(values - start[..., None], 0.0) @ weights
+    return np.asarray(start + excess / (1.0 - alpha))
+
+
+def _side(alpha: float, tail: Tail, n: int) -> float:
+    """1 for the upper tail, -1 for the lower one."""
+    if not isinstance(alpha, int | float | np.floating) or not 0 < alpha < 1:
+        raise ValueError(f"alpha must lie between 0 and 1, as 0.95 does, but it is {alpha!r}.")
+    if tail not in get_args(Tail):
+        raise ValueError(f"tail must be one of {', '.join(map(repr, get_args(Tail)))}, but it is {tail!r}.")
+    least = int(np.ceil(SCRAMBLES / (1.0 - alpha)))
+    if isinstance(n, int | np.integer) and n < least:
+        raise ValueError(f"n = {n} thetas are too few for a tail of {1 - alpha:.3g}: pass n={least} or more.")
+    return 1.0 if tail == "upper" else -1.0

@@ -1,0 +1,379 @@
+"""Nested expectations, decisions and risk against closed forms, and intervals that hold what they promise."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+import cbq
+from cbq import joint
+from cbq.fit import Fit
+from cbq.measures import Empirical, Gaussian
+from cbq.nested import Answer, Evppi
+from cbq.nested.risk import quantile, tail_mean
+from cbq.predictive import Predictive
+from refusals import refusals
+
+STANDARD = Gaussian(0.0, 1.0)
+PLANE = Gaussian([0.0, 0.0], np.eye(2))
+PHI0 = 1 / np.sqrt(2 * np.pi)  # E max(Z, 0) of a standard normal Z
+
+
+class Known(Fit):
+    """A fit that knows I to be curves of theta with Gaussian errors of one size, correlated over theta and outputs."""
+
+    def __init__(self, curves, std=0.0, lengthscale=1.0, together=None, C=None, p=1):
+        self.curves, self.std, self.lengthscale, self.C = curves, std, lengthscale, C
+        self.together = np.eye(C or 1) if together is None else np.asarray(together)
+        self.theta = np.zeros((1, p))
+
+    @property
+    def correlation(self):
+        return self.together
+
+    def _laws(self, theta, *, joint):
+        apart2 = np.sum((theta[:, None] - theta[None]) ** 2, axis=-1) if joint else np.zeros(len(theta))
+        scales2 = self.std**2 * np.exp(-0.5 * apart2 / self.lengthscale**2)
+        return [Predictive(np.asarray(curve(theta))[None], scales2[None], np.inf) for curve in self.curves]
+
+    def summary(self):
+        return ""
+
+
+def line(theta):
+    return theta[:, 0]
+
+
+LINE = Known([line])
+UNSURE = Known([line], std=0.7, lengthscale=0.5)
+
+
+# closed forms
+
+
+@pytest.mark.parametrize("method", ["mc", "bq"])
+@pytest.mark.parametrize(("phi", "truth"), [(np.square, 1.0), (np.cos, np.exp(-0.5))], ids=["square", "cos"])
+def test_the_mean_of_a_smooth_phi(method, phi, truth):
+    answer = cbq.nested_expectation(LINE, phi, STANDARD, method=method)
+    assert abs(answer.estimate - truth) < 4 * answer.std + 1e-9
+    assert abs(answer.estimate - truth) < 1e-3
+    low, high = answer.interval()
+    assert low <= answer.estimate <= high
+
+
+def test_the_mean_of_a_phi_with_a_kink():
+    answer = cbq.nested_expectation(LINE, lambda I: np.maximum(I, 0), STANDARD)
+    assert abs(answer.estimate - PHI0) < 4 * answer.std
+    assert answer.std < 1e-4
+    assert answer.posterior_std < 1e-15
+    assert_allclose(answer.estimate, cbq.expected_loss(LINE, STANDARD).estimate)
+    shifted = cbq.expected_loss(LINE, STANDARD, threshold=1.0)
+    assert abs(shifted.estimate - (stats.norm.pdf(1) - stats.norm.sf(1))) < 4 * shifted.std
+    quadrature = cbq.expected_loss(LINE, STANDARD, method="bq", n=200)
+    assert abs(quadrature.estimate - PHI0) < min(4 * quadrature.std, 1e-3)
+
+
+def test_what_is_not_known_about_I_enters_the_mean_of_a_curved_phi():
+    # I(theta) = theta + an error of variance s^2: I is N(0, 1 + s^2), and the mean alone would give N(0, 1)
+    size = np.sqrt(1 + UNSURE.std**2)
+    square = cbq.nested_expectation(UNSURE, np.square, STANDARD)
+    assert_allclose(square.estimate, size**2, atol=0.05)
+    assert_allclose(square.plug_in, 1.0, atol=1e-3)
+    loss = cbq.expected_loss(UNSURE, STANDARD)
+    assert_allclose(loss.estimate, size * PHI0, rtol=0.02)
+    assert_allclose(loss.plug_in, PHI0, rtol=1e-3)
+    assert loss.posterior_std > 10 * loss.outer_std
+
+
+@pytest.mark.parametrize("method", ["mc", "bq"])
+def test_intervals_hold_the_numbers_of_functions_drawn_from_the_posterior(method):
+    answer = cbq.nested_expectation(UNSURE, np.abs, STANDARD, method=method)
+    grid = STANDARD.transport((np.arange(400) + 0.5)[:, None] / 400)
+    numbers = np.mean(np.abs(UNSURE.sample(grid, 4000, 5)), axis=1)
+    for level in (0.5, 0.95):
+        low, high = answer.interval(level)
+        assert_allclose(np.mean((numbers > low) & (numbers < high)), level, atol=0.04)
+
+
+@pytest.mark.parametrize("design", ["iid", "sobol"])
+def test_intervals_hold_the_outer_error(design):
+    def phi(I):
+        return np.maximum(I, 0.3)
+
+    truth = 0.3 * stats.norm.cdf(0.3) + stats.norm.pdf(0.3)
+    answers = [cbq.nested_expectation(LINE, phi, STANDARD, n=256, design=design, rng=seed) for seed in range(100)]
+    held = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
+    assert 0.81 < np.mean(held) < 0.98
+    errors = np.array([answer.estimate for answer in answers]) - truth
+    assert_allclose(np.sqrt(np.mean([answer.std**2 for answer in answers])), np.std(errors), rtol=0.25)
+
+
+def test_the_outer_error_of_quadrature_holds_too():
+    truth = np.exp(-0.5)
+    answers = [cbq.nested_expectation(LINE, np.cos, STANDARD, method="bq", n=8, rng=seed) for seed in range(60)]
+    held = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
+    assert np.mean(held) > 0.75
+
+
+def test_quadrature_over_theta_converges_faster_than_averages():
+    curve = Known([lambda theta: np.exp(-0.5 * theta[:, 0]) + theta[:, 1]], p=2)
+
+    def error(method, n):
+        answers = [cbq.nested_expectation(curve, np.square, PLANE, method=method, n=n, rng=seed) for seed in range(5)]
+        return np.median([abs(answer.estimate - (np.exp(0.5) + 1.0)) for answer in answers])
+
+    assert error("bq", 256) < 0.01 * error("mc", 256)
+    assert error("bq", 256) < error("bq", 32) / 16  # with eight times as many thetas averages gain a factor of 3 to 8
+
+
+def test_outputs_enter_phi_as_the_last_axis():
+    two = Known([line, lambda theta: 1.0 + 0 * theta[:, 0]], C=2)
+    largest = cbq.nested_expectation(two, lambda I: I.max(axis=-1), STANDARD)
+    assert abs(largest.estimate - (stats.norm.pdf(1) + stats.norm.cdf(1))) < 4 * largest.std
+    assert_allclose(cbq.expected_loss(two, STANDARD, output=1).estimate, 1.0)
+    assert cbq.expected_loss(two, STANDARD, output=0).estimate == cbq.expected_loss(LINE, STANDARD).estimate
+
+
+# the law of theta
+
+
+def test_priors_of_all_kinds():
+    frozen = cbq.nested_expectation(LINE, np.square, stats.norm(0, 1))
+    assert frozen.estimate == cbq.nested_expectation(LINE, np.square, STANDARD).estimate
+    atoms = cbq.nested_expectation(LINE, np.square, Empirical([1.0, 2.0, 4.0], [0.5, 0.25, 0.25]))
+    assert_allclose((atoms.estimate, atoms.std, atoms.n), (0.5 + 1.0 + 4.0, 0.0, 3))
+    draws = np.random.default_rng(0).normal(size=5000)
+    table = cbq.nested_expectation(LINE, np.square, draws)
+    assert_allclose(table.estimate, np.mean(draws**2))
+    assert_allclose(table.std, np.std(draws**2) / np.sqrt(5000), rtol=0.4)  # 32 parts: 13% at one sigma
+
+
+def test_many_atoms_are_all_in_the_estimate():
+    points, weights = np.linspace(-3, 3, 2000), np.linspace(1, 5, 2000)
+    weights /= np.sum(weights)
+    unsure = cbq.nested_expectation(UNSURE, np.square, Empirical(points, weights))
+    assert_allclose(unsure.plug_in, weights @ points**2)
+    assert_allclose(unsure.estimate, weights @ points**2 + UNSURE.std**2, rtol=0.02)
+
+
+def test_answers_depend_on_the_seed_and_on_nothing_else():
+    first, again, other = (cbq.expected_loss(UNSURE, STANDARD, n=64, rng=seed) for seed in (1, 1, 2))
+    assert_array_equal(first.draws, again.draws)
+    assert first.estimate == again.estimate != other.estimate
+    rng = np.random.default_rng(1)
+    assert cbq.expected_loss(UNSURE, STANDARD, n=64, rng=rng).estimate == first.estimate
+
+
+def test_an_answer_prints_itself():
+    text = repr(cbq.expected_loss(LINE, STANDARD))
+    assert text.startswith("Answer: 0.399")
+    assert "95% interval" in text
+    assert "16384 thetas" in text
+
+
+# decisions
+
+
+def test_the_value_of_information_of_two_gaussian_net_benefits():
+    two = Known([lambda theta: 0 * theta[:, 0], line], C=2)
+    found = cbq.evppi(two, STANDARD)
+    assert isinstance(found, Evppi)
+    assert abs(found.estimate - PHI0) < 4 * found.std
+    assert found.std < 1e-4
+    assert_array_equal(found.best([-1.0, 2.0, 0.1]), [0, 1, 1])
+    assert_allclose(found.net_benefits([-1.0, 2.0]), [[0, -1], [0, 2]])
+
+
+def test_the_value_of_information_from_samples_of_two_gaussian_net_benefits():
+    problem = cbq.Problem(
+        lambda x, theta: np.stack([0 * x[:, 0], x[:, 0] + 0 * theta[0]], axis=-1), lambda t: Gaussian(t, 1.0), STANDARD
+    )
+    samples = problem.collect(20, 20, rng=0, design="sobol")
+    for method in (cbq.CBQ(), cbq.MOBQ()):
+        found = cbq.evppi(method.fit(samples), problem.prior, n=2**12)
+        assert abs(found.estimate - PHI0) < min(4 * found.std, 2e-3)
+
+
+def clark(m1, m2, s1, s2, r):
+    """E max of two Gaussians (Clark 1961)."""
+    a = np.sqrt(s1**2 + s2**2 - 2 * r * s1 * s2)
+    q = (m1 - m2) / a
+    return m2 + a * stats.norm.pdf(q) + (m1 - m2) * stats.norm.cdf(q)
+
+
+@pytest.mark.parametrize("r", [-0.8, 0.0, 0.9])
+def test_the_expectation_of_the_largest_is_over_the_joint_posterior(r):
+    s, theta = 0.5, STANDARD.transport((np.arange(2000) + 0.5)[:, None] / 2000)
+    two = Known([lambda t: 0.2 + 0 * t[:, 0], line], std=s, lengthscale=1e-3, together=[[1, r], [r, 1]], C=2)
+    found = cbq.evppi(two, STANDARD)
+    truth = np.mean(clark(0.2, theta[:, 0], s, s, r)) - 0.2  # thetas so far apart are independent: means are sure
+    assert_allclose(found.estimate, truth, atol=0.004)
+    assert_allclose(found.plug_in, stats.norm.pdf(0.2) - 0.2 * stats.norm.sf(0.2), atol=1e-4)
+
+
+def test_effects_costs_and_what_one_is_willing_to_pay():
+    # effects 0 and theta, costs 0 and 1: the net benefit of the second is w theta - 1
+    curves = [lambda t: 0 * t[:, 0], line, lambda t: 0 * t[:, 0], lambda t: 1 + 0 * t[:, 0]]
+    fit = Known(curves, C=4)
+    prices = np.array([0.5, 1.0, 3.0])
+    found = cbq.evppi(fit, STANDARD, effects=[0, 1], costs=[2, 3], willingness_to_pay=prices)
+    z = 1 / prices
+    truth = prices * (stats.norm.pdf(z) - z * stats.norm.sf(z))
+    low, high = found.interval()
+    assert found.estimate.shape == low.shape == high.shape == found.std.shape == (3,)
+    assert np.all(np.abs(found.estimate - truth) < 4 * found.std)
+    assert_array_equal(found.best([0.5, 1.5]), [[0, 0, 1], [0, 1, 1]])
+    one = cbq.evppi(fit, STANDARD, effects=[0, 1], costs=[2, 3], willingness_to_pay=3.0)
+    assert_allclose(one.estimate, found.estimate[2], rtol=1e-12)
+    assert isinstance(one.estimate, float)
+
+
+def test_no_decision_to_make_has_no_value():
+    two = Known([line, lambda theta: theta[:, 0] - 5.0], std=0.1, C=2)
+    found = cbq.evppi(two, STANDARD)
+    assert (found.estimate, found.interval()) == (0.0, (0.0, 0.0))
+
+
+def test_information_is_worth_what_it_is_worth_in_any_units_and_order():
+    curves = [lambda t: 0.3 * t[:, 0] ** 2, line, lambda t: 0.5 - t[:, 0]]
+    plain = cbq.evppi(Known(curves, std=0.2, C=3), STANDARD)
+    scaled = cbq.evppi(Known([lambda t, c=c: 1e9 * c(t) + 1e9 for c in curves], std=2e8, C=3), STANDARD)
+    assert_allclose(scaled.estimate, 1e9 * plain.estimate, rtol=1e-6)
+    turned = cbq.evppi(Known(curves[::-1], std=0.2, C=3), STANDARD)
+    assert abs(turned.estimate - plain.estimate) < 0.2 * plain.std
+
+
+# risk
+
+
+def test_value_at_risk_and_its_tail_of_a_gaussian():
+    fit = Known([lambda theta: 1.0 + 2.0 * theta[:, 0]])
+    z = stats.norm.ppf(0.95)
+    value = cbq.value_at_risk(fit, STANDARD)
+    tail = cbq.conditional_value_at_risk(fit, STANDARD)
+    assert abs(value.estimate - (1 + 2 * z)) < min(4 * value.std, 0.01)
+    assert abs(tail.estimate - (1 + 2 * stats.norm.pdf(z) / 0.05)) < min(4 * tail.std, 0.01)
+    lower = cbq.value_at_risk(fit, STANDARD, 0.9, tail="lower")
+    assert abs(lower.estimate - (1 - 2 * stats.norm.ppf(0.9))) < 0.01
+    below = cbq.conditional_value_at_risk(fit, STANDARD, 0.9, tail="lower")
+    assert abs(below.estimate - (1 - 2 * stats.norm.pdf(stats.norm.ppf(0.9)) / 0.1)) < 0.01
+
+
+@pytest.mark.parametrize("risk", [cbq.value_at_risk, cbq.conditional_value_at_risk])
+def test_intervals_of_risk_hold_those_of_functions_drawn_from_the_posterior(risk):
+    answer = risk(UNSURE, STANDARD, 0.9)
+    grid = STANDARD.transport((np.arange(500) + 0.5)[:, None] / 500)
+    draws = UNSURE.sample(grid, 2000, 5)
+    largest = np.sort(draws, axis=1)[:, 450:]
+    numbers = largest[:, 0] if risk is cbq.value_at_risk else np.mean(largest, axis=1)
+    low, high = answer.interval(0.9)
+    assert_allclose(np.mean((numbers > low) & (numbers < high)), 0.9, atol=0.05)
+
+
+def test_quantiles_and_tail_means_of_weighted_values():
+    values = np.array([[3.0, 1.0, 2.0, 4.0], [1.0, 1.0, 1.0, 1.0]])
+    equal = np.full(4, 0.25)
+    for alpha in (0.05, 0.3, 0.5, 0.77, 0.99):
+        assert_allclose(quantile(values, equal, alpha), np.quantile(values, alpha, axis=-1, method="hazen"))
+    whole, repeated = np.array([0.5, 0.25, 0.25]), np.array([0.25, 0.25, 0.25, 0.25])
+    assert_allclose(quantile(np.array([1.0, 2.0, 3.0]), whole, 0.625), 2.0)
+    assert_allclose(tail_mean(np.array([1.0, 2.0, 3.0]), whole, 0.5), 2.5)
+    assert_allclose(tail_mean(np.array([1.0, 1.0, 2.0, 3.0]), repeated, 0.5), 2.5)
+    assert_allclose(tail_mean(values, equal, 0.75), [4.0, 1.0])
+
+
+# real fits, and odd ones
+
+
+def test_the_expected_loss_of_the_butterfly():
+    problem = cbq.problems.get("butterfly")
+    samples = problem.collect(20, 50, rng=7, design="sobol")
+    truth = cbq.problems.butterfly.EXPECTED_LOSS
+    for method, close in ((cbq.CBQ(), 0.06), (cbq.MOBQ(), 0.005)):
+        answer = cbq.expected_loss(method.fit(samples), problem.prior, n=2**12)
+        low, high = answer.interval()
+        assert low < truth < high
+        assert abs(answer.estimate - truth) < close
+
+
+def test_averages_alone_serve_where_the_thetas_are_draws_of_the_prior():
+    theta = np.random.default_rng(0).normal(size=400)
+    x = theta[:, None] + np.random.default_rng(1).normal(size=(400, 50))
+    fit = cbq.MonteCarlo().fit(cbq.Samples(theta, x, x, lambda t: Gaussian(t, 1.0)))
+    answer = cbq.nested_expectation(fit, np.square, fit.theta)
+    assert isinstance(answer, Answer)
+    # the averages scatter by 1/50 around theta, and the posterior adds as much again
+    assert abs(answer.plug_in - np.mean(theta**2) - 1 / 50) < 0.05
+    assert_allclose(answer.estimate - answer.plug_in, 49 / 47 / 50, rtol=0.3)
+    answers = cbq.expected_loss(fit, Empirical(fit.theta))
+    assert abs(answers.estimate - PHI0) < 0.1
+
+
+def test_huge_and_tiny_values():
+    for size in (1e-100, 1e100):
+        fit = Known([lambda theta, s=size: s * theta[:, 0]], std=0.1 * size)
+        assert_allclose(cbq.expected_loss(fit, STANDARD).estimate / size, np.sqrt(1.01) * PHI0, rtol=0.01)
+        assert_allclose(cbq.value_at_risk(fit, STANDARD, 0.5, n=64).estimate / size, 0.0, atol=0.1)
+
+
+test_bad_values = refusals(
+    {
+        "scalar phi": (lambda: cbq.nested_expectation(LINE, lambda I: max(I, 0), STANDARD), "numpy.maximum"),
+        "phi sums": (lambda: cbq.nested_expectation(LINE, np.sum, STANDARD), r"returned one of shape \(\)"),
+        "phi is NaN": (lambda: cbq.nested_expectation(LINE, lambda I: I * np.nan, STANDARD), "NaN or inf for 16384"),
+        "method": (lambda: cbq.nested_expectation(LINE, np.square, STANDARD, method="is"), "'mc', 'bq'"),
+        "design": (lambda: cbq.nested_expectation(LINE, np.square, STANDARD, design="grid"), "'sobol', 'iid'"),
+        "bq design": (
+            lambda: cbq.nested_expectation(LINE, np.square, STANDARD, method="bq", design="grid"),
+            "'sobol', 'iid'",
+        ),
+        "few thetas": (lambda: cbq.nested_expectation(LINE, np.square, STANDARD, n=4), "16 or more"),
+        "half a theta": (lambda: cbq.nested_expectation(LINE, np.square, STANDARD, n=100.5), "100.5"),
+        "many for bq": (lambda: cbq.nested_expectation(LINE, np.square, STANDARD, method="bq", n=9999), "from 4 to"),
+        "table for bq": (lambda: cbq.nested_expectation(LINE, np.square, [1.0, 2.0], method="bq"), "method='mc'"),
+        "atoms for bq": (
+            lambda: cbq.nested_expectation(LINE, np.square, Empirical([1.0, 2.0]), method="bq"),
+            "method='mc'",
+        ),
+        "other prior": (lambda: cbq.nested_expectation(LINE, np.square, PLANE), "2 coordinates"),
+        "other table": (lambda: cbq.nested_expectation(LINE, np.square, np.ones((9, 2))), r"p = 1"),
+        "NaN in a table": (lambda: cbq.nested_expectation(LINE, np.square, [1.0, np.nan]), "finite"),
+        "one draw": (lambda: cbq.nested_expectation(LINE, np.square, [1.0]), "2 or more"),
+        "batch of priors": (lambda: cbq.nested_expectation(LINE, np.square, Gaussian([[0.0], [1.0]], 1.0)), "batch"),
+        "a level": (lambda: cbq.expected_loss(LINE, STANDARD).interval(95), "between 0 and 1"),
+        "threshold": (lambda: cbq.expected_loss(LINE, STANDARD, threshold=np.nan), "threshold"),
+        "which output": (lambda: cbq.expected_loss(Known([line, line], C=2), STANDARD), "output=0 to 1"),
+        "no output": (lambda: cbq.expected_loss(LINE, STANDARD, output=0), "no axis of outputs"),
+        "output": (lambda: cbq.value_at_risk(Known([line, line], C=2), STANDARD, output=2), "output=0 to 1"),
+        "alpha": (lambda: cbq.value_at_risk(LINE, STANDARD, 95), "alpha must lie between"),
+        "tail": (lambda: cbq.value_at_risk(LINE, STANDARD, tail="left"), "'upper', 'lower'"),
+        "thin tail": (lambda: cbq.value_at_risk(LINE, STANDARD, 0.9999), "n=8000[01]"),
+        "one decision": (lambda: cbq.evppi(LINE, STANDARD), "at least 2 net benefits"),
+        "costs alone": (lambda: cbq.evppi(Known([line] * 4, C=4), STANDARD, costs=[0, 1]), "came without"),
+    },
+    ValueError,
+)
+
+test_bad_types = refusals(
+    {
+        "no fit": (lambda: cbq.nested_expectation(cbq.CBQ(), np.square, STANDARD), "it is a CBQ"),
+        "no function": (lambda: cbq.nested_expectation(LINE, 2.0, STANDARD), "phi must be a function"),
+        "no fit to decide by": (lambda: cbq.evppi(None, STANDARD), "it is a NoneType"),
+        "no law": (lambda: cbq.expected_loss(LINE, "normal"), "str"),
+    },
+    TypeError,
+)
+
+
+def test_no_standard_error_no_interval():
+    fit = cbq.MonteCarlo().fit(cbq.Samples([0.0, 1.0], [[0.0], [1.0]], [[0.0], [1.0]], STANDARD))
+    with pytest.raises(ValueError, match="no standard error"):
+        cbq.expected_loss(fit, fit.theta)
+
+
+def test_draws_in_pairs_are_those_of_the_joint_law():
+    draws = UNSURE.sample([0.0, 1.0], 10, 0, antithetic=True)
+    assert_allclose(np.mean(draws, axis=0), [0.0, 1.0], atol=1e-12)
+    assert_array_equal(draws[:5, 0] - 0.0, -(draws[5:, 0] - 0.0))
+    again = joint.sample(UNSURE._laws(np.array([[0.0], [1.0]]), joint=True), np.eye(1), 10, np.random.default_rng(0))
+    assert again.shape == (10, 2, 1)
