@@ -1,6 +1,6 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
-from cbq import embeddings, kernels, linalg, measures, nested, problems
+from cbq import embeddings, kernels, linalg, measures, nested, problems, psa
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.fit import Fit
@@ -8,6 +8,7 @@ from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteC
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.persistence import load
 from cbq.problem import Problem
+from cbq.psa import evpi, evppi_table
 from cbq.runtime import CheckpointError, CollectWarning, IntegrandError, WorkerError
 from cbq.samples import Samples
 
@@ -35,7 +36,9 @@ __all__ = [
     "conditional_value_at_risk",
     "embed",
     "embeddings",
+    "evpi",
     "evppi",
+    "evppi_table",
     "expected_loss",
     "kernels",
     "linalg",
@@ -44,5 +47,6 @@ __all__ = [
     "nested",
     "nested_expectation",
     "problems",
+    "psa",
     "value_at_risk",
 ]

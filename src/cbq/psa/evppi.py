@@ -1,0 +1,145 @@
+"""The expected value of partial perfect information, from a table of a probabilistic sensitivity analysis."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from cbq._arrays import Array, generator
+from cbq.linalg.threads import run_in_pool, workers
+from cbq.nested.decisions import Decisions, Name
+from cbq.psa.analysis import Analysis, Contrasts, analyse
+from cbq.psa.evpi import checked_level, perfect_information, read_outputs
+from cbq.psa.order import in_order
+from cbq.psa.result import EvppiTable, Row
+from cbq.psa.sets import ColumnSet, column_sets
+from cbq.psa.tables import Table
+
+MOVED = 0.01  # standard errors by which the order of sets has moved an estimate, from which on it is said
+ROUNDING = 1e-12  # of EVPI: what is below is 0
+ROUGH = 0.1  # standard errors that the landmarks do not see, from which on it is said
+
+
+def evppi_table(
+    outputs: Any,
+    inputs: Any,
+    pars: Sequence[Any],
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    rng: np.random.Generator | int = 0,
+) -> Any:
+    """The value of learning sets of uncertain inputs before deciding, as a pandas table.
+
+    For each set the net benefits are regressed on its columns by a Gaussian process, and EVPPI is the posterior
+    expectation of E max_d NB_d(set) - max_d E NB_d. Estimates are moved, as little as possible in units of their
+    standard errors, to where none is below 0, above EVPI, or above that of a set that holds it.
+
+    Parameters
+    ----------
+    outputs : the net benefit of each decision, one row per draw: a pandas DataFrame, a mapping from names to columns, a
+        structured array, or an array (n, D), whose columns are called "0", "1", ...
+    inputs : the uncertain inputs in the same rows.
+    pars : the sets, each a list of columns of `inputs` or a single name.
+    effects, costs, willingness_to_pay : where outputs hold effects and costs instead, the columns of both for each
+        decision, and what a unit of effect is worth, a number or a vector. Net benefits are then
+        willingness_to_pay * effect - cost.
+    level : of the intervals.
+    rng : a generator or a seed, for the choice of landmarks and for draws of the posterior.
+
+    Returns
+    -------
+    A row for each set and willingness to pay, with the columns pars, willingness_to_pay (where given), evppi, se,
+    lower, upper, plug_in, evpi, n, landmarks, approximation and note; see `cbq.psa.Row`.
+    """
+    table = values_of_information(
+        outputs,
+        inputs,
+        pars,
+        effects=effects,
+        costs=costs,
+        willingness_to_pay=willingness_to_pay,
+        level=level,
+        rng=rng,
+    )
+    return table.to_frame()
+
+
+def values_of_information(
+    outputs: Any,
+    inputs: Any,
+    pars: Sequence[Any],
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    rng: np.random.Generator | int = 0,
+) -> EvppiTable:
+    """The same as `evppi_table`, as an immutable result that prints, plots, and needs no pandas."""
+    level, seed = checked_level(level), int(generator(rng).integers(2**62))
+    known, draws = Table.of(outputs, "outputs"), Table.of(inputs, "inputs")
+    if known.n != draws.n:
+        raise ValueError(
+            f"outputs has {known.n} rows and inputs has {draws.n}, but a row of both must be the same draw of the "
+            f"analysis."
+        )
+    options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
+    decisions, values = read_outputs(known, options)
+    sets = column_sets(pars, draws)
+    contrasts = Contrasts.of(values, decisions)
+    found: dict[int, Analysis] = {}
+
+    def one(j: int) -> None:
+        # the same seed for all sets: what is said about one must not depend on which others are asked about
+        found[j] = analyse(contrasts, sets[j].columns, np.random.default_rng(seed))
+
+    run_in_pool(one, len(sets), min(workers(), len(sets)))
+    perfect = perfect_information(values, decisions, np.ones(len(values), dtype=np.intp))[0]
+    return EvppiTable(_rows(sets, [found[j] for j in range(len(sets))], decisions, perfect, level), level)
+
+
+def _rows(
+    sets: Sequence[ColumnSet], found: Sequence[Analysis], decisions: Decisions, perfect: Array, level: float
+) -> tuple[Row, ...]:
+    """A row for each set and willingness to pay; perfect: EVPI (K,)."""
+    raw, se = (np.stack([getattr(each.value, name) for each in found]) for name in ("evppi", "se"))  # (J, K)
+    se = np.where(se > ROUNDING * perfect, se, 0.0)
+    members = [each.members for each in sets]
+    ordered = np.stack([in_order(raw[:, k], se[:, k], members, float(perfect[k])) for k in range(len(perfect))], axis=1)
+    prices = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
+    z = float(ndtri(0.5 * (1.0 + level)))
+    return tuple(
+        Row(
+            pars=sets[j].label,
+            willingness_to_pay=price,
+            evppi=float(ordered[j, k]),
+            se=float(se[j, k]),
+            lower=max(float(ordered[j, k] - z * se[j, k]), 0.0),
+            upper=float(ordered[j, k] + z * se[j, k]),
+            plug_in=float(found[j].value.plug_in[k]),
+            evpi=float(perfect[k]),
+            n=len(sets[j].columns),
+            landmarks=found[j].landmarks,
+            approximation=float(found[j].value.unseen[k]),
+            note=_note(float(raw[j, k]), float(ordered[j, k]), float(se[j, k]), float(found[j].value.unseen[k])),
+        )
+        for j in range(len(sets))
+        for k, price in enumerate(prices)
+    )
+
+
+def _note(raw: float, ordered: float, se: float, unseen: float) -> str:
+    """What is to be said about an estimate."""
+    parts = []
+    if abs(ordered - raw) > MOVED * se > 0:
+        parts.append(f"{raw:.4g} before it was brought into the order of sets")
+    if unseen > ROUGH * se:
+        parts.append(f"the landmarks do not see {unseen:.2g} of it: the net benefits are rough in so many columns")
+    return "; ".join(parts)

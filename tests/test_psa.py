@@ -1,0 +1,565 @@
+"""Values of information from tables: every formula in two ways, known truths, and clear refusals."""
+
+from __future__ import annotations
+
+from dataclasses import FrozenInstanceError
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import integrate, optimize
+from scipy.stats import halfcauchy, norm, rankdata
+
+import cbq
+from cbq.kernels import RBF, Matern
+from cbq.nested.decisions import make_decisions
+from cbq.problems import health
+from cbq.psa import EvppiTable, evpi, evppi_table, values_of_information
+from cbq.psa.analysis import Contrasts
+from cbq.psa.canonical import canonical
+from cbq.psa.coordinates import coordinates, normal_scores
+from cbq.psa.expected_max import expected_max
+from cbq.psa.order import in_order
+from cbq.psa.ratio import average_ratio, objective
+from cbq.psa.regression import Surface, fit_surface
+from cbq.psa.robust import influences
+from cbq.psa.sparse import Bound, Features, Moments, State
+from refusals import refusals
+
+HALF_NORMAL = 1 / np.sqrt(2 * np.pi)  # E max(theta, 0) of a standard normal theta
+KERNELS = [RBF(np.array([0.8, 2.0])), Matern(2.5, np.array([0.8, 2.0])), Matern(1.5, np.array([0.8, 2.0]))]
+IDS = ["rbf", "matern52", "matern32"]
+
+
+def draws(n, seed, columns=2):
+    return np.random.default_rng(seed).standard_normal((n, columns))
+
+
+def bumpy(z, seed):
+    """A centred output over z with noise."""
+    y = np.sin(2 * z[:, 0]) + 0.3 * z[:, 1] + np.random.default_rng(seed).standard_normal(len(z))
+    return y - y.mean()
+
+
+def toy(n, seed, noise=1.0):
+    """Net benefits (0, theta + noise), and inputs of which only the first matters."""
+    u = draws(n, seed, 3)
+    e = np.random.default_rng(seed + 1000).standard_normal(n)
+    return {"old": np.zeros(n), "new": u[:, 0] + noise * e}, {"theta": u[:, 0], "idle": u[:, 1], "other": u[:, 2]}
+
+
+# --- decisions
+
+
+def test_outputs_without_options_are_net_benefits():
+    decisions = make_decisions(3, ["a", "b", "c"])
+    assert_array_equal(decisions.weights, np.eye(3)[None])
+    assert decisions.willingness_to_pay is None
+    assert decisions.names == ("a", "b", "c")
+    assert not decisions.several
+
+
+@pytest.mark.parametrize("costs", [["c0", "c1"], [2, 3], ["c0", 3]])
+def test_net_benefits_of_effects_and_costs(costs):
+    names, prices = ["e0", "e1", "c0", "c1", "text"], np.array([0.0, 2.5])
+    f = draws(4, 0, 5)
+    decisions = make_decisions(5, names, effects=["e0", "e1"], costs=costs, willingness_to_pay=prices)
+    for k, price in enumerate(prices):
+        assert_allclose(f @ decisions.weights[k].T, price * f[:, :2] - f[:, 2:4], rtol=1e-14)
+    assert decisions.several
+    assert not make_decisions(5, names, effects=[0, 1], costs=[2, 3], willingness_to_pay=1.0).several
+
+
+def four(**options):
+    return lambda: make_decisions(4, ["e0", "e1", "c0", "c1"], **options)
+
+
+BOTH = {"effects": ["e0", "e1"], "costs": ["c0", "c1"]}
+test_refused_decisions = refusals(
+    {
+        "one output": (lambda: make_decisions(1), "at least 2 net benefits"),
+        "names": (lambda: make_decisions(2, ["a"]), "2 outputs, but 1 names"),
+        "without costs": (four(effects=["e0", "e1"], willingness_to_pay=1), "came without costs"),
+        "without wtp": (four(**BOTH), "came without willingness_to_pay"),
+        "wtp alone": (four(willingness_to_pay=1), "came without effects and costs"),
+        "unknown": (four(effects=["e0", "e2"], costs=["c0", "c1"], willingness_to_pay=1), "the columns are 'e0', 'e1'"),
+        "out of range": (four(effects=[0, 9], costs=[2, 3], willingness_to_pay=1), "names 9, which is no column"),
+        "repeated": (four(effects=["e0", "e0"], costs=["c0", "c1"], willingness_to_pay=1), "more than once"),
+        "lengths": (four(effects=["e0", "e1"], costs=["c0"], willingness_to_pay=1), "2 columns and costs has 1"),
+        "one decision": (four(effects=["e0"], costs=["c0"], willingness_to_pay=1), "at least 2 options"),
+        "both": (four(effects=["e0", "c0"], costs=["c0", "c1"], willingness_to_pay=1), "as an effect and as a cost"),
+        "negative": (four(**BOTH, willingness_to_pay=[1, -2]), "holds -2"),
+        "nan": (four(**BOTH, willingness_to_pay=np.nan), "holds nan"),
+        "matrix": (four(**BOTH, willingness_to_pay=[[1.0]]), "a number or a vector"),
+    },
+    ValueError,
+)
+test_refused_kinds_of_decisions = refusals(
+    {"string": (four(effects="e0", costs=["c0", "c1"], willingness_to_pay=1), "list of names")}, TypeError
+)
+
+
+# --- the regression
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
+def test_likelihood_against_dense_matrices(kernel):
+    z = draws(150, 1)
+    y, nodes, gamma = bumpy(z, 2), z[:15], 1.7
+    L = np.linalg.cholesky(kernel(nodes) + 1e-9 * np.eye(15))
+    phi = np.linalg.solve(L, kernel(nodes, z)).T
+    C = np.eye(150) + gamma * phi @ phi.T
+    one, inverse = np.ones(150), np.linalg.inv(C)
+    Q = inverse - np.outer(inverse @ one, inverse @ one) / (one @ inverse @ one)
+    noise = y @ Q @ y / 149
+    logs = 149 * np.log(noise) + np.linalg.slogdet(C)[1] + np.log(one @ inverse @ one / 150)
+    expected = 0.5 * (logs + gamma * (150 - np.trace(phi @ phi.T)))
+    parameters = np.array([np.log(gamma), *kernel.log_lengthscales])
+    _, moments, state = Bound(kernel, z, y, nodes).state(parameters)
+    assert_allclose([state.value, state.noise], [expected, noise], rtol=1e-9)
+    assert_allclose(objective(np.array([gamma]), moments), expected, rtol=1e-9)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
+def test_gradient_of_the_likelihood(kernel):
+    z = draws(5000, 3)  # more than a block
+    bound = Bound(kernel, z, bumpy(z, 4), z[:12])
+    at = np.array([-0.3, *kernel.log_lengthscales])
+    numeric = optimize.approx_fprime(at, lambda p: bound(p)[0], 1e-6)
+    assert_allclose(bound(at)[1], numeric, rtol=1e-4, atol=1e-3)
+
+
+def surface_at(kernel, z, y, nodes, gamma):
+    features = Features.of(kernel, z, nodes)
+    moments = Moments.of(features, y)
+    state = State.at(gamma, moments)
+    return Surface(features, moments, state, gamma * state.noise, 0.0)
+
+
+@pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
+def test_posterior_against_a_dense_gaussian_process(kernel):
+    n, gamma = 60, 2.0
+    z = draws(n, 5)
+    y = bumpy(z, 6)
+    surface = surface_at(kernel, z, y, z, gamma)
+    (block,) = surface.blocks()
+    k, one = surface.amplitude * kernel(z), np.ones(n)
+    inverse = np.linalg.inv(k + surface.noise * np.eye(n))
+    solved, S = inverse @ one, one @ inverse @ one
+    constant = solved @ y / S
+    mean = constant + k @ inverse @ (y - constant)
+    rest = one - k @ solved
+    covariance = k - k @ inverse @ k + np.outer(rest, rest) / S
+    assert_allclose(block.mean, mean, atol=1e-6)
+    ours = block.spread @ block.spread.T + surface.mean_std**2
+    assert_allclose(ours, covariance, atol=1e-6)
+    assert_allclose(surface.dof, np.trace(covariance) / surface.noise, rtol=1e-5)
+    assert_allclose(block.unseen, 0.0, atol=1e-6)
+
+
+def test_average_ratio_against_quadrature():
+    z = draws(200, 7)
+    moments = Moments.of(Features.of(KERNELS[0], z, z[:20]), bumpy(z, 8))
+    zero = objective(np.zeros(1), moments)[0]
+
+    def weight(log_ratio):
+        gamma = np.exp(log_ratio)
+        return (
+            np.exp(zero - objective(np.array([gamma]), moments)[0])
+            * halfcauchy.pdf(np.sqrt(gamma))
+            * np.sqrt(gamma)
+            / 2
+        )
+
+    mass = integrate.quad(weight, -25, 20, limit=400)[0]
+    first = integrate.quad(lambda t: np.exp(t) * weight(t), -25, 20, limit=400)[0]
+    mean, idle = average_ratio(moments)
+    assert_allclose(mean, first / mass, rtol=1e-4)
+    assert_allclose(idle, 1 / (1 + mass), rtol=1e-4)
+
+
+def test_landmarks_grow_until_they_see_the_function():
+    z = draws(1500, 9, 1)
+
+    def fitted(signal):
+        y = signal + 0.05 * draws(1500, 8, 1)[:, 0]
+        return fit_surface([z], (y - y.mean()) / y.std(), np.random.default_rng(0))
+
+    line, rough = fitted(z[:, 0]), fitted(np.abs(np.sin(6 * z[:, 0])))
+    assert rough.m > line.m
+    assert rough.amplitude * rough.moments.unseen <= 0.06 * rough.noise * rough.dof
+
+
+def test_influences_are_derivatives_of_the_plug_in():
+    n, B = 50, np.array([[[0.0, 1.0, -0.5], [0.0, 0.4, 1.2]]])
+    offset, z = np.array([[0.0, 0.1, -0.05]]), draws(50, 10)
+    outputs = np.stack([bumpy(z, 11), bumpy(z[:, ::-1], 12)], axis=1)
+
+    def surfaces(values):
+        level = values.mean(axis=0)
+        fits = [surface_at(KERNELS[0], z, y, z[:10], 1.0) for y in (values - level).T]
+        return fits, level
+
+    def plug_in(values):
+        fits, level = surfaces(values)
+        mean = np.stack([next(iter(f.blocks())).mean for f in fits], axis=-1)
+        base = offset[0] + level @ B[0]
+        return np.mean(np.max(base + mean @ B[0], axis=1)) - np.max(base)
+
+    default = np.argmax(offset, axis=1)
+    ((_, found),) = influences(surfaces(outputs)[0], offset, B, default)
+    for j, c in [(0, 0), (3, 1), (20, 0), (n - 1, 1)]:
+        step = np.zeros_like(outputs)
+        step[j, c] = 1e-6
+        assert_allclose(found[j, 0, c], (plug_in(outputs + step) - plug_in(outputs - step)) / 2e-6, atol=1e-7)
+
+
+def test_normal_scores_are_quantiles_of_ranks():
+    column = np.random.default_rng(0).integers(0, 30, 200).astype(float)
+    expected = norm.ppf((rankdata(column) - 0.5) / 200)
+    assert_allclose(normal_scores(column), (expected - expected.mean()) / expected.std(), rtol=1e-12)
+
+
+def test_scores_are_offered_for_skewed_columns_alone():
+    z = draws(500, 13)
+    assert len(coordinates(z)) == 1
+    assert len(coordinates((z > 0.3).astype(float))) == 1
+    assert len(coordinates(np.exp(2 * z))) == 2
+
+
+# --- canonical outputs
+
+
+def test_canonical_outputs_do_not_depend_on_linear_maps():
+    z = draws(400, 14)
+    y = np.stack([bumpy(z, 15), bumpy(z[:, ::-1], 16), z[:, 0] + 3], axis=1)
+    first = canonical(y, z, np.random.default_rng(0))
+    assert_allclose(first.mean + first.values @ first.back, y, atol=1e-10)
+    assert_allclose(first.values.T @ first.values / 400, np.eye(3), atol=1e-10)
+    other = canonical(5.0 + y @ np.array([[1e3, 0, 2], [-1, 1e-3, 0], [4, 2, 1.0]]), z, np.random.default_rng(0))
+    assert_allclose(other.values, first.values, atol=1e-6)
+
+
+def test_dependent_and_constant_outputs_are_dropped():
+    z = draws(300, 17)
+    y = bumpy(z, 18)
+    found = canonical(np.stack([y, 2 * y + 1, np.full(300, 4.0)], axis=1), z, np.random.default_rng(0))
+    assert found.values.shape == (300, 1)
+    assert_allclose(
+        found.mean + found.values @ found.back, np.stack([y, 2 * y + 1, np.full(300, 4.0)], axis=1), atol=1e-9
+    )
+    assert canonical(np.full((300, 2), 3.0), z, np.random.default_rng(0)).values.shape == (300, 0)
+
+
+def test_contrasts_at_the_ends_give_all_between():
+    f = draws(20, 19, 6)
+    prices = np.array([3.0, 0.0, 1.5])
+    decisions = make_decisions(6, effects=[0, 1, 2], costs=[3, 4, 5], willingness_to_pay=prices)
+    contrasts = Contrasts.of(f, decisions)
+    for k, price in enumerate(prices):
+        benefits = price * f[:, :3] - f[:, 3:]
+        assert_allclose(contrasts.y @ contrasts.maps[k], benefits - benefits[:, :1], atol=1e-12)
+
+
+# --- expectations and order
+
+
+def test_expected_max_against_quadrature_and_draws():
+    B, variance = np.array([[0.0, 1.0, 0.3], [0.0, -0.4, 0.9]]), np.array([[0.5, 2.0], [0.0, 0.0]])
+    g = np.array([[0.0, 0.2, -0.1], [1.0, 0.5, 2.0]])
+    nodes, weights = np.polynomial.hermite_e.hermegauss(150)
+    weights = weights / weights.sum()
+    Z = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), axis=-1) * np.sqrt(variance[0])
+    three = np.sum(weights[:, None] * weights * np.max(g[0] + Z @ B, axis=-1))
+    many = expected_max(np.tile(g[:1], (20000, 1)), B, np.tile(variance[:1], (20000, 1)), np.random.default_rng(0))
+    assert abs(many.mean() - three) < 5 * many.std() / np.sqrt(20000)
+    assert expected_max(g[1:], B, variance[1:], np.random.default_rng(0)) == 2.0
+    two = np.sum(weights[:, None] * weights * np.max(g[0, :2] + Z @ B[:, :2], axis=-1))
+    assert_allclose(expected_max(g[:1, :2], B[:, :2], variance[:1], np.random.default_rng(0)), two, rtol=3e-3)
+
+
+def test_order_is_the_nearest_point_of_the_cone():
+    sets = [frozenset(s) for s in ({0}, {1}, {0, 1}, {2}, {0, 1, 2})]
+    raw, se = np.array([5.0, -0.3, 4.0, 1.0, 3.5]), np.array([1.0, 0.5, 2.0, 0.1, 0.7])
+    rules = [(0, 2), (1, 2), (0, 4), (1, 4), (2, 4), (3, 4)]
+    constraints = [{"type": "ineq", "fun": lambda x, a=a, b=b: x[b] - x[a]} for a, b in rules]
+    brute = optimize.minimize(
+        lambda x: np.sum(((x - raw) / se) ** 2), raw, bounds=[(0, 4.2)] * 5, constraints=constraints, tol=1e-12
+    )
+    assert_allclose(in_order(raw, se, sets, 4.2), brute.x, atol=1e-5)
+
+
+def test_order_leaves_alone_what_is_in_order():
+    sets = [frozenset({0}), frozenset({0, 1})]
+    raw = np.array([1.0, 2.0])
+    assert_array_equal(in_order(raw, np.ones(2), sets, 3.0), raw)
+    assert_allclose(in_order(raw[::-1], np.array([1.0, 2.0]), sets, 3.0), [1.8, 1.8], rtol=1e-9)  # by 1 / se^2
+    assert_allclose(in_order(np.array([2.0, 1.0]), np.zeros(2), sets, 3.0), [1.5, 1.5], rtol=1e-6)
+    same = [frozenset({0, 1})] * 2
+    assert_allclose(in_order(raw, np.ones(2), same, 3.0), [1.5, 1.5], rtol=1e-9)
+
+
+# --- known truths
+
+
+def test_gaussian_toy_with_a_closed_form():
+    outputs, inputs = toy(3000, 20)
+    alone, nothing, all_ = values_of_information(outputs, inputs, ["theta", "idle", ["theta", "idle", "other"]]).rows
+    for row in (alone, all_):
+        assert abs(row.evppi - HALF_NORMAL) < 4 * row.se
+        assert row.se < 0.05
+    assert nothing.evppi < 2 * np.sqrt(2 / 3000)  # standard errors of the mean net benefit
+    assert nothing.lower == 0.0
+    assert all_.evppi >= alone.evppi
+    assert abs(alone.evpi - np.sqrt(2) * HALF_NORMAL) < 0.06
+
+
+def test_three_decisions():
+    u, e = draws(3000, 21), draws(3000, 22)
+    grid = norm.ppf((np.arange(1000) + 0.5) / 1000)
+    truth = np.mean(np.maximum(np.maximum(grid[:, None] + 0.5, grid), 0)) - 0.5
+    outputs = np.column_stack([np.zeros(3000), u[:, 0] + 0.5 + e[:, 0], u[:, 1] + e[:, 0] + e[:, 1]])
+    (row,) = values_of_information(outputs, u, [[0, 1]]).rows
+    assert abs(row.evppi - truth) < 4 * row.se
+    assert row.se < 0.08
+
+
+def test_health():
+    problem = cbq.problems.get("health")
+    samples = problem.collect(2000, 1, rng=23)
+    inputs = {"theta1": samples.theta[:, 0], "theta2": samples.theta[:, 1]}
+    (row,) = values_of_information(samples.table, inputs, [["theta1", "theta2"]]).rows
+    assert abs(row.evppi - health.EVPPI) < 4 * row.se
+    assert row.se < 80
+    assert row.approximation < 0.01 * row.se
+
+
+def test_known_columns_leave_no_noise():
+    u = draws(1000, 24)
+    benefit = np.sin(2 * u[:, 0]) + u[:, 1]
+    (row,) = values_of_information(np.column_stack([np.zeros(1000), benefit]), u, [[0, 1]]).rows
+    assert_allclose(row.evppi, row.evpi, rtol=0.01)
+    assert row.evppi <= row.evpi
+
+
+def test_two_valued_columns():
+    rng = np.random.default_rng(25)
+    b = (rng.random((2000, 2)) < 0.3).astype(float)
+    outputs = np.column_stack([np.zeros(2000), 2 * b[:, 0] - 0.3 + rng.standard_normal(2000)])
+    first, second, both = values_of_information(outputs, b, [[0], [1], [0, 1]]).rows
+    assert abs(first.evppi - 0.21) < 4 * first.se  # 0.3 of 1.7, less the mean 0.3
+    assert abs(both.evppi - 0.21) < 4 * both.se
+    assert second.lower == 0.0
+
+
+def test_skewed_columns():
+    outputs, inputs = toy(1500, 26)
+    (plain,) = values_of_information(outputs, inputs, ["theta"]).rows
+    (skewed,) = values_of_information(outputs, {"theta": np.exp(3 * inputs["theta"])}, ["theta"]).rows
+    assert abs(skewed.evppi - plain.evppi) < 0.5 * plain.se
+
+
+@pytest.mark.slow
+def test_intervals_cover():
+    covered = []
+    for seed in range(200):
+        outputs, inputs = toy(1000, 10_000 + seed, noise=2.0)
+        (row,) = values_of_information(outputs, inputs, ["theta"]).rows
+        covered.append(row.lower <= HALF_NORMAL <= row.upper)
+    assert 0.88 <= np.mean(covered) <= 1.0
+
+
+# --- what must not matter
+
+
+def test_units_and_the_first_decision_do_not_matter():
+    u, e = draws(600, 27), draws(600, 28, 3)
+    outputs = e + u @ np.array([[1.0, 0.2, -0.4], [0.0, 0.6, 0.5]])
+    (row,) = values_of_information(outputs, u, [[0, 1]]).rows
+    for changed, columns, unit in [
+        (outputs[:, [2, 0, 1]], u, 1.0),
+        (7 + 1000 * outputs, u, 1000.0),
+        (outputs + e[:, :1], u, 1.0),
+        (outputs, 3 + u * [1e4, 1e-3], 1.0),
+        (outputs, u[:, ::-1], 1.0),
+    ]:
+        (other,) = values_of_information(changed, columns, [[0, 1]]).rows
+        assert_allclose([other.evppi / unit, other.plug_in / unit], [row.evppi, row.plug_in], rtol=2e-3)
+        assert_allclose(other.se / unit, row.se, rtol=0.02)
+
+
+def test_a_set_does_not_depend_on_the_others_nor_on_threads():
+    outputs, inputs = toy(400, 29)
+    (alone,) = values_of_information(outputs, inputs, ["theta"]).rows
+    with cbq.linalg.at_most(1):
+        among = values_of_information(outputs, inputs, ["idle", "theta"]).rows
+    assert among[1] == alone
+
+
+def test_tables_of_all_kinds_give_the_same():
+    pd = pytest.importorskip("pandas")
+    outputs, inputs = toy(200, 30)
+    expected = values_of_information(outputs, inputs, ["theta", ["theta", "other"]]).rows
+    frames = pd.DataFrame(outputs), pd.DataFrame(inputs | {"label": ["text"] * 200})
+    structured = [np.rec.fromarrays(list(t.values()), names=list(t)) for t in (outputs, inputs)]
+    for out, into in (frames, structured):
+        assert values_of_information(out, into, ["theta", ["theta", "other"]]).rows == expected
+    plain = [np.column_stack(list(t.values())) for t in (outputs, inputs)]
+    for array in plain:
+        array.setflags(write=False)
+    for pars in ([0, [0, 2]], ["0", ["0", "2"]]):
+        rows = values_of_information(*plain, pars).rows
+        assert [row.evppi for row in rows] == [row.evppi for row in expected]
+        assert rows[1].pars == "0, 2"
+
+
+def test_effects_and_costs_are_net_benefits():
+    u, e = draws(500, 31), draws(500, 32)
+    effects = np.column_stack([np.zeros(500), 0.1 * u[:, 0] + 0.1 * e[:, 0]])
+    costs = np.column_stack([np.zeros(500), 100 * u[:, 1] + 50 * e[:, 1]])
+    table = {"e0": effects[:, 0], "e1": effects[:, 1], "c0": costs[:, 0], "c1": costs[:, 1], "unused": ["a"] * 500}
+    options = {"effects": ["e0", "e1"], "costs": ["c0", "c1"]}
+    (at_one,) = values_of_information(table, u, [[0, 1]], **options, willingness_to_pay=1000).rows
+    (direct,) = values_of_information(1000 * effects - costs, u, [[0, 1]]).rows
+    assert at_one.willingness_to_pay == 1000
+    assert_allclose([at_one.evppi, at_one.se, at_one.evpi], [direct.evppi, direct.se, direct.evpi], rtol=1e-6)
+    several = values_of_information(table, u, [[0, 1], [0]], **options, willingness_to_pay=[0, 1000, 3000])
+    assert [row.willingness_to_pay for row in several.rows] == [0, 1000, 3000] * 2
+    assert abs(several.rows[1].evppi - direct.evppi) < direct.se
+    for superset, subset in zip(several.rows[:3], several.rows[3:], strict=True):
+        assert superset.evppi >= subset.evppi * (1 - 1e-9)
+
+
+# --- EVPI
+
+
+def test_evpi_by_hand():
+    f = draws(500, 33, 3)
+    found = evpi(f)
+    gains = f.max(axis=1) - f[:, np.argmax(f.mean(axis=0))]
+    assert_allclose(found.estimate, f.max(axis=1).mean() - f.mean(axis=0).max(), rtol=1e-12)
+    assert_allclose(found.std, np.std(gains, ddof=1) / np.sqrt(500), rtol=1e-12)
+    assert_allclose(found.interval(0.95), found.estimate + np.array([-1, 1]) * norm.ppf(0.975) * found.std, rtol=1e-12)
+    assert abs(found.estimate - 1.5 / np.sqrt(np.pi)) < 5 * found.std  # the largest of three normals
+
+
+def test_evpi_over_willingness_to_pay():
+    f = draws(100, 34, 4)
+    found = evpi(f, effects=[0, 1], costs=[2, 3], willingness_to_pay=[1.0, 2.0])
+    for k, price in enumerate([1.0, 2.0]):
+        one = evpi(f, effects=[0, 1], costs=[2, 3], willingness_to_pay=price)
+        assert isinstance(one.estimate, float)
+        assert (one.estimate, one.std) == (found.estimate[k], found.std[k])
+        assert one.estimate == pytest.approx(evpi(price * f[:, :2] - f[:, 2:]).estimate)
+
+
+def test_evpi_of_samples_counts_thetas():
+    problem = cbq.problems.get("health")
+    samples = problem.collect(40, [5] * 20 + [9] * 20, rng=35)
+    found = evpi(samples)
+    means = np.mean([values.mean(axis=0) for values in samples.f], axis=0)
+    gains = [np.mean(values.max(axis=1) - values[:, np.argmax(means)]) for values in samples.f]
+    assert_allclose(found.estimate, np.mean(gains), rtol=1e-12)
+    assert_allclose(found.std, np.std(gains, ddof=1) / np.sqrt(40), rtol=1e-12)
+
+
+# --- the result
+
+
+def small():
+    outputs, inputs = toy(60, 36)
+    return values_of_information(outputs, inputs, ["theta", ["theta", "idle"]])
+
+
+def test_result_prints_and_does_not_change():
+    table = small()
+    lines = str(table).splitlines()
+    assert lines[0].split() == ["pars", "evppi", "se", "lower", "upper", "plug-in", "evpi"] + ["note"] * (
+        "note" in lines[0]
+    )
+    assert lines[1].startswith("theta ")
+    assert lines[2].startswith("theta, idle ")
+    assert any("95%; 60 rows" in line for line in lines)
+    with pytest.raises(FrozenInstanceError):
+        table.rows = ()
+    with pytest.raises(ValueError, match="needs rows"):
+        EvppiTable(())
+
+
+def test_frame():
+    pytest.importorskip("pandas")
+    outputs, inputs = toy(60, 36)
+    frame = evppi_table(outputs, inputs, ["theta", ["theta", "idle"]])
+    numbers = ["evppi", "se", "lower", "upper", "plug_in", "evpi", "n", "landmarks", "approximation"]
+    assert list(frame.columns) == ["pars", *numbers, "note"]
+    assert frame.pars.tolist() == ["theta", "theta, idle"]
+    assert frame.evppi.tolist() == [row.evppi for row in small().rows]
+    assert (frame.lower >= 0).all()
+    assert (frame.n == 60).all()
+
+
+def test_bars_are_sorted_and_lines_over_willingness_to_pay():
+    pytest.importorskip("matplotlib")
+    table = small()
+    (ax,) = table.plot().axes
+    widths = [bar.get_width() for bar in ax.patches]
+    assert widths == sorted((row.evppi for row in table.rows), reverse=True)
+    assert [line.get_xdata()[0] for line in ax.lines if line.get_label() == "EVPI"] == [table.rows[0].evpi]
+    f = draws(60, 37, 4)
+    options = {"effects": [0, 1], "costs": [2, 3], "willingness_to_pay": [1.0, 2.0, 0.5]}
+    (ax,) = values_of_information(f, f, [[0], [1]], **options).plot().axes
+    assert [line.get_label() for line in ax.lines] == ["0", "1", "EVPI"]
+    assert_array_equal(ax.lines[0].get_xdata(), [0.5, 1.0, 2.0])
+
+
+# --- refusals
+
+OUT, IN = toy(100, 38)
+HOLED = IN | {"theta": np.where(np.arange(100) % 40 == 3, np.nan, IN["theta"])}
+
+
+def asked(outputs=OUT, inputs=IN, pars=("theta",), **options):
+    return lambda: values_of_information(outputs, inputs, list(pars) if isinstance(pars, tuple) else pars, **options)
+
+
+def short_table(n):
+    return {name: column[:n] for name, column in OUT.items()}, {name: column[:n] for name, column in IN.items()}
+
+
+test_refused_tables = refusals(
+    {
+        "rows": (asked(outputs=short_table(90)[0]), "outputs has 90 rows and inputs has 100"),
+        "ragged": (asked(inputs=IN | {"idle": np.zeros(3)}), "of one length"),
+        "unknown": (asked(pars=["thetta"]), "did you mean 'theta'"),
+        "unknown, far": (asked(pars=["qqq"]), "the columns are 'theta', 'idle', 'other'"),
+        "nan": (asked(inputs=HOLED), r"'theta' of inputs is NaN or inf in 3 of 100 rows \(row 3"),
+        "nan in outputs": (asked(outputs=OUT | {"new": np.full(100, np.inf)}), "'new' of outputs is NaN or inf in 100"),
+        "constant": (
+            asked(inputs=IN | {"idle": np.full(100, 0.7)}, pars=["idle"]),
+            "'idle' of set 1 of pars is constant",
+        ),
+        "collinear": (
+            asked(inputs=IN | {"sum": IN["theta"] - 2 * IN["other"]}, pars=[["theta", "idle", "other", "sum"]]),
+            "columns 'theta', 'other', 'sum' of set 1 of pars are linear functions",
+        ),
+        "twice": (asked(pars=[["theta", "theta"]]), "'theta' more than once"),
+        "empty set": (asked(pars=["theta", []]), "set 2 of pars is empty"),
+        "no sets": (asked(pars=[]), "pars is empty"),
+        "few rows": (asked(*short_table(20)), "at least 30 rows, but there are 20"),
+        "one decision": (asked(outputs={"new": OUT["new"]}), "at least 2 net benefits"),
+        "same names": (asked(inputs={"1": IN["theta"], 1: IN["idle"]}, pars=["1"]), "several columns called '1'"),
+        "level": (asked(level=95), "level must lie between 0 and 1"),
+        "no columns": (asked(inputs={}), "inputs has no columns"),
+        "one draw": (lambda: evpi([[1.0, 2.0]]), "at least 2 independent draws"),
+    },
+    ValueError,
+)
+test_refused_kinds = refusals(
+    {
+        "text": (asked(inputs=IN | {"theta": ["a"] * 100}), "column 'theta' of inputs must hold real numbers"),
+        "pars": (asked(pars="theta"), "pars must be a list of sets"),
+        "table": (asked(inputs=3.0), "inputs must be a pandas DataFrame"),
+        "no seed": (asked(rng=None), "rng must be"),
+    },
+    TypeError,
+)
