@@ -385,6 +385,72 @@ def test_compare_without_a_truth_leaves_thetas_out(write):
     assert "rmse" not in text.splitlines()[0]
 
 
+# evppi
+
+
+@pytest.fixture
+def draws(tmp_path):
+    """A table of draws of a decision model, with a column of text, and the same as arrays."""
+    rng = np.random.default_rng(0)
+    columns = {"p1": rng.normal(size=200), "p2": rng.normal(size=200), "nb1": np.zeros(200)}
+    columns["nb2"] = columns["p1"] + 0.3 * columns["p2"] + 0.1 * rng.normal(size=200)
+    columns |= {"c1": np.zeros(200), "c2": np.full(200, 0.5)}
+    rows = zip(*[column.tolist() for column in columns.values()], strict=True)
+    lines = ["id," + ",".join(columns), *(f"r{i}," + ",".join(map(repr, row)) for i, row in enumerate(rows))]
+    (tmp_path / "psa.csv").write_text("\n".join(lines) + "\n")
+    return tmp_path / "psa.csv", columns
+
+
+def test_evppi_prints_and_writes_the_table_of_cbq_evppi_table(draws, tmp_path):
+    path, columns = draws
+    out = tmp_path / "new" / "evppi.csv"
+    text = ok("evppi", path, "--outputs", "nb1, nb2", "--pars", "p1;p2; p1,p2;", "--out", out, "--level", 0.9)
+    outputs = {name: columns[name] for name in ("nb1", "nb2")}
+    inputs = {name: columns[name] for name in ("p1", "p2")}
+    expected = cbq.evppi_table(outputs, inputs, [["p1"], ["p2"], ["p1", "p2"]], level=0.9)
+    written = read(out)
+    assert list(written) == list(expected.columns)
+    assert written["pars"] == ["p1", "p2", "p1, p2"]
+    for name in ("evppi", "se", "lower", "upper", "evpi"):
+        assert [float(value) for value in written[name]] == expected[name].tolist()
+    assert "Intervals of 90%; 200 rows" in text
+    assert out.with_suffix(".png").read_bytes().startswith(b"\x89PNG")
+
+
+def test_evppi_of_effects_and_costs(draws):
+    path, _ = draws
+    text = ok("evppi", path, "--effects", "nb1,nb2", "--costs", "c1,c2", "--wtp", "1,2", "--pars", "p1")
+    assert [line.split()[:2] for line in text.splitlines()[1:3]] == [["p1", "1"], ["p1", "2"]]
+
+
+def test_evppi_of_every_other_column_by_itself_and_of_files_from_elsewhere(draws):
+    path, _ = draws
+    rows = [line.split(",") for line in path.read_text().splitlines()]
+    other = path.with_name("other.csv")
+    other.write_text("\ufeff" + "\n".join(";".join(row[:5]) for row in rows), encoding="utf-8")
+    text = ok("evppi", other, "--outputs", "nb1,nb2")
+    assert [line.split()[0] for line in text.splitlines()[1:3]] == ["p1", "p2"]
+
+
+def test_evppi_refuses(draws, tmp_path):
+    path, _ = draws
+    outputs = ["--outputs", "nb1,nb2"]
+    assert "did you mean 'nb2'" in refused("evppi", path, "--outputs", "nb1,nb22")
+    assert "did you mean 'p1'" in refused("evppi", path, *outputs, "--pars", "p11")
+    assert "pass --outputs" in refused("evppi", path)
+    assert "pass --outputs" in refused("evppi", path, *outputs, "--wtp", "3")
+    assert "willingness_to_pay" in refused("evppi", path, "--effects", "nb1,nb2", "--costs", "c1,c2", "--pars", "p1")
+    assert "not '1,two'" in refused("evppi", path, "--effects", "nb1,nb2", "--costs", "c1,c2", "--wtp", "1,two")
+    assert "holds 'r0' in line 2" in refused("evppi", path, *outputs, "--pars", "id")
+    assert "No such file" in refused("evppi", tmp_path / "none.csv", *outputs)
+    assert "constant" in refused("evppi", path, *outputs, "--pars", "c2")
+    assert "--level" in refused("evppi", path, *outputs, "--level", 95)
+    (tmp_path / "short.csv").write_text("a,b\n")
+    assert "1 lines" in refused("evppi", tmp_path / "short.csv", "--outputs", "a,b")
+    (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1\n")
+    assert "1 values in line 3" in refused("evppi", tmp_path / "ragged.csv", "--outputs", "a,b")
+
+
 # predict
 
 

@@ -1,4 +1,4 @@
-"""The command `cbq`, which is also `python -m cbq`: run a problem, compare methods on it, ask a saved fit."""
+"""The command `cbq`, which is also `python -m cbq`: problems, methods, saved fits, the value of information."""
 
 from __future__ import annotations
 

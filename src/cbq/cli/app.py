@@ -13,6 +13,7 @@ from typer.core import TyperGroup
 from cbq import __version__
 from cbq.cli.compare import compare
 from cbq.cli.errors import one_line
+from cbq.cli.evppi import evppi
 from cbq.cli.listing import problems
 from cbq.cli.predict import predict
 from cbq.cli.run import run
@@ -83,11 +84,15 @@ def cbq(
     Your own simulator, in a file that defines `problem = cbq.Problem(...)`:
       cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
 
+    \b
+    A table of draws of a decision model:
+      cbq evppi psa.csv --outputs nb1,nb2 --pars "p1;p2;p1,p2" --out evppi.csv
+
     Every command has a --help of its own.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-for _command in (run, compare, predict, problems):
+for _command in (run, compare, predict, evppi, problems):
     app.command()(_command)
