@@ -101,6 +101,13 @@ def checked_out(out: Any, shape: tuple[int, ...], *, contiguous: bool = False) -
     return out
 
 
+def between_0_and_1(value: Any, name: str) -> float:
+    """A number strictly between 0 and 1, such as the level of an interval."""
+    if not isinstance(value, int | float | np.integer | np.floating) or not 0 < value < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, as 0.95 does, but it is {value!r}.")
+    return float(value)
+
+
 def generator(rng: Any) -> np.random.Generator:
     """A Generator from a Generator or a seed (0 is a seed); None is refused: runs must be repeatable."""
     if rng is None:

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq import joint
-from cbq._arrays import Array, count, generator
+from cbq._arrays import Array, between_0_and_1, count, generator
 from cbq._immutable import Immutable
 from cbq.predictive import Predictive
 from cbq.samples.arrays import thetas_in
@@ -83,8 +83,7 @@ class Fit(Immutable, ABC):
 
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, as 0.95 does, but it is {level!r}.")
+        level = between_0_and_1(level, "level")
         blocks = self._blocks(self._thetas(theta))
         low, high = (
             self._shaped([np.concatenate([law.quantile(q) for law in laws]) for laws in zip(*blocks, strict=True)])

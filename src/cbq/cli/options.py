@@ -7,6 +7,7 @@ from typing import Annotated
 
 import typer
 
+from cbq._arrays import between_0_and_1
 from cbq.cli.words import METHODS
 
 Problem = Annotated[
@@ -95,7 +96,6 @@ Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose,
 
 def check(level: float, out: Path | None) -> None:
     """Refuse what would be found out after an expensive run only."""
-    if not 0 < level < 1:
-        raise ValueError(f"--level must lie between 0 and 1, as 0.95 does, but it is {level}.")
+    between_0_and_1(level, "--level")
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)

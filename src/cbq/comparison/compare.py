@@ -12,6 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cbq._arrays import between_0_and_1
 from cbq.comparison.comparison import Comparison, Row
 from cbq.comparison.methods import REFUSALS, Method, default_methods, fitted, named, reason
 from cbq.comparison.scores import Scores, against_truth, left_out
@@ -140,11 +141,9 @@ def _checked(samples: Any) -> list[Samples]:
 
 def _options(level: Any, folds: Any) -> tuple[float, int]:
     """The two numbers, checked."""
-    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, as 0.95 does, but it is {level!r}.")
     if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
         raise ValueError(f"folds must be a whole number of groups, at least 2, but it is {folds!r}.")
-    return float(level), int(folds)
+    return between_0_and_1(level, "level"), int(folds)
 
 
 def _load_what_fits_load() -> None:

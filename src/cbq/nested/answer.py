@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq._arrays import Array
+from cbq._arrays import Array, between_0_and_1
 
 OFFSETS = 101  # values that stand for the law of the outer error
 
@@ -42,8 +42,7 @@ class Answer:
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of the central interval that holds the number with probability `level`."""
-        if not 0 < level < 1:
-            raise ValueError(f"level must lie between 0 and 1, as 0.95 does, but it is {level!r}.")
+        level = between_0_and_1(level, "level")
         offsets = stdtrit(self.outer_df, (np.arange(OFFSETS) + 0.5) / OFFSETS)
         columns = self.draws.reshape(len(self.draws), -1).T  # (K, S)
         spread = np.broadcast_to(np.ravel(self.outer_std), len(columns))

@@ -6,14 +6,14 @@ from typing import Literal, get_args
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, between_0_and_1
 from cbq.fit import Fit
 from cbq.nested.answer import Answer
 from cbq.nested.functionals import assess, one_output
 from cbq.nested.outer import SCRAMBLES, Design, Prior
 
 Tail = Literal["upper", "lower"]
-NODES = 2**15
+NODES = 2**14
 
 
 def value_at_risk(
@@ -93,8 +93,7 @@ def tail_mean(values: Array, weights: Array, alpha: float) -> Array:
 
 def _side(alpha: float, tail: Tail, n: int) -> float:
     """1 for the upper tail, -1 for the lower one."""
-    if not isinstance(alpha, int | float | np.floating) or not 0 < alpha < 1:
-        raise ValueError(f"alpha must lie between 0 and 1, as 0.95 does, but it is {alpha!r}.")
+    alpha = between_0_and_1(alpha, "alpha")
     if tail not in get_args(Tail):
         raise ValueError(f"tail must be one of {', '.join(map(repr, get_args(Tail)))}, but it is {tail!r}.")
     least = int(np.ceil(SCRAMBLES / (1.0 - alpha)))

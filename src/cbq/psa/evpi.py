@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array
+from cbq._arrays import Array, between_0_and_1
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.psa.tables import Table
 from cbq.samples import Samples
@@ -26,7 +26,7 @@ class Evpi:
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of a normal interval of this level, none of them below 0."""
-        z = float(ndtri(0.5 * (1.0 + checked_level(level))))
+        z = float(ndtri(0.5 * (1.0 + between_0_and_1(level, "level"))))
         low, high = np.maximum(self.estimate - z * self.std, 0.0), self.estimate + z * self.std
         return (low, high) if np.ndim(high) else (float(low), float(high))
 
@@ -87,10 +87,3 @@ def perfect_information(values: Array, decisions: Decisions, groups: npt.NDArray
         found.append((np.mean(each), np.std(each, ddof=1) / np.sqrt(len(groups))))
     estimate, std = np.array(found).T
     return estimate, std
-
-
-def checked_level(level: Any) -> float:
-    """The level of an interval."""
-    if not isinstance(level, int | float | np.number) or not 0 < level < 1:
-        raise ValueError(f"level must lie between 0 and 1, as 0.95 does, but it is {level!r}.")
-    return float(level)

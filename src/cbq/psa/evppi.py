@@ -9,11 +9,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array, generator
+from cbq._arrays import Array, between_0_and_1, generator
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.decisions import Decisions, Name
 from cbq.psa.analysis import Analysis, Contrasts, analyse
-from cbq.psa.evpi import checked_level, perfect_information, read_outputs
+from cbq.psa.evpi import perfect_information, read_outputs
 from cbq.psa.order import in_order
 from cbq.psa.result import EvppiTable, Row
 from cbq.psa.sets import ColumnSet, column_sets
@@ -83,7 +83,7 @@ def values_of_information(
     rng: np.random.Generator | int = 0,
 ) -> EvppiTable:
     """The same as `evppi_table`, as an immutable result that prints, plots, and needs no pandas."""
-    level, seed = checked_level(level), int(generator(rng).integers(2**62))
+    level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
     known, draws = Table.of(outputs, "outputs"), Table.of(inputs, "inputs")
     if known.n != draws.n:
         raise ValueError(

@@ -65,7 +65,7 @@ class Moments:
     def of(cls, features: Features, y: Array) -> Moments:
         """Of centred values y (n,)."""
         m, n = len(features.nodes), len(y)
-        centre, M, seen, trace = np.zeros(m), np.zeros((m, m)), np.zeros(m), 0.0
+        centre, M, seen = np.zeros(m), np.zeros((m, m)), np.zeros(m)
         for rows, phi in features.blocks():
             centre += np.sum(phi, axis=0)
             M += phi.T @ phi
@@ -138,7 +138,6 @@ class Bound:
         direction = state.weights @ back / (gamma * state.noise)
         offset = float(moments.centre @ state.weights)
         at_nodes, found = kernel.features(self.nodes), np.zeros(kernel.n_lengthscales)
-        outer = np.zeros((m, m))
         for rows, phi in features.blocks():
             residual = self.y[rows] - (phi @ state.weights - offset)
             W = phi @ turn - shift - np.outer(residual, direction)

@@ -1,0 +1,130 @@
+"""Nested expectations of a fit: errors and coverage on two problems, and how they fall with the number of thetas.
+
+Run: .venv/bin/python benchmarks/nested.py [--seeds 30] [--first 0] [--figure docs/figures/nested.png] [--workers 2]
+
+Answers: the expected loss of butterfly (T = 20, N = 50) and the EVPPI of health (T = N = 50), all by default, against
+their true values, for samples and outer thetas of one seed each. Rates: the mean of the square of I over the prior of
+the linear problem (d = 2), whose I is known to 1e-7 by MOBQ, by iid thetas, Sobol thetas and Bayesian quadrature.
+"""
+
+from __future__ import annotations
+
+from argparse import ArgumentParser
+from pathlib import Path
+
+import numpy as np
+
+import cbq
+from _common import Pool, at_least_one, print_record, yes
+from cbq.problems import butterfly, health
+
+METHODS = {"CBQ": cbq.CBQ, "MOBQ": cbq.MOBQ, "LSMC": cbq.LSMC}
+TRUTHS = {"butterfly": butterfly.EXPECTED_LOSS, "health": health.EVPPI}
+SIZES = {"butterfly": (20, 50), "health": (50, 50)}
+TARGETS = {
+    ("butterfly", "CBQ", "sobol"): 0.012,
+    ("butterfly", "MOBQ", "sobol"): 5e-4,
+    ("health", "CBQ", "iid"): 1.0,
+    ("health", "CBQ", "sobol"): 0.5,
+}
+COVER = 0.88, 0.99  # the range that the coverage of CBQ on health should be in
+RULES = {"iid": ("mc", "iid"), "Sobol": ("mc", "sobol"), "Bayesian quadrature": ("bq", "sobol")}
+NODES = {"mc": (16, 32, 64, 128, 256, 512, 1024, 2048, 4096), "bq": (8, 16, 32, 64, 128)}
+RATE_SEEDS = 20
+
+
+def answer(problem: str, method: str, design: str, seed: int) -> tuple[float, float, bool]:
+    """The error of the estimate, its standard deviation, and whether the 95% interval holds the truth."""
+    target, truth = cbq.problems.get(problem), TRUTHS[problem]
+    fit = METHODS[method]().fit(target.collect(*SIZES[problem], rng=seed, design=design))
+    number = (cbq.expected_loss if problem == "butterfly" else cbq.evppi)(fit, target.prior, rng=seed)
+    low, high = number.interval()
+    return number.estimate - truth, number.std, bool(low <= truth <= high)
+
+
+def rates(first: int) -> dict[str, np.ndarray]:
+    """For each rule, the median errors at each number of thetas: rows n, error."""
+    problem = cbq.problems.get("linear")
+    fit = cbq.MOBQ().fit(problem.collect(50, 50, rng=first))
+    x, w = np.polynomial.legendre.leggauss(40)
+    grid = np.stack(np.meshgrid(x + 2, x + 2), axis=-1).reshape(-1, 2)  # the prior is uniform on (1, 3)^2
+    truth = np.outer(w, w).ravel() @ problem.exact(grid) ** 2 / 4
+    found = {}
+    for rule, (method, design) in RULES.items():
+        rows = []
+        for n in NODES[method]:
+            seeds = range(first, first + RATE_SEEDS)
+            options = {"method": method, "design": design, "n": n}
+            estimates = [
+                cbq.nested_expectation(fit, np.square, problem.prior, **options, rng=seed).estimate for seed in seeds
+            ]
+            rows.append((n, np.median(np.abs(np.array(estimates) - truth))))
+        found[rule] = np.array(rows)
+    return found
+
+
+def draw(found: dict[str, np.ndarray], path: Path) -> None:
+    """The errors over the number of thetas."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(5.6, 3.8), layout="constrained")
+    ax = figure.subplots()
+    for (rule, (n, error)), colour, mark in zip(
+        ((rule, rows.T) for rule, rows in found.items()), ("#8C8C8C", "#D55E00", "#0072B2"), "sov", strict=True
+    ):
+        ax.loglog(n, error, marker=mark, color=colour, lw=1.6, ms=5, label=f"{rule}: slope {slope(n, error):.1f}")
+    ax.set_xlabel(r"thetas $n$")
+    ax.set_ylabel(r"error of E $I(\theta)^2$, median of 20 seeds")
+    ax.spines[["top", "right"]].set_visible(False)
+    ax.legend(frameon=False)
+    figure.savefig(path, dpi=160)
+
+
+def slope(n: np.ndarray, error: np.ndarray) -> float:
+    """The power of n that errors follow."""
+    return float(np.polyfit(np.log(n), np.log(error), 1)[0])
+
+
+def main() -> None:
+    """Print the run record and both tables; write the figure where it is asked for."""
+    parser = ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--seeds", type=at_least_one, default=30, help="how many (default 30)")
+    parser.add_argument("--first", type=int, default=0, help="the first of them (default 0)")
+    parser.add_argument("--problems", nargs="+", choices=TRUTHS, default=list(TRUTHS))
+    parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
+    parser.add_argument("--figure", type=Path, help="a file for the figure of the rates")
+    parser.add_argument("--workers", type=at_least_one, default=2, help="processes, of one thread each (default 2)")
+    options = parser.parse_args()
+    print_record()
+    seeds = range(options.first, options.first + options.seeds)
+    print(f"{'':28}{'median |error|':>15} {'RMS error':>10} {'mean std':>9} {'cover 95%':>9}   targets")
+    with Pool(options.workers) as pool:
+        for problem in options.problems:
+            for method in options.methods:
+                for design in ("iid", "sobol"):
+                    jobs = [(problem, method, design, seed) for seed in seeds]
+                    found = np.array([result for _, result in pool.run(answer, jobs, f"{problem} {method} {design}")])
+                    print(row(problem, method, design, found), flush=True)
+    found = rates(options.first)
+    for rule, rows in found.items():
+        print(f"{rule:20} slope {slope(*rows.T):5.2f}: " + ", ".join(f"{int(n)}: {error:.1e}" for n, error in rows))
+    if options.figure:
+        draw(found, options.figure)
+
+
+def row(problem: str, method: str, design: str, found: np.ndarray) -> str:
+    """One row of the table, from errors, standard deviations and hits (n, 3)."""
+    error, std, held = found.T
+    median, cover = np.median(np.abs(error)), np.mean(held)
+    text = f"{f'{problem}, {method}, {design}':28}{median:15.3g} {np.sqrt(np.mean(error**2)):10.3g} {np.mean(std):9.3g}"
+    verdicts = []
+    if (problem, method, design) in TARGETS:
+        target = TARGETS[problem, method, design]
+        verdicts.append(f"<= {target:g}: {yes(bool(median <= target))}")
+    if (problem, method) == ("health", "CBQ"):
+        verdicts.append(f"cover in {COVER[0]:g} to {COVER[1]:g}: {yes(bool(COVER[0] <= cover <= COVER[1]))}")
+    return f"{text} {cover:9.3f}   {'; '.join(verdicts)}"
+
+
+if __name__ == "__main__":
+    main()
