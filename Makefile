@@ -5,15 +5,20 @@ BIN    := $(VENV)/bin
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DEMO   ?= demo
+FIGURES ?= reproduction
 SPREAD := -n auto --dist loadfile  # a process for each core, the tests of a file in one of them
 
-.PHONY: demo test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect clean
+.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
 	$(BIN)/cbq run sir --T 15 --N 40 --design sobol --seed 0 --out $(DEMO)
 	@echo "The figure is $(DEMO)/figure.png, the table $(DEMO)/estimate.csv; ask the fit more with"
 	@echo "  $(BIN)/cbq predict $(DEMO)/fit.cbq --theta 3.5"
+
+# Every experiment of the paper, which takes more than an hour; stopped, it goes on where it was.
+reproduce: $(READY)
+	$(BIN)/cbq reproduce --all --workers 2 --out $(FIGURES)
 
 test: $(READY)
 	$(BIN)/python -m pytest $(SPREAD) -m "not slow"

@@ -16,6 +16,7 @@ from cbq.cli.errors import one_line
 from cbq.cli.evppi import evppi
 from cbq.cli.listing import problems
 from cbq.cli.predict import predict
+from cbq.cli.reproduce import reproduce
 from cbq.cli.run import run
 
 INTERRUPTED = 130  # as shells report it
@@ -88,11 +89,15 @@ def cbq(
     A table of draws of a decision model:
       cbq evppi psa.csv --outputs nb1,nb2 --pars "p1;p2;p1,p2" --out evppi.csv
 
+    \b
+    The experiments of the paper:
+      cbq reproduce --list
+
     Every command has a --help of its own.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
 
-for _command in (run, compare, predict, evppi, problems):
+for _command in (run, compare, predict, evppi, problems, reproduce):
     app.command()(_command)

@@ -135,10 +135,10 @@ def _prepare(evaluator: Evaluator) -> None:
     _mine[:] = [evaluator]
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # which a run in the background may have been told
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches workers, too: they go without a traceback
-    threading.Thread(target=_end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
 
 
-def _end_with(parent: int) -> None:
+def end_with(parent: int) -> None:
     """End this process soon after its parent, a run or its fork server, was killed: it would wait for work forever."""
     while os.getppid() == parent:
         time.sleep(PULSE)

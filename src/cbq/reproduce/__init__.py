@@ -1,0 +1,7 @@
+"""Every experiment of the paper: `EXPERIMENTS` by name, `reproduce` runs one of them, `redraw` shows what was saved."""
+
+from cbq.reproduce.catalogue import EXPERIMENTS, chosen
+from cbq.reproduce.experiment import Experiment
+from cbq.reproduce.run import redraw, reproduce
+
+__all__ = ["EXPERIMENTS", "Experiment", "chosen", "redraw", "reproduce"]

@@ -1,0 +1,129 @@
+"""Whether intervals hold what they promise: coverage over its nominal level, on all four problems."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import isnan, nan
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cbq.comparison.methods import REFUSALS, reason
+from cbq.fit import Fit
+from cbq.reproduce.cells import Cell, Row
+from cbq.reproduce.draw import PANEL, legend_below, new_figure
+from cbq.reproduce.experiment import Experiment
+from cbq.reproduce.grids import cell
+from cbq.reproduce.measure import collected, judged
+from cbq.reproduce.methods import LOOKS, METHODS
+from cbq.reproduce.table import Table
+
+if TYPE_CHECKING:
+    from matplotlib.axes import Axes
+    from matplotlib.figure import Figure
+
+SIZES = {"linear": (50, 50), "sir": (15, 40), "butterfly": (20, 50), "health": (50, 50)}
+LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
+THETAS = 100  # at which coverage is counted
+SHOWN = ("CBQ.paper", "CBQ", "MOBQ")
+COSTLY = {"health": 10}  # seeds
+
+
+def cells(quick: bool) -> list[Cell]:
+    """One for each problem; one process on all points has a cell of its own, as it takes long."""
+    found = []
+    for name, (T, N) in SIZES.items():
+        T, N, thetas = (5, 6, 10) if quick else (T, N, THETAS)
+        found.append(cell(name, T, N, SHOWN[:2], thetas=thetas))
+        if name == "linear" or not quick:
+            pooled = cell(name, T, N, SHOWN[2:], seeds=COSTLY.get(name), thetas=thetas)
+            found.append(replace(pooled, seconds=2.5 * pooled.seconds))  # which is asked for intervals of all levels
+    return found
+
+
+def measure(cell: Cell, seed: int) -> list[Row]:
+    """The share of truths in intervals of each level, for each method."""
+    _, samples = collected(cell, seed)
+    theta, truth = judged(cell.problem, cell.options, cell.thetas)
+    found: list[Row] = []
+    for method in cell.methods:
+        try:
+            shares = _shares(METHODS[method]().fit(samples), theta, truth)
+            found.append({"method": method, **{_column(level): share for level, share in shares.items()}})
+        except REFUSALS as error:
+            found.append({"method": method, "note": reason(error)})
+    return found
+
+
+def _shares(fit: Fit, theta: np.ndarray, truth: np.ndarray) -> dict[float, float]:
+    """The share of truths (M,) or (M, C) inside, by level."""
+    found = {}
+    for level in LEVELS:
+        low, high = fit.interval(theta, level)
+        found[level] = float(np.mean((low <= truth) & (truth <= high)))
+    return found
+
+
+def _column(level: float) -> str:
+    return f"coverage_{level:g}"
+
+
+def draw(table: Table) -> Figure:
+    """A panel for each problem: coverage over level, on the diagonal where intervals are right."""
+    names = table.distinct("problem")
+    page = new_figure(PANEL[0] * len(names) * 0.85, PANEL[1] * 1.35)
+    axes = page.subplots(1, len(names), squeeze=False, sharey=True)[0]
+    for ax, name in zip(axes, names, strict=True):
+        mine = table.where(problem=name)
+        ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="as promised")
+        for method in SHOWN:
+            _curve(ax, mine.where(method=method), method)
+        ax.set_title(f"{name}, $T = {mine.rows[0]['T']}$, $N = {mine.rows[0]['N']}$", fontsize="medium")
+        ax.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal", xlabel="level of intervals")
+        ax.grid(True, color="0.9", lw=0.6)
+        ax.spines[["top", "right"]].set_visible(False)
+    axes[0].set_ylabel("share of truths inside")
+    legend_below(page, list(axes), 4)
+    return page
+
+
+def _curve(ax: Axes, rows: Table, method: str) -> None:
+    """Means over seeds, not medians, as shares of single seeds are coarse, with bands of one standard error."""
+    values = np.array([rows.values(_column(level)) for level in LEVELS])
+    values = values[:, ~np.any(np.isnan(values), axis=0)]
+    if not values.shape[1]:
+        return
+    mean, look = np.mean(values, axis=1), LOOKS[method]
+    error = np.std(values, axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else np.zeros(len(mean))
+    ax.fill_between(LEVELS, mean - error, mean + error, color=look.colour, alpha=0.25, lw=0)
+    ax.plot(LEVELS, mean, color=look.colour, marker=look.marker, ms=3.5, lw=1.5, label=method)
+
+
+def _mean(values: list[float]) -> float:
+    """Of those that are known; NaN where none is."""
+    known = [value for value in values if not isnan(value)]
+    return sum(known) / len(known) if known else nan
+
+
+def verdict(table: Table) -> str:
+    """Mean coverage of 95% and 50% intervals."""
+    parts = []
+    for name in table.distinct("problem"):
+        mine = table.where(problem=name)
+        shares = []
+        for method in SHOWN:
+            high, half = (_mean(mine.values(_column(level), method=method)) for level in (0.95, 0.5))
+            shares.append(f"{method} {high:.2f} and {half:.2f}")
+        parts.append(f"{name}: {', '.join(shares)}")
+    return f"mean coverage of 95% and 50% intervals: {'; '.join(parts)}"
+
+
+EXPERIMENT = Experiment(
+    "calibration",
+    "Coverage of intervals over their level, on all four problems",
+    "CBQ's uncertainty is calibrated, if over-confident where N is small",
+    cells,
+    measure,
+    draw,
+    verdict,
+)

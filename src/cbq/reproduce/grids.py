@@ -1,0 +1,153 @@
+"""What grids of several experiments have in common: their cells, what these cost, and the words of verdicts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from math import isfinite, isnan
+from typing import Any
+
+from cbq.reproduce.cells import Cell, options
+from cbq.reproduce.methods import LOOKS
+from cbq.reproduce.table import Table, slope
+
+EARLY = "too little is finished to say anything"
+CHEAP = ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ")
+POOLED = ("MOBQ", "Auto")
+ORDER = ("CBQ.paper", "CBQ.paper, Stein", "LSMC", "KLSMC", "IS", "IS balance", "CBQ", "MOBQ", "MOBQ, Nystrom", "Auto")
+MOST_POOLED = 2500  # points: beyond, a fit of MOBQ takes minutes in all over the seeds of a figure
+LARGE, QUICK_LARGE = 1000, 30  # T and N of the baselines that are drawn as dotted lines: no other cell has them
+LARGE_SEEDS = 5
+# seconds of a fit and its answers on one core of 2.x GHz: constant, for 1000 points, for (1000 points)^2
+SECONDS: dict[str, tuple[float, float, float]] = {
+    "CBQ.paper": (0.05, 0.02, 0.0),
+    "CBQ": (0.10, 0.04, 0.0),
+    "LSMC": (0.01, 0.0, 0.0),
+    "KLSMC": (0.02, 0.0, 0.0),
+    "IS": (0.12, 0.02, 0.0),
+    "IS balance": (0.12, 0.03, 0.0),
+    "MOBQ": (0.15, 0.1, 0.25),
+    "Auto": (0.25, 0.15, 0.25),
+    "MOBQ, Nystrom": (0.6, 0.1, 0.0),
+    "MOBQ, kernel given": (0.1, 0.0, 0.2),
+}
+FACTORS = {"linear": 1.0, "sir": 1.2, "butterfly": 1.2, "health": 5.0}
+JUDGES = {"linear": 200, "sir": 300, "butterfly": 500, "health": 200}  # thetas of the prior that errors are taken at
+FEW_JUDGES, QUICK_JUDGES = 100, 20  # where there are very many points, and where it is to be quick
+SIMULATION = 8e-4  # seconds of one epidemic, many being solved together
+
+
+def cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: int | None = None, **more: Any) -> Cell:
+    """A cell with what it is expected to cost; `more` are the design, the thetas and the options of the problem."""
+    methods, design, n = tuple(methods), more.pop("design", "iid"), T * N / 1000
+    thetas = more.pop("thetas", None) or JUDGES[problem]
+    parts = [SECONDS.get(name, SECONDS["CBQ"]) for name in methods]
+    fits = FACTORS.get(problem, 1.0) * sum(a + b * n + c * n * n for a, b, c in parts)
+    simulated = SIMULATION * T * N if problem == "sir" else 0.0
+    fits *= (2 + more.get("dim", 2)) / 4  # laws and kernels in many dimensions
+    seconds = round(0.02 + fits + simulated, 3)
+    return Cell(problem, T, N, methods, options(more), design, seeds, seconds, thetas)
+
+
+def crossed(
+    problem: str,
+    sizes: Iterable[tuple[int, int]],
+    cheap: Sequence[str],
+    *,
+    most: int = MOST_POOLED,
+    seeds: int | None = None,
+    **more: Any,
+) -> list[Cell]:
+    """Two cells for each (T, N): cheap methods, and those on all points together where these are not too many.
+
+    most : points, and seeds, of the latter.
+    """
+    found = []
+    for T, N in sizes:
+        found.append(cell(problem, T, N, cheap, **more))
+        if most >= T * N:
+            found.append(cell(problem, T, N, POOLED, seeds=seeds, **more))
+    return found
+
+
+def large(problem: str, methods: Sequence[str], *, quick: bool, **more: Any) -> Cell:
+    """The cell of the baselines at N = T = 1000 (smaller where it is to be quick)."""
+    size, thetas = (QUICK_LARGE, QUICK_JUDGES) if quick else (LARGE, FEW_JUDGES)
+    found = cell(problem, size, size, methods, seeds=LARGE_SEEDS, thetas=thetas, **more)
+    return found if quick else replace(found, seconds=9.0)
+
+
+def split(table: Table) -> tuple[Table, Table]:
+    """The rows of curves, and those of the dotted lines."""
+    top = [row["T"] == row["N"] and row["T"] in (LARGE, QUICK_LARGE) for row in table]
+    rows = list(zip(table, top, strict=True))
+    return Table(tuple(row for row, yes in rows if not yes)), Table(tuple(row for row, yes in rows if yes))
+
+
+def dotted(top: Table, **settings: Any) -> str:
+    """The errors of the dotted lines, in words; nothing where there are none."""
+    found = top.where(**settings)
+    if not len(found):
+        return ""
+    errors = ", ".join(f"{name} {found.median('rmse', method=name):.3g}" for name in found.distinct("method"))
+    return f"; baselines at {found.rows[0]['T']} x {found.rows[0]['N']}: {errors}"
+
+
+def of_dotted(top: Table) -> str:
+    """What the title of a figure says of dotted lines."""
+    return f"; dotted: baselines at $N = T = {top.rows[0]['T']}$" if len(top) else ""
+
+
+def judges(quick: bool) -> int | None:
+    """At how many thetas errors are taken; None for as many as the problem has."""
+    return QUICK_JUDGES if quick else None
+
+
+def ratios(table: Table, ours: str, others: Sequence[str], **settings: Any) -> dict[str, float]:
+    """The median RMSE of others over that of one method, in the same settings; those that are known."""
+    mine = table.median("rmse", method=ours, **settings)
+    found = {name: table.median("rmse", method=name, **settings) / mine for name in others}
+    return {name: ratio for name, ratio in found.items() if isfinite(ratio)}
+
+
+def beats(table: Table, ours: str, others: Sequence[str], keys: Sequence[str]) -> tuple[int, int, str]:
+    """In how many settings one method has the smallest median RMSE, of how many, and the worst case in words."""
+    won, total, worst = 0, 0, (float("inf"), "")
+    for settings in _settings(table, keys):
+        found = ratios(table, ours, others, **settings)
+        if not found:
+            continue
+        name, ratio = min(found.items(), key=lambda pair: pair[1])
+        total, won = total + 1, won + (ratio > 1)
+        where = ", ".join(f"{key} = {value}" for key, value in settings.items())
+        worst = min(worst, (ratio, f"{name} at {where} has {ratio:.2g} times its error"))
+    return won, total, worst[1]
+
+
+def typical(table: Table, ours: str, others: Sequence[str], **settings: Any) -> str:
+    """The errors of others in units of that of one method, in words."""
+    found = ratios(table, ours, others, **settings)
+    return ", ".join(f"{name} {ratio:.3g}" for name, ratio in found.items()) or "nothing to compare with"
+
+
+def fitted_slope(table: Table, x: str, y: str = "rmse", **settings: Any) -> float:
+    """The slope of the median of y over x, both in logarithms."""
+    rows = table.where(**settings)
+    at = rows.distinct(x)
+    return slope(at, [rows.median(y, **{x: value}) for value in at])
+
+
+def signed(value: float) -> str:
+    """A slope in words."""
+    return "unknown" if isnan(value) else f"{value:.2f}"
+
+
+def known(methods: Iterable[str]) -> list[str]:
+    """Methods in the order of legends."""
+    chosen = list(methods)
+    return [name for name in (*ORDER, *LOOKS) if name in chosen and name in LOOKS]
+
+
+def _settings(table: Table, keys: Sequence[str]) -> list[dict[str, Any]]:
+    found = dict.fromkeys(tuple(row.get(key) for key in keys) for row in table)
+    return [dict(zip(keys, values, strict=True)) for values in found]

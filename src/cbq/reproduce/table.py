@@ -1,0 +1,122 @@
+"""Tables of results: rows by their settings, medians and standard errors over seeds."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from statistics import median, stdev
+from typing import Any
+
+from cbq.reproduce.cells import Row
+
+SETTINGS = ("problem", "design", "T", "N", "method")  # columns of every table, besides options
+
+
+@dataclass(frozen=True)
+class Point:
+    """A quantity over seeds: its median, and the ends of a band of one standard error around it.
+
+    The standard error is that of the mean of logarithms where all values are positive, which suits log axes: the ends
+    are then median / factor and median * factor. With one seed the band has no width.
+    """
+
+    median: float
+    low: float
+    high: float
+    seeds: int
+
+    @classmethod
+    def of(cls, values: Sequence[float]) -> Point | None:
+        """From the values of all seeds, those that are not finite being left out; None where none is left."""
+        known = [float(v) for v in values if math.isfinite(v)]
+        if not known:
+            return None
+        middle, n = median(known), len(known)
+        if min(known) > 0:
+            factor = math.exp(_standard_error([math.log(v) for v in known]))
+            return cls(middle, middle / factor, middle * factor, n)
+        error = _standard_error(known)
+        return cls(middle, middle - error, middle + error, n)
+
+
+@dataclass(frozen=True)
+class Table:
+    """Results, one row for each method and seed."""
+
+    rows: tuple[Row, ...]
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __iter__(self) -> Iterator[Row]:
+        return iter(self.rows)
+
+    def where(self, **settings: Any) -> Table:
+        """The rows with these settings; a tuple means any of its members."""
+        return Table(tuple(row for row in self.rows if all(_fits(row.get(k), v) for k, v in settings.items())))
+
+    def values(self, name: str, **settings: Any) -> list[float]:
+        """A column of numbers, NaN where there is none."""
+        return [_number(row.get(name)) for row in self.where(**settings)]
+
+    def distinct(self, name: str) -> list[Any]:
+        """The values of a column, in order if they are numbers, as they come if they are texts."""
+        found = list(dict.fromkeys(row[name] for row in self.rows if row.get(name) is not None))
+        return found if any(isinstance(v, str) for v in found) else sorted(found)
+
+    def point(self, name: str, **settings: Any) -> Point | None:
+        """A quantity over the seeds of some settings."""
+        return Point.of(self.values(name, **settings))
+
+    def median(self, name: str, **settings: Any) -> float:
+        """The median of a quantity, NaN where there is none."""
+        point = self.point(name, **settings)
+        return math.nan if point is None else point.median
+
+    def columns(self) -> list[str]:
+        """The names of all columns: settings first, then seed and method, then what was measured."""
+        first = ["problem", "design", "T", "N", "seed", "method"]
+        every = dict.fromkeys(name for row in self.rows for name in row)
+        last = [name for name in ("note",) if name in every]
+        return [name for name in first if name in every] + [n for n in every if n not in (*first, *last)] + last
+
+
+def summary(table: Table, settings: Iterable[str], measured: Iterable[str]) -> list[Row]:
+    """The median and standard error of each quantity, over the seeds of rows with the same settings."""
+    settings = list(settings)
+    groups: dict[tuple[Any, ...], list[Row]] = {}
+    for row in table:
+        groups.setdefault(tuple(row.get(name) for name in settings), []).append(row)
+    found = []
+    for key, rows in groups.items():
+        line: Row = {**dict(zip(settings, key, strict=True)), "seeds": len(rows)}
+        for name in measured:
+            point = Point.of([_number(row.get(name)) for row in rows])
+            line[name] = None if point is None else point.median
+            line[f"{name}_low"] = None if point is None else point.low
+            line[f"{name}_high"] = None if point is None else point.high
+        found.append(line)
+    return found
+
+
+def slope(x: Sequence[float], y: Sequence[float]) -> float:
+    """The least-squares slope of log y over log x, for the points where both are positive; NaN for fewer than two."""
+    pairs = [(math.log(a), math.log(b)) for a, b in zip(x, y, strict=True) if a > 0 and b > 0 and math.isfinite(b)]
+    if len({a for a, _ in pairs}) < 2:
+        return math.nan
+    mean_x, mean_y = (sum(column) / len(pairs) for column in zip(*pairs, strict=True))
+    spread = sum((a - mean_x) ** 2 for a, _ in pairs)
+    return float(sum((a - mean_x) * (b - mean_y) for a, b in pairs) / spread)
+
+
+def _standard_error(values: Sequence[float]) -> float:
+    return 0.0 if len(values) < 2 else stdev(values) / math.sqrt(len(values))
+
+
+def _fits(value: Any, wanted: Any) -> bool:
+    return value in wanted if isinstance(wanted, tuple) else value == wanted
+
+
+def _number(value: Any) -> float:
+    return float(value) if isinstance(value, int | float) else math.nan

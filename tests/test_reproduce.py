@@ -1,0 +1,470 @@
+"""The experiments of the paper: the runner, what it writes, and the paper's claims that hold."""
+
+from __future__ import annotations
+
+import csv
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import numpy as np
+import pytest
+from matplotlib.figure import Figure
+from scipy.integrate import quad
+from typer.testing import CliRunner
+
+import cbq
+from cbq.cli.app import app
+from cbq.kernels import Matern
+from cbq.reproduce import EXPERIMENTS, Experiment, chosen, measure, rates, record, redraw, reproduce, rough, run
+from cbq.reproduce.cells import Cell
+from cbq.reproduce.grids import beats, cell
+from cbq.reproduce.methods import LOOKS, METHODS
+from cbq.reproduce.store import NAME, opened
+from cbq.reproduce.table import Point, Table, slope, summary
+
+NAMES = [
+    *("linear-T", "linear-N", "linear-d", "calibration", "sir-N", "sir-cost", "butterfly-N", "health-N"),
+    *("mobq", "qmc", "ablation-theta", "ablation-x", "illustration", "joint", "rates"),
+]
+WRITTEN = ("results.csv", "summary.csv", "record.json")
+
+
+# a tiny experiment, which notes what it evaluates in a file
+
+
+def toy_cells(quick):
+    return [Cell("toy", T, N, ("CBQ",), seconds=T * N) for T in (2, 4) for N in ((3,) if quick else (3, 5))]
+
+
+def toy_measure(cell, seed):
+    log = os.environ["TOY_LOG"]
+    with open(log, "a") as file:
+        file.write(f"{cell.T} {cell.N} {seed}\n")
+    if cell.T == 4 and seed == 1:
+        raise ArithmeticError("no such\nluck")
+    time.sleep(float(os.environ.get("TOY_SECONDS", "0")))
+    return [{"method": "CBQ", "rmse": 10.0**seed / cell.N, "seconds": 0.5}]
+
+
+def toy_failure(cell, seed):
+    raise ArithmeticError("bad luck")
+
+
+def toy_draw(table):
+    page = Figure(figsize=(2, 2))
+    page.text(0.1, 0.5, f"{len(table)} rows")
+    return page
+
+
+def toy_verdict(table):
+    return f"{len(table)} rows"
+
+
+TOY = Experiment("toy", "A toy", "nothing is claimed", toy_cells, toy_measure, toy_draw, toy_verdict)
+
+
+@pytest.fixture
+def log(tmp_path, monkeypatch):
+    """The evaluations so far."""
+    path = tmp_path / "log.txt"
+    path.touch()
+    monkeypatch.setenv("TOY_LOG", str(path))
+    return lambda: path.read_text().splitlines()
+
+
+def read(path):
+    with Path(path).open(newline="") as file:
+        return list(csv.DictReader(file))
+
+
+# the runner
+
+
+def test_cheap_cells_come_first_and_every_cell_has_all_seeds(tmp_path, log):
+    reproduce(TOY, tmp_path / "out", seeds=2)
+    assert log() == [f"{T} {N} {seed}" for T, N in ((2, 3), (2, 5), (4, 3), (4, 5)) for seed in (0, 1)]
+
+
+def test_a_run_again_evaluates_nothing_and_more_seeds_are_added(tmp_path, log):
+    reproduce(TOY, tmp_path, seeds=2)
+    before = log()
+    assert reproduce(TOY, tmp_path, seeds=2) == "6 rows"  # two cells of eight fail
+    assert log() == before
+    assert reproduce(TOY, tmp_path, seeds=3) == "10 rows"
+    assert sorted(log()[8:]) == ["2 3 2", "2 5 2", "4 3 2", "4 5 2"]
+
+
+def test_costly_cells_have_fewer_seeds(tmp_path, log):
+    few = replace(TOY, cells=lambda quick: [Cell("toy", 2, 3, seeds=1), Cell("toy", 2, 5)])
+    reproduce(few, tmp_path, seeds=3)
+    assert sorted(log()) == ["2 3 0", "2 5 0", "2 5 1", "2 5 2"]
+
+
+def test_a_failure_is_a_note_and_the_others_go_on(tmp_path, log):
+    reproduce(TOY, tmp_path, seeds=2)
+    rows = read(tmp_path / "toy" / "results.csv")
+    notes = {(row["T"], row["seed"]): row["note"] for row in rows if row["note"]}
+    assert notes == {("4", "1"): "toy failed: ArithmeticError: no such luck"}
+    assert sum(row["rmse"] != "" for row in rows) == 6
+    assert "ArithmeticError" in str(json.loads((tmp_path / "toy" / "record.json").read_text())["notes"])
+
+
+def test_a_killed_run_goes_on_and_evaluates_no_finished_cell_twice(tmp_path, log):
+    code = "import test_reproduce as t; from pathlib import Path; t.reproduce(t.TOY, Path({!r}), seeds=2)"
+    paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
+    words = [sys.executable, "-c", code.format(str(tmp_path))]
+    child = subprocess.Popen(words, env={**os.environ, "TOY_SECONDS": "0.3", "PYTHONPATH": paths})
+    while len(log()) < 4:
+        assert child.poll() is None
+        time.sleep(0.01)
+    child.send_signal(signal.SIGKILL)
+    child.wait()
+    before = log()
+    with opened(tmp_path / "toy", write=True) as store:
+        finished = len(store.done())
+    assert len(before) - 1 <= finished + 1 <= len(before)  # all but the cell that was being evaluated
+    reproduce(TOY, tmp_path, seeds=2)
+    again = log()[len(before) :]
+    assert len(again) == 8 - finished
+    assert not {*before[:finished]} & {*again}
+
+
+def test_two_runs_cannot_write_to_the_same_results(tmp_path, log):
+    with opened(tmp_path / "toy", write=True), pytest.raises(cbq.CheckpointError, match="in use by another run"):
+        reproduce(TOY, tmp_path)
+
+
+def test_workers_give_the_same_results(tmp_path):
+    experiment = chosen(["linear-d"])[0]
+    for workers in (1, 2):
+        reproduce(experiment, tmp_path / str(workers), quick=True, seeds=1, workers=workers)
+    one, two = (read(tmp_path / str(w) / "linear-d" / "results.csv") for w in (1, 2))
+    numbers = ("rmse", "coverage", "width")
+    assert [[row[n] for n in ("method", *numbers)] for row in one] == [
+        [row[n] for n in ("method", *numbers)] for row in two
+    ]
+
+
+def test_plot_only_evaluates_nothing_and_draws_the_same(tmp_path, log, monkeypatch):
+    reproduce(TOY, tmp_path, seeds=2)
+    before, folder = log(), tmp_path / "toy"
+    image = (folder / "toy.png").read_bytes()
+    for path in folder.glob("toy.*"):
+        path.unlink()
+    record.code.cache_clear()
+    monkeypatch.setattr(run, "code", lambda: "other")  # what estimates depend on matters for evaluations alone
+    assert redraw(TOY, tmp_path) == "6 rows"
+    assert log() == before
+    assert (folder / "toy.png").read_bytes() == image
+    assert (folder / "toy.svg").stat().st_size > 1000
+
+
+def test_plot_only_of_nothing_is_refused(tmp_path):
+    with pytest.raises(FileNotFoundError, match="no results in"):
+        redraw(TOY, tmp_path)
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.parametrize(
+    ("other", "difference"),
+    [
+        (TOY, "quick is False in the file, and True was asked for"),
+        (replace(TOY, edition=2), "the edition of the experiment is 1 in the file, and 2 was asked for"),
+    ],
+)
+def test_results_of_other_settings_are_refused_even_by_force(tmp_path, log, other, difference):
+    reproduce(TOY, tmp_path, seeds=1)
+    with pytest.raises(ValueError, match=difference):
+        reproduce(other, tmp_path, quick=other is TOY, force=True)
+    (tmp_path / "toy").rename(tmp_path / "linear-T")
+    with pytest.raises(ValueError, match="holds 'toy', and 'linear-T' was asked for"):
+        redraw(EXPERIMENTS["linear-T"], tmp_path)
+
+
+def test_results_of_other_code_are_refused_unless_forced(tmp_path, log, monkeypatch):
+    reproduce(TOY, tmp_path, seeds=1)
+    mine = record.code()
+    monkeypatch.setattr(run, "code", lambda: "another")
+    with pytest.raises(ValueError, match=f"code of the estimators is '{mine}' in the file, and 'another'"):
+        reproduce(TOY, tmp_path, seeds=2)
+    assert len(log()) == 4
+    reproduce(TOY, tmp_path, seeds=2, force=True)
+    assert json.loads((tmp_path / "toy" / "record.json").read_text())["code"] == {mine: 4, "another": 4}
+
+
+def test_results_are_in_the_file_before_the_next_cell_begins(tmp_path, log):
+    def measured(cell, seed):
+        done = list(tmp_path.glob(f"toy/{NAME}*"))
+        assert done
+        return toy_measure(cell, seed)
+
+    class Stop(BaseException):
+        pass
+
+    def report(done, total):
+        if done == 3:
+            raise Stop
+
+    with pytest.raises(Stop):
+        reproduce(replace(TOY, measure=measured), tmp_path, seeds=2, report=report)
+    with opened(tmp_path / "toy", write=False) as store:
+        assert len(store.done()) == 3
+
+
+# tables
+
+
+def test_points_are_medians_with_standard_errors_of_logarithms():
+    values = [1.0, 10.0, 100.0, 1000.0, np.nan]
+    point = Point.of(values)
+    logs = np.log(values[:4])
+    error = np.std(logs, ddof=1) / 2
+    assert point.seeds == 4
+    np.testing.assert_allclose([point.median, point.low, point.high], [55, 55 / np.exp(error), 55 * np.exp(error)])
+    plain = Point.of([-1.0, 3.0])
+    np.testing.assert_allclose([plain.median, plain.low, plain.high], [1.0, -1.0, 3.0])
+    assert Point.of([np.nan]) is None
+
+
+def test_summaries_have_a_row_for_each_setting():
+    rows = tuple({"T": T, "method": "CBQ", "seed": s, "rmse": T * 10.0**s} for T in (1, 2) for s in range(3))
+    found = summary(Table(rows), ["T", "method"], ["rmse"])
+    assert [(row["T"], row["seeds"], row["rmse"]) for row in found] == [(1, 3, 10.0), (2, 3, 20.0)]
+
+
+def test_slopes_are_powers():
+    x = np.array([1.0, 2.0, 5.0, 10.0])
+    assert slope(x, 3 * x**-1.5) == pytest.approx(-1.5)
+    assert np.isnan(slope([2.0], [1.0]))
+
+
+def test_the_best_method_is_found_in_each_setting():
+    errors = {("a", 1): 1.0, ("b", 1): 2.0, ("a", 2): 3.0, ("b", 2): 1.5}
+    table = Table(tuple({"method": m, "T": T, "rmse": e, "seed": 0} for (m, T), e in errors.items()))
+    assert beats(table, "a", ["b"], ["T"]) == (1, 2, "b at T = 2 has 0.5 times its error")
+
+
+# the catalogue
+
+
+def test_all_experiments_are_there_and_fit_into_an_evening():
+    assert list(EXPERIMENTS) == NAMES
+    assert sum(each.expected_seconds(False, 20) for each in EXPERIMENTS.values()) < 2 * 100 * 60
+    for each in EXPERIMENTS.values():
+        for quick in (True, False):
+            keys = [one.key for one in each.cells(quick)]
+            assert len({*keys}) == len(keys)
+
+
+def test_methods_look_the_same_everywhere_and_differently_from_each_other():
+    assert {*METHODS} == {*LOOKS}
+    main = [LOOKS[name] for name in ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ", "MOBQ", "Auto")]
+    assert len({look.colour for look in main}) == len({look.marker for look in main}) == len(main)
+
+
+def test_errors_coverage_and_widths_are_those_of_the_python_api():
+    one = cell("linear", 6, 8, ("CBQ", "IS"), f="inner", thetas=40)
+    rows = {row["method"]: row for row in measure.measure(one, 3)}
+    problem = cbq.problems.get("linear", f="inner")
+    theta = problem.prior.sample(40, measure.SEED)
+    fit = cbq.CBQ().fit(problem.collect(6, 8, rng=3))
+    comparison = cbq.compare(problem.collect(6, 8, rng=3), {"CBQ": cbq.CBQ()}, problem, theta=theta)
+    assert rows["CBQ"]["rmse"] == pytest.approx(comparison.rows[0].rmse, rel=1e-12)
+    assert rows["CBQ"]["coverage"] == pytest.approx(comparison.rows[0].coverage)
+    low, high = fit.interval(theta)
+    assert rows["CBQ"]["width"] == pytest.approx(np.mean(high - low))
+    assert rows["IS"]["note"] == ""
+
+
+def test_a_method_that_refuses_leaves_a_note():
+    (row,) = measure.measure(cell("health", 4, 5, ("IS",), thetas=10), 0)
+    assert "depends on theta" in row["note"]
+    assert "rmse" not in row
+
+
+# the command line
+
+
+def invoke(*words):
+    return CliRunner().invoke(app, ["reproduce", *map(str, words)])
+
+
+def test_all_experiments_run_quickly_and_write_everything(tmp_path):
+    result = invoke("--quick", "--all", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert result.stderr == ""
+    for name in NAMES:
+        folder, experiment = tmp_path / name, EXPERIMENTS[name]
+        assert f"{name}: {experiment.claim}." in result.stdout
+        assert (folder / f"{name}.png").read_bytes().startswith(b"\x89PNG")
+        assert "</svg>" in (folder / f"{name}.svg").read_text()
+        rows, lines = read(folder / "results.csv"), read(folder / "summary.csv")
+        assert len(rows) >= len(lines) > 0
+        assert not [row["note"] for row in rows if "failed" in row.get("note", "")]
+        found = json.loads((folder / "record.json").read_text())
+        assert found["experiment"] == name
+        assert found["seeds"] == ([0] if name == "illustration" else [0, 1])
+        assert found["seconds"] > 0
+        (only,) = found["runs"]
+        assert only["versions"]["numpy"] == np.__version__
+        assert only["machine"]["cores"] >= 1
+        assert only["code"] in found["code"]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_single_finished_cell_can_be_drawn_and_a_failed_one_too(name, tmp_path):
+    experiment = EXPERIMENTS[name]
+    first = min(experiment.cells(True), key=lambda one: one.seconds)
+    failing = replace(experiment, cells=lambda quick: [first], measure=toy_failure)
+    assert reproduce(failing, tmp_path, quick=True, seeds=1)
+    done = replace(experiment, cells=lambda quick: [first])
+    assert reproduce(done, tmp_path / "other", quick=True, seeds=1)
+
+
+def test_the_list_names_all_experiments_with_their_minutes():
+    result = invoke("--list", "--workers", 2)
+    assert result.exit_code == 0
+    rows = [line for line in result.stdout.splitlines() if line.split()[:1] and line.split()[0] in NAMES]
+    assert [row.split()[0] for row in rows] == NAMES
+    minutes = [float(row.split()[-1]) for row in rows]
+    assert f"20 seeds: about {sum(minutes):.0f} minutes in all on 2 cores." in result.stdout
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (["linear-T", "nonsense"], "there is no experiment 'nonsense': the experiments are linear-T, linear-N"),
+        ([], "name an experiment, as in cbq reproduce linear-N, or pass --all"),
+        (["rates", "--all"], "pass names or --all, not both"),
+        (["rates", "--plot-only", "--out", "nowhere"], "there are no results in nowhere"),
+    ],
+)
+def test_mistakes_are_reported_in_one_line(words, said, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    result = invoke(*words)
+    assert result.exit_code == 1
+    (line,) = result.stderr.splitlines()
+    assert line.startswith(f"cbq: error: {said}")
+    assert not list(tmp_path.iterdir())
+
+
+def test_drawing_all_leaves_out_what_was_not_run(tmp_path):
+    assert invoke("joint", "--quick", "--out", tmp_path).exit_code == 0
+    result = invoke("--all", "--plot-only", "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert "rates: there are no results yet." in result.stdout
+    assert EXPERIMENTS["joint"].claim in result.stdout
+
+
+# the problem on the edge of the theorem
+
+
+@pytest.mark.parametrize("s", [1.0, 2.5])
+def test_rough_functions_have_the_integral_that_quadrature_finds(s):
+    g = rough.build(s, s).integrand.__self__.g
+    edges = np.linspace(0, 1, 4001)[:, None]  # the fastest wave has 11000 half periods on (0, 1)
+    nodes, weights = np.polynomial.legendre.leggauss(16)
+    half = 0.5 * np.diff(edges, axis=0)
+    x = edges[:-1] + half * (1 + nodes)
+    assert g.integral == pytest.approx(np.sum(half * weights * g(x.ravel()).reshape(x.shape)), abs=1e-12)
+
+
+def test_rough_functions_have_the_smoothness_that_is_asked_for():
+    # differences over h have a mean square of h^(2 r) for r < 1, where the function lies in H^s for s < r only
+    x = np.linspace(0, 0.9, 20001)
+    g = rough.build(0.6, 1.0).integrand.__self__.g
+    h = 2.0 ** -np.arange(4, 10)
+    sizes = [np.sqrt(np.mean((g(x + step) - g(x)) ** 2)) for step in h]
+    assert slope(h, sizes) == pytest.approx(0.6 + rough.BEYOND, abs=0.05)
+
+
+def test_the_stages_of_the_theorem_are_those_of_the_textbook():
+    rng = np.random.default_rng(0)
+    x, f, kernel = rng.uniform(size=(2, 6, 1)), rng.normal(size=(2, 6)), Matern(1.5, 0.5)
+    theta, new = rng.uniform(size=(2, 1)), rng.uniform(size=(4, 1))
+
+    def k(u, v):
+        return kernel(np.array([[u]]), np.array([[v]]))[0, 0]
+
+    def embedded(v):
+        return quad(k, 0, 1, args=(v,), points=[v])[0]
+
+    z = quad(embedded, 0, 1)[0]
+    mean, variance = rates.stage_one(kernel, x, f)
+    for t in range(2):
+        K, mu = kernel(x[t], x[t]), np.array([embedded(v) for v in x[t, :, 0]])
+        assert mean[t] == pytest.approx(mu @ np.linalg.solve(K, f[t]), rel=1e-8)
+        assert variance[t] == pytest.approx(z - mu @ np.linalg.solve(K, mu), rel=1e-6)
+    found = rates.stage_two(kernel, theta, mean, variance, 0.3, new)
+    K2 = kernel(theta, theta) + np.diag(variance + 0.3)
+    np.testing.assert_allclose(found, kernel(new, theta) @ np.linalg.solve(K2, mean), rtol=1e-9)
+
+
+# claims of the paper
+
+
+def medians(name, T, N, methods, seeds, **options):
+    """Median RMSEs over seeds."""
+    one = cell(name, T, N, methods, thetas=100, **options)
+    rows = [row for seed in range(seeds) for row in measure.measure(one, seed)]
+    return {method: np.median([row["rmse"] for row in rows if row["method"] == method]) for method in methods}
+
+
+def test_the_method_of_the_paper_beats_regressions_and_plain_importance_sampling_on_linear():
+    errors = medians("linear", 50, 50, ("CBQ.paper", "LSMC", "KLSMC", "IS"), 7)
+    assert errors["CBQ.paper"] < min(errors["LSMC"], errors["KLSMC"], errors["IS"])
+
+
+def test_the_method_of_the_paper_beats_the_baselines_on_sir():
+    errors = medians("sir", 15, 40, ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance"), 5, step=0.25)
+    assert 1.3 * errors["CBQ.paper"] < min(errors[name] for name in errors if name != "CBQ.paper")
+
+
+def slopes(sweep, nu, values, other, method, seeds=3):
+    """The slope of the median error of a method over T or N."""
+    sizes = [(other, v) if sweep == "N" else (v, other) for v in values]
+    found = []
+    for T, N in sizes:
+        one = Cell("rough", T, N, options=(("nu", nu), ("sweep", sweep)), thetas=100)
+        rows = [row for seed in range(seeds) for row in rates.measure(one, seed) if row["method"] == method]
+        found.append(np.median([row["rmse"] for row in rows]))
+    return slope(values, found)
+
+
+def test_the_error_falls_faster_in_N_than_in_T_and_as_the_theorem_says():
+    in_n = slopes("N", 1.5, (8, 16, 32), 64, rates.ERROR)
+    in_t = slopes("T", 1.5, (16, 32, 64), 64, rates.ERROR)
+    assert in_n < -1.5 < in_t < -0.25  # N^-2 and T^-1/4, which is a bound
+
+
+@pytest.mark.parametrize("nu", rates.SMOOTHNESS)
+def test_the_worst_case_falls_with_the_exponent_of_the_theorem(nu):
+    rng, values = np.random.default_rng(0), np.array([32, 64, 128])
+    errors = []
+    for n in values:
+        _, variance = rates.stage_one(Matern(nu, 0.5), rng.uniform(size=(20, n, 1)), np.zeros((20, n)))
+        errors.append(np.sqrt(np.median(variance)))
+    assert slope(values, errors) == pytest.approx(-(nu + 0.5), rel=0.1)
+
+
+@pytest.mark.slow
+def test_one_process_on_all_points_costs_the_cube_of_their_number_and_two_stages_do_not():
+    def seconds(method, T, N):
+        samples = cbq.problems.get("linear").collect(T, N, rng=0)
+        with run.one_thread():
+            method.fit(samples)
+            start = time.perf_counter()
+            method.fit(samples)
+            return time.perf_counter() - start
+
+    given = cbq.MOBQ(kernel_x=cbq.kernels.RBF(1.0))
+    pooled = [seconds(given, T, 40) for T in (40, 120)]
+    staged = [seconds(cbq.CBQ.paper(), T, 40) for T in (40, 120)]
+    assert slope([1, 3], pooled) > 2.0  # of (NT)^3, beside parts that grow less
+    assert slope([1, 3], staged) < 1.7  # of T N^3 + T^3
