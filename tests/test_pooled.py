@@ -136,7 +136,13 @@ def test_one_rule_for_all_laws_gives_their_own_integrals(kernel):
     assert_allclose(by_line.mean(u), own.mean(u), rtol=1e-10)
     assert_allclose(by_line.variance(), own.variance(), rtol=1e-10)
     assert_allclose(by_line.cross(), own.cross(), rtol=1e-10)
-    far = [Gamma(2.0, 1e-3), *laws[1:]]  # reaches beyond the nodes, and takes rules of its own
+    beyond = [Gamma(2.0, 0.5), *laws[1:]]  # for which the line is made longer
+    assert line.masses(beyond) is None
+    by_longer, own = Integrals(kernel, beyond, THETA, line), Integrals(kernel, beyond, THETA)
+    assert_allclose(by_longer.mean(u), own.mean(u), rtol=1e-10)
+    assert_allclose(by_longer.cross(), own.cross(), rtol=1e-10)
+    assert np.any(by_longer.mean(u) != own.mean(u))
+    far = [Gamma(2.0, 1e-4), *laws[1:]]  # for which it would be too long: it takes rules of its own
     assert_array_equal(Integrals(kernel, far, THETA, line).mean(u), Integrals(kernel, far, THETA).mean(u))
     assert line_for(kernel, [Gaussian(0.0, 1.0)]) is None  # there is a formula
 

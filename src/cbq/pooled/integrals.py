@@ -43,11 +43,10 @@ class Integrals:
         if isinstance(kernel, Joint):
             kernel_x, self.kernel_theta = kernel.parts
         self.theta, self.d = theta, laws[0].dim
-        masses = None if line is None else line.masses(laws)
         whole = stack(tuple(laws))
         self._embedded: _Embedded
-        if line is not None and masses is not None:
-            self._embedded = _ByLine(kernel_x, line.y, masses)
+        if line is not None and (found := _on_line(line, laws)) is not None:
+            self._embedded = _ByLine(kernel_x, *found)
         elif whole is not None:
             self._embedded = _Batch(kernel_x, whole, len(theta))
         else:
@@ -69,12 +68,20 @@ class Integrals:
         return square if self.kernel_theta is None else square * self.kernel_theta(self.theta)
 
 
+def _on_line(line: Line, laws: Sequence[Measure]) -> tuple[Array, Array] | None:
+    """Nodes (Q, 1) and the masses (M, Q) of laws there, of a line that is made longer where one reaches beyond."""
+    masses = line.masses(laws)
+    if masses is None and (longer := line.extended(laws)) is not None:
+        line, masses = longer, longer.masses(laws)
+    return None if masses is None else (line.y, masses)
+
+
 def line_for(kernel: Kernel, laws: Sequence[Measure]) -> Line | None:
     """A rule for all laws, where their embeddings take rules of their own."""
     kernel_x = kernel.parts[0] if isinstance(kernel, Joint) else kernel
     if laws[0].dim > 1 or not all(embed(kernel_x, law).rule.endswith(PanelEmbedding.rule) for law in laws):
         return None
-    line = Line(laws)
+    line = Line.of(laws)
     return None if line.masses(laws) is None else line
 
 
