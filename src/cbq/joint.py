@@ -31,6 +31,8 @@ def sample(
     size of its scale being unknown, so do the others. With `antithetic` the draws come in pairs, one mirrored in the
     location of the other, and from all components equally often: their mean is that of the law.
     """
+    for law in laws:
+        law.require_scales()
     pairs = -(-size // 2) if antithetic else size
     components, M = len(laws[0].locations), laws[0].locations.shape[1]
     which = np.arange(pairs) % components if antithetic else rng.integers(components, size=pairs)

@@ -43,7 +43,7 @@ class Predictive:
     @property
     def cov(self) -> Array:
         """(M, M), of a joint law."""
-        self._require_scales()
+        self.require_scales()
         apart = self.locations - self.mean
         return np.asarray(self._inflated(np.mean(self.scales2, axis=0)) + apart.T @ apart / len(apart))
 
@@ -71,7 +71,7 @@ class Predictive:
 
         Standard values are draws around zero with unit scale matrices, of Student-t laws with these degrees of freedom.
         """
-        self._require_scales()
+        self.require_scales()
         out = np.empty(standard.shape)
         for j, (location, scales2) in enumerate(zip(self.locations, self.scales2, strict=True)):
             mine = which == j
@@ -88,14 +88,15 @@ class Predictive:
         inflation = inflation[:, None] if inflation.ndim == 1 and scales2.ndim == 2 else inflation
         return np.multiply(inflation, scales2, out=np.zeros(scales2.shape), where=scales2 != 0)  # 0 inf is 0 here
 
-    def _require_scales(self) -> None:
+    def require_scales(self) -> None:
+        """Raise where nothing but the locations is known."""
         if self.without_scales is not None:
             raise ValueError(self.without_scales)
 
     @property
     def _squared(self) -> Array:
         """Squared scales (J, M)."""
-        self._require_scales()
+        self.require_scales()
         s2 = self.scales2 if self.scales2.ndim == 2 else np.diagonal(self.scales2, axis1=1, axis2=2)
         return np.maximum(s2, 0.0)
 

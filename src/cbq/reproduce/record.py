@@ -16,7 +16,7 @@ import cbq
 from cbq.linalg.threads import usable_cores
 
 PACKAGE = Path(cbq.__file__).parent
-SHOWING = ("cli", "reproduce", "plot.py")  # of the package: what changes no number that a method gives
+SHOWING = ("cli", "nested", "psa", "reproduce", "plot.py")  # of the package: what changes no number of a method
 
 
 @cache
