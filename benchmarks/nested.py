@@ -4,7 +4,7 @@ Run: .venv/bin/python benchmarks/nested.py [--seeds 30] [--first 0] [--figure do
 
 Answers: the expected loss of butterfly (T = 20, N = 50) and the EVPPI of health (T = N = 50), all by default, against
 their true values, for samples and outer thetas of one seed each. Rates: the mean of the square of I over the prior of
-the linear problem (d = 2), whose I is known to 1e-7 by MOBQ, by iid thetas, Sobol thetas and Bayesian quadrature.
+the linear problem (d = 2), whose I is known to about 1e-6 by MOBQ, by iid and Sobol thetas and Bayesian quadrature.
 """
 
 from __future__ import annotations
@@ -29,8 +29,8 @@ TARGETS = {
 }
 COVER = 0.88, 0.99  # the range that the coverage of CBQ on health should be in
 RULES = {"iid": ("mc", "iid"), "Sobol": ("mc", "sobol"), "Bayesian quadrature": ("bq", "sobol")}
-NODES = {"mc": (16, 32, 64, 128, 256, 512, 1024, 2048, 4096), "bq": (8, 16, 32, 64, 128)}
-RATE_SEEDS = 20
+NODES = {"mc": (16, 32, 64, 128, 256, 512, 1024), "bq": (4, 8, 16, 32)}
+RATE_SEEDS = 10
 
 
 def answer(problem: str, method: str, design: str, seed: int) -> tuple[float, float, bool]:
@@ -45,7 +45,7 @@ def answer(problem: str, method: str, design: str, seed: int) -> tuple[float, fl
 def rates(first: int) -> dict[str, np.ndarray]:
     """For each rule, the median errors at each number of thetas: rows n, error."""
     problem = cbq.problems.get("linear")
-    fit = cbq.MOBQ().fit(problem.collect(50, 50, rng=first))
+    fit = cbq.MOBQ().fit(problem.collect(20, 20, rng=first, design="sobol"))
     x, w = np.polynomial.legendre.leggauss(40)
     grid = np.stack(np.meshgrid(x + 2, x + 2), axis=-1).reshape(-1, 2)  # the prior is uniform on (1, 3)^2
     truth = np.outer(w, w).ravel() @ problem.exact(grid) ** 2 / 4
@@ -74,7 +74,7 @@ def draw(found: dict[str, np.ndarray], path: Path) -> None:
     ):
         ax.loglog(n, error, marker=mark, color=colour, lw=1.6, ms=5, label=f"{rule}: slope {slope(n, error):.1f}")
     ax.set_xlabel(r"thetas $n$")
-    ax.set_ylabel(r"error of E $I(\theta)^2$, median of 20 seeds")
+    ax.set_ylabel(r"error of E $I(\theta)^2$, median of 10 seeds")
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False)
     figure.savefig(path, dpi=160)

@@ -426,10 +426,13 @@ def test_evppi_of_effects_and_costs(draws):
 def test_evppi_of_every_other_column_by_itself_and_of_files_from_elsewhere(draws):
     path, _ = draws
     rows = [line.split(",") for line in path.read_text().splitlines()]
-    other = path.with_name("other.csv")
-    other.write_text("\ufeff" + "\n".join(";".join(row[:5]) for row in rows), encoding="utf-8")
+    plain, other = path.with_name("plain.csv"), path.with_name("other.csv")
+    plain.write_text("\n".join(",".join(row[:5]) for row in rows))
+    lines = ["sep=;", *(";".join(row[:5]).replace(".", ",") for row in rows)]
+    other.write_text("\ufeff" + "\r\n".join(lines), encoding="utf-8")
     text = ok("evppi", other, "--outputs", "nb1,nb2")
     assert [line.split()[0] for line in text.splitlines()[1:3]] == ["p1", "p2"]
+    assert text == ok("evppi", plain, "--outputs", "nb1,nb2")
 
 
 def test_evppi_refuses(draws, tmp_path):
@@ -446,9 +449,21 @@ def test_evppi_refuses(draws, tmp_path):
     assert "constant" in refused("evppi", path, *outputs, "--pars", "c2")
     assert "--level" in refused("evppi", path, *outputs, "--level", 95)
     (tmp_path / "short.csv").write_text("a,b\n")
-    assert "1 lines" in refused("evppi", tmp_path / "short.csv", "--outputs", "a,b")
-    (tmp_path / "ragged.csv").write_text("a,b\n1,2\n1\n")
-    assert "1 values in line 3" in refused("evppi", tmp_path / "ragged.csv", "--outputs", "a,b")
+    assert "only 1 hold" in refused("evppi", tmp_path / "short.csv", "--outputs", "a,b")
+    (tmp_path / "ragged.csv").write_text("a,b\n1,2\n\n1\n")
+    assert "1 values in line 4" in refused("evppi", tmp_path / "ragged.csv", "--outputs", "a,b")
+    (tmp_path / "twice.csv").write_text("a,b,a\n1,2,3\n")
+    assert "several columns called 'a'" in refused("evppi", tmp_path / "twice.csv", "--outputs", "a,b")
+    (tmp_path / "other.csv").write_bytes("a,b\n1,\u20ac\n".encode("cp1252"))
+    assert "CSV UTF-8" in refused("evppi", tmp_path / "other.csv", "--outputs", "a,b")
+
+
+def test_evppi_overwrites_no_draws(draws):
+    path, _ = draws
+    before = path.read_bytes()
+    assert "would overwrite" in refused("evppi", path, "--outputs", "nb1,nb2", "--pars", "p1", "--out", path)
+    assert "name a .csv file" in refused("evppi", path, "--outputs", "nb1,nb2", "--out", path.with_suffix(".png"))
+    assert path.read_bytes() == before
 
 
 # predict

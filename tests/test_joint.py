@@ -1,5 +1,7 @@
 """Draws of several outputs at once, and where the correlation of their errors comes from."""
 
+import zipfile
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
@@ -96,6 +98,15 @@ def test_correlations_survive_a_file(method, tmp_path):
     fit = method.fit(samples(rng(4).normal(size=(12, 8))))
     fit.save(tmp_path / "fit.cbq")
     assert_array_equal(cbq.load(tmp_path / "fit.cbq").correlation, fit.correlation)
+
+
+def test_fits_that_were_saved_without_a_correlation_have_none(tmp_path):
+    fit = cbq.MonteCarlo().fit(samples(rng(4).normal(size=(12, 8))))
+    fit.save(tmp_path / "fit.cbq")
+    with zipfile.ZipFile(tmp_path / "fit.cbq") as file, zipfile.ZipFile(tmp_path / "older.cbq", "w") as older:
+        for name in set(file.namelist()) - {"correlation.npy"}:
+            older.writestr(name, file.read(name))
+    assert_array_equal(cbq.load(tmp_path / "older.cbq").correlation, np.eye(3))
 
 
 def test_the_recipe_of_the_paper_takes_outputs_as_independent():

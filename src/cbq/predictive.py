@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtr, stdtrit
 
 from cbq._arrays import Array, Integers
+from cbq.linalg.threads import LARGE, one_blas_thread
 
 _STEPS, _CLOSE = 100, 1e-12  # of the bisection for a quantile, at most, and how close it comes in units of the scale
 
@@ -113,5 +115,6 @@ def root(cov: Array) -> Array:
 
     Of all roots it is the one that belongs to the matrix alone, so that the draws of two laws can be made to agree.
     """
-    values, vectors = np.linalg.eigh(cov)
-    return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+    with one_blas_thread() if len(cov) < LARGE else nullcontext():
+        values, vectors = np.linalg.eigh(cov)
+        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)

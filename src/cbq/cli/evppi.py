@@ -9,7 +9,8 @@ import typer
 
 from cbq.cli import options
 from cbq.cli.figures import write_figure
-from cbq.cli.tables import is_number, numbers, read_csv, write_csv
+from cbq.cli.spreadsheet import read_sheet
+from cbq.cli.tables import write_csv
 from cbq.nested.decisions import positions
 from cbq.psa import EvppiTable, values_of_information
 
@@ -77,17 +78,18 @@ def evppi(
       cbq evppi psa.csv --effects qaly1,qaly2 --costs cost1,cost2 --wtp 20000,30000
     """
     options.check(level, None if out is None else out.absolute().parent)
-    columns = read_csv(table)
+    if out is not None:
+        _refuse_place(out, table)
+    sheet = read_sheet(table)
+    known = list(sheet.columns)
     benefits, gains, losses = _names(outputs), _names(effects), _names(costs)
     if bool(benefits) == bool(gains or losses or willingness_to_pay):
         raise ValueError("pass --outputs, which are net benefits, or --effects, --costs and --willingness-to-pay.")
-    decisive = [*benefits, *gains, *losses]
     for option, names in {"--outputs": benefits, "--effects": gains, "--costs": losses}.items():
-        positions(names, list(columns), option)
-    prices = _prices(willingness_to_pay)
-    others = [name for name, texts in columns.items() if name not in decisive and is_number(texts[0])]
-    sets = [[name] for name in others] if pars is None else _sets(pars)
-    read = numbers(table, columns, [*decisive, *(name for each in sets for name in each)])
+        positions(names, known, option)
+    decisive, prices = [*benefits, *gains, *losses], _prices(willingness_to_pay)
+    sets = [[name] for name in sheet.of_numbers() if name not in decisive] if pars is None else _sets(pars)
+    read = sheet.numbers([*decisive, *(name for each in sets for name in each)])
     found = values_of_information(
         {name: read[name] for name in decisive},
         read,
@@ -107,6 +109,15 @@ def _keep(out: Path, found: EvppiTable) -> None:
     """Write the table and the figure."""
     write_csv(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])
     typer.echo(f"Written: {out}, {write_figure(out.with_suffix('.png'), found.plot)}.")
+
+
+def _refuse_place(out: Path, table: Path) -> None:
+    """Raise where the results would take the place of the draws, or the figure that of the results."""
+    figure = out.with_suffix(".png")
+    if table.resolve() in (out.resolve(), figure.resolve()):
+        raise ValueError(f"--out {out} would overwrite {table}: name another file.")
+    if out == figure:
+        raise ValueError(f"--out {out} is for the table, and the chart is a .png beside it: name a .csv file.")
 
 
 def _names(text: str | None) -> list[str]:

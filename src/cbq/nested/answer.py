@@ -64,8 +64,12 @@ class Answer:
 
 
 def _plain(value: float | Array) -> float | Array:
-    """A number where there is one."""
-    return float(value) if np.ndim(value) == 0 else np.asarray(value)
+    """A number where there is one, or a read-only array."""
+    if np.ndim(value) == 0:
+        return float(value)
+    array = np.array(value)
+    array.setflags(write=False)
+    return array
 
 
 def answer(
@@ -78,6 +82,7 @@ def answer(
     least: float = -np.inf,
 ) -> Answer:
     """An answer from the value (...) at the mean of I, and draws (S, ...) of it."""
+    draws.setflags(write=False)
     return Answer(
         _plain(np.maximum(np.mean(draws, axis=0), least)),
         _plain(mean_value),

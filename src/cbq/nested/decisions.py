@@ -22,12 +22,10 @@ class Decisions:
     weights : (K, D, C); the net benefits of outputs f (..., C) are `f @ weights[k].T`, of shape (..., D).
     willingness_to_pay : None where the outputs are net benefits themselves (K = 1); of shape () where a number was
         given (K = 1), of shape (K,) where a vector was.
-    names : of the decisions, D of them.
     """
 
     weights: Array
     willingness_to_pay: Array | None
-    names: tuple[str, ...]
 
     @property
     def several(self) -> bool:
@@ -46,7 +44,8 @@ def make_decisions(
     """The decisions that C outputs describe.
 
     names : of the outputs, C of them; None calls them by their positions "0", "1", ...
-    effects, costs : the outputs that hold the effect and the cost of each decision, by name or position, D >= 2 each.
+    effects, costs : the outputs that hold the effect and the cost of each decision, D >= 2 each, by name, or by
+        position where no name is a whole number.
     willingness_to_pay : for one unit of effect, a number or a vector (K,). The net benefit of decision d is then
         willingness_to_pay * effect_d - cost_d. Without any of these three the outputs are net benefits.
     """
@@ -67,8 +66,9 @@ def make_decisions(
 
 
 def positions(wanted: Any, known: Sequence[str], what: str) -> list[int]:
-    """Where the columns `wanted`, by name or position, are among the known ones; each of them once.
+    """Where the columns `wanted` are among the known ones, each of them once.
 
+    wanted: names, or positions where no name is a whole number, which could be meant instead.
     what: what the columns are, for the words of an error.
     """
     if isinstance(wanted, str) or not isinstance(wanted, Sequence | np.ndarray):
@@ -87,7 +87,7 @@ def _of_net_benefits(known: list[str]) -> Decisions:
             f"a decision needs at least 2 net benefits to choose from, but {D} output{'s' * (D != 1)} arrived "
             f"({_quoted(known)}): for a new decision against doing nothing, add an output of zeros."
         )
-    return Decisions(_frozen(np.eye(D)[None]), None, tuple(known))
+    return Decisions(_frozen(np.eye(D)[None]), None)
 
 
 def _of_effects_and_costs(known: list[str], effects: Any, costs: Any, prices: Array) -> Decisions:
@@ -108,8 +108,7 @@ def _of_effects_and_costs(known: list[str], effects: Any, costs: Any, prices: Ar
     weights = np.zeros((prices.size, D, len(known)))
     weights[:, np.arange(D), gains] = prices.reshape(-1, 1)
     weights[:, np.arange(D), losses] = -1.0
-    names = tuple(f"{known[e]}, {known[c]}" for e, c in zip(gains, losses, strict=True))
-    return Decisions(_frozen(weights), prices, names)
+    return Decisions(_frozen(weights), prices)
 
 
 def _prices(willingness_to_pay: Any) -> Array:
@@ -127,14 +126,26 @@ def _prices(willingness_to_pay: Any) -> Array:
 
 
 def _position(name: Any, known: Sequence[str], what: str) -> int:
-    """Where a column is: by its name, or by its position where no column is called by that number."""
+    """Where a column is: by its name, or by its position where no column is called by a whole number."""
     if str(name) in known:
         return list(known).index(str(name))
-    if isinstance(name, int | np.integer) and not isinstance(name, bool) and 0 <= name < len(known):
+    numbered = any(map(_is_whole, known))
+    number = isinstance(name, int | np.integer) and not isinstance(name, bool)
+    if number and not numbered and 0 <= name < len(known):
         return int(name)
     close = get_close_matches(str(name), known, n=3)
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"the columns are {_quoted(known)}."
+    if number and numbered:
+        hint += " Positions count only where no column is called by a whole number."
     raise ValueError(f"{what} names {name!r}, which is no column: {hint}")
+
+
+def _is_whole(name: str) -> bool:
+    """Whether a name reads as a whole number."""
+    try:
+        return float(name).is_integer()
+    except ValueError:
+        return False
 
 
 def _quoted(names: Sequence[str], most: int = 20) -> str:

@@ -8,7 +8,7 @@ from typing import Any, Literal, get_args
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, real
 from cbq.fit import Fit
 from cbq.nested.answer import Answer
 from cbq.nested.functionals import assess, one_output, refuse_other
@@ -46,16 +46,9 @@ def nested_expectation(
     design : of the thetas: "sobol", scrambled Sobol points, or "iid".
     rng : a Generator or a seed.
     """
-    refuse_other(fit)
-    if method not in get_args(Method):
-        raise ValueError(f"method must be one of {', '.join(map(repr, get_args(Method)))}, but it is {method!r}.")
     if not callable(phi):
         raise TypeError(f"phi must be a function of values of I, but it is a {type(phi).__name__}.")
-    number = NODES[method] if n is None else n
-    at = partial(_apply, phi, fit.C)
-    if method == "bq":
-        return integrate(fit, at, prior, n=number, design=design, rng=rng)
-    return assess(fit, lambda values, weights: at(values) @ weights, prior, n=number, design=design, rng=rng)
+    return _expectation(fit, phi, prior, method, n, design, rng)
 
 
 def expected_loss(
@@ -80,19 +73,47 @@ def expected_loss(
     def loss(values: Array) -> Array:
         return np.maximum(take(values) - threshold, 0.0)
 
-    return nested_expectation(fit, loss, prior, method=method, n=n, design=design, rng=rng)
+    return _expectation(fit, loss, prior, method, n, design, rng, least=0.0)
+
+
+def _expectation(
+    fit: Fit,
+    phi: Callable[[Array], Any],
+    prior: Prior,
+    method: Method,
+    n: int | None,
+    design: Design,
+    rng: np.random.Generator | int,
+    least: float = -np.inf,
+) -> Answer:
+    """E[phi(I(theta))], which is no less than `least`."""
+    refuse_other(fit)
+    if method not in get_args(Method):
+        raise ValueError(f"method must be one of {', '.join(map(repr, get_args(Method)))}, but it is {method!r}.")
+    at = partial(_apply, phi, fit.C)
+    number = NODES[method] if n is None else n
+    if method == "bq":
+        return integrate(fit, at, prior, n=number, design=design, rng=rng, least=least)
+
+    def functional(values: Array, weights: Array) -> Array:
+        return np.asarray(at(values) @ weights)
+
+    return assess(fit, functional, prior, n=number, design=design, rng=rng, least=least)
 
 
 def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
     """phi at values of I, one number for each; or an error that says what it returned."""
     expected = values.shape if C is None else values.shape[:-1]
     asked = f"phi was given an array of shape {values.shape}" + (f", its last axis being {C} outputs" * (C is not None))
+    values = values.view()
+    values.setflags(write=False)  # a phi that works in place would change the values of the next one
     try:
-        found = np.asarray(phi(values), dtype=np.float64)
+        found = real(phi(values), "what phi returns")
     except (TypeError, ValueError) as error:
-        raise type(error)(
-            f"{asked}, and failed: {error}. It must work on arrays: write numpy.maximum(I, 0) for max(I, 0), and "
-            f"numpy.vectorize(phi) for a function of one number."
+        kind = TypeError if isinstance(error, TypeError) else ValueError
+        raise kind(
+            f"{asked}, and failed: {error}. It must work on arrays and leave them as they are: write "
+            f"numpy.maximum(I, 0) for max(I, 0), and numpy.vectorize(phi) for a function of one number."
         ) from error
     if found.shape != expected:
         raise ValueError(f"{asked}, and returned one of shape {found.shape}: it must be {expected}.")

@@ -26,15 +26,17 @@ def assess(
     rng: np.random.Generator | int,
     least: float = -np.inf,
     estimator: Estimator | None = None,
+    in_a_part: int = 1,
 ) -> Answer:
     """A functional of I under the law of theta.
 
     It is computed for the mean of I at n thetas, and for draws of I as a function at few of them: how they differ from
     the mean there is added to the value at all. estimator: of the value at all, where the functional is not the best.
+    least: the smallest value that it can have. in_a_part: the fewest thetas for which it means something.
     """
     refuse_other(fit)
     for_thetas, for_paths = generator(rng).spawn(2)
-    nodes = outer(prior, n, design, for_thetas, fit.p)
+    nodes = outer(prior, n, design, for_thetas, fit.p, in_a_part)
     mean = np.asarray(fit.predict(nodes.theta))
     value, outer_std = _plainly(functional, nodes, mean) if estimator is None else estimator(nodes, mean)
     deviations = _deviations(fit, functional, nodes, mean, for_paths)
@@ -47,8 +49,19 @@ def _plainly(functional: Functional, nodes: Outer, mean: Array) -> tuple[Array, 
 
 def _deviations(fit: Fit, functional: Functional, nodes: Outer, mean: Array, rng: np.random.Generator) -> Array:
     """What a functional of draws of I differs by from that of its mean: (PATHS, ...)."""
-    paths = fit.sample(nodes.theta[nodes.few], PATHS, rng, antithetic=True)
+    paths = drawn(fit, nodes.theta[nodes.few], rng)
     return functional(paths, nodes.few_weights) - functional(mean[nodes.few], nodes.few_weights)
+
+
+def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
+    """Draws of I at theta (m, p), as functions: (PATHS, m) or (PATHS, m, C)."""
+    _, std = fit.predict(theta, return_std=True)
+    if not np.all(np.isfinite(std)):
+        raise ValueError(
+            "the law of I has no variance, so that averages over it mean nothing: its Student-t laws have two degrees "
+            "of freedom or fewer. Evaluate f at more points of each theta, or at more thetas, or use cbq.CBQ."
+        )
+    return fit.sample(theta, PATHS, rng, antithetic=True)
 
 
 def refuse_other(fit: object) -> None:

@@ -12,14 +12,14 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Integers, generator
 from cbq.design.draws import iid, sobol
-from cbq.measures import Empirical, Measure
+from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.from_scipy import as_measure
 from cbq.samples.arrays import thetas_in
 
 Design = Literal["sobol", "iid"]
 Prior = Measure | npt.ArrayLike
 SCRAMBLES = 8  # independent Sobol designs, from whose differences their error is known
-BATCHES = 32  # parts of draws that are compared in the same way
+BATCHES, FEWEST_PARTS = 32, 4  # parts of draws that are compared in the same way, and of a short table
 FEW = 512  # thetas at which whole functions are drawn
 
 
@@ -52,17 +52,23 @@ def standard_error(of_parts: Sequence[Array]) -> Array:
     return np.std(of_parts, axis=0, ddof=1) / np.sqrt(len(of_parts)) if len(of_parts) else np.zeros(())
 
 
-def outer(prior: Prior, n: int, design: Design, rng: np.random.Generator | int, p: int) -> Outer:
-    """n thetas of a prior over p coordinates, or the thetas of a table of draws, whose number is their own."""
+def outer(prior: Prior, n: int, design: Design, rng: np.random.Generator | int, p: int, least: int = 1) -> Outer:
+    """n thetas of a prior over p coordinates, or the thetas of a table of draws, whose number is their own.
+
+    least: how many thetas a part of them must have for a functional of them to mean something.
+    """
     check_design(design)
     if isinstance(prior, list | tuple | np.ndarray):
-        return _table(thetas_in(prior, p, "the fit"))
+        return _table(thetas_in(prior, p, "the fit"), least)
     law = law_of(prior, p)
     if isinstance(law, Empirical):
         return _atoms(law)
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < 2 * SCRAMBLES:
-        raise ValueError(f"n must be a number of thetas, {2 * SCRAMBLES} or more, but it is {n!r}.")
-    return _sobol(law, int(n), generator(rng)) if design == "sobol" else _iid(law, int(n), generator(rng))
+    fewest = SCRAMBLES * max(least, 2)
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < fewest:
+        raise ValueError(f"n must be a number of thetas, here {fewest} or more, but it is {n!r}.")
+    if design == "sobol":
+        return _sobol(law, int(n), generator(rng))
+    return _equal(iid(law, int(n), generator(rng)), min(BATCHES, n // least))
 
 
 def check_design(design: str) -> None:
@@ -76,6 +82,8 @@ def law_of(prior: Prior, p: int) -> Measure:
     law = as_measure(prior)
     if law.batch_shape:
         raise ValueError(f"prior must be one law of theta, but {law!r} is a batch: prior[0] is the first of them.")
+    if isinstance(law, Unnormalised):
+        raise ValueError("prior is a law that cannot be drawn from: pass draws of theta instead, as an array (n, p).")
     if law.dim != p:
         raise ValueError(f"prior is a law of {law.dim} coordinates, but theta has p = {p} in this fit.")
     return law
@@ -87,22 +95,18 @@ def _sobol(law: Measure, n: int, rng: np.random.Generator) -> Outer:
     return _equal(theta, SCRAMBLES)
 
 
-def _iid(law: Measure, n: int, rng: np.random.Generator) -> Outer:
-    return _equal(iid(law, n, rng), BATCHES)
-
-
 def _equal(theta: Array, parts: int) -> Outer:
     n, few = len(theta), min(len(theta), FEW)
     return Outer(theta, np.full(n, 1 / n), _slices(n, parts), np.arange(few), np.full(few, 1 / few))
 
 
-def _table(theta: Array) -> Outer:
+def _table(theta: Array, least: int) -> Outer:
     """Draws of theta as they are: neighbours may be alike, as in a Markov chain, so parts are long runs of them."""
-    if len(theta) < 2:
-        raise ValueError("prior is a table of one theta, which says nothing about the law of theta: pass 2 or more.")
-    n = len(theta)
+    n, fewest = len(theta), FEWEST_PARTS * least
+    if n < fewest:
+        raise ValueError(f"prior is a table of {n} draw{'s' * (n > 1)} of theta, but here it takes {fewest} or more.")
     few, few_weights = _systematic(np.full(n, 1 / n))
-    return Outer(theta, np.full(n, 1 / n), _slices(n, min(n, BATCHES)), few, few_weights)
+    return Outer(theta, np.full(n, 1 / n), _slices(n, min(BATCHES, n // least)), few, few_weights)
 
 
 def _atoms(law: Empirical) -> Outer:

@@ -9,11 +9,12 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, generator
 from cbq.design.draws import iid, sobol
+from cbq.embeddings.errors import NoEmbedding
 from cbq.fit import Fit
-from cbq.measures import Empirical, Measure, Unnormalised
+from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods import MOBQ
 from cbq.nested.answer import Answer, answer
-from cbq.nested.functionals import PATHS
+from cbq.nested.functionals import drawn
 from cbq.nested.outer import Design, Prior, check_design, law_of
 from cbq.pooled import Integrals
 from cbq.pooled.process import Exact
@@ -31,6 +32,7 @@ def integrate(
     n: int,
     design: Design,
     rng: np.random.Generator | int,
+    least: float,
 ) -> Answer:
     """The mean of phi(I) by Bayesian quadrature at n thetas.
 
@@ -45,15 +47,28 @@ def integrate(
         )
     for_thetas, for_paths = generator(rng).spawn(2)
     theta = (_spread if design == "sobol" else iid)(law, int(n), for_thetas)
-    values = phi(fit.sample(theta, PATHS, for_paths, antithetic=True))  # (PATHS, n)
-    averages = np.mean(values, axis=0)
+    values = phi(drawn(fit, theta, for_paths))  # (PATHS, n)
+    at_mean = phi(np.asarray(fit.predict(theta)))
+    try:
+        found, outer_std = _integrals(theta, law, values, at_mean)
+    except NoEmbedding:  # then in coordinates in which the law is standard normal
+        normal = Gaussian(np.zeros(law.dim), np.ones(law.dim))
+        found, outer_std = _integrals(law.inverse_transport(theta, base="normal"), normal, values, at_mean)
+    return answer(found[0], found[1:], outer_std, n=int(n), outer_df=np.inf, least=least)
+
+
+def _integrals(nodes: Array, law: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:
+    """The integrals under a law of values at nodes (n, p): of at_mean (n,), then of each of `values` (S, n): (1 + S,).
+
+    Beside them the standard error of the quadrature.
+    """
     one = np.zeros((1, 1))  # the law of theta takes the place of the law of x, at a single theta
-    second = MOBQ().fit(Samples(one, theta[None], averages[None], [law], design=design, depends_on_theta=False))
-    _, outer_std = second.predict(one, return_std=True)
+    averages = np.mean(values, axis=0)
+    second = MOBQ().fit(Samples(one, nodes[None], averages[None], [law], depends_on_theta=False))
+    _, std = second.predict(one, return_std=True)
     kernel = second.parts[0].chosen.kernel
-    process = Exact(kernel, theta, np.column_stack([phi(np.asarray(fit.predict(theta))), *values]), second.jitter)
-    at_mean, *draws = process.mean(Integrals(kernel, [law], one).mean(theta))[0]
-    return answer(at_mean, np.array(draws), outer_std[0], n=int(n), outer_df=np.inf)
+    process = Exact(kernel, nodes, np.column_stack([at_mean, *values]), second.jitter)
+    return process.mean(Integrals(kernel, [law], one).mean(nodes))[0], std[0]
 
 
 def _spread(law: Measure, n: int, rng: np.random.Generator) -> Array:
@@ -68,6 +83,6 @@ def _embeddable(prior: Prior, p: int) -> Measure:
             "method='bq' integrates under a law of theta, and prior is a table of draws: use method='mc' for it."
         )
     law = law_of(prior, p)
-    if isinstance(law, Empirical | Unnormalised):
-        raise ValueError(f"method='bq' needs a law of theta with an embedding, which {law!r} has not: use method='mc'.")
+    if isinstance(law, Empirical):
+        raise ValueError(f"method='bq' integrates under a law of theta, and {law!r} is a table: use method='mc'.")
     return law

@@ -61,6 +61,10 @@ class Archive:
             raise ValueError(f"{HEADER} must hold an object, but it holds a {type(header).__name__}.")
         return header
 
+    def has(self, name: str) -> bool:
+        """Whether there is an array of that name."""
+        return f"{name}.npy" in self._zip.namelist()
+
     def array(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """The array of that name, in memory of its own, laid out as it was written."""
         name, dtype = f"{name}.npy", np.dtype(dtype)

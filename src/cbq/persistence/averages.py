@@ -31,7 +31,8 @@ def pack_averages(averages: Averages) -> Arrays:
 
 def unpack_averages(archive: Archive) -> Averages:
     """The averages, from the arrays of an archive."""
-    arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "mean", "variance", "correlation")}
+    arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "mean", "variance")}
+    arrays["correlation"] = checks.kept_correlation(archive, arrays["mean"])
     arrays["counts"] = archive.array("counts", np.int64)
     _check(arrays)
     return Averages(**{**arrays, "counts": arrays["counts"].astype(np.intp)})

@@ -50,7 +50,8 @@ def pack(fit: CBQFit) -> tuple[dict[str, Any], Arrays]:
 
 def unpack(record: dict[str, Any], archive: Archive) -> CBQFit:
     """The fit, from a JSON object and the arrays of an archive."""
-    arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "weights", "correlation", *COLUMNS)}
+    arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "weights", *COLUMNS)}
+    arrays["correlation"] = checks.kept_correlation(archive, arrays["mean"])
     arrays["counts"] = archive.array("counts", np.int64)
     if checks.field(record, "borrowed", bool):
         arrays |= {name: archive.array(name, np.int64) for name in ("own_counts", "rows")}

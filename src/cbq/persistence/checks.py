@@ -9,6 +9,8 @@ from typing import Any, TypeVar
 import numpy as np
 import numpy.typing as npt
 
+from cbq.persistence.archive import Archive
+
 Kind = TypeVar("Kind")
 Shape = tuple[int | None, ...]
 NAMES = {dict: "an object", list: "a list", str: "a text", bool: "true or false", int: "an integer"}
@@ -55,6 +57,13 @@ def array(values: npt.NDArray[Any], name: str, shape: Shape, least: float = -mat
     if np.any(values < least):
         raise ValueError(f"{name} must be at least {least:g}, but its smallest value is {np.min(values):g}.")
     return values
+
+
+def kept_correlation(archive: Archive, mean: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """The correlation of the outputs of a fit with these means (T, C); files from before there was one know of none."""
+    if archive.has("correlation"):
+        return archive.array("correlation", np.float64)
+    return np.eye(mean.shape[-1])
 
 
 def correlation(values: npt.NDArray[Any], C: int) -> None:

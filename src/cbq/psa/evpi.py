@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from typing import Any
 
 import numpy as np
@@ -13,16 +13,27 @@ from scipy.special import ndtri
 from cbq._arrays import Array, between_0_and_1
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.psa.tables import Table
+from cbq.psa.units import in_units
 from cbq.samples import Samples
 
 
 @dataclass(frozen=True, eq=False)
 class Evpi:
-    """E max_d NB_d - max_d E NB_d with its standard error: numbers, or (K,) for a vector of willingness to pay."""
+    """E max_d NB_d - max_d E NB_d with its standard error: numbers, or (K,) for a vector of willingness to pay.
+
+    Immutable: arrays are read-only.
+    """
 
     estimate: float | Array
     std: float | Array
     willingness_to_pay: float | Array | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if isinstance(given := getattr(self, field.name), np.ndarray):
+                own = given.copy()
+                own.setflags(write=False)
+                object.__setattr__(self, field.name, own)
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of a normal interval of this level, none of them below 0."""
@@ -56,7 +67,8 @@ def evpi(
         groups = np.ones(len(values), dtype=np.intp)
     if len(groups) < 2:
         raise ValueError("a standard error of EVPI needs at least 2 independent draws, but there is 1.")
-    estimate, std = perfect_information(values, decisions, groups)
+    values, decisions, unit = in_units(values, decisions)
+    estimate, std = (unit * found for found in perfect_information(values, decisions, groups))
     prices = decisions.willingness_to_pay
     if decisions.several:
         return Evpi(estimate, std, prices)

@@ -9,7 +9,7 @@ import numpy as np
 from cbq._arrays import Array
 
 LEAST = 1e-3  # the smallest standard error, of the largest: one of 0 would leave nothing to the others
-ROUNDING = 1e-12  # of the largest value: what is below is 0
+ROUNDING = 1e-12  # of the largest value, or of EVPI: what is below is 0
 
 
 def in_order(estimates: Array, errors: Array, sets: Sequence[frozenset[int]], evpi: float) -> Array:

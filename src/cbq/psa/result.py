@@ -15,7 +15,7 @@ class Row:
 
     pars : the columns. willingness_to_pay : None where outputs are net benefits.
     evppi, se, lower, upper : the estimate, its standard error, and the ends of its interval, none of them below 0.
-    plug_in : the same from the means of the regression alone.
+    plug_in : the estimate from the means of the regression alone, before estimates were brought into order.
     evpi : the value of knowing everything.
     n : rows. landmarks : of the regression. approximation : how much of evppi comes from variance that they do not see.
     note : what there is to say besides.

@@ -11,6 +11,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.nested.decisions import positions
 from cbq.psa.tables import Table
+from cbq.psa.units import of_size_one
 
 FEWEST_ROWS, ROWS_PER_COLUMN = 30, 5
 CONSTANT = 1e-12  # the range of a column, of its largest value, below which it is constant
@@ -20,7 +21,7 @@ INVOLVED = 1e-5  # the coefficient of a column that takes part in it
 
 @dataclass(frozen=True, eq=False)
 class ColumnSet:
-    """Columns (n, p) of the inputs, their positions, and how the set is called."""
+    """Columns (n, p) of the inputs, in units in which they are of size one, their positions, and the set's name."""
 
     label: str
     members: frozenset[int]
@@ -28,7 +29,7 @@ class ColumnSet:
 
 
 def column_sets(pars: Any, inputs: Table) -> list[ColumnSet]:
-    """The sets that `pars` lists: each a list of columns, by name or position, or a single name."""
+    """The sets that `pars` lists: each a list of columns, by name or position (see `positions`), or a single one."""
     if isinstance(pars, str) or not isinstance(pars, Sequence | np.ndarray):
         raise TypeError(
             f"pars must be a list of sets of columns, as in [['a'], ['a', 'b']], but {pars!r} arrived: for a single "
@@ -49,18 +50,19 @@ def _column_set(names: Any, inputs: Table, what: str) -> ColumnSet:
             f"a regression on the {len(members)} column{'s' * (len(members) > 1)} of {what} needs at least {fewest} "
             f"rows, but there are {inputs.n}: draw more."
         )
-    columns, called = inputs.matrix(members), [inputs.names[i] for i in members]
-    _refuse_constant(columns, called, what)
+    given, called = inputs.matrix(members), [inputs.names[i] for i in members]
+    columns = of_size_one(given)[0]
+    _refuse_constant(columns, given[0], called, what)
     _refuse_dependent(columns, called, what)
     return ColumnSet(", ".join(called), frozenset(members), columns)
 
 
-def _refuse_constant(columns: Array, called: list[str], what: str) -> None:
+def _refuse_constant(columns: Array, first: Array, called: list[str], what: str) -> None:
     flat = np.ptp(columns, axis=0) <= CONSTANT * np.max(np.abs(columns), axis=0)
     if np.any(flat):
         i = int(np.argmax(flat))
         raise ValueError(
-            f"column {called[i]!r} of {what} is constant ({columns[0, i]:g} in all rows), so there is nothing to learn "
+            f"column {called[i]!r} of {what} is constant ({first[i]:g} in all rows), so there is nothing to learn "
             f"from it: leave it out."
         )
 

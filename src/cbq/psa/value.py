@@ -47,6 +47,7 @@ class Value:
         return replace(
             self,
             evppi=share * self.evppi,
+            plug_in=share * self.plug_in,
             regression=share * self.regression + between,
             sampling=share * self.sampling,
             unseen=share * self.unseen,
