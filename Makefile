@@ -8,7 +8,7 @@ DEMO   ?= demo
 FIGURES ?= reproduction
 SPREAD := -n auto --dist loadfile  # a process for each core, the tests of a file in one of them
 
-.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect clean
+.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
@@ -31,7 +31,7 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 
-bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect
+bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa
 
 bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
@@ -52,8 +52,14 @@ bench-speed: $(BENCH)
 bench-collect: $(READY)
 	$(BIN)/python benchmarks/collect.py
 
+bench-nested: $(READY)
+	$(BIN)/python benchmarks/nested.py
+
+bench-psa: $(READY)
+	$(BIN)/python benchmarks/psa.py
+
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo reproduction reproduction-quick
 
 $(READY): pyproject.toml
 	$(PYTHON) -m venv $(VENV)

@@ -307,7 +307,7 @@ def test_intervals_of_risk_hold_the_outer_error(risk, design):
     truth = z if risk is cbq.value_at_risk else stats.norm.pdf(z) / 0.1
     answers = [risk(LINE, STANDARD, 0.9, n=1024, design=design, rng=seed) for seed in range(40)]
     held = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
-    assert 0.75 < np.mean(held)
+    assert np.mean(held) > 0.75
 
 
 def test_a_table_of_draws_must_reach_into_the_tail():
