@@ -14,9 +14,7 @@ from cbq.fit import Fit
 from cbq.nested.answer import Answer
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.nested.functionals import assess, refuse_other
-from cbq.nested.outer import Design, Outer, Prior, standard_error
-
-NODES = 2**14
+from cbq.nested.outer import NODES, Design, Outer, Prior, standard_error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -35,8 +33,8 @@ class Evppi(Answer):
 
     def net_benefits(self, theta: npt.ArrayLike) -> Array:
         """The expected net benefits of all decisions at theta: (M, D), or (M, K, D)."""
-        found = _net_benefits(np.asarray(self.fit.predict(theta)), self.decisions)
-        return found if self.decisions.several else found[:, 0]
+        found = np.einsum("mc,kdc->mkd", self.fit.predict(theta), self.decisions.weights)
+        return np.asarray(found if self.decisions.several else found[:, 0])
 
 
 def evppi(
@@ -101,8 +99,3 @@ def _gain_and_error(nodes: Outer, benefits: Array) -> tuple[Array, Array]:
     overall = nodes.weights @ benefits
     gains = nodes.of_parts(partial(_gain, overall=overall), benefits)
     return _gain(benefits, nodes.weights), standard_error(gains)
-
-
-def _net_benefits(values: Array, decisions: Decisions) -> Array:
-    """The net benefits (M, K, D) of outputs (M, C)."""
-    return np.asarray(np.einsum("mc,kdc->mkd", values, decisions.weights))

@@ -12,11 +12,11 @@ from cbq._arrays import Array, real
 from cbq.fit import Fit
 from cbq.nested.answer import Answer
 from cbq.nested.functionals import assess, one_output, refuse_other
-from cbq.nested.outer import Design, Prior
+from cbq.nested.outer import NODES, Design, Prior
 from cbq.nested.quadrature import integrate
 
 Method = Literal["mc", "bq"]
-NODES = {"mc": 2**14, "bq": 2**8}
+THETAS = {"mc": NODES, "bq": 2**8}
 
 
 def nested_expectation(
@@ -91,7 +91,7 @@ def _expectation(
     if method not in get_args(Method):
         raise ValueError(f"method must be one of {', '.join(map(repr, get_args(Method)))}, but it is {method!r}.")
     at = partial(_apply, phi, fit.C)
-    number = NODES[method] if n is None else n
+    number = THETAS[method] if n is None else n
     if method == "bq":
         return integrate(fit, at, prior, n=number, design=design, rng=rng, least=least)
 

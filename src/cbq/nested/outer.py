@@ -18,6 +18,7 @@ from cbq.samples.arrays import thetas_in
 
 Design = Literal["sobol", "iid"]
 Prior = Measure | npt.ArrayLike
+NODES = 2**14  # thetas, where no number is asked for
 SCRAMBLES = 8  # independent Sobol designs, from whose differences their error is known
 BATCHES, FEWEST_PARTS = 32, 4  # parts of draws that are compared in the same way, and of a short table
 FEW = 512  # thetas at which whole functions are drawn

@@ -11,10 +11,9 @@ from cbq.fit import Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer
 from cbq.nested.functionals import assess, one_output
-from cbq.nested.outer import Design, Outer, Prior, standard_error
+from cbq.nested.outer import NODES, Design, Outer, Prior, standard_error
 
 Tail = Literal["upper", "lower"]
-NODES = 2**14
 IN_TAIL = 4  # thetas of each part of them, at least
 ROUNDING = 1e-12
 

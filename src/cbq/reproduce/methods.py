@@ -11,7 +11,6 @@ from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped
 from cbq.kernels.radial import Radial
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling
 
-PAPER = ("CBQ.paper", "LSMC", "KLSMC", "IS")  # of the paper, IS being its plain importance sampling
 BASELINES = ("LSMC", "KLSMC", "IS", "IS balance")
 LANDMARKS = 500
 

@@ -10,8 +10,6 @@ from typing import Any
 
 from cbq.reproduce.cells import Row
 
-SETTINGS = ("problem", "design", "T", "N", "method")  # columns of every table, besides options
-
 
 @dataclass(frozen=True)
 class Point:
