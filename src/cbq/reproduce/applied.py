@@ -11,7 +11,6 @@ from cbq.reproduce.experiment import Experiment
 from cbq.reproduce.grids import (
     CHEAP,
     EARLY,
-    MOST_POOLED,
     ORDER,
     beats,
     crossed,
@@ -40,16 +39,13 @@ CHEAP_ON = {
     "health": ("CBQ.paper", "LSMC", "KLSMC", "CBQ"),  # f depends on theta, which importance sampling refuses
 }
 AT_LARGE = {"sir": (), "butterfly": ("LSMC", "KLSMC", "IS"), "health": ("LSMC", "KLSMC")}
-MOST = {"sir": MOST_POOLED, "butterfly": MOST_POOLED, "health": 1500}  # points of one process
-POOLED_SEEDS = {"sir": None, "butterfly": None, "health": 10}
 
 
 def _cells(name: str, quick: bool) -> list[Cell]:
     pairs = [(T, N) for T in FIXED[name] for N in SWEPT[name]]
     if quick:
         pairs = [(5, N) for N in (4, 8)]
-    most = MOST[name] if not quick else 20 if name == "butterfly" else 0
-    found = crossed(name, pairs, CHEAP_ON[name], most=most, seeds=POOLED_SEEDS[name], thetas=judges(quick))
+    found = crossed(name, pairs, CHEAP_ON[name], thetas=judges(quick))
     return [*found, *([large(name, AT_LARGE[name], quick=quick)] if AT_LARGE[name] else [])]
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from math import isnan, nan
 from typing import TYPE_CHECKING
@@ -13,9 +14,9 @@ from cbq.fit import Fit
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import PANEL, legend_below, new_figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import cell
+from cbq.reproduce.grids import POOLED, cell
 from cbq.reproduce.measure import collected, judged
-from cbq.reproduce.methods import LOOKS, METHODS
+from cbq.reproduce.methods import BASELINES, LOOKS, METHODS
 from cbq.reproduce.table import Table
 
 if TYPE_CHECKING:
@@ -25,8 +26,9 @@ if TYPE_CHECKING:
 SIZES = {"linear": (50, 50), "sir": (15, 40), "butterfly": (20, 50), "health": (50, 50)}
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 THETAS = 100  # at which coverage is counted
-SHOWN = ("CBQ.paper", "CBQ", "MOBQ")
-COSTLY = {"health": 10}  # seeds
+OF_PAPER = ("CBQ.paper", *BASELINES)
+SHOWN = (OF_PAPER, ("CBQ", *POOLED))  # above and below
+COSTLY = {"health": 10}  # seeds of one process
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -34,9 +36,9 @@ def cells(quick: bool) -> list[Cell]:
     found = []
     for name, (T, N) in SIZES.items():
         T, N, thetas = (5, 6, 10) if quick else (T, N, THETAS)
-        found.append(cell(name, T, N, SHOWN[:2], thetas=thetas))
+        found.append(cell(name, T, N, [*OF_PAPER, "CBQ"], thetas=thetas))
         if name == "linear" or not quick:
-            pooled = cell(name, T, N, SHOWN[2:], seeds=COSTLY.get(name), thetas=thetas)
+            pooled = cell(name, T, N, POOLED, seeds=COSTLY.get(name), thetas=thetas)
             found.append(replace(pooled, seconds=2.5 * pooled.seconds))  # which is asked for intervals of all levels
     return found
 
@@ -69,22 +71,29 @@ def _column(level: float) -> str:
 
 
 def draw(table: Table) -> Figure:
-    """A panel for each problem: coverage over level, on the diagonal where intervals are right."""
+    """Coverage over level, on the diagonal where intervals are right: a column for each problem, ours below."""
     names = table.distinct("problem")
-    page = new_figure(PANEL[0] * len(names) * 0.85, PANEL[1] * 1.35)
-    axes = page.subplots(1, len(names), squeeze=False, sharey=True)[0]
-    for ax, name in zip(axes, names, strict=True):
-        mine = table.where(problem=name)
-        ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="as promised")
-        for method in SHOWN:
-            _curve(ax, mine.where(method=method), method)
-        ax.set_title(f"{name}, $T = {mine.rows[0]['T']}$, $N = {mine.rows[0]['N']}$", fontsize="medium")
-        ax.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal", xlabel="level of intervals")
-        ax.grid(True, color="0.9", lw=0.6)
-        ax.spines[["top", "right"]].set_visible(False)
-    axes[0].set_ylabel("share of truths inside")
-    legend_below(page, list(axes), 4)
+    page = new_figure(PANEL[0] * len(names) * 0.85, PANEL[1] * 2.25)
+    axes = page.subplots(len(SHOWN), len(names), squeeze=False, sharex=True, sharey=True)
+    for across, methods in zip(axes, SHOWN, strict=True):
+        for ax, name in zip(across, names, strict=True):
+            _panel(ax, table.where(problem=name), methods)
+        across[0].set_ylabel("share of truths inside")
+    for top, bottom, name in zip(*axes, names, strict=True):
+        row = table.where(problem=name).rows[0]
+        top.set_title(f"{name}, $T = {row['T']}$, $N = {row['N']}$", fontsize="medium")
+        bottom.set_xlabel("level of intervals")
+    legend_below(page, list(axes.ravel()), 5)
     return page
+
+
+def _panel(ax: Axes, table: Table, methods: Sequence[str]) -> None:
+    ax.plot([0, 1], [0, 1], color="0.6", lw=1, ls=":", label="as promised")
+    for method in methods:
+        _curve(ax, table.where(method=method), method)
+    ax.set(xlim=(0, 1), ylim=(0, 1.02), aspect="equal")
+    ax.grid(True, color="0.9", lw=0.6)
+    ax.spines[["top", "right"]].set_visible(False)
 
 
 def _curve(ax: Axes, rows: Table, method: str) -> None:
@@ -96,7 +105,7 @@ def _curve(ax: Axes, rows: Table, method: str) -> None:
     mean, look = np.mean(values, axis=1), LOOKS[method]
     error = np.std(values, axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else np.zeros(len(mean))
     ax.fill_between(LEVELS, mean - error, mean + error, color=look.colour, alpha=0.25, lw=0)
-    ax.plot(LEVELS, mean, color=look.colour, marker=look.marker, ms=3.5, lw=1.5, label=method)
+    ax.plot(LEVELS, mean, label=method, **{**look.style, "ms": 3.5})
 
 
 def _mean(values: list[float]) -> float:
@@ -111,7 +120,7 @@ def verdict(table: Table) -> str:
     for name in table.distinct("problem"):
         mine = table.where(problem=name)
         shares = []
-        for method in SHOWN:
+        for method in mine.distinct("method"):
             high, half = (_mean(mine.values(_column(level), method=method)) for level in (0.95, 0.5))
             shares.append(f"{method} {high:.2f} and {half:.2f}")
         parts.append(f"{name}: {', '.join(shares)}")

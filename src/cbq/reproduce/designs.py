@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from math import isfinite
 from typing import TYPE_CHECKING
 
 from cbq.reproduce.cells import Cell
 from cbq.reproduce.draw import Line, Panel, figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import cell, judges
+from cbq.reproduce.grids import FEW_SEEDS, POOLED, cell, judges
 from cbq.reproduce.measure import measure
-from cbq.reproduce.methods import DASHED, LOOKS, Look
+from cbq.reproduce.methods import BASELINES, DASHED, LOOKS
 from cbq.reproduce.table import Table
 
 if TYPE_CHECKING:
@@ -17,35 +20,46 @@ if TYPE_CHECKING:
 
 THETAS = {"linear": 32, "sir": 16, "butterfly": 32, "health": 32}
 SWEPT = (8, 16, 32, 64, 128)
-METHODS = ("CBQ.paper", "CBQ", "KLSMC")
+OF_PAPER = ("CBQ.paper", *BASELINES[:3])
+SHOWN = (OF_PAPER, ("CBQ", *POOLED))  # above and below
 WORDS = {"iid": "independent", "sobol": "Sobol"}
 
 
 def cells(quick: bool) -> list[Cell]:
     """Powers of two, for which Sobol points are balanced."""
-    return [
-        cell(name, 4 if quick else T, N, METHODS, design=design, thetas=judges(quick))
+    sizes = [
+        (name, 4 if quick else T, N, design)
         for name, T in THETAS.items()
-        if not quick or name in ("linear", "butterfly")
+        if not quick or name == "linear"
         for N in ((4, 8) if quick else SWEPT)
         for design in WORDS
+    ]
+    return [
+        cell(name, T, N, methods, seeds=seeds, design=design, thetas=judges(quick))
+        for methods, seeds in (([*OF_PAPER, "CBQ"], None), (POOLED, FEW_SEEDS))
+        for name, T, N, design in sizes
     ]
 
 
 def draw(table: Table) -> Figure:
-    """A panel for each problem; Sobol points are dashed, with open markers."""
-    panels = []
-    for name in table.distinct("problem"):
-        mine = table.where(problem=name)
-        lines = []
-        for method in METHODS:
-            look = LOOKS[method]
-            for design, word in WORDS.items():
-                sobol = Look(look.colour, look.marker, DASHED, open=True)
-                rows = mine.where(method=method, design=design)
-                lines.append(Line(f"{method}, {word}", rows, sobol if design == "sobol" else look))
-        panels.append(Panel(f"{name}, $T = {mine.rows[0]['T']}$", lines, "N"))
-    return figure([row for row in (panels[:2], panels[2:]) if row], "Independent and Sobol points")
+    """A column for each problem, ours below; Sobol points are dashed, with open markers."""
+    problems = [(name, table.where(problem=name)) for name in table.distinct("problem")]
+    rows = [
+        [Panel(f"{name}, $T = {mine.rows[0]['T']}$", _lines(mine, methods), "N") for name, mine in problems]
+        for methods in SHOWN
+    ]
+    return figure(rows, "Independent and Sobol points")
+
+
+def _lines(table: Table, methods: Sequence[str]) -> list[Line]:
+    """Two for each method that takes the problem."""
+    found = []
+    for method in methods:
+        look = LOOKS[method]
+        looks = {"iid": replace(look, dash="-"), "sobol": replace(look, dash=DASHED, open=True)}
+        for design, word in WORDS.items():
+            found.append(Line(f"{method}, {word}", table.where(method=method, design=design), looks[design]))
+    return [line for line in found if len(line.rows)]
 
 
 def verdict(table: Table) -> str:
@@ -53,9 +67,9 @@ def verdict(table: Table) -> str:
     N, parts = max(table.distinct("N")), []
     for name in table.distinct("problem"):
         mine = table.where(problem=name, N=N)
-        gains = {m: mine.median("rmse", method=m, design="iid") for m in METHODS}
-        gains = {m: value / mine.median("rmse", method=m, design="sobol") for m, value in gains.items()}
-        parts.append(f"{name}: " + ", ".join(f"{m} {gain:.3g}" for m, gain in gains.items()))
+        errors = {d: {m: mine.median("rmse", method=m, design=d) for m in mine.distinct("method")} for d in WORDS}
+        gains = {m: value / errors["sobol"][m] for m, value in errors["iid"].items()}
+        parts.append(f"{name}: " + ", ".join(f"{m} {gain:.3g}" for m, gain in gains.items() if isfinite(gain)))
     return f"errors with independent points over those with Sobol points at N = {N}: {'; '.join(parts)}"
 
 

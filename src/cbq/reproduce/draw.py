@@ -95,7 +95,7 @@ def draw_panel(ax: Axes, panel: Panel) -> None:
     finish(ax, [row[panel.x] for line in panel.lines for row in line.rows if row.get(panel.x) is not None])
 
 
-def draw_line(ax: Axes, line: Line, x: str, y: str, **style: Any) -> None:
+def draw_line(ax: Axes, line: Line, x: str, y: str) -> None:
     """The median over seeds with its band of one standard error."""
     points: dict[Any, Point] = {}
     for value in line.rows.distinct(x):
@@ -108,11 +108,7 @@ def draw_line(ax: Axes, line: Line, x: str, y: str, **style: Any) -> None:
     if len(at) > 1:
         low, high = [p.low for p in found], [p.high for p in found]
         ax.fill_between(at, low, high, color=look.colour, alpha=0.25, lw=0)
-    size, inside = (6.5, "none") if look.open else (4.5, look.colour)
-    marks = {"marker": look.marker, "ms": size, "mfc": inside, "mec": look.colour, "mew": 1.0}
-    middle = [p.median for p in found]
-    shown = {"color": look.colour, "ls": look.dash, "lw": 1.5, "label": line.label, **marks, **style}
-    ax.plot(at, middle, **shown)
+    ax.plot(at, [p.median for p in found], label=line.label, **look.style)
 
 
 def finish(ax: Axes, x: Sequence[float]) -> None:

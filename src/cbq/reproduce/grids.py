@@ -7,6 +7,7 @@ from dataclasses import replace
 from math import isfinite, isnan
 from typing import Any
 
+from cbq.methods.auto import MOST_POOLED
 from cbq.reproduce.cells import Cell, options
 from cbq.reproduce.methods import LOOKS
 from cbq.reproduce.table import Table, slope
@@ -15,9 +16,9 @@ EARLY = "too little is finished to say anything"
 CHEAP = ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ")
 POOLED = ("MOBQ", "Auto")
 ORDER = ("CBQ.paper", "CBQ.paper, Stein", "LSMC", "KLSMC", "IS", "IS balance", "CBQ", "MOBQ", "MOBQ, Nystrom", "Auto")
-MOST_POOLED = 2500  # points: beyond, a fit of MOBQ takes minutes in all over the seeds of a figure
+MANY = {"linear": 2500, "sir": 2500, "butterfly": 2500, "health": 1500}  # points: one process has few seeds beyond
+FEW_SEEDS = 5
 LARGE, QUICK_LARGE = 1000, 30  # T and N of the baselines that are drawn as dotted lines: no other cell has them
-LARGE_SEEDS = 5
 # seconds of a fit and its answers on one core of 2.x GHz: constant, for 1000 points, for (1000 points)^2
 SECONDS: dict[str, tuple[float, float, float]] = {
     "CBQ.paper": (0.05, 0.02, 0.0),
@@ -31,6 +32,7 @@ SECONDS: dict[str, tuple[float, float, float]] = {
     "MOBQ, Nystrom": (0.6, 0.1, 0.0),
     "MOBQ, kernel given": (0.1, 0.0, 0.2),
 }
+WITHOUT_POOLING = (0.5, 0.4, 0.0)  # of Auto with more points than it gives to one process
 FACTORS = {"linear": 1.0, "sir": 1.2, "butterfly": 1.2, "health": 5.0}
 JUDGES = {"linear": 200, "sir": 300, "butterfly": 500, "health": 200}  # thetas of the prior that errors are taken at
 FEW_JUDGES, QUICK_JUDGES = 100, 20  # where there are very many points, and where it is to be quick
@@ -41,7 +43,8 @@ def cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: int | N
     """A cell with what it is expected to cost; `more` are the design, the thetas and the options of the problem."""
     methods, design, n = tuple(methods), more.pop("design", "iid"), T * N / 1000
     thetas = more.pop("thetas", None) or JUDGES[problem]
-    parts = [SECONDS.get(name, SECONDS["CBQ"]) for name in methods]
+    known = {**SECONDS, "Auto": WITHOUT_POOLING} if T * N > MOST_POOLED else SECONDS
+    parts = [known.get(name, known["CBQ"]) for name in methods]
     fits = FACTORS.get(problem, 1.0) * sum(a + b * n + c * n * n for a, b, c in parts)
     simulated = SIMULATION * T * N if problem == "sir" else 0.0
     fits *= (2 + more.get("dim", 2)) / 4  # laws and kernels in many dimensions
@@ -49,31 +52,20 @@ def cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: int | N
     return Cell(problem, T, N, methods, options(more), design, seeds, seconds, thetas)
 
 
-def crossed(
-    problem: str,
-    sizes: Iterable[tuple[int, int]],
-    cheap: Sequence[str],
-    *,
-    most: int = MOST_POOLED,
-    seeds: int | None = None,
-    **more: Any,
-) -> list[Cell]:
-    """Two cells for each (T, N): cheap methods, and those on all points together where these are not too many.
+def pooled(problem: str, T: int, N: int, methods: Iterable[str] = POOLED, **more: Any) -> Cell:
+    """A cell of methods on all points together, with few seeds where these are many."""
+    return cell(problem, T, N, methods, seeds=FEW_SEEDS if MANY[problem] < T * N else None, **more)
 
-    most : points, and seeds, of the latter.
-    """
-    found = []
-    for T, N in sizes:
-        found.append(cell(problem, T, N, cheap, **more))
-        if most >= T * N:
-            found.append(cell(problem, T, N, POOLED, seeds=seeds, **more))
-    return found
+
+def crossed(problem: str, sizes: Iterable[tuple[int, int]], cheap: Sequence[str], **more: Any) -> list[Cell]:
+    """Two cells for each (T, N): cheap methods, and those on all points together."""
+    return [one for T, N in sizes for one in (cell(problem, T, N, cheap, **more), pooled(problem, T, N, **more))]
 
 
 def large(problem: str, methods: Sequence[str], *, quick: bool, **more: Any) -> Cell:
     """The cell of the baselines at N = T = 1000 (smaller where it is to be quick)."""
     size, thetas = (QUICK_LARGE, QUICK_JUDGES) if quick else (LARGE, FEW_JUDGES)
-    found = cell(problem, size, size, methods, seeds=LARGE_SEEDS, thetas=thetas, **more)
+    found = cell(problem, size, size, methods, seeds=FEW_SEEDS, thetas=thetas, **more)
     return found if quick else replace(found, seconds=9.0)
 
 

@@ -66,7 +66,7 @@ def cells_d(quick: bool) -> list[Cell]:
     found = []
     for dim in (2, 3) if quick else DIMENSIONS:
         found.append(cell("linear", size, size, CHEAP, dim=dim, thetas=judges(quick)))
-        found.append(cell("linear", size, size, ("MOBQ, Nystrom",), seeds=10, dim=dim, thetas=judges(quick)))
+        found.append(cell("linear", size, size, ("MOBQ, Nystrom", "Auto"), seeds=10, dim=dim, thetas=judges(quick)))
     return found
 
 

@@ -22,7 +22,14 @@ class Look:
     colour: str
     marker: str
     dash: Any = "-"
-    open: bool = False  # the marker is not filled, so that what lies below is seen
+    open: bool = False  # the marker is not filled and the line is thin, so that what lies below is seen
+
+    @property
+    def style(self) -> dict[str, Any]:
+        """Of a line, in the words of matplotlib."""
+        size, inside, width = (6.5, "none", 1.1) if self.open else (4.5, self.colour, 1.6)
+        marks = {"marker": self.marker, "ms": size, "mfc": inside, "mec": self.colour, "mew": 1.0}
+        return {"color": self.colour, "ls": self.dash, "lw": width, **marks}
 
 
 def _gaussianised(base: Radial) -> Kernel:

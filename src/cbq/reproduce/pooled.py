@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from cbq.reproduce.cells import Cell
 from cbq.reproduce.draw import Panel, by_method, figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import cell, fitted_slope, judges, signed
+from cbq.reproduce.grids import cell, judges, pooled, signed
 from cbq.reproduce.measure import measure
 from cbq.reproduce.table import Table, slope
 
@@ -16,20 +16,19 @@ if TYPE_CHECKING:
 
 NAMES = ("linear", "butterfly", "health")
 SIDES = (10, 20, 30, 40, 50, 70)  # T = N
-FEW_SEEDS = {50: 10, 70: 4}  # where an exact process takes many seconds
+LAST = 100  # on linear, where a kernel takes the least time: the cube of NT shows at last
 EXACT, GIVEN, LOW_RANK = "MOBQ", "MOBQ, kernel given", "MOBQ, Nystrom"
 METHODS = ("CBQ.paper", "CBQ", EXACT, LOW_RANK, GIVEN)
-FROM = 1600  # points: with fewer, the search for a kernel takes longer than the factorisation
 
 
 def cells(quick: bool) -> list[Cell]:
     """Squares, T = N."""
     found = []
     for name in NAMES[:1] if quick else NAMES:
-        for side in (3, 6) if quick else SIDES:
+        several = (EXACT, LOW_RANK, GIVEN) if name == "linear" else (EXACT, LOW_RANK)
+        for side in (3, 6) if quick else (*SIDES, LAST) if name == "linear" else SIDES:
             found.append(cell(name, side, side, ("CBQ.paper", "CBQ"), thetas=judges(quick)))
-            pooled = (EXACT, LOW_RANK, GIVEN) if name == "linear" else (EXACT, LOW_RANK)
-            found.append(cell(name, side, side, pooled, seeds=FEW_SEEDS.get(side), thetas=judges(quick)))
+            found.append(pooled(name, side, side, several, thetas=judges(quick)))
     return found
 
 
@@ -61,20 +60,24 @@ def draw(table: Table) -> Figure:
 def verdict(table: Table) -> str:
     """Errors in units of each other at the largest size, and how seconds grow."""
     counted, parts = _counted(table), []
-    n = max(counted.distinct("points"))
     for name in counted.distinct("problem"):
-        at = {"problem": name, "points": n}
-        paper, ours, exact = (counted.median("rmse", method=m, **at) for m in ("CBQ.paper", "CBQ", EXACT))
-        parts.append(f"{name}: CBQ.paper {paper:.2g}, CBQ {ours:.2g}, MOBQ {exact:.2g}")
+        mine = counted.where(problem=name)
+        at = {"points": max(mine.distinct("points"))}
+        errors = ", ".join(f"{m} {mine.median('rmse', method=m, **at):.2g}" for m in ("CBQ.paper", "CBQ", EXACT))
+        parts.append(f"{name} at {at['points']} points: {errors}")
     linear = counted.where(problem="linear")
-    sizes = [value for value in linear.distinct("points") if value >= FROM] or linear.distinct("points")
-    late = {m: slope(sizes, [linear.median("seconds", method=m, points=v) for v in sizes]) for m in METHODS}
-    whole = signed(fitted_slope(linear, "points", "seconds", method=EXACT))
+    powers = ", ".join(f"{name} {_powers(linear, name)}" for name in METHODS)
     return (
-        f"errors at {n} points: {'; '.join(parts)}; seconds on linear grow from {sizes[0]} points on with the power "
-        f"{signed(late[EXACT])} of NT for MOBQ ({signed(late[GIVEN])} where its kernel is given, {whole} over all "
-        f"sizes), {signed(late[LOW_RANK])} with {LOW_RANK}, {signed(late['CBQ.paper'])} for CBQ.paper"
+        f"errors on {'; '.join(parts)}; seconds on linear grow with these powers of NT, over all sizes and between the "
+        f"last two: {powers}"
     )
+
+
+def _powers(table: Table, method: str) -> str:
+    """How seconds grow with the number of points: over all sizes, and between the last two."""
+    sizes = table.distinct("points")
+    seconds = [table.median("seconds", method=method, points=n) for n in sizes]
+    return f"{signed(slope(sizes, seconds))} and {signed(slope(sizes[-2:], seconds[-2:]))}"
 
 
 EXPERIMENT = Experiment(
