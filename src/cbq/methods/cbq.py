@@ -90,11 +90,13 @@ class CBQ:
         check_jitter(self.jitter)
 
     @staticmethod
-    def paper(kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None) -> PaperCBQ:
-        """The choices of the paper, to reproduce it and to compare with it."""
+    def paper(
+        kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None, lambdas: Sequence[float] = (0.01, 0.1, 1.0)
+    ) -> PaperCBQ:
+        """The choices of the paper, to reproduce it and to compare with it; lambdas in units of the variance of f."""
         from cbq.methods.paper import PaperCBQ
 
-        return PaperCBQ(kernel_x, kernel_theta)
+        return PaperCBQ(kernel_x, kernel_theta, lambdas)
 
     def fit(self, samples: Samples) -> CBQFit:
         """The law of I over theta from samples."""

@@ -7,6 +7,7 @@ amplitude of a grid that make the first theta likeliest; stage 2 has a zero mean
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -37,16 +38,23 @@ class PaperCBQ:
     kernel_x : lengthscales that are None are chosen from a grid. None: RBF under Gaussian laws, RBF of log x under
         lognormal ones, a Stein kernel where the law is known up to a constant, Matern 3/2 otherwise.
     kernel_theta : None means Matern 3/2 with one lengthscale for each coordinate.
+    lambdas : of stage 2, in units of the variance of f; the likeliest is taken.
     """
 
     kernel_x: Kernel | None = None
     kernel_theta: Kernel | None = None
+    lambdas: Sequence[float] = LAMBDAS
 
     def __post_init__(self) -> None:
         for name in ("kernel_x", "kernel_theta"):
             kernel = getattr(self, name)
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise TypeError(f"{name} must be a kernel such as cbq.kernels.RBF(), or None, but it is {kernel!r}.")
+        given = np.asarray(self.lambdas, dtype=float)
+        if given.ndim != 1 or not len(given) or not np.all((given >= 0) & np.isfinite(given)):
+            raise ValueError(
+                f"lambdas must be variances, zero or more, such as (0.01, 0.1), but it is {self.lambdas!r}."
+            )
 
     def fit(self, samples: Samples) -> CBQFit:
         """The law of I over theta from samples."""
@@ -68,7 +76,7 @@ class PaperCBQ:
         )
         priors = []
         for c, part in enumerate(parts):
-            settings = Settings(kernel_theta, None, [n * part.unit2 for n in LAMBDAS])
+            settings = Settings(kernel_theta, None, [n * part.unit2 for n in self.lambdas])
             mean, variance = columns["mean"][:, c] - part.centre, columns["variance"][:, c]
             fitted = fit_stage_two(samples.theta, mean, variance, part.unit2, settings)
             priors.append([replace(prior, offset=part.centre) for prior in fitted])

@@ -15,8 +15,9 @@ from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import PANEL, legend_below, new_figure
 from cbq.reproduce.experiment import Experiment
 from cbq.reproduce.grids import POOLED, cell
+from cbq.reproduce.looks import LOOKS
 from cbq.reproduce.measure import collected, judged
-from cbq.reproduce.methods import BASELINES, LOOKS, METHODS
+from cbq.reproduce.methods import BASELINES, METHODS
 from cbq.reproduce.table import Table
 
 if TYPE_CHECKING:
@@ -28,7 +29,7 @@ LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 THETAS = 100  # at which coverage is counted
 OF_PAPER = ("CBQ.paper", *BASELINES)
 SHOWN = (OF_PAPER, ("CBQ", *POOLED))  # above and below
-COSTLY = {"health": 10}  # seeds of one process
+COSTLY = {"health": 5}  # seeds of one process
 
 
 def cells(quick: bool) -> list[Cell]:

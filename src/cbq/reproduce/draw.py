@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from importlib.util import find_spec
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
-from cbq.reproduce.methods import GREY, LOOKS, Look
+from cbq.reproduce.looks import GREY, LOOKS, Look
 from cbq.reproduce.table import Point, Table
 
 if TYPE_CHECKING:
@@ -72,11 +73,15 @@ def figure(panels: Sequence[Sequence[Panel]], title: str = "") -> Figure:
 
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of that size in inches, which is shown nowhere and changes no setting."""
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("figures need matplotlib: python -m pip install 'cbq[plot]'.") from error
+    from matplotlib.figure import Figure
+
     return Figure(figsize=(width, height), layout="constrained")
+
+
+def require_matplotlib() -> None:
+    """Refuse to begin what cannot be drawn in the end."""
+    if find_spec("matplotlib") is None:
+        raise ImportError("figures need matplotlib: python -m pip install 'cbq[plot]'.")
 
 
 def draw_panel(ax: Axes, panel: Panel) -> None:

@@ -9,14 +9,13 @@ from typing import Any
 
 from cbq.methods.auto import MOST_POOLED
 from cbq.reproduce.cells import Cell, options
-from cbq.reproduce.methods import LOOKS
 from cbq.reproduce.table import Table, slope
 
 EARLY = "too little is finished to say anything"
 CHEAP = ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ")
 POOLED = ("MOBQ", "Auto")
 ORDER = ("CBQ.paper", "CBQ.paper, Stein", "LSMC", "KLSMC", "IS", "IS balance", "CBQ", "MOBQ", "MOBQ, Nystrom", "Auto")
-MANY = {"linear": 2500, "sir": 2500, "butterfly": 2500, "health": 1500}  # points: one process has few seeds beyond
+MANY = {"linear": 2500, "sir": 2500, "butterfly": 2500, "health": 500}  # points: one process has few seeds beyond
 FEW_SEEDS = 5
 LARGE, QUICK_LARGE = 1000, 30  # T and N of the baselines that are drawn as dotted lines: no other cell has them
 # seconds of a fit and its answers on one core of 2.x GHz: constant, for 1000 points, for (1000 points)^2
@@ -132,12 +131,6 @@ def fitted_slope(table: Table, x: str, y: str = "rmse", **settings: Any) -> floa
 def signed(value: float) -> str:
     """A slope in words."""
     return "unknown" if isnan(value) else f"{value:.2f}"
-
-
-def known(methods: Iterable[str]) -> list[str]:
-    """Methods in the order of legends."""
-    chosen = list(methods)
-    return [name for name in (*ORDER, *LOOKS) if name in chosen and name in LOOKS]
 
 
 def _settings(table: Table, keys: Sequence[str]) -> list[dict[str, Any]]:

@@ -9,8 +9,9 @@ import numpy as np
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import new_figure
 from cbq.reproduce.experiment import Experiment
+from cbq.reproduce.looks import BLACK, BLUE, ORANGE, PURPLE, RED
 from cbq.reproduce.measure import collected, rmse
-from cbq.reproduce.methods import BLACK, BLUE, METHODS, ORANGE, PURPLE, RED
+from cbq.reproduce.methods import METHODS
 from cbq.reproduce.table import Table
 
 if TYPE_CHECKING:

@@ -10,7 +10,8 @@ from cbq import problems
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import legend_below, new_figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.methods import BLACK, LOOKS, METHODS, ORANGE
+from cbq.reproduce.looks import BLACK, LOOKS, ORANGE
+from cbq.reproduce.methods import METHODS
 from cbq.reproduce.table import Table
 
 if TYPE_CHECKING:

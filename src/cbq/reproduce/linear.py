@@ -34,6 +34,7 @@ if TYPE_CHECKING:
 FIXED = (10, 50, 100)  # of the other size, one panel each
 SWEPT = (5, 10, 20, 50, 100)
 DIMENSIONS = (2, 4, 6, 8, 10)
+METHODS = (*CHEAP, "CBQ.paper, lambda = 0")
 QUANTITIES = {"square": "$f = x'x$", "inner": "$f = x'y^*$"}
 AT_LARGE = ("LSMC", "KLSMC", "IS")  # the balance heuristic takes minutes there
 
@@ -44,7 +45,7 @@ def _cells(quick: bool, *, over: str) -> list[Cell]:
     found: list[Cell] = []
     for f in ("square",) if quick else QUANTITIES:
         found += [
-            *crossed("linear", pairs, CHEAP, f=f, thetas=judges(quick)),
+            *crossed("linear", pairs, METHODS, f=f, thetas=judges(quick)),
             large("linear", AT_LARGE, quick=quick, f=f),
         ]
     return found
@@ -65,7 +66,7 @@ def cells_d(quick: bool) -> list[Cell]:
     size = 10 if quick else 100
     found = []
     for dim in (2, 3) if quick else DIMENSIONS:
-        found.append(cell("linear", size, size, CHEAP, dim=dim, thetas=judges(quick)))
+        found.append(cell("linear", size, size, METHODS, dim=dim, thetas=judges(quick)))
         found.append(cell("linear", size, size, ("MOBQ, Nystrom", "Auto"), seeds=10, dim=dim, thetas=judges(quick)))
     return found
 
@@ -174,6 +175,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         measure,
         draw_N,
         verdict_N,
+        twin="linear-T",
     ),
     Experiment(
         "linear-d",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import csv
 import json
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -11,7 +12,7 @@ from typing import TYPE_CHECKING
 
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.store import Store
+from cbq.reproduce.store import Result, Store
 from cbq.reproduce.table import Table, summary
 
 if TYPE_CHECKING:
@@ -22,7 +23,8 @@ DPI = 130
 
 def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -> str:
     """Write results.csv, summary.csv, record.json, NAME.png and NAME.svg beside the results; return the verdict."""
-    folder, table = store.path.parent, store.table(cells)
+    folder, results = store.path.parent, store.results(cells)
+    table = tabulated(results)
     if not len(table):
         raise ValueError(
             f"{store.path} holds none of the cells that are shown: run the experiment without --plot-only first."
@@ -33,9 +35,9 @@ def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -
     settings = [name for name in columns if name in names]
     lines = summary(table, settings, [name for name in columns if name not in (*names, "seed", "note")])
     _write_csv(folder / "summary.csv", list(lines[0]), lines)
-    good = Table(tuple(row for row in table if row["method"]))  # a cell that failed as a whole has a note instead
+    good = tabulated([result for result in results if not result.failed])
     verdict = experiment.verdict(good) if len(good) else "all cells failed: results.csv says how"
-    text = json.dumps(_record(experiment, store, table, verdict), indent=1) + "\n"
+    text = json.dumps(_record(experiment, store, results, verdict), indent=1) + "\n"
     (folder / "record.json").write_text(text, encoding="utf-8")
     if len(good):
         save(experiment.draw(good), folder / experiment.name)
@@ -52,18 +54,27 @@ def save(figure: Figure, path: Path) -> None:
         figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})
 
 
-def _record(experiment: Experiment, store: Store, table: Table, verdict: str) -> Row:
-    seeds = sorted({row["seed"] for row in table})
-    notes = sorted({f"{row.get('method', '')}: {row['note']}" for row in table if row.get("note")})
+def tabulated(results: Iterable[Result]) -> Table:
+    """A row for each row of results, with what tells their cell from others."""
+    rows = ({**each.cell.settings, "seed": each.seed, **row} for each in results for row in each.rows)
+    return Table(tuple(rows))
+
+
+def _record(experiment: Experiment, store: Store, results: Sequence[Result], verdict: str) -> Row:
+    rows = [row for each in results for row in each.rows]
+    notes = sorted({f"{row.get('method', '')}: {row['note']}" for row in rows if row.get("note")})
+    counts = Counter(Counter(each.cell.key for each in results).values())
     return {
         **store.identity,
         "title": experiment.title,
         "claim": experiment.claim,
         "verdict": verdict,
-        "seeds": seeds,
-        "cells": sum(store.codes().values()),
-        "seconds": round(store.seconds(), 3),
-        "code": store.codes(),
+        "seeds": sorted({each.seed for each in results}),
+        "cells_by_seeds": {str(seeds): cells for seeds, cells in sorted(counts.items())},
+        "results": len(results),
+        "failed": sum(each.failed for each in results),
+        "seconds": round(sum(each.seconds for each in results), 3),
+        "code": dict(Counter(each.code for each in results)),
         "runs": store.runs(),
         "notes": notes,
         "written": datetime.now(UTC).isoformat(timespec="seconds"),

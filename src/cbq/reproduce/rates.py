@@ -7,7 +7,6 @@ above, and lambda of the order T^(1/2), the error of CBQ in L2 is O(N^(-s_X/d + 
 
 from __future__ import annotations
 
-from math import nan
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -21,8 +20,9 @@ from cbq.reproduce.cells import Cell, Row, options
 from cbq.reproduce.draw import PANEL, Line, draw_line, finish, legend_below, new_figure, share_y
 from cbq.reproduce.experiment import Experiment
 from cbq.reproduce.grids import fitted_slope, signed
-from cbq.reproduce.measure import rmse
-from cbq.reproduce.methods import BLACK, BLUE, DASHED, GREEN, METHODS, RED, Look
+from cbq.reproduce.looks import BLACK, BLUE, DASHED, GREEN, RED, Look
+from cbq.reproduce.measure import SEED, rmse
+from cbq.reproduce.methods import METHODS
 from cbq.reproduce.rough import build
 from cbq.reproduce.table import Table
 
@@ -35,11 +35,14 @@ LENGTHSCALE = 0.5
 OVER_N, MANY_T = (8, 16, 32, 64, 128), 256
 OVER_T, MANY_N = (8, 16, 32, 64, 128, 256, 512), 128
 LAMBDA = 0.02  # times T^(1/2)
-THETAS, SEED = 500, 2024  # that errors are taken at
-ERROR, BOUND, INTERPOLATED, DEFAULT = "CBQ, theorem", "worst case of stage 1", "CBQ, lambda = 0", "CBQ"
+THETAS = 500  # that errors are taken at
+RIDGE, INTERPOLATED, DEFAULT = "kernel given, lambda of the theorem", "kernel given, lambda = 0", "CBQ"
+BOUND = "worst case of stage 1"
 SHOWN = {
-    "N": {ERROR: Look(RED, "o"), BOUND: Look(BLACK, "v", DASHED, open=True), DEFAULT: Look(BLUE, "s")},
-    "T": {ERROR: Look(RED, "o"), INTERPOLATED: Look(GREEN, "^", DASHED, open=True), DEFAULT: Look(BLUE, "s")},
+    RIDGE: Look(RED, "o"),
+    INTERPOLATED: Look(GREEN, "^"),
+    DEFAULT: Look(BLUE, "s"),
+    BOUND: Look(BLACK, "v", DASHED, open=True),
 }
 RATE_IN_T = 0.25
 
@@ -53,15 +56,15 @@ def cells(quick: bool) -> list[Cell]:
     for nu in SMOOTHNESS:
         for sweep, T, N in pairs:
             given, seconds = options({"sweep": sweep, "nu": nu}), 0.1 + 3e-5 * T * N + 3e-3 * T
-            found.append(Cell("rough", T, N, (ERROR, DEFAULT), given, seconds=seconds, thetas=THETAS))
+            found.append(Cell("rough", T, N, (*SHOWN,), given, seconds=seconds, thetas=THETAS))
     return found
 
 
 def measure(cell: Cell, seed: int) -> list[Row]:
-    """Errors of the estimator of the theorem and of the default; in the sweep over N also the worst-case error.
+    """Errors with given kernels, with and without the lambda of the theorem, and of the default; and the worst case.
 
-    The swept stage is on the edge of smoothness; the other is as smooth as kernels here can be, and interpolates, so
-    that its error is small.
+    The swept stage is on the edge of smoothness; the other is as smooth as kernels here can be, so that its error is
+    small.
     """
     given = dict(cell.options)
     nu, over_n = given["nu"], given["sweep"] == "N"
@@ -72,16 +75,14 @@ def measure(cell: Cell, seed: int) -> list[Row]:
     truth = problem.exact(theta)
     mean, variance = stage_one(Matern(nu_x, LENGTHSCALE), np.asarray(samples.x), np.asarray(samples.f))
     kernel = Matern(nu_theta, LENGTHSCALE)
-    smoothed, interpolated = (
-        stage_two(kernel, samples.theta, mean, variance, noise, theta) for noise in (LAMBDA * np.sqrt(cell.T), 0.0)
-    )
-    default = METHODS["CBQ"]().fit(samples).predict(theta)
-    rows: list[Row] = [{"method": DEFAULT, "rmse": rmse(np.asarray(default), truth)}]
-    if over_n:
-        worst = float(np.sqrt(np.median(variance)))
-        return [*rows, {"method": ERROR, "rmse": rmse(interpolated, truth)}, {"method": BOUND, "rmse": worst}]
-    named = {ERROR: smoothed, INTERPOLATED: interpolated}
-    return [*rows, *({"method": name, "rmse": rmse(found, truth)} for name, found in named.items())]
+    found = {
+        RIDGE: stage_two(kernel, samples.theta, mean, variance, LAMBDA * np.sqrt(cell.T), theta),
+        INTERPOLATED: stage_two(kernel, samples.theta, mean, variance, 0.0, theta),
+        DEFAULT: np.asarray(METHODS["CBQ"]().fit(samples).predict(theta)),
+    }
+    errors = {name: rmse(each, truth) for name, each in found.items()}
+    worst = {BOUND: float(np.sqrt(np.median(variance)))} if over_n else {}
+    return [{"method": name, "rmse": error} for name, error in {**errors, **worst}.items()]
 
 
 def stage_one(kernel: Matern, x: Array, f: Array) -> tuple[Array, Array]:
@@ -126,10 +127,10 @@ def _panel(ax: Axes, rows: Table, sweep: str, nu: float) -> None:
     ax.set_visible(len(rows) > 0)
     if not len(rows):
         return
-    for name, look in SHOWN[sweep].items():
+    for name, look in SHOWN.items():
         draw_line(ax, Line(name, rows.where(method=name), look), sweep, "rmse")
     values = rows.distinct(sweep)
-    anchor = BOUND if sweep == "N" else ERROR
+    anchor = BOUND if sweep == "N" else RIDGE
     start = rows.median("rmse", method=anchor, **{sweep: values[0]})
     rate = exponent(sweep, nu)
     line = [1.3 * start * (value / values[0]) ** -rate for value in values]
@@ -150,11 +151,10 @@ def _panel(ax: Axes, rows: Table, sweep: str, nu: float) -> None:
 def verdict(table: Table) -> str:
     """Measured slopes beside the exponents."""
     parts = []
-    for sweep, names in (("N", (ERROR, BOUND, DEFAULT)), ("T", (ERROR, INTERPOLATED, DEFAULT))):
+    for sweep in ("N", "T"):
         for nu in SMOOTHNESS:
             rows = table.where(sweep=sweep, nu=nu)
-            found = {name: fitted_slope(rows, sweep, method=name) if len(rows) else nan for name in names}
-            slopes = ", ".join(f"{name} {signed(value)}" for name, value in found.items())
+            slopes = ", ".join(f"{m} {signed(fitted_slope(rows, sweep, method=m))}" for m in rows.distinct("method"))
             parts.append(f"nu = {nu:g}, in {sweep} (theorem {-exponent(sweep, nu):g}): {slopes}")
     return f"slopes: {'; '.join(parts)}"
 
@@ -167,4 +167,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     verdict,
+    edition=2,
 )

@@ -5,43 +5,50 @@ from __future__ import annotations
 import hashlib
 import platform
 import subprocess
+from datetime import UTC, datetime
 from functools import cache
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import scipy
+from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
 import cbq
 from cbq.linalg.threads import usable_cores
 
 PACKAGE = Path(cbq.__file__).parent
-SHOWING = ("cli", "nested", "psa", "reproduce", "plot.py")  # of the package: what changes no number of a method
+OTHERS = ("cli", "nested", "psa", "reproduce", "plot.py")  # of the package: what changes no number of a method
+MEASURING = ("measure.py", "methods.py", "rough.py")  # of this folder: what does
 
 
 @cache
 def code() -> str:
-    """A digest of the files that estimates depend on, as they are on disk."""
+    """A digest of the files that estimates and their errors depend on, as they are on disk."""
     digest = hashlib.sha256()
     for path in sorted(PACKAGE.rglob("*.py")):
         place = path.relative_to(PACKAGE)
-        if place.parts[0] not in SHOWING:
+        if place.parts[0] not in OTHERS or place.as_posix() in {f"reproduce/{name}" for name in MEASURING}:
             digest.update(place.as_posix().encode() + b"\0" + path.read_bytes().replace(b"\r\n", b"\n") + b"\0")
     return digest.hexdigest()[:12]
 
 
-def environment() -> dict[str, Any]:
-    """The commit, code, versions and machine of this process."""
-    return {"commit": commit(), "code": code(), "versions": versions(), "machine": machine()}
+def environment(workers: int) -> dict[str, Any]:
+    """When this is, and the commit, code, versions and machine of this process."""
+    now = datetime.now(UTC).isoformat(timespec="seconds")
+    found = {"started": now, "workers": workers, "commit": commit(), "code": code()}
+    return {**found, "versions": versions(), "machine": machine()}
 
 
 def versions() -> dict[str, str]:
-    """Of the packages that numbers depend on."""
+    """Of what numbers depend on."""
+    blas = {f"{one['internal_api']} {one['version']}" for one in threadpool_info() if one["user_api"] == "blas"}
     return {
         "cbq": cbq.__version__,
         "python": platform.python_version(),
         "numpy": np.__version__,
         "scipy": scipy.__version__,
+        "blas": ", ".join(sorted(blas)),
     }
 
 

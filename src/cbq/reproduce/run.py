@@ -6,7 +6,7 @@ import os
 import signal
 import threading
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -15,15 +15,16 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 from cbq.linalg import at_most
 from cbq.reproduce.cells import Cell, Row
+from cbq.reproduce.draw import require_matplotlib
 from cbq.reproduce.experiment import Experiment
 from cbq.reproduce.outputs import write_outputs
 from cbq.reproduce.record import code, environment
-from cbq.reproduce.store import opened
+from cbq.reproduce.store import FORMAT, Result, Store, opened
+from cbq.runtime.errors import CheckpointError
 from cbq.runtime.workers import end_with
 
 Report = Callable[[int, int], None]  # cells that are done, and of all
 Job = tuple[Cell, int]
-Finished = tuple[Job, list[Row], float]
 
 
 def reproduce(
@@ -37,17 +38,21 @@ def reproduce(
     report: Report = lambda done, total: None,
 ) -> str:
     """Evaluate what is missing in out/NAME, write tables, record and figure there, and return the verdict."""
+    require_matplotlib()
     cells, identity = experiment.cells(quick), _identity(experiment, quick)
     with opened(out / experiment.name, write=True) as store:
         store.begin(identity, code(), force=force)
-        jobs, done = _jobs(cells, seeds), store.done()
-        missing = [job for job in jobs if (job[0].key, job[1]) not in done]
+        jobs = _jobs(cells, seeds)
+        if experiment.twin:
+            _copy(out / experiment.twin, store, _missing(jobs, store, cells))
+        missing = _missing(jobs, store, cells)
         if missing:
-            store.note_run(environment())
+            store.note_run(environment(workers))
         report(len(jobs) - len(missing), len(jobs))
         finished = _in_pool(experiment, missing, workers) if workers > 1 else _here(experiment, missing)
-        for count, ((cell, seed), rows, seconds) in enumerate(finished, len(jobs) - len(missing) + 1):
-            store.add(cell, seed, code(), seconds, rows)
+        for count, result in enumerate(finished, len(jobs) - len(missing) + 1):
+            _require_same_code(experiment, result)
+            store.add(result)
             report(count, len(jobs))
         return write_outputs(experiment, store, cells)
 
@@ -56,9 +61,10 @@ def redraw(experiment: Experiment, out: Path) -> str:
     """Write tables, record and figure from saved results alone, and return the verdict."""
     with opened(out / experiment.name, write=False) as store:
         identity = store.identity
-        if identity.get("experiment") != experiment.name:
-            found = identity.get("experiment", "nothing that cbq reproduce wrote")
-            raise ValueError(f"{store.path} holds {found!r}, and {experiment.name!r} was asked for.")
+        if identity.get("format") != FORMAT:
+            raise ValueError(f"{store.path} holds nothing that this version of cbq reproduce wrote: delete it.")
+        if identity["experiment"] != experiment.name:
+            raise ValueError(f"{store.path} holds {identity['experiment']!r}, and {experiment.name!r} was asked for.")
         return write_outputs(experiment, store, experiment.cells(bool(identity["quick"])))
 
 
@@ -67,19 +73,43 @@ def _identity(experiment: Experiment, quick: bool) -> dict[str, Any]:
 
 
 def _jobs(cells: Sequence[Cell], seeds: int) -> list[Job]:
-    """Cells and seeds, the cheap ones first; a figure has all of its points early, with few seeds each."""
+    """Cells and seeds, in an order in which a figure has all of its points early, with few seeds each."""
     jobs = [(cell, seed) for cell in cells for seed in range(cell.count(seeds))]
-    return sorted(jobs, key=lambda job: (job[0].seconds, job[1]))
+    return sorted(jobs, key=lambda job: (job[1], job[0].seconds))
 
 
-def _here(experiment: Experiment, jobs: Sequence[Job]) -> Iterator[Finished]:
+def _missing(jobs: Sequence[Job], store: Store, cells: Sequence[Cell]) -> list[Job]:
+    """What there is to evaluate, cells that failed among them."""
+    done = {(each.cell.key, each.seed) for each in store.results(cells) if not each.failed}
+    return [job for job in jobs if (job[0].key, job[1]) not in done]
+
+
+def _copy(folder: Path, store: Store, jobs: Sequence[Job]) -> None:
+    """Take what another experiment has evaluated with the same code, if it is there and nobody writes to it."""
+    with suppress(FileNotFoundError, CheckpointError), opened(folder, write=False) as other:
+        wanted = {(cell.key, seed) for cell, seed in jobs}
+        cells = {cell.key: cell for cell, _ in jobs}.values() if other.identity.get("format") == FORMAT else ()
+        for result in other.results(cells):
+            if (result.cell.key, result.seed) in wanted and result.code == code() and not result.failed:
+                store.add(result)
+
+
+def _require_same_code(experiment: Experiment, result: Result) -> None:
+    """Refuse a result of a worker that has loaded other files than this process: they were changed in the meantime."""
+    if result.code != code():
+        raise RuntimeError(
+            f"files of cbq were changed while {experiment.name} ran: run the same command again, with --force to keep "
+            f"what was finished before, or with another --out."
+        )
+
+
+def _here(experiment: Experiment, jobs: Sequence[Job]) -> Iterator[Result]:
     """Results of jobs, in this process."""
-    with one_thread():
-        for job in jobs:
-            yield (job, *_measured(experiment.name, experiment.measure, job))
+    for job in jobs:
+        yield _measured(experiment.name, experiment.measure, job)
 
 
-def _in_pool(experiment: Experiment, jobs: Sequence[Job], workers: int) -> Iterator[Finished]:
+def _in_pool(experiment: Experiment, jobs: Sequence[Job], workers: int) -> Iterator[Result]:
     """Results of jobs as they are ready, from processes that have one thread each and end with this one."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -89,9 +119,9 @@ def _in_pool(experiment: Experiment, jobs: Sequence[Job], workers: int) -> Itera
         return
     pool = ProcessPoolExecutor(min(workers, len(jobs)), multiprocessing.get_context("spawn"), _prepare)
     try:
-        futures = {pool.submit(_alone, experiment.name, experiment.measure, job): job for job in jobs}
+        futures = [pool.submit(_measured, experiment.name, experiment.measure, job) for job in jobs]
         for future in as_completed(futures):
-            yield (futures[future], *future.result())
+            yield future.result()
     except BrokenProcessPool as error:
         raise RuntimeError(
             f"a worker of {experiment.name} died, maybe for want of memory: run the same command again, with fewer "
@@ -102,25 +132,23 @@ def _in_pool(experiment: Experiment, jobs: Sequence[Job], workers: int) -> Itera
 
 
 def _prepare() -> None:
-    """Get a worker ready: it goes with the process that started it, and on Ctrl-C without a traceback."""
+    """Get a worker ready: it notes its code, and goes with its parent, and on Ctrl-C without a traceback."""
+    code()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
 
 
-def _alone(name: str, measure: Callable[[Cell, int], list[Row]], job: Job) -> tuple[list[Row], float]:
-    with one_thread():
-        return _measured(name, measure, job)
-
-
-def _measured(name: str, measure: Callable[[Cell, int], list[Row]], job: Job) -> tuple[list[Row], float]:
-    """The rows of a job and its seconds; a failure is a row with a note."""
-    start = perf_counter()
+def _measured(name: str, measure: Callable[[Cell, int], list[Row]], job: Job) -> Result:
+    """The result of a job; a failure is a row with a note."""
+    start, failed = perf_counter(), False
     try:
-        rows = measure(*job)
+        with one_thread():
+            rows = measure(*job)
     except Exception as error:  # whatever it is, the other cells go on, and the table says what happened
         rows = [{"method": "", "note": f"{name} failed: {type(error).__name__}: {' '.join(str(error).split())}"}]
-    return rows, perf_counter() - start
+        failed = True
+    return Result(*job, code(), perf_counter() - start, rows, failed)
 
 
 @contextmanager

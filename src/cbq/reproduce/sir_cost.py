@@ -1,8 +1,7 @@
-"""What one simulation of an epidemic costs as its time step shrinks, beside a fit to all of them."""
+"""What simulations of an epidemic cost as their time step shrinks, beside a fit to all of them."""
 
 from __future__ import annotations
 
-from math import nan
 from time import perf_counter
 from typing import TYPE_CHECKING
 
@@ -12,8 +11,9 @@ from cbq import problems
 from cbq.reproduce.cells import Cell, Row, options
 from cbq.reproduce.draw import PANEL, Line, draw_line, finish, legend_below, new_figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import EARLY
-from cbq.reproduce.methods import BLACK, GREY, LOOKS, METHODS, Look
+from cbq.reproduce.grids import EARLY, FEW_SEEDS
+from cbq.reproduce.looks import BLACK, GREY, LOOKS, Look
+from cbq.reproduce.methods import METHODS
 from cbq.reproduce.table import Table
 
 if TYPE_CHECKING:
@@ -22,20 +22,23 @@ if TYPE_CHECKING:
 STEPS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # days
 SIZE = (15, 40)
 FITTED = ("CBQ.paper", "CBQ", "MOBQ", "KLSMC")
-SIMULATION = "one simulation"
-ALL = "simulations"
+SIMULATION, TOGETHER = "one simulation", "all simulations"
 
 
 def cells(quick: bool) -> list[Cell]:
-    """One for each step, and one for the fits, which do not depend on it."""
+    """Two for each step, one simulation and all together, and one for the fits, which do not depend on it."""
     T, N = (4, 6) if quick else SIZE
     steps = (0.25, 0.2) if quick else STEPS
-    found = [Cell("sir", T, N, (SIMULATION,), options({"step": h}), seconds=0.02 / h) for h in steps]
+    found = [
+        Cell("sir", T, N, (method,), options({"step": h}), seconds=seconds / h, seeds=seeds)
+        for method, seconds, seeds in ((SIMULATION, 0.01, None), (TOGETHER, 0.065, FEW_SEEDS))
+        for h in steps
+    ]
     return [*found, Cell("sir", T, N, FITTED, options({"step": steps[0]}), seconds=1.0)]
 
 
 def measure(cell: Cell, seed: int) -> list[Row]:
-    """The seconds of one simulation alone at a random infection rate, or those of fits to all simulations."""
+    """The seconds of one simulation at a random infection rate, of all that are fitted, or of fits to these."""
     problem = problems.get(cell.problem, **dict(cell.options))
     if cell.methods == (SIMULATION,):
         rng = np.random.default_rng(seed)
@@ -45,7 +48,10 @@ def measure(cell: Cell, seed: int) -> list[Row]:
         start = perf_counter()
         problem.evaluate(theta, x)
         return [{"method": SIMULATION, "seconds": perf_counter() - start}]
+    start = perf_counter()
     samples = problem.collect(cell.T, cell.N, rng=seed, batch=10_000, progress=False)
+    if cell.methods == (TOGETHER,):
+        return [{"method": TOGETHER, "seconds": perf_counter() - start}]
     METHODS["CBQ"]().fit(samples)
     found = []
     for method in cell.methods:
@@ -59,16 +65,16 @@ def draw(table: Table) -> Figure:
     """Seconds over the step, with those of fits as horizontal lines."""
     page = new_figure(PANEL[0] * 1.7, PANEL[1] * 1.35)
     ax = page.subplots()
-    one = table.where(method=SIMULATION)
+    one, every = table.where(method=SIMULATION), table.where(method=TOGETHER)
     T, N = table.rows[0]["T"], table.rows[0]["N"]
-    every = Table(tuple({**row, "seconds": row["seconds"] * T * N} for row in one))
     draw_line(ax, Line(SIMULATION, one, Look(BLACK, "o")), "step", "seconds")
-    draw_line(ax, Line(f"all {T * N} {ALL}, one by one", every, Look(GREY, "s")), "step", "seconds")
-    for method in FITTED:
-        point = table.point("seconds", method=method)
+    draw_line(ax, Line(f"all {T * N}, as arrays", every, Look(GREY, "s")), "step", "seconds")
+    for shift, method in enumerate(FITTED):  # dashes of two lines that lie on each other are seen side by side
+        point, colour = table.point("seconds", method=method), LOOKS[method].colour
         if point is not None:
-            ax.axhline(point.median, color=LOOKS[method].colour, ls="--", lw=1.5, label=f"a fit of {method}")
-            ax.axhspan(point.low, point.high, color=LOOKS[method].colour, alpha=0.2, lw=0)
+            dash = (7 * shift, (5, 5 + 2 * shift))
+            ax.axhline(point.median, color=colour, ls=dash, lw=1.5, label=f"a fit of {method}")
+            ax.axhspan(point.low, point.high, color=colour, alpha=0.2, lw=0)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.invert_xaxis()
@@ -81,20 +87,17 @@ def draw(table: Table) -> Figure:
 
 
 def verdict(table: Table) -> str:
-    """From which step on all simulations take longer than a fit of the paper's method."""
-    one = table.where(method=SIMULATION)
-    if not len(one):
+    """Seconds of fits, of one simulation and of all, at both ends of the steps."""
+    steps = table.where(method=TOGETHER).distinct("step")
+    if not steps:
         return EARLY
-    T, N = one.rows[0]["T"], one.rows[0]["N"]
-    steps = one.distinct("step")
-    cost = {h: one.median("seconds", step=h) for h in steps}
+    T, N = table.rows[0]["T"], table.rows[0]["N"]
     fits = ", ".join(f"{m} {table.median('seconds', method=m):.3g} s" for m in FITTED)
-    share = {h: table.median("seconds", method="CBQ.paper") / (T * N * cost[h]) for h in steps}
-    ends = ", ".join(f"step {h:g}: {cost.get(h, nan):.3g} s" for h in (max(steps), min(steps)))
-    return (
-        f"one simulation takes {ends}; one fit with T = {T}, N = {N}: {fits}; a fit of CBQ.paper takes "
-        f"{share[max(steps)]:.2%} to {share[min(steps)]:.2%} of the time of all simulations"
-    )
+    fit, parts = table.median("seconds", method="CBQ.paper"), []
+    for h in (max(steps), min(steps)):
+        one, every = (table.median("seconds", method=m, step=h) for m in (SIMULATION, TOGETHER))
+        parts.append(f"step {h:g}: one simulation {one:.3g} s, all {T * N} as arrays {every:.3g} s ({fit / every:.2%})")
+    return f"one fit with T = {T}, N = {N}: {fits}; in brackets a fit of CBQ.paper in units of all; {'; '.join(parts)}"
 
 
 EXPERIMENT = Experiment(
@@ -105,4 +108,5 @@ EXPERIMENT = Experiment(
     measure,
     draw,
     verdict,
+    edition=2,
 )

@@ -5,22 +5,22 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cbq.reproduce.cells import Cell, Row
-from cbq.reproduce.table import Table
-from cbq.runtime.database import connect, explained, make_durable, transaction
+from cbq.runtime.database import connect, damaged, explained, make_durable, transaction
 
 if TYPE_CHECKING:
     import sqlite3
 
 NAME = "results.sqlite"
-FORMAT = "cbq-reproduction-1"
+FORMAT = "cbq-reproduction-2"
 SCHEMA = (
     "CREATE TABLE IF NOT EXISTS identity (name TEXT PRIMARY KEY, value TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS results (cell TEXT NOT NULL, seed INTEGER NOT NULL, code TEXT NOT NULL, "
-    "seconds REAL NOT NULL, rows TEXT NOT NULL, PRIMARY KEY (cell, seed))",
+    "seconds REAL NOT NULL, failed INTEGER NOT NULL, rows TEXT NOT NULL, PRIMARY KEY (cell, seed))",
     "CREATE TABLE IF NOT EXISTS runs (record TEXT PRIMARY KEY)",
 )
 WORDS = {
@@ -32,6 +32,22 @@ WORDS = {
 }
 
 
+@dataclass(frozen=True)
+class Result:
+    """What a cell gave with one seed.
+
+    code : the digest of the files that it depends on.
+    failed : whether there was an error, which the only row then tells; such a cell is tried again.
+    """
+
+    cell: Cell
+    seed: int
+    code: str
+    seconds: float
+    rows: list[Row]
+    failed: bool = False
+
+
 class Store:
     """The open file of an experiment. What `add` was given is in it, for good, when that returns."""
 
@@ -41,8 +57,10 @@ class Store:
     @property
     def identity(self) -> dict[str, Any]:
         """What the results are of; empty in a new file."""
+        if not self._connection.execute("SELECT name FROM sqlite_master WHERE name = 'identity'").fetchall():
+            return {}
         found = self._connection.execute("SELECT name, value FROM identity").fetchall()
-        return {name: json.loads(value) for name, value in found}
+        return {name: self._read(value) for name, value in found}
 
     def begin(self, identity: dict[str, Any], code: str, *, force: bool) -> None:
         """Say what the results are of, in a new file; refuse a file of something else, the difference named.
@@ -51,7 +69,8 @@ class Store:
         """
         mine, known = {"format": FORMAT, **identity}, self.identity
         differences = [_difference(name, known.get(name), mine[name]) for name in mine if known.get(name) != mine[name]]
-        others = [other for other in self.codes() if other != code]
+        codes = self._connection.execute("SELECT DISTINCT code FROM results ORDER BY code") if known else ()
+        others = [other for (other,) in codes if other != code]
         if known and differences:
             raise ValueError(
                 f"{self.path} holds other results: {'; '.join(differences)}. Pass another folder with --out, or delete "
@@ -65,55 +84,51 @@ class Store:
             )
         if not known:
             with transaction(self._connection):
+                for statement in SCHEMA:
+                    self._connection.execute(statement)
                 rows = [(name, json.dumps(value)) for name, value in mine.items()]
                 self._connection.executemany("INSERT INTO identity VALUES (?, ?)", rows)
 
-    def done(self) -> set[tuple[str, int]]:
-        """The keys of finished cells, with their seeds."""
-        return set(self._connection.execute("SELECT cell, seed FROM results"))
-
-    def codes(self) -> dict[str, int]:
-        """The code that results were made with, and how many cells each made."""
-        return dict(self._connection.execute("SELECT code, count(*) FROM results GROUP BY code ORDER BY code"))
-
     def runs(self) -> list[Any]:
         """What was noted of the runs that evaluated something."""
-        return [json.loads(text) for (text,) in self._connection.execute("SELECT record FROM runs ORDER BY rowid")]
+        return [self._read(text) for (text,) in self._connection.execute("SELECT record FROM runs ORDER BY rowid")]
 
     def note_run(self, record: dict[str, Any]) -> None:
-        """Keep what results depend on, once for all runs of which it is the same."""
+        """Keep what the results of a run depend on."""
         with explained(str(self.path)), transaction(self._connection):
             self._connection.execute("INSERT OR IGNORE INTO runs VALUES (?)", (json.dumps(record),))
 
-    def seconds(self) -> float:
-        """What all cells in the file took together."""
-        return float(self._connection.execute("SELECT total(seconds) FROM results").fetchone()[0])
-
-    def add(self, cell: Cell, seed: int, code: str, seconds: float, rows: list[Row]) -> None:
-        """Keep what a cell gave."""
+    def add(self, result: Result) -> None:
+        """Keep what a cell gave, in the place of an error from before."""
         with explained(str(self.path)), transaction(self._connection):
-            values = (cell.key, seed, code, seconds, json.dumps(rows))
-            self._connection.execute("INSERT INTO results VALUES (?, ?, ?, ?, ?)", values)
+            values = (result.cell.key, result.seed, result.code, result.seconds, result.failed, json.dumps(result.rows))
+            self._connection.execute("INSERT OR REPLACE INTO results VALUES (?, ?, ?, ?, ?, ?)", values)
 
-    def table(self, cells: Iterable[Cell]) -> Table:
+    def results(self, cells: Iterable[Cell]) -> list[Result]:
         """The results of these cells, in their order and then in that of the seeds."""
-        found: dict[str, list[tuple[int, list[Row]]]] = {}
-        for key, seed, rows in self._connection.execute("SELECT cell, seed, rows FROM results ORDER BY seed"):
-            found.setdefault(key, []).append((seed, json.loads(rows)))
-        return Table(
-            tuple(
-                {**cell.settings, "seed": seed, **row}
-                for cell in cells
-                for seed, rows in found.get(cell.key, [])
-                for row in rows
-            )
-        )
+        found: dict[str, list[tuple[Any, ...]]] = {}
+        columns = "SELECT cell, seed, code, seconds, rows, failed FROM results ORDER BY seed"
+        for key, *values in self._connection.execute(columns):
+            found.setdefault(key, []).append(tuple(values))
+        return [
+            Result(cell, seed, code, seconds, self._read(rows), bool(failed))
+            for cell in cells
+            for seed, code, seconds, rows, failed in found.get(cell.key, [])
+        ]
+
+    def _read(self, text: str) -> Any:
+        try:
+            return json.loads(text)
+        except ValueError as error:
+            raise damaged(str(self.path), f"a part of it is no JSON ({error})") from error
 
 
 @contextmanager
 def opened(folder: Path, *, write: bool) -> Iterator[Store]:
     """The results in a folder; to write, no other process may have them open, and the folder is made."""
     path = folder / NAME
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"{folder} is a file, and a folder for results is needed: pass another one with --out.")
     if write:
         folder.mkdir(parents=True, exist_ok=True)
     elif not path.is_file():
@@ -123,8 +138,6 @@ def opened(folder: Path, *, write: bool) -> Iterator[Store]:
         try:
             if write:
                 make_durable(connection)
-                for statement in SCHEMA:
-                    connection.execute(statement)
             yield Store(path, connection)
         finally:
             connection.close()

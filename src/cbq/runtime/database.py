@@ -80,7 +80,7 @@ def explained(path: str) -> Iterator[None]:
         if isinstance(error, sqlite3.OperationalError) and "malformed" not in text:
             raise CheckpointError(
                 f"{path} cannot be read or written ({text}). What was finished before is kept in it: put that right, "
-                f"and call collect again with the same arguments."
+                f"and do the same again."
             ) from error
         raise CheckpointError(f"{path} is damaged ({text}). {KEPT}") from error
 
