@@ -36,7 +36,8 @@ Seeds = Annotated[
         metavar="INTEGER",
         min=1,
         show_default=f"{SEEDS}, or {QUICK_SEEDS} with --quick",
-        help="How many samples each point of a figure is the median of; cells that take long have fewer.",
+        help="How many samples each point of a figure is the median of; cells that take long have fewer, and seeds "
+        "that were saved before are shown too.",
     ),
 ]
 Workers = Annotated[
@@ -91,17 +92,21 @@ def reproduce(
         _list(experiments, quick, count, workers)
         return
     folder = out or (QUICK_FOLDER if quick else FOLDER)
+    failed = 0
     for experiment in experiments:
         if plot_only and every and not (folder / experiment.name / RESULTS).is_file():
             typer.echo(f"{experiment.name}: there are no results yet.")
             continue
         if plot_only:
-            verdict = redraw(experiment, folder)
+            outcome = redraw(experiment, folder)
         else:
             with watched(experiment, folder) as report:
-                verdict = run(experiment, folder, quick=quick, seeds=count, workers=workers, force=force, report=report)
-        typer.echo(f"{experiment.name}: {experiment.claim}.\n  {verdict}.")
+                outcome = run(experiment, folder, quick=quick, seeds=count, workers=workers, force=force, report=report)
+        typer.echo(f"{experiment.name}: {experiment.claim}.\n  {outcome.verdict}.")
         typer.echo(f"  Written: {folder / experiment.name / experiment.name}.png and .svg, with tables beside them.")
+        failed += outcome.failed
+    if failed:
+        raise RuntimeError(f"{failed} evaluations failed: results.csv says how, and the same command tries them again.")
 
 
 def _chosen(names: list[str], every: bool) -> list[Experiment]:
@@ -116,11 +121,10 @@ def _list(experiments: list[Experiment], quick: bool, seeds: int, workers: int) 
     """Print names, numbers of evaluations and expected minutes."""
     minutes = {each.name: each.expected_seconds(quick, seeds) / (60 * workers) for each in experiments}
     rows = [
-        (each.name, str(sum(cell.count(seeds) for cell in each.cells(quick))), f"{minutes[each.name]:.1f}", each.title)
+        (each.name, each.title, str(sum(cell.count(seeds) for cell in each.cells(quick))), f"{minutes[each.name]:.1f}")
         for each in experiments
     ]
-    titled = [(name, title, cells, time) for name, cells, time, title in rows]
-    show(("name", "figure", "cells", "minutes"), titled, left=2)
+    show(("name", "figure", "cells", "minutes"), rows, left=2)
     cores = "one core" if workers == 1 else f"{workers} cores"
     typer.echo(f"\n{seeds} seeds: about {sum(minutes.values()):.0f} minutes in all on {cores}.")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cbq.reproduce.cells import Cell
@@ -47,35 +48,20 @@ def _panels(table: Table, methods: Sequence[str], x: str) -> list[Panel]:
     return found
 
 
-def draw_theta(table: Table) -> Figure:
+def draw(table: Table, methods: Sequence[str], x: str, title: str) -> Figure:
     """A panel for each problem."""
-    return figure([_panels(table, OF_THETA, "T")], "Which kernel of theta in stage 2")
+    return figure([_panels(table, methods, x)], title)
 
 
-def draw_x(table: Table) -> Figure:
-    """A panel for each problem."""
-    return figure([_panels(table, OF_X, "N")], "Which kernel of x in stage 1 (Matern and Gaussian on gaussianised x)")
-
-
-def _verdict(table: Table, methods: Sequence[str], x: str) -> str:
+def verdict(table: Table, methods: Sequence[str], x: str) -> str:
     """Errors with all kernels at the largest size."""
     parts = []
     for name in table.distinct("problem"):
         mine = table.where(problem=name)
         at = {x: max(mine.distinct(x))}
-        errors = ", ".join(f"{method} {mine.median('rmse', method=method, **at):.2g}" for method in methods)
+        errors = ", ".join(f"{method} {mine.middle('rmse', method=method, **at):.2g}" for method in methods)
         parts.append(f"{name} at {x} = {at[x]}: {errors}")
     return "; ".join(parts)
-
-
-def verdict_theta(table: Table) -> str:
-    """Of the kernel of theta."""
-    return _verdict(table, OF_THETA, "T")
-
-
-def verdict_x(table: Table) -> str:
-    """Of the kernel of x."""
-    return _verdict(table, OF_X, "N")
 
 
 EXPERIMENTS: Sequence[Experiment] = (
@@ -85,8 +71,8 @@ EXPERIMENTS: Sequence[Experiment] = (
         "the choice of the kernel of theta matters little",
         cells_theta,
         measure,
-        draw_theta,
-        verdict_theta,
+        partial(draw, methods=OF_THETA, x="T", title="Which kernel of theta in stage 2"),
+        partial(verdict, methods=OF_THETA, x="T"),
     ),
     Experiment(
         "ablation-x",
@@ -94,7 +80,9 @@ EXPERIMENTS: Sequence[Experiment] = (
         "the smoother the kernel of x may be, the faster the error falls; Stein kernels are somewhat worse",
         cells_x,
         measure,
-        draw_x,
-        verdict_x,
+        partial(
+            draw, methods=OF_X, x="N", title="Which kernel of x in stage 1 (Matern and Gaussian of gaussianised x)"
+        ),
+        partial(verdict, methods=OF_X, x="N"),
     ),
 )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from math import isnan, nan
+from math import isfinite
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -98,21 +98,12 @@ def _panel(ax: Axes, table: Table, methods: Sequence[str]) -> None:
 
 
 def _curve(ax: Axes, rows: Table, method: str) -> None:
-    """Means over seeds, not medians, as shares of single seeds are coarse, with bands of one standard error."""
-    values = np.array([rows.values(_column(level)) for level in LEVELS])
-    values = values[:, ~np.any(np.isnan(values), axis=0)]
-    if not values.shape[1]:
-        return
-    mean, look = np.mean(values, axis=1), LOOKS[method]
-    error = np.std(values, axis=1, ddof=1) / np.sqrt(values.shape[1]) if values.shape[1] > 1 else np.zeros(len(mean))
-    ax.fill_between(LEVELS, mean - error, mean + error, color=look.colour, alpha=0.25, lw=0)
-    ax.plot(LEVELS, mean, label=method, **{**look.style, "ms": 3.5})
-
-
-def _mean(values: list[float]) -> float:
-    """Of those that are known; NaN where none is."""
-    known = [value for value in values if not isnan(value)]
-    return sum(known) / len(known) if known else nan
+    found = {level: point for level in LEVELS if (point := rows.point(_column(level))) is not None}
+    if found:
+        look, points = LOOKS[method], found.values()
+        low, high = [point.low for point in points], [point.high for point in points]
+        ax.fill_between([*found], low, high, color=look.colour, alpha=look.band, lw=0)
+        ax.plot([*found], [point.middle for point in points], label=method, **{**look.style, "ms": 3.5})
 
 
 def verdict(table: Table) -> str:
@@ -122,8 +113,9 @@ def verdict(table: Table) -> str:
         mine = table.where(problem=name)
         shares = []
         for method in mine.distinct("method"):
-            high, half = (_mean(mine.values(_column(level), method=method)) for level in (0.95, 0.5))
-            shares.append(f"{method} {high:.2f} and {half:.2f}")
+            high, half = (mine.middle(_column(level), method=method) for level in (0.95, 0.5))
+            if isfinite(high):
+                shares.append(f"{method} {high:.2f} and {half:.2f}")
         parts.append(f"{name}: {', '.join(shares)}")
     return f"mean coverage of 95% and 50% intervals: {'; '.join(parts)}"
 

@@ -70,7 +70,7 @@ def verdict(table: Table) -> str:
     N, parts = max(table.distinct("N")), []
     for name in table.distinct("problem"):
         mine = table.where(problem=name, N=N)
-        errors = {d: {m: mine.median("rmse", method=m, design=d) for m in mine.distinct("method")} for d in WORDS}
+        errors = {d: {m: mine.middle("rmse", method=m, design=d) for m in mine.distinct("method")} for d in WORDS}
         gains = {m: value / errors["sobol"][m] for m, value in errors["iid"].items()}
         parts.append(f"{name}: " + ", ".join(f"{m} {gain:.3g}" for m, gain in gains.items() if isfinite(gain)))
     return f"errors with independent points over those with Sobol points at N = {N}: {'; '.join(parts)}"

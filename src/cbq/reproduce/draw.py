@@ -91,7 +91,7 @@ def draw_panel(ax: Axes, panel: Panel) -> None:
     for level in panel.levels:
         point = level.rows.point(panel.y)
         if point is not None:
-            ax.axhline(point.median, color=level.look.colour, ls=":", lw=1.4, zorder=1.5)
+            ax.axhline(point.middle, color=level.look.colour, ls=":", lw=1.4, zorder=1.5)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_title(panel.title, fontsize="medium")
@@ -105,15 +105,15 @@ def draw_line(ax: Axes, line: Line, x: str, y: str) -> None:
     points: dict[Any, Point] = {}
     for value in line.rows.distinct(x):
         point = line.rows.point(y, **{x: value})
-        if point is not None and point.median > 0:
+        if point is not None and point.middle > 0:
             points[value] = point
     if not points:
         return
     at, found, look = list(points), list(points.values()), line.look
     if len(at) > 1:
         low, high = [p.low for p in found], [p.high for p in found]
-        ax.fill_between(at, low, high, color=look.colour, alpha=0.25, lw=0)
-    ax.plot(at, [p.median for p in found], label=line.label, **look.style)
+        ax.fill_between(at, low, high, color=look.colour, alpha=look.band, lw=0)
+    ax.plot(at, [p.middle for p in found], label=line.label, **look.style)
 
 
 def finish(ax: Axes, x: Sequence[float]) -> None:

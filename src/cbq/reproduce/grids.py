@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import isfinite, isnan
+from math import isfinite, isnan, log, sqrt
+from statistics import mean, stdev
 from typing import Any
 
 from cbq.methods.auto import MOST_POOLED
@@ -14,9 +15,11 @@ from cbq.reproduce.table import Table, slope
 EARLY = "too little is finished to say anything"
 CHEAP = ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ")
 POOLED = ("MOBQ", "Auto")
-ORDER = ("CBQ.paper", "CBQ.paper, Stein", "LSMC", "KLSMC", "IS", "IS balance", "CBQ", "MOBQ", "MOBQ, Nystrom", "Auto")
+OF_PAPER = ("CBQ.paper", "CBQ.paper, lambda = 0", "CBQ.paper, Stein", "LSMC", "KLSMC", "IS", "IS balance")
+OURS = ("CBQ.paper", "CBQ", "MOBQ", "MOBQ, Nystrom", "Auto")
 MANY = {"linear": 2500, "sir": 2500, "butterfly": 2500, "health": 500}  # points: one process has few seeds beyond
 FEW_SEEDS = 5
+CLEAR = 2.0  # standard errors that a difference has to have
 LARGE, QUICK_LARGE = 1000, 30  # T and N of the baselines that are drawn as dotted lines: no other cell has them
 # seconds of a fit and its answers on one core of 2.x GHz: constant, for 1000 points, for (1000 points)^2
 SECONDS: dict[str, tuple[float, float, float]] = {
@@ -80,7 +83,7 @@ def dotted(top: Table, **settings: Any) -> str:
     found = top.where(**settings)
     if not len(found):
         return ""
-    errors = ", ".join(f"{name} {found.median('rmse', method=name):.3g}" for name in found.distinct("method"))
+    errors = ", ".join(f"{name} {found.middle('rmse', method=name):.3g}" for name in found.distinct("method"))
     return f"; baselines at {found.rows[0]['T']} x {found.rows[0]['N']}: {errors}"
 
 
@@ -96,23 +99,36 @@ def judges(quick: bool) -> int | None:
 
 def ratios(table: Table, ours: str, others: Sequence[str], **settings: Any) -> dict[str, float]:
     """The median RMSE of others over that of one method, in the same settings; those that are known."""
-    mine = table.median("rmse", method=ours, **settings)
-    found = {name: table.median("rmse", method=name, **settings) / mine for name in others}
+    mine = table.middle("rmse", method=ours, **settings)
+    found = {name: table.middle("rmse", method=name, **settings) / mine for name in others}
     return {name: ratio for name, ratio in found.items() if isfinite(ratio)}
 
 
-def beats(table: Table, ours: str, others: Sequence[str], keys: Sequence[str]) -> tuple[int, int, str]:
-    """In how many settings one method has the smallest median RMSE, of how many, and the worst case in words."""
-    won, total, worst = 0, 0, (float("inf"), "")
+def duels(table: Table, ours: str, other: str, keys: Sequence[str]) -> tuple[int, int, int]:
+    """In how many settings the error of one method is smaller than that of another, neither, and larger.
+
+    Errors of the same seed are of the same samples: the mean of the differences of their logarithms has to be two
+    standard errors from zero, or it is neither.
+    """
+    counts = [0, 0, 0]
     for settings in _settings(table, keys):
-        found = ratios(table, ours, others, **settings)
-        if not found:
-            continue
-        name, ratio = min(found.items(), key=lambda pair: pair[1])
-        total, won = total + 1, won + (ratio > 1)
-        where = ", ".join(f"{key} = {value}" for key, value in settings.items())
-        worst = min(worst, (ratio, f"{name} at {where} has {ratio:.2g} times its error"))
-    return won, total, worst[1]
+        mine, theirs = (
+            {row["seed"]: row["rmse"] for row in table.where(method=name, **settings) if row.get("rmse")}
+            for name in (ours, other)
+        )
+        differences = [log(theirs[seed] / mine[seed]) for seed in mine if seed in theirs]
+        if len(differences) > 1:
+            z = mean(differences) / max(stdev(differences) / sqrt(len(differences)), 1e-300)
+            counts[0 if z > CLEAR else 2 if z < -CLEAR else 1] += 1
+    return counts[0], counts[1], counts[2]
+
+
+def score(table: Table, ours: str, others: Sequence[str], keys: Sequence[str]) -> str:
+    """How one method fares against others, in words."""
+    counts = {name: duels(table, ours, name, keys) for name in others}
+    found = [f"{name} {won}-{even}-{lost}" for name, (won, even, lost) in counts.items() if won + even + lost]
+    words = f"settings in which {ours} is better, even and worse (by two standard errors): "
+    return words + (", ".join(found) or "none yet")
 
 
 def typical(table: Table, ours: str, others: Sequence[str], **settings: Any) -> str:
@@ -125,7 +141,7 @@ def fitted_slope(table: Table, x: str, y: str = "rmse", **settings: Any) -> floa
     """The slope of the median of y over x, both in logarithms."""
     rows = table.where(**settings)
     at = rows.distinct(x)
-    return slope(at, [rows.median(y, **{x: value}) for value in at])
+    return slope(at, [rows.middle(y, **{x: value}) for value in at])
 
 
 def signed(value: float) -> str:

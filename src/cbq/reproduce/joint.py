@@ -99,8 +99,8 @@ def _panel(ax: Axes, rows: Table) -> None:
 def verdict(table: Table) -> str:
     """Correlations, and errors beside those of single thetas."""
     parts = [
-        f"{name}: RMSE {table.median('rmse', method=name):.3g}, standard deviation "
-        f"{table.median('std_1', method=name):.3g}, correlation {table.median('correlation', method=name):.2f}"
+        f"{name}: RMSE {table.middle('rmse', method=name):.3g}, standard deviation "
+        f"{table.middle('std_1', method=name):.3g}, correlation {table.middle('correlation', method=name):.2f}"
         for name in SHOWN
     ]
     return f"butterfly at theta = {PAIR[0]:g} and {PAIR[1]:g}, medians: {'; '.join(parts)}"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cbq.reproduce.cells import Cell
@@ -11,8 +12,9 @@ from cbq.reproduce.experiment import Experiment
 from cbq.reproduce.grids import (
     CHEAP,
     EARLY,
-    ORDER,
-    beats,
+    OF_PAPER,
+    OURS,
+    POOLED,
     cell,
     crossed,
     dotted,
@@ -20,6 +22,7 @@ from cbq.reproduce.grids import (
     judges,
     large,
     of_dotted,
+    score,
     signed,
     split,
     typical,
@@ -39,7 +42,8 @@ QUANTITIES = {"square": "$f = x'x$", "inner": "$f = x'y^*$"}
 AT_LARGE = ("LSMC", "KLSMC", "IS")  # the balance heuristic takes minutes there
 
 
-def _cells(quick: bool, *, over: str) -> list[Cell]:
+def cells(quick: bool, *, over: str) -> list[Cell]:
+    """Over T at several N, or the other way round, and the baselines with far more points."""
     fixed, swept = ((6,), (5, 10)) if quick else (FIXED, SWEPT)
     pairs = [(a, b) if over == "N" else (b, a) for a in fixed for b in swept]
     found: list[Cell] = []
@@ -49,16 +53,6 @@ def _cells(quick: bool, *, over: str) -> list[Cell]:
             large("linear", AT_LARGE, quick=quick, f=f),
         ]
     return found
-
-
-def cells_T(quick: bool) -> list[Cell]:
-    """Over T, at several N."""
-    return _cells(quick, over="T")
-
-
-def cells_N(quick: bool) -> list[Cell]:
-    """Over N, at several T."""
-    return _cells(quick, over="N")
 
 
 def cells_d(quick: bool) -> list[Cell]:
@@ -71,41 +65,32 @@ def cells_d(quick: bool) -> list[Cell]:
     return found
 
 
-def _draw(table: Table, x: str) -> Figure:
+def draw(table: Table, *, x: str) -> Figure:
+    """For each f, methods of the paper and then ours; a column for each of the other size."""
     other = "N" if x == "T" else "T"
     swept, top = split(table)
-    rows = []
-    for f in swept.distinct("f") or table.distinct("f"):
-        levels = by_method(top.where(f=f), BASELINES)
-        rows.append(
-            [
-                Panel(
-                    f"{QUANTITIES[f]},  ${other} = {value}$",
-                    by_method(swept.where(f=f, **{other: value}), ORDER),
-                    x,
-                    levels=levels,
-                )
-                for value in swept.distinct(other) or table.distinct(other)
-            ]
-        )
-    return figure(rows, f"linear: error over ${x}${of_dotted(top)}")
-
-
-def draw_T(table: Table) -> Figure:
-    """Over T."""
-    return _draw(table, "T")
-
-
-def draw_N(table: Table) -> Figure:
-    """Over N."""
-    return _draw(table, "N")
+    rows = [
+        [
+            Panel(
+                f"{QUANTITIES[f]},  ${other} = {value}$",
+                by_method(swept.where(f=f, **{other: value}), methods),
+                x,
+                levels=by_method(top.where(f=f), methods),
+            )
+            for value in swept.distinct(other) or table.distinct(other)
+        ]
+        for f in swept.distinct("f") or table.distinct("f")
+        for methods in (OF_PAPER, OURS)
+    ]
+    return figure(rows, f"linear: error over ${x}$, methods of the paper above, ours below{of_dotted(top)}")
 
 
 def draw_d(table: Table) -> Figure:
     """Over the dimension."""
     size = table.rows[0]["T"]
-    panel = Panel(f"$f = x'x$,  $N = T = {size}$", by_method(table, ORDER), "dim", xlabel="dimension $d$")
-    return figure([[panel]], "linear: error over the dimension")
+    title, label = f"$f = x'x$,  $N = T = {size}$", "dimension $d$"
+    panels = [Panel(title, by_method(table, methods), "dim", xlabel=label) for methods in (OF_PAPER, OURS)]
+    return figure([panels], "linear: error over the dimension, methods of the paper and ours")
 
 
 def verdict(table: Table) -> str:
@@ -114,47 +99,33 @@ def verdict(table: Table) -> str:
     if not len(swept):
         return EARLY
     T, N = (max(swept.distinct(name)) for name in "TN")
-    won, total, worst = beats(swept, "CBQ.paper", BASELINES, ("f", "T", "N"))
     at = {"T": T, "N": N, "f": "square"}
-    mine = swept.median("rmse", method="CBQ.paper", **at)
-    others = typical(swept, "CBQ.paper", [*BASELINES, "CBQ"], **at)
+    mine = swept.middle("rmse", method="CBQ.paper", **at)
+    others = typical(swept, "CBQ.paper", [*BASELINES, *METHODS[-2:], *POOLED], **at)
     return (
-        f"CBQ.paper has a smaller error than every baseline in {won} of {total} settings (closest: {worst}); x'x at "
-        f"T = {T}, N = {N}: CBQ.paper {mine:.2g}, in its units {others}{dotted(top, f='square')}"
+        f"{score(swept, 'CBQ.paper', BASELINES, ('f', 'T', 'N'))}; x'x at T = {T}, N = {N}: CBQ.paper {mine:.2g}, in "
+        f"its units {others}{dotted(top, f='square')}"
     )
 
 
-def verdict_slopes(table: Table, x: str) -> str:
+def verdict_slopes(table: Table, *, x: str) -> str:
     """The verdict, with the slopes over x at the largest of the other size."""
     other, swept = "N" if x == "T" else "T", split(table)[0]
     if not len(swept):
         return EARLY
     at = {other: max(swept.distinct(other)), "f": "square"}
     slopes = ", ".join(
-        f"{name} {signed(fitted_slope(swept, x, method=name, **at))}" for name in ("CBQ.paper", "CBQ", "LSMC", "KLSMC")
+        f"{name} {signed(fitted_slope(swept, x, method=name, **at))}" for name in swept.where(**at).distinct("method")
     )
     return f"{verdict(table)}; slopes in {x} at {other} = {at[other]}: {slopes}"
 
 
-def verdict_T(table: Table) -> str:
-    """Of linear-T."""
-    return verdict_slopes(table, "T")
-
-
-def verdict_N(table: Table) -> str:
-    """Of linear-N."""
-    return verdict_slopes(table, "N")
-
-
 def verdict_d(table: Table) -> str:
     """In which dimensions the paper's method is best, and how much of its lead is left."""
-    won, total, worst = beats(table, "CBQ.paper", BASELINES, ("dim",))
     ends = [min(table.distinct("dim")), max(table.distinct("dim"))]
-    parts = [f"d = {dim}: {typical(table, 'CBQ.paper', [*BASELINES, 'CBQ'], dim=dim)}" for dim in ends]
-    return (
-        f"CBQ.paper has a smaller error than every baseline in {won} of {total} dimensions (closest: {worst}); errors "
-        f"in its units, {'; '.join(parts)}"
-    )
+    others = [name for name in table.distinct("method") if name != "CBQ.paper"]
+    parts = [f"d = {dim}: {typical(table, 'CBQ.paper', others, dim=dim)}" for dim in ends]
+    return f"{score(table, 'CBQ.paper', BASELINES, ('dim',))}; errors in units of that of CBQ.paper, {'; '.join(parts)}"
 
 
 EXPERIMENTS: Sequence[Experiment] = (
@@ -162,19 +133,19 @@ EXPERIMENTS: Sequence[Experiment] = (
         "linear-T",
         "linear: error over T at N = 10, 50, 100",
         "CBQ has a smaller error than LSMC, KLSMC and IS at every T, and than theirs at N = T = 1000",
-        cells_T,
+        partial(cells, over="T"),
         measure,
-        draw_T,
-        verdict_T,
+        partial(draw, x="T"),
+        partial(verdict_slopes, x="T"),
     ),
     Experiment(
         "linear-N",
         "linear: error over N at T = 10, 50, 100",
         "the error of CBQ falls faster with N than that of the baselines",
-        cells_N,
+        partial(cells, over="N"),
         measure,
-        draw_N,
-        verdict_N,
+        partial(draw, x="N"),
+        partial(verdict_slopes, x="N"),
         twin="linear-T",
     ),
     Experiment(

@@ -16,6 +16,11 @@ class Look:
     open: bool = False  # the marker is not filled and the line is thin, so that what lies below is seen
 
     @property
+    def band(self) -> float:
+        """How opaque a band is."""
+        return 0.12 if self.open else 0.25
+
+    @property
     def style(self) -> dict[str, Any]:
         """Of a line, in the words of matplotlib."""
         size, inside, width = (6.5, "none", 1.1) if self.open else (4.5, self.colour, 1.6)

@@ -6,6 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from typing import TYPE_CHECKING
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.experiment import Experiment
 from cbq.reproduce.store import Result, Store
-from cbq.reproduce.table import Table, summary
+from cbq.reproduce.table import Point, Table, summary
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -21,8 +22,16 @@ if TYPE_CHECKING:
 DPI = 130
 
 
-def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -> str:
-    """Write results.csv, summary.csv, record.json, NAME.png and NAME.svg beside the results; return the verdict."""
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the claim of an experiment, in one line, and how many evaluations failed."""
+
+    verdict: str
+    failed: int
+
+
+def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -> Outcome:
+    """Write results.csv, summary.csv, record.json, NAME.png and NAME.svg beside the results."""
     folder, results = store.path.parent, store.results(cells)
     table = tabulated(results)
     if not len(table):
@@ -33,15 +42,16 @@ def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -
     _write_csv(folder / "results.csv", columns, table)
     names = {*(name for cell in cells for name in cell.settings), "method", *experiment.labels}
     settings = [name for name in columns if name in names]
-    lines = summary(table, settings, [name for name in columns if name not in (*names, "seed", "note")])
-    _write_csv(folder / "summary.csv", list(lines[0]), lines)
     good = tabulated([result for result in results if not result.failed])
-    verdict = experiment.verdict(good) if len(good) else "all cells failed: results.csv says how"
-    text = json.dumps(_record(experiment, store, results, verdict), indent=1) + "\n"
+    lines = summary(good, settings, [name for name in columns if name not in (*names, "seed", "note")])
+    _write_csv(folder / "summary.csv", [*settings, "quantity", *(field.name for field in fields(Point))], lines)
+    failed = sum(result.failed for result in results)
+    outcome = Outcome(experiment.verdict(good) if len(good) else "nothing is finished", failed)
+    text = json.dumps(_record(experiment, store, results, outcome), indent=1) + "\n"
     (folder / "record.json").write_text(text, encoding="utf-8")
     if len(good):
         save(experiment.draw(good), folder / experiment.name)
-    return verdict
+    return outcome
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -60,7 +70,7 @@ def tabulated(results: Iterable[Result]) -> Table:
     return Table(tuple(rows))
 
 
-def _record(experiment: Experiment, store: Store, results: Sequence[Result], verdict: str) -> Row:
+def _record(experiment: Experiment, store: Store, results: Sequence[Result], outcome: Outcome) -> Row:
     rows = [row for each in results for row in each.rows]
     notes = sorted({f"{row.get('method', '')}: {row['note']}" for row in rows if row.get("note")})
     counts = Counter(Counter(each.cell.key for each in results).values())
@@ -68,11 +78,11 @@ def _record(experiment: Experiment, store: Store, results: Sequence[Result], ver
         **store.identity,
         "title": experiment.title,
         "claim": experiment.claim,
-        "verdict": verdict,
+        "verdict": outcome.verdict,
         "seeds": sorted({each.seed for each in results}),
         "cells_by_seeds": {str(seeds): cells for seeds, cells in sorted(counts.items())},
         "results": len(results),
-        "failed": sum(each.failed for each in results),
+        "failed": outcome.failed,
         "seconds": round(sum(each.seconds for each in results), 3),
         "code": dict(Counter(each.code for each in results)),
         "runs": store.runs(),

@@ -63,7 +63,7 @@ def verdict(table: Table) -> str:
     for name in counted.distinct("problem"):
         mine = counted.where(problem=name)
         at = {"points": max(mine.distinct("points"))}
-        errors = ", ".join(f"{m} {mine.median('rmse', method=m, **at):.2g}" for m in ("CBQ.paper", "CBQ", EXACT))
+        errors = ", ".join(f"{m} {mine.middle('rmse', method=m, **at):.2g}" for m in ("CBQ.paper", "CBQ", EXACT))
         parts.append(f"{name} at {at['points']} points: {errors}")
     linear = counted.where(problem="linear")
     powers = ", ".join(f"{name} {_powers(linear, name)}" for name in METHODS)
@@ -76,7 +76,7 @@ def verdict(table: Table) -> str:
 def _powers(table: Table, method: str) -> str:
     """How seconds grow with the number of points: over all sizes, and between the last two."""
     sizes = table.distinct("points")
-    seconds = [table.median("seconds", method=method, points=n) for n in sizes]
+    seconds = [table.middle("seconds", method=method, points=n) for n in sizes]
     return f"{signed(slope(sizes, seconds))} and {signed(slope(sizes[-2:], seconds[-2:]))}"
 
 

@@ -131,7 +131,7 @@ def _panel(ax: Axes, rows: Table, sweep: str, nu: float) -> None:
         draw_line(ax, Line(name, rows.where(method=name), look), sweep, "rmse")
     values = rows.distinct(sweep)
     anchor = BOUND if sweep == "N" else RIDGE
-    start = rows.median("rmse", method=anchor, **{sweep: values[0]})
+    start = rows.middle("rmse", method=anchor, **{sweep: values[0]})
     rate = exponent(sweep, nu)
     line = [1.3 * start * (value / values[0]) ** -rate for value in values]
     ax.plot(values, line, color="0.45", ls=":", lw=1.4, label="slope of the theorem")

@@ -17,7 +17,7 @@ from cbq.linalg import at_most
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import require_matplotlib
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.outputs import write_outputs
+from cbq.reproduce.outputs import Outcome, write_outputs
 from cbq.reproduce.record import code, environment
 from cbq.reproduce.store import FORMAT, Result, Store, opened
 from cbq.runtime.errors import CheckpointError
@@ -36,8 +36,8 @@ def reproduce(
     workers: int = 1,
     force: bool = False,
     report: Report = lambda done, total: None,
-) -> str:
-    """Evaluate what is missing in out/NAME, write tables, record and figure there, and return the verdict."""
+) -> Outcome:
+    """Evaluate what is missing in out/NAME, and write tables, record and figure there."""
     require_matplotlib()
     cells, identity = experiment.cells(quick), _identity(experiment, quick)
     with opened(out / experiment.name, write=True) as store:
@@ -57,8 +57,9 @@ def reproduce(
         return write_outputs(experiment, store, cells)
 
 
-def redraw(experiment: Experiment, out: Path) -> str:
-    """Write tables, record and figure from saved results alone, and return the verdict."""
+def redraw(experiment: Experiment, out: Path) -> Outcome:
+    """Write tables, record and figure from saved results alone."""
+    require_matplotlib()
     with opened(out / experiment.name, write=False) as store:
         identity = store.identity
         if identity.get("format") != FORMAT:

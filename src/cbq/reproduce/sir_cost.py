@@ -73,7 +73,7 @@ def draw(table: Table) -> Figure:
         point, colour = table.point("seconds", method=method), LOOKS[method].colour
         if point is not None:
             dash = (7 * shift, (5, 5 + 2 * shift))
-            ax.axhline(point.median, color=colour, ls=dash, lw=1.5, label=f"a fit of {method}")
+            ax.axhline(point.middle, color=colour, ls=dash, lw=1.5, label=f"a fit of {method}")
             ax.axhspan(point.low, point.high, color=colour, alpha=0.2, lw=0)
     ax.set_xscale("log")
     ax.set_yscale("log")
@@ -92,10 +92,10 @@ def verdict(table: Table) -> str:
     if not steps:
         return EARLY
     T, N = table.rows[0]["T"], table.rows[0]["N"]
-    fits = ", ".join(f"{m} {table.median('seconds', method=m):.3g} s" for m in FITTED)
-    fit, parts = table.median("seconds", method="CBQ.paper"), []
+    fits = ", ".join(f"{m} {table.middle('seconds', method=m):.3g} s" for m in FITTED)
+    fit, parts = table.middle("seconds", method="CBQ.paper"), []
     for h in (max(steps), min(steps)):
-        one, every = (table.median("seconds", method=m, step=h) for m in (SIMULATION, TOGETHER))
+        one, every = (table.middle("seconds", method=m, step=h) for m in (SIMULATION, TOGETHER))
         parts.append(f"step {h:g}: one simulation {one:.3g} s, all {T * N} as arrays {every:.3g} s ({fit / every:.2%})")
     return f"one fit with T = {T}, N = {N}: {fits}; in brackets a fit of CBQ.paper in units of all; {'; '.join(parts)}"
 

@@ -1,41 +1,47 @@
-"""Tables of results: rows by their settings, medians and standard errors over seeds."""
+"""Tables of results: rows by their settings, and quantities over seeds with standard errors."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from statistics import median, stdev
+from dataclasses import asdict, dataclass
+from statistics import mean, median, stdev
 from typing import Any
 
 from cbq.reproduce.cells import Row
 
+OF_MEDIAN = math.sqrt(math.pi / 2)  # the standard error of a median in units of that of a mean, for normal values
+SHARES = "coverage"  # with which the names of columns begin that hold shares
+
 
 @dataclass(frozen=True)
 class Point:
-    """A quantity over seeds: its median, and the ends of a band of one standard error around it.
+    """A quantity over seeds: its median, and the ends of a band of one standard error of the median around it.
 
-    The standard error is that of the mean of logarithms where all values are positive, which suits log axes: the ends
-    are then median / factor and median * factor. With one seed the band has no width.
+    Both are those of logarithms where all values are positive, which suits log axes. Shares, such as coverage, have
+    a mean in the place of the median, as those of single seeds are coarse. With one seed the band has no width.
     """
 
-    median: float
+    middle: float
     low: float
     high: float
     seeds: int
 
     @classmethod
-    def of(cls, values: Sequence[float]) -> Point | None:
+    def of(cls, values: Sequence[float], *, share: bool = False) -> Point | None:
         """From the values of all seeds, those that are not finite being left out; None where none is left."""
         known = [float(v) for v in values if math.isfinite(v)]
         if not known:
             return None
-        middle, n = median(known), len(known)
-        if min(known) > 0:
-            factor = math.exp(_standard_error([math.log(v) for v in known]))
-            return cls(middle, middle / factor, middle * factor, n)
-        error = _standard_error(known)
-        return cls(middle, middle - error, middle + error, n)
+        if share:
+            error = _standard_error(known)
+            return cls(mean(known), max(mean(known) - error, 0.0), min(mean(known) + error, 1.0), len(known))
+        logarithmic = min(known) > 0
+        known = [math.log(v) for v in known] if logarithmic else known
+        error = OF_MEDIAN * _standard_error(known)
+        back = math.exp if logarithmic else float
+        middle = median(known)
+        return cls(back(middle), back(middle - error), back(middle + error), len(known))
 
 
 @dataclass(frozen=True)
@@ -65,12 +71,12 @@ class Table:
 
     def point(self, name: str, **settings: Any) -> Point | None:
         """A quantity over the seeds of some settings."""
-        return Point.of(self.values(name, **settings))
+        return Point.of(self.values(name, **settings), share=name.startswith(SHARES))
 
-    def median(self, name: str, **settings: Any) -> float:
-        """The median of a quantity, NaN where there is none."""
+    def middle(self, name: str, **settings: Any) -> float:
+        """The median of a quantity, or the mean of a share; NaN where there is none."""
         point = self.point(name, **settings)
-        return math.nan if point is None else point.median
+        return math.nan if point is None else point.middle
 
     def columns(self) -> list[str]:
         """The names of all columns: settings first, then seed and method, then what was measured."""
@@ -81,20 +87,17 @@ class Table:
 
 
 def summary(table: Table, settings: Iterable[str], measured: Iterable[str]) -> list[Row]:
-    """The median and standard error of each quantity, over the seeds of rows with the same settings."""
-    settings = list(settings)
+    """A row for each setting and quantity: its middle over seeds, the ends of the band, and how many seeds."""
+    settings, measured = list(settings), list(measured)
     groups: dict[tuple[Any, ...], list[Row]] = {}
     for row in table:
         groups.setdefault(tuple(row.get(name) for name in settings), []).append(row)
     found = []
     for key, rows in groups.items():
-        line: Row = {**dict(zip(settings, key, strict=True)), "seeds": len(rows)}
-        for name in measured:
-            point = Point.of([_number(row.get(name)) for row in rows])
-            line[name] = None if point is None else point.median
-            line[f"{name}_low"] = None if point is None else point.low
-            line[f"{name}_high"] = None if point is None else point.high
-        found.append(line)
+        points = {name: Table(tuple(rows)).point(name) for name in measured}
+        for name, point in points.items():
+            if point is not None:
+                found.append({**dict(zip(settings, key, strict=True)), "quantity": name, **asdict(point)})
     return found
 
 
