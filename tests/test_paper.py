@@ -81,6 +81,20 @@ def test_lambda_is_one_of_three_in_units_of_the_variance_of_f():
     assert_allclose(prior.offset, np.mean(samples.f))
 
 
+def test_other_lambdas_may_be_given():
+    samples = samples_of()
+    (prior,) = cbq.CBQ.paper(lambdas=(1e-3,)).fit(samples).priors[0]
+    assert_allclose(prior.noise, 1e-3 * np.var(samples.f))
+    (prior,) = cbq.CBQ.paper(lambdas=(0.0,)).fit(samples).priors[0]
+    assert prior.noise == 0
+
+
+@pytest.mark.parametrize("lambdas", [(), (-1.0,), (np.nan,), [[0.1]], 0.1, ("a",)])
+def test_lambdas_that_are_no_variances_are_refused(lambdas):
+    with pytest.raises((ValueError, TypeError), match="lambdas must"):
+        cbq.CBQ.paper(lambdas=lambdas)
+
+
 @pytest.mark.parametrize(("scale", "shift"), [(1000.0, 0.0), (-1e-6, 5.0)])
 def test_mean_and_std_come_back_in_the_units_of_f(scale, shift):
     samples = samples_of()

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, finite
 from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
 from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Gaussian, LogNormal, Unnormalised
@@ -50,10 +50,10 @@ class PaperCBQ:
             kernel = getattr(self, name)
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise TypeError(f"{name} must be a kernel such as cbq.kernels.RBF(), or None, but it is {kernel!r}.")
-        given = np.asarray(self.lambdas, dtype=float)
-        if given.ndim != 1 or not len(given) or not np.all((given >= 0) & np.isfinite(given)):
+        given = finite(self.lambdas, "lambdas")
+        if given.ndim != 1 or not len(given) or np.any(given < 0):
             raise ValueError(
-                f"lambdas must be variances, zero or more, such as (0.01, 0.1), but it is {self.lambdas!r}."
+                f"lambdas must be some numbers, zero or more, such as (0.01, 0.1), but it is {self.lambdas!r}."
             )
 
     def fit(self, samples: Samples) -> CBQFit:
