@@ -103,9 +103,13 @@ def verdict(table: Table) -> str:
     mine = swept.middle("rmse", method="CBQ.paper", **at)
     others = typical(swept, "CBQ.paper", [*BASELINES, *METHODS[-2:], *POOLED], **at)
     return (
-        f"{score(swept, 'CBQ.paper', BASELINES, ('f', 'T', 'N'))}; x'x at T = {T}, N = {N}: CBQ.paper {mine:.2g}, in "
-        f"its units {others}{dotted(top, f='square')}"
+        f"{_scores(swept, ('f', 'T', 'N'))}; x'x at T = {T}, N = {N}: CBQ.paper {mine:.2g}, in its units "
+        f"{others}{dotted(top, f='square')}"
     )
+
+
+def _scores(table: Table, keys: Sequence[str]) -> str:
+    return "; ".join(score(table, name, BASELINES, keys) for name in ("CBQ.paper", "CBQ.paper, lambda = 0"))
 
 
 def verdict_slopes(table: Table, *, x: str) -> str:
@@ -125,7 +129,7 @@ def verdict_d(table: Table) -> str:
     ends = [min(table.distinct("dim")), max(table.distinct("dim"))]
     others = [name for name in table.distinct("method") if name != "CBQ.paper"]
     parts = [f"d = {dim}: {typical(table, 'CBQ.paper', others, dim=dim)}" for dim in ends]
-    return f"{score(table, 'CBQ.paper', BASELINES, ('dim',))}; errors in units of that of CBQ.paper, {'; '.join(parts)}"
+    return f"{_scores(table, ('dim',))}; errors in units of that of CBQ.paper, {'; '.join(parts)}"
 
 
 EXPERIMENTS: Sequence[Experiment] = (
