@@ -74,10 +74,10 @@ def reproduce(
 ) -> None:
     """Repeat the experiments of the paper, with its methods and ours, and draw its figures.
 
-    Each experiment has a folder with results.csv, summary.csv (medians over seeds, with the ends of a band of one
-    standard error), record.json (what the results depend on), and the figure as PNG and SVG. What became of the
-    paper's claim is printed. Finished cells are kept in results.sqlite at once: after an interruption, the same command
-    goes on from there, and with more --seeds it adds to them.
+    Each experiment has a folder with results.csv, summary.csv (medians over seeds, and means of coverage, with the
+    ends of a band of one standard error), record.json (what the results depend on), and the figure as PNG and SVG. What
+    became of the paper's claim is printed. Finished cells are kept in results.sqlite at once: after an interruption,
+    the same command goes on from there, and with more --seeds it adds to them.
 
     \b
     Examples:
@@ -98,13 +98,13 @@ def reproduce(
             typer.echo(f"{experiment.name}: there are no results yet.")
             continue
         if plot_only:
-            outcome = redraw(experiment, folder)
+            verdict = redraw(experiment, folder)
         else:
             with watched(experiment, folder) as report:
                 outcome = run(experiment, folder, quick=quick, seeds=count, workers=workers, force=force, report=report)
-        typer.echo(f"{experiment.name}: {experiment.claim}.\n  {outcome.verdict}.")
+            verdict, failed = outcome.verdict, failed + outcome.failed
+        typer.echo(f"{experiment.name}: {experiment.claim}.\n  {verdict}.")
         typer.echo(f"  Written: {folder / experiment.name / experiment.name}.png and .svg, with tables beside them.")
-        failed += outcome.failed
     if failed:
         raise RuntimeError(f"{failed} evaluations failed: results.csv says how, and the same command tries them again.")
 
@@ -119,14 +119,16 @@ def _chosen(names: list[str], every: bool) -> list[Experiment]:
 
 def _list(experiments: list[Experiment], quick: bool, seeds: int, workers: int) -> None:
     """Print names, numbers of evaluations and expected minutes."""
-    minutes = {each.name: each.expected_seconds(quick, seeds) / (60 * workers) for each in experiments}
-    rows = [
-        (each.name, each.title, str(sum(cell.count(seeds) for cell in each.cells(quick))), f"{minutes[each.name]:.1f}")
-        for each in experiments
-    ]
-    show(("name", "figure", "cells", "minutes"), rows, left=2)
+    rows, total, seen = [], 0.0, dict[str, set[str]]()
+    for each in experiments:
+        cells = [cell for cell in each.cells(quick) if cell.key not in seen.get(each.twin or "", ())]
+        seen[each.name] = {cell.key for cell in cells}
+        minutes = sum(cell.seconds * cell.count(seeds) for cell in cells) / (60 * workers)
+        rows.append((each.name, each.title, str(sum(cell.count(seeds) for cell in cells)), f"{minutes:.1f}"))
+        total += minutes
+    show(("name", "figure", "evaluations", "minutes"), rows, left=2)
     cores = "one core" if workers == 1 else f"{workers} cores"
-    typer.echo(f"\n{seeds} seeds: about {sum(minutes.values()):.0f} minutes in all on {cores}.")
+    typer.echo(f"\n{seeds} seeds: about {total:.0f} minutes in all on {cores}.")
 
 
 @contextmanager

@@ -91,12 +91,15 @@ class CBQ:
 
     @staticmethod
     def paper(
-        kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None, lambdas: Sequence[float] = (0.01, 0.1, 1.0)
+        kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None, lambdas: Sequence[float] | None = None
     ) -> PaperCBQ:
-        """The choices of the paper, to reproduce it and to compare with it; lambdas in units of the variance of f."""
-        from cbq.methods.paper import PaperCBQ
+        """The choices of the paper, to reproduce it and to compare with it.
 
-        return PaperCBQ(kernel_x, kernel_theta, lambdas)
+        lambdas: in units of the variance of f; None for those of the paper, 0.01, 0.1 and 1.
+        """
+        from cbq.methods.paper import LAMBDAS, PaperCBQ
+
+        return PaperCBQ(kernel_x, kernel_theta, LAMBDAS if lambdas is None else lambdas)
 
     def fit(self, samples: Samples) -> CBQFit:
         """The law of I over theta from samples."""

@@ -2,7 +2,7 @@
 
 Values of f are standardised over all thetas; stage 1 has a zero mean, and at all thetas the lengthscale and the
 amplitude of a grid that make the first theta likeliest; stage 2 has a zero mean, a Matern 3/2 kernel and lambda from
-{0.01, 0.1, 1}. A Stein kernel gets the constant c of the paper, which has a closed form.
+{0.01, 0.1, 1}, if none are given. A Stein kernel gets the constant c of the paper, which has a closed form.
 """
 
 from __future__ import annotations
@@ -55,6 +55,7 @@ class PaperCBQ:
             raise ValueError(
                 f"lambdas must be some numbers, zero or more, such as (0.01, 0.1), but it is {self.lambdas!r}."
             )
+        object.__setattr__(self, "lambdas", tuple(given.tolist()))
 
     def fit(self, samples: Samples) -> CBQFit:
         """The law of I over theta from samples."""
@@ -86,7 +87,12 @@ class PaperCBQ:
             priors,
             design=samples.design,
             calibrate=False,
-            settings={"recipe": "the paper's", "kernel_x": repr(kernel_x), "kernel_theta": repr(kernel_theta)},
+            settings={
+                "recipe": "the paper's",
+                "kernel_x": repr(kernel_x),
+                "kernel_theta": repr(kernel_theta),
+                "lambdas": repr(self.lambdas),
+            },
         )
 
 

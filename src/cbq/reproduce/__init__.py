@@ -2,6 +2,6 @@
 
 from cbq.reproduce.catalogue import EXPERIMENTS, chosen
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.run import redraw, reproduce
+from cbq.reproduce.run import Outcome, redraw, reproduce
 
-__all__ = ["EXPERIMENTS", "Experiment", "chosen", "redraw", "reproduce"]
+__all__ = ["EXPERIMENTS", "Experiment", "Outcome", "chosen", "redraw", "reproduce"]

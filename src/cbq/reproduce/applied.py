@@ -14,6 +14,7 @@ from cbq.reproduce.grids import (
     EARLY,
     OF_PAPER,
     OURS,
+    POOLED,
     crossed,
     dotted,
     fitted_slope,
@@ -74,7 +75,7 @@ def verdict(table: Table) -> str:
     T, N = (max(swept.distinct(name)) for name in "TN")
     methods = swept.distinct("method")
     scores = [score(swept, m, BASELINES, ("T", "N")) for m in ("CBQ.paper", "CBQ.paper, Stein") if m in methods]
-    others = [*BASELINES, "CBQ.paper, Stein", "CBQ", "MOBQ", "Auto"]
+    others = [*BASELINES, "CBQ.paper, Stein", "CBQ", *POOLED]
     mine = swept.middle("rmse", method="CBQ.paper", T=T, N=N)
     units = typical(swept, "CBQ.paper", others, T=T, N=N)
     coverage = swept.middle("coverage", method="CBQ", T=T, N=N)

@@ -14,7 +14,7 @@ from cbq.fit import Fit
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import PANEL, legend_below, new_figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import POOLED, cell
+from cbq.reproduce.grids import POOLED, cell, pooled
 from cbq.reproduce.looks import LOOKS
 from cbq.reproduce.measure import collected, judged
 from cbq.reproduce.methods import BASELINES, METHODS
@@ -27,9 +27,7 @@ if TYPE_CHECKING:
 SIZES = {"linear": (50, 50), "sir": (15, 40), "butterfly": (20, 50), "health": (50, 50)}
 LEVELS = (0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99)
 THETAS = 100  # at which coverage is counted
-OF_PAPER = ("CBQ.paper", *BASELINES)
-SHOWN = (OF_PAPER, ("CBQ", *POOLED))  # above and below
-COSTLY = {"health": 5}  # seeds of one process
+ABOVE, BELOW = ("CBQ.paper", *BASELINES), ("CBQ", *POOLED)
 
 
 def cells(quick: bool) -> list[Cell]:
@@ -37,10 +35,10 @@ def cells(quick: bool) -> list[Cell]:
     found = []
     for name, (T, N) in SIZES.items():
         T, N, thetas = (5, 6, 10) if quick else (T, N, THETAS)
-        found.append(cell(name, T, N, [*OF_PAPER, "CBQ"], thetas=thetas))
+        found.append(cell(name, T, N, [*ABOVE, "CBQ"], thetas=thetas))
         if name == "linear" or not quick:
-            pooled = cell(name, T, N, POOLED, seeds=COSTLY.get(name), thetas=thetas)
-            found.append(replace(pooled, seconds=2.5 * pooled.seconds))  # which is asked for intervals of all levels
+            one = pooled(name, T, N, thetas=thetas)
+            found.append(replace(one, seconds=2.5 * one.seconds))  # which is asked for intervals of all levels
     return found
 
 
@@ -75,8 +73,8 @@ def draw(table: Table) -> Figure:
     """Coverage over level, on the diagonal where intervals are right: a column for each problem, ours below."""
     names = table.distinct("problem")
     page = new_figure(PANEL[0] * len(names) * 0.85, PANEL[1] * 2.25)
-    axes = page.subplots(len(SHOWN), len(names), squeeze=False, sharex=True, sharey=True)
-    for across, methods in zip(axes, SHOWN, strict=True):
+    axes = page.subplots(2, len(names), squeeze=False, sharex=True, sharey=True)
+    for across, methods in zip(axes, (ABOVE, BELOW), strict=True):
         for ax, name in zip(across, names, strict=True):
             _panel(ax, table.where(problem=name), methods)
         across[0].set_ylabel("share of truths inside")

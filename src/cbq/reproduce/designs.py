@@ -21,9 +21,8 @@ if TYPE_CHECKING:
 
 THETAS = {"linear": 32, "sir": 16, "butterfly": 32, "health": 32}
 SWEPT = (8, 16, 32, 64, 128)
-OF_PAPER = ("CBQ.paper", *BASELINES[:3])
-SHOWN = (OF_PAPER, ("CBQ", *POOLED))  # above and below
-MOST_POOLED = 2500  # points: with more, one process takes half a minute on health
+ABOVE, BELOW = ("CBQ.paper", *BASELINES[:3]), ("CBQ", *POOLED)
+AT_MOST = 2500  # points: with more, one process takes half a minute on health
 WORDS = {"iid": "independent", "sobol": "Sobol"}
 
 
@@ -38,9 +37,9 @@ def cells(quick: bool) -> list[Cell]:
     ]
     return [
         cell(name, T, N, methods, seeds=seeds, design=design, thetas=judges(quick))
-        for methods, seeds in (((*OF_PAPER, "CBQ"), None), (POOLED, FEW_SEEDS))
+        for methods, seeds in (((*ABOVE, "CBQ"), None), (POOLED, FEW_SEEDS))
         for name, T, N, design in sizes
-        if methods != POOLED or T * N <= MOST_POOLED
+        if methods != POOLED or T * N <= AT_MOST
     ]
 
 
@@ -49,7 +48,7 @@ def draw(table: Table) -> Figure:
     problems = [(name, table.where(problem=name)) for name in table.distinct("problem")]
     rows = [
         [Panel(f"{name}, $T = {mine.rows[0]['T']}$", _lines(mine, methods), "N") for name, mine in problems]
-        for methods in SHOWN
+        for methods in (ABOVE, BELOW)
     ]
     return figure(rows, "Independent and Sobol points")
 

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
-from cbq.reproduce.looks import GREY, LOOKS, Look
+from cbq.reproduce.looks import LOOKS, Look
 from cbq.reproduce.table import Point, Table
 
 if TYPE_CHECKING:
@@ -19,7 +19,6 @@ PANEL = (3.5, 2.9)  # inches
 LEGEND = 0.32  # inches of height for each of its rows
 PLAIN = 1e-3, 1e4  # between, numbers are written out on axes
 FEW = 2.2  # decades: on an axis with fewer, 2 and 5 are written too
-UNKNOWN = Look(GREY, ".")
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,7 @@ class Panel:
 
 def by_method(table: Table, methods: Sequence[str]) -> list[Line]:
     """A line for each method that has rows."""
-    lines = [Line(name, table.where(method=name), LOOKS.get(name, UNKNOWN)) for name in methods]
+    lines = [Line(name, table.where(method=name), LOOKS[name]) for name in methods]
     return [line for line in lines if len(line.rows)]
 
 

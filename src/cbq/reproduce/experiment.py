@@ -26,7 +26,7 @@ class Experiment:
     verdict : saved results to a line on the claim, with numbers.
     edition : goes up when `measure` changes, so that results from before are told apart.
     labels : columns of rows that say what a number is of, besides the method, and are no numbers to average.
-    twin : an experiment of the same measure that has some of the same cells, which need no second evaluation.
+    twin : an experiment of the same measure and edition that has some of the same cells: they are evaluated once.
     """
 
     name: str
@@ -39,7 +39,3 @@ class Experiment:
     edition: int = 1
     labels: tuple[str, ...] = ()
     twin: str | None = None
-
-    def expected_seconds(self, quick: bool, seeds: int) -> float:
-        """How long all cells take on one core, from timings of single ones."""
-        return sum(cell.seconds * cell.count(seeds) for cell in self.cells(quick))

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from math import isfinite, isnan, log, sqrt
-from statistics import mean, stdev
+from math import inf, isnan, nan
 from typing import Any
+
+import numpy as np
+from scipy.special import stdtrit
 
 from cbq.methods.auto import MOST_POOLED
 from cbq.reproduce.cells import Cell, options
-from cbq.reproduce.table import Table, slope
+from cbq.reproduce.table import Point, Table, slope
 
 EARLY = "too little is finished to say anything"
 CHEAP = ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ")
@@ -19,7 +21,6 @@ OF_PAPER = ("CBQ.paper", "CBQ.paper, lambda = 0", "CBQ.paper, Stein", "LSMC", "K
 OURS = ("CBQ.paper", "CBQ", "MOBQ", "MOBQ, Nystrom", "Auto")
 MANY = {"linear": 2500, "sir": 2500, "butterfly": 2500, "health": 500}  # points: one process has few seeds beyond
 FEW_SEEDS = 5
-CLEAR = 2.0  # standard errors that a difference has to have
 LARGE, QUICK_LARGE = 1000, 30  # T and N of the baselines that are drawn as dotted lines: no other cell has them
 # seconds of a fit and its answers on one core of 2.x GHz: constant, for 1000 points, for (1000 points)^2
 SECONDS: dict[str, tuple[float, float, float]] = {
@@ -98,28 +99,32 @@ def judges(quick: bool) -> int | None:
 
 
 def ratios(table: Table, ours: str, others: Sequence[str], **settings: Any) -> dict[str, float]:
-    """The median RMSE of others over that of one method, in the same settings; those that are known."""
-    mine = table.middle("rmse", method=ours, **settings)
-    found = {name: table.middle("rmse", method=name, **settings) / mine for name in others}
-    return {name: ratio for name, ratio in found.items() if isfinite(ratio)}
+    """The median over samples of the RMSE of others in units of that of one method; those that are known."""
+    found = {name: Point.of(pairs(table, ours, name, **settings)) for name in others}
+    return {name: point.middle for name, point in found.items() if point is not None}
+
+
+def pairs(table: Table, ours: str, other: str, **settings: Any) -> list[float]:
+    """The RMSE of one method in units of that of another on the same samples, for seeds that both have."""
+    mine, theirs = (
+        {row["seed"]: row["rmse"] for row in table.where(method=name, **settings) if 0 < row.get("rmse", nan) < inf}
+        for name in (ours, other)
+    )
+    return [theirs[seed] / mine[seed] for seed in mine if seed in theirs]
 
 
 def duels(table: Table, ours: str, other: str, keys: Sequence[str]) -> tuple[int, int, int]:
     """In how many settings the error of one method is smaller than that of another, neither, and larger.
 
-    Errors of the same seed are of the same samples: the mean of the differences of their logarithms has to be two
-    standard errors from zero, or it is neither.
+    Errors of the same seed are of the same samples: the interval of 95% for the mean of the differences of their
+    logarithms, by Student's t, has to leave out zero, or it is neither.
     """
     counts = [0, 0, 0]
     for settings in _settings(table, keys):
-        mine, theirs = (
-            {row["seed"]: row["rmse"] for row in table.where(method=name, **settings) if row.get("rmse")}
-            for name in (ours, other)
-        )
-        differences = [log(theirs[seed] / mine[seed]) for seed in mine if seed in theirs]
-        if len(differences) > 1:
-            z = mean(differences) / max(stdev(differences) / sqrt(len(differences)), 1e-300)
-            counts[0 if z > CLEAR else 2 if z < -CLEAR else 1] += 1
+        logs = np.log(pairs(table, ours, other, **settings))
+        if len(logs) > 1:
+            reach = stdtrit(len(logs) - 1, 0.975) * np.std(logs, ddof=1) / np.sqrt(len(logs))
+            counts[0 if np.mean(logs) > reach else 2 if np.mean(logs) < -reach else 1] += 1
     return counts[0], counts[1], counts[2]
 
 
@@ -127,7 +132,7 @@ def score(table: Table, ours: str, others: Sequence[str], keys: Sequence[str]) -
     """How one method fares against others, in words."""
     counts = {name: duels(table, ours, name, keys) for name in others}
     found = [f"{name} {won}-{even}-{lost}" for name, (won, even, lost) in counts.items() if won + even + lost]
-    words = f"settings in which {ours} is better, even and worse (by two standard errors): "
+    words = f"settings in which {ours} is better, even and worse (paired, at 95%): "
     return words + (", ".join(found) or "none yet")
 
 

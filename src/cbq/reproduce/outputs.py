@@ -6,7 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, fields
+from dataclasses import fields
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -22,16 +22,8 @@ if TYPE_CHECKING:
 DPI = 130
 
 
-@dataclass(frozen=True)
-class Outcome:
-    """What became of the claim of an experiment, in one line, and how many evaluations failed."""
-
-    verdict: str
-    failed: int
-
-
-def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -> Outcome:
-    """Write results.csv, summary.csv, record.json, NAME.png and NAME.svg beside the results."""
+def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -> str:
+    """Write results.csv, summary.csv, record.json, NAME.png and NAME.svg beside the results; return the verdict."""
     folder, results = store.path.parent, store.results(cells)
     table = tabulated(results)
     if not len(table):
@@ -45,13 +37,12 @@ def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -
     good = tabulated([result for result in results if not result.failed])
     lines = summary(good, settings, [name for name in columns if name not in (*names, "seed", "note")])
     _write_csv(folder / "summary.csv", [*settings, "quantity", *(field.name for field in fields(Point))], lines)
-    failed = sum(result.failed for result in results)
-    outcome = Outcome(experiment.verdict(good) if len(good) else "nothing is finished", failed)
-    text = json.dumps(_record(experiment, store, results, outcome), indent=1) + "\n"
+    verdict = experiment.verdict(good) if len(good) else "nothing is finished"
+    text = json.dumps(_record(experiment, store, results, verdict), indent=1) + "\n"
     (folder / "record.json").write_text(text, encoding="utf-8")
     if len(good):
         save(experiment.draw(good), folder / experiment.name)
-    return outcome
+    return verdict
 
 
 def save(figure: Figure, path: Path) -> None:
@@ -70,7 +61,7 @@ def tabulated(results: Iterable[Result]) -> Table:
     return Table(tuple(rows))
 
 
-def _record(experiment: Experiment, store: Store, results: Sequence[Result], outcome: Outcome) -> Row:
+def _record(experiment: Experiment, store: Store, results: Sequence[Result], verdict: str) -> Row:
     rows = [row for each in results for row in each.rows]
     notes = sorted({f"{row.get('method', '')}: {row['note']}" for row in rows if row.get("note")})
     counts = Counter(Counter(each.cell.key for each in results).values())
@@ -78,11 +69,11 @@ def _record(experiment: Experiment, store: Store, results: Sequence[Result], out
         **store.identity,
         "title": experiment.title,
         "claim": experiment.claim,
-        "verdict": outcome.verdict,
+        "verdict": verdict,
         "seeds": sorted({each.seed for each in results}),
         "cells_by_seeds": {str(seeds): cells for seeds, cells in sorted(counts.items())},
         "results": len(results),
-        "failed": outcome.failed,
+        "failed": sum(each.failed for each in results),
         "seconds": round(sum(each.seconds for each in results), 3),
         "code": dict(Counter(each.code for each in results)),
         "runs": store.runs(),

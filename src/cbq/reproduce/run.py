@@ -5,8 +5,9 @@ from __future__ import annotations
 import os
 import signal
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import closing, contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
 from typing import Any
@@ -17,7 +18,7 @@ from cbq.linalg import at_most
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import require_matplotlib
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.outputs import Outcome, write_outputs
+from cbq.reproduce.outputs import write_outputs
 from cbq.reproduce.record import code, environment
 from cbq.reproduce.store import FORMAT, Result, Store, opened
 from cbq.runtime.errors import CheckpointError
@@ -25,6 +26,14 @@ from cbq.runtime.workers import end_with
 
 Report = Callable[[int, int], None]  # cells that are done, and of all
 Job = tuple[Cell, int]
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What became of the claim of an experiment, in one line, and how many of the evaluations asked for failed."""
+
+    verdict: str
+    failed: int
 
 
 def reproduce(
@@ -41,36 +50,36 @@ def reproduce(
     require_matplotlib()
     cells, identity = experiment.cells(quick), _identity(experiment, quick)
     with opened(out / experiment.name, write=True) as store:
-        store.begin(identity, code(), force=force)
+        store.begin(identity, cells, code(), force=force)
         jobs = _jobs(cells, seeds)
         if experiment.twin:
-            _copy(out / experiment.twin, store, _missing(jobs, store, cells))
+            _copy(
+                out / experiment.twin, {**identity, "experiment": experiment.twin}, store, _missing(jobs, store, cells)
+            )
         missing = _missing(jobs, store, cells)
         if missing:
             store.note_run(environment(workers))
         report(len(jobs) - len(missing), len(jobs))
-        finished = _in_pool(experiment, missing, workers) if workers > 1 else _here(experiment, missing)
-        for count, result in enumerate(finished, len(jobs) - len(missing) + 1):
-            _require_same_code(experiment, result)
-            store.add(result)
-            report(count, len(jobs))
-        return write_outputs(experiment, store, cells)
+        evaluate = _in_pool(experiment, missing, workers) if workers > 1 else _here(experiment, missing)
+        with closing(evaluate) as finished:
+            for count, result in enumerate(finished, len(jobs) - len(missing) + 1):
+                _require_same_code(experiment, result)
+                store.add(result)
+                report(count, len(jobs))
+        return Outcome(write_outputs(experiment, store, cells), len(_missing(jobs, store, cells)))
 
 
-def redraw(experiment: Experiment, out: Path) -> Outcome:
-    """Write tables, record and figure from saved results alone."""
+def redraw(experiment: Experiment, out: Path) -> str:
+    """Write tables, record and figure from saved results alone, and return the verdict."""
     require_matplotlib()
     with opened(out / experiment.name, write=False) as store:
-        identity = store.identity
-        if identity.get("format") != FORMAT:
-            raise ValueError(f"{store.path} holds nothing that this version of cbq reproduce wrote: delete it.")
-        if identity["experiment"] != experiment.name:
-            raise ValueError(f"{store.path} holds {identity['experiment']!r}, and {experiment.name!r} was asked for.")
-        return write_outputs(experiment, store, experiment.cells(bool(identity["quick"])))
+        quick = bool(store.identity.get("quick"))
+        store.require(_identity(experiment, quick))
+        return write_outputs(experiment, store, experiment.cells(quick))
 
 
 def _identity(experiment: Experiment, quick: bool) -> dict[str, Any]:
-    return {"experiment": experiment.name, "edition": experiment.edition, "quick": quick}
+    return {"format": FORMAT, "experiment": experiment.name, "edition": experiment.edition, "quick": quick}
 
 
 def _jobs(cells: Sequence[Cell], seeds: int) -> list[Job]:
@@ -85,14 +94,17 @@ def _missing(jobs: Sequence[Job], store: Store, cells: Sequence[Cell]) -> list[J
     return [job for job in jobs if (job[0].key, job[1]) not in done]
 
 
-def _copy(folder: Path, store: Store, jobs: Sequence[Job]) -> None:
+def _copy(folder: Path, identity: dict[str, Any], store: Store, jobs: Sequence[Job]) -> None:
     """Take what another experiment has evaluated with the same code, if it is there and nobody writes to it."""
+    found, runs, wanted = [], [], {(cell.key, seed) for cell, seed in jobs}
     with suppress(FileNotFoundError, CheckpointError), opened(folder, write=False) as other:
-        wanted = {(cell.key, seed) for cell, seed in jobs}
-        cells = {cell.key: cell for cell, _ in jobs}.values() if other.identity.get("format") == FORMAT else ()
-        for result in other.results(cells):
-            if (result.cell.key, result.seed) in wanted and result.code == code() and not result.failed:
-                store.add(result)
+        if other.identity == identity:
+            found, runs = other.results({cell.key: cell for cell, _ in jobs}.values()), other.runs()
+    for record in runs:
+        store.note_run(record)
+    for result in found:
+        if (result.cell.key, result.seed) in wanted and result.code == code() and not result.failed:
+            store.add(result)
 
 
 def _require_same_code(experiment: Experiment, result: Result) -> None:
@@ -104,13 +116,13 @@ def _require_same_code(experiment: Experiment, result: Result) -> None:
         )
 
 
-def _here(experiment: Experiment, jobs: Sequence[Job]) -> Iterator[Result]:
+def _here(experiment: Experiment, jobs: Sequence[Job]) -> Generator[Result]:
     """Results of jobs, in this process."""
     for job in jobs:
         yield _measured(experiment.name, experiment.measure, job)
 
 
-def _in_pool(experiment: Experiment, jobs: Sequence[Job], workers: int) -> Iterator[Result]:
+def _in_pool(experiment: Experiment, jobs: Sequence[Job], workers: int) -> Generator[Result]:
     """Results of jobs as they are ready, from processes that have one thread each and end with this one."""
     import multiprocessing
     from concurrent.futures import ProcessPoolExecutor, as_completed
@@ -118,7 +130,7 @@ def _in_pool(experiment: Experiment, jobs: Sequence[Job], workers: int) -> Itera
 
     if not jobs:
         return
-    pool = ProcessPoolExecutor(min(workers, len(jobs)), multiprocessing.get_context("spawn"), _prepare)
+    pool, futures = ProcessPoolExecutor(min(workers, len(jobs)), multiprocessing.get_context("spawn"), _prepare), []
     try:
         futures = [pool.submit(_measured, experiment.name, experiment.measure, job) for job in jobs]
         for future in as_completed(futures):
@@ -129,7 +141,9 @@ def _in_pool(experiment: Experiment, jobs: Sequence[Job], workers: int) -> Itera
             f"--workers. What was finished is kept."
         ) from error
     finally:
-        pool.shutdown(wait=False, cancel_futures=True)
+        for future in futures:  # a pool that is forgotten at once forgets to cancel them itself
+            future.cancel()
+        pool.shutdown(wait=False)
 
 
 def _prepare() -> None:

@@ -62,32 +62,38 @@ class Store:
         found = self._connection.execute("SELECT name, value FROM identity").fetchall()
         return {name: self._read(value) for name, value in found}
 
-    def begin(self, identity: dict[str, Any], code: str, *, force: bool) -> None:
+    def require(self, identity: dict[str, Any]) -> None:
+        """Refuse a file of something else, the difference named."""
+        known = self.identity
+        if not known:
+            raise ValueError(f"{self.path} holds no results: run the experiment without --plot-only first.")
+        others = {name: value for name, value in identity.items() if known.get(name) != value}
+        if others:
+            differences = "; ".join(_difference(name, known.get(name), value) for name, value in others.items())
+            raise ValueError(
+                f"{self.path} holds other results: {differences}. Pass another folder with --out, or delete the file "
+                f"to start afresh."
+            )
+
+    def begin(self, identity: dict[str, Any], cells: Iterable[Cell], code: str, *, force: bool) -> None:
         """Say what the results are of, in a new file; refuse a file of something else, the difference named.
 
-        force: go on with results that other code has made. Those of other settings are refused all the same.
+        force: go on with results of these cells that other code has made.
         """
-        mine, known = {"format": FORMAT, **identity}, self.identity
-        differences = [_difference(name, known.get(name), mine[name]) for name in mine if known.get(name) != mine[name]]
-        codes = self._connection.execute("SELECT DISTINCT code FROM results ORDER BY code") if known else ()
-        others = [other for (other,) in codes if other != code]
-        if known and differences:
-            raise ValueError(
-                f"{self.path} holds other results: {'; '.join(differences)}. Pass another folder with --out, or delete "
-                f"the file to start afresh."
-            )
+        if not self.identity:
+            with transaction(self._connection):
+                for statement in SCHEMA:
+                    self._connection.execute(statement)
+                rows = [(name, json.dumps(value)) for name, value in identity.items()]
+                self._connection.executemany("INSERT INTO identity VALUES (?, ?)", rows)
+        self.require(identity)
+        others = sorted({each.code for each in self.results(cells) if not each.failed} - {code})
         if others and not force:
             raise ValueError(
                 f"{self.path} holds results of other code: {_difference('code', ' and '.join(others), code)}. Pass "
                 f"another folder with --out, delete the file to start afresh, or go on from it with --force: the "
                 f"record then names both."
             )
-        if not known:
-            with transaction(self._connection):
-                for statement in SCHEMA:
-                    self._connection.execute(statement)
-                rows = [(name, json.dumps(value)) for name, value in mine.items()]
-                self._connection.executemany("INSERT INTO identity VALUES (?, ?)", rows)
 
     def runs(self) -> list[Any]:
         """What was noted of the runs that evaluated something."""

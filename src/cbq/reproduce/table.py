@@ -5,12 +5,17 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import asdict, dataclass
-from statistics import mean, median, stdev
+from functools import cache
+from statistics import mean, stdev
 from typing import Any
 
+import numpy as np
+from numpy.typing import NDArray
+
+from cbq._arrays import Array
 from cbq.reproduce.cells import Row
 
-OF_MEDIAN = math.sqrt(math.pi / 2)  # the standard error of a median in units of that of a mean, for normal values
+RESAMPLES = 500
 SHARES = "coverage"  # with which the names of columns begin that hold shares
 
 
@@ -18,8 +23,9 @@ SHARES = "coverage"  # with which the names of columns begin that hold shares
 class Point:
     """A quantity over seeds: its median, and the ends of a band of one standard error of the median around it.
 
-    Both are those of logarithms where all values are positive, which suits log axes. Shares, such as coverage, have
-    a mean in the place of the median, as those of single seeds are coarse. With one seed the band has no width.
+    Both are those of logarithms where all values are positive, which suits log axes; the standard error is that of
+    the bootstrap, as errors have heavy tails. Shares, such as coverage, have a mean in the place of the median, as
+    those of single seeds are coarse. With one seed the band has no width.
     """
 
     middle: float
@@ -34,13 +40,11 @@ class Point:
         if not known:
             return None
         if share:
-            error = _standard_error(known)
-            return cls(mean(known), max(mean(known) - error, 0.0), min(mean(known) + error, 1.0), len(known))
+            middle, error = mean(known), stdev(known) / math.sqrt(len(known)) if len(known) > 1 else 0.0
+            return cls(middle, max(middle - error, 0.0), min(middle + error, 1.0), len(known))
         logarithmic = min(known) > 0
-        known = [math.log(v) for v in known] if logarithmic else known
-        error = OF_MEDIAN * _standard_error(known)
-        back = math.exp if logarithmic else float
-        middle = median(known)
+        array = np.log(known) if logarithmic else np.array(known)
+        middle, error, back = float(np.median(array)), _error_of_median(array), math.exp if logarithmic else float
         return cls(back(middle), back(middle - error), back(middle + error), len(known))
 
 
@@ -111,8 +115,14 @@ def slope(x: Sequence[float], y: Sequence[float]) -> float:
     return float(sum((a - mean_x) * (b - mean_y) for a, b in pairs) / spread)
 
 
-def _standard_error(values: Sequence[float]) -> float:
-    return 0.0 if len(values) < 2 else stdev(values) / math.sqrt(len(values))
+def _error_of_median(values: Array) -> float:
+    """The standard deviation of the medians of resamples, which are always the same ones."""
+    return float(np.std(np.median(values[_resamples(len(values))], axis=1)))
+
+
+@cache
+def _resamples(n: int) -> NDArray[np.int64]:
+    return np.random.default_rng(0).integers(n, size=(RESAMPLES, n))
 
 
 def _fits(value: Any, wanted: Any) -> bool:
