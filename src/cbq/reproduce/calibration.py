@@ -72,7 +72,7 @@ def _column(level: float) -> str:
 def draw(table: Table) -> Figure:
     """Coverage over level, on the diagonal where intervals are right: a column for each problem, ours below."""
     names = table.distinct("problem")
-    page = new_figure(PANEL[0] * len(names) * 0.85, PANEL[1] * 2.25)
+    page = new_figure(PANEL[0] * len(names) * 0.85, PANEL[1] * 2.4)
     axes = page.subplots(2, len(names), squeeze=False, sharex=True, sharey=True)
     for across, methods in zip(axes, (ABOVE, BELOW), strict=True):
         for ax, name in zip(across, names, strict=True):

@@ -49,8 +49,8 @@ def by_method(table: Table, methods: Sequence[str]) -> list[Line]:
     return [line for line in lines if len(line.rows)]
 
 
-def figure(panels: Sequence[Sequence[Panel]], title: str = "") -> Figure:
-    """A figure with rows of panels, and one legend below all of them."""
+def figure(panels: Sequence[Sequence[Panel]], title: str = "", *, shared: bool = True) -> Figure:
+    """A figure with rows of panels, which share their range of y or do not, and one legend below all of them."""
     rows, columns = len(panels), max(len(row) for row in panels)
     labels = dict.fromkeys(line.label for row in panels for panel in row for line in panel.lines)
     lines = -(-len(labels) // max(2, 2 * columns))  # of the legend
@@ -63,7 +63,8 @@ def figure(panels: Sequence[Sequence[Panel]], title: str = "") -> Figure:
             ax.set_visible(False)
         for ax, panel in zip(across, row, strict=False):
             draw_panel(ax, panel)
-        share_y([ax for ax, _ in zip(across, row, strict=False)])
+        if shared:
+            share_y([ax for ax, _ in zip(across, row, strict=False)])
     legend_below(page, [ax for across in axes for ax in across], ncols)
     if title:
         page.suptitle(title, fontsize="medium")

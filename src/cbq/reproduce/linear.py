@@ -91,7 +91,7 @@ def draw_d(table: Table) -> Figure:
     size = table.rows[0]["T"]
     title, label = f"$f = x'x$,  $N = T = {size}$", "dimension $d$"
     panels = [Panel(title, by_method(table, methods), "dim", xlabel=label) for methods in (OF_PAPER, OURS)]
-    return figure([panels], "linear: error over the dimension, methods of the paper and ours")
+    return figure([panels], "linear: error over the dimension, methods of the paper and ours", shared=False)
 
 
 def verdict(table: Table) -> str:
