@@ -28,12 +28,13 @@ from cbq.kernels import Matern
 from cbq.linalg import lapack
 from cbq.reproduce import EXPERIMENTS, Experiment, chosen, draw, measure, rates, record, redraw, reproduce, rough, run
 from cbq.reproduce.cells import Cell
-from cbq.reproduce.grids import cell, duels, score, typical
+from cbq.reproduce.grids import cell
 from cbq.reproduce.looks import LOOKS
 from cbq.reproduce.methods import METHODS
 from cbq.reproduce.run import Outcome
 from cbq.reproduce.store import opened
 from cbq.reproduce.table import Point, Table, slope, summary
+from cbq.reproduce.verdicts import duels, score, typical
 
 NAMES = [
     *("linear-T", "linear-N", "linear-d", "calibration", "sir-N", "sir-cost", "butterfly-N", "health-N"),

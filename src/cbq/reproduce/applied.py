@@ -7,29 +7,14 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cbq.reproduce.cells import Cell
-from cbq.reproduce.draw import Panel, by_method, figure
+from cbq.reproduce.draw import figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import (
-    CHEAP,
-    EARLY,
-    OF_PAPER,
-    OURS,
-    POOLED,
-    crossed,
-    dotted,
-    fitted_slope,
-    judges,
-    large,
-    of_dotted,
-    score,
-    signed,
-    split,
-    typical,
-)
+from cbq.reproduce.grids import CHEAP, POOLED, crossed, judges, large, of_dotted, split, two_rows
 from cbq.reproduce.measure import measure
 from cbq.reproduce.methods import BASELINES
 from cbq.reproduce.sir_cost import EXPERIMENT as SIR_COST
 from cbq.reproduce.table import Table
+from cbq.reproduce.verdicts import EARLY, dotted, fitted_slope, score, signed, typical
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -57,14 +42,9 @@ def draw(table: Table) -> Figure:
     """Over N, a panel for each T."""
     swept, top = split(table)
     name = table.distinct("problem")[0]
-    rows = [
-        [
-            Panel(f"$T = {T}$", by_method(swept.where(T=T), methods), "N", levels=by_method(top, methods))
-            for T in swept.distinct("T") or table.distinct("T")
-        ]
-        for methods in (OF_PAPER, OURS)
-    ]
-    return figure(rows, f"{name}: error over $N$, methods of the paper above, ours below{of_dotted(top)}")
+    panels = {f"$T = {T}$": {"T": T} for T in swept.distinct("T") or table.distinct("T")}
+    title = f"{name}: error over $N$, methods of the paper above, ours below{of_dotted(top)}"
+    return figure(two_rows(swept, top, "N", panels), title)
 
 
 def verdict(table: Table) -> str:

@@ -9,27 +9,11 @@ from typing import TYPE_CHECKING
 from cbq.reproduce.cells import Cell
 from cbq.reproduce.draw import Panel, by_method, figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import (
-    CHEAP,
-    EARLY,
-    OF_PAPER,
-    OURS,
-    POOLED,
-    cell,
-    crossed,
-    dotted,
-    fitted_slope,
-    judges,
-    large,
-    of_dotted,
-    score,
-    signed,
-    split,
-    typical,
-)
+from cbq.reproduce.grids import CHEAP, OF_PAPER, OURS, POOLED, cell, crossed, judges, large, of_dotted, split, two_rows
 from cbq.reproduce.measure import measure
 from cbq.reproduce.methods import BASELINES
 from cbq.reproduce.table import Table
+from cbq.reproduce.verdicts import EARLY, dotted, fitted_slope, score, signed, typical
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -70,19 +54,11 @@ def draw(table: Table, *, x: str) -> Figure:
     """For each f, methods of the paper and then ours; a column for each of the other size."""
     other = "N" if x == "T" else "T"
     swept, top = split(table)
-    rows = [
-        [
-            Panel(
-                f"{QUANTITIES[f]},  ${other} = {value}$",
-                by_method(swept.where(f=f, **{other: value}), methods),
-                x,
-                levels=by_method(top.where(f=f), methods),
-            )
-            for value in swept.distinct(other) or table.distinct(other)
-        ]
-        for f in swept.distinct("f") or table.distinct("f")
-        for methods in (OF_PAPER, OURS)
-    ]
+    rows = []
+    for f in swept.distinct("f") or table.distinct("f"):
+        values = swept.distinct(other) or table.distinct(other)
+        panels = {f"{QUANTITIES[f]},  ${other} = {value}$": {other: value} for value in values}
+        rows += two_rows(swept.where(f=f), top.where(f=f), x, panels)
     return figure(rows, f"linear: error over ${x}$, methods of the paper above, ours below{of_dotted(top)}")
 
 

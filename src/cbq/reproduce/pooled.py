@@ -7,9 +7,10 @@ from typing import TYPE_CHECKING
 from cbq.reproduce.cells import Cell
 from cbq.reproduce.draw import Panel, by_method, figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import cell, judges, pooled, signed
+from cbq.reproduce.grids import cell, judges, pooled
 from cbq.reproduce.measure import measure
 from cbq.reproduce.table import Table, slope
+from cbq.reproduce.verdicts import signed
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -19,12 +19,12 @@ from cbq.measures import Uniform
 from cbq.reproduce.cells import Cell, Row, options
 from cbq.reproduce.draw import PANEL, Line, draw_line, finish, legend_below, new_figure, share_y
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import fitted_slope, signed
 from cbq.reproduce.looks import BLACK, BLUE, DASHED, GREEN, RED, Look
 from cbq.reproduce.measure import SEED, rmse
 from cbq.reproduce.methods import METHODS
 from cbq.reproduce.rough import build
 from cbq.reproduce.table import Table
+from cbq.reproduce.verdicts import fitted_slope, signed
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -11,10 +11,11 @@ from cbq import problems
 from cbq.reproduce.cells import Cell, Row, options
 from cbq.reproduce.draw import PANEL, Line, draw_line, finish, legend_below, new_figure
 from cbq.reproduce.experiment import Experiment
-from cbq.reproduce.grids import EARLY, FEW_SEEDS
+from cbq.reproduce.grids import FEW_SEEDS
 from cbq.reproduce.looks import BLACK, GREY, LOOKS, Look
 from cbq.reproduce.methods import METHODS
 from cbq.reproduce.table import Table
+from cbq.reproduce.verdicts import EARLY
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
