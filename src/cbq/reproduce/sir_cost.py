@@ -73,8 +73,7 @@ def draw(table: Table) -> Figure:
     for shift, method in enumerate(FITTED):  # dashes of two lines that lie on each other are seen side by side
         point, colour = table.point("seconds", method=method), LOOKS[method].colour
         if point is not None:
-            dash = (7 * shift, (5, 5 + 2 * shift))
-            ax.axhline(point.middle, color=colour, ls=dash, lw=1.5, label=f"a fit of {method}")
+            ax.axhline(point.middle, color=colour, ls=(5 * (shift % 2), (5, 5)), lw=1.5, label=f"a fit of {method}")
             ax.axhspan(point.low, point.high, color=colour, alpha=0.2, lw=0)
     ax.set_xscale("log")
     ax.set_yscale("log")
