@@ -50,7 +50,7 @@ def _panels(table: Table, methods: Sequence[str], x: str) -> list[Panel]:
 
 def draw(table: Table, methods: Sequence[str], x: str, title: str) -> Figure:
     """A panel for each problem."""
-    return figure([_panels(table, methods, x)], title)
+    return figure([_panels(table, methods, x)], title, shared=False)
 
 
 def verdict(table: Table, methods: Sequence[str], x: str) -> str:

@@ -50,7 +50,7 @@ def draw(table: Table) -> Figure:
         [Panel(f"{name}, $T = {mine.rows[0]['T']}$", _lines(mine, methods), "N") for name, mine in problems]
         for methods in (ABOVE, BELOW)
     ]
-    return figure(rows, "Independent and Sobol points")
+    return figure(rows, "Independent and Sobol points", shared=False)
 
 
 def _lines(table: Table, methods: Sequence[str]) -> list[Line]:

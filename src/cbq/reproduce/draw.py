@@ -161,13 +161,13 @@ def _near(one: tuple[float, float], other: tuple[float, float]) -> bool:
 
 
 def _apart(values: Sequence[float]) -> list[float]:
-    """Values of a log axis that can be written under it side by side; long numbers need more room."""
+    """Values of a log axis that can be written under it side by side, the last among them; long numbers need room."""
     kept: list[float] = []
     reach = values[-1] / values[0] if values else 1.0
-    for value in values:
-        if not kept or (value > 0 and value / kept[-1] >= reach ** (0.035 * len(f"{value:g}"))):
+    for value in reversed(values):
+        if not kept or kept[-1] / value >= reach ** (0.035 * len(f"{kept[-1]:g}")):
             kept.append(value)
-    return kept
+    return kept[::-1]
 
 
 def _label_decades(ax: Axes) -> None:

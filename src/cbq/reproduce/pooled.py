@@ -55,7 +55,7 @@ def draw(table: Table) -> Figure:
                 for name in counted.distinct("problem")
             ]
         )
-    return figure(rows, "Conditional Bayesian quadrature and one process on all points, $T = N$")
+    return figure(rows, "Conditional Bayesian quadrature and one process on all points, $T = N$", shared=False)
 
 
 def verdict(table: Table) -> str:
