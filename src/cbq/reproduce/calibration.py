@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
 from math import isfinite
 from typing import TYPE_CHECKING
 
@@ -37,8 +36,7 @@ def cells(quick: bool) -> list[Cell]:
         T, N, thetas = (5, 6, 10) if quick else (T, N, THETAS)
         found.append(cell(name, T, N, [*ABOVE, "CBQ"], thetas=thetas))
         if name == "linear" or not quick:
-            one = pooled(name, T, N, thetas=thetas)
-            found.append(replace(one, seconds=2.5 * one.seconds))  # which is asked for intervals of all levels
+            found.append(pooled(name, T, N, thetas=thetas))
     return found
 
 

@@ -35,7 +35,7 @@ WITHOUT_POOLING = (0.5, 0.4, 0.0)  # of Auto with more points than it gives to o
 FACTORS = {"linear": 1.0, "sir": 1.2, "butterfly": 1.2, "health": 5.0}
 JUDGES = {"linear": 200, "sir": 300, "butterfly": 500, "health": 200}  # thetas of the prior that errors are taken at
 FEW_JUDGES, QUICK_JUDGES = 100, 20  # where there are very many points, and where it is to be quick
-SIMULATION = 8e-4  # seconds of one epidemic, many being solved together
+SIMULATION = 0.045  # seconds of the epidemics of one theta, which are solved together
 
 
 def cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: int | None = None, **more: Any) -> Cell:
@@ -45,7 +45,7 @@ def cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: int | N
     known = {**SECONDS, "Auto": WITHOUT_POOLING} if T * N > MOST_POOLED else SECONDS
     parts = [known.get(name, known["CBQ"]) for name in methods]
     fits = FACTORS.get(problem, 1.0) * sum(a + b * n + c * n * n for a, b, c in parts)
-    simulated = SIMULATION * T * N if problem == "sir" else 0.0
+    simulated = SIMULATION * T if problem == "sir" else 0.0
     fits *= (2 + more.get("dim", 2)) / 4  # laws and kernels in many dimensions
     seconds = round(0.02 + fits + simulated, 3)
     return Cell(problem, T, N, methods, options(more), design, seeds, seconds, thetas)
