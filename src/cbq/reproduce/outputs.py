@@ -36,7 +36,8 @@ def write_outputs(experiment: Experiment, store: Store, cells: Sequence[Cell]) -
     settings = [name for name in columns if name in names]
     good = tabulated([result for result in results if not result.failed])
     lines = summary(good, settings, [name for name in columns if name not in (*names, "seed", "note")])
-    _write_csv(folder / "summary.csv", [*settings, "quantity", *(field.name for field in fields(Point))], lines)
+    short = [{name: float(f"{v:.6g}") if isinstance(v, float) else v for name, v in line.items()} for line in lines]
+    _write_csv(folder / "summary.csv", [*settings, "quantity", *(field.name for field in fields(Point))], short)
     verdict = experiment.verdict(good) if len(good) else "nothing is finished"
     text = json.dumps(_record(experiment, store, results, verdict), indent=1) + "\n"
     (folder / "record.json").write_text(text, encoding="utf-8")

@@ -144,7 +144,7 @@ def _panel(ax: Axes, rows: Table, sweep: str, nu: float) -> None:
         rf"$\nu_{{{stage}}} = {int(2 * nu)}/2$,  ${fixed} = {rows.rows[0][fixed]}$:  ${power}$", fontsize="medium"
     )
     ax.set_xlabel(f"${sweep}$")
-    ax.set_ylabel("RMSE, or worst case")
+    ax.set_ylabel("RMSE, or worst case" if sweep == "N" else "RMSE")
     finish(ax, values)
 
 
