@@ -50,9 +50,9 @@ def draw(table: Table) -> Figure:
 def verdict(table: Table) -> str:
     """Who is best, where, and how errors fall."""
     swept, top = split(table)
-    if not len(swept):
+    if not len(swept.where(method="CBQ.paper")):
         return EARLY
-    T, N = (max(swept.distinct(name)) for name in "TN")
+    T, N = max((row["T"], row["N"]) for row in swept.where(method="CBQ.paper"))
     methods = swept.distinct("method")
     scores = [score(swept, m, BASELINES, ("T", "N")) for m in ("CBQ.paper", "CBQ.paper, Stein") if m in methods]
     others = [*BASELINES, "CBQ.paper, Stein", "CBQ", *POOLED]

@@ -70,12 +70,10 @@ def draw_d(table: Table) -> Figure:
     return figure([panels], "linear: error over the dimension, methods of the paper and ours", shared=False)
 
 
-def verdict(table: Table) -> str:
+def _verdict(table: Table) -> str:
     """Who is best, where, and against the baselines with far more points."""
     swept, top = split(table)
-    if not len(swept):
-        return EARLY
-    T, N = (max(swept.distinct(name)) for name in "TN")
+    T, N = max((row["T"], row["N"]) for row in swept.where(method="CBQ.paper", f="square"))
     at = {"T": T, "N": N, "f": "square"}
     mine = swept.middle("rmse", method="CBQ.paper", **at)
     others = typical(swept, "CBQ.paper", [*BASELINES, NO_LAMBDA, "CBQ", *POOLED], **at)
@@ -92,13 +90,13 @@ def _scores(table: Table, keys: Sequence[str]) -> str:
 def verdict_slopes(table: Table, *, x: str) -> str:
     """The verdict, with the slopes over x at the largest of the other size."""
     other, swept = "N" if x == "T" else "T", split(table)[0]
-    if not len(swept):
+    if not len(swept.where(method="CBQ.paper", f="square")):
         return EARLY
     at = {other: max(swept.distinct(other)), "f": "square"}
     slopes = ", ".join(
         f"{name} {signed(fitted_slope(swept, x, method=name, **at))}" for name in swept.where(**at).distinct("method")
     )
-    return f"{verdict(table)}; slopes in {x} at {other} = {at[other]}: {slopes}"
+    return f"{_verdict(table)}; slopes in {x} at {other} = {at[other]}: {slopes}"
 
 
 def verdict_d(table: Table) -> str:
