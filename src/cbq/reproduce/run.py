@@ -53,9 +53,8 @@ def reproduce(
         store.begin(identity, cells, code(), force=force)
         jobs = _jobs(cells, seeds)
         if experiment.twin:
-            _copy(
-                out / experiment.twin, {**identity, "experiment": experiment.twin}, store, _missing(jobs, store, cells)
-            )
+            theirs = {**identity, "experiment": experiment.twin}
+            _copy(out / experiment.twin, theirs, store, _missing(jobs, store, cells))
         missing = _missing(jobs, store, cells)
         if missing:
             store.note_run(environment(workers))
