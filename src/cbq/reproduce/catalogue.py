@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cbq.reproduce import ablation, applied, calibration, designs, illustration, joint, linear, pooled, rates
+from cbq.reproduce import ablation, applied, calibration, illustration, joint, linear, mobq, qmc, rates
 from cbq.reproduce.experiment import Experiment
 
 EXPERIMENTS: dict[str, Experiment] = {
@@ -13,8 +13,8 @@ EXPERIMENTS: dict[str, Experiment] = {
         *linear.EXPERIMENTS,
         calibration.EXPERIMENT,
         *applied.EXPERIMENTS,
-        pooled.EXPERIMENT,
-        designs.EXPERIMENT,
+        mobq.EXPERIMENT,
+        qmc.EXPERIMENT,
         *ablation.EXPERIMENTS,
         illustration.EXPERIMENT,
         joint.EXPERIMENT,

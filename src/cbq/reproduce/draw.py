@@ -49,7 +49,7 @@ def by_method(table: Table, methods: Sequence[str]) -> list[Line]:
     return [line for line in lines if len(line.rows)]
 
 
-def figure(panels: Sequence[Sequence[Panel]], title: str = "", *, shared: bool = True) -> Figure:
+def figure(panels: Sequence[Sequence[Panel]], title: str, *, shared: bool = True) -> Figure:
     """A figure with rows of panels, which share their range of y or do not, and one legend below all of them."""
     rows, columns = len(panels), max(len(row) for row in panels)
     labels = dict.fromkeys(line.label for row in panels for panel in row for line in panel.lines)
@@ -66,8 +66,7 @@ def figure(panels: Sequence[Sequence[Panel]], title: str = "", *, shared: bool =
         if shared:
             share_y([ax for ax, _ in zip(across, row, strict=False)])
     legend_below(page, [ax for across in axes for ax in across], ncols)
-    if title:
-        page.suptitle(title, fontsize="medium")
+    page.suptitle(title, fontsize="medium")
     return page
 
 

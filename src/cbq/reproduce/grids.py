@@ -44,7 +44,7 @@ def cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: int | N
     thetas = more.pop("thetas", None) or JUDGES[problem]
     known = {**SECONDS, "Auto": WITHOUT_POOLING} if T * N > MOST_POOLED else SECONDS
     parts = [known.get(name, known["CBQ"]) for name in methods]
-    fits = FACTORS.get(problem, 1.0) * sum(a + b * n + c * n * n for a, b, c in parts)
+    fits = FACTORS[problem] * sum(a + b * n + c * n * n for a, b, c in parts)
     simulated = SIMULATION * T if problem == "sir" else 0.0
     fits *= (2 + more.get("dim", 2)) / 4  # laws and kernels in many dimensions
     seconds = round(0.02 + fits + simulated, 3)
