@@ -21,7 +21,7 @@ from _common import TEST_SEED, Pool, at_least_one, print_record, rmse
 from cbq.measures import Gamma, Gaussian, Uniform
 
 M = 100  # thetas at which errors are measured
-QUANTILES = (np.arange(200_000) + 0.5) / 200_000  # of a law on the line, for its integrals
+QUANTILES = (np.arange(200_000) + 0.5) / 200_000  # of a measure on the line, for its integrals
 ONE, TWO = Uniform(0.0, 3.0), Uniform([0.0, 0.0], [2.0, 2.0])
 Truth = Callable[[np.ndarray], np.ndarray]
 
@@ -42,7 +42,7 @@ def line(theta: np.ndarray) -> Gaussian:
 
 
 def plane(theta: np.ndarray) -> Gaussian:
-    """A correlated law around theta."""
+    """A correlated measure around theta."""
     return Gaussian(theta, [[1.0, 0.5], [0.5, 1.0]])
 
 
@@ -141,8 +141,8 @@ def errors(name: str, seed: int, design: str) -> tuple[dict[str, float], str]:
 
 
 def _by_quadrature(problem: cbq.Problem, theta: np.ndarray) -> np.ndarray:
-    laws = [problem.family(row) for row in theta]
-    return np.array([np.mean(problem.integrand(law.transport(QUANTILES), None)) for law in laws])
+    measures = [problem.family(row) for row in theta]
+    return np.array([np.mean(problem.integrand(measure.transport(QUANTILES), None)) for measure in measures])
 
 
 def row(name: str, results: list[tuple[dict[str, float], str]]) -> tuple[str, list[float]]:

@@ -48,7 +48,7 @@ def free(x: np.ndarray, theta: np.ndarray) -> np.ndarray:
 
 
 def family(theta: np.ndarray) -> cbq.measures.Gaussian:
-    """The law of two coordinates."""
+    """The measure of two coordinates."""
     return cbq.measures.Gaussian([theta[0], 0.0], 1.0)
 
 

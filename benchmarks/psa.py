@@ -36,7 +36,7 @@ def table(rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
     """Net benefits (rows, 2) and inputs of the health model."""
     rng, problem = np.random.default_rng(seed), health.build()
     theta = problem.prior.sample(rows, rng)
-    noise = problem.family(health.THETA_MEAN).sample(rows, rng) - health.MEAN  # the same law at all thetas
+    noise = problem.family(health.THETA_MEAN).sample(rows, rng) - health.MEAN  # the same measure at all thetas
     x = health.conditional_mean(theta) + noise
     inputs = {"theta1": theta[:, 0], "theta2": theta[:, 1]} | {f"x{j + 1}": x[:, j] for j in range(17)}
     return health.integrand(x, theta.T), inputs

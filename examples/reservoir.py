@@ -58,6 +58,6 @@ problem = cbq.Problem(
     family,
     prior=cbq.measures.Uniform(0.4, 1.0),  # mean rain of the climates that are of interest, in units of a usual year
     vectorized=False,  # one x at a time
-    depends_on_theta=False,  # the climate acts through the law of x only, so every run says something on all climates
+    depends_on_theta=False,  # the climate acts through the measure of x only, so every run says something on all climates
     name=f"reservoir-{SCENARIO}",
 )

@@ -119,7 +119,7 @@ def test_without_a_family_thetas_are_interpolated():
     assert np.all(np.isfinite(fit.predict([0.7, 1.3])))
 
 
-def test_one_law_for_all_thetas_needs_no_family():
+def test_one_measure_for_all_thetas_needs_no_family():
     theta = np.linspace(0, 2, 8)
     x = Gaussian(0.0, 1.0).sample(64, 0).reshape(8, 8)
     samples = cbq.Samples(theta, x, np.exp(0.3 * theta[:, None] * x), Gaussian(0.0, 1.0))
@@ -133,7 +133,7 @@ def test_many_points_are_not_pooled(monkeypatch):
     assert "110 points are many for one process" in fit.choice
 
 
-def test_laws_without_shared_embeddings_or_a_bulk_are_served():
+def test_measures_without_shared_embeddings_or_a_bulk_are_served():
     x = np.random.default_rng(0).standard_normal((5, 12))
     score = lambda x: -x  # noqa: E731
     samples = cbq.Samples(

@@ -7,7 +7,7 @@ from scipy import stats
 
 import cbq
 from cbq.measures import Empirical, Gaussian, Uniform, Unnormalised
-from cbq.stage1 import Settings, borrowed, fit_stage_one, quadratures
+from cbq.stage1 import StageOneOptions, borrowed, fit_stage_one, quadratures
 from refusals import refusals
 
 
@@ -41,7 +41,7 @@ def test_a_theta_keeps_its_own_points_and_fills_up_to_the_number_wanted():
         assert len(set(mine)) == len(mine)
 
 
-def test_borrowed_points_lie_in_the_bulk_of_the_law_of_the_borrower():
+def test_borrowed_points_lie_in_the_bulk_of_the_measure_of_the_borrower():
     samples = correlated()
     more, rows = borrowed(samples, 25)
     limit = stats.chi2.ppf(1 - 1e-4, 2)
@@ -106,15 +106,15 @@ def test_intervals_hold_the_truth_with_as_many_points_as_there_are(f, answer):
 
 def test_what_halves_of_the_points_disagree_about_is_part_of_the_variance():
     samples = problem(lambda x, theta: x[:, 0] ** 3).collect(15, 20, rng=1)
-    found, rows = quadratures(samples, 200, Settings())
+    found, rows = quadratures(samples, 200, StageOneOptions())
     whole, same = borrowed(samples, 200)
     assert np.array_equal(rows, same)
-    claimed = fit_stage_one(whole, Settings())
+    claimed = fit_stage_one(whole, StageOneOptions())
     halves = []
     for k in (0, 1):
         part, used = borrowed(samples, 200, slice(k, None, 2))
         assert np.all(used % 2 == k)
-        halves.append(fit_stage_one(part, Settings()).mean)
+        halves.append(fit_stage_one(part, StageOneOptions()).mean)
     apart2 = np.mean((np.stack(halves) - claimed.mean) ** 2, axis=0)
     assert_allclose(found.std**2, np.maximum(claimed.std**2, 0.25 * apart2), rtol=1e-12)
     assert np.any(found.std > claimed.std)
@@ -153,15 +153,15 @@ def test_none_is_the_default_and_the_summary_says_what_was_borrowed():
     assert "Thetas borrow points of others: 20 points each" in cbq.CBQ(borrow=20).fit(samples).summary()
 
 
-def test_the_estimated_bias_is_not_subtracted_since_the_points_are_no_draws_of_their_law():
+def test_the_estimated_bias_is_not_subtracted_since_the_points_are_no_draws_of_their_measure():
     samples = problem().collect(10, 10, rng=0)
     fit = cbq.CBQ(borrow=30).fit(samples)
     assert all(reading.shift == 0 for posterior in fit._posteriors for reading in posterior.readings)
 
 
-def of_law(law):
+def of_measure(measure):
     x = np.array([[0.1, 0.5, 0.9], [0.2, 0.4, 0.8]])
-    return cbq.Samples([0.0, 1.0], x, x**2, [law, law], depends_on_theta=False)
+    return cbq.Samples([0.0, 1.0], x, x**2, [measure, measure], depends_on_theta=False)
 
 
 test_what_cannot_be_borrowed = refusals(
@@ -171,12 +171,12 @@ test_what_cannot_be_borrowed = refusals(
             "takes values of f from other thetas.*depends_on_theta=False",
         ),
         "no bulk": (
-            lambda: cbq.CBQ(borrow=20).fit(of_law(Unnormalised(score=lambda x: -x, dim=1))),
-            "borrowing takes points in the bulk of a law.*borrow=0",
+            lambda: cbq.CBQ(borrow=20).fit(of_measure(Unnormalised(score=lambda x: -x, dim=1))),
+            "borrowing takes points in the bulk of a measure.*borrow=0",
         ),
         "atoms": (
-            lambda: cbq.CBQ(borrow=20).fit(of_law(Empirical([0.1, 0.2, 0.4, 0.5, 0.8, 0.9]))),
-            "borrowing takes points in the bulk of a law",
+            lambda: cbq.CBQ(borrow=20).fit(of_measure(Empirical([0.1, 0.2, 0.4, 0.5, 0.8, 0.9]))),
+            "borrowing takes points in the bulk of a measure",
         ),
         "negative": (lambda: cbq.CBQ(borrow=-1), "borrow must be a number of points"),
         "a fraction": (lambda: cbq.CBQ(borrow=0.5), "borrow must be a number of points"),

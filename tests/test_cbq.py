@@ -102,15 +102,15 @@ def test_inputs_that_do_not_matter_do_little_harm():
     ],
     ids=["uniform", "gamma", "student", "lognormal", "product", "mixture", "mixed"],
 )
-def test_it_works_for_laws_of_all_kinds(family):
+def test_it_works_for_measures_of_all_kinds(family):
     def f(x, theta):
         return np.sin(x).sum(axis=1)
 
     samples = problem(f, family).collect(8, 25, rng=4)
     fit = cbq.CBQ().fit(samples)
     for t in range(3):  # against plain averages of many points
-        law = family(samples.theta[t])
-        many = f(law.sample(40_000, 9), None)
+        measure = family(samples.theta[t])
+        many = f(measure.sample(40_000, 9), None)
         assert abs(fit.stage1.mean[t] - many.mean()) < 5 * many.std() / 200 + 5 * fit.stage1.std[t]
 
 
@@ -131,7 +131,7 @@ def test_shapes_with_and_without_an_axis_of_outputs():
     assert two.leave_one_out().standardised.shape == (6, 2)
 
 
-def test_all_answers_speak_of_one_law():
+def test_all_answers_speak_of_one_measure():
     fit = cbq.CBQ().fit(problem().collect(8, 6, rng=1))
     mean, std = fit.predict(NEW, return_std=True)
     _, cov = fit.predict(NEW, return_cov=True)
@@ -337,35 +337,35 @@ def test_theta_columns_of_very_different_scale():
     assert np.sqrt(np.mean((fit.predict(new) - exact) ** 2)) < 0.05
 
 
-def test_theta_may_be_zero_and_points_may_lie_on_the_edge_of_their_law():
-    law = Uniform(0.0, 1.0)
+def test_theta_may_be_zero_and_points_may_lie_on_the_edge_of_their_measure():
+    measure = Uniform(0.0, 1.0)
     x = np.linspace(0.0, 1.0, 11)
     theta = np.linspace(0.1, 1.0, 8)
-    fit = cbq.CBQ().fit(cbq.Samples(theta, np.tile(x, (8, 1)), np.exp(theta[:, None] * x), law))
+    fit = cbq.CBQ().fit(cbq.Samples(theta, np.tile(x, (8, 1)), np.exp(theta[:, None] * x), measure))
     exact = np.append(1.0, np.expm1(theta) / theta)
     assert_allclose(fit.predict(np.append(0.0, theta))[1:], exact[1:], atol=1e-4)
-    logs = cbq.CBQ(log_theta=True).fit(cbq.Samples(theta, np.tile(x, (8, 1)), np.exp(theta[:, None] * x), law))
+    logs = cbq.CBQ(log_theta=True).fit(cbq.Samples(theta, np.tile(x, (8, 1)), np.exp(theta[:, None] * x), measure))
     mean, std = logs.predict([0.0, 0.1], return_std=True)
     assert std[0] > 100 * std[1]  # the logarithm of zero is far from everything
     assert np.isfinite(mean[0])
 
 
-def test_laws_that_differ_in_kind_where_nobody_looks_first():
+def test_measures_that_differ_in_kind_where_nobody_looks_first():
     low = np.full(50, 0.5)
     low[7] = -0.5
     samples = problem(lambda x, t: x[:, 0] ** 2).collect(None, 50, rng=0, theta=np.linspace(1, 3, 50))
-    laws = [Uniform(a, 2.0) for a in low]
-    x = [law.sample(50, t) for t, law in enumerate(laws)]
-    fit = cbq.CBQ().fit(cbq.Samples(samples.theta, x, [p[:, 0] ** 2 for p in x], laws))
+    measures = [Uniform(a, 2.0) for a in low]
+    x = [measure.sample(50, t) for t, measure in enumerate(measures)]
+    fit = cbq.CBQ().fit(cbq.Samples(samples.theta, x, [p[:, 0] ** 2 for p in x], measures))
     assert_allclose(fit.stage1.mean, (8.0 - low**3) / 3 / (2.0 - low), rtol=1e-5)
 
 
 def test_a_linear_f_under_a_stein_kernel_in_two_dimensions():
     rng = np.random.default_rng(0)
     theta = np.linspace(1.0, 2.0, 10)
-    laws = [cbq.measures.Unnormalised(score=lambda x, m=m: m - x, dim=2) for m in theta]
+    measures = [cbq.measures.Unnormalised(score=lambda x, m=m: m - x, dim=2) for m in theta]
     x = [rng.normal(m, 1.0, size=(40, 2)) for m in theta]
-    fit = cbq.CBQ().fit(cbq.Samples(theta, x, [p[:, 0] for p in x], laws, design="mcmc"))
+    fit = cbq.CBQ().fit(cbq.Samples(theta, x, [p[:, 0] for p in x], measures, design="mcmc"))
     assert_allclose(fit.stage1.mean, theta, atol=1e-6)
 
 
@@ -491,7 +491,7 @@ test_wrong_values_are_refused = refusals(
             lambda: cbq.CBQ(kernel_x=RBF(np.ones((3, 1, 1)))).fit(problem().collect(3, 5, rng=0)),
             "lengthscales for a batch",
         ),
-        "law of theta": (
+        "distribution of theta": (
             lambda: cbq.CBQ(kernel_theta=Warped(RBF(), "whiten")).fit(problem().collect(3, 5, rng=0)),
             "cannot serve over theta",
         ),

@@ -24,7 +24,7 @@ from cbq.measures import (
     Exponential,
     Gamma,
     Gaussian,
-    LogLaw,
+    LogMeasure,
     LogNormal,
     Mixture,
     Product,
@@ -230,7 +230,7 @@ OTHERS = {
     "family": (
         {"family": lambda theta: Gaussian(theta, 1.0)},
         {},
-        r"the law of x at theta index t = 0 is Gaussian\(.*\) in the file, and Gaussian\(.*, 1, 0, 0, 1\) was asked",
+        r"the measure of x at theta index t = 0 is Gaussian\(.*\) in the file, and Gaussian\(.*, 1, 0, 0, 1\) was asked",
     ),
     "kind": ({"family": lambda theta: LogNormal(theta, 1.0)}, {}, r"is Gaussian\(.* in the file, and LogNormal\("),
     "d": ({"family": lambda theta: Gaussian(0.0, 1.0)}, {}, "the dimension d of x is 2 in the file, and 1 was asked"),
@@ -397,7 +397,7 @@ def test_samples_of_an_unfinished_run(path):
     for t in range(2):
         np.testing.assert_array_equal(s.points(t), whole.points(t)[: s.counts[t]])
         np.testing.assert_array_equal(s.values(t), whole.values(t)[: s.counts[t]])
-        assert s.law(t).equals(whole.law(t))
+        assert s.measure(t).equals(whole.measure(t))
 
 
 def test_a_file_without_values_says_so(path):
@@ -422,28 +422,28 @@ def test_a_measure_in_place_of_that_of_the_file(path):
 
 
 class Own(Gaussian):
-    """A law of the user's."""
+    """A measure of the user's."""
 
 
-def test_laws_that_are_code_must_be_passed_again(path):
+def test_measures_that_are_code_must_be_passed_again(path):
     problem = changed(family=lambda theta: Own(theta, 2.0))
     whole = problem.collect(3, 20, rng=0, checkpoint=path)
-    with pytest.raises(CheckpointError, match=r"does not hold the law Own\(dim=2.*pass measure="):
+    with pytest.raises(CheckpointError, match=r"does not hold the measure Own\(dim=2.*pass measure="):
         cbq.Samples.from_checkpoint(path)
     same(cbq.Samples.from_checkpoint(path, lambda theta: Own(theta, 2.0)), whole)
     with pytest.raises(CheckpointError, match=r"point i = 0 of theta index t = 0 is .* and .* would be drawn now"):
         changed(family=lambda theta: Own(theta, 3.0)).collect(3, 20, rng=0, checkpoint=path)
 
 
-def test_a_law_that_all_thetas_share_is_stored_once(path):
-    law = Gaussian([0.0, 1.0], 2.0)
-    changed(family=lambda theta: law).collect(3, 20, rng=0, checkpoint=path)
+def test_a_measure_that_all_thetas_share_is_stored_once(path):
+    measure = Gaussian([0.0, 1.0], 2.0)
+    changed(family=lambda theta: measure).collect(3, 20, rng=0, checkpoint=path)
     s = cbq.Samples.from_checkpoint(path)
-    assert s.law(0) is s.law(2)
-    assert s.law(0).equals(law)
+    assert s.measure(0) is s.measure(2)
+    assert s.measure(0).equals(measure)
 
 
-LAWS = {
+MEASURES = {
     "beta": Beta(2.0, 3.0),
     "empirical": Empirical([[0.0, 1.0], [2.0, 3.0]], [0.25, 0.75]),
     "exponential": Exponential(2.0),
@@ -451,7 +451,7 @@ LAWS = {
     "batch": Gamma([3.0, 4.0, 5.0], 2.0),
     "gaussian": Gaussian([1.0, 2.0], [[1.0, 0.3], [0.3, 2.0]]),
     "lognormal": LogNormal(0.1, 0.2),
-    "log law": LogLaw(Gamma(2.0, 1.0)),
+    "log measure": LogMeasure(Gamma(2.0, 1.0)),
     "mixture": Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), StudentT(3.0, 0.0, 1.0)]),
     "product": Product([Gamma(2.0, 1.0), Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), Beta(2.0, 2.0)])]),
     "scipy": as_measure(stats.gumbel_r(1.0, 2.0)),
@@ -462,12 +462,12 @@ LAWS = {
 }
 
 
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-def test_laws_survive_packing(law):
-    text, numbers = pack_measure(law)
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+def test_measures_survive_packing(measure):
+    text, numbers = pack_measure(measure)
     again = unpack_measure(text, numbers)
-    assert again.equals(law)
-    np.testing.assert_array_equal(again.sample(5, 0), law.sample(5, 0))
+    assert again.equals(measure)
+    np.testing.assert_array_equal(again.sample(5, 0), measure.sample(5, 0))
     with pytest.raises(ValueError, match="numbers more"):
         unpack_measure(text, numbers[:-1])
     with pytest.raises(ValueError, match="1 numbers too many"):
@@ -479,21 +479,21 @@ def test_laws_survive_packing(law):
     [
         ("{", "not JSON"),
         ("[]", "'type' is missing"),
-        ('{"type": "Cauchy"}', "no law of type 'Cauchy'"),
+        ('{"type": "Cauchy"}', "no measure of type 'Cauchy'"),
         ('{"type": "Gamma", "shapes": {"shape": [-1]}}', "must be a list of integers"),
         ('{"type": "Quantile", "dist": "os", "shapes": {"loc": [1], "scale": [1]}}', "no continuous distribution 'os'"),
         ('{"type": "Product", "blocks": 3}', "'blocks' must be a list"),
     ],
 )
-def test_what_is_no_law_is_refused(text, message):
+def test_what_is_no_measure_is_refused(text, message):
     with pytest.raises(ValueError, match=message):
         unpack_measure(text, np.ones(2))
 
 
-@pytest.mark.parametrize("law", [Own(0.0, 1.0), Product([Own(0.0, 1.0), Gamma(1.0, 1.0)])], ids=["own", "inside"])
-def test_laws_with_code_are_not_packed(law):
+@pytest.mark.parametrize("measure", [Own(0.0, 1.0), Product([Own(0.0, 1.0), Gamma(1.0, 1.0)])], ids=["own", "inside"])
+def test_measures_with_code_are_not_packed(measure):
     with pytest.raises(ValueError, match="code of your own"):
-        pack_measure(law)
+        pack_measure(measure)
 
 
 # kills
@@ -588,8 +588,8 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path, workers, in_f
 
 @pytest.mark.slow
 def test_a_million_evaluations_load_in_little_memory(path):
-    law = Gaussian([0.0, 1.0], 1.0)
-    problem = changed(integrand=lambda x, theta: x[:, 0], family=lambda theta: law)
+    measure = Gaussian([0.0, 1.0], 1.0)
+    problem = changed(integrand=lambda x, theta: x[:, 0], family=lambda theta: measure)
     whole = problem.collect(1000, 1000, rng=0, checkpoint=path, progress=False)
     tracemalloc.start()
     s = cbq.Samples.from_checkpoint(path)

@@ -205,7 +205,7 @@ def test_thetas_of_ones_own():
     np.testing.assert_allclose(rows[0]["mean"], fit.predict([0.5])[0], rtol=1e-5)
 
 
-def test_a_grid_keeps_to_thetas_where_x_has_a_law(write):
+def test_a_grid_keeps_to_thetas_where_x_has_a_measure(write):
     text = """
 import cbq
 
@@ -213,7 +213,7 @@ def f(x, theta):
     return x[:, 0]
 
 def family(theta):
-    return cbq.measures.Gamma(theta, 1.0)  # no law at zero, where the prior begins
+    return cbq.measures.Gamma(theta, 1.0)  # no measure at zero, where the prior begins
 
 problem = cbq.Problem(f, family, cbq.measures.Uniform(0.0, 1.0))
 """
@@ -251,13 +251,13 @@ def registered(monkeypatch):
 def test_a_registered_problem_is_found_by_name():
     @problems.register("mine")
     def build(mean=1.0):
-        """A normal law cut off below."""
+        """A normal distribution cut off below."""
         return problems.get("truncated", mean=mean)
 
     assert "truncated: 30 evaluations" in ok("run", "mine", *SMALL, "--option", "mean=2.5", "--method", "lsmc")
     (line,) = [line for line in ok("problems").splitlines() if line.startswith("mine ")]
     assert "mean=1.0" in line
-    assert line.endswith("A normal law cut off below.")
+    assert line.endswith("A normal distribution cut off below.")
 
 
 FILES = {
@@ -287,7 +287,7 @@ FILES = {
     "an error in the family": (
         FILE.replace("Gaussian(theta, 1.0)", "Gaussian(theta, -1.0)"),
         ":problem",
-        "simulator.py, line 9: ValueError: the family gives no law at theta index t = 0",
+        "simulator.py, line 9: ValueError: the family gives no measure at theta index t = 0",
     ),
 }
 
@@ -505,7 +505,7 @@ def test_the_problem_of_a_fit_is_that_of_the_record_or_the_one_given(tmp_path, w
     moved = tmp_path / "moved.cbq"
     (tmp_path / "out" / "fit.cbq").rename(moved)
     says = refused("predict", moved, "--theta", 0.5)
-    assert "needs the law of x at any theta" in says
+    assert "needs the measure of x at any theta" in says
     assert "no run.json beside it: pass --problem" in says
     given = ok("predict", moved, "--theta", 0.5, "--problem", f"{tmp_path}/simulator.py:problem")
     assert given == beside

@@ -169,7 +169,7 @@ def test_a_theta_without_any_value_is_dropped():
     whole = changed().collect(3, 5, rng=0, theta=THETAS)
     np.testing.assert_array_equal(s.theta, THETAS[[0, 2]])
     np.testing.assert_array_equal(s.f, whole.f[[0, 2]])
-    assert s.law(1).equals(whole.law(2))
+    assert s.measure(1).equals(whole.measure(2))
 
 
 def test_a_failure_at_the_first_theta_does_not_end_a_run_that_skips():

@@ -14,10 +14,10 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.stats import norm
 
 import cbq
-from cbq.comparison import Comparison, Row, compare
+from cbq.comparison import Comparison, ComparisonRow, compare
 from cbq.comparison.methods import default_methods
 from cbq.fit import Fit
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from refusals import refusals
 
 
@@ -27,16 +27,16 @@ def slope(samples):
 
 
 class Flat(Fit):
-    """The same Gaussian law of I at all thetas, or at the observed ones alone."""
+    """The same Gaussian distribution of I at all thetas, or at the observed ones alone."""
 
     def __init__(self, theta, C, mean, std, observed_only=False):
         self.theta, self.C, self.mean, self.std, self.observed_only = theta, C, mean, std, observed_only
 
-    def _laws(self, theta, *, joint):
+    def _predictives(self, theta, *, joint):
         if self.observed_only and not set(map(tuple, theta)) <= set(map(tuple, self.theta)):
             raise ValueError(f"it knows theta = {self.theta[0]} and such: ask there. And nowhere else.")
         variance = np.full((1, len(theta)), self.std**2)
-        return [Predictive(np.full((1, len(theta)), mean), variance, np.inf) for mean in self.mean]
+        return [PredictiveDistribution(np.full((1, len(theta)), mean), variance, np.inf) for mean in self.mean]
 
     def summary(self):
         return "flat"
@@ -393,7 +393,7 @@ def test_two_comparisons_make_one():
 def row(method="CBQ", **values):
     sizes = {"T": 20, "N": 50, "output": None, "evaluations": 1000}
     scores = {"rmse": 0.5, "loo": nan, "coverage": 0.9, "width": 2, "seconds": 1, "note": ""}
-    return Row(method, **{**sizes, **scores, **values})
+    return ComparisonRow(method, **{**sizes, **scores, **values})
 
 
 def test_the_table_is_aligned_with_the_best_marked_and_notes_below():
@@ -439,7 +439,7 @@ def test_the_frame_is_tidy():
     frame = result.to_frame()
     assert isinstance(frame, pd.DataFrame)
     names = "method T N output evaluations rmse loo coverage width seconds note"
-    assert list(frame.columns) == names.split() == [field.name for field in fields(Row)]
+    assert list(frame.columns) == names.split() == [field.name for field in fields(ComparisonRow)]
     assert_array_equal(frame["rmse"], [row.rmse for row in result.rows])
     assert list(frame["output"]) == [0, 0, 1, 1]
 

@@ -31,7 +31,7 @@ def covariance(d):
     return root @ root.T + np.eye(d)
 
 
-LAWS = {
+MEASURES = {
     "beta": Beta(2.0, 3.0),
     "empirical": Empirical(np.random.default_rng(0).standard_normal((30, 2))),
     "exponential": Exponential(2.0),
@@ -51,40 +51,42 @@ LAWS = {
 }
 
 
-def drawn(law, n, design, scramble="independent"):
-    return draw_points([law], [n], design, scramble, ENTROPY)[0]
+def drawn(measure, n, design, scramble="independent"):
+    return draw_points([measure], [n], design, scramble, ENTROPY)[0]
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-def test_a_longer_draw_begins_with_a_shorter_one_to_the_last_bit(law, design):
-    long = drawn(law, 150, design)
-    assert long.shape == (150, law.dim)
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+def test_a_longer_draw_begins_with_a_shorter_one_to_the_last_bit(measure, design):
+    long = drawn(measure, 150, design)
+    assert long.shape == (150, measure.dim)
     for n in (1, 2, 7, 64, 65, 100):
-        np.testing.assert_array_equal(drawn(law, n, design), long[:n])
+        np.testing.assert_array_equal(drawn(measure, n, design), long[:n])
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
-@pytest.mark.parametrize("law", LAWS.values(), ids=LAWS)
-def test_more_thetas_begin_with_fewer_to_the_last_bit(law, design):
-    np.testing.assert_array_equal(draw_thetas(law, 5, design, ENTROPY), draw_thetas(law, 70, design, ENTROPY)[:5])
+@pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
+def test_more_thetas_begin_with_fewer_to_the_last_bit(measure, design):
+    np.testing.assert_array_equal(
+        draw_thetas(measure, 5, design, ENTROPY), draw_thetas(measure, 70, design, ENTROPY)[:5]
+    )
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
-@pytest.mark.parametrize("name", sorted(set(LAWS) - {"empirical"}))
-def test_draws_follow_their_law(name, design):
+@pytest.mark.parametrize("name", sorted(set(MEASURES) - {"empirical"}))
+def test_draws_follow_their_measure(name, design):
     """By the transport back to the unit cube, whose coordinates must be uniform."""
-    law = LAWS[name]
-    u = law.inverse_transport(drawn(law, 2000, design))
-    for j in range(min(law.dim, 3)):
+    measure = MEASURES[name]
+    u = measure.inverse_transport(drawn(measure, 2000, design))
+    for j in range(min(measure.dim, 3)):
         assert stats.kstest(u[:, j], "uniform").pvalue > 1e-4
 
 
 @pytest.mark.parametrize(("which", "same"), [("common", True), ("independent", False)])
 def test_scrambles(which, same):
-    laws = [Gaussian([0.0, 1.0], covariance(2)), Gaussian([3.0, 4.0], 2.0)]
-    x = draw_points(laws, [32, 20], "sobol", which, ENTROPY)
-    u = [law.inverse_transport(points) for law, points in zip(laws, x, strict=True)]
+    measures = [Gaussian([0.0, 1.0], covariance(2)), Gaussian([3.0, 4.0], 2.0)]
+    x = draw_points(measures, [32, 20], "sobol", which, ENTROPY)
+    u = [measure.inverse_transport(points) for measure, points in zip(measures, x, strict=True)]
     assert np.allclose(u[0][:20], u[1], atol=1e-12) is same
     thetas = draw_thetas(Uniform([0.0, 0.0], [1.0, 1.0]), 32, "sobol", ENTROPY)
     assert not np.any(np.isclose(thetas, u[0]))

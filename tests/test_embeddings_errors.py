@@ -78,13 +78,13 @@ BAD_VALUES = {
     ),
     "log of a normal": (
         lambda: embed(Warped(K, "log"), NORMAL),
-        "laws of positive x, but the support .* begins at -inf",
+        "measures of positive x, but the support .* begins at -inf",
     ),
     "gaussianise outside": (
         lambda: embed(K, Gamma(2, 1), "transport").mean([1.0, -1.0]),
-        "points inside the support of their law, but 1 coordinates lie on its edge or outside",
+        "points inside the support of their measure, but 1 coordinates lie on its edge or outside",
     ),
-    "cross dims": (lambda: embed(K, NORMAL).cross(NORMAL_2), "the laws have 1 and 2 dimensions: they must agree"),
+    "cross dims": (lambda: embed(K, NORMAL).cross(NORMAL_2), "the measures have 1 and 2 dimensions: they must agree"),
     "cross batch": (
         lambda: embed(K, Gaussian(np.zeros((3, 1)), 1)).cross(Gaussian(np.zeros((2, 1)), 1)),
         r"cross: the batch shapes self \(3,\), other \(2,\) do not fit together",
@@ -132,18 +132,21 @@ NO_CLOSED_FORM = {
     "stein, product": (lambda: embed(Stein(K), Product([NORMAL, Exponential(1)])), "does not vanish at the ends"),
     "stein, mixture": (lambda: embed(Stein(K), Mixture([0.5, 0.5], [NORMAL, Uniform(0, 1)])), "does not vanish"),
     "stein, atoms": (lambda: embed(Stein(K), Empirical([0.0, 1.0])), "zero under Empirical"),
-    "stein, other law": (
+    "stein, other measure": (
         lambda: embed(Stein(K).bind(NORMAL), StudentT(3, 0, 1)),
-        "made for Gaussian.* under that law alone, not under StudentT.*: pass an unbound Stein kernel",
+        "made for Gaussian.* under that measure alone, not under StudentT.*: pass an unbound Stein kernel",
     ),
-    "stein, cross": (lambda: embed(Stein(K), NORMAL).cross(StudentT(3, 0, 1)), "that law alone, not under StudentT"),
+    "stein, cross": (
+        lambda: embed(Stein(K), NORMAL).cross(StudentT(3, 0, 1)),
+        "that measure alone, not under StudentT",
+    ),
     "tensor product, correlated": (
         lambda: embed(TensorProduct(Matern(1.5, 1.0)), CORRELATED),
         r"not independent\. Put the kernel on independent coordinates, Warped\(kernel, 'whiten'\) for a Gaussian",
     ),
     "tensor product, lognormal": (
         lambda: embed(TensorProduct(Matern(1.5, 1.0)), LogNormal([0, 0], COV)),
-        "'gaussianise'.* for any law",
+        "'gaussianise'.* for any measure",
     ),
     "quadrature in four": (
         lambda: embed(K, Gaussian(np.zeros(4), 1), "quadrature"),
@@ -161,16 +164,19 @@ NO_CLOSED_FORM = {
     ),
     "log of a plane": (
         lambda: embed(Warped(K, "log"), CORRELATED),
-        "the law of log x is not known for Gaussian.*Use method='quadrature'",
+        "the measure of log x is not known for Gaussian.*Use method='quadrature'",
     ),
-    "function": (lambda: embed(Warped(K, np.sin), NORMAL), "law of x warped by sin is not known.*method='quadrature'"),
+    "function": (
+        lambda: embed(Warped(K, np.sin), NORMAL),
+        "measure of x warped by sin is not known.*method='quadrature'",
+    ),
     "two materns": (
         lambda: embed(Matern(1.5, 1.0) * Matern(0.5, 1.0), CORRELATED),
         "may hold one radial Matern kernel .* use TensorProduct kernels, or method='quadrature'",
     ),
     "gaussianised cross": (
         lambda: embed(Warped(K, "gaussianise"), Gamma(3, 2)).cross(Exponential(2)),
-        "gaussianised under Gamma.* has no known law under another, Exponential.*method='quadrature'",
+        "gaussianised under Gamma.* has no known measure under another, Exponential.*method='quadrature'",
     ),
     "transport cross": (
         lambda: embed(K, Gamma(3, 2), "transport").cross(embed(K, Beta(2, 2), "transport")),
@@ -210,9 +216,9 @@ RECOMMENDED = {
 }
 
 
-@pytest.mark.parametrize(("kernel", "law", "method"), RECOMMENDED.values(), ids=RECOMMENDED)
-def test_the_ways_out_work(kernel, law, method):
-    e = embed(kernel, law, method)
+@pytest.mark.parametrize(("kernel", "measure", "method"), RECOMMENDED.values(), ids=RECOMMENDED)
+def test_the_ways_out_work(kernel, measure, method):
+    e = embed(kernel, measure, method)
     x = e.measure.transport(np.full((1, e.measure.dim), 0.4))
     assert 0 < e.mean(x)[0] < 1
     if method != "quadrature":
@@ -244,21 +250,21 @@ CLOSED = {
 
 
 @pytest.mark.parametrize("method", ["auto", "closed-form"])
-@pytest.mark.parametrize(("kernel", "law"), CLOSED.values(), ids=CLOSED)
-def test_a_closed_form_says_so(kernel, law, method):
-    e = embed(kernel, law, method)
+@pytest.mark.parametrize(("kernel", "measure"), CLOSED.values(), ids=CLOSED)
+def test_a_closed_form_says_so(kernel, measure, method):
+    e = embed(kernel, measure, method)
     assert e.method == "closed-form"
     assert isinstance(e.rule, str)
     assert e.rule
-    assert e.measure is law
+    assert e.measure is measure
     assert not e.kernel.needs_measure
     assert type(e.kernel) is type(kernel)
     assert "method='closed-form'" in repr(e)
 
 
-@pytest.mark.parametrize("law", [NORMAL, Gamma(2, 1), stats.laplace(), CORRELATED], ids=lambda m: type(m).__name__)
-def test_quadrature_and_transport_say_so(law):
-    quadrature, transport = embed(K, law, "quadrature"), embed(K, law, "transport")
+@pytest.mark.parametrize("measure", [NORMAL, Gamma(2, 1), stats.laplace(), CORRELATED], ids=lambda m: type(m).__name__)
+def test_quadrature_and_transport_say_so(measure):
+    quadrature, transport = embed(K, measure, "quadrature"), embed(K, measure, "transport")
     assert quadrature.method == "quadrature"
     assert "adaptive quadrature" in quadrature.rule
     assert quadrature.kernel is K
@@ -271,11 +277,11 @@ def test_quadrature_and_transport_say_so(law):
 
 
 def test_embedding_leaves_kernel_and_measure_as_they_were():
-    kernel, law = Stein(K), Gaussian([0, 0], COV)
-    e = embed(kernel, law)
+    kernel, measure = Stein(K), Gaussian([0, 0], COV)
+    e = embed(kernel, measure)
     assert kernel.needs_measure
     assert e.kernel is not kernel
-    np.testing.assert_array_equal(e.kernel.gram(np.ones((1, 2))), kernel.bind(law).gram(np.ones((1, 2))))
+    np.testing.assert_array_equal(e.kernel.gram(np.ones((1, 2))), kernel.bind(measure).gram(np.ones((1, 2))))
 
 
 def test_answers_are_the_callers_own():
@@ -300,19 +306,19 @@ FROZEN = {
 }
 
 
-@pytest.mark.parametrize(("frozen", "law"), FROZEN.values(), ids=FROZEN)
-def test_frozen_scipy_distributions_are_measures(frozen, law):
-    x = np.full((2, law.dim), 0.7)
-    e, expected = embed(K, frozen), embed(K, law)
+@pytest.mark.parametrize(("frozen", "measure"), FROZEN.values(), ids=FROZEN)
+def test_frozen_scipy_distributions_are_measures(frozen, measure):
+    x = np.full((2, measure.dim), 0.7)
+    e, expected = embed(K, frozen), embed(K, measure)
     np.testing.assert_allclose(e.mean(x), expected.mean(x), rtol=1e-13)
     np.testing.assert_allclose(e.variance, expected.variance, rtol=1e-13)
-    other = Gaussian(np.zeros(law.dim), 2.0)
-    if law.dim == 1:
-        np.testing.assert_allclose(embed(K, other).cross(frozen), embed(K, other).cross(law), rtol=1e-13)
-    np.testing.assert_allclose(e.cross(e), expected.cross(law), rtol=1e-13)
+    other = Gaussian(np.zeros(measure.dim), 2.0)
+    if measure.dim == 1:
+        np.testing.assert_allclose(embed(K, other).cross(frozen), embed(K, other).cross(measure), rtol=1e-13)
+    np.testing.assert_allclose(e.cross(e), expected.cross(measure), rtol=1e-13)
 
 
-def test_cross_with_a_law_that_may_have_kinks_is_refused():
+def test_cross_with_a_measure_that_may_have_kinks_is_refused():
     with pytest.raises(NoEmbedding, match=r"Quantile.* density may have kinks: .*method='quadrature'"):
         embed(K, NORMAL).cross(stats.laplace())
 
@@ -331,13 +337,13 @@ class MyRBF(RBF):
 
 
 class MyGaussian(Gaussian):
-    """A law of a user."""
+    """A measure of a user."""
 
 
 class LaplaceRule(Embedding):
     """RBF under Laplace(0, 1).
 
-    Each half of the law is exponential: mu(x) = sqrt(pi/2) l e^(l^2/2) sum over +- of e^(-+x) Phi(+-x/l - l).
+    Each half of the measure is exponential: mu(x) = sqrt(pi/2) l e^(l^2/2) sum over +- of e^(-+x) Phi(+-x/l - l).
     X - X' has the density (1 + |r|) e^-|r| / 4: z = (J + l^2 (1 - J)) / 2 with J = sqrt(pi/2) l erfcx(l / sqrt2).
     """
 
@@ -354,12 +360,12 @@ class LaplaceRule(Embedding):
 
 @pytest.mark.usefixtures("own_rules")
 def test_a_rule_of_ones_own():
-    kernel, law = RBF(0.8), stats.laplace()
+    kernel, measure = RBF(0.8), stats.laplace()
     pair = Pair(RBF, Quantile, "RBF under Laplace(0, 1).")
     assert pair not in available_pairs()
     assert register(RBF, Quantile)(LaplaceRule) is LaplaceRule
     assert pair in cbq.available_pairs()
-    e, checked = cbq.embed(kernel, law), cbq.embed(kernel, law, "quadrature")
+    e, checked = cbq.embed(kernel, measure), cbq.embed(kernel, measure, "quadrature")
     assert (e.method, e.rule) == ("closed-form", "formula")
     assert type(e) is LaplaceRule
     x = np.array([-1.0, 0.0, 0.3, 2.0])
@@ -371,7 +377,7 @@ def test_a_rule_of_ones_own():
     np.testing.assert_allclose(e.mean(x), checked.mean(x), rtol=1e-11)
     z = 2 * integrate.quad(lambda y: 0.5 * np.exp(-y) * float(e.mean(y)[0]), 0, 40, epsabs=1e-12)[0]
     assert e.variance == pytest.approx(z, rel=1e-9)
-    both = cbq.embed(2 * kernel + kernel, law)
+    both = cbq.embed(2 * kernel + kernel, measure)
     np.testing.assert_allclose(both.mean(x), 3 * e.mean(x), rtol=1e-14)
 
 
@@ -410,15 +416,15 @@ def test_types_derived_from_known_ones_use_their_rules():
 def test_ambiguous_rules_are_refused_until_one_decides():
     register(MyRBF, Gaussian)(constant(0.25))
     register(RBF, MyGaussian)(constant(0.75))
-    kernel, law = MyRBF(1.0), MyGaussian(0, 1)
+    kernel, measure = MyRBF(1.0), MyGaussian(0, 1)
     says = r"ambiguous embedding for MyRBF under MyGaussian: .*\(MyRBF, Gaussian\), \(RBF, MyGaussian\) all apply"
     with pytest.raises(NoEmbedding, match=says):
-        embed(kernel, law)
+        embed(kernel, measure)
     with pytest.raises(NoEmbedding, match=r"register one for \(MyRBF, MyGaussian\)"):
-        embed(kernel, law)
-    assert embed(RBF(1.0), law).mean(0.0) == 0.75
+        embed(kernel, measure)
+    assert embed(RBF(1.0), measure).mean(0.0) == 0.75
     register(MyRBF, MyGaussian)(constant(0.5))
-    assert embed(kernel, law).mean(0.0) == 0.5
+    assert embed(kernel, measure).mean(0.0) == 0.5
 
 
 @pytest.mark.usefixtures("own_rules")
@@ -433,9 +439,9 @@ def test_a_pair_is_registered_once():
 def test_a_rule_may_refuse():
     @register(MyRBF, Quantile)
     def rule(kernel, measure):
-        raise NoEmbedding("not for this law")
+        raise NoEmbedding("not for this measure")
 
-    with pytest.raises(NoEmbedding, match="not for this law"):
+    with pytest.raises(NoEmbedding, match="not for this measure"):
         embed(MyRBF(1.0), stats.laplace())
 
 
@@ -450,7 +456,7 @@ def test_available_pairs_are_described_and_in_order():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "law", "method"),
+    ("kernel", "measure", "method"),
     [
         (Warped(Stein(K), "log"), Gamma(3, 2), "auto"),
         (Warped(Stein(K), "log"), Mixture([0.5, 0.5], [Gamma(2, 1), Gamma(3, 2)]), "auto"),
@@ -460,11 +466,11 @@ def test_available_pairs_are_described_and_in_order():
         (Stein(K), Gamma(3, 2), "transport"),
     ],
 )
-def test_stein_behind_a_warp(kernel, law, method):
-    e = embed(kernel, law, method)
-    x = law.transport(np.full((2, law.dim), 0.4))
+def test_stein_behind_a_warp(kernel, measure, method):
+    e = embed(kernel, measure, method)
+    x = measure.transport(np.full((2, measure.dim), 0.4))
     np.testing.assert_array_equal(e.mean(x), 0.0)
-    assert e.variance == e.cross(e) == e.cross(law) == 0
+    assert e.variance == e.cross(e) == e.cross(measure) == 0
 
 
 @pytest.mark.parametrize(("kernel", "z"), [(Stein(K), 0.0), (Warped(K, "gaussianise"), 3**-0.5)])
@@ -475,7 +481,7 @@ def test_cross_of_a_mixture_with_itself(kernel, z):
 
 
 @pytest.mark.parametrize(
-    ("kernel", "law"),
+    ("kernel", "measure"),
     [
         (RBF([1.0, 2.0]), Gamma(2, 1)),
         (Matern(1.5, [1.0, 2.0]), StudentT(3, 0, 1)),
@@ -489,33 +495,33 @@ def test_cross_of_a_mixture_with_itself(kernel, z):
     ],
     ids=lambda v: repr(v)[:40],
 )
-def test_lengthscales_must_match_the_law(kernel, law):
+def test_lengthscales_must_match_the_measure(kernel, measure):
     with pytest.raises(
         ValueError, match=rf"{kernel.n_lengthscales if not hasattr(kernel, 'parts') else 2} lengthscales"
     ):
-        embed(kernel, law).mean(law.transport(np.full((1, law.dim), 0.5)))
+        embed(kernel, measure).mean(measure.transport(np.full((1, measure.dim), 0.5)))
 
 
 @pytest.mark.parametrize("n", [2, 4])
-def test_tensor_product_of_a_list_must_match_the_law(n):
+def test_tensor_product_of_a_list_must_match_the_measure(n):
     with pytest.raises(ValueError, match=f"TensorProduct has kernels for {n} coordinates, but the points have 3"):
         embed(TensorProduct([K] * n), Gaussian([0, 0, 0], 1))
 
 
-@pytest.mark.parametrize("law", [Gaussian(0, 1), Gamma(2, 1), LogNormal(0, 1), Uniform(0, 1)], ids=repr)
-def test_a_batch_of_lengthscales_under_one_law(law):
+@pytest.mark.parametrize("measure", [Gaussian(0, 1), Gamma(2, 1), LogNormal(0, 1), Uniform(0, 1)], ids=repr)
+def test_a_batch_of_lengthscales_under_one_measure(measure):
     ell = np.array([[0.5], [1.0], [2.0]])
-    e, x = embed(RBF(ell), law), [0.3, 1.0]
-    np.testing.assert_allclose(e.mean(x), [embed(RBF(l[0]), law).mean(x) for l in ell], rtol=1e-12)
-    np.testing.assert_allclose(e.variance, [embed(RBF(l[0]), law).variance for l in ell], rtol=1e-12)
+    e, x = embed(RBF(ell), measure), [0.3, 1.0]
+    np.testing.assert_allclose(e.mean(x), [embed(RBF(l[0]), measure).mean(x) for l in ell], rtol=1e-12)
+    np.testing.assert_allclose(e.variance, [embed(RBF(l[0]), measure).variance for l in ell], rtol=1e-12)
 
 
-def test_lengthscales_and_laws_must_broadcast():
+def test_lengthscales_and_measures_must_broadcast():
     with pytest.raises(ValueError, match=r"lengthscale \(2,\), measure \(3,\) do not fit together"):
         embed(RBF([[1.0], [2.0]]), Gaussian(np.zeros((3, 1)), 1.0))
 
 
-def test_unnormalised_laws_are_sent_to_stein_kernels():
+def test_unnormalised_measures_are_sent_to_stein_kernels():
     with pytest.raises(NoEmbedding, match=r"Stein kernels only; write Stein\(RBF"):
         embed(K, Unnormalised(score=lambda x: -x, dim=1))
 

@@ -78,13 +78,13 @@ def test_estimates_errors_and_sizes_are_those_of_the_formulas(family, pdf, kind)
         w, estimate, var = written_out(samples, pdf, theta, kind)
         assert_allclose(fit.predict(NEW)[m], estimate, rtol=1e-10)
         assert_allclose(fit.predict(NEW, return_std=True)[1][m], np.sqrt(var * df / (df - 2)), rtol=1e-10)
-        law = stats.t(df, estimate, np.sqrt(var))
-        assert_allclose([low[m], high[m]], law.interval(0.9), rtol=1e-9)
+        measure = stats.t(df, estimate, np.sqrt(var))
+        assert_allclose([low[m], high[m]], measure.interval(0.9), rtol=1e-9)
         assert_allclose(fit.effective_sample_size(NEW)[m], np.sum(w) ** 2 / np.sum(w**2), rtol=1e-10)
 
 
 @pytest.mark.parametrize("kind", KINDS)
-def test_the_joint_law_has_the_covariance_of_sums_over_the_same_points(kind, monkeypatch):
+def test_the_joint_measure_has_the_covariance_of_sums_over_the_same_points(kind, monkeypatch):
     samples = drawn(gamma, outputs=False)
     fit = ImportanceSampling(kind).fit(samples)
     theta = np.concatenate([NEW, NEW[:1]])
@@ -92,7 +92,7 @@ def test_the_joint_law_has_the_covariance_of_sums_over_the_same_points(kind, mon
     _, std = fit.predict(theta, return_std=True)
     assert_allclose(np.sqrt(np.diag(cov)), std, rtol=1e-12)
     assert_allclose(cov[0, 3], cov[0, 0], rtol=1e-12)
-    # Var(a + b) = Var a + Var b + 2 Cov: that of a sum of two laws is that of a sum of their densities
+    # Var(a + b) = Var a + Var b + 2 Cov: that of a sum of two measures is that of a sum of their densities
     df = fit._strata.df
     if kind != "self-normalised":
         pdf = DENSITIES["gamma"][1]
@@ -220,21 +220,21 @@ def test_a_constant_f_is_known_to_the_self_normalised_kind():
     assert_array_equal(std, 0.0)
 
 
-# laws
+# measures
 
 
-def test_laws_without_a_family_serve_where_they_are_known():
+def test_measures_without_a_family_serve_where_they_are_known():
     with_family = drawn(gamma)
     x, f = with_family.x, with_family.f
     listed = cbq.Samples(THETA, x, f, [gamma(t) for t in THETA], depends_on_theta=False)
     for kind in KINDS:
         known, other = (ImportanceSampling(kind).fit(s) for s in (listed, with_family))
         assert_allclose(known.predict(THETA), other.predict(THETA), rtol=1e-12)
-        with pytest.raises(ValueError, match="the law of x is not known at theta"):
+        with pytest.raises(ValueError, match="the measure of x is not known at theta"):
             known.predict(NEW)
 
 
-def test_a_law_that_all_thetas_share_makes_all_weights_one():
+def test_a_measure_that_all_thetas_share_makes_all_weights_one():
     x = np.random.default_rng(0).normal(size=(3, 5))
     s = cbq.Samples([1.0, 2.0, 3.0], x, np.exp(x), Gaussian(0.0, 1.0), depends_on_theta=False)
     for kind in KINDS:
@@ -254,7 +254,7 @@ def boxes():
     return cbq.Samples(theta, x, x**2, uniform, depends_on_theta=False)
 
 
-def test_laws_of_bounded_support_are_refused_where_points_do_not_reach():
+def test_measures_of_bounded_support_are_refused_where_points_do_not_reach():
     assert_allclose(ImportanceSampling().fit(boxes()).predict([1.5, 3.0]), [0.75, 3.0], rtol=0.1)
     assert_allclose(ImportanceSampling("plain").fit(boxes()).predict([0.7]), 0.7**2 / 3, rtol=0.15)
     with pytest.raises(
@@ -330,7 +330,7 @@ test_refusals = refusals(
                 .fit(some(lambda t: Gaussian(0.0, 1.0) if t[0] < 3 else Empirical([1.0])))
                 .predict([4.0])
             ),
-            r"the law at theta = \[4.\], has none",
+            r"the measure at theta = \[4.\], has none",
         ),
     },
     ValueError,

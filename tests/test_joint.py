@@ -10,7 +10,7 @@ from scipy import stats
 import cbq
 from cbq import joint
 from cbq.measures import Gaussian
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 
 TOGETHER = np.array([[1.0, 0.7], [0.7, 1.0]])
 SCALES = np.array([[[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 1.5]]])
@@ -35,34 +35,40 @@ def test_outputs_without_errors_go_with_no_other():
     assert_array_equal(joint.correlation(np.empty((0, 2))), np.eye(2))
 
 
-def test_outputs_of_one_law_are_drawn_with_their_correlation():
-    laws = [Predictive(np.zeros((1, 3)), SCALES, 9.0), Predictive(np.ones((1, 3)), 4 * SCALES, 9.0)]
-    draws = joint.sample(laws, TOGETHER, 400_000, rng())
+def test_outputs_of_one_measure_are_drawn_with_their_correlation():
+    measures = [
+        PredictiveDistribution(np.zeros((1, 3)), SCALES, 9.0),
+        PredictiveDistribution(np.ones((1, 3)), 4 * SCALES, 9.0),
+    ]
+    draws = joint.sample(measures, TOGETHER, 400_000, rng())
     assert draws.shape == (400_000, 3, 2)
     expected = 9 / 7 * np.kron(np.array([[1.0, 1.4], [1.4, 4.0]]), SCALES[0])
     found = np.cov(draws.transpose(0, 2, 1).reshape(len(draws), 6).T)
     assert_allclose(found, expected, atol=0.06)
     for c, (loc, scale) in enumerate([(0, 1), (1, 2)]):
-        law = stats.t(9, loc, scale * np.sqrt(SCALES[0, 0, 0]))
-        assert stats.kstest(draws[:20_000, 0, c], law.cdf).pvalue > 1e-3
+        measure = stats.t(9, loc, scale * np.sqrt(SCALES[0, 0, 0]))
+        assert stats.kstest(draws[:20_000, 0, c], measure.cdf).pvalue > 1e-3
 
 
 @pytest.mark.parametrize("df", [np.inf, 4.0])
 def test_outputs_that_agree_are_drawn_as_one(df):
-    laws = [Predictive(np.zeros((1, 3)), SCALES, df), Predictive(np.zeros((1, 3)), 4 * SCALES, df)]
-    draws = joint.sample(laws, np.ones((2, 2)), 100, rng())
+    measures = [
+        PredictiveDistribution(np.zeros((1, 3)), SCALES, df),
+        PredictiveDistribution(np.zeros((1, 3)), 4 * SCALES, df),
+    ]
+    draws = joint.sample(measures, np.ones((2, 2)), 100, rng())
     assert_allclose(draws[..., 1], 2 * draws[..., 0], rtol=1e-10, atol=1e-10)
 
 
-def test_antithetic_draws_have_the_mean_of_the_law():
+def test_antithetic_draws_have_the_mean_of_the_measure():
     locations = np.array([[0.0, 1.0, 2.0], [4.0, 3.0, 2.0]])
-    laws = [Predictive(locations, np.concatenate([SCALES, 3 * SCALES]), 5.0)] * 2
-    draws = joint.sample(laws, TOGETHER, 1000, rng(), antithetic=True)
+    measures = [PredictiveDistribution(locations, np.concatenate([SCALES, 3 * SCALES]), 5.0)] * 2
+    draws = joint.sample(measures, TOGETHER, 1000, rng(), antithetic=True)
     assert draws.shape == (1000, 3, 2)
     assert_allclose(np.mean(draws, axis=0), np.mean(locations, axis=0)[:, None].repeat(2, axis=1), atol=1e-12)
-    many = joint.sample(laws, TOGETHER, 200_000, rng(1), antithetic=True)
-    assert_allclose(np.cov(many[..., 0].T), laws[0].cov, atol=0.15)
-    assert joint.sample(laws, TOGETHER, 5, rng(), antithetic=True).shape == (5, 3, 2)
+    many = joint.sample(measures, TOGETHER, 200_000, rng(1), antithetic=True)
+    assert_allclose(np.cov(many[..., 0].T), measures[0].cov, atol=0.15)
+    assert joint.sample(measures, TOGETHER, 5, rng(), antithetic=True).shape == (5, 3, 2)
 
 
 def samples(noise):
@@ -83,7 +89,7 @@ def test_errors_that_outputs_share_are_shared_by_the_draws_of_a_fit(method):
     for m in range(4):
         found = np.corrcoef(draws[:, m].T)
         assert_allclose(found[0, 1], -1.0, atol=1e-3)
-        assert abs(found[0, 2]) < abs(fit.correlation[0, 2]) + 0.05  # laws that differ in shape go together less
+        assert abs(found[0, 2]) < abs(fit.correlation[0, 2]) + 0.05  # measures that differ in shape go together less
 
 
 def test_importance_sampling_knows_the_correlation_of_outputs():

@@ -13,13 +13,24 @@ from scipy import stats
 from scipy.spatial.distance import cdist
 
 import cbq.kernels as kernels
-from cbq.kernels import RBF, Additive, Kernel, Matern, Product, Scaled, Stein, Sum, TensorProduct, Warped
+from cbq.kernels import (
+    RBF,
+    Additive,
+    Kernel,
+    Matern,
+    ProductKernel,
+    ScaledKernel,
+    Stein,
+    SumKernel,
+    TensorProduct,
+    Warped,
+)
 from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, StudentT
 
-T = 3  # laws in a batch
+T = 3  # measures in a batch
 DIMS = [1, 2, 5]
 
-# the same kernels once more, on points x (N, d), y (M, d) of one law
+# the same kernels once more, on points x (N, d), y (M, d) of one measure
 
 
 def rbf(x, y, ell):
@@ -109,7 +120,7 @@ def ard(d):
     return np.linspace(0.7, 1.6, d)
 
 
-def per_law(d):
+def per_measure(d):
     return np.linspace(0.6, 1.4, T)[:, None] * ard(d)
 
 
@@ -121,7 +132,7 @@ def bent(x):
 
 
 class Case(NamedTuple):
-    """A kernel in d dimensions and its formula for points (N, d), (M, d) of law t."""
+    """A kernel in d dimensions and its formula for points (N, d), (M, d) of measure t."""
 
     build: Callable[[int], Kernel]
     formula: Callable[..., np.ndarray]
@@ -166,7 +177,7 @@ EXAMPLES: dict[type, dict[str, Case]] = {
         "isotropic": Case(lambda d: RBF(0.8), lambda t, x, y: rbf(x, y, 0.8)),
         "ard": Case(lambda d: RBF(ard(d)), lambda t, x, y: rbf(x, y, ard(x.shape[1]))),
         "batch-isotropic": Case(lambda d: RBF(LS), lambda t, x, y: rbf(x, y, LS[t, 0])),
-        "batch-ard": Case(lambda d: RBF(per_law(d)), lambda t, x, y: rbf(x, y, per_law(x.shape[1])[t])),
+        "batch-ard": Case(lambda d: RBF(per_measure(d)), lambda t, x, y: rbf(x, y, per_measure(x.shape[1])[t])),
     },
     Matern: {
         "0.5": Case(lambda d: Matern(0.5, 1.2), lambda t, x, y: matern(0.5, x, y, 1.2)),
@@ -175,7 +186,7 @@ EXAMPLES: dict[type, dict[str, Case]] = {
         "0.5-ard": Case(lambda d: Matern(0.5, ard(d)), lambda t, x, y: matern(0.5, x, y, ard(x.shape[1]))),
         "1.5-batch-isotropic": Case(lambda d: Matern(1.5, LS), lambda t, x, y: matern(1.5, x, y, LS[t, 0])),
         "2.5-batch-ard": Case(
-            lambda d: Matern(2.5, per_law(d)), lambda t, x, y: matern(2.5, x, y, per_law(x.shape[1])[t])
+            lambda d: Matern(2.5, per_measure(d)), lambda t, x, y: matern(2.5, x, y, per_measure(x.shape[1])[t])
         ),
     },
     TensorProduct: {
@@ -193,7 +204,9 @@ EXAMPLES: dict[type, dict[str, Case]] = {
             lambda d: TensorProduct(Matern(2.5, LS)),
             lambda t, x, y: np.prod(each_column(lambda j, t, a, b: matern(2.5, a, b, LS[t, 0]))(t, x, y), axis=0),
         ),
-        "batch-ard": Case(lambda d: TensorProduct(RBF(per_law(d))), lambda t, x, y: rbf(x, y, per_law(x.shape[1])[t])),
+        "batch-ard": Case(
+            lambda d: TensorProduct(RBF(per_measure(d))), lambda t, x, y: rbf(x, y, per_measure(x.shape[1])[t])
+        ),
         "list": Case(lambda d: TensorProduct(one_each(d)), lambda t, x, y: np.prod(one_each_formula(t, x, y), axis=0)),
     },
     Additive: {
@@ -206,8 +219,10 @@ EXAMPLES: dict[type, dict[str, Case]] = {
             lambda t, x, y: sum(each_column(lambda j, t, a, b: rbf(a, b, ard(x.shape[1])[j]))(t, x, y)),
         ),
         "batch-ard": Case(
-            lambda d: Additive(Matern(0.5, per_law(d))),
-            lambda t, x, y: sum(each_column(lambda j, t, a, b: matern(0.5, a, b, per_law(x.shape[1])[t, j]))(t, x, y)),
+            lambda d: Additive(Matern(0.5, per_measure(d))),
+            lambda t, x, y: sum(
+                each_column(lambda j, t, a, b: matern(0.5, a, b, per_measure(x.shape[1])[t, j]))(t, x, y)
+            ),
         ),
         "list": Case(lambda d: Additive(one_each(d)), lambda t, x, y: sum(one_each_formula(t, x, y))),
         "list-stein": Case(
@@ -222,7 +237,7 @@ EXAMPLES: dict[type, dict[str, Case]] = {
         "rbf-ard": stein_case(lambda d: RBF(ard(d)), "rbf", lambda t, d: ard(d), stein_by_mpmath),
         "1.5-ard": stein_case(lambda d: Matern(1.5, ard(d)), 1.5, lambda t, d: ard(d), stein_by_mpmath),
         "2.5-batch-ard": stein_case(
-            lambda d: Matern(2.5, per_law(d)), 2.5, lambda t, d: per_law(d)[t], stein_by_mpmath
+            lambda d: Matern(2.5, per_measure(d)), 2.5, lambda t, d: per_measure(d)[t], stein_by_mpmath
         ),
     },
     Warped: {
@@ -230,8 +245,8 @@ EXAMPLES: dict[type, dict[str, Case]] = {
             lambda d: Warped(Matern(1.5, 0.8), "log"), lambda t, x, y: matern(1.5, np.log(x), np.log(y), 0.8), True
         ),
         "whiten": Case(
-            lambda d: Warped(RBF(per_law(d)), "whiten"),
-            lambda t, x, y: rbf(white(t, x), white(t, y), per_law(x.shape[1])[t]),
+            lambda d: Warped(RBF(per_measure(d)), "whiten"),
+            lambda t, x, y: rbf(white(t, x), white(t, y), per_measure(x.shape[1])[t]),
         ),
         "gaussianise": Case(
             lambda d: Warped(TensorProduct(RBF(0.8)), "gaussianise"),
@@ -249,12 +264,12 @@ EXAMPLES: dict[type, dict[str, Case]] = {
             lambda t, x, y: stein("rbf", white(t, x), white(t, y), -white(t, x), -white(t, y), 0.8),
         ),
     },
-    Sum: {
+    SumKernel: {
         "plain": Case(
             lambda d: RBF(0.8) + Matern(0.5, LS), lambda t, x, y: rbf(x, y, 0.8) + matern(0.5, x, y, LS[t, 0])
         ),
         "nested": Case(
-            lambda d: Sum([RBF(ard(d)), 0.5 * (Stein(RBF(1.1)) + Matern(1.5, 0.7)) * RBF(2.0), Matern(2.5, 1.0)]),
+            lambda d: SumKernel([RBF(ard(d)), 0.5 * (Stein(RBF(1.1)) + Matern(1.5, 0.7)) * RBF(2.0), Matern(2.5, 1.0)]),
             lambda t, x, y: (
                 rbf(x, y, ard(x.shape[1]))
                 + 0.5 * (stein("rbf", x, y, score(t, x), score(t, y), 1.1) + matern(1.5, x, y, 0.7)) * rbf(x, y, 2.0)
@@ -262,12 +277,12 @@ EXAMPLES: dict[type, dict[str, Case]] = {
             ),
         ),
     },
-    Product: {
+    ProductKernel: {
         "plain": Case(
             lambda d: RBF(LS) * Matern(1.5, 0.9), lambda t, x, y: rbf(x, y, LS[t, 0]) * matern(1.5, x, y, 0.9)
         ),
         "nested": Case(
-            lambda d: Product([Additive(RBF(0.8)), Warped(Matern(0.5, 1.2), "whiten"), RBF(0.9) + 2 * RBF(1.9)]),
+            lambda d: ProductKernel([Additive(RBF(0.8)), Warped(Matern(0.5, 1.2), "whiten"), RBF(0.9) + 2 * RBF(1.9)]),
             lambda t, x, y: (
                 sum(each_column(lambda j, t, a, b: rbf(a, b, 0.8))(t, x, y))
                 * matern(0.5, white(t, x), white(t, y), 1.2)
@@ -275,7 +290,7 @@ EXAMPLES: dict[type, dict[str, Case]] = {
             ),
         ),
     },
-    Scaled: {
+    ScaledKernel: {
         "plain": Case(lambda d: 3.0 * RBF(0.8), lambda t, x, y: 3 * rbf(x, y, 0.8)),
         "right": Case(lambda d: Matern(0.5, LS) * 2, lambda t, x, y: 2 * matern(0.5, x, y, LS[t, 0])),
         "nested": Case(
@@ -290,17 +305,17 @@ CASES = [
 ISOTROPIC_STEINS = [pytest.param(EXAMPLES[Stein][name], id=name) for name in ("rbf", "1.5", "2.5", "1.5-batch")]
 
 
-def law(case, d):
+def measure(case, d):
     mean, cov = parameters(d)
     return (LogNormal if case.positive else Gaussian)(mean, cov)
 
 
 def bound(case, d):
-    return case.build(d).bind(law(case, d))
+    return case.build(d).bind(measure(case, d))
 
 
 def points(case, n, d, seed=0):
-    """Points (T, n, d) of the laws of the case."""
+    """Points (T, n, d) of the measures of the case."""
     mean, cov = parameters(d)
     v = np.random.default_rng(seed).normal(size=(T, n, d))
     x = mean[:, None] + v @ np.swapaxes(np.linalg.cholesky(cov), -1, -2)
@@ -386,7 +401,7 @@ def test_gaussianise_goes_through_the_distribution_function():
     np.testing.assert_allclose(k(x), matern(1.5, v, v, 0.8), rtol=1e-12)
 
 
-def test_whitening_takes_the_moments_of_any_law():
+def test_whitening_takes_the_moments_of_any_measure():
     x = np.array([0.2, 1.0, 4.0])
     v = ((x - 1.5) / np.sqrt(0.75))[:, None]
     np.testing.assert_allclose(Warped(RBF(0.8), "whiten").bind(Gamma(3, 2))(x), rbf(v, v, 0.8), rtol=1e-13)
@@ -492,7 +507,7 @@ def test_parameters_are_copied():
 @pytest.mark.parametrize("case", CASES)
 def test_points_broadcast_over_the_batch(case):
     k, x = bound(case, 2), points(case, 4, 2)
-    y = points(case, 3, 2, seed=1)[0]  # (M, d), shared by all laws
+    y = points(case, 3, 2, seed=1)[0]  # (M, d), shared by all measures
     gram, derivatives = k.gram(x, y), k.derivatives(x, y)
     assert gram.shape == (T, 4, 3)
     assert derivatives.shape == (T, k.n_lengthscales, 4, 3)
@@ -627,7 +642,7 @@ def normal_mixture(x):
     return 0.3 * stats.norm(-2, 0.6).pdf(x) + 0.7 * stats.norm(1.5, 1.1).pdf(x)
 
 
-LINE = {  # law, density, range outside which there is nothing, points y
+LINE = {  # measure, density, range outside which there is nothing, points y
     "gaussian": (Gaussian(0.4, 1.7), stats.norm(0.4, np.sqrt(1.7)).pdf, (-20, 20), [-3.0, 0.4, 1.0]),
     "student": (StudentT(5, 0.3, 1.2), stats.t(5, 0.3, 1.2).pdf, (-70, 70), [-4.0, 0.0, 1.0, 9.0]),
     "mixture": (

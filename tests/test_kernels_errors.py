@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cbq.kernels import RBF, Additive, Matern, Product, Scaled, Stein, Sum, TensorProduct, Warped
+from cbq.kernels import RBF, Additive, Matern, ProductKernel, ScaledKernel, Stein, SumKernel, TensorProduct, Warped
 from cbq.measures import Exponential, Gamma, Gaussian, StudentT, Unnormalised
 from refusals import refusals
 
@@ -67,7 +67,7 @@ BAD_VALUES = {
     "nu text": (lambda: Matern("1.5", 1.0), "nu must be 0.5, 1.5 or 2.5, but it is '1.5'"),
     "negative factor": (lambda: -2.0 * K, "factor of a kernel must be positive, but its smallest value is -2"),
     "zero factor": (lambda: K * 0, "factor of a kernel must be positive, but its smallest value is 0"),
-    "nan factor": (lambda: Scaled(np.nan, K), "factor of a kernel must be finite"),
+    "nan factor": (lambda: ScaledKernel(np.nan, K), "factor of a kernel must be finite"),
     # points
     "x nan": (lambda: K.gram([0.0, np.nan, np.inf]), "x must be finite, but 2 of its 3 values are NaN or inf: remove"),
     "y nan": (lambda: K.gram([0.0], [np.nan]), "y must be finite, but 1 of its 1 values"),
@@ -104,21 +104,21 @@ BAD_VALUES = {
         r"out must be a writeable float64 array of shape \(4, 4\), but it is float32 \(4, 4\)",
     ),
     # measures
-    "stein unbound": (lambda: Stein(K).gram(X), r"needs the score of a law: call kernel.bind\(measure\) first"),
-    "stein unbound, diag": (lambda: (2 * Stein(K)).diag(X), "needs the score of a law"),
+    "stein unbound": (lambda: Stein(K).gram(X), r"needs the score of a measure: call kernel.bind\(measure\) first"),
+    "stein unbound, diag": (lambda: (2 * Stein(K)).diag(X), "needs the score of a measure"),
     "stein unbound, derivatives": (lambda: Stein(K).derivatives(X), "or pass the kernel to cbq.embed"),
     "whiten unbound": (
         lambda: Warped(K, "whiten").gram(X),
-        r"warped by 'whiten' depends on the law of x: call kernel.bind\(measure\) first",
+        r"warped by 'whiten' depends on the measure of x: call kernel.bind\(measure\) first",
     ),
-    "gaussianise unbound": (lambda: Warped(K, "gaussianise").diag(X), "warped by 'gaussianise' depends on the law"),
+    "gaussianise unbound": (lambda: Warped(K, "gaussianise").diag(X), "warped by 'gaussianise' depends on the measure"),
     "whiten without moments": (
         lambda: Warped(K, "whiten").bind(StudentT(2, 0, 1)).gram([1.0]),
         "has no covariance: it needs df > 2",
     ),
     "gaussianise outside": (
         lambda: Warped(K, "gaussianise").bind(Exponential(1)).gram([1.0, -1.0]),
-        "needs points inside the support of their law, but 1 coordinates lie on its edge or outside",
+        "needs points inside the support of their measure, but 1 coordinates lie on its edge or outside",
     ),
     "stein outside": (
         lambda: Stein(K).bind(Gamma(3, 2)).gram([1.0, -1.0]),
@@ -143,7 +143,7 @@ BAD_VALUES = {
 BAD_TYPES = {
     "lengthscale text": (lambda: RBF("long"), "lengthscale must hold real numbers, but its type is <U4"),
     "lengthscale complex": (lambda: RBF(1j), "lengthscale must hold real numbers, but its type is complex128"),
-    "factor complex": (lambda: Scaled(1j, K), "factor of a kernel must hold real numbers"),
+    "factor complex": (lambda: ScaledKernel(1j, K), "factor of a kernel must hold real numbers"),
     "x complex": (lambda: K.gram([1j]), "x must hold real numbers, but its type is complex128"),
     "x text": (lambda: K.gram(["a"]), "x must hold real numbers, but its type is <U1"),
     "x none": (lambda: K.gram(None), "x must hold real numbers, but its type is NoneType"),
@@ -152,11 +152,14 @@ BAD_TYPES = {
     "number plus kernel": (lambda: 1.0 + K, "unsupported operand"),
     "times none": (lambda: K * None, "unsupported operand"),
     "sum": (
-        lambda: Sum([K, 1.0]),
-        r"Sum takes a list of one or more kernels, but it was given \[RBF\(lengthscale=1.\), 1.0\]",
+        lambda: SumKernel([K, 1.0]),
+        r"SumKernel takes a list of one or more kernels, but it was given \[RBF\(lengthscale=1.\), 1.0\]",
     ),
-    "sum of none": (lambda: Sum([]), r"Sum takes a list of one or more kernels, but it was given \[\]"),
-    "product": (lambda: Product(["rbf"]), r"Product takes a list of one or more kernels, but it was given \['rbf'\]"),
+    "sum of none": (lambda: SumKernel([]), r"SumKernel takes a list of one or more kernels, but it was given \[\]"),
+    "product": (
+        lambda: ProductKernel(["rbf"]),
+        r"ProductKernel takes a list of one or more kernels, but it was given \['rbf'\]",
+    ),
     "tensor product": (lambda: TensorProduct([K, "rbf"]), "TensorProduct takes a list of one or more kernels, but"),
     "tensor product of none": (
         lambda: TensorProduct([]),
@@ -178,11 +181,11 @@ BAD_TYPES = {
     "stein of a word": (lambda: Stein("rbf"), "but it was given 'rbf'"),
     "stein on a warp": (
         lambda: Warped(Stein(K), flat).bind(NORMAL),
-        "the law of x warped by flat is not known, except for empirical laws",
+        "the measure of x warped by flat is not known, except for empirical measures",
     ),
     "stein on whitened": (
         lambda: Warped(Stein(K), "whiten").bind(Gamma(3, 2)),
-        "the law of whitened x is known for Gaussian laws and their mixtures, not Gamma",
+        "the measure of whitened x is known for Gaussian distributions and their mixtures, not Gamma",
     ),
     "stein without score": (
         lambda: Warped(K, "gaussianise").bind(Unnormalised(np.sum, dim=2)).gram(X),
@@ -257,12 +260,12 @@ def test_bind_checks_the_number_of_coordinates(kind, n):
 
 def test_scaled_takes_a_kernel():
     with pytest.raises(TypeError, match="kernel"):
-        Scaled(2.0, "rbf")
+        ScaledKernel(2.0, "rbf")
 
 
 def test_scaled_takes_one_number():
     with pytest.raises((TypeError, ValueError), match="factor of a kernel"):
-        Scaled([1.0, 2.0], K)
+        ScaledKernel([1.0, 2.0], K)
 
 
 @pytest.mark.parametrize("nu", [[1.5], np.array(1.5), None])

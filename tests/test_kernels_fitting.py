@@ -7,7 +7,7 @@ import tracemalloc
 import numpy as np
 import pytest
 
-from cbq.kernels import RBF, Additive, Matern, Product, Stein, Sum, TensorProduct, Warped
+from cbq.kernels import RBF, Additive, Matern, ProductKernel, Stein, SumKernel, TensorProduct, Warped
 from cbq.measures import Gaussian
 from test_kernels import CASES, CONFIGURATIONS, DIMS, T, bound, points
 
@@ -27,7 +27,7 @@ def bent(x):
 
 
 X = cloud([0.5, 2.0])
-LAW = Gaussian([1.0, 2.0], [4.0, 9.0])
+MEASURE = Gaussian([1.0, 2.0], [4.0, 9.0])
 
 GUESSES = {  # kernel, lengthscales with ard, without it, which of them are free
     "rbf": (RBF(), [0.5, 2.0], [1.0], [True]),
@@ -37,7 +37,7 @@ GUESSES = {  # kernel, lengthscales with ard, without it, which of them are free
     "tensor": (TensorProduct(RBF()), [0.5, 2.0], [1.0], [True]),
     "stein": (Stein(Matern()), [0.5, 2.0], [1.0], [True]),
     "scaled": (3.0 * RBF(), [0.5, 2.0], [1.0], [True]),
-    "whitened": (Warped(RBF(), "whiten").bind(LAW), [0.25, 2 / 3], [np.sqrt(1 / 6)], [True]),
+    "whitened": (Warped(RBF(), "whiten").bind(MEASURE), [0.25, 2 / 3], [np.sqrt(1 / 6)], [True]),
     "unbound base": (Warped(Stein(RBF()), lambda x: 3 * x), [1.5, 6.0], [3.0], [True]),
 }
 
@@ -58,7 +58,7 @@ def test_the_first_guess_is_the_spread_of_the_points(name, ard):
 
 
 @pytest.mark.parametrize("ard", [True, False])
-@pytest.mark.parametrize("kind", [Sum, Product])
+@pytest.mark.parametrize("kind", [SumKernel, ProductKernel])
 def test_given_lengthscales_stay_in_their_places(kind, ard):
     kernel = kind([RBF(0.3), 2.0 * Matern(), Matern(2.5, [0.7, 0.8]), Warped(RBF(), bent)])
     guess, free = kernel.to_fit(X, ard)
@@ -89,7 +89,7 @@ def test_a_constant_coordinate_has_no_say():
 
 
 @pytest.mark.parametrize("warp", ["whiten", "gaussianise"])
-def test_a_law_that_is_not_known_yet_is_taken_to_have_unit_spread(warp):
+def test_a_measure_that_is_not_known_yet_is_taken_to_have_unit_spread(warp):
     guess, free = (RBF(0.3) + Warped(RBF(), warp)).to_fit(X + 7.0, ard=True)
     assert guess.needs_measure
     np.testing.assert_allclose(np.exp(guess.log_lengthscales), [0.3, np.sqrt(2), np.sqrt(2)], rtol=1e-13)

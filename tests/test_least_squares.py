@@ -12,7 +12,7 @@ from cbq.measures import Gaussian
 from cbq.methods import kernel_least_squares, least_squares
 from refusals import refusals
 
-LAW = Gaussian(0.0, 1.0)
+MEASURE = Gaussian(0.0, 1.0)
 METHODS = {"LSMC": LSMC, "KLSMC": KLSMC}
 T = 14
 RNG = np.random.default_rng(8)
@@ -24,7 +24,7 @@ MEANS = np.stack([np.sin(THETA[:, 0]) + 0.01 * THETA[:, 1], THETA[:, 0] ** 2], a
 def at(theta, means, design="iid"):
     """Samples of one point at each theta, so that the averages are `means`."""
     means = np.asarray(means, dtype=float)
-    return cbq.Samples(theta, np.zeros((len(means), 1)), means[:, None], LAW, design=design)
+    return cbq.Samples(theta, np.zeros((len(means), 1)), means[:, None], MEASURE, design=design)
 
 
 def monomials(theta, degree, observed=THETA):
@@ -84,8 +84,8 @@ def test_the_regression_is_the_one_written_out(method, weights):
         scale2 = residuals @ residuals / df * W @ W.T
         assert_allclose(fit.smoothers[c].residual_df, df, rtol=1e-9)
         assert_allclose(cov[..., c], scale2 * df / (df - 2), rtol=1e-8, atol=1e-8 * np.max(scale2))
-        law = stats.t(df, mean[:, c], np.sqrt(np.diag(scale2)))
-        assert_allclose([low[:, c], high[:, c]], law.interval(0.9), rtol=1e-8)
+        measure = stats.t(df, mean[:, c], np.sqrt(np.diag(scale2)))
+        assert_allclose([low[:, c], high[:, c]], measure.interval(0.9), rtol=1e-8)
     draws = fit.sample(NEW, 20_000, 0)
     assert_allclose(np.mean((low < draws) & (draws < high), axis=0), 0.9, atol=0.01)
     both = draws[:, 0, 0] - mean[0, 0] + draws[:, 1, 0] - mean[1, 0]
@@ -186,7 +186,7 @@ def test_ragged_samples_enter_by_their_averages(method):
     counts = RNG.integers(1, 6, T)
     x = [RNG.normal(size=n) for n in counts]
     f = [m + each for m, each in zip(MEANS[:, 0], x, strict=True)]
-    fit = method().fit(cbq.Samples(THETA, x, f, LAW))
+    fit = method().fit(cbq.Samples(THETA, x, f, MEASURE))
     same = method().fit(at(THETA, [np.mean(each) for each in f]))
     assert_allclose(fit.predict(NEW), same.predict(NEW), rtol=1e-8)
     assert_allclose(fit.averages.mean[:, 0], [np.mean(each) for each in f], rtol=1e-12)
@@ -340,7 +340,7 @@ test_refusals = refusals(
             lambda: LSMC(degree=4).fit(at(THETA, MEANS)),
             "degree 4 in p = 2 coordinates has 15 monomials, but there are T = 14 thetas: take a lower degree",
         ),
-        "law": (lambda: KLSMC(Stein(RBF())).fit(at(THETA, MEANS)), "cannot serve over theta: it needs a law"),
+        "measure": (lambda: KLSMC(Stein(RBF())).fit(at(THETA, MEANS)), "cannot serve over theta: it needs a measure"),
         "batch": (lambda: KLSMC(RBF([[1.0], [2.0]])).fit(at(THETA, MEANS)), "is a batch of kernels"),
         "dimension": (lambda: KLSMC(RBF([1.0] * 3)).fit(at(THETA, MEANS)), "3 lengthscales, but the points have 2"),
     },

@@ -21,7 +21,7 @@ from cbq.measures import (
     Exponential,
     Gamma,
     Gaussian,
-    LogLaw,
+    LogMeasure,
     LogNormal,
     Mixture,
     Product,
@@ -49,7 +49,7 @@ def two_normals(s):
     )
 
 
-# Each maps s of shape (*batch, 1), values of order one, to a batch of laws.
+# Each maps s of shape (*batch, 1), values of order one, to a batch of measures.
 EXAMPLES = {
     Beta: [lambda s: Beta(s, 3.0), lambda s: Beta(s / 2, 0.7), lambda s: Beta(1e3 * s, 2e3)],
     Empirical: [
@@ -63,7 +63,7 @@ EXAMPLES = {
         lambda s: Gaussian(s, 1e-12 * s[..., None]),
         lambda s: Gaussian(pair(s), s[..., None] * COV),
     ],
-    LogLaw: [lambda s: LogLaw(Gamma(s, 10.0)), lambda s: LogLaw(Beta(s, 2.0))],
+    LogMeasure: [lambda s: LogMeasure(Gamma(s, 10.0)), lambda s: LogMeasure(Beta(s, 2.0))],
     LogNormal: [
         lambda s: LogNormal(s, s[..., None] / 4),
         lambda s: LogNormal(pair(s), s[..., None] * COV / 4),
@@ -143,8 +143,8 @@ def test_shapes(build, batch):
     if not isinstance(m, Empirical):
         assert m.logpdf(x).shape == (*batch, 5)
         assert m.score(x).shape == (*batch, 5, d)
-        law = m.conditional(x[..., : d - 1])
-        assert (law.dim, law.batch_shape) == (1, (*batch, 5))
+        measure = m.conditional(x[..., : d - 1])
+        assert (measure.dim, measure.batch_shape) == (1, (*batch, 5))
 
 
 @pytest.mark.parametrize("build", PROPER)
@@ -162,7 +162,7 @@ def test_points_broadcast_against_the_batch(build):
 
 
 @pytest.mark.parametrize("build", PROPER)
-def test_indexing_gives_the_laws_there(build):
+def test_indexing_gives_the_measures_there(build):
     s = np.linspace(1, 2, 6).reshape(2, 3, 1)
     m = build(s)
     for index in (0, (1, 2), slice(0, 1), (slice(None), None), (..., -1), ([0, 1], [2, 0])):
@@ -174,12 +174,12 @@ def test_indexing_gives_the_laws_there(build):
         np.testing.assert_array_equal(part.transport(u), direct.transport(u))
 
 
-def test_an_unnormalised_law_has_no_batch_to_index():
+def test_an_unnormalised_measure_has_no_batch_to_index():
     m = Unnormalised(lambda x: -(x[..., 0] ** 2), dim=1)
     assert m[()] is m
     with pytest.raises(IndexError):
         m[0]
-    with pytest.raises(IndexError, match="single law"):
+    with pytest.raises(IndexError, match="single measure"):
         m[None]
 
 
@@ -228,13 +228,13 @@ REFERENCES = {
     "truncated": (TruncatedGaussian(1, 2, -np.inf, 4), stats.truncnorm(-np.inf, 1.5, 1, 2)),
     "gaussian": (Gaussian(1, 4), stats.norm(1, 2)),
     "quantile": (from_scipy(stats.genextreme(0.2, 1, 2)), stats.genextreme(0.2, 1, 2)),
-    "log": (LogLaw(Gamma(3, 1)), stats.loggamma(3)),
-    "log-exp": (LogLaw(Exponential(1)), stats.gumbel_l()),
+    "log": (LogMeasure(Gamma(3, 1)), stats.loggamma(3)),
+    "log-exp": (LogMeasure(Exponential(1)), stats.gumbel_l()),
 }
 
 
 @pytest.mark.parametrize(("m", "frozen"), REFERENCES.values(), ids=REFERENCES)
-def test_one_dimensional_laws_match_scipy(m, frozen):
+def test_one_dimensional_measures_match_scipy(m, frozen):
     q = np.array([1e-10, 1e-5, 0.01, 0.2, 0.5, 0.7, 0.95])
     x = frozen.ppf(q)
     np.testing.assert_allclose(m.logpdf(x), frozen.logpdf(x), rtol=1e-11, atol=1e-11)
@@ -419,24 +419,24 @@ def test_conditional_of_a_mixture_is_its_joint_over_its_marginal():
     m = two_normals(np.ones(1))
     x = np.random.default_rng(4).normal(loc=[2, -1], size=(30, 2))
     marginal = np.log(0.3 * stats.norm(1, 1).pdf(x[:, 0]) + 0.7 * stats.norm(3, np.sqrt(0.2)).pdf(x[:, 0]))
-    law = m.conditional(x[:, :1])
-    assert law.batch_shape == (30,)
-    np.testing.assert_allclose(law.logpdf(x[:, 1, None, None])[:, 0], m.logpdf(x) - marginal, rtol=1e-11)
+    measure = m.conditional(x[:, :1])
+    assert measure.batch_shape == (30,)
+    np.testing.assert_allclose(measure.logpdf(x[:, 1, None, None])[:, 0], m.logpdf(x) - marginal, rtol=1e-11)
 
 
 @pytest.mark.parametrize("build", PROPER)
-def test_marginals_are_the_laws_of_single_coordinates(build):
+def test_marginals_are_the_measures_of_single_coordinates(build):
     m = build(ONE)
     x = m.sample(20_000, 6)
     mean, cov = m.moments()
     for j in range(m.dim):
-        law = m.marginal(j)
-        assert (law.dim, law.batch_shape) == (1, ())
-        own_mean, own_cov = law.moments()
+        measure = m.marginal(j)
+        assert (measure.dim, measure.batch_shape) == (1, ())
+        own_mean, own_cov = measure.moments()
         np.testing.assert_allclose(own_mean[0], mean[j], rtol=1e-12)
         np.testing.assert_allclose(own_cov[0, 0], cov[j, j], rtol=1e-12)
         if not isinstance(m, Empirical):
-            assert stats.kstest(law.inverse_transport(x[:, j])[:, 0], "uniform").pvalue > 1e-4
+            assert stats.kstest(measure.inverse_transport(x[:, j])[:, 0], "uniform").pvalue > 1e-4
 
 
 @pytest.mark.parametrize("build", SMOOTH_1D)
@@ -524,11 +524,11 @@ def test_student_t_against_mpmath(df):
         assert m.inverse_transport(xi)[0, 0] == pytest.approx(float(tail), rel=1e-12)
 
 
-def test_log_law_reaches_where_x_underflows():
+def test_log_measure_reaches_where_x_underflows():
     # P(X < x) = x^a / Gamma(a + 1) (1 + O(x)) for a unit-rate Gamma
     mp.mp.dps = 30
     a = 0.005
-    m = LogLaw(Gamma(a, 1.0))
+    m = LogMeasure(Gamma(a, 1.0))
     y = m.transport(1e-4)[0, 0]
     assert y == pytest.approx(float((mp.log(mp.mpf("1e-4")) + mp.loggamma(a + 1)) / mp.mpf(a)), rel=1e-12)
     assert m.inverse_transport(y)[0, 0] == pytest.approx(1e-4, rel=1e-11)
@@ -538,12 +538,12 @@ def test_log_law_reaches_where_x_underflows():
     assert m.logpdf(800.0)[0] < -1e300
 
 
-def test_score_of_a_log_law_is_shape_minus_rate_times_x():
+def test_score_of_a_log_measure_is_shape_minus_rate_times_x():
     y = np.array([-30.0, -3.0, 0.0, 2.0])
-    np.testing.assert_allclose(LogLaw(Gamma(2.5, 3.0)).score(y)[:, 0], 2.5 - 3 * np.exp(y), rtol=1e-13)
+    np.testing.assert_allclose(LogMeasure(Gamma(2.5, 3.0)).score(y)[:, 0], 2.5 - 3 * np.exp(y), rtol=1e-13)
 
 
-# atoms and unnormalised laws
+# atoms and unnormalised measures
 
 
 def test_empirical_transport_is_the_quantile_function():
@@ -566,7 +566,7 @@ def test_empirical_in_two_dimensions_samples_its_weights():
     np.testing.assert_allclose(u, [[0.75, 0.5], [0.15, 0.5], [0.4, 0.5]], rtol=1e-14)
 
 
-def test_score_of_an_unnormalised_law_by_differences():
+def test_score_of_an_unnormalised_measure_by_differences():
     x = np.random.default_rng(0).normal(size=(4, 5, 2))
     m = Unnormalised(lambda x: -0.5 * np.sum(x @ np.linalg.inv(COV) * x, axis=-1) + np.cos(x[..., 0]), dim=2)
     exact = -x @ np.linalg.inv(COV)
@@ -606,7 +606,7 @@ RECOGNISED = [
 
 
 @pytest.mark.parametrize(("frozen", "kind"), RECOGNISED, ids=lambda a: getattr(getattr(a, "dist", a), "name", None))
-def test_from_scipy_gives_the_native_class_with_the_same_law(frozen, kind):
+def test_from_scipy_gives_the_native_class_with_the_same_measure(frozen, kind):
     m = from_scipy(frozen)
     assert type(m) is kind
     assert m.dim == 1
@@ -632,16 +632,16 @@ def test_multivariate_normal_from_scipy():
     assert from_scipy(stats.multivariate_normal(0.5, 2.0)).dim == 1
 
 
-def test_the_score_of_a_quantile_law():
+def test_the_score_of_a_quantile_measure():
     x = np.array([0.1, 0.7, 2.0])
     exact = 0.5 / x - 1.5 * np.sqrt(x)
     np.testing.assert_allclose(from_scipy(stats.weibull_min(1.5)).score(x)[:, 0], exact, rtol=1e-9, atol=1e-9)
 
 
-def test_composite_laws_take_scipy_distributions():
+def test_composite_measures_take_scipy_distributions():
     assert isinstance(Product([stats.norm(0, 1), Gamma(2, 1)]).blocks[0], Gaussian)
     assert isinstance(Mixture([0.5, 0.5], [stats.norm(0, 1), stats.norm(1, 1)]).components[1], Gaussian)
-    assert isinstance(LogLaw(stats.gamma(2)).law, Gamma)
+    assert isinstance(LogMeasure(stats.gamma(2)).measure, Gamma)
 
 
 def test_products_flatten_and_factor():
@@ -662,18 +662,18 @@ def test_a_mixture_may_have_many_components_and_batched_ones():
     assert batched.sample(7, 1).shape == (2, 7, 1)
 
 
-def test_parameters_of_laws_on_the_line_broadcast_as_arrays_do():
+def test_parameters_of_measures_on_the_line_broadcast_as_arrays_do():
     assert Gamma(np.ones(3), 1.0).batch_shape == Gamma(np.ones((3, 1)), 1.0).batch_shape == (3,)
     grid = Gamma(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0, 5.0, 6.0]]))
     assert grid.batch_shape == (3, 3)
     np.testing.assert_allclose(grid.moments()[0][..., 0], np.array([[1.0], [2.0], [3.0]]) / [4.0, 5.0, 6.0])
 
 
-@pytest.mark.parametrize("law", [Gaussian(0.0, 1.0), Mixture([0.5, 0.5], [Gaussian(0.0, 1.0), Gaussian(1.0, 1.0)])])
+@pytest.mark.parametrize("measure", [Gaussian(0.0, 1.0), Mixture([0.5, 0.5], [Gaussian(0.0, 1.0), Gaussian(1.0, 1.0)])])
 @pytest.mark.parametrize("n", ["3", None, -1, 2.5])
-def test_a_number_of_points_is_needed(law, n):
+def test_a_number_of_points_is_needed(measure, n):
     with pytest.raises(ValueError, match="n must be a number of points, zero or more"):
-        law.sample(n, 0)
+        measure.sample(n, 0)
 
 
 def test_weights_in_single_precision_are_accepted():
@@ -681,18 +681,18 @@ def test_weights_in_single_precision_are_accepted():
     assert Empirical([0.0, 1.0, 2.0], weights).weights.sum() == pytest.approx(1.0, abs=1e-15)
 
 
-@pytest.mark.parametrize("copied", [copy.deepcopy, lambda law: pickle.loads(pickle.dumps(law))])
-def test_laws_cannot_be_changed_nor_their_copies(copied):
-    for law in (Gamma(2.0, 3.0), copied(Gamma(2.0, 3.0))):
+@pytest.mark.parametrize("copied", [copy.deepcopy, lambda measure: pickle.loads(pickle.dumps(measure))])
+def test_measures_cannot_be_changed_nor_their_copies(copied):
+    for measure in (Gamma(2.0, 3.0), copied(Gamma(2.0, 3.0))):
         with pytest.raises(AttributeError, match=r"Gamma.rate cannot be changed: .* Make a new Gamma"):
-            law.rate = np.ones(1)
+            measure.rate = np.ones(1)
         with pytest.raises(ValueError, match="read-only"):
-            law.rate[...] = 1.0
-        assert law.equals(Gamma(2.0, 3.0))
+            measure.rate[...] = 1.0
+        assert measure.equals(Gamma(2.0, 3.0))
 
 
 @pytest.mark.parametrize("frozen", [stats.exponnorm(1.5), stats.moyal(), stats.crystalball(2.0, 3.0)])
-def test_far_quantiles_of_other_laws_are_as_good_as_their_distribution_functions(frozen):
+def test_far_quantiles_of_other_measures_are_as_good_as_their_distribution_functions(frozen):
     v = np.array([-4.0, 0.0, 5.0, 7.0])  # scipy's own isf has 4 digits there
     x = from_scipy(frozen).transport(v, base="normal")[:, 0]
     np.testing.assert_allclose(frozen.sf(x[1:]), stats.norm.sf(v[1:]), rtol=1e-12)

@@ -12,7 +12,7 @@ from cbq.measures import (
     Exponential,
     Gamma,
     Gaussian,
-    LogLaw,
+    LogMeasure,
     LogNormal,
     Mixture,
     Product,
@@ -85,8 +85,8 @@ BAD_VALUES = {
         lambda: Unnormalised(np.sum, dim=0),
         "dim must be a positive whole number, but it is 0",
     ),
-    "log law dim": (lambda: LogLaw(NORMAL_2), "one-dimensional"),
-    "log law support": (lambda: LogLaw(NORMAL), "begins at -inf"),
+    "log measure dim": (lambda: LogMeasure(NORMAL_2), "one-dimensional"),
+    "log measure support": (lambda: LogMeasure(NORMAL), "begins at -inf"),
     "t mean": (lambda: StudentT(1, 0, 1).moments(), "no mean and no covariance"),
     "t variance": (lambda: StudentT([3, 2], 0, 1).moments(), "df = 2 has no covariance: it needs df > 2"),
     "cauchy": (lambda: from_scipy(stats.levy()).moments(), "no finite mean"),
@@ -139,7 +139,7 @@ test_bad_values_are_refused_with_the_reason = refusals(BAD_VALUES, ValueError)
 test_bad_types_are_refused_with_the_reason = refusals(BAD_TYPES, TypeError)
 
 
-def test_functions_of_an_unnormalised_law_are_checked():
+def test_functions_of_an_unnormalised_measure_are_checked():
     x = np.ones((4, 2))
     with pytest.raises(ValueError, match=r"log_density returned an array of shape \(\), but \(4,\)"):
         Unnormalised(lambda x: np.sum(x), dim=2).logpdf(x)

@@ -43,7 +43,7 @@ def answers(fit, theta=NEW):
 
 
 def atoms(theta):
-    """A law on the line with 6 atoms that move with theta."""
+    """A measure on the line with 6 atoms that move with theta."""
     weights = np.array([1.0, 2.0, 3.0, 2.0, 1.0, theta[0]])
     return Empirical(np.linspace(-1.0, 1.5, 6) + 0.7 * theta[0], weights / weights.sum())
 
@@ -92,15 +92,15 @@ def test_answers_are_those_of_sums_over_atoms(depends_on_theta, outputs):
     found = fit.predict(ASKED, return_cov=True)[1].reshape(4, 4, C)
     std = fit.predict(ASKED, return_std=True)[1].reshape(4, C)
     low, high = (ends.reshape(4, C) for ends in fit.interval(ASKED, 0.9))
-    parts = {c: (part.doubt, j) for part in fit.parts for j, c in enumerate(part.outputs)}
+    parts = {c: (part.calibration, j) for part in fit.parts for j, c in enumerate(part.outputs)}
     scale = samples.table.std(axis=0)
     for c in range(C):
-        doubt, j = parts[c]
-        expected = A[c] * doubt.inflation[j] * cov + scale[c] ** 2 * doubt.common[j]
+        calibration_, j = parts[c]
+        expected = A[c] * calibration_.inflation[j] * cov + scale[c] ** 2 * calibration_.common[j]
         assert_allclose(found[:, :, c], expected, atol=1e-10 * scale[c] ** 2)
         assert_allclose(std[:, c], np.sqrt(np.diag(expected)), rtol=1e-7)
-        law = stats.t(DEGREES, mean[:, c], std[:, c] * np.sqrt((DEGREES - 2) / DEGREES))
-        assert_allclose([low[:, c], high[:, c]], law.interval(0.9), rtol=1e-8)
+        measure = stats.t(DEGREES, mean[:, c], std[:, c] * np.sqrt((DEGREES - 2) / DEGREES))
+        assert_allclose([low[:, c], high[:, c]], measure.interval(0.9), rtol=1e-8)
 
 
 def test_all_atoms_observed_are_known():
@@ -113,7 +113,7 @@ def test_all_atoms_observed_are_known():
     assert np.all(fit.predict(theta, return_std=True)[1] < 1e-3)  # halves of the atoms are not sure of it
 
 
-def test_gaussian_laws_are_sums_over_quadrature_nodes():
+def test_gaussian_measures_are_sums_over_quadrature_nodes():
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
     samples = drawn(T=3, N=6)
     dots = cbq.Samples(
@@ -181,7 +181,7 @@ FAMILIES = {
 
 
 @pytest.mark.parametrize("family", FAMILIES.values(), ids=FAMILIES)
-def test_it_works_for_laws_of_all_kinds(family):
+def test_it_works_for_measures_of_all_kinds(family):
     def f(x, theta):
         return np.sin(x).sum(axis=1)
 
@@ -278,7 +278,7 @@ def test_shapes_with_and_without_an_axis_of_outputs():
     assert list(one.to_frame(NEW).columns) == ["theta", "mean", "std", "lower", "upper"]
 
 
-def test_all_answers_speak_of_one_law(monkeypatch):
+def test_all_answers_speak_of_one_measure(monkeypatch):
     fit = MOBQ().fit(drawn(lambda x, t: np.abs(x - 2.0)))
     mean, std = fit.predict(NEW, return_std=True)
     _, cov = fit.predict(NEW, return_cov=True)
@@ -444,7 +444,7 @@ def test_fitting_changes_nothing_and_gives_the_same_again():
         method.nystrom = 3
 
 
-# Laws where nothing was observed -----------------------------------------------------------------------------------
+# Measures where nothing was observed -----------------------------------------------------------------------------------
 
 
 def test_without_a_family_only_the_observed_thetas_can_be_asked_about():
@@ -452,13 +452,13 @@ def test_without_a_family_only_the_observed_thetas_can_be_asked_about():
     listed = cbq.Samples(samples.theta, samples.x, samples.f, list(samples.measures), depends_on_theta=False)
     known, other = MOBQ().fit(listed), MOBQ().fit(samples)
     assert_allclose(known.predict(samples.theta), other.predict(samples.theta), rtol=1e-10)
-    with pytest.raises(ValueError, match=r"the law of x is not known at theta = \[1.5\].*pass the family"):
+    with pytest.raises(ValueError, match=r"the measure of x is not known at theta = \[1.5\].*pass the family"):
         known.predict([1.0, 1.5])
     assert "only the observed thetas can be asked about" in known.warnings[0]
     assert other.warnings == ()
 
 
-def test_one_law_for_all_thetas():
+def test_one_measure_for_all_thetas():
     x = np.random.default_rng(0).normal(size=(4, 8))
     theta = np.array([1.0, 2.0, 3.0, 4.0])
     samples = cbq.Samples(theta, x, theta[:, None] * np.exp(0.3 * x), Gaussian(0.0, 1.0))
@@ -482,7 +482,7 @@ def test_the_summary_says_what_was_done():
         assert " ".join(repr(part.chosen.kernel).split()) in text
         assert f"One Gaussian process on 80 points, through {len(part.landmarks)} landmarks: " in text
     assert "the best of 10" in text
-    assert "Student-t laws with 4 degrees of freedom" in text
+    assert "Student-t distributions with 4 degrees of freedom" in text
     assert text.endswith("No warnings.")
     exact = MOBQ(kernel_x=RBF(1.0)).fit(drawn()).summary()
     assert "on 80 points, exactly: RBF(lengthscale=1.), the best of 1." in exact
@@ -510,10 +510,13 @@ def fitted(kernel_x="auto", **options):
 
 test_refusals = refusals(
     {
-        "stein": (fitted(Stein(RBF())), r"Stein\(.*cannot be shared by all thetas: a Stein kernel .* score of one law"),
-        "scaled stein": (fitted(2.0 * Stein(RBF())), "cannot be shared by all thetas: it takes a law"),
-        "gaussianised": (fitted(Warped(RBF(), "gaussianise")), r"cannot be shared.*it takes a law.*cbq.CBQ\("),
-        "whitened": (fitted(Warped(RBF(), "whiten")), "cannot be shared by all thetas: it takes a law"),
+        "stein": (
+            fitted(Stein(RBF())),
+            r"Stein\(.*cannot be shared by all thetas: a Stein kernel .* score of one measure",
+        ),
+        "scaled stein": (fitted(2.0 * Stein(RBF())), "cannot be shared by all thetas: it takes a measure"),
+        "gaussianised": (fitted(Warped(RBF(), "gaussianise")), r"cannot be shared.*it takes a measure.*cbq.CBQ\("),
+        "whitened": (fitted(Warped(RBF(), "whiten")), "cannot be shared by all thetas: it takes a measure"),
         "batch": (fitted(RBF([[1.0], [2.0]])), "has lengthscales for a batch, but a pooled process has one kernel"),
         "dimension": (fitted(RBF([1.0, 2.0])), "2 lengthscales, but the points have 1 coordinates"),
         "two points": (
@@ -531,9 +534,9 @@ test_refusals = refusals(
         "level": (lambda: MOBQ().fit(drawn()).interval([2.0], 95), "level must lie between 0 and 1"),
         "both": (lambda: MOBQ().fit(drawn()).predict([2.0], True, True), "not both"),
         "huge": (lambda: MOBQ().fit(drawn(lambda x, t: 1e150 * x)), "of size .*whose square is no number"),
-        "no law there": (
+        "no measure there": (
             lambda: MOBQ().fit(drawn(family=lambda t: Gaussian(1.0, 4.0 - t[0]))).predict([5.0]),
-            "the family gives no law at theta index t = 0",
+            "the family gives no measure at theta index t = 0",
         ),
     },
     ValueError,

@@ -1,4 +1,4 @@
-"""Plain averages: their law at the observed thetas, and nothing anywhere else."""
+"""Plain averages: their measure at the observed thetas, and nothing anywhere else."""
 
 import numpy as np
 import pytest
@@ -8,34 +8,34 @@ from scipy import stats
 import cbq
 from cbq import joint
 from cbq.measures import Gaussian
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from refusals import refusals
 
 RNG = np.random.default_rng(3)
 THETA = np.array([[1.0, 2.0], [0.5, 1.0], [3.0, 1.0], [0.0, 0.0]])
 COUNTS = (5, 2, 9, 3)
-LAW = Gaussian(0.0, 1.0)
+MEASURE = Gaussian(0.0, 1.0)
 X = [RNG.normal(size=n) for n in COUNTS]
 F = [10 * t + np.sin(3 * x) for t, x in enumerate(X)]
 
 
 def ragged(outputs=False, **options):
     f = [np.stack([values, values**2], axis=1) for values in F] if outputs else F
-    return cbq.Samples(THETA, X, f, LAW, **options)
+    return cbq.Samples(THETA, X, f, MEASURE, **options)
 
 
 def samples(f, theta=None):
     f = np.atleast_2d(f)
-    return cbq.Samples(np.arange(len(f)) if theta is None else theta, np.zeros(f.shape), f, LAW)
+    return cbq.Samples(np.arange(len(f)) if theta is None else theta, np.zeros(f.shape), f, MEASURE)
 
 
-def test_the_law_at_each_theta_is_that_of_the_textbook():
+def test_the_measure_at_each_theta_is_that_of_the_textbook():
     fit = cbq.MonteCarlo().fit(ragged())
     low, high = fit.interval(THETA, 0.9)
     for t, f in enumerate(F):
-        law = stats.t(len(f) - 1, np.mean(f), stats.sem(f))
+        measure = stats.t(len(f) - 1, np.mean(f), stats.sem(f))
         assert_allclose(fit.predict(THETA)[t], np.mean(f), rtol=1e-12)
-        assert_allclose([low[t], high[t]], law.interval(0.9), rtol=1e-10)
+        assert_allclose([low[t], high[t]], measure.interval(0.9), rtol=1e-10)
     _, std = fit.predict(THETA[[0, 2]], return_std=True)
     assert_allclose(std, [stats.t(len(F[t]) - 1, 0, stats.sem(F[t])).std() for t in (0, 2)], rtol=1e-12)
 
@@ -92,12 +92,12 @@ def test_draws_are_independent_but_for_equal_thetas_which_are_the_same_number():
 
 def test_draws_of_values_that_differ_in_their_degrees_of_freedom():
     df = np.array([1.0, 3.0, 50.0])
-    law = Predictive(np.array([[0.0, 1.0, 2.0]]), np.diag([1.0, 4.0, 9.0])[None], df)
-    draws = joint.sample([law], np.eye(1), 50_000, np.random.default_rng(1))[..., 0]
+    measure = PredictiveDistribution(np.array([[0.0, 1.0, 2.0]]), np.diag([1.0, 4.0, 9.0])[None], df)
+    draws = joint.sample([measure], np.eye(1), 50_000, np.random.default_rng(1))[..., 0]
     for m, (loc, scale) in enumerate([(0, 1), (1, 2), (2, 3)]):
         assert stats.kstest(draws[:, m], stats.t(df[m], loc, scale).cdf).pvalue > 1e-3
-        assert_allclose(law.quantile(0.1)[m], stats.t(df[m], loc, scale).ppf(0.1), rtol=1e-10)
-        assert_allclose(law.cdf(np.array([0.5, 0.5, 0.5]))[m], stats.t(df[m], loc, scale).cdf(0.5), rtol=1e-12)
+        assert_allclose(measure.quantile(0.1)[m], stats.t(df[m], loc, scale).ppf(0.1), rtol=1e-10)
+        assert_allclose(measure.cdf(np.array([0.5, 0.5, 0.5]))[m], stats.t(df[m], loc, scale).cdf(0.5), rtol=1e-12)
 
 
 def test_intervals_hold_what_they_promise_on_normal_values():
@@ -109,7 +109,7 @@ def test_intervals_hold_what_they_promise_on_normal_values():
 
 def test_one_point_has_a_mean_and_nothing_else():
     x = [np.zeros(3), np.zeros(1)]
-    fit = cbq.MonteCarlo().fit(cbq.Samples([1.0, 7.5], x, [np.arange(3.0), np.array([4.0])], LAW))
+    fit = cbq.MonteCarlo().fit(cbq.Samples([1.0, 7.5], x, [np.arange(3.0), np.array([4.0])], MEASURE))
     assert_array_equal(fit.predict([7.5, 1.0]), [4.0, 1.0])
     assert np.all(np.isfinite(fit.interval([1.0])))
     asked = ([1.0, 7.5],)

@@ -13,7 +13,7 @@ from cbq.fit import Fit
 from cbq.measures import Empirical, Gaussian, Unnormalised
 from cbq.nested import Answer, Evppi
 from cbq.nested.risk import quantile, step_quantile, tail_mean
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from refusals import refusals
 
 STANDARD = Gaussian(0.0, 1.0)
@@ -33,10 +33,10 @@ class Known(Fit):
     def correlation(self):
         return self.together
 
-    def _laws(self, theta, *, joint):
+    def _predictives(self, theta, *, joint):
         apart2 = np.sum((theta[:, None] - theta[None]) ** 2, axis=-1) if joint else np.zeros(len(theta))
         scales2 = self.std**2 * np.exp(-0.5 * apart2 / self.lengthscale**2)
-        return [Predictive(np.asarray(curve(theta))[None], scales2[None], np.inf) for curve in self.curves]
+        return [PredictiveDistribution(np.asarray(curve(theta))[None], scales2[None], np.inf) for curve in self.curves]
 
     def summary(self):
         return ""
@@ -136,7 +136,7 @@ def test_outputs_enter_phi_as_the_last_axis():
     assert cbq.expected_loss(two, STANDARD, output=0).estimate == cbq.expected_loss(LINE, STANDARD).estimate
 
 
-# the law of theta
+# the distribution of theta
 
 
 def test_priors_of_all_kinds():
@@ -292,12 +292,12 @@ def test_quantiles_and_tail_means_of_weighted_values():
         assert_allclose(tail_mean(values[0], uneven, alpha), integrated_quantiles(values[0], uneven, alpha))
 
 
-def test_risk_of_a_law_with_few_atoms_is_that_of_its_steps():
-    law = Empirical([0.0, 100.0], [0.96, 0.04])
-    assert_allclose(cbq.value_at_risk(LINE, law, 0.95).estimate, 0.0)
-    assert_allclose(cbq.value_at_risk(LINE, law, 0.97).estimate, 100.0)
-    assert_allclose(cbq.conditional_value_at_risk(LINE, law, 0.95).estimate, 80.0)
-    assert_allclose(cbq.conditional_value_at_risk(LINE, law, 0.95).std, 0.0)
+def test_risk_of_a_measure_with_few_atoms_is_that_of_its_steps():
+    measure = Empirical([0.0, 100.0], [0.96, 0.04])
+    assert_allclose(cbq.value_at_risk(LINE, measure, 0.95).estimate, 0.0)
+    assert_allclose(cbq.value_at_risk(LINE, measure, 0.97).estimate, 100.0)
+    assert_allclose(cbq.conditional_value_at_risk(LINE, measure, 0.95).estimate, 80.0)
+    assert_allclose(cbq.conditional_value_at_risk(LINE, measure, 0.95).std, 0.0)
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
@@ -399,7 +399,7 @@ test_bad_types = refusals(
         "no function": (lambda: cbq.nested_expectation(LINE, 2.0, STANDARD), "phi must be a function"),
         "no fit to decide by": (lambda: cbq.evppi(None, STANDARD), "it is a NoneType"),
         "complex": (lambda: cbq.nested_expectation(LINE, lambda I: I + 1j, STANDARD), "real numbers"),
-        "no law": (lambda: cbq.expected_loss(LINE, "normal"), "str"),
+        "no measure": (lambda: cbq.expected_loss(LINE, "normal"), "str"),
     },
     TypeError,
 )
@@ -425,14 +425,16 @@ def test_few_iid_thetas_are_parts_by_themselves():
     assert (answer.estimate, answer.std) == (5.0, 0.0)
 
 
-def test_quadrature_under_laws_without_an_embedding():
-    law = stats.weibull_min(2.0)
+def test_quadrature_under_measures_without_an_embedding():
+    measure = stats.weibull_min(2.0)
     for n, close in ((16, 1e-2), (64, 1e-4)):
-        answer = cbq.nested_expectation(LINE, np.square, law, method="bq", n=n)
-        assert abs(answer.estimate - law.moment(2)) < close
-    both = cbq.measures.Product([cbq.measures.from_scipy(law), STANDARD])
+        answer = cbq.nested_expectation(LINE, np.square, measure, method="bq", n=n)
+        assert abs(answer.estimate - measure.moment(2)) < close
+    both = cbq.measures.Product([cbq.measures.from_scipy(measure), STANDARD])
     sums = Known([lambda theta: theta[:, 0] + theta[:, 1]], p=2)
-    assert abs(cbq.nested_expectation(sums, np.square, both, method="bq", n=128).estimate - law.moment(2) - 1) < 1e-2
+    assert (
+        abs(cbq.nested_expectation(sums, np.square, both, method="bq", n=128).estimate - measure.moment(2) - 1) < 1e-2
+    )
 
 
 def test_answers_cannot_be_changed():
@@ -447,10 +449,10 @@ def test_a_loss_is_never_negative():
     assert cbq.expected_loss(fit, Empirical(theta)).interval()[0] >= 0
 
 
-def test_draws_in_pairs_are_those_of_the_joint_law():
+def test_draws_in_pairs_are_those_of_the_joint_measure():
     draws = UNSURE.sample([0.0, 1.0], 10, 0, antithetic=True)
     assert_allclose(np.mean(draws, axis=0), [0.0, 1.0], atol=1e-12)
     assert_array_equal(draws[:5, 0] - 0.0, -(draws[5:, 0] - 0.0))
-    laws = UNSURE._laws(np.array([[0.0], [1.0]]), joint=True)
-    again = joint.sample(laws, np.eye(1), 10, np.random.default_rng(0), antithetic=True)
+    measures = UNSURE._predictives(np.array([[0.0], [1.0]]), joint=True)
+    again = joint.sample(measures, np.eye(1), 10, np.random.default_rng(0), antithetic=True)
     assert_array_equal(draws, again[..., 0])

@@ -25,7 +25,7 @@ def test_the_stein_constant_maximises_the_likelihood(offset):
     kernel = Stein(Matern(1.5, 1.0))
     value, A = _amplitude(kernel, block)
     c = _stein(*(float(part[0]) for part in _products(kernel, block)[:3]), block.n)[1]
-    K, f, n = kernel.bind(block.law)(block.x)[0], block.f[0, :, 0], 12
+    K, f, n = kernel.bind(block.measure)(block.x)[0], block.f[0, :, 0], 12
 
     def minus_likelihood(logs):
         cov = np.exp(logs[0]) * K + np.exp(logs[1]) + 1e-12 * np.exp(logs[0]) * np.mean(np.diag(K)) * np.eye(n)
@@ -50,7 +50,7 @@ def test_a_stein_kernel_shrinks_towards_the_mean_of_f_by_its_constant():
     shift, scale = np.mean(samples.f), np.std(samples.f)
     S, b = np.empty(4), np.empty(4)
     for t in range(4):
-        K = kernel.bind(samples.law(t))(samples.points(t))
+        K = kernel.bind(samples.measure(t))(samples.points(t))
         K = K + 1e-12 * np.mean(np.diag(K)) * np.eye(12)
         S[t], b[t] = np.ones(12) @ np.linalg.solve(K, np.stack([np.ones(12), (samples.f[t] - shift) / scale], axis=1))
     A = fit.stage1.amplitude[0] / scale**2
@@ -119,15 +119,15 @@ def test_far_from_all_thetas_it_returns_to_the_mean_of_f():
     ],
     ids=["gaussian", "lognormal", "gamma"],
 )
-def test_the_kernel_of_x_goes_with_the_law(family, kind):
+def test_the_kernel_of_x_goes_with_the_measure(family, kind):
     fit = cbq.CBQ.paper().fit(samples_of(family=family))
     assert fit.stage1.hyperparameters[0][0].kernel.startswith(kind)
 
 
-def test_an_unnormalised_law_gets_a_stein_kernel():
-    laws = [Unnormalised(score=lambda x, m=m: m - x, dim=1) for m in (1.0, 1.5, 2.0)]
+def test_an_unnormalised_measure_gets_a_stein_kernel():
+    measures = [Unnormalised(score=lambda x, m=m: m - x, dim=1) for m in (1.0, 1.5, 2.0)]
     x = [np.random.default_rng(0).normal(m, 1.0, size=(30, 1)) for m in (1.0, 1.5, 2.0)]
-    fit = cbq.CBQ.paper().fit(cbq.Samples([1.0, 1.5, 2.0], x, [np.sin(p[:, 0]) for p in x], laws, design="mcmc"))
+    fit = cbq.CBQ.paper().fit(cbq.Samples([1.0, 1.5, 2.0], x, [np.sin(p[:, 0]) for p in x], measures, design="mcmc"))
     assert fit.stage1.hyperparameters[0][0].kernel.startswith("Stein(Matern(1.5")
 
 

@@ -26,19 +26,19 @@ from cbq.stage1 import StageOne
 RNG = np.random.default_rng(5)
 THETA = RNG.uniform(1, 3, (5, 2))
 X = RNG.normal(size=(5, 6))
-LAW = Gaussian(0.0, 1.0)
+MEASURE = Gaussian(0.0, 1.0)
 F = np.sin(X) + THETA[:, :1]
 
 
 def samples(T=5, p=2, outputs=(), design="iid"):
     f = F[:T] if outputs == () else np.stack([F[:T], X[:T] ** 2], axis=-1)
-    return cbq.Samples(THETA[:T, :p], X[:T], f, LAW, design=design)
+    return cbq.Samples(THETA[:T, :p], X[:T], f, MEASURE, design=design)
 
 
 def ragged():
     counts = (3, 6, 1, 4, 5)
     return cbq.Samples(
-        THETA, [x[:n] for x, n in zip(X, counts, strict=True)], [f[:n] for f, n in zip(F, counts, strict=True)], LAW
+        THETA, [x[:n] for x, n in zip(X, counts, strict=True)], [f[:n] for f, n in zip(F, counts, strict=True)], MEASURE
     )
 
 
@@ -73,10 +73,10 @@ FITS = {
     "logs": lambda: cbq.CBQ(log_theta=True, noise=0.01).fit(samples()),
     "a Stein kernel of x": lambda: cbq.CBQ(kernel_x=Stein(RBF())).fit(samples()),
     "the paper's": lambda: cbq.CBQ.paper().fit(samples(outputs=(2,))),
-    "fortran order": lambda: cbq.CBQ().fit(cbq.Samples(np.asfortranarray(THETA), X, F, LAW)),
+    "fortran order": lambda: cbq.CBQ().fit(cbq.Samples(np.asfortranarray(THETA), X, F, MEASURE)),
     "fitted kernel": given(TensorProduct([RBF(), 2.0 * Matern(1.5)])),
     "borrowed points": lambda: cbq.CBQ(borrow=9).fit(drawn()),
-    "chosen": lambda: cbq.CBQ().fit(samples()).noted("this one, because it is the best."),
+    "chosen": lambda: cbq.CBQ().fit(samples()).with_choice("this one, because it is the best."),
 }
 
 
@@ -169,7 +169,7 @@ def test_the_plot_of_a_loaded_fit_is_the_same(fit, tmp_path):
 
 
 def test_warnings_are_not_doubled(tmp_path):
-    fit = cbq.CBQ().fit(cbq.Samples(THETA[:1], X[:1, :3], F[:1, :3], LAW))
+    fit = cbq.CBQ().fit(cbq.Samples(THETA[:1], X[:1, :3], F[:1, :3], MEASURE))
     assert len(fit.stage1.warnings) == 1
     assert len(fit.warnings) == 2
     again = through_a_file(through_a_file(fit, tmp_path), tmp_path)
@@ -210,13 +210,13 @@ def drawn(outputs=True, counts=(3, 6, 2, 4, 5), **options):
 BASELINES = {
     "averages": lambda: cbq.MonteCarlo().fit(drawn()),
     "averages of equal thetas": lambda: cbq.MonteCarlo().fit(
-        cbq.Samples(THETA[[0, 1, 0]], X[:3], F[:3], LAW, design="sobol")
+        cbq.Samples(THETA[[0, 1, 0]], X[:3], F[:3], MEASURE, design="sobol")
     ),
     "plain": lambda: cbq.ImportanceSampling("plain").fit(drawn(outputs=False, design="mcmc")),
     "self-normalised": lambda: cbq.ImportanceSampling("self-normalised").fit(drawn()),
     "balance": lambda: cbq.ImportanceSampling().fit(drawn()),
     "balance, one output and equal counts": lambda: cbq.ImportanceSampling().fit(drawn(outputs=False, counts=[6] * 5)),
-    "no family but laws": lambda: cbq.ImportanceSampling().fit(
+    "no family but measures": lambda: cbq.ImportanceSampling().fit(
         cbq.Samples(THETA, X, F, [family(t) for t in THETA], depends_on_theta=False)
     ),
     "polynomial": lambda: cbq.LSMC().fit(drawn()),
@@ -269,12 +269,12 @@ def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
             assert_same(one, other)
 
 
-def test_a_fit_that_needs_the_laws_is_not_loaded_without_them(tmp_path):
+def test_a_fit_that_needs_the_measures_is_not_loaded_without_them(tmp_path):
     path = tmp_path / "fit"
     cbq.ImportanceSampling().fit(drawn()).save(path)
-    refuses(path, "holds a fit of kind ImportanceSampling, .* pass family=, the function from theta to its law")
-    with pytest.raises(TypeError, match=r"family must be a function from theta to the law of x, .* is a Gaussian"):
-        cbq.load(path, family=LAW)
+    refuses(path, "holds a fit of kind ImportanceSampling, .* pass family=, the function from theta to its measure")
+    with pytest.raises(TypeError, match=r"family must be a function from theta to the measure of x, .* is a Gaussian"):
+        cbq.load(path, family=MEASURE)
 
 
 @pytest.mark.parametrize(
@@ -282,9 +282,9 @@ def test_a_fit_that_needs_the_laws_is_not_loaded_without_them(tmp_path):
     [
         (lambda theta: Gaussian(theta[0], 1.0), r"is not the one of the fit: at theta = .* log density"),
         (lambda theta: Gaussian(theta, 1.0), "in 2 dimensions, but x has 1"),
-        (lambda theta: Uniform(-0.001, 0.001), "x must lie where the density of its law is positive"),
-        (lambda theta: theta["a"], "the family gives no law at theta index t = 0"),
-        (lambda theta: None, "the family gives no law at theta index t = 0"),
+        (lambda theta: Uniform(-0.001, 0.001), "x must lie where the density of its measure is positive"),
+        (lambda theta: theta["a"], "the family gives no measure at theta index t = 0"),
+        (lambda theta: None, "the family gives no measure at theta index t = 0"),
     ],
 )
 def test_another_family_than_that_of_the_fit_is_refused(wrong, says, tmp_path):
@@ -409,7 +409,9 @@ def test_a_loaded_pooled_fit_gives_the_same_answers(make, tmp_path):
             other.chosen.tried,
         )
         assert_same(one.chosen.kernel.log_lengthscales, other.chosen.kernel.log_lengthscales)
-        assert_same((one.doubt.inflation, one.doubt.common), (other.doubt.inflation, other.doubt.common))
+        assert_same(
+            (one.calibration.inflation, one.calibration.common), (other.calibration.inflation, other.calibration.common)
+        )
         assert (one.landmarks is None) == (other.landmarks is None)
         if one.landmarks is not None:
             assert_same(one.landmarks, other.landmarks)
@@ -434,16 +436,16 @@ def test_a_pooled_fit_without_a_family_is_loaded_with_one(tmp_path):
     assert again.predict(THETA + 0.1).shape == (5,)
 
 
-def test_a_pooled_fit_is_not_loaded_without_its_laws(tmp_path):
+def test_a_pooled_fit_is_not_loaded_without_its_measures(tmp_path):
     path = tmp_path / "fit"
     POOLED["exact"]().save(path)
-    refuses(path, "holds a fit of kind MOBQ, .* pass family=, the function from theta to its law")
+    refuses(path, "holds a fit of kind MOBQ, .* pass family=, the function from theta to its measure")
     with pytest.raises(ValueError, match=r"does not go with this family.*log density") as caught:
         cbq.load(path, family=lambda theta: Gaussian(theta[0], 1.0))
     assert "damaged" not in str(caught.value)
 
 
-def test_laws_without_densities_are_told_by_their_integrals(tmp_path):
+def test_measures_without_densities_are_told_by_their_integrals(tmp_path):
     def atoms(theta):
         return Empirical([-1.0, 0.5, 2.0, theta[0]])
 
@@ -451,7 +453,9 @@ def test_laws_without_densities_are_told_by_their_integrals(tmp_path):
     fit, path = cbq.MOBQ().fit(cbq.Samples(THETA, x, np.sin(x), atoms, depends_on_theta=False)), tmp_path / "fit"
     fit.save(path)
     assert_same(cbq.load(path, family=atoms).predict(THETA), fit.predict(THETA))
-    with pytest.raises(ValueError, match=r"does not go with this family.*at theta = .* its law has other integrals"):
+    with pytest.raises(
+        ValueError, match=r"does not go with this family.*at theta = .* its measure has other integrals"
+    ):
         cbq.load(path, family=lambda theta: Empirical([-1.0, 0.5, 2.0, theta[0] + 0.01]))
 
 
@@ -547,7 +551,9 @@ def test_a_pooled_fit_with_other_points_is_refused_with_its_family(pooled_entrie
 def test_kernels_of_x_that_hold_code_are_refused(tmp_path):
     s = cbq.Samples([1.0, 2.0], X[:2], np.sin(X[:2]), lambda t: Empirical(X[:2].ravel()), depends_on_theta=False)
     fit = cbq.MOBQ(kernel_x=Warped(RBF(1.0), own_warp)).fit(s)
-    with pytest.raises(ValueError, match=r"cannot be saved: kernel_x = Warped\(.*own_warp'\) follows a law or holds"):
+    with pytest.raises(
+        ValueError, match=r"cannot be saved: kernel_x = Warped\(.*own_warp'\) follows a measure or holds"
+    ):
         fit.save(tmp_path / "fit")
     theta = cbq.MOBQ(kernel_theta=Warped(RBF(1.0), own_warp)).fit(dependent())
     with pytest.raises(ValueError, match=r"own_warp'\), a kernel over theta, is warped by a function"):
@@ -644,16 +650,16 @@ REFUSED = {
         Warped(RBF(1.0), own_warp),
         r"Warped\(RBF\(lengthscale=1.\), 'own_warp'\), .* is warped by a function",
     ),
-    "whiten": (Warped(RBF(1.0), "whiten").bind(LAW_2), "by a function or by a law, and a file holds no code"),
+    "whiten": (Warped(RBF(1.0), "whiten").bind(LAW_2), "by a function or by a measure, and a file holds no code"),
     "gaussianise": (Warped(RBF(1.0), "gaussianise").bind(LAW_2), "keep the samples and fit again when needed"),
-    "stein": (Stein(RBF(1.0), LAW_2), r"Stein\(.*\), a kernel over theta, follows a law or is code of your own"),
+    "stein": (Stein(RBF(1.0), LAW_2), r"Stein\(.*\), a kernel over theta, follows a measure or is code of your own"),
     "subclass": (OwnKernel(1.0), "Use a kernel_theta made of RBF, Matern, TensorProduct"),
     "inside": (RBF(1.0) + 2.0 * Warped(RBF(1.0), own_warp), "this fit cannot be saved: Warped"),
 }
 
 
 @pytest.mark.parametrize(("kernel", "says"), REFUSED.values(), ids=REFUSED)
-def test_kernels_that_hold_code_or_laws_are_refused(kernel, says, tmp_path):
+def test_kernels_that_hold_code_or_measures_are_refused(kernel, says, tmp_path):
     fit = given(kernel)()
     path = tmp_path / "fit"
     path.write_bytes(b"precious")
@@ -679,7 +685,7 @@ def test_fits_of_other_kinds_are_refused(fit, tmp_path):
         pass
 
     class Unknown(Fit):
-        _laws = summary = lambda self: None
+        _predictives = summary = lambda self: None
 
     other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibrate=True, settings={})
     for thing in (other, Unknown(), None, fit.stage1):
@@ -796,7 +802,11 @@ WRONG_JSON = {
         {"type": "Warped", "base": {"type": "RBF", "lengthscale": 1.0}, "warp": "whiten"},
         "a warp must be 'log', but it is 'whiten'",
     ),
-    "parts": ((*PRIOR, "kernel"), {"type": "Sum", "parts": [1.0]}, "Sum takes a list of one or more kernels"),
+    "parts": (
+        (*PRIOR, "kernel"),
+        {"type": "SumKernel", "parts": [1.0]},
+        "SumKernel takes a list of one or more kernels",
+    ),
 }
 
 

@@ -15,7 +15,7 @@ from scipy.special import ndtri
 
 import cbq
 from cbq.fit import Fit
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from refusals import refusals
 
 
@@ -25,10 +25,10 @@ class Known(Fit):
     def __init__(self, theta, C=None):
         self.theta, self.C = np.array(theta, dtype=float), C
 
-    def _laws(self, theta, *, joint):
+    def _predictives(self, theta, *, joint):
         assert not joint
         mean, variance = np.sum(theta, axis=1)[None], 0.01 * (1 + theta[:, 0] ** 2)[None]
-        return [Predictive((c + 1) * mean, variance, np.inf) for c in range(self.C or 1)]
+        return [PredictiveDistribution((c + 1) * mean, variance, np.inf) for c in range(self.C or 1)]
 
     def summary(self):
         return "known"
@@ -186,8 +186,8 @@ def test_bands_and_dots_are_in_the_picture_and_long_bars_leave_it(butterfly):
     class Far(Known):
         stage1 = Stage
 
-        def _laws(self, theta, *, joint):
-            return fit._laws(theta, joint=joint)
+        def _predictives(self, theta, *, joint):
+            return fit._predictives(theta, joint=joint)
 
     (ax,) = Far(fit.theta).plot().axes
     low, high = ax.get_ylim()

@@ -11,14 +11,26 @@ from cbq.embeddings import embed
 from cbq.kernels import RBF, Matern, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform
-from cbq.pooled import Chosen, Integrals, Joint, Pool, candidates, choose, doubt, landmarks, line_for, pool, process
+from cbq.pooled import (
+    Integrals,
+    KernelChoice,
+    PooledPoints,
+    XThetaKernel,
+    candidates,
+    choose,
+    landmarks,
+    line_for,
+    pooled_points,
+    process,
+    split_half_calibration,
+)
 from cbq.pooled.hyperparameters import evidence
-from cbq.pooled.low_rank import NOISES, LowRank
-from cbq.pooled.process import Exact
+from cbq.pooled.low_rank import NOISES, NystromGP
+from cbq.pooled.process import ExactGP
 
 NONE = Jitter(start=0.0)
 ROUGH = Matern(1.5, 0.6)
-JOINT = Joint(Matern(1.5, 0.6), Matern(2.5, 0.9), 1)
+JOINT = XThetaKernel(Matern(1.5, 0.6), Matern(2.5, 0.9), 1)
 
 
 def kriging(V, q):
@@ -58,7 +70,7 @@ def draws(kernel, u, outputs, seed=0):
 
 def pooled(u, f, **options):
     C = f.shape[1]
-    return Pool(u, f, **{"spread": np.ones(f.shape), "shift": np.zeros(C), "scale": np.ones(C)} | options)
+    return PooledPoints(u, f, **{"spread": np.ones(f.shape), "shift": np.zeros(C), "scale": np.ones(C)} | options)
 
 
 def atoms(count=4, seed=7, equal=True):
@@ -66,13 +78,18 @@ def atoms(count=4, seed=7, equal=True):
     return [Empirical(rng.normal(size=n), rng.dirichlet(np.ones(n))) for n in ([6] * count if equal else range(3, 7))]
 
 
-def discretised(kernel, laws, theta, u):
+def discretised(kernel, measures, theta, u):
     """Embeddings (M, n) and cross terms (M, M) as sums over the values of f at all atoms."""
     joint = u.shape[1] > 1
-    points = [np.column_stack([law.points, np.full(len(law.points), t)]) for law, t in zip(laws, theta[:, 0])]  # noqa: B905
-    every = np.concatenate(points if joint else [law.points for law in laws])
-    owner = np.repeat(np.arange(len(laws)), [len(law.points) for law in laws])
-    W = np.where(owner == np.arange(len(laws))[:, None], np.concatenate([law.weights for law in laws]), 0.0)
+    points = [
+        np.column_stack([measure.points, np.full(len(measure.points), t)])
+        for measure, t in zip(measures, theta[:, 0], strict=False)
+    ]
+    every = np.concatenate(points if joint else [measure.points for measure in measures])
+    owner = np.repeat(np.arange(len(measures)), [len(measure.points) for measure in measures])
+    W = np.where(
+        owner == np.arange(len(measures))[:, None], np.concatenate([measure.weights for measure in measures]), 0.0
+    )
     return W @ kernel(every, u), W @ kernel(every) @ W.T
 
 
@@ -84,65 +101,65 @@ THETA = np.array([[1.2], [2.0], [2.5], [1.7]])
 
 @pytest.mark.parametrize("kernel", [ROUGH, RBF(0.5), JOINT], ids=["matern", "rbf", "joint"])
 @pytest.mark.parametrize("equal", [True, False], ids=["as many atoms", "not as many"])
-def test_integrals_of_laws_with_atoms_are_finite_sums(kernel, equal):
+def test_integrals_of_measures_with_atoms_are_finite_sums(kernel, equal):
     u = made(joint=kernel is JOINT)[0]
-    laws = atoms(equal=equal)
-    mu, cross = discretised(kernel, laws, THETA, u)
-    integrals = Integrals(kernel, laws, THETA)
+    measures = atoms(equal=equal)
+    mu, cross = discretised(kernel, measures, THETA, u)
+    integrals = Integrals(kernel, measures, THETA)
     assert_allclose(integrals.mean(u), mu, rtol=1e-12)
     assert_allclose(integrals.variance(), np.diag(cross), rtol=1e-12)
     assert_allclose(integrals.cross(), cross, rtol=1e-12)
 
 
-@pytest.mark.parametrize("kernel", [RBF(1.1), Joint(RBF(1.1), ROUGH, 1)], ids=["x", "x and theta"])
-def test_integrals_of_gaussian_laws_are_those_of_quadrature_nodes(kernel):
+@pytest.mark.parametrize("kernel", [RBF(1.1), XThetaKernel(RBF(1.1), ROUGH, 1)], ids=["x", "x and theta"])
+def test_integrals_of_gaussian_measures_are_those_of_quadrature_nodes(kernel):
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
-    laws = [Gaussian(t[0], 0.25 * t[0]) for t in THETA]
+    measures = [Gaussian(t[0], 0.25 * t[0]) for t in THETA]
     dots = [Empirical(t + np.sqrt(0.25 * t) * nodes, weights / weights.sum()) for t in THETA[:, 0]]
-    u = made(joint=isinstance(kernel, Joint))[0]
-    one, other = Integrals(kernel, laws, THETA), Integrals(kernel, dots, THETA)
+    u = made(joint=isinstance(kernel, XThetaKernel))[0]
+    one, other = Integrals(kernel, measures, THETA), Integrals(kernel, dots, THETA)
     assert_allclose(one.mean(u), other.mean(u), rtol=1e-9)
     assert_allclose(one.variance(), other.variance(), rtol=1e-10)
     assert_allclose(one.cross(), other.cross(), rtol=1e-10)
 
 
-def test_integrals_of_laws_of_several_kinds_and_of_one_that_all_share():
-    laws = [Gaussian(0.0, 1.0), Uniform(-1.0, 2.0), Gaussian(0.5, 0.3), Empirical([0.0, 1.0])]
+def test_integrals_of_measures_of_several_kinds_and_of_one_that_all_share():
+    measures = [Gaussian(0.0, 1.0), Uniform(-1.0, 2.0), Gaussian(0.5, 0.3), Empirical([0.0, 1.0])]
     u = made()[0]
-    mixed = Integrals(RBF(0.7), laws, THETA)
-    for i, law in enumerate(laws):
-        alone = embed(RBF(0.7), law)
+    mixed = Integrals(RBF(0.7), measures, THETA)
+    for i, measure in enumerate(measures):
+        alone = embed(RBF(0.7), measure)
         assert_allclose(mixed.mean(u)[i], alone.mean(u), rtol=1e-13)
         assert_allclose(mixed.variance()[i], alone.variance, rtol=1e-13)
-        assert_allclose(mixed.cross()[i], [alone.cross(other) for other in laws], rtol=1e-12)
-    kernel = Joint(RBF(0.7), RBF(0.4), 1)
-    shared = Integrals(kernel, [laws[0]] * 4, THETA)
+        assert_allclose(mixed.cross()[i], [alone.cross(other) for other in measures], rtol=1e-12)
+    kernel = XThetaKernel(RBF(0.7), RBF(0.4), 1)
+    shared = Integrals(kernel, [measures[0]] * 4, THETA)
     u = made(joint=True)[0]
-    z = embed(RBF(0.7), laws[0]).variance
-    assert_allclose(shared.mean(u), embed(RBF(0.7), laws[0]).mean(u[:, :1]) * RBF(0.4)(THETA, u[:, 1:]), rtol=1e-13)
+    z = embed(RBF(0.7), measures[0]).variance
+    assert_allclose(shared.mean(u), embed(RBF(0.7), measures[0]).mean(u[:, :1]) * RBF(0.4)(THETA, u[:, 1:]), rtol=1e-13)
     assert_allclose(shared.variance(), np.full(4, z), rtol=1e-13)
     assert_allclose(shared.cross(), z * RBF(0.4)(THETA), rtol=1e-13)
-    one = Integrals(RBF(0.7), laws[:1], THETA[:1])
+    one = Integrals(RBF(0.7), measures[:1], THETA[:1])
     assert_allclose(one.cross(), [[z]], rtol=1e-13)
     assert one.mean(u[:, :1]).shape == (1, len(u))
 
 
-@pytest.mark.parametrize("kernel", [RBF(0.5), Joint(RBF(0.5), ROUGH, 1)], ids=["x", "x and theta"])
-def test_one_rule_for_all_laws_gives_their_own_integrals(kernel):
-    laws = [Gamma(2.0 * t[0], 2.0) for t in THETA]
-    line = line_for(kernel, laws)
-    by_line, own = Integrals(kernel, laws, THETA, line), Integrals(kernel, laws, THETA)
-    u = np.abs(made(joint=isinstance(kernel, Joint))[0])
+@pytest.mark.parametrize("kernel", [RBF(0.5), XThetaKernel(RBF(0.5), ROUGH, 1)], ids=["x", "x and theta"])
+def test_one_rule_for_all_measures_gives_their_own_integrals(kernel):
+    measures = [Gamma(2.0 * t[0], 2.0) for t in THETA]
+    line = line_for(kernel, measures)
+    by_line, own = Integrals(kernel, measures, THETA, line), Integrals(kernel, measures, THETA)
+    u = np.abs(made(joint=isinstance(kernel, XThetaKernel))[0])
     assert_allclose(by_line.mean(u), own.mean(u), rtol=1e-10)
     assert_allclose(by_line.variance(), own.variance(), rtol=1e-10)
     assert_allclose(by_line.cross(), own.cross(), rtol=1e-10)
-    beyond = [Gamma(2.0, 0.5), *laws[1:]]  # for which the line is made longer
+    beyond = [Gamma(2.0, 0.5), *measures[1:]]  # for which the line is made longer
     assert line.masses(beyond) is None
     by_longer, own = Integrals(kernel, beyond, THETA, line), Integrals(kernel, beyond, THETA)
     assert_allclose(by_longer.mean(u), own.mean(u), rtol=1e-10)
     assert_allclose(by_longer.cross(), own.cross(), rtol=1e-10)
     assert np.any(by_longer.mean(u) != own.mean(u))
-    far = [Gamma(2.0, 1e-4), *laws[1:]]  # for which it would be too long: it takes rules of its own
+    far = [Gamma(2.0, 1e-4), *measures[1:]]  # for which it would be too long: it takes rules of its own
     assert_array_equal(Integrals(kernel, far, THETA, line).mean(u), Integrals(kernel, far, THETA).mean(u))
     assert line_for(kernel, [Gaussian(0.0, 1.0)]) is None  # there is a formula
 
@@ -154,10 +171,10 @@ def test_one_rule_for_all_laws_gives_their_own_integrals(kernel):
 @pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])
 def test_the_exact_process_is_kriging_of_the_atoms(kernel, outputs):
     u, f = made(outputs=outputs, joint=kernel is JOINT)
-    laws = atoms()
-    mu, cross = discretised(kernel, laws, THETA, u)
+    measures = atoms()
+    mu, cross = discretised(kernel, measures, THETA, u)
     K = kernel(u)
-    each = Exact(kernel, u, f, NONE)
+    each = ExactGP(kernel, u, f, NONE)
     assert each.nodes is u
     assert_allclose(each.mean(mu), kriging(K, mu.T).T @ f, rtol=1e-10)
     expected = errors_of(K, mu.T, cross)
@@ -168,11 +185,11 @@ def test_the_exact_process_is_kriging_of_the_atoms(kernel, outputs):
 
 def test_the_exact_process_interpolates_and_knows_constants():
     u, f = made()
-    each = Exact(ROUGH, u, f, NONE)
+    each = ExactGP(ROUGH, u, f, NONE)
     K = ROUGH(u)
-    assert_allclose(each.mean(K), f, atol=1e-10)  # an integral under a law of one atom is a value of f
+    assert_allclose(each.mean(K), f, atol=1e-10)  # an integral under a measure of one atom is a value of f
     assert_allclose(each.variance(K, np.diag(K)), 0.0, atol=1e-10)
-    constant = Exact(ROUGH, u, np.full((len(u), 1), 3.0), NONE)
+    constant = ExactGP(ROUGH, u, np.full((len(u), 1), 3.0), NONE)
     assert_allclose(constant.mean(0.3 * K), 3.0, rtol=1e-12)
     assert_allclose(constant.amplitude, 0.0, atol=1e-20)
 
@@ -180,17 +197,17 @@ def test_the_exact_process_interpolates_and_knows_constants():
 def test_a_jitter_is_a_noise_of_that_variance():
     u, f = made()
     mu, cross = discretised(ROUGH, atoms(), THETA, u)
-    each = Exact(ROUGH, u, f, Jitter(start=1e-3, ceiling=1e-2))
+    each = ExactGP(ROUGH, u, f, Jitter(start=1e-3, ceiling=1e-2))
     V = ROUGH(u) + 1e-3 * np.eye(len(u))
     assert_allclose(each.mean(mu), kriging(V, mu.T).T @ f, rtol=1e-10)
     assert_allclose(each.covariance(mu, cross)[0], errors_of(V, mu.T, cross), atol=1e-12)
 
 
 def test_one_point_and_two_are_no_error():
-    one = Exact(ROUGH, np.zeros((1, 1)), np.full((1, 1), 2.0), NONE)
+    one = ExactGP(ROUGH, np.zeros((1, 1)), np.full((1, 1), 2.0), NONE)
     assert_allclose(one.mean(np.array([[0.4]])), 2.0)
     assert one.amplitude[0] == 0
-    two = Exact(ROUGH, np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]), NONE)
+    two = ExactGP(ROUGH, np.array([[0.0], [1.0]]), np.array([[0.0], [2.0]]), NONE)
     assert_allclose(two.mean(np.array([[0.4, 0.4]])), 1.0)  # by symmetry
 
 
@@ -230,10 +247,10 @@ def test_landmarks_stop_where_the_points_have_nothing_left_to_say():
     assert sorted(landmarks(ROUGH, u[:6], 100, np.random.default_rng(0))) == list(range(6))
 
 
-def low_rank(kernel, u, rows, laws, s2):
+def low_rank(kernel, u, rows, measures, s2):
     """Covariances of the values, q (n, M) and cross terms of the model: f = b + Phi w + e."""
     K, Km = kernel(u, u[rows]), kernel(u[rows])
-    mu, cross = discretised(kernel, laws, THETA, u[rows])
+    mu, cross = discretised(kernel, measures, THETA, u[rows])
     V = K @ np.linalg.solve(Km, K.T) + s2 * np.eye(len(u))
     return V, K @ np.linalg.solve(Km, mu.T), mu, cross
 
@@ -243,7 +260,7 @@ def test_the_low_rank_process_is_that_of_its_model(kernel):
     u, f = made(60, joint=kernel is JOINT)
     f = f + 0.02 * np.random.default_rng(1).normal(size=f.shape)
     rows = np.arange(0, 60, 5)
-    each = LowRank(kernel, u, f, u[rows], NONE)
+    each = NystromGP(kernel, u, f, u[rows], NONE)
     assert_array_equal(each.nodes, u[rows])
     for c in range(2):
         V, q, mu, cross = low_rank(kernel, u, rows, atoms(), each.noise[c])
@@ -258,7 +275,7 @@ def test_the_noise_of_a_low_rank_process_is_the_likeliest():
     u, f = made(60)
     f = f + 0.02 * np.random.default_rng(1).normal(size=f.shape)
     rows = np.arange(0, 60, 5)
-    each = LowRank(ROUGH, u, f, u[rows], NONE)
+    each = NystromGP(ROUGH, u, f, u[rows], NONE)
     able = NOISES[NOISES > 1e-9]  # below, the dense matrix is singular
     for c in range(2):
         losses = [reml(low_rank(ROUGH, u, rows, atoms(), s2)[0], f[:, c])[0] for s2 in able]
@@ -270,7 +287,7 @@ def test_a_low_rank_process_through_all_points_is_the_exact_one():
     u = np.linspace(-3.0, 3.0, 40)[:, None]
     f = draws(ROUGH, u, 2)
     mu, cross = discretised(ROUGH, atoms(), THETA, u)
-    each, exact = LowRank(ROUGH, u, f, u, NONE), Exact(ROUGH, u, f, NONE)
+    each, exact = NystromGP(ROUGH, u, f, u, NONE), ExactGP(ROUGH, u, f, NONE)
     assert_array_equal(each.noise, NOISES[0])  # the likelihood sees that there is none
     assert_allclose(each.mean(mu), exact.mean(mu), atol=1e-11)
     assert_allclose(each.covariance(mu, cross), exact.covariance(mu, cross), atol=1e-11)
@@ -279,13 +296,13 @@ def test_a_low_rank_process_through_all_points_is_the_exact_one():
 
 def test_nodes_decide_which_process_it_is():
     u, f = made()
-    assert isinstance(process(ROUGH, pooled(u, f), None, NONE), Exact)
-    assert isinstance(process(ROUGH, pooled(u, f), u[:5], NONE), LowRank)
+    assert isinstance(process(ROUGH, pooled(u, f), None, NONE), ExactGP)
+    assert isinstance(process(ROUGH, pooled(u, f), u[:5], NONE), NystromGP)
 
 
 # The joint kernel --------------------------------------------------------------------------------------------------
 
-PAIR = Joint(RBF([0.7, 1.3]), Warped(Matern(2.5, 0.8), "log"), 2)
+PAIR = XThetaKernel(RBF([0.7, 1.3]), Warped(Matern(2.5, 0.8), "log"), 2)
 
 
 def points_of_pair(n=6, seed=0, batch=()):
@@ -298,7 +315,7 @@ def test_the_joint_kernel_is_the_product_of_its_parts():
     on_x, on_theta = PAIR.parts
     assert_allclose(PAIR(u, v), on_x(u[:, :2], v[:, :2]) * on_theta(u[:, 2:], v[:, 2:]), rtol=1e-14)
     assert_allclose(PAIR(u), PAIR(u, u), rtol=1e-14)
-    scaled = Joint(2.0 * RBF(1.0), 3.0 * RBF(1.0), 2)
+    scaled = XThetaKernel(2.0 * RBF(1.0), 3.0 * RBF(1.0), 2)
     assert_allclose(scaled.diag(u), np.diag(scaled(u)), rtol=1e-14)
     assert_allclose(scaled.diag(u), 6.0, rtol=1e-14)
     assert repr(PAIR) == f"{on_x!r} of x times {on_theta!r} of theta"
@@ -307,7 +324,7 @@ def test_the_joint_kernel_is_the_product_of_its_parts():
     PAIR.check_dim(3)
     for d in (3, 5):
         with pytest.raises(ValueError, match="2 lengthscales, but the points have"):
-            Joint(RBF([1.0, 2.0]), RBF([1.0, 2.0]), 2).check_dim(d)
+            XThetaKernel(RBF([1.0, 2.0]), RBF([1.0, 2.0]), 2).check_dim(d)
 
 
 def test_derivatives_of_the_joint_kernel_are_those_of_differences():
@@ -338,13 +355,13 @@ def test_the_joint_kernel_takes_batches_of_lengthscales_and_of_points():
 
 def test_free_lengthscales_of_the_joint_kernel():
     u = points_of_pair(50)
-    kernel, free = Joint(RBF(), Matern(1.5, 0.4), 2).to_fit(u, ard=True)
-    assert isinstance(kernel, Joint)
+    kernel, free = XThetaKernel(RBF(), Matern(1.5, 0.4), 2).to_fit(u, ard=True)
+    assert isinstance(kernel, XThetaKernel)
     assert kernel.d == 2
     assert_array_equal(free, [True, True, False])
     expected = [*np.exp(RBF().to_fit(u[:, :2], ard=True)[0].log_lengthscales), 0.4]
     assert_allclose(np.exp(kernel.log_lengthscales), expected, rtol=1e-14)
-    assert_array_equal(Joint(RBF(), RBF(), 2).to_fit(u, ard=False)[1], [True, True])
+    assert_array_equal(XThetaKernel(RBF(), RBF(), 2).to_fit(u, ard=False)[1], [True, True])
     fixed, free = PAIR.to_fit(u, ard=True)
     assert fixed is PAIR
     assert not free.any()
@@ -360,7 +377,7 @@ def some(x, f, depends_on_theta=False, theta=(1.0, 2.0)):
 def test_a_pool_holds_all_points_and_values_of_size_one():
     rng = np.random.default_rng(0)
     x, f = [rng.normal(size=3), rng.normal(size=5)], [rng.normal(5, 3, (3, 2)), rng.normal(5, 3, (5, 2))]
-    points, warnings = pool(some(x, f))
+    points, warnings = pooled_points(some(x, f))
     flat = np.concatenate(f)
     assert (points.n, warnings) == (8, [])
     assert_array_equal(points.u, np.concatenate(x)[:, None])
@@ -369,21 +386,21 @@ def test_a_pool_holds_all_points_and_values_of_size_one():
     assert_allclose(points.shift + points.scale * points.f, flat, rtol=1e-12)
     deviations = np.repeat([f[0].std(axis=0), f[1].std(axis=0)], [3, 5], axis=0)
     assert_allclose(points.spread * points.scale, deviations, rtol=1e-12)
-    both, _ = pool(some(x, f, depends_on_theta=True))
+    both, _ = pooled_points(some(x, f, depends_on_theta=True))
     assert_array_equal(both.u, np.column_stack([np.concatenate(x), [1.0] * 3 + [2.0] * 5]))
     assert_array_equal(both.f, points.f)
 
 
 def test_equal_points_are_one_with_the_average_of_their_values():
     x, f = [[3.0, 1.0, 3.0], [1.0, 2.0, 3.0]], [[1.0, 5.0, 2.0], [7.0, 4.0, 6.0]]
-    points, warnings = pool(some(x, f))
+    points, warnings = pooled_points(some(x, f))
     assert_array_equal(points.u[:, 0], [3.0, 1.0, 2.0])
     assert_allclose(points.spread[:, 0] * points.scale, np.std(f, axis=1)[[0, 0, 1]])  # of the theta they came from
     assert_allclose(points.shift + points.scale * points.f[:, 0], [3.0, 6.0, 4.0])
     assert len(warnings) == 1
     assert "different values at equal points" in warnings[0]
     assert "or depends on theta after all" in warnings[0]
-    both, warnings = pool(some(x, f, depends_on_theta=True))
+    both, warnings = pooled_points(some(x, f, depends_on_theta=True))
     assert_array_equal(both.u, [[3.0, 1.0], [1.0, 1.0], [1.0, 2.0], [2.0, 2.0], [3.0, 2.0]])
     assert_allclose(both.shift + both.scale * both.f[:, 0], [1.5, 5.0, 7.0, 4.0, 6.0])
     assert "after all" not in warnings[0]
@@ -391,11 +408,11 @@ def test_equal_points_are_one_with_the_average_of_their_values():
 
 def test_equal_points_with_equal_values_are_no_reason_to_warn():
     x = np.array([[0.3, 0.1, 0.3], [0.1, 0.2, 0.0]])
-    points, warnings = pool(some(x, np.sin(x) / 3))
+    points, warnings = pooled_points(some(x, np.sin(x) / 3))
     assert (points.n, warnings) == (4, [])
     assert_allclose(points.shift + points.scale * points.f[:, 0], np.sin(points.u[:, 0]) / 3, rtol=1e-14)
     zeros = np.array([[0.0, 1.0], [-0.0, 2.0]])
-    assert pool(some(zeros, zeros**2))[0].n == 3
+    assert pooled_points(some(zeros, zeros**2))[0].n == 3
 
 
 def test_parts_of_a_pool():
@@ -482,10 +499,10 @@ def test_lengthscales_of_coordinates_that_do_not_matter_are_long():
     assert chosen.error < 0.1 * one.error
 
 
-def chosen_for(f, law, n=60):
-    x = law.sample(n, rng=np.random.default_rng(5)).reshape(1, n)
-    samples = cbq.Samples([1.0], x, f(x), lambda theta: law, depends_on_theta=False)
-    return choose(candidates(samples, "auto", "auto"), pool(samples)[0], Jitter(start=1e-13))
+def chosen_for(f, measure, n=60):
+    x = measure.sample(n, rng=np.random.default_rng(5)).reshape(1, n)
+    samples = cbq.Samples([1.0], x, f(x), lambda theta: measure, depends_on_theta=False)
+    return choose(candidates(samples, "auto", "auto"), pooled_points(samples)[0], Jitter(start=1e-13))
 
 
 def test_the_kernel_is_as_smooth_as_f_and_on_its_coordinates():
@@ -498,7 +515,7 @@ def test_the_kernel_is_as_smooth_as_f_and_on_its_coordinates():
     assert isinstance(chosen_for(np.sin, Uniform(0.5, 1.5)).kernel, RBF)
 
 
-def test_candidates_are_those_with_an_embedding_under_all_laws():
+def test_candidates_are_those_with_an_embedding_under_all_measures():
     def kinds(family, d=1, depends_on_theta=False, shift=0.0):
         x = np.random.default_rng(0).uniform(0.1, 0.9, (2, 3, d)) + shift
         s = cbq.Samples([1.0, 2.0], x, x[..., 0], family, depends_on_theta=depends_on_theta)
@@ -517,7 +534,7 @@ def test_candidates_are_those_with_an_embedding_under_all_laws():
     assert len(joint) == 4 + 4 + 2  # as smooth in theta as in x, or analytic; on theta or log theta
     assert joint[0] == "Matern(1.5, lengthscale=None) of x times Matern(1.5, lengthscale=None) of theta"
     given = candidates(some(np.ones((2, 2)), np.ones((2, 2)), depends_on_theta=True), RBF(1.0), Matern(2.5, 1.0))
-    assert [type(k) for k in given] == [Joint]
+    assert [type(k) for k in given] == [XThetaKernel]
 
 
 # Doubt -------------------------------------------------------------------------------------------------------------
@@ -525,13 +542,13 @@ def test_candidates_are_those_with_an_embedding_under_all_laws():
 
 @pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])
 def test_doubt_compares_halves_with_the_whole(kernel):
-    laws = atoms()
+    measures = atoms()
     rng = np.random.default_rng(2)
-    x = np.stack([law.sample(5, rng)[:, 0] + 1e-3 * rng.normal(size=5) for law in laws])
+    x = np.stack([measure.sample(5, rng)[:, 0] + 1e-3 * rng.normal(size=5) for measure in measures])
     f = np.stack([np.sin(2 * x) * THETA, np.abs(x)], axis=-1)
-    samples = cbq.Samples(THETA, x, f, laws, depends_on_theta=kernel is JOINT)
-    points, _ = pool(samples)
-    mu, cross = discretised(kernel, laws, THETA, points.u)
+    samples = cbq.Samples(THETA, x, f, measures, depends_on_theta=kernel is JOINT)
+    points, _ = pooled_points(samples)
+    mu, cross = discretised(kernel, measures, THETA, points.u)
     K = kernel(points.u)
     mean, variance = kriging(K, mu.T).T @ points.f, np.diag(errors_of(K, mu.T, cross))
     errors2 = []
@@ -542,38 +559,40 @@ def test_doubt_compares_halves_with_the_whole(kernel):
     error2 = np.mean(errors2, axis=0)
     amplitude = np.array([reml(K, column)[1] for column in points.f.T])
     ratio = np.mean(error2 / (amplitude * variance[:, None]), axis=0)
-    found = doubt(Chosen(kernel, 0.0, 1), points, None, samples, NONE)
+    found = split_half_calibration(KernelChoice(kernel, 0.0, 1), points, None, samples, NONE)
     assert_allclose(found.inflation, np.maximum(ratio, np.sqrt(ratio)), rtol=1e-8)
     assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-8)
 
 
 def test_doubt_of_a_low_rank_process_keeps_the_landmarks():
-    laws = [Gaussian(t[0], 1.0) for t in THETA]
+    measures = [Gaussian(t[0], 1.0) for t in THETA]
     rng = np.random.default_rng(2)
-    x = np.stack([law.sample(10, rng)[:, 0] for law in laws])
-    samples = cbq.Samples(THETA, x, np.sin(2 * x), laws, depends_on_theta=False)
-    points, _ = pool(samples)
+    x = np.stack([measure.sample(10, rng)[:, 0] for measure in measures])
+    samples = cbq.Samples(THETA, x, np.sin(2 * x), measures, depends_on_theta=False)
+    points, _ = pooled_points(samples)
     rows = landmarks(ROUGH, points.u, 10, np.random.default_rng(0))
-    nodes, integrals = points.u[rows], Integrals(ROUGH, laws, THETA)
+    nodes, integrals = points.u[rows], Integrals(ROUGH, measures, THETA)
     mu, z = integrals.mean(nodes), integrals.variance()
-    whole = LowRank(ROUGH, points.u, points.f, nodes, NONE)
+    whole = NystromGP(ROUGH, points.u, points.f, nodes, NONE)
     parts = [points.take(slice(k, None, 2)) for k in (0, 1)]
-    halves = [LowRank(ROUGH, part.u, part.f, nodes, NONE, whole.noise) for part in parts]
+    halves = [NystromGP(ROUGH, part.u, part.f, nodes, NONE, whole.noise) for part in parts]
     fall = [np.sqrt(whole.variance(mu, z) / np.maximum(h.variance(mu, z), whole.variance(mu, z))) for h in halves]
     error2 = np.mean([(h.mean(mu) - whole.mean(mu)) ** 2 * a for h, a in zip(halves, fall, strict=True)], axis=0)
-    found = doubt(Chosen(ROUGH, 0.0, 1), points, rows, samples, NONE)
+    found = split_half_calibration(KernelChoice(ROUGH, 0.0, 1), points, rows, samples, NONE)
     assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-9)
 
 
 def test_doubt_is_what_it_should_be_of_functions_that_the_process_expects():
     """The difference between half and whole has the variance v_half - v: (v_half / v - 1) / sqrt(v_half / v) of v."""
-    laws = [Gaussian(t[0], 1.0) for t in THETA]
+    measures = [Gaussian(t[0], 1.0) for t in THETA]
     x = np.random.default_rng(0).normal(THETA, 1.0, (4, 10))
     f = draws(ROUGH, x.reshape(-1, 1), 1000).reshape(4, 10, 1000)
-    samples = cbq.Samples(THETA, x, f, laws, depends_on_theta=False)
-    inflation = doubt(Chosen(ROUGH, 0.0, 1), pool(samples)[0], None, samples, NONE).inflation
+    samples = cbq.Samples(THETA, x, f, measures, depends_on_theta=False)
+    inflation = split_half_calibration(
+        KernelChoice(ROUGH, 0.0, 1), pooled_points(samples)[0], None, samples, NONE
+    ).inflation
     ratio = np.where(inflation < 1, inflation**2, inflation)
-    integrals, u = Integrals(ROUGH, laws, THETA), x.reshape(-1, 1)
+    integrals, u = Integrals(ROUGH, measures, THETA), x.reshape(-1, 1)
     mu, cross = integrals.mean(u), integrals.cross()
     v = np.diag(errors_of(ROUGH(u), mu.T, cross))
     halves = [np.diag(errors_of(ROUGH(u[i::2]), mu[:, i::2].T, cross)) / v for i in (0, 1)]
@@ -584,9 +603,9 @@ def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
     rng = np.random.default_rng(0)
     x = rng.normal(THETA, 1.0, (4, 15))
     samples = cbq.Samples(THETA, x, np.abs(x - 2.0), [Gaussian(t[0], 1.0) for t in THETA], depends_on_theta=False)
-    points, _ = pool(samples)
+    points, _ = pooled_points(samples)
     smooth, rough = (
-        doubt(Chosen(k, 0.0, 1), points, None, samples, Jitter(1e-13)).inflation[0]
+        split_half_calibration(KernelChoice(k, 0.0, 1), points, None, samples, Jitter(1e-13)).inflation[0]
         for k in (RBF(2.5), Matern(1.5, 3.0))
     )
     assert smooth > 2 * rough
@@ -595,7 +614,7 @@ def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
 def test_doubt_of_a_constant_is_none():
     u = np.random.default_rng(0).normal(size=(4, 5))
     samples = cbq.Samples(THETA, u, np.full((4, 5), 0.1), [Gaussian(0.0, 1.0)] * 4, depends_on_theta=False)
-    found = doubt(Chosen(ROUGH, 0.0, 1), pool(samples)[0], None, samples, NONE)
+    found = split_half_calibration(KernelChoice(ROUGH, 0.0, 1), pooled_points(samples)[0], None, samples, NONE)
     assert_allclose(found.common, 0.0, atol=1e-20)
     assert np.all(np.isfinite(found.inflation))
 
@@ -607,8 +626,8 @@ def test_the_rooms_change_nothing():
     for array in (u, f, points.spread):
         array.setflags(write=False)
     choose([Matern(1.5), RBF()], points, Jitter(1e-13))
-    Exact(ROUGH, u, f, NONE).mean(ROUGH(u))
-    LowRank(ROUGH, u, f, u[:9], NONE).mean(ROUGH(u, u[:9]))
+    ExactGP(ROUGH, u, f, NONE).mean(ROUGH(u))
+    NystromGP(ROUGH, u, f, u[:9], NONE).mean(ROUGH(u, u[:9]))
     landmarks(ROUGH, u, 9, np.random.default_rng(0))
     for name in ("u", "f", "spread"):
         assert_array_equal(getattr(points, name), getattr(kept, name))

@@ -84,7 +84,7 @@ def test_points_of_different_thetas_are_independent():
     assert abs(correlation) < 4 / np.sqrt(200)
 
 
-def test_draws_follow_their_laws():
+def test_draws_follow_their_measures():
     s = PROBLEM.collect(2000, 1, rng=0)
     v = (s.x[:, 0, 0] - s.theta[:, 0]).ravel()
     assert stats.kstest(v, stats.norm().cdf).pvalue > 1e-3
@@ -136,7 +136,7 @@ def test_indicators_and_counts_are_numbers(values, kind):
     assert changed(integrand=values).collect(2, 4, rng=0).f.dtype == np.float64
 
 
-def test_scipy_distributions_serve_as_prior_and_laws():
+def test_scipy_distributions_serve_as_prior_and_measures():
     problem = Problem(lambda x, theta: x[:, 0], lambda theta: stats.norm(theta[0], 1), stats.gamma(3))
     s = problem.collect(3, 4, rng=0, design="sobol")
     assert isinstance(problem.prior, Gamma)
@@ -339,7 +339,7 @@ def test_a_seed_is_needed():
         ({"family": SystemExit()}, TypeError, "family must be a function"),
         ({"exact": [1.0]}, TypeError, "exact must be a function, but it is a list"),
         ({"prior": 3.0}, TypeError, "a measure of cbq.measures"),
-        ({"prior": Gamma([1.0, 2.0], 1)}, ValueError, "prior must be one law of theta"),
+        ({"prior": Gamma([1.0, 2.0], 1)}, ValueError, "prior must be one distribution of theta"),
     ],
 )
 def test_problem_refuses(options, kind, message):
@@ -347,12 +347,12 @@ def test_problem_refuses(options, kind, message):
         changed(**options)
 
 
-def test_laws_are_checked_before_anything_is_evaluated():
+def test_measures_are_checked_before_anything_is_evaluated():
     calls = []
     problem = changed(
         integrand=lambda x, theta: calls.append(x), family=lambda t: Gaussian(np.zeros(1 + (t[0] > 0.9)), 1)
     )
-    with pytest.raises(ValueError, match=r"t = 1 .*in 2 dimensions, but the law at theta index 0 has 1"):
+    with pytest.raises(ValueError, match=r"t = 1 .*in 2 dimensions, but the measure at theta index 0 has 1"):
         problem.collect(3, 4, rng=0, theta=THETAS)
     with pytest.raises(ValueError, match=r"x must be finite, but it is .*inf"):
         changed(integrand=lambda x, theta: calls.append(x), family=lambda t: LogNormal(700.0, 1e4)).collect(3, 9, rng=0)

@@ -130,21 +130,21 @@ def test_linear_is_the_posterior_expectation(f, function, theta):
 
 
 @pytest.mark.parametrize("dim", [1, 2, 5])
-def test_linear_law_is_the_posterior(dim):
+def test_linear_measure_is_the_posterior(dim):
     Y, Z = data(dim, seed=3)
     theta = np.linspace(1, 3, dim)
-    law = problems.get("linear", dim=dim, seed=3).family(theta)
+    measure = problems.get("linear", dim=dim, seed=3).family(theta)
     # by conditioning the joint Gaussian of (x, Z) instead of adding precisions
     gain = np.linalg.solve(np.eye(5) + Y @ np.diag(theta) @ Y.T, Y * theta).T
-    np.testing.assert_allclose(law.mean, gain @ Z, rtol=1e-12)
-    np.testing.assert_allclose(law.cov, np.diag(theta) - gain @ Y * theta, rtol=1e-11, atol=1e-14)
+    np.testing.assert_allclose(measure.mean, gain @ Z, rtol=1e-12)
+    np.testing.assert_allclose(measure.cov, np.diag(theta) - gain @ Y * theta, rtol=1e-11, atol=1e-14)
 
 
 def test_linear_points_are_m_plus_L_u():
     """x'x cannot tell L u from L'u; x_1^2 can."""
     s = problems.get("linear").collect(None, 4096, rng=0, design="sobol", theta=THETAS)
     for t in range(len(THETAS)):
-        mean, cov = s.law(t).moments()
+        mean, cov = s.measure(t).moments()
         L = np.linalg.cholesky(cov)
         second = np.mean(s.points(t)[:, 0] ** 2)
         right, wrong = (mean[0] ** 2 + (A @ A.T)[0, 0] for A in (L, L.T))
@@ -218,20 +218,20 @@ def late_rates():
 
 @pytest.mark.parametrize("theta", [2.0, 3.7, 5.5, 9.0])
 def test_sir_answer_agrees_with_the_closed_form_and_solve_ivp(theta):
-    law = stats.gamma(theta, scale=0.1)
+    measure = stats.gamma(theta, scale=0.1)
     last, x, late = late_rates()
     early = sum(
-        integrate.quad(lambda x: closed_form_peak(x) * law.pdf(x), a, b, epsabs=0, epsrel=1e-11, limit=200)[0]
+        integrate.quad(lambda x: closed_form_peak(x) * measure.pdf(x), a, b, epsabs=0, epsrel=1e-11, limit=200)[0]
         for a, b in ((last, 0.5), (0.5, 1.0), (1.0, 8.0))
     )
-    reference = 50 * law.cdf(0.05) + late @ law.pdf(x) + early
+    reference = 50 * measure.cdf(0.05) + late @ measure.pdf(x) + early
     np.testing.assert_allclose(problems.get("sir").exact([theta]), reference, rtol=6e-8)  # 4e-8 is from the step 0.1
 
 
 def test_sir_answer_is_refined_to_nothing():
     theta = np.linspace(2, 9, 8)[:, None]
     for step in (0.1, 0.25):
-        coarse, fine = sir.Model(step).exact(theta), sir.Model(step, panels=31).exact(theta)
+        coarse, fine = sir.EpidemicModel(step).exact(theta), sir.EpidemicModel(step, panels=31).exact(theta)
         np.testing.assert_allclose(coarse, fine, rtol=1e-10 if step == 0.1 else 1e-8)
 
 
@@ -242,7 +242,7 @@ def test_sir_answer_agrees_with_its_own_f_at_quantiles():
     np.testing.assert_allclose(problem.evaluate(4.0, x).mean(), problem.exact([4.0])[0], rtol=1e-5)
 
 
-def test_sir_law_and_where_the_answer_is_known():
+def test_sir_measure_and_where_the_answer_is_known():
     assert problems.get("sir").family(np.array([3.0])).equals(Gamma(3.0, 10.0))
     for theta in (0.0, 20.0):
         with pytest.raises(ValueError, match="the answer is known for theta from 0 to about 14"):
@@ -257,17 +257,17 @@ def test_butterfly_answer_by_quadrature(theta):
     def psi(x):
         return max(x - 50, 0) + max(x - 150, 0) - 2 * max(x - 100, 0)
 
-    law = stats.norm(np.log(theta) - 0.045, 0.3)
+    measure = stats.norm(np.log(theta) - 0.045, 0.3)
     kinks = np.log([50 / 1.2, 50, 100 / 1.2, 100, 150 / 1.2, 150])
-    edges = np.unique(np.clip([law.ppf(1e-18), *kinks, law.isf(1e-18)], law.ppf(1e-18), law.isf(1e-18)))
+    edges = np.unique(np.clip([measure.ppf(1e-18), *kinks, measure.isf(1e-18)], measure.ppf(1e-18), measure.isf(1e-18)))
     reference = sum(
-        integrate.quad(lambda y: (psi(np.exp(y)) - psi(1.2 * np.exp(y))) * law.pdf(y), a, b, epsabs=1e-13)[0]
+        integrate.quad(lambda y: (psi(np.exp(y)) - psi(1.2 * np.exp(y))) * measure.pdf(y), a, b, epsabs=1e-13)[0]
         for a, b in pairwise(edges)
     )
     np.testing.assert_allclose(problems.get("butterfly").exact([theta]), reference, rtol=1e-11, atol=1e-11)
 
 
-def test_butterfly_laws_are_martingales():
+def test_butterfly_measures_are_martingales():
     problem = problems.get("butterfly")
     assert isinstance(problem.prior, LogNormal)
     np.testing.assert_allclose(problem.prior.moments()[0], 100.0, rtol=1e-14)
@@ -309,15 +309,15 @@ def joint():
 
 
 @pytest.mark.parametrize("theta", HEALTH)
-def test_health_law_is_the_conditional_law_given_both_thetas(theta):
+def test_health_measure_is_the_conditional_measure_given_both_thetas(theta):
     mean, cov = joint()
     gain = np.linalg.solve(cov[:2, :2], cov[:2, 2:]).T
-    law = problems.get("health").family(theta)
-    np.testing.assert_allclose(law.mean, mean[2:] + gain @ (theta - mean[:2]), rtol=1e-13)
-    np.testing.assert_allclose(law.cov, cov[2:, 2:] - gain @ cov[:2, 2:], rtol=1e-13, atol=1e-15)
+    measure = problems.get("health").family(theta)
+    np.testing.assert_allclose(measure.mean, mean[2:] + gain @ (theta - mean[:2]), rtol=1e-13)
+    np.testing.assert_allclose(measure.cov, cov[2:, 2:] - gain @ cov[:2, 2:], rtol=1e-13, atol=1e-15)
 
 
-def test_health_correlations_come_back_from_the_prior_and_the_conditional_law():
+def test_health_correlations_come_back_from_the_prior_and_the_conditional_measure():
     problem = problems.get("health")
     assert isinstance(problem.prior, Gaussian)
     centre = problem.family(np.array([0.7, 0.8]))
@@ -331,12 +331,12 @@ def test_health_correlations_come_back_from_the_prior_and_the_conditional_law():
 def test_health_answer_by_quadrature(theta):
     """Each output is multilinear in 9 inputs, independent given theta: two Gauss-Hermite nodes each are exact."""
     problem = problems.get("health")
-    law = problem.family(theta)
+    measure = problem.family(theta)
     signs = np.array(list(product([-1.0, 1.0], repeat=9)))  # (512, 9)
     for c, inputs in enumerate((range(1, 10), (4, *range(10, 18)))):
         columns = [j - 1 for j in inputs]
-        x = np.tile(law.mean, (512, 1))
-        x[:, columns] += signs * np.sqrt(np.diagonal(law.cov)[columns])
+        x = np.tile(measure.mean, (512, 1))
+        x[:, columns] += signs * np.sqrt(np.diagonal(measure.cov)[columns])
         average = problem.evaluate(theta, x)[:, c].mean()
         np.testing.assert_allclose(problem.exact(theta[None])[0, c], average, rtol=1e-12)
 
@@ -413,7 +413,7 @@ def test_characteristic_agrees_with_the_complex_power():
     assert np.all(np.isfinite(problems.get("characteristic").exact([1e200])))
 
 
-def test_characteristic_has_the_moments_of_the_law_as_its_derivatives():
+def test_characteristic_has_the_moments_of_the_measure_as_its_derivatives():
     problem, h = problems.get("characteristic", shape=4.0, rate=1.5), 1e-4
     (_, slope), (real, _) = problem.exact([h])[0] / h, problem.exact([h])[0]
     mean, variance = 4.0 / 1.5, 4.0 / 1.5**2
@@ -421,7 +421,7 @@ def test_characteristic_has_the_moments_of_the_law_as_its_derivatives():
     assert 2 * (1 - real) / h**2 == pytest.approx(variance + mean**2, rel=1e-6)
 
 
-def test_characteristic_has_one_law():
+def test_characteristic_has_one_measure():
     problem = problems.get("characteristic", shape=2.0, rate=0.5)
     assert all(problem.family(np.array([t])).equals(Gamma(2.0, 0.5)) for t in (0.0, 1.0))
 
@@ -449,7 +449,7 @@ def test_truncated_mean_by_quadrature(theta):
     np.testing.assert_allclose(problems.get("truncated").exact([theta]), first / mass, rtol=1e-11)
 
 
-def test_truncated_mean_agrees_with_the_moments_of_its_law():
+def test_truncated_mean_agrees_with_the_moments_of_its_measure():
     problem = problems.get("truncated", mean=-1.0, std=2.0)
     for theta in (-9.0, -1.0, 5.0, 70.0):
         mean, _ = problem.family(np.array([theta])).moments()

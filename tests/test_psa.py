@@ -15,7 +15,7 @@ import cbq
 from cbq.kernels import RBF, Matern
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
-from cbq.psa import Evpi, EvppiTable, Row, evpi, evppi_table, values_of_information
+from cbq.psa import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
 from cbq.psa.analysis import Contrasts
 from cbq.psa.canonical import canonical
 from cbq.psa.coordinates import coordinates, normal_scores
@@ -23,7 +23,7 @@ from cbq.psa.copies import copies
 from cbq.psa.expected_max import expected_max
 from cbq.psa.order import in_order
 from cbq.psa.ratio import average_ratio, objective
-from cbq.psa.regression import Surface, fit_surface
+from cbq.psa.regression import RegressionPosterior, fit_surface
 from cbq.psa.robust import influences
 from cbq.psa.sparse import Bound, Features, Moments, State
 from cbq.psa.units import in_units, of_size_one
@@ -140,7 +140,7 @@ def surface_at(kernel, z, y, nodes, gamma):
     features = Features.of(kernel, z, nodes)
     moments = Moments.of(features, y)
     state = State.at(gamma, moments)
-    return Surface(features, moments, state, gamma * state.noise, 0.0)
+    return RegressionPosterior(features, moments, state, gamma * state.noise, 0.0)
 
 
 @pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
@@ -624,7 +624,7 @@ def small():
 
 
 def test_result_prints_and_does_not_change():
-    row = Row("theta", None, 0.25, 0.125, 0.0, 0.5, 0.2, 0.75, 60, 48, 0.0, "")
+    row = EvppiRow("theta", None, 0.25, 0.125, 0.0, 0.5, 0.2, 0.75, 60, 48, 0.0, "")
     table = EvppiTable((row, replace(row, pars="theta, idle")))
     head = ["pars", "evppi", "se", "lower", "upper", "plug-in", "evpi"]
     numbers = ["0.25", "0.12", "0", "0.5", "0.2", "0.75"]
@@ -632,10 +632,10 @@ def test_result_prints_and_does_not_change():
     assert lines[0].split() == head
     assert [line.split() for line in lines[1:3]] == [["theta", *numbers], ["theta,", "idle", *numbers]]
     assert lines[3:] == ["Intervals of 95%; 60 rows."]
-    noted = str(EvppiTable((row, replace(row, note="such and such")), 0.9)).splitlines()
-    assert noted[0].split() == [*head, "note"]
-    assert [line.split() for line in noted[1:3]] == [["theta", *numbers], ["theta", *numbers, "[1]"]]
-    assert noted[3:] == ["Intervals of 90%; 60 rows.", "[1] such and such."]
+    with_choice = str(EvppiTable((row, replace(row, note="such and such")), 0.9)).splitlines()
+    assert with_choice[0].split() == [*head, "note"]
+    assert [line.split() for line in with_choice[1:3]] == [["theta", *numbers], ["theta", *numbers, "[1]"]]
+    assert with_choice[3:] == ["Intervals of 90%; 60 rows.", "[1] such and such."]
     with pytest.raises(FrozenInstanceError):
         table.rows = ()
     with pytest.raises(ValueError, match="needs rows"):

@@ -15,10 +15,10 @@ from cbq.stage1.shape import evidence
 PLAIN = {"calibrate": False}
 
 
-def samples_of(f, laws, theta, n=12, seed=0, **options):
+def samples_of(f, measures, theta, n=12, seed=0, **options):
     rng = np.random.default_rng(seed)
-    x = [law.sample(n, rng) for law in laws]
-    return cbq.Samples(theta, x, [f(points) for points in x], laws, **options)
+    x = [measure.sample(n, rng) for measure in measures]
+    return cbq.Samples(theta, x, [f(points) for points in x], measures, **options)
 
 
 def gaussians(T=3, d=1):
@@ -35,8 +35,8 @@ def rbf_embedding(x, mean, variance, ell):
 
 @pytest.mark.parametrize("mean", ["constant", "zero"])
 def test_the_std_is_the_worst_case_error_of_the_weights_times_the_amplitude(mean):
-    theta, laws = gaussians()
-    samples = samples_of(lambda x: np.sin(x[:, 0]), laws, theta)
+    theta, measures = gaussians()
+    samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta)
     ell = 0.2
     fit = cbq.CBQ(kernel_x=RBF(ell), mean=mean, **PLAIN).fit(samples)
     for t in range(3):
@@ -49,8 +49,8 @@ def test_the_std_is_the_worst_case_error_of_the_weights_times_the_amplitude(mean
 
 
 def test_the_weights_minimise_the_worst_case_error_under_their_constraint():
-    theta, laws = gaussians(1)
-    samples = samples_of(lambda x: np.sin(x[:, 0]), laws, theta, n=8)
+    theta, measures = gaussians(1)
+    samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta, n=8)
     x = samples.points(0)[:, 0]
     mu, z = rbf_embedding(x, theta[0], 0.6, 0.9)
     K = np.exp(-0.5 * ((x[:, None] - x[None, :]) / 0.9) ** 2)
@@ -64,7 +64,7 @@ def test_the_weights_minimise_the_worst_case_error_under_their_constraint():
 
 
 @pytest.mark.parametrize(
-    ("kernel", "law"),
+    ("kernel", "measure"),
     [
         (RBF(0.8), Gaussian(0.3, 0.7)),
         (Matern(1.5, 0.9), Gaussian(0.3, 0.7)),
@@ -76,40 +76,40 @@ def test_the_weights_minimise_the_worst_case_error_under_their_constraint():
     ids=repr,
 )
 @pytest.mark.parametrize("mean", ["constant", "zero"])
-def test_a_function_in_the_span_of_the_kernel_at_the_nodes_is_integrated_exactly(kernel, law, mean):
+def test_a_function_in_the_span_of_the_kernel_at_the_nodes_is_integrated_exactly(kernel, measure, mean):
     rng = np.random.default_rng(3)
-    x = law.sample(9, rng)
+    x = measure.sample(9, rng)
     c = rng.normal(size=9)
     if mean == "constant":
         c -= c.mean()  # the space of a constant mean: constants, and combinations of the kernel that sum to zero
-    embedding = cbq.embed(kernel, law)
+    embedding = cbq.embed(kernel, measure)
     offset = 2.5 if mean == "constant" else 0.0
     f = embedding.kernel(x) @ c + offset
-    fit = cbq.CBQ(kernel_x=kernel, mean=mean, **PLAIN).fit(cbq.Samples([0.0], x[None], f[None], law))
+    fit = cbq.CBQ(kernel_x=kernel, mean=mean, **PLAIN).fit(cbq.Samples([0.0], x[None], f[None], measure))
     assert_allclose(fit.stage1.mean[0], embedding.mean(x) @ c + offset, rtol=1e-8)
 
 
 @pytest.mark.parametrize("kernel", ["auto", RBF(0.5), Matern(1.5), Stein(Matern(2.5))], ids=repr)
 def test_weights_of_the_flat_mean_sum_to_one(kernel):
-    theta, laws = gaussians()
-    fit = cbq.CBQ(kernel_x=kernel).fit(samples_of(lambda x: np.exp(x[:, 0]), laws, theta))
+    theta, measures = gaussians()
+    fit = cbq.CBQ(kernel_x=kernel).fit(samples_of(lambda x: np.exp(x[:, 0]), measures, theta))
     assert_allclose(np.sum(fit.stage1.weights, axis=1), 1.0, rtol=1e-9)
 
 
 def test_the_stage_one_mean_is_the_weights_against_f():
-    theta, laws = gaussians()
-    samples = samples_of(lambda x: np.exp(x[:, 0]), laws, theta)
+    theta, measures = gaussians()
+    samples = samples_of(lambda x: np.exp(x[:, 0]), measures, theta)
     fit = cbq.CBQ().fit(samples)
     assert_allclose(np.sum(fit.stage1.weights * samples.f, axis=1), fit.stage1.mean, rtol=1e-11)
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.4), Matern(1.5, 0.4)], ids=repr)
-def test_a_finite_law_whose_atoms_are_all_observed_is_known_exactly(kernel):
+def test_a_finite_measure_whose_atoms_are_all_observed_is_known_exactly(kernel):
     rng = np.random.default_rng(0)
     atoms, weights = np.linspace(-2, 2, 9)[:, None], rng.dirichlet(np.ones(9))
-    law = Empirical(atoms, weights)
+    measure = Empirical(atoms, weights)
     f = rng.normal(size=9)
-    fit = cbq.CBQ(kernel_x=kernel, **PLAIN).fit(cbq.Samples([1.0], atoms[None], f[None], law))
+    fit = cbq.CBQ(kernel_x=kernel, **PLAIN).fit(cbq.Samples([1.0], atoms[None], f[None], measure))
     assert_allclose(fit.stage1.mean[0], weights @ f, rtol=1e-9)
     assert fit.stage1.std[0] <= 1e-5 * np.sqrt(fit.stage1.amplitude[0])  # the root of rounding
     assert_allclose(fit.stage1.weights[0], weights, atol=1e-8)
@@ -118,13 +118,13 @@ def test_a_finite_law_whose_atoms_are_all_observed_is_known_exactly(kernel):
 @pytest.mark.parametrize(("nu", "rate"), [(1.5, 2.0), (2.5, 3.0)])
 def test_the_worst_case_error_falls_at_the_rate_of_the_theory(nu, rate):
     # N^-(nu + 1/2) in one dimension: the smoothness of the kernel's Sobolev space
-    law, sizes, errors, actual = Uniform(0.0, 1.0), [16, 32, 64, 128], [], []
+    measure, sizes, errors, actual = Uniform(0.0, 1.0), [16, 32, 64, 128], [], []
     power = nu + 0.1  # |x - c|^power has derivatives up to order power + 1/2 in L2: just inside that space
     truth = (0.3 ** (power + 1) + 0.7 ** (power + 1)) / (power + 1)
     for n in sizes:
         x = (np.arange(n) + 0.5)[:, None] / n
         f = np.abs(x[:, 0] - 0.3) ** power
-        fit = cbq.CBQ(kernel_x=Matern(nu, 0.2), **PLAIN).fit(cbq.Samples([0.0], x[None], f[None], law))
+        fit = cbq.CBQ(kernel_x=Matern(nu, 0.2), **PLAIN).fit(cbq.Samples([0.0], x[None], f[None], measure))
         errors.append(fit.stage1.std[0] / np.sqrt(fit.stage1.amplitude[0]))
         actual.append(abs(fit.stage1.mean[0] - truth))
     slope = np.polyfit(np.log(sizes), np.log(errors), 1)[0]
@@ -133,8 +133,8 @@ def test_the_worst_case_error_falls_at_the_rate_of_the_theory(nu, rate):
 
 
 def test_one_theta_predicts_plain_bayesian_quadrature():
-    law = Gaussian(0.5, 1.0)
-    samples = samples_of(lambda x: np.cos(x[:, 0]), [law], [2.0])
+    measure = Gaussian(0.5, 1.0)
+    samples = samples_of(lambda x: np.cos(x[:, 0]), [measure], [2.0])
     fit = cbq.CBQ(kernel_x=RBF(1.0), **PLAIN).fit(samples)
     mean, std = fit.predict([2.0], return_std=True)
     assert_allclose(mean, fit.stage1.mean, rtol=1e-12)
@@ -151,8 +151,8 @@ def drop(samples, i):
 @pytest.mark.parametrize("tau", [0.0, np.inf, 0.3])
 @pytest.mark.parametrize("kernel", [RBF(0.6), Matern(1.5, 1.2)], ids=repr)
 def test_leaving_out_a_point_by_formula_is_leaving_it_out(kernel, tau):
-    theta, laws = gaussians(2)
-    samples = samples_of(lambda x: np.sin(3 * x[:, 0]), laws, theta, n=7)
+    theta, measures = gaussians(2)
+    samples = samples_of(lambda x: np.sin(3 * x[:, 0]), measures, theta, n=7)
     jitter = Jitter(1e-13)
     (block,) = blocks(samples, "raw")
     whole = integrate(kernel, block, tau, jitter)
@@ -172,9 +172,9 @@ def test_leaving_out_a_point_by_formula_is_leaving_it_out(kernel, tau):
 
 def test_the_estimated_bias_is_unbiased_for_iid_points():
     # E[I_-i + e_i] = I exactly, so the average of (mean - bias) over many runs is the truth, that of the mean is not
-    law, truth, T = Gaussian(0.0, 1.0), 1.0, 4000
-    x = law.sample(T * 6, 11).reshape(T, 6, 1)
-    samples = cbq.Samples(np.arange(T), x, x[..., 0] ** 2, law)
+    measure, truth, T = Gaussian(0.0, 1.0), 1.0, 4000
+    x = measure.sample(T * 6, 11).reshape(T, 6, 1)
+    samples = cbq.Samples(np.arange(T), x, x[..., 0] ** 2, measure)
     stage1 = cbq.CBQ(kernel_x=RBF(0.5), kernel_theta=RBF(1.0)).fit(samples.select(slice(0, 2))).stage1
     (block,) = blocks(samples, "raw")
     result = integrate(RBF(0.5), block, 0.0, Jitter())
@@ -192,8 +192,8 @@ def test_the_estimated_bias_is_unbiased_for_iid_points():
     ids=repr,
 )
 def test_the_gradient_of_the_evidence_is_its_derivative(kernel, tau):
-    theta, laws = gaussians(3, d=2)
-    samples = samples_of(lambda x: np.stack([np.sin(x[:, 0]), x[:, 1] ** 2], axis=1), laws, theta, n=9)
+    theta, measures = gaussians(3, d=2)
+    samples = samples_of(lambda x: np.stack([np.sin(x[:, 0]), x[:, 1] ** 2], axis=1), measures, theta, n=9)
     (block,) = blocks(samples, "raw")
     _, gradient = evidence(kernel, block, tau)
     for j in range(kernel.n_lengthscales):
@@ -205,8 +205,8 @@ def test_the_gradient_of_the_evidence_is_its_derivative(kernel, tau):
 
 
 def test_the_evidence_is_the_density_of_the_data_with_its_amplitude():
-    theta, laws = gaussians(1)
-    samples = samples_of(lambda x: np.sin(x[:, 0]), laws, theta, n=6)
+    theta, measures = gaussians(1)
+    samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta, n=6)
     (block,) = blocks(samples, "raw")
     f, n = block.f[0, :, 0], 6
     values = []
@@ -220,17 +220,17 @@ def test_the_evidence_is_the_density_of_the_data_with_its_amplitude():
 
 def test_a_stein_kernel_needs_the_score_alone():
     rng = np.random.default_rng(5)
-    laws = [Unnormalised(score=lambda x, m=m: -(x - m) / 0.5, dim=1) for m in (0.2, 0.8)]
+    measures = [Unnormalised(score=lambda x, m=m: -(x - m) / 0.5, dim=1) for m in (0.2, 0.8)]
     x = [rng.normal(m, np.sqrt(0.5), size=(40, 1)) for m in (0.2, 0.8)]
-    samples = cbq.Samples([0.2, 0.8], x, [p[:, 0] ** 2 for p in x], laws, design="mcmc")
+    samples = cbq.Samples([0.2, 0.8], x, [p[:, 0] ** 2 for p in x], measures, design="mcmc")
     for kernel in ("auto", Stein(RBF())):
         fit = cbq.CBQ(kernel_x=kernel).fit(samples)
         assert_allclose(fit.stage1.mean, [0.04 + 0.5, 0.64 + 0.5], atol=1e-3)
 
 
 def test_many_points_are_worked_on_in_chunks_with_the_same_result(monkeypatch):
-    theta, laws = gaussians(5)
-    samples = samples_of(lambda x: np.sin(x[:, 0]), laws, theta, n=20)
+    theta, measures = gaussians(5)
+    samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta, n=20)
     whole = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
     monkeypatch.setattr("cbq.stage1.quadrature.chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
     pieces = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
@@ -242,8 +242,8 @@ def test_many_points_are_worked_on_in_chunks_with_the_same_result(monkeypatch):
     "kernel", [RBF(0.6), Matern(1.5, 0.8), Stein(Matern(2.5, 0.7)), Warped(RBF(0.5), "gaussianise")], ids=repr
 )
 def test_several_kernels_at_once_are_each_of_them(kernel):
-    theta, laws = gaussians(4)
-    samples = samples_of(lambda x: np.sin(3 * x[:, 0]), laws, theta, n=7)
+    theta, measures = gaussians(4)
+    samples = samples_of(lambda x: np.sin(3 * x[:, 0]), measures, theta, n=7)
     (block,) = blocks(samples, "raw")
     ells = kernel.log_lengthscales + np.log([0.5, 1.0, 2.0])[:, None, None]
     together = integrate(kernel.with_log_lengthscales(ells), block, 0.0, Jitter())

@@ -356,10 +356,10 @@ def test_points_are_medians_with_standard_errors_of_logarithms():
     assert Point.of([np.nan]) is None
 
 
-@pytest.mark.parametrize("law", ["standard_normal", "laplace", "standard_exponential"])
-def test_bands_hold_the_true_median_about_as_often_as_one_standard_error_does(law):
-    logs = getattr(np.random.default_rng(0), law)(size=(800, 20))
-    truth = np.exp(np.log(2) if law == "standard_exponential" else 0.0)
+@pytest.mark.parametrize("measure", ["standard_normal", "laplace", "standard_exponential"])
+def test_bands_hold_the_true_median_about_as_often_as_one_standard_error_does(measure):
+    logs = getattr(np.random.default_rng(0), measure)(size=(800, 20))
+    truth = np.exp(np.log(2) if measure == "standard_exponential" else 0.0)
     bands = [Point.of(row) for row in np.exp(logs)]
     held = np.mean([band.low <= truth <= band.high for band in bands])
     assert held == pytest.approx(0.683, abs=0.07)  # the bootstrap of few values is not exact

@@ -9,9 +9,20 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cbq.measures import Beta, Empirical, Exponential, Gamma, Gaussian, LogLaw, Mixture, Product, Uniform, Unnormalised
+from cbq.measures import (
+    Beta,
+    Empirical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    LogMeasure,
+    Mixture,
+    Product,
+    Uniform,
+    Unnormalised,
+)
 from cbq.samples import Samples
-from cbq.samples.laws import places
+from cbq.samples.conditional import places
 
 RNG = np.random.default_rng(7)
 THETA = RNG.uniform(1, 3, (4, 2))
@@ -47,7 +58,7 @@ def test_regular_samples():
         np.testing.assert_array_equal(s.values(t), F[t])
         np.testing.assert_array_equal(s.x[t], X[t])
     assert "T=4, N=5, p=2, d=3, C=None" in repr(s)
-    for method in (s.points, s.values, s.law):
+    for method in (s.points, s.values, s.measure):
         with pytest.raises(IndexError):
             method(4)
 
@@ -66,19 +77,19 @@ def test_ragged_samples(outputs):
 
 
 def test_short_forms_mean_one_dimension():
-    law = Gaussian(0.0, 1.0)
-    full = Samples(THETA[:, :1], X[..., :1], F, law)
+    measure = Gaussian(0.0, 1.0)
+    full = Samples(THETA[:, :1], X[..., :1], F, measure)
     for theta, x, f in (
         (THETA[:, 0], X[..., 0], F),
         (list(THETA[:, 0]), list(X[..., 0]), [list(row) for row in F]),
         (THETA[:, 0], [row[:, :1] for row in X], tuple(F)),
     ):
-        s = Samples(theta, x, f, law)
+        s = Samples(theta, x, f, measure)
         assert (s.p, s.d, s.C) == (1, 1, None)
         np.testing.assert_array_equal(s.theta, full.theta)
         np.testing.assert_array_equal(s.x, full.x)
         np.testing.assert_array_equal(s.f, full.f)
-    one = Samples(2.0, [[0.5, 1.0]], [[1, 2]], law)
+    one = Samples(2.0, [[0.5, 1.0]], [[1, 2]], measure)
     assert (one.T, one.p, one.x.shape, one.f.dtype) == (1, 1, (1, 2, 1), np.float64)
 
 
@@ -118,7 +129,7 @@ def test_samples_survive_pickling():
     np.testing.assert_array_equal(again.values(2), f[2])
 
 
-# the laws
+# the measures
 
 GAMMA_X = RNG.uniform(0.1, 2, (4, 5))
 
@@ -134,7 +145,7 @@ GAMMA_X = RNG.uniform(0.1, 2, (4, 5))
         (lambda theta: stats.gamma(theta[0], scale=1 / theta[1]), True),
     ],
 )
-def test_every_way_to_give_the_laws(measure, has_family):
+def test_every_way_to_give_the_measures(measure, has_family):
     s = Samples(THETA, GAMMA_X, F, measure)
     assert (s.family is measure) == has_family
     assert len(s.measures) == 4
@@ -143,12 +154,12 @@ def test_every_way_to_give_the_laws(measure, has_family):
     assert whole.batch_shape == (4,)
     for t, (a, b) in enumerate(THETA):
         reference = stats.gamma(a, scale=1 / b).logpdf(GAMMA_X[t])
-        for law in (s.law(t), s.measures[t], whole[t]):
-            assert law.batch_shape == ()
-            np.testing.assert_allclose(law.logpdf(GAMMA_X[t]), reference, rtol=1e-12)
+        for each in (s.measure(t), s.measures[t], whole[t]):
+            assert each.batch_shape == ()
+            np.testing.assert_allclose(each.logpdf(GAMMA_X[t]), reference, rtol=1e-12)
 
 
-def test_one_law_for_all_thetas():
+def test_one_measure_for_all_thetas():
     s = Samples(THETA, X, F, SHARED)
     assert s.measures == (SHARED,) * 4
     assert s.batched_measure() is SHARED
@@ -172,83 +183,83 @@ LONE = {
     "shapes": lambda t: Empirical(np.arange(3 if t > 2 else 4)),
     "blocks": lambda t: Product([Gaussian(t, 1), *([Gaussian(0, 1)] if t > 2 else [Uniform(-9, 9)])]),
     "mixture": lambda t: Mixture([0.5, 0.5], [Gaussian(t, 1.0), Gaussian(0.0, 1.0)]),
-    "log law": lambda t: LogLaw(Gamma(t, 1.0)),
+    "log measure": lambda t: LogMeasure(Gamma(t, 1.0)),
 }
 
 
 @pytest.mark.parametrize("build", STACKED.values(), ids=STACKED)
-def test_laws_of_one_kind_are_stacked(build):
-    laws = [build(t) for t in (1.0, 2.0, 3.0, 4.0)]
-    s = Samples([1, 2, 3, 4], X, F, laws)
+def test_measures_of_one_kind_are_stacked(build):
+    measures = [build(t) for t in (1.0, 2.0, 3.0, 4.0)]
+    s = Samples([1, 2, 3, 4], X, F, measures)
     whole = s.batched_measure()
-    assert (type(whole), whole.batch_shape) == (type(laws[0]), (4,))
+    assert (type(whole), whole.batch_shape) == (type(measures[0]), (4,))
     u = np.full((2, 3), 0.3)
-    for t, law in enumerate(laws):
-        assert s.law(t) is law
-        np.testing.assert_array_equal(whole[t].transport(u), law.transport(u))
+    for t, measure in enumerate(measures):
+        assert s.measure(t) is measure
+        np.testing.assert_array_equal(whole[t].transport(u), measure.transport(u))
 
 
 @pytest.mark.parametrize("build", LONE.values(), ids=LONE)
-def test_laws_that_cannot_be_stacked_stay_single(build):
-    laws = [build(t) for t in (1.0, 2.0, 3.0, 4.0)]
-    s = Samples([1, 2, 3, 4], X[..., : laws[0].dim], F, laws)
+def test_measures_that_cannot_be_stacked_stay_single(build):
+    measures = [build(t) for t in (1.0, 2.0, 3.0, 4.0)]
+    s = Samples([1, 2, 3, 4], X[..., : measures[0].dim], F, measures)
     assert s.batched_measure() is None
-    assert s.measures == tuple(laws)
+    assert s.measures == tuple(measures)
 
 
-def test_laws_without_a_density_are_taken_at_their_word():
+def test_measures_without_a_density_are_taken_at_their_word():
     by_score = Unnormalised(score=lambda x: -x, dim=3)
     s = Samples(THETA, X, F, by_score, design="mcmc")
-    assert s.law(2) is by_score
+    assert s.measure(2) is by_score
     ragged_x = [X[0], X[1][:2], X[2], X[3]]
     ragged_f = [F[0], F[1][:2], F[2], F[3]]
     assert Samples(THETA, ragged_x, ragged_f, [by_score] * 4, design="mcmc").batched_measure() is by_score
 
 
-# the law as a function of theta
+# the measure as a function of theta
 
 
-def test_a_family_gives_the_law_at_any_theta():
-    laws = Samples(THETA, GAMMA_X, F, gammas).laws
+def test_a_family_gives_the_measure_at_any_theta():
+    conditional = Samples(THETA, GAMMA_X, F, gammas).conditional
     new = np.array([[7.0, 2.0], THETA[1]])
-    for law, theta in zip(laws(new), new, strict=True):
-        assert law.equals(gammas(theta))
-    assert laws.observed_at(2).equals(gammas(THETA[2]))
+    for measure, theta in zip(conditional(new), new, strict=True):
+        assert measure.equals(gammas(theta))
+    assert conditional.observed_at(2).equals(gammas(THETA[2]))
 
 
 @pytest.mark.parametrize(
     "measure", [Gamma(THETA[:, 0], THETA[:, 1]), [Gamma(a, b) for a, b in THETA]], ids=["batch", "list"]
 )
-def test_without_a_family_laws_are_known_at_the_observed_thetas(measure):
-    laws = Samples(THETA, GAMMA_X, F, measure).laws
-    for law, t in zip(laws(THETA[[3, 1, 3]]), (3, 1, 3), strict=True):
-        assert law.equals(Gamma(*THETA[t]))
-        assert law.equals(laws.observed_at(t))
+def test_without_a_family_measures_are_known_at_the_observed_thetas(measure):
+    conditional = Samples(THETA, GAMMA_X, F, measure).conditional
+    for each, t in zip(conditional(THETA[[3, 1, 3]]), (3, 1, 3), strict=True):
+        assert each.equals(Gamma(*THETA[t]))
+        assert each.equals(conditional.observed_at(t))
     with pytest.raises(ValueError, match=r"not known at theta = \[9. 9.\], which is none of the 4 .*: pass the family"):
-        laws(np.array([THETA[0], [9.0, 9.0]]))
+        conditional(np.array([THETA[0], [9.0, 9.0]]))
 
 
-def test_a_law_that_all_thetas_share_is_known_everywhere():
-    laws = Samples(THETA, X, F, SHARED).laws
-    assert laws(np.full((3, 2), 77.0)) == (SHARED,) * 3
-    assert laws.observed_at(1) is SHARED
+def test_a_measure_that_all_thetas_share_is_known_everywhere():
+    conditional = Samples(THETA, X, F, SHARED).conditional
+    assert conditional(np.full((3, 2), 77.0)) == (SHARED,) * 3
+    assert conditional.observed_at(1) is SHARED
 
 
 def test_negative_zero_is_zero_among_thetas():
     measures = [Gaussian(0.0, 1.0), Gaussian(1.0, 1.0)]
-    laws = Samples([0.0, 1.0], np.zeros((2, 3)), np.zeros((2, 3)), measures).laws
-    assert laws(np.array([[-0.0], [1.0]])) == tuple(measures)
+    conditional = Samples([0.0, 1.0], np.zeros((2, 3)), np.zeros((2, 3)), measures).conditional
+    assert conditional(np.array([[-0.0], [1.0]])) == tuple(measures)
 
 
 def test_a_family_that_fails_or_changes_its_dimension_at_a_new_theta():
     def family(theta):
         return Gaussian(np.zeros(1 if theta[0] < 5 else 2), 1.0 if theta[0] > 0 else -1.0)
 
-    laws = Samples([1.0, 2.0], np.zeros((2, 3)), np.zeros((2, 3)), family).laws
-    with pytest.raises(ValueError, match=r"no law at theta index t = 1 \(theta = \[-1.\]\)"):
-        laws(np.array([[1.0], [-1.0]]))
+    conditional = Samples([1.0, 2.0], np.zeros((2, 3)), np.zeros((2, 3)), family).conditional
+    with pytest.raises(ValueError, match=r"no measure at theta index t = 1 \(theta = \[-1.\]\)"):
+        conditional(np.array([[1.0], [-1.0]]))
     with pytest.raises(ValueError, match="in 2 dimensions, but x has 1"):
-        laws(np.array([[6.0]]))
+        conditional(np.array([[6.0]]))
 
 
 def test_places_of_thetas_among_others():
@@ -291,7 +302,7 @@ def test_select(indices, chosen, measure):
     for i, t in enumerate(chosen):
         np.testing.assert_array_equal(part.points(i), x[t])
         np.testing.assert_array_equal(part.values(i), f[t])
-        assert part.law(i).equals(s.law(t))
+        assert part.measure(i).equals(s.measure(t))
 
 
 def test_select_keeps_the_family_and_finds_equal_counts():
@@ -383,12 +394,12 @@ def test_thetas_that_differ_in_the_sign_of_zero_are_equal():
 def test_columns_go_there_and_back(p, d, outputs):
     x = [RNG.standard_normal((n, d)) for n in COUNTS]
     f = [RNG.standard_normal((n, *outputs)) for n in COUNTS]
-    law = Gaussian(np.zeros(d), 1.0)
-    s = Samples(THETA[:, :p], x, f, law)
+    measure = Gaussian(np.zeros(d), 1.0)
+    s = Samples(THETA[:, :p], x, f, measure)
     columns = s.to_columns()
     assert all(column.shape == (9,) for column in columns.values())
     assert len(columns) == p + d + (outputs or (1,))[0]
-    again = Samples.from_frame(columns, law)
+    again = Samples.from_frame(columns, measure)
     assert s.C == again.C
     np.testing.assert_array_equal(again.theta, s.theta)
     for t in range(4):
@@ -462,11 +473,11 @@ REFUSED = {
     ),
     "outside": (
         (THETA, bad(GAMMA_X, (2, 4), -0.5), F, gammas),
-        r"density of its law is positive.*-0.5.* t = 2 .*i = 4",
+        r"density of its measure is positive.*-0.5.* t = 2 .*i = 4",
     ),
     "edge": (
         (THETA, bad(GAMMA_X, (1, 0), 0.0), F, [Beta(2, 2 + t) for t in range(4)]),
-        r"density of its law is positive",
+        r"density of its measure is positive",
     ),
     "x dim": ((THETA, X[..., :2], F, SHARED), r"Gaussian\(dim=3.* in 3 dimensions, but x has 2"),
     "x without d": ((THETA, X[..., 0], F, SHARED), r"in 3 dimensions, but x has 1.*without the last axis d is 1"),
@@ -474,7 +485,7 @@ REFUSED = {
         (THETA, X, F, Gaussian(np.zeros((3, 3)), np.ones((3, 3, 3)) * np.eye(3))),
         r"batch shape \(3,\).* must be \(4,\)",
     ),
-    "list of laws": ((THETA, X, F, [SHARED] * 3), r"a list of 3 laws, but theta has T = 4 rows"),
+    "list of measures": ((THETA, X, F, [SHARED] * 3), r"a list of 3 measures, but theta has T = 4 rows"),
     "batch in list": ((THETA, X, F, [SHARED] * 3 + [SHARED[None]]), r"theta index t = 3 .*a batch of shape \(1,\)"),
     "family batch": (
         (THETA, X, F, lambda t: SHARED[None]),
@@ -486,7 +497,7 @@ REFUSED = {
     ),
     "family fails": (
         (THETA, X, F, lambda t: Gamma(-t[0], 1)),
-        r"no law at theta index t = 0 .*ValueError: shape must be",
+        r"no measure at theta index t = 0 .*ValueError: shape must be",
     ),
     "design": ((THETA, X, F, SHARED, "halton"), r"design must be one of 'iid', 'sobol', 'mcmc', but it is 'halton'"),
 }
@@ -514,7 +525,7 @@ def test_wrong_types_are_refused(f, measure, message):
 
 
 def test_a_failing_family_keeps_the_original_error():
-    with pytest.raises(ValueError, match="no law at theta index") as caught:
+    with pytest.raises(ValueError, match="no measure at theta index") as caught:
         Samples(THETA, X, F, lambda theta: theta["a"])
     assert isinstance(caught.value.__cause__, IndexError)
 

@@ -8,9 +8,9 @@ from scipy.optimize import minimize
 
 from cbq import joint
 from cbq.kernels import RBF, Matern, Warped
-from cbq.predictive import Predictive
-from cbq.stage2 import Nodes, Posterior, Prior, Settings, Surface, fit_stage_two
-from cbq.stage2.coordinates import Coordinates
+from cbq.predictive import PredictiveDistribution
+from cbq.stage2 import GPPrior, HeteroscedasticGP, NodeEstimates, Posterior, StageTwoOptions, fit_stage_two
+from cbq.stage2.coordinates import ThetaCoordinates
 from cbq.stage2.hyperparameters import Likelihood, fit_priors
 from cbq.stage2.posterior import neighbours
 from cbq.stage2.scoring import minimise
@@ -26,7 +26,7 @@ def example(T=12, p=2, seed=0):
 
 
 def prior(p=2, degree=0, kernel=None, noise=1e-4):
-    return Prior(Coordinates.identity(p), kernel or Matern(2.5, np.linspace(0.8, 1.4, p)), 2.0, noise, degree)
+    return GPPrior(ThetaCoordinates.identity(p), kernel or Matern(2.5, np.linspace(0.8, 1.4, p)), 2.0, noise, degree)
 
 
 @pytest.mark.parametrize("degree", [None, 0, 1, 2])
@@ -34,7 +34,7 @@ def test_a_surface_is_the_limit_of_a_wide_prior_on_the_trend(degree):
     theta, y, v = example()
     new = np.random.default_rng(1).uniform(1.0, 3.0, size=(5, 2))
     p = prior(degree=degree)
-    surface = Surface(p, theta, y, v)
+    surface = HeteroscedasticGP(p, theta, y, v)
     wide = 1e6  # the variance of the coefficients: a Gaussian process without a trend then says nearly the same
 
     def k(a, b):
@@ -57,7 +57,7 @@ def test_the_variance_of_the_prediction_is_that_of_its_error():
     theta, _, v = example(T=6, p=1)
     new = np.array([[2.2]])
     p = prior(1, 0)
-    got = Surface(p, theta, np.zeros(6), v).predict(new)
+    got = HeteroscedasticGP(p, theta, np.zeros(6), v).predict(new)
     both = np.concatenate([theta, new])
     K = 2.0 * p.kernel(both) + 1e-10 * np.eye(7)
     row = np.append(got.weights[0], -1.0)
@@ -69,10 +69,10 @@ def test_the_variance_of_the_prediction_is_that_of_its_error():
 def test_leaving_out_a_theta_by_formula_is_leaving_it_out(degree):
     theta, y, v = example()
     p = prior(degree=degree)
-    Qy, diagonal = Surface(p, theta, y, v).residual_precision(v)
+    Qy, diagonal = HeteroscedasticGP(p, theta, y, v).residual_precision(v)
     for t in range(len(y)):
         keep = np.arange(len(y)) != t
-        got = Surface(p, theta[keep], y[keep], v[keep]).predict(theta[t : t + 1])
+        got = HeteroscedasticGP(p, theta[keep], y[keep], v[keep]).predict(theta[t : t + 1])
         variance = got.variance[0] + got.weights[0] ** 2 @ (v[keep] + p.noise) + v[t] + p.noise
         assert_allclose(Qy[t] / diagonal[t], y[t] - got.mean[0], rtol=1e-6, atol=1e-9)
         assert_allclose(1.0 / diagonal[t], variance, rtol=1e-5)
@@ -112,7 +112,7 @@ def test_the_likelihood_contains_the_noise_in_its_determinant():
 
 def test_the_maximum_is_as_good_as_that_of_a_general_optimiser():
     theta, y, v = example(T=25)
-    (best,) = fit_priors([[(Coordinates.standard(theta, np.zeros(2, dtype=bool)), RBF())]], theta, y, v)
+    (best,) = fit_priors([[(ThetaCoordinates.standard(theta, np.zeros(2, dtype=bool)), RBF())]], theta, y, v)
     z = best.coordinates(theta)
     kernel, free = RBF().to_fit(z, ard=True)
     target = Likelihood(kernel, free, z, basis(z, 0), (y - y.mean()) / y.std(), v / y.var(), None)
@@ -143,31 +143,32 @@ def test_lambda_is_fitted_down_to_zero_and_up_to_what_is_there():
     theta = np.linspace(1, 3, 40)[:, None]
     smooth = np.sin(2 * theta[:, 0])
     tiny = np.full(40, 1e-12)
-    exact = fit_stage_two(theta, smooth, tiny, 1.0, Settings())[0]
+    exact = fit_stage_two(theta, smooth, tiny, 1.0, StageTwoOptions())[0]
     assert exact.noise < 1e-9
-    noisy = fit_stage_two(theta, smooth + 0.1 * rng.normal(size=40), tiny, 1.0, Settings())[0]
+    noisy = fit_stage_two(theta, smooth + 0.1 * rng.normal(size=40), tiny, 1.0, StageTwoOptions())[0]
     assert 0.005 < noisy.noise < 0.02
-    assert fit_stage_two(theta, smooth, tiny, 1.0, Settings(noise=0.5))[0].noise == pytest.approx(0.5)
-    assert fit_stage_two(theta, smooth, tiny, 1.0, Settings(noise=[0.01, 0.1]))[0].noise == pytest.approx(0.01)
+    assert fit_stage_two(theta, smooth, tiny, 1.0, StageTwoOptions(noise=0.5))[0].noise == pytest.approx(0.5)
+    assert fit_stage_two(theta, smooth, tiny, 1.0, StageTwoOptions(noise=[0.01, 0.1]))[0].noise == pytest.approx(0.01)
 
 
 def test_positive_thetas_are_tried_in_logs_and_the_likelihood_chooses():
     theta = np.geomspace(0.01, 100.0, 30)[:, None]
     v = np.full(30, 1e-8)
-    assert fit_stage_two(theta, np.sin(np.log(theta[:, 0])), v, 1.0, Settings())[0].coordinates.logs[0]
+    assert fit_stage_two(theta, np.sin(np.log(theta[:, 0])), v, 1.0, StageTwoOptions())[0].coordinates.logs[0]
     linear = np.linspace(0.1, 10.0, 30)[:, None]
-    assert not fit_stage_two(linear, np.sin(linear[:, 0]), v, 1.0, Settings())[0].coordinates.logs[0]
-    assert len(fit_stage_two(linear - 5.0, np.sin(linear[:, 0]), v, 1.0, Settings())) <= 3  # no logs to try
-    assert len(fit_stage_two(linear, np.sin(linear[:, 0]), v, 1.0, Settings(log_theta=False))) <= 3
+    assert not fit_stage_two(linear, np.sin(linear[:, 0]), v, 1.0, StageTwoOptions())[0].coordinates.logs[0]
+    assert len(fit_stage_two(linear - 5.0, np.sin(linear[:, 0]), v, 1.0, StageTwoOptions())) <= 3  # no logs to try
+    assert len(fit_stage_two(linear, np.sin(linear[:, 0]), v, 1.0, StageTwoOptions(log_theta=False))) <= 3
     assert (
-        fit_stage_two(linear, np.sin(linear[:, 0]), v, 1.0, Settings(Warped(RBF(), "log")))[0].kernel.warp.name == "log"
+        fit_stage_two(linear, np.sin(linear[:, 0]), v, 1.0, StageTwoOptions(Warped(RBF(), "log")))[0].kernel.warp.name
+        == "log"
     )
 
 
 def test_a_smooth_function_gets_a_smooth_kernel_and_a_rough_one_a_rough_kernel():
     theta, v = np.linspace(-1.0, 1.0, 30)[:, None], np.full(30, 1e-10)
-    assert isinstance(fit_stage_two(theta, np.exp(theta[:, 0]), v, 1.0, Settings())[0].kernel, RBF)
-    assert isinstance(fit_stage_two(theta, np.abs(theta[:, 0]), v, 1.0, Settings())[0].kernel, Matern)
+    assert isinstance(fit_stage_two(theta, np.exp(theta[:, 0]), v, 1.0, StageTwoOptions())[0].kernel, RBF)
+    assert isinstance(fit_stage_two(theta, np.abs(theta[:, 0]), v, 1.0, StageTwoOptions())[0].kernel, Matern)
 
 
 def test_a_trend_is_of_the_degree_that_the_thetas_can_tell_apart():
@@ -182,7 +183,7 @@ def test_a_trend_is_of_the_degree_that_the_thetas_can_tell_apart():
 
 def test_coordinates_have_unit_spread_and_refuse_logs_of_what_is_not_positive():
     theta = np.column_stack([np.geomspace(1, 1e6, 9), np.linspace(-1e9, 1e9, 9), np.full(9, 3.0)])
-    z = Coordinates.standard(theta, np.array([True, False, False]))
+    z = ThetaCoordinates.standard(theta, np.array([True, False, False]))
     assert_allclose(np.std(z(theta), axis=0), [1.0, 1.0, 0.0], atol=1e-12)
     with pytest.raises(ValueError, match=r"theta\[:, 0\] must not be negative.*log_theta=False"):
         z(-theta)
@@ -198,32 +199,34 @@ def mixture(joint=False):
     locations = rng.normal(size=(2, 3))
     roots = rng.normal(size=(2, 3, 3))
     scales2 = roots @ roots.swapaxes(1, 2)
-    return Predictive(locations, scales2 if joint else np.diagonal(scales2, axis1=1, axis2=2), 9.0)
+    return PredictiveDistribution(locations, scales2 if joint else np.diagonal(scales2, axis1=1, axis2=2), 9.0)
 
 
 def test_quantiles_invert_the_distribution_of_the_mixture():
-    law = mixture()
+    measure = mixture()
     for q in (0.01, 0.3, 0.5, 0.975):
-        x = law.quantile(q)
-        parts = [stats.t(9.0, loc, np.sqrt(s2)).cdf(x) for loc, s2 in zip(law.locations, law.scales2, strict=True)]
+        x = measure.quantile(q)
+        parts = [
+            stats.t(9.0, loc, np.sqrt(s2)).cdf(x) for loc, s2 in zip(measure.locations, measure.scales2, strict=True)
+        ]
         assert_allclose(np.mean(parts, axis=0), q, atol=1e-12)
-        assert_allclose(law.cdf(x), q, atol=1e-12)
+        assert_allclose(measure.cdf(x), q, atol=1e-12)
 
 
 def test_mean_variance_and_covariance_are_those_of_the_draws():
-    law = mixture(joint=True)
-    draws = joint.sample([law], np.eye(1), 400_000, np.random.default_rng(0))[..., 0]
-    assert_allclose(draws.mean(axis=0), law.mean, atol=0.02)
-    assert_allclose(np.cov(draws.T), law.cov, atol=0.1)
-    assert_allclose(np.diag(law.cov), mixture().variance, rtol=1e-12)
-    inside = np.mean((draws >= law.quantile(0.25)) & (draws <= law.quantile(0.75)), axis=0)
+    measure = mixture(joint=True)
+    draws = joint.sample([measure], np.eye(1), 400_000, np.random.default_rng(0))[..., 0]
+    assert_allclose(draws.mean(axis=0), measure.mean, atol=0.02)
+    assert_allclose(np.cov(draws.T), measure.cov, atol=0.1)
+    assert_allclose(np.diag(measure.cov), mixture().variance, rtol=1e-12)
+    inside = np.mean((draws >= measure.quantile(0.25)) & (draws <= measure.quantile(0.75)), axis=0)
     assert_allclose(inside, 0.5, atol=0.005)
 
 
-def test_a_law_without_spread_is_a_point():
-    law = Predictive(np.array([[1.0, 2.0]]), np.zeros((1, 2)), np.inf)
-    assert_allclose(law.quantile(0.975), [1.0, 2.0])
-    assert_allclose(law.variance, 0.0)
+def test_a_measure_without_spread_is_a_point():
+    measure = PredictiveDistribution(np.array([[1.0, 2.0]]), np.zeros((1, 2)), np.inf)
+    assert_allclose(measure.quantile(0.975), [1.0, 2.0])
+    assert_allclose(measure.variance, 0.0)
 
 
 def calibrated(bias, design, T=40):
@@ -232,10 +235,10 @@ def calibrated(bias, design, T=40):
     theta = np.linspace(0, 1, T)[:, None]
     size = 0.1
     y = np.sin(3 * theta[:, 0]) + size * bias + 0.3 * size * rng.normal(size=T)
-    nodes = Nodes(
+    nodes = NodeEstimates(
         theta, y, np.full(T, size**2), np.full(T, bias * size) + 0.2 * size * rng.normal(size=T), np.full(T, size**2)
     )
-    priors = fit_stage_two(theta, y, nodes.variance, 1.0, Settings())
+    priors = fit_stage_two(theta, y, nodes.variance, 1.0, StageTwoOptions())
     return [Posterior(priors, nodes, iid=design == "iid", calibrate=c) for c in (True, False)]
 
 
@@ -254,11 +257,11 @@ def test_a_common_bias_is_subtracted_for_iid_points_and_counts_as_error_for_othe
 def test_no_bias_means_no_shift():
     new = np.linspace(0.1, 0.9, 20)[:, None]
     for design in ("iid", "sobol", "mcmc"):
-        law, plain = (posterior.predictive(new) for posterior in calibrated(0.0, design))
-        assert_allclose(law.mean, plain.mean, atol=0.01)
+        measure, plain = (posterior.predictive(new) for posterior in calibrated(0.0, design))
+        assert_allclose(measure.mean, plain.mean, atol=0.01)
 
 
-def test_the_joint_law_agrees_with_the_marginal_one_and_is_a_law():
+def test_the_joint_measure_agrees_with_the_marginal_one_and_is_a_measure():
     posterior, _ = calibrated(1.0, "iid")
     new = np.linspace(-0.2, 1.2, 15)[:, None]
     joint, single = posterior.predictive(new, joint=True), posterior.predictive(new)

@@ -1,4 +1,4 @@
-"""What every method returns: the law of I over theta, and the ways to ask it."""
+"""What every method returns: the distribution of I over theta, and the ways to ask it."""
 
 from __future__ import annotations
 
@@ -13,19 +13,19 @@ import numpy.typing as npt
 from cbq import joint
 from cbq._arrays import Array, between_0_and_1, count, generator
 from cbq._immutable import Immutable
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from cbq.samples.arrays import thetas_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLOCK = 4096  # thetas whose laws are made at a time, which bounds the memory
+BLOCK = 4096  # thetas whose measures are made at a time, which bounds the memory
 
 
 class Fit(Immutable, ABC):
     """I(theta) as a random function of theta. Immutable.
 
-    All answers are read from one predictive law: `predict` gives its mean, standard deviation or covariance,
+    All answers are read from one predictive distribution: `predict` gives its mean, standard deviation or covariance,
     `interval` its quantiles, `sample` draws functions from it. Thetas are (M, p), or (M,) for p = 1. Where f has no
     axis of outputs, results are (M,); with C outputs they are (M, C). Their errors go together in draws, with the
     `correlation` that residuals have.
@@ -35,15 +35,15 @@ class Fit(Immutable, ABC):
     C: int | None
     choice: str | None = None  # why this method was taken, where it was chosen from several
 
-    def noted(self, choice: str) -> Self:
+    def with_choice(self, choice: str) -> Self:
         """The same fit with a note, for its summary, on why this method was taken."""
         new = object.__new__(type(self))
         new.__setstate__({**self.__dict__, "choice": choice})
         return new
 
     @abstractmethod
-    def _laws(self, theta: Array, *, joint: bool) -> Sequence[Predictive]:
-        """The law of each output at theta (M, p)."""
+    def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
+        """The measure of each output at theta (M, p)."""
 
     @abstractmethod
     def summary(self) -> str:
@@ -71,14 +71,24 @@ class Fit(Immutable, ABC):
             raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
         thetas = self._thetas(theta)
         if return_cov:
-            laws = self._laws(thetas, joint=True)
-            return self._shaped([law.mean for law in laws]), self._shaped([law.cov for law in laws])
+            predictives = self._predictives(thetas, joint=True)
+            return self._shaped([predictive.mean for predictive in predictives]), self._shaped(
+                [predictive.cov for predictive in predictives]
+            )
         if not return_std:
             means = zip(*(self._means(block) for block in self._parts(thetas)), strict=True)
             return self._shaped([np.concatenate(each) for each in means])
         blocks = self._blocks(thetas)
-        mean = self._shaped([np.concatenate([law.mean for law in laws]) for laws in zip(*blocks, strict=True)])
-        variance = [np.concatenate([law.variance for law in laws]) for laws in zip(*blocks, strict=True)]
+        mean = self._shaped(
+            [
+                np.concatenate([predictive.mean for predictive in predictives])
+                for predictives in zip(*blocks, strict=True)
+            ]
+        )
+        variance = [
+            np.concatenate([predictive.variance for predictive in predictives])
+            for predictives in zip(*blocks, strict=True)
+        ]
         return mean, np.sqrt(self._shaped(variance))
 
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
@@ -86,7 +96,12 @@ class Fit(Immutable, ABC):
         level = between_0_and_1(level, "level")
         blocks = self._blocks(self._thetas(theta))
         low, high = (
-            self._shaped([np.concatenate([law.quantile(q) for law in laws]) for laws in zip(*blocks, strict=True)])
+            self._shaped(
+                [
+                    np.concatenate([predictive.quantile(q) for predictive in predictives])
+                    for predictives in zip(*blocks, strict=True)
+                ]
+            )
             for q in (0.5 * (1 - level), 0.5 * (1 + level))
         )
         return low, high
@@ -99,7 +114,7 @@ class Fit(Immutable, ABC):
         antithetic: they come in pairs that are mirror images of each other, so that averages over them vary less.
         """
         thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
-        draws = joint.sample(self._laws(thetas, joint=True), self.correlation, size, rng, antithetic=antithetic)
+        draws = joint.sample(self._predictives(thetas, joint=True), self.correlation, size, rng, antithetic=antithetic)
         return draws[..., 0] if self.C is None else draws
 
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
@@ -135,20 +150,20 @@ class Fit(Immutable, ABC):
 
     @property
     def _at_a_time(self) -> int:
-        """Thetas whose laws are made at a time."""
+        """Thetas whose measures are made at a time."""
         return BLOCK
 
-    def _blocks(self, thetas: Array) -> list[Sequence[Predictive]]:
-        """The laws of all outputs, for blocks of thetas."""
-        return [self._laws(block, joint=False) for block in self._parts(thetas)]
+    def _blocks(self, thetas: Array) -> list[Sequence[PredictiveDistribution]]:
+        """The measures of all outputs, for blocks of thetas."""
+        return [self._predictives(block, joint=False) for block in self._parts(thetas)]
 
     def _parts(self, thetas: Array) -> list[Array]:
         step = self._at_a_time
         return [thetas[i : i + step] for i in range(0, len(thetas), step)]
 
     def _means(self, theta: Array) -> list[Array]:
-        """The means of each output at theta (M, p), (M,) each; a method may know them at a lower price than laws."""
-        return [law.mean for law in self._laws(theta, joint=False)]
+        """The means of each output at theta (M, p), (M,) each; a method may know them at a lower price than measures."""
+        return [predictive.mean for predictive in self._predictives(theta, joint=False)]
 
     def _shaped(self, columns: list[Array]) -> Array:
         """Results of all outputs, with their axis last, or without it where f has none."""

@@ -8,7 +8,7 @@ import numpy as np
 from scipy.special import chdtri
 
 from cbq._arrays import Array
-from cbq.predictive import Predictive, root
+from cbq.predictive import PredictiveDistribution, root
 
 
 def correlation(errors: Array) -> Array:
@@ -23,27 +23,32 @@ def correlation(errors: Array) -> Array:
 
 
 def sample(
-    laws: Sequence[Predictive], together: Array, size: int, rng: np.random.Generator, *, antithetic: bool = False
+    predictives: Sequence[PredictiveDistribution],
+    together: Array,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    antithetic: bool = False,
 ) -> Array:
-    """Draws (size, M, C) of the joint laws of C outputs at M thetas, whose errors have the correlation `together`.
+    """Draws (size, M, C) of the joint distributions of C outputs at M thetas, whose errors have the correlation `together`.
 
     All outputs are drawn from the same component of their mixtures, and where one falls far from its location for the
     size of its scale being unknown, so do the others. With `antithetic` the draws come in pairs, one mirrored in the
-    location of the other, and from all components equally often: their mean is that of the law.
+    location of the other, and from all components equally often: their mean is that of the measure.
     """
-    for law in laws:
-        law.require_scales()
+    for predictive in predictives:
+        predictive.require_scales()
     pairs = -(-size // 2) if antithetic else size
-    components, M = len(laws[0].locations), laws[0].locations.shape[1]
+    components, M = len(predictives[0].locations), predictives[0].locations.shape[1]
     which = np.arange(pairs) % components if antithetic else rng.integers(components, size=pairs)
-    normal = rng.standard_normal((pairs, M, len(laws))) @ root(together)
-    surprise = rng.random((pairs, M if np.ndim(laws[0].df) else 1))
-    out = np.empty((size, M, len(laws)))
-    for c, law in enumerate(laws):
-        standard = normal[..., c] * _stretch(law.df, surprise)
-        out[:pairs, :, c] = law.placed(which, standard)
+    normal = rng.standard_normal((pairs, M, len(predictives))) @ root(together)
+    surprise = rng.random((pairs, M if np.ndim(predictives[0].df) else 1))
+    out = np.empty((size, M, len(predictives)))
+    for c, predictive in enumerate(predictives):
+        standard = normal[..., c] * _stretch(predictive.df, surprise)
+        out[:pairs, :, c] = predictive.placed(which, standard)
         if antithetic:
-            out[pairs:, :, c] = law.placed(which, -standard)[: size - pairs]
+            out[pairs:, :, c] = predictive.placed(which, -standard)[: size - pairs]
     return out
 
 

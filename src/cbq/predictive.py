@@ -1,4 +1,4 @@
-"""The law of I at some thetas that every answer is read from: mean, standard deviation, interval, draws."""
+"""The distribution of I at some thetas that every answer is read from: mean, standard deviation, interval, draws."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ _STEPS, _CLOSE = 100, 1e-12  # of the bisection for a quantile, at most, and how
 
 
 @dataclass(frozen=True, eq=False)
-class Predictive:
-    """The equal mixture of J Student-t laws of the values at M thetas.
+class PredictiveDistribution:
+    """The equal mixture of J Student-t distributions of the values at M thetas.
 
-    locations: (J, M). scales2: (J, M), squared scales, or (J, M, M), scale matrices of the joint law.
+    locations: (J, M). scales2: (J, M), squared scales, or (J, M, M), scale matrices of the joint distribution.
     df: the degrees of freedom of all; infinite means Gaussian. Or (M,), finite ones of each value: then the values are
         independent, but for those that are the same number, and beside its diagonal a scale matrix holds the squared
         scale where two values are the same, and zero elsewhere.
@@ -44,7 +44,7 @@ class Predictive:
 
     @property
     def cov(self) -> Array:
-        """(M, M), of a joint law."""
+        """(M, M), of a joint distribution."""
         self.require_scales()
         apart = self.locations - self.mean
         return np.asarray(self._inflated(np.mean(self.scales2, axis=0)) + apart.T @ apart / len(apart))
@@ -69,9 +69,9 @@ class Predictive:
         return np.asarray(np.mean(stdtr(self.df, (value - self.locations) / scale), axis=0))
 
     def placed(self, which: Integers, standard: Array) -> Array:
-        """The values (size, M) of a joint law whose components `which` (size,) fall at `standard` (size, M).
+        """The values (size, M) of a joint distribution whose components `which` (size,) fall at `standard` (size, M).
 
-        Standard values are draws around zero with unit scale matrices, of Student-t laws with these degrees of freedom.
+        Standard values are draws around zero with unit scale matrices, of Student-t distributions with these degrees of freedom.
         """
         self.require_scales()
         out = np.empty(standard.shape)
@@ -104,7 +104,7 @@ class Predictive:
 
 
 def _inflation(df: Array) -> Array:
-    """The variance of Student-t laws over their squared scales."""
+    """The variance of Student-t distributions over their squared scales."""
     finite = (df > 2) & (df < np.inf)
     ratio = np.where(finite, df, 1.0) / np.where(finite, df - 2.0, 1.0)
     return np.where(df > 2, ratio, np.inf)
@@ -113,7 +113,7 @@ def _inflation(df: Array) -> Array:
 def root(cov: Array) -> Array:
     """The symmetric root (M, M) of a covariance, which may be singular, or negative by rounding.
 
-    Of all roots it is the one that belongs to the matrix alone, so that the draws of two laws can be made to agree.
+    Of all roots it is the one that belongs to the matrix alone, so that the draws of two measures can be made to agree.
     """
     with one_blas_thread() if len(cov) < LARGE else nullcontext():
         values, vectors = np.linalg.eigh(cov)

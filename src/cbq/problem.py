@@ -1,4 +1,4 @@
-"""An expensive f, the laws of its inputs, and how samples of it are collected."""
+"""An expensive f, the measures of its inputs, and how samples of it are collected."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from cbq.runtime.result import samples_of
 from cbq.runtime.workers import checked_executor
 from cbq.samples import Samples
 from cbq.samples.arrays import as_thetas, thetas_in
-from cbq.samples.laws import Family, laws_of
+from cbq.samples.conditional import Family, measures_at
 
 __all__ = ["IntegrandError", "Problem"]
 
@@ -34,8 +34,8 @@ class Problem(Immutable):
     ----------
     integrand : f, as a function of x (n, d) and theta (p,) that returns (n,), or (n, C) for C outputs; with
         `vectorized=False`, of x (d,) and theta (p,), and it returns a number or (C,).
-    family : from theta (p,) to the law P_theta of x, a measure or a frozen scipy.stats distribution.
-    prior : the law Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
+    family : from theta (p,) to the measure P_theta of x, a measure or a frozen scipy.stats distribution.
+    prior : the measure Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
     depends_on_theta : whether f is a function of theta besides x. Where it is not, values can be reused.
     exact : the answer, where it is known: from theta (M, p) to (M,) or (M, C).
     name : for messages and tables.
@@ -63,10 +63,12 @@ class Problem(Immutable):
         for what, function in (("integrand", integrand), ("family", family), ("exact", exact)):
             if not callable(function) and not (what == "exact" and function is None):
                 raise TypeError(f"{what} must be a function, but it is a {type(function).__name__}.")
-        law = as_measure(prior)
-        if law.batch_shape:
-            raise ValueError(f"prior must be one law of theta, but {law!r} is a batch: prior[0] is the first of them.")
-        self.integrand, self.family, self.prior = integrand, family, law
+        measure = as_measure(prior)
+        if measure.batch_shape:
+            raise ValueError(
+                f"prior must be one distribution of theta, but {measure!r} is a batch: prior[0] is the first of them."
+            )
+        self.integrand, self.family, self.prior = integrand, family, measure
         self.vectorized, self.depends_on_theta = bool(vectorized), bool(depends_on_theta)
         self.name, self._exact = str(name), exact
 
@@ -97,7 +99,7 @@ class Problem(Immutable):
         if len(thetas) != 1:
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {np.shape(theta)}.")
         (row,) = self._thetas(thetas)
-        return self._evaluator.values(Place(row), laws_of(self.family, row[None])[0]._points(x))
+        return self._evaluator.values(Place(row), measures_at(self.family, row[None])[0]._points(x))
 
     def collect(
         self,
@@ -127,7 +129,7 @@ class Problem(Immutable):
         N : the number of points at each theta, or T of them.
         rng : a Generator or a seed. Theta t and its points have a seed of their own, made from this one and t, so
             they do not depend on T nor on any other theta.
-        design : "iid", or "sobol": scrambled Sobol points through the transport of the law, and thetas likewise. They
+        design : "iid", or "sobol": scrambled Sobol points through the transport of the measure, and thetas likewise. They
             are the first N of a sequence, which is best balanced where N is a power of two.
         theta : (T, p), or (T,) for p = 1: thetas of one's own in place of draws from the prior.
         scramble : of Sobol points: "independent", one of its own for each theta; or "common", one for the points of
@@ -188,17 +190,17 @@ class Problem(Immutable):
         if T is not None and len(thetas) != T:
             raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
         counts = _counts(N, len(thetas))
-        laws = laws_of(self.family, thetas)
+        measures = measures_at(self.family, thetas)
         identity = {
             "problem": self.name,
             "p": self.p,
-            "d": laws[0].dim,
+            "d": measures[0].dim,
             "depends_on_theta": self.depends_on_theta,
             "design": design,
             "scramble": scramble if design == "sobol" else None,
             "seed": entropy,
         }
-        return Points(identity, thetas, laws, draw_points(laws, counts, design, scramble, entropy))
+        return Points(identity, thetas, measures, draw_points(measures, counts, design, scramble, entropy))
 
 
 def _checked_design(design: Any, scramble: Any) -> tuple[Plan, Scramble]:

@@ -14,7 +14,7 @@ from cbq.cli.figures import write_figure
 from cbq.cli.sampling import Sampling
 from cbq.cli.source import Source
 from cbq.cli.tables import write_csv
-from cbq.comparison import Comparison, Row
+from cbq.comparison import Comparison, ComparisonRow
 from cbq.comparison import compare as put_side_by_side
 
 Methods = Annotated[
@@ -73,5 +73,5 @@ def _keep(out: Path, comparison: Comparison) -> None:
     """Write the table and the figure."""
     path = out / "comparison.csv"
     rows = [["" if isinstance(v, float) and isnan(v) else v for v in astuple(row)] for row in comparison.rows]
-    write_csv(path, [field.name for field in fields(Row)], rows)
+    write_csv(path, [field.name for field in fields(ComparisonRow)], rows)
     typer.echo(f"Written: {path}, {write_figure(out / 'comparison.png', comparison.plot)}.")

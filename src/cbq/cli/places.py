@@ -7,7 +7,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.fit import Fit
 from cbq.problem import Problem
-from cbq.samples.laws import laws_of
+from cbq.samples.conditional import measures_at
 
 LINE, PLANE, DRAWS = 61, 41, 100  # thetas of a grid for p = 1, along each side for p = 2, and of the prior
 SEED = 20240617  # of those thetas of the prior
@@ -41,22 +41,22 @@ def drawn(fit: Fit, line: Array) -> Array:
 
 
 def _ends(problem: Problem, fit: Fit) -> list[float]:
-    """Where a grid of thetas begins and ends, for p = 1: with the prior, if it does and x has a law there."""
+    """Where a grid of thetas begins and ends, for p = 1: with the prior, if it does and x has a measure there."""
     try:
         inner = problem.prior.transport([[TAIL], [1 - TAIL]]).ravel()
     except (NotImplementedError, TypeError, ValueError):
         return [float(fit.theta.min()), float(fit.theta.max())]
     outer = np.ravel(problem.prior.support)
-    return [float(b if _has_law(problem, b) else a) for a, b in zip(inner, outer, strict=True)]
+    return [float(b if _has_measure(problem, b) else a) for a, b in zip(inner, outer, strict=True)]
 
 
-def _has_law(problem: Problem, theta: float) -> bool:
-    """Whether x has a law at a theta."""
+def _has_measure(problem: Problem, theta: float) -> bool:
+    """Whether x has a measure at a theta."""
     if not np.isfinite(theta):
         return False
     try:
         with np.errstate(all="ignore"):
-            laws_of(problem.family, np.array([[theta]]))
+            measures_at(problem.family, np.array([[theta]]))
     except ValueError:
         return False
     return True

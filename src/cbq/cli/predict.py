@@ -12,7 +12,7 @@ from cbq.cli.estimate import estimate
 from cbq.cli.source import Source
 from cbq.fit import Fit
 from cbq.persistence import load
-from cbq.persistence.archive import Archive, Foreign
+from cbq.persistence.archive import Archive, IncompatibleFile
 from cbq.persistence.files import KINDS
 
 Saved = Annotated[
@@ -33,7 +33,7 @@ From = Annotated[
         "--problem",
         metavar="PROBLEM",
         show_default="that of run.json beside FIT",
-        help="The problem of the fit, by name or as path/to/file.py:attribute, for fits that need the law of x.",
+        help="The problem of the fit, by name or as path/to/file.py:attribute, for fits that need the measure of x.",
     ),
 ]
 
@@ -49,7 +49,7 @@ def predict(
     """Ask a saved fit about thetas.
 
     Prints the mean of I(theta), its standard deviation and the ends of its interval. Some fits (of auto, mobq and
-    importance-sampling) need the law of x at a new theta, which no file holds. It comes from the problem: that of
+    importance-sampling) need the measure of x at a new theta, which no file holds. It comes from the problem: that of
     --problem, or else the one which run.json beside the fit names. If that is a file of yours, it is run.
 
     \b
@@ -82,11 +82,11 @@ def show(fit: Fit, theta: list[str] | None, level: float) -> None:
 
 
 def _needs_family(path: Path) -> bool:
-    """Whether a fit needs the law of x; of a file that is no fit, `load` will say what is wrong."""
+    """Whether a fit needs the measure of x; of a file that is no fit, `load` will say what is wrong."""
     with path.open("rb") as file:
         try:
             kind = KINDS.get(Archive(file).header().get("kind", ""))
-        except (Foreign, ValueError, TypeError):
+        except (IncompatibleFile, ValueError, TypeError):
             return False
     return kind is not None and kind.needs_family
 
@@ -94,7 +94,7 @@ def _needs_family(path: Path) -> bool:
 def _loaded(path: Path) -> Fit:
     if _needs_family(path):
         raise ValueError(
-            f"{path} needs the law of x at any theta, which no file holds, and there is no {record.NAME} beside it: "
+            f"{path} needs the measure of x at any theta, which no file holds, and there is no {record.NAME} beside it: "
             f"pass --problem NAME or --problem path/to/file.py:attribute."
         )
     return load(path)

@@ -1,6 +1,6 @@
 """Methods side by side on the same samples: errors, coverage of intervals, seconds."""
 
 from cbq.comparison.compare import compare
-from cbq.comparison.comparison import Comparison, Row
+from cbq.comparison.comparison import Comparison, ComparisonRow
 
-__all__ = ["Comparison", "Row", "compare"]
+__all__ = ["Comparison", "ComparisonRow", "compare"]

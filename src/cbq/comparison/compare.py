@@ -13,13 +13,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import between_0_and_1
-from cbq.comparison.comparison import Comparison, Row
+from cbq.comparison.comparison import Comparison, ComparisonRow
 from cbq.comparison.methods import REFUSALS, Method, default_methods, fitted, named, reason
 from cbq.comparison.scores import Scores, against_truth, left_out
 from cbq.comparison.truth import Judge, Target, Truth
 from cbq.fit import Fit
 from cbq.samples import Samples
-from cbq.stage1 import Settings, fit_stage_one
+from cbq.stage1 import StageOneOptions, fit_stage_one
 
 Score = Callable[[Method, Fit], Scores]
 
@@ -60,8 +60,8 @@ def compare(
     if truth is None and theta is not None:
         raise ValueError("theta is where the truth is compared with, but there is none: pass truth, or leave it out.")
     judge = None if truth is None else Judge(truth, theta, sets)
-    _load_what_fits_load()
-    rows: list[Row] = []
+    _preload()
+    rows: list[ComparisonRow] = []
     for each in sets:
         score = _left_out(each, folds, level) if judge is None else _judged(each, judge, level)
         tables = [_rows(name, method, each, score, known=judge is not None) for name, method in chosen.items()]
@@ -69,13 +69,13 @@ def compare(
     return Comparison(tuple(rows), level)
 
 
-def _rows(name: str, method: Method, samples: Samples, score: Score, *, known: bool) -> list[Row]:
+def _rows(name: str, method: Method, samples: Samples, score: Score, *, known: bool) -> list[ComparisonRow]:
     """What is said of a method on samples, for each output."""
     scores, seconds = _try(method, samples, score)
     counts = samples.counts
     N = float(np.mean(counts)) if samples.is_ragged else int(counts[0])
     return [
-        Row(
+        ComparisonRow(
             method=name,
             T=samples.T,
             N=N,
@@ -112,7 +112,7 @@ def _judged(samples: Samples, judge: Judge, level: float) -> Score:
 def _left_out(samples: Samples, folds: int, level: float) -> Score:
     """The scores against estimates at left-out thetas, from their own points alone."""
     try:
-        columns = fit_stage_one(samples, Settings()).columns
+        columns = fit_stage_one(samples, StageOneOptions()).columns
     except REFUSALS as error:
         note = f"no leave-one-out error, for want of estimates at single thetas: {reason(error)}"
         return lambda method, fit: Scores.none(samples.C or 1, note)
@@ -146,7 +146,7 @@ def _options(level: Any, folds: Any) -> tuple[float, int]:
     return between_0_and_1(level, "level"), int(folds)
 
 
-def _load_what_fits_load() -> None:
+def _preload() -> None:
     """Modules that are loaded upon use, so that the first method to need them does not pay for it in seconds."""
     for name in ("scipy.optimize", "scipy.spatial.distance"):
         import_module(name)

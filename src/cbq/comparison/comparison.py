@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class ComparisonRow:
     """A method on samples, and one output; NaN is what is not known.
 
     T, N, evaluations : the number of thetas, of points at each (their mean where it differs), and of both together.
@@ -49,7 +49,7 @@ class Comparison:
     level : of the intervals.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[ComparisonRow, ...]
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -63,7 +63,7 @@ class Comparison:
             import pandas as pd  # type: ignore[import-untyped]
         except ImportError as error:
             raise ImportError("to_frame needs pandas: python -m pip install 'cbq[frame]'.") from error
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=[field.name for field in fields(Row)])
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=[field.name for field in fields(ComparisonRow)])
 
     def plot(self, ax: Any = None) -> Figure:
         """A figure of errors and seconds; see `cbq.comparison.plot.plot_comparison`."""

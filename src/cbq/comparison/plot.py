@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cbq._arrays import Array, Booleans
-from cbq.comparison.comparison import Comparison, Row
+from cbq.comparison.comparison import Comparison, ComparisonRow
 from cbq.comparison.table import short
 from cbq.plot import ABOVE, AMONG_OTHERS, BLUE, INK, ORANGE, PLAIN
 
@@ -82,7 +82,7 @@ class _Panels:
         known = [name for name in ERRORS if any(np.isfinite(getattr(row, name)) for row in self.rows)]
         self.error = ERRORS[known[0]] if len(known) == 1 else "error"
 
-    def of(self, method: str, output: int | None) -> list[Row]:
+    def of(self, method: str, output: int | None) -> list[ComparisonRow]:
         return [row for row in self.rows if (row.method, row.output) == (method, output)]
 
     def quantities(self, output: int | None) -> list[tuple[str, str]]:

@@ -54,7 +54,7 @@ def left_out(method: Method, samples: Samples, reference: Target, variance: Arra
 
     reference: the estimates (T, C) at the thetas of the samples. variance: of their errors, (T, C). Theta t is left
     out with all t' = t modulo `folds`. An estimate counts as covered where it lies in the central interval of the
-    normal law with the mean of the prediction and the sum of both variances: its own error is no fault of the method.
+    normal distribution with the mean of the prediction and the sum of both variances: its own error is no fault of the method.
     """
     C, seen = samples.C or 1, _Seen(samples)
     if samples.T == 1:

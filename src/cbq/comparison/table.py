@@ -8,7 +8,7 @@ from html import escape
 from math import isnan
 from textwrap import fill
 
-from cbq.comparison.comparison import Comparison, Row
+from cbq.comparison.comparison import Comparison, ComparisonRow
 
 WIDTH = 100  # of notes, in characters
 BLANK = "-"
@@ -16,7 +16,7 @@ WRITTEN_OUT = 1e6  # numbers below this have no power of ten
 
 
 @dataclass(frozen=True)
-class Table:
+class TextTable:
     """Cells in rows, the first of which is the header, and the lines below."""
 
     cells: list[list[str]]
@@ -42,11 +42,11 @@ def html(comparison: Comparison) -> str:
     return f"<table>{''.join(rows)}</table>" + "".join(f"<div>{escape(note)}</div>" for note in table.notes)
 
 
-def _table(comparison: Comparison) -> Table:
+def _table(comparison: Comparison) -> TextTable:
     rows = comparison.rows
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
     best = _best(rows)
-    columns: dict[str, Callable[[int, Row], str]] = {
+    columns: dict[str, Callable[[int, ComparisonRow], str]] = {
         "method": lambda i, row: row.method,
         "T": lambda i, row: f"{row.T}",
         "N": lambda i, row: f"{row.N:.4g}" if isinstance(row.N, float) else f"{row.N}",
@@ -62,7 +62,7 @@ def _table(comparison: Comparison) -> Table:
     used = {name: cells for name, cells in filled.items() if {cell.strip() for cell in cells} - {"", BLANK}}
     cells = [list(used), *map(list, zip(*used.values(), strict=True))]
     lines = [_legend(comparison, used, marked=bool(best)), *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
-    return Table(cells, lines)
+    return TextTable(cells, lines)
 
 
 def _legend(comparison: Comparison, used: Iterable[str], *, marked: bool) -> str:
@@ -75,7 +75,7 @@ def _legend(comparison: Comparison, used: Iterable[str], *, marked: bool) -> str
     return "; ".join(parts) + "."
 
 
-def _best(rows: Sequence[Row]) -> set[int]:
+def _best(rows: Sequence[ComparisonRow]) -> set[int]:
     """The rows with the smallest error among those of the same size and output, where there are several.
 
     Errors at left-out thetas hold that of what they are measured by, which would choose: none of them is marked.

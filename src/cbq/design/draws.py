@@ -25,27 +25,27 @@ def draw_thetas(prior: Measure, T: int, design: Plan, entropy: list[int]) -> Arr
 
 
 def draw_points(
-    laws: Sequence[Measure], counts: Sequence[int], design: Plan, scramble: Scramble, entropy: list[int]
+    measures: Sequence[Measure], counts: Sequence[int], design: Plan, scramble: Scramble, entropy: list[int]
 ) -> list[Array]:
-    """N_t points (N_t, d) of each of T laws of one dimension. Those of theta t depend on no other theta.
+    """N_t points (N_t, d) of each of T measures of one dimension. Those of theta t depend on no other theta.
 
     scramble: "common" sends the same points of the unit cube, the first N_t of them, through the transport of each
-        law; with "independent" each theta has its own.
+        measure; with "independent" each theta has its own.
     """
-    pairs = list(enumerate(zip(laws, counts, strict=True)))
+    pairs = list(enumerate(zip(measures, counts, strict=True)))
     if design == "iid":
-        return [iid(law, n, seeded(entropy, X, t)) for t, (law, n) in pairs]
+        return [iid(measure, n, seeded(entropy, X, t)) for t, (measure, n) in pairs]
     if scramble == "common":
-        u = sobol(max(counts), laws[0].dim, seeded(entropy, X))
-        return [_through(law.transport, u[:n], 0.5) for _, (law, n) in pairs]
-    return [_through(law.transport, sobol(n, law.dim, seeded(entropy, X, t)), 0.5) for t, (law, n) in pairs]
+        u = sobol(max(counts), measures[0].dim, seeded(entropy, X))
+        return [_through(measure.transport, u[:n], 0.5) for _, (measure, n) in pairs]
+    return [_through(measure.transport, sobol(n, measure.dim, seeded(entropy, X, t)), 0.5) for t, (measure, n) in pairs]
 
 
-def iid(law: Measure, n: int, rng: np.random.Generator) -> Array:
-    """n independent points (n, d) of a law."""
-    if type(law).sample not in (Measure.sample, Product.sample):
-        return law.sample(n, rng)  # it has a way of its own
-    return _through(lambda v: law.transport(v, "normal"), rng.standard_normal((n, law.dim)), 0.0)
+def iid(measure: Measure, n: int, rng: np.random.Generator) -> Array:
+    """n independent points (n, d) of a measure."""
+    if type(measure).sample not in (Measure.sample, Product.sample):
+        return measure.sample(n, rng)  # it has a way of its own
+    return _through(lambda v: measure.transport(v, "normal"), rng.standard_normal((n, measure.dim)), 0.0)
 
 
 def sobol(n: int, dim: int, rng: np.random.Generator) -> Array:

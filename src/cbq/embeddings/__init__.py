@@ -1,10 +1,10 @@
-"""Integrals of kernels against laws: one rule for each pair of types, kept in a registry open to users."""
+"""Integrals of kernels against measures: one rule for each pair of types, kept in a registry open to users."""
 
 from cbq.embeddings import (  # noqa: F401  importing a module registers its rules
     exponential,
     gaussian,
     linear,
-    panel_laws,
+    panel_measures,
     product_kernels,
     separable,
     uniform,

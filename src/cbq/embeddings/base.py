@@ -1,4 +1,4 @@
-"""What an embedding is: the integrals of one kernel against one law."""
+"""What an embedding is: the integrals of one kernel against one measure."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class Embedding(ABC):
     ----------
     kernel : the kernel that was embedded, with what it takes from the measure bound. Build Gram matrices from
         this one: with `method="transport"` it is not the kernel that was passed in.
-    measure : the law of X, with batch shape (...).
+    measure : the measure of X, with batch shape (...).
     method : "closed-form", "quadrature" or "transport": the way that was taken.
     rule : in a few words, how the numbers are made.
     """
@@ -51,19 +51,19 @@ class Embedding(ABC):
         return z
 
     def cross(self, other: Measure | Embedding) -> Array:
-        """E k(X, Y) for Y of another law, independent of X: the batch shapes broadcast, as in `m[:, None]`."""
+        """E k(X, Y) for Y of another measure, independent of X: the batch shapes broadcast, as in `m[:, None]`."""
         measure = other.measure if isinstance(other, Embedding) else as_measure(other)
         if measure.dim != self.measure.dim:
-            raise ValueError(f"the laws have {self.measure.dim} and {measure.dim} dimensions: they must agree.")
+            raise ValueError(f"the measures have {self.measure.dim} and {measure.dim} dimensions: they must agree.")
         batch = broadcast_batch({"self": self.measure.batch_shape, "other": measure.batch_shape}, "cross")
         return _filled(self._cross_any(measure), batch)
 
     def _cross_any(self, other: Measure) -> Array:
-        """`_cross` with any law: with the law itself it is the variance."""
+        """`_cross` with any measure: with the measure itself it is the variance."""
         return self._variance() if other.equals(self.measure) else self._cross_linear(other)
 
     def _cross_linear(self, other: Measure) -> Array:
-        """`_cross`, after taking apart what is linear in the other law."""
+        """`_cross`, after taking apart what is linear in the other measure."""
         if isinstance(other, Mixture):
             parts = [self._cross_any(component) for component in other.components]
             return np.asarray(sum(other.weights[..., k] * part for k, part in enumerate(parts)))
@@ -76,7 +76,7 @@ class Embedding(ABC):
         """mu at points x (..., N, d) that broadcast against the measure."""
 
     def _variance(self) -> Array:
-        """z; unless there is something better, `_cross` of the law with itself."""
+        """z; unless there is something better, `_cross` of the measure with itself."""
         return self._cross(self.measure)
 
     def _cross(self, other: Measure) -> Array:
@@ -90,7 +90,7 @@ class Embedding(ABC):
 
 
 class Delegated(Embedding):
-    """The embedding of an equal kernel under an equal law, which have a rule."""
+    """The embedding of an equal kernel under an equal measure, which have a rule."""
 
     def __init__(self, kernel: Kernel, measure: Measure, inner: Embedding, method: str | None = None) -> None:
         super().__init__(kernel, measure)

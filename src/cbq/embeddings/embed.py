@@ -22,9 +22,9 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
     method : how the integrals are made, recorded in the result as `.method`.
         "closed-form": by the rule registered for the two types (see `available_pairs`), or an error if there is
         none. "auto" is the same: nothing is replaced silently.
-        "quadrature": adaptive, for any kernel and any law with a transport; z and cross on the line only.
-        "transport": the kernel acts on the coordinates in which the law is standard normal, where it has a closed
-        form whatever the law. This is another kernel, `Warped(kernel, "gaussianise")`: the result has it as
+        "quadrature": adaptive, for any kernel and any measure with a transport; z and cross on the line only.
+        "transport": the kernel acts on the coordinates in which the measure is standard normal, where it has a closed
+        form whatever the measure. This is another kernel, `Warped(kernel, "gaussianise")`: the result has it as
         `.kernel`, for the Gram matrices that go with it.
     """
     if not isinstance(kernel, Kernel):

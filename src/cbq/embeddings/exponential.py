@@ -1,4 +1,4 @@
-"""RBF and Matern kernels under an exponential law."""
+"""RBF and Matern kernels under an exponential measure."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ class _UnderExponential(Embedding):
         a, b = self.measure.rate[..., 0], other.rate[..., 0]
         return np.asarray((b * self._at_zero(self.measure) + a * self._at_zero(other)) / (a + b))
 
-    def _at_zero(self, law: Exponential) -> Array:
-        """mu(0) under an exponential law, (...)."""
-        return type(self)(self.kernel, law)._mean(np.zeros((1, 1)))[..., 0]
+    def _at_zero(self, measure: Exponential) -> Array:
+        """mu(0) under an exponential measure, (...)."""
+        return type(self)(self.kernel, measure)._mean(np.zeros((1, 1)))[..., 0]
 
 
 @register(RBF, Exponential)

@@ -1,4 +1,4 @@
-"""Panel rules with the same nodes for all points, where the lengthscale is not much shorter than the law.
+"""Panel rules with the same nodes for all points, where the lengthscale is not much shorter than the measure.
 
 Then panels of a few lengthscales are few, and the density is needed only once at each node. The kernel is smooth on
 a panel that does not hold the point x, and on a pair of different panels; the panel of x is split at x.
@@ -17,7 +17,7 @@ from cbq.kernels import Kernel
 
 WIDEST = 2.5  # panel, in lengthscales
 NEGLIGIBLE = 1e-20  # mass of a node
-LARGEST = 5_000_000  # nodes of all laws of a batch together
+LARGEST = 5_000_000  # nodes of all measures of a batch together
 MOST = 80  # panels: with more, nodes that follow the points cost less
 
 
@@ -35,7 +35,7 @@ def resolved(edges: Array, kernel: Kernel) -> Array | None:
 
 
 def mean(kernel: Kernel, panels: Panels, edges: Array, x: Array) -> Array:
-    """E k(X, x) at x (..., N, 1), with the breakpoints of the law refined to `edges` (..., K): (..., N)."""
+    """E k(X, x) at x (..., N, 1), with the breakpoints of the measure refined to `edges` (..., K): (..., N)."""
     y, mass = with_ends(edges, panels)
     left, right = edges[..., None, :-1], edges[..., None, 1:]
 
@@ -48,12 +48,12 @@ def mean(kernel: Kernel, panels: Panels, edges: Array, x: Array) -> Array:
         a, b = (_at(ends, holds) for ends in (left, right))
         return np.asarray(total + _split(kernel, panels.per_point(), a, np.clip(x, a, b), b, x))
 
-    laws = math.prod(np.broadcast_shapes(y.shape[:-1], x.shape[:-2]))
-    return in_blocks(part, x, CHUNK // max(1, laws * y.shape[-1]))
+    measures = math.prod(np.broadcast_shapes(y.shape[:-1], x.shape[:-2]))
+    return in_blocks(part, x, CHUNK // max(1, measures * y.shape[-1]))
 
 
 def double(kernel: Kernel, first: Panels, second: Panels, edges: Array) -> Array:
-    """E k(X, Y) for X and Y of two laws, whose breakpoints are all among `edges` (..., K): (...)."""
+    """E k(X, Y) for X and Y of two measures, whose breakpoints are all among `edges` (..., K): (...)."""
     total = _quadratic(kernel, *with_ends(edges, first), *with_ends(edges, second))
     if not kernel.has_kink:
         return total
@@ -72,7 +72,7 @@ def double(kernel: Kernel, first: Panels, second: Panels, edges: Array) -> Array
 
 
 def _quadratic(kernel: Kernel, x: Array, mass_x: Array, y: Array, mass_y: Array) -> Array:
-    """Sum of mass_x k(x, y) mass_y over the points (..., m) of two laws, law by law: (...)."""
+    """Sum of mass_x k(x, y) mass_y over the points (..., m) of two measures, measure by measure: (...)."""
     if any(s.ndim for s in kernel.line_lengthscales()):
         gram = kernel.on_line(np.abs(x[..., :, None] - y[..., None, :]))
         return np.asarray(np.einsum("...i,...ij,...j->...", mass_x, gram, mass_y))
@@ -94,7 +94,7 @@ def _split(kernel: Kernel, panels: Panels, a: Array, cut: Array, b: Array, x: Ar
 
 
 def with_ends(edges: Array, panels: Panels) -> tuple[Array, Array]:
-    """Points (..., m) and masses of the law: those inside, and those of the cells at the ends of its support."""
+    """Points (..., m) and masses of the measure: those inside, and those of the cells at the ends of its support."""
     y, mass = inside(edges, panels)
     batch = y.shape[:-1]
     ends = [np.broadcast_to(e, (*batch, e.shape[-1])) for e in (panels.y_ends, panels.mass_ends)]
@@ -102,8 +102,8 @@ def with_ends(edges: Array, panels: Panels) -> tuple[Array, Array]:
 
 
 def inside(edges: Array, panels: Panels) -> tuple[Array, Array]:
-    """Points (..., m) and masses of the law on the panels between `edges`, zero beyond its own breakpoints."""
-    y, mass = nodes(edges, panels.law)
+    """Points (..., m) and masses of the measure on the panels between `edges`, zero beyond its own breakpoints."""
+    y, mass = nodes(edges, panels.measure)
     return y, np.where((y >= panels.edges[..., :1]) & (y <= panels.edges[..., -1:]), mass, 0.0)
 
 

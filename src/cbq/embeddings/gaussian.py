@@ -47,13 +47,13 @@ class RBFGaussian(Embedding):
 
 
 def _common(cov: Array) -> Array:
-    """The covariance (d, d) that laws (..., d, d) have in common, or all of them where it is not the same."""
+    """The covariance (d, d) that measures (..., d, d) have in common, or all of them where it is not the same."""
     first = cov[(0,) * (cov.ndim - 2)]
     return first if np.all(cov == first) else cov
 
 
 def _all_pairs(ell: Array, cov: Array, mean: Array, x: Array) -> Array:
-    """What `_smoothed` gives for x (n, d) and laws of one covariance (d, d) with means (M, d): (M, n).
+    """What `_smoothed` gives for x (n, d) and measures of one covariance (d, d) with means (M, d): (M, n).
 
     Differences of all pairs, (M, n, d), would take d times the memory of the result.
     """

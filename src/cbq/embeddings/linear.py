@@ -1,4 +1,4 @@
-"""What is linear: sums and multiples of kernels, mixtures of laws, finite laws."""
+"""What is linear: sums and multiples of kernels, mixtures of measures, finite measures."""
 
 from __future__ import annotations
 
@@ -9,17 +9,17 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.embeddings.base import Embedding
 from cbq.embeddings.registry import find, register
-from cbq.kernels import RBF, Additive, Kernel, Matern, Product, Scaled, Sum, TensorProduct
+from cbq.kernels import RBF, Additive, Kernel, Matern, ProductKernel, ScaledKernel, SumKernel, TensorProduct
 from cbq.measures import Empirical, Measure, Mixture
 
 
-@register(Sum, Measure)
+@register(SumKernel, Measure)
 class SumEmbedding(Embedding):
     """Sum over the parts of the kernel."""
 
     rule = "sum over the parts of the kernel"
 
-    def __init__(self, kernel: Sum, measure: Measure) -> None:
+    def __init__(self, kernel: SumKernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
         self._parts = [find(k, measure) for k in kernel.parts]
 
@@ -33,14 +33,14 @@ class SumEmbedding(Embedding):
         return np.asarray(sum(part._cross(other) for part in self._parts))
 
 
-@register(Scaled, Measure)
+@register(ScaledKernel, Measure)
 class ScaledEmbedding(Embedding):
     """Multiple of the embedding of the kernel inside."""
 
-    kernel: Scaled
+    kernel: ScaledKernel
     rule = "multiple of the embedding of the kernel inside"
 
-    def __init__(self, kernel: Scaled, measure: Measure) -> None:
+    def __init__(self, kernel: ScaledKernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
         self._inner = find(kernel.kernel, measure)
 
@@ -56,9 +56,9 @@ class ScaledEmbedding(Embedding):
 
 @register(Additive, Measure)
 class AdditiveEmbedding(Embedding):
-    """Sum over the marginals of the law."""
+    """Sum over the marginals of the measure."""
 
-    rule = "sum over the marginals of the law"
+    rule = "sum over the marginals of the measure"
 
     def __init__(self, kernel: Additive, measure: Measure) -> None:
         super().__init__(kernel, measure)
@@ -77,7 +77,7 @@ class AdditiveEmbedding(Embedding):
 @register(RBF, Mixture)
 @register(Matern, Mixture)
 @register(TensorProduct, Mixture)
-@register(Product, Mixture)
+@register(ProductKernel, Mixture)
 class MixtureEmbedding(Embedding):
     """Weighted sum over the components of the mixture."""
 
@@ -103,7 +103,7 @@ class MixtureEmbedding(Embedding):
 @register(RBF, Empirical)
 @register(Matern, Empirical)
 @register(TensorProduct, Empirical)
-@register(Product, Empirical)
+@register(ProductKernel, Empirical)
 class EmpiricalEmbedding(Embedding):
     """Finite sum over the atoms."""
 

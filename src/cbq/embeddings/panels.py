@@ -34,33 +34,35 @@ CHUNK = 50_000  # nodes at a time: they stay in the cache
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """A 1-D law with its breakpoints (..., K), and points and masses (..., m) of what lies beyond them."""
+    """A 1-D measure with its breakpoints (..., K), and points and masses (..., m) of what lies beyond them."""
 
-    law: Measure
+    measure: Measure
     edges: Array
     y_ends: Array
     mass_ends: Array
 
     @classmethod
-    def of(cls, law: Measure) -> Panels:
-        """The panels of a law."""
-        edges = breakpoints(law)
-        return cls(law, edges, *end_cells(edges, law))
+    def of(cls, measure: Measure) -> Panels:
+        """The panels of a measure."""
+        edges = breakpoints(measure)
+        return cls(measure, edges, *end_cells(edges, measure))
 
     def per_point(self) -> Panels:
         """The same with an axis for points: (..., 1, K)."""
-        return Panels(self.law[..., None], *(a[..., None, :] for a in (self.edges, self.y_ends, self.mass_ends)))
+        return Panels(self.measure[..., None], *(a[..., None, :] for a in (self.edges, self.y_ends, self.mass_ends)))
 
     def __getitem__(self, rows: slice) -> Panels:
-        """The panels of some laws of a batch."""
-        return Panels(self.law[rows], self.edges[rows], self.y_ends[rows], self.mass_ends[rows])
+        """The panels of some measures of a batch."""
+        return Panels(self.measure[rows], self.edges[rows], self.y_ends[rows], self.mass_ends[rows])
 
 
 def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
-    """E k(X, x) at x (..., N, 1) for a stationary kernel and a 1-D law with a smooth density: (..., N)."""
-    batch = panels.law.batch_shape
-    laws = math.prod(np.broadcast_shapes(batch, x.shape[:-2]))
-    cost = laws * len(NODES) * (panels.edges.shape[-1] + 2 * len(KERNEL_GRID))  # nodes for one point of each law
+    """E k(X, x) at x (..., N, 1) for a stationary kernel and a 1-D measure with a smooth density: (..., N)."""
+    batch = panels.measure.batch_shape
+    measures = math.prod(np.broadcast_shapes(batch, x.shape[:-2]))
+    cost = (
+        measures * len(NODES) * (panels.edges.shape[-1] + 2 * len(KERNEL_GRID))
+    )  # nodes for one point of each measure
     batched = any(s.ndim for s in kernel.line_lengthscales())
     if cost > CHUNK and batch and batch[0] > 1 and x.ndim - 2 <= len(batch) and not batched:
         x = np.broadcast_to(x, (*np.broadcast_shapes(batch, x.shape[:-2]), *x.shape[-2:]))
@@ -70,7 +72,7 @@ def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
     own = panels.per_point()
 
     def part(x: Array) -> Array:
-        y, mass = nodes(merge(own.edges, around(x, kernel)), own.law)  # (..., n, m)
+        y, mass = nodes(merge(own.edges, around(x, kernel)), own.measure)  # (..., n, m)
         inner = np.sum(mass * kernel.on_line(np.abs(y - x)), axis=-1)
         return np.asarray(inner + np.sum(own.mass_ends * kernel.on_line(np.abs(own.y_ends - x)), axis=-1))
 
@@ -78,23 +80,23 @@ def mean_by_panels(kernel: Kernel, panels: Panels, x: Array) -> Array:
 
 
 def expectation(fn: Callable[[Array], Array], panels: Panels, kernel: Kernel, source: Measure) -> Array:
-    """E fn(Y), Y ~ law of the panels, for fn the mean embedding of `source`: the batch shapes broadcast.
+    """E fn(Y), Y ~ measure of the panels, for fn the mean embedding of `source`: the batch shapes broadcast.
 
     Where `source` is narrower than the kernel, fn has the shape of the kernel about its median; it bends at the
     ends of the support of `source`, on the scale of the kernel.
     """
-    edges = panels.edges if source is panels.law else merge(panels.edges, breakpoints(source))
+    edges = panels.edges if source is panels.measure else merge(panels.edges, breakpoints(source))
     median = source._from_normal(np.zeros((*source.batch_shape, 1, 1)))[..., 0]
     for end in (*source.support, median):
         centre = np.where(np.isfinite(end), end, median)
         edges = merge(edges, around(centre[..., None, :], kernel)[..., 0, :])
-    y, mass = nodes(edges, panels.law)
+    y, mass = nodes(edges, panels.measure)
     inner = np.sum(mass * fn(y[..., None]), axis=-1)
     return np.asarray(inner + np.sum(panels.mass_ends * fn(panels.y_ends[..., None]), axis=-1))
 
 
 def breakpoints(measure: Measure) -> Array:
-    """Points (..., K) between which the density of a 1-D law is smooth, from one end of its mass to the other.
+    """Points (..., K) between which the density of a 1-D measure is smooth, from one end of its mass to the other.
 
     They are quantiles, so dense that neighbouring panels differ in width by a bounded factor: geometric towards a
     singular end of the support and out into a heavy tail. At a finite end they stop short of a small cell.
@@ -146,27 +148,27 @@ def join(edges: Array, others: Array) -> Array:
     return np.sort(np.concatenate(both, axis=-1), axis=-1)
 
 
-def nodes(edges: Array, law: Measure) -> tuple[Array, Array]:
-    """Points (..., m) and masses of the law at them, by Gauss-Legendre between breakpoints (..., K)."""
+def nodes(edges: Array, measure: Measure) -> tuple[Array, Array]:
+    """Points (..., m) and masses of the measure at them, by Gauss-Legendre between breakpoints (..., K)."""
     half = 0.5 * np.diff(edges, axis=-1)[..., None]
     centre = 0.5 * (edges[..., 1:] + edges[..., :-1])[..., None]
     # an empty panel may sit on a singularity of the density: its nodes move where the weight 0 is harmless
     widest = np.take_along_axis(centre, np.argmax(half, axis=-2)[..., None, :], axis=-2)
     flat = (*edges.shape[:-1], (edges.shape[-1] - 1) * len(NODES))
     y = np.where(half > 0, centre + half * NODES, widest).reshape(flat)
-    return y, (half * WEIGHTS).reshape(flat) * np.exp(law._logpdf(y[..., None]))
+    return y, (half * WEIGHTS).reshape(flat) * np.exp(measure._logpdf(y[..., None]))
 
 
-def end_cells(edges: Array, law: Measure) -> tuple[Array, Array]:
-    """Points (..., m) and masses of the law below the first and above the last of its breakpoints (..., K).
+def end_cells(edges: Array, measure: Measure) -> tuple[Array, Array]:
+    """Points (..., m) and masses of the measure below the first and above the last of its breakpoints (..., K).
 
     There, beside an end of the support, the density may be singular and doubles too coarse: Gauss-Legendre over
     the mass instead of over y.
     """
     points, masses = [], []
     for edge, sign in ((edges[..., :1], 1.0), (edges[..., -1:], -1.0)):
-        total = ndtr(sign * law._to_normal(edge[..., None])[..., 0])
-        y = law._from_normal(sign * ndtri(0.5 * (1 + NODES) * total)[..., None])[..., 0]
+        total = ndtr(sign * measure._to_normal(edge[..., None])[..., 0])
+        y = measure._from_normal(sign * ndtri(0.5 * (1 + NODES) * total)[..., None])[..., 0]
         points.append(np.clip(np.where(total > 0, y, edge), -HUGE, HUGE))
         masses.append(0.5 * WEIGHTS * total)
     return np.concatenate(points, axis=-1), np.concatenate(masses, axis=-1)

@@ -6,16 +6,16 @@ import numpy as np
 
 from cbq.embeddings.base import Delegated, Embedding
 from cbq.embeddings.errors import NoEmbedding
-from cbq.embeddings.panel_laws import PanelEmbedding
+from cbq.embeddings.panel_measures import PanelEmbedding
 from cbq.embeddings.registry import find, register
 from cbq.embeddings.scale_mixture import ScaleMixture
 from cbq.embeddings.separable import Factorised
-from cbq.kernels import RBF, Kernel, Matern, Product, Scaled, Sum, TensorProduct
+from cbq.kernels import RBF, Kernel, Matern, ProductKernel, ScaledKernel, SumKernel, TensorProduct
 from cbq.measures import Measure
 
 
-@register(Product, Measure)
-def product(kernel: Product, measure: Measure) -> Embedding:
+@register(ProductKernel, Measure)
+def product(kernel: ProductKernel, measure: Measure) -> Embedding:
     """RBF factors merged and sums multiplied out; then a panel rule on the line, or a product over coordinates."""
     simple = simplify(kernel)
     return Delegated(kernel, measure, embed_simple(simple, measure))
@@ -23,7 +23,7 @@ def product(kernel: Product, measure: Measure) -> Embedding:
 
 def embed_simple(simple: Kernel, measure: Measure) -> Embedding:
     """The embedding of a simplified product of kernels."""
-    if not isinstance(simple, Product):
+    if not isinstance(simple, ProductKernel):
         return find(simple, measure)
     if measure.dim == 1 and simple.is_stationary:
         return PanelEmbedding(simple, measure)
@@ -39,17 +39,17 @@ def embed_simple(simple: Kernel, measure: Measure) -> Embedding:
     )
 
 
-def simplify(kernel: Product) -> Kernel:
+def simplify(kernel: ProductKernel) -> Kernel:
     """An equal kernel: a sum, a multiple or a product in which all RBF kernels are merged into one."""
     for i, k in enumerate(kernel.parts):
         rest = [*kernel.parts[:i], *kernel.parts[i + 1 :]]
-        if isinstance(k, Sum):
-            return Sum([Product([term, *rest]) for term in k.parts])
-        if isinstance(k, Scaled):
-            return Scaled(k.factor, Product([k.kernel, *rest]))
+        if isinstance(k, SumKernel):
+            return SumKernel([ProductKernel([term, *rest]) for term in k.parts])
+        if isinstance(k, ScaledKernel):
+            return ScaledKernel(k.factor, ProductKernel([k.kernel, *rest]))
     rbf = [k for k in kernel.parts if isinstance(k, RBF)]
     others = [k for k in kernel.parts if not isinstance(k, RBF)]
     if rbf:
         precision = sum(k.known_lengthscale**-2.0 for k in rbf)
         others.append(RBF(1 / np.sqrt(precision)))
-    return others[0] if len(others) == 1 else Product(others)
+    return others[0] if len(others) == 1 else ProductKernel(others)

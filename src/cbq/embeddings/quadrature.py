@@ -1,4 +1,4 @@
-"""The second way: adaptive quadrature in the standard normal coordinates of the law."""
+"""The second way: adaptive quadrature in the standard normal coordinates of the measure."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ Function = Callable[[Array], Array]
 
 
 class Quadrature(Embedding):
-    """Adaptive quadrature, for any kernel and any law with a transport.
+    """Adaptive quadrature, for any kernel and any measure with a transport.
 
     The mean in up to three dimensions, z and `cross` on the line. It shares no code with the closed forms: use it to
     check them, or where there is none.
@@ -35,7 +35,7 @@ class Quadrature(Embedding):
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
         if isinstance(measure, (Empirical, Unnormalised)):
-            raise NoEmbedding(f"quadrature needs a law with a smooth transport, not {measure!r}.")
+            raise NoEmbedding(f"quadrature needs a measure with a smooth transport, not {measure!r}.")
         if measure.dim not in TOLERANCE:
             raise NoEmbedding(
                 f"quadrature works in up to {max(TOLERANCE)} dimensions, but {measure!r} has {measure.dim}: "
@@ -59,19 +59,19 @@ class Quadrature(Embedding):
         return integrate(lambda y: self._mean(y)[..., None], other, tolerance=100 * TOLERANCE[other.dim])[..., 0]
 
 
-def integrate(fn: Function, law: Measure, kinks: Array | None = None, tolerance: float | None = None) -> Array:
-    """E fn(Y), Y ~ law, for fn from points (..., m, d) to (..., m, n): (..., n); kinks (..., n, d) in normal space."""
+def integrate(fn: Function, measure: Measure, kinks: Array | None = None, tolerance: float | None = None) -> Array:
+    """E fn(Y), Y ~ measure, for fn from points (..., m, d) to (..., m, n): (..., n); kinks (..., n, d) in normal space."""
 
     def integrand(v: Array) -> Array:
         """fn times the normal density at v (m, d), with the points in front: (m, ..., n)."""
-        y = law._from_normal(np.broadcast_to(v, (*law.batch_shape, *v.shape)))
-        density = np.exp(-0.5 * np.sum(v * v, axis=-1)) / (2 * np.pi) ** (law.dim / 2)
+        y = measure._from_normal(np.broadcast_to(v, (*measure.batch_shape, *v.shape)))
+        density = np.exp(-0.5 * np.sum(v * v, axis=-1)) / (2 * np.pi) ** (measure.dim / 2)
         return np.moveaxis(fn(y) * density[:, None], -2, 0)
 
-    tolerance = tolerance or TOLERANCE[law.dim]
-    if law.dim == 1:
+    tolerance = tolerance or TOLERANCE[measure.dim]
+    if measure.dim == 1:
         return on_the_line(integrand, kinks, tolerance)
-    return in_space(integrand, kinks, law.dim, tolerance)
+    return in_space(integrand, kinks, measure.dim, tolerance)
 
 
 def on_the_line(integrand: Function, kinks: Array | None, tolerance: float) -> Array:

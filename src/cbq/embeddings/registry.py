@@ -59,13 +59,13 @@ def find(kernel: Kernel, measure: Measure) -> Embedding:
     names = f"{type(kernel).__name__} under {type(measure).__name__}"
     if not keys and isinstance(measure, Unnormalised):
         raise NoEmbedding(
-            f"no closed form for {names}: a law known up to a constant can be integrated with Stein kernels only; "
+            f"no closed form for {names}: a measure known up to a constant can be integrated with Stein kernels only; "
             f"write Stein({kernel!r})."
         )
     if not keys:
         raise NoEmbedding(
             f"no closed form for {names}: pass method='transport' to put the kernel on the gaussianised "
-            f"coordinate, where every law with a quantile function has one, method='quadrature' to integrate "
+            f"coordinate, where every measure with a quantile function has one, method='quadrature' to integrate "
             f"numerically, or register a rule of your own with cbq.embeddings.register."
         )
     if not best:

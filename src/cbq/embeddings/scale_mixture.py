@@ -10,7 +10,7 @@ from scipy.special import gammaln
 from cbq._arrays import Array
 from cbq.embeddings.base import Embedding
 from cbq.embeddings.registry import find
-from cbq.kernels import RBF, Kernel, Matern, Product
+from cbq.kernels import RBF, Kernel, Matern, ProductKernel
 from cbq.measures import Measure
 
 STEP = {0.5: 0.22, 1.5: 0.2, 2.5: 0.16}  # of the trapezoidal rule in log g, by nu
@@ -56,7 +56,7 @@ class ScaleMixture(Embedding):
 
 def times(kernel: Kernel, rest: Sequence[Kernel]) -> Kernel:
     """The product of a kernel and others, if any."""
-    return Product([kernel, *rest]) if rest else kernel
+    return ProductKernel([kernel, *rest]) if rest else kernel
 
 
 def scale_rule(nu: float) -> list[tuple[float, float, float]]:

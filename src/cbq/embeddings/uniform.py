@@ -1,4 +1,4 @@
-"""RBF and Matern kernels under the uniform law of a box."""
+"""RBF and Matern kernels under the uniform measure of a box."""
 
 from __future__ import annotations
 

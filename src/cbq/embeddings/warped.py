@@ -14,7 +14,7 @@ from cbq.measures import Empirical, Measure, Mixture
 
 
 class WarpedEmbedding(Embedding):
-    """Embedding of the base kernel under the law of the transformed points."""
+    """Embedding of the base kernel under the measure of the transformed points."""
 
     kernel: Warped
 
@@ -41,7 +41,7 @@ class WarpedEmbedding(Embedding):
 
 @register(Warped, Measure)
 def warped(kernel: Warped, measure: Measure) -> Embedding:
-    """Embedding of the base kernel under the law of the transformed points."""
+    """Embedding of the base kernel under the measure of the transformed points."""
     if isinstance(kernel.warp, Whiten) and kernel.base.is_stationary:
         scales = kernel.warp.scales()
         if scales is not None:
@@ -79,7 +79,7 @@ class SteinEmbedding(Embedding):
     def _check_same(self, measure: Measure) -> None:
         if not measure.equals(self.kernel.measure):
             raise NoEmbedding(
-                f"a Stein kernel made for {self.kernel.measure!r} has a closed form under that law alone, not "
+                f"a Stein kernel made for {self.kernel.measure!r} has a closed form under that measure alone, not "
                 f"under {measure!r}: pass an unbound Stein kernel, or use method='quadrature'."
             )
 

@@ -1,6 +1,6 @@
 """Kernels of unit amplitude, their combinations, and the ones that follow a measure."""
 
-from cbq.kernels.base import Kernel, Product, Scaled, Sum
+from cbq.kernels.base import Kernel, ProductKernel, ScaledKernel, SumKernel
 from cbq.kernels.coordinatewise import Additive, TensorProduct
 from cbq.kernels.radial import RBF, Matern
 from cbq.kernels.stein import Stein
@@ -11,10 +11,10 @@ __all__ = [
     "Additive",
     "Kernel",
     "Matern",
-    "Product",
-    "Scaled",
+    "ProductKernel",
+    "ScaledKernel",
     "Stein",
-    "Sum",
+    "SumKernel",
     "TensorProduct",
     "Warped",
 ]

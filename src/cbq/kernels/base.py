@@ -169,16 +169,16 @@ class Kernel(Immutable, ABC):
     __array_ufunc__ = None  # so that NumPy leaves `array * kernel` to us
 
     def __add__(self, other: Kernel) -> Kernel:
-        return Sum([self, other]) if isinstance(other, Kernel) else NotImplemented
+        return SumKernel([self, other]) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: int) -> Kernel:
         return self if other == 0 else NotImplemented  # the start of sum([k1, k2, ...])
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         if isinstance(other, Kernel):
-            return Product([self, other])
+            return ProductKernel([self, other])
         if isinstance(other, Real):
-            return Scaled(float(other), self)
+            return ScaledKernel(float(other), self)
         return NotImplemented
 
     __rmul__ = __mul__
@@ -265,7 +265,7 @@ class Composite(Kernel):
         return self.combination.contract(self.parts, fx, fy, G)
 
 
-class Sum(Composite):
+class SumKernel(Composite):
     """k1 + k2 + ..."""
 
     combination = SUM
@@ -274,16 +274,16 @@ class Sum(Composite):
         return " + ".join(map(repr, self.parts))
 
 
-class Product(Composite):
+class ProductKernel(Composite):
     """k1 * k2 * ..."""
 
     combination = PRODUCT
 
     def __repr__(self) -> str:
-        return " * ".join(f"({k!r})" if isinstance(k, Sum) else repr(k) for k in self.parts)
+        return " * ".join(f"({k!r})" if isinstance(k, SumKernel) else repr(k) for k in self.parts)
 
 
-class Scaled(Kernel):
+class ScaledKernel(Kernel):
     """c k, for a positive number c."""
 
     def __init__(self, factor: float, kernel: Kernel) -> None:
@@ -295,7 +295,7 @@ class Scaled(Kernel):
         self.kernel = kernel
 
     def __repr__(self) -> str:
-        inner = f"({self.kernel!r})" if isinstance(self.kernel, Sum) else repr(self.kernel)
+        inner = f"({self.kernel!r})" if isinstance(self.kernel, SumKernel) else repr(self.kernel)
         return f"{self.factor:g} * {inner}"
 
     @property
@@ -303,7 +303,7 @@ class Scaled(Kernel):
         return self.kernel.log_lengthscales
 
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Kernel:
-        return Scaled(self.factor, self.kernel.with_log_lengthscales(values))
+        return ScaledKernel(self.factor, self.kernel.with_log_lengthscales(values))
 
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         kernel, free = self.kernel.to_fit(x, ard)
@@ -324,7 +324,7 @@ class Scaled(Kernel):
         return self.kernel.line_lengthscales()
 
     def rescaled(self, scales: Array) -> Kernel:
-        return Scaled(self.factor, self.kernel.rescaled(scales))
+        return ScaledKernel(self.factor, self.kernel.rescaled(scales))
 
     def check_dim(self, d: int) -> None:
         self.kernel.check_dim(d)
@@ -334,7 +334,7 @@ class Scaled(Kernel):
         return self.kernel.needs_measure
 
     def bind(self, measure: Measure) -> Kernel:
-        return Scaled(self.factor, self.kernel.bind(measure))
+        return ScaledKernel(self.factor, self.kernel.bind(measure))
 
     def features(self, x: Array) -> Features:
         return self.kernel.features(x)
@@ -355,7 +355,7 @@ class Scaled(Kernel):
 
 
 def known_measure(measure: Measure | None, why: str) -> Measure:
-    """The law a kernel was bound to, or an error that begins with why it needs one."""
+    """The measure a kernel was bound to, or an error that begins with why it needs one."""
     if measure is None:
         raise ValueError(
             f"{why}: call kernel.bind(measure) first, or pass the kernel to cbq.embed, whose result has it bound as "

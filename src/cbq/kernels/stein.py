@@ -14,9 +14,9 @@ from cbq.measures import Measure, as_measure
 
 
 class Stein(Kernel):
-    """The Langevin Stein kernel of a base kernel and of a law with score s = grad log p.
+    """The Langevin Stein kernel of a base kernel and of a measure with score s = grad log p.
 
-    It integrates to zero under the law, whose density need be known only up to its constant. With
+    It integrates to zero under the measure, whose density need be known only up to its constant. With
     rho = |(x - y) / l|, D = x - y, and the profile h, g = -h'/rho, q = g'/rho of the base:
 
         k_p(x, y) = h s(x).s(y) + g sum_j (s_j(x) - s_j(y)) D_j / l_j^2 + g sum_j l_j^-2 + q sum_j D_j^2 / l_j^4
@@ -24,7 +24,7 @@ class Stein(Kernel):
     Parameters
     ----------
     base : RBF, Matern(1.5) or Matern(2.5), in any dimension, with one lengthscale or one per coordinate.
-    measure : a law with a score; `bind` fills it in. The density must vanish at the boundary of its support.
+    measure : a measure with a score; `bind` fills it in. The density must vanish at the boundary of its support.
     """
 
     def __init__(self, base: Radial, measure: Any = None) -> None:
@@ -48,8 +48,8 @@ class Stein(Kernel):
 
     @property
     def measure(self) -> Measure:
-        """The law whose score the kernel uses, or an error if it is not known yet."""
-        return known_measure(self._measure, "a Stein kernel needs the score of a law")
+        """The measure whose score the kernel uses, or an error if it is not known yet."""
+        return known_measure(self._measure, "a Stein kernel needs the score of a measure")
 
     @property
     def log_lengthscales(self) -> Array:

@@ -11,7 +11,7 @@ import numpy as np
 from cbq._arrays import Array, finite
 from cbq.kernels.base import known_measure
 from cbq.linalg.small import cholesky, solve_lower
-from cbq.measures import Empirical, Gaussian, LogLaw, LogNormal, Measure, Mixture, Product, as_measure
+from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, as_measure
 
 
 class Transform(ABC):
@@ -25,16 +25,16 @@ class Transform(ABC):
 
     @property
     def needs_measure(self) -> bool:
-        """Whether the map is defined by a law of x that `bind` has yet to give."""
+        """Whether the map is defined by a measure of x that `bind` has yet to give."""
         return False
 
     def bind(self, measure: Measure) -> Transform:
-        """The map with the law of x that it needs; itself if it needs none."""
+        """The map with the measure of x that it needs; itself if it needs none."""
         return self
 
     @abstractmethod
     def image(self, measure: Measure) -> Measure:
-        """The law of w(X) for X ~ measure, or a TypeError if it is not known."""
+        """The measure of w(X) for X ~ measure, or a TypeError if it is not known."""
 
 
 class Log(Transform):
@@ -55,14 +55,14 @@ class Log(Transform):
         if isinstance(measure, Mixture):
             return Mixture(measure.weights, [self.image(m) for m in measure.components])
         if measure.dim == 1:
-            return LogLaw(measure)
+            return LogMeasure(measure)
         if len(measure.factors()) > 1:
             return Product([self.image(m) for m in measure.factors()])
-        raise TypeError(f"the law of log x is not known for {measure!r}.")
+        raise TypeError(f"the measure of log x is not known for {measure!r}.")
 
 
 class MeasureTransform(Transform):
-    """A map that is defined by the law of x."""
+    """A map that is defined by the measure of x."""
 
     def __init__(self, measure: Any = None) -> None:
         self._measure = None if measure is None else as_measure(measure)
@@ -73,15 +73,15 @@ class MeasureTransform(Transform):
 
     @property
     def measure(self) -> Measure:
-        """The law of x, or an error if it is not known yet."""
-        return known_measure(self._measure, f"a kernel warped by {self.name!r} depends on the law of x")
+        """The measure of x, or an error if it is not known yet."""
+        return known_measure(self._measure, f"a kernel warped by {self.name!r} depends on the measure of x")
 
     def bind(self, measure: Measure) -> Transform:
         return type(self)(measure) if self.needs_measure else self
 
 
 class Whiten(MeasureTransform):
-    """w(x) = L^-1 (x - m), with the mean m and the covariance L L' of the law of x."""
+    """w(x) = L^-1 (x - m), with the mean m and the covariance L L' of the measure of x."""
 
     name = "whiten"
 
@@ -95,7 +95,9 @@ class Whiten(MeasureTransform):
         if isinstance(measure, Mixture):
             return Mixture(measure.weights, [self.image(m) for m in measure.components])
         if not isinstance(measure, Gaussian):
-            raise TypeError(f"the law of whitened x is known for Gaussian laws and their mixtures, not {measure!r}.")
+            raise TypeError(
+                f"the measure of whitened x is known for Gaussian distributions and their mixtures, not {measure!r}."
+            )
         if measure.equals(self.measure):
             return Gaussian(np.zeros(measure.mean.shape), np.broadcast_to(np.eye(measure.dim), measure.cov.shape))
         mean, L = self._centre_and_scale()
@@ -122,14 +124,14 @@ class Gaussianise(MeasureTransform):
         v = self.measure.inverse_transport(x, base="normal")
         if not np.all(np.isfinite(v)):
             raise ValueError(
-                "a gaussianised kernel needs points inside the support of their law, but "
+                "a gaussianised kernel needs points inside the support of their measure, but "
                 f"{np.count_nonzero(~np.isfinite(v))} coordinates lie on its edge or outside."
             )
         return v
 
     def image(self, measure: Measure) -> Measure:
         if not measure.equals(self.measure):
-            raise TypeError(f"x gaussianised under {self.measure!r} has no known law under another, {measure!r}.")
+            raise TypeError(f"x gaussianised under {self.measure!r} has no known measure under another, {measure!r}.")
         if isinstance(measure, Empirical):
             return Empirical(self(measure.points), measure.weights)
         if isinstance(measure, Product) and any(isinstance(block, Empirical) for block in measure.blocks):
@@ -157,7 +159,7 @@ class UserTransform(Transform):
     def image(self, measure: Measure) -> Measure:
         if isinstance(measure, Empirical):
             return Empirical(self(measure.points), measure.weights)
-        raise TypeError(f"the law of x warped by {self.name} is not known, except for empirical laws.")
+        raise TypeError(f"the measure of x warped by {self.name} is not known, except for empirical measures.")
 
 
 NAMED: dict[str, Callable[[], Transform]] = {t.name: t for t in (Log, Whiten, Gaussianise)}

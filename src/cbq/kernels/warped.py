@@ -19,9 +19,9 @@ class Warped(Kernel):
     Parameters
     ----------
     base : the kernel on the transformed points.
-    warp : "log" (logarithm of each coordinate), "whiten" (zero mean and unit covariance under the law of x),
-        "gaussianise" (standard normal under the law of x), or a function from points (..., N, d) to (..., N, d').
-        "whiten" and "gaussianise" take the law from `bind`.
+    warp : "log" (logarithm of each coordinate), "whiten" (zero mean and unit covariance under the measure of x),
+        "gaussianise" (standard normal under the measure of x), or a function from points (..., N, d) to (..., N, d').
+        "whiten" and "gaussianise" take the measure from `bind`.
     """
 
     def __init__(self, base: Kernel, warp: str | Transform | Callable[[Array], Any]) -> None:
@@ -82,7 +82,7 @@ class Warped(Kernel):
 
 
 def _standardised(x: Array) -> Array:
-    """Points of unit spread, such as a law of its own would be warped to."""
+    """Points of unit spread, such as a measure of its own would be warped to."""
     each = x.reshape(-1, x.shape[-1])
     spread = np.std(each, axis=0)
     return np.asarray((each - np.mean(each, axis=0)) / np.where(spread > 0, spread, 1.0))

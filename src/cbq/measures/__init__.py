@@ -1,4 +1,4 @@
-"""Laws of x and of theta: each can be sampled, evaluated and reached from the unit cube."""
+"""Measures of x and of theta: each can be sampled, evaluated and reached from the unit cube."""
 
 from cbq.measures.base import Measure
 from cbq.measures.beta import Beta
@@ -6,7 +6,7 @@ from cbq.measures.empirical import Empirical
 from cbq.measures.from_scipy import as_measure, from_scipy
 from cbq.measures.gamma import Exponential, Gamma
 from cbq.measures.gaussian import Gaussian
-from cbq.measures.log_law import LogLaw
+from cbq.measures.log_measure import LogMeasure
 from cbq.measures.lognormal import LogNormal
 from cbq.measures.mixture import Mixture
 from cbq.measures.product import Product
@@ -23,7 +23,7 @@ __all__ = [
     "Exponential",
     "Gamma",
     "Gaussian",
-    "LogLaw",
+    "LogMeasure",
     "LogNormal",
     "Measure",
     "Mixture",

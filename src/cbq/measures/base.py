@@ -1,4 +1,4 @@
-"""What a measure is: a law P on R^d, batched over leading axes."""
+"""What a measure is: a measure P on R^d, batched over leading axes."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ Base = Literal["uniform", "normal"]
 
 
 class Measure(Immutable, ABC):
-    """A probability law P on R^d, or a batch of them.
+    """A probability measure P on R^d, or a batch of them.
 
     Points have shape (..., n, d) and their leading axes broadcast against `batch_shape`; in one dimension a
     scalar or an array (n,) will do. Measures are immutable.
@@ -30,22 +30,22 @@ class Measure(Immutable, ABC):
     @property
     @abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
-        """Shape of the batch of laws; () for a single one."""
+        """Shape of the batch of measures; () for a single one."""
 
     @abstractmethod
     def parameters(self) -> dict[str, Array]:
         """The arguments of the constructor, each an array with the batch axes in front."""
 
     def __getitem__(self, index: Any) -> Self:
-        """The laws at `index` of the batch, with NumPy's indexing: `m[3]`, `m[2:5]`, `m[:, None]`."""
+        """The measures at `index` of the batch, with NumPy's indexing: `m[3]`, `m[2:5]`, `m[:, None]`."""
         return self._rebuild({n: take_rows(a, self.batch_shape, index) for n, a in self.parameters().items()})
 
     def _rebuild(self, parameters: dict[str, Array]) -> Self:
-        """A law of the same family with other `parameters`."""
+        """A measure of the same family with other `parameters`."""
         return type(self)(**parameters)
 
     def equals(self, other: Measure) -> bool:
-        """Whether the two are the same laws: one type with the same parameters."""
+        """Whether the two are the same measures: one type with the same parameters."""
         if self is other:
             return True
         mine, theirs = self.parameters(), other.parameters()
@@ -64,12 +64,12 @@ class Measure(Immutable, ABC):
         return self._score(self._points(x))
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        """`n` independent points of each law: shape (*batch_shape, n, d)."""
+        """`n` independent points of each measure: shape (*batch_shape, n, d)."""
         normal = generator(rng).standard_normal((*self.batch_shape, count(n), self.dim))
         return self._from_normal(normal)
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
-        """Map points u (..., n, d) of the unit cube to points of the law, so that uniform u give x ~ P.
+        """Map points u (..., n, d) of the unit cube to points of the measure, so that uniform u give x ~ P.
 
         With `base="normal"` the points u are those of a standard normal instead.
         """
@@ -110,28 +110,28 @@ class Measure(Immutable, ABC):
         return True
 
     def translated(self, shift: Array) -> Measure | None:
-        """The law of X + shift, shift (*batch_shape, d), for a family closed under translation; else None."""
+        """The measure of X + shift, shift (*batch_shape, d), for a family closed under translation; else None."""
         return None
 
     def factors(self) -> tuple[Measure, ...]:
-        """Independent blocks of consecutive coordinates whose product is this law; at least (self,)."""
+        """Independent blocks of consecutive coordinates whose product is this measure; at least (self,)."""
         return (self,)
 
     def marginal(self, j: int) -> Measure:
-        """Law of coordinate j alone: a 1-D measure."""
+        """Measure of coordinate j alone: a 1-D measure."""
         blocks = self.factors()
         if len(blocks) == 1:
             if self.dim == 1:
                 return self
-            raise NotImplementedError(f"{type(self).__name__} does not know its marginal laws.")
+            raise NotImplementedError(f"{type(self).__name__} does not know its marginal distributions.")
         starts = np.cumsum([0, *(block.dim for block in blocks)])
         i = int(np.searchsorted(starts, j, side="right")) - 1
         return blocks[i].marginal(j - int(starts[i]))
 
     def conditional(self, head: Array) -> Measure:
-        """Law of coordinate j given the first j, head (..., n, j): a 1-D measure, batch (..., n)."""
+        """Measure of coordinate j given the first j, head (..., n, j): a 1-D measure, batch (..., n)."""
         raise NotImplementedError(
-            f"{type(self).__name__} in {self.dim} dimensions does not know its conditional laws, "
+            f"{type(self).__name__} in {self.dim} dimensions does not know its conditional distributions, "
             f"which a mixture needs for its transport."
         )
 

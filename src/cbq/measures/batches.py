@@ -13,16 +13,16 @@ from cbq.measures.base import Measure
 
 
 def take(measure: Measure, batch: tuple[int, ...], index: Any) -> Measure:
-    """The laws at `index` of `measure` broadcast to `batch`."""
+    """The measures at `index` of `measure` broadcast to `batch`."""
     own = measure.batch_shape
     order = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch)[index]
     if own:
         return measure[np.unravel_index(order, own)]
-    return measure[(None,) * np.ndim(order)]  # one law for all: axes of length 1 broadcast
+    return measure[(None,) * np.ndim(order)]  # one measure for all: axes of length 1 broadcast
 
 
 def all_equal(these: Sequence[Measure], those: Sequence[Measure]) -> bool:
-    """Whether two lists hold the same laws in the same order."""
+    """Whether two lists hold the same measures in the same order."""
     return len(these) == len(those) and all(a.equals(b) for a, b in zip(these, those, strict=True))
 
 

@@ -10,7 +10,7 @@ from cbq.measures.univariate import Univariate, columns
 
 
 class Beta(Univariate):
-    """Beta law on (0, 1), density proportional to x^(a - 1) (1 - x)^(b - 1).
+    """Beta measure on (0, 1), density proportional to x^(a - 1) (1 - x)^(b - 1).
 
     Parameters
     ----------

@@ -13,7 +13,7 @@ from cbq.measures.weights import checked_weights
 
 
 class Empirical(Measure):
-    """Atoms with weights: the law of a table of draws.
+    """Atoms with weights: the measure of a table of draws.
 
     It has no density. Its transport orders the atoms by their first coordinate (ties by the next ones) and
     picks one by the first coordinate of u; in one dimension this is the quantile function.
@@ -87,21 +87,21 @@ class Empirical(Measure):
         return np.asarray(ndtri(self._to_uniform(x)))
 
     def _from_uniform(self, u: Array) -> Array:
-        laws, lead = self._laws(u)
-        rows = np.broadcast_to(u[..., 0], (*lead, u.shape[-2])).reshape(len(laws), u.shape[-2])
-        picked = [_pick(*law, row) for law, row in zip(laws, rows, strict=True)]
+        measures, lead = self._measures(u)
+        rows = np.broadcast_to(u[..., 0], (*lead, u.shape[-2])).reshape(len(measures), u.shape[-2])
+        picked = [_pick(*measure, row) for measure, row in zip(measures, rows, strict=True)]
         return np.reshape(picked, (*lead, u.shape[-2], self.dim))
 
     def _to_uniform(self, x: Array) -> Array:
-        laws, lead = self._laws(x)
-        rows = np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(len(laws), *x.shape[-2:])
+        measures, lead = self._measures(x)
+        rows = np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(len(measures), *x.shape[-2:])
         u = np.full((*lead, *x.shape[-2:]), 0.5)
-        cells = [_cell(*law, row) for law, row in zip(laws, rows, strict=True)]
+        cells = [_cell(*measure, row) for measure, row in zip(measures, rows, strict=True)]
         u[..., 0] = np.reshape(cells, (*lead, x.shape[-2]))
         return u
 
-    def _laws(self, x: Array) -> tuple[list[tuple[Array, Array]], tuple[int, ...]]:
-        """Points (n, d) and weights (n,) of the law for each leading index of x; and the leading shape."""
+    def _measures(self, x: Array) -> tuple[list[tuple[Array, Array]], tuple[int, ...]]:
+        """Points (n, d) and weights (n,) of the measure for each leading index of x; and the leading shape."""
         batch = self.batch_shape
         lead = np.broadcast_shapes(x.shape[:-2], batch)
         order = np.broadcast_to(np.arange(math.prod(batch)).reshape(batch), lead).ravel()
@@ -127,7 +127,7 @@ def _cell(points: Array, weights: Array, x: Array) -> Array:
     absent = mass[which[n:]] == 0
     if np.any(absent):
         raise ValueError(
-            f"{np.count_nonzero(absent)} of {len(x)} points are not atoms of this Empirical law (the first "
+            f"{np.count_nonzero(absent)} of {len(x)} points are not atoms of this Empirical measure (the first "
             f"is {x[np.argmax(absent)]}): only its own points can be mapped back."
         )
     return np.asarray((np.cumsum(mass) - 0.5 * mass)[which[n:]])

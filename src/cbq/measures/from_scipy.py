@@ -41,7 +41,7 @@ def from_scipy(frozen: Any) -> Measure:
 
     norm, multivariate_normal, uniform, lognorm, gamma, erlang, chi2, expon, beta, t and truncnorm become the
     measures of that name where their loc allows it; every other continuous one becomes a `Quantile`. Array
-    parameters become batches of one-dimensional laws.
+    parameters become batches of one-dimensional measures.
     """
     if _is(frozen, "multi_rv_frozen", "_multivariate"):
         return _multivariate(frozen)

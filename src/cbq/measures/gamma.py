@@ -9,7 +9,7 @@ from cbq.measures.univariate import Univariate, columns
 
 
 class Gamma(Univariate):
-    """Gamma law on (0, inf), density proportional to x^(shape - 1) exp(-rate x).
+    """Gamma measure on (0, inf), density proportional to x^(shape - 1) exp(-rate x).
 
     Parameters
     ----------
@@ -58,7 +58,7 @@ class Gamma(Univariate):
 
 
 class Exponential(Univariate):
-    """Exponential law on (0, inf), density rate exp(-rate x).
+    """Exponential measure on (0, inf), density rate exp(-rate x).
 
     Parameters
     ----------

@@ -10,14 +10,14 @@ from cbq.measures.univariate import refuse_score
 
 
 class LogNormal(Measure):
-    """The law of x = exp(y) with y ~ N(mean, cov), on the positive orthant of R^d.
+    """The measure of x = exp(y) with y ~ N(mean, cov), on the positive orthant of R^d.
 
     Parameters
     ----------
     mean, cov : mean and covariance of log x, with the shapes that `Gaussian` takes.
     """
 
-    log: Gaussian  # the law of log x
+    log: Gaussian  # the measure of log x
 
     def __init__(self, mean: npt.ArrayLike, cov: npt.ArrayLike) -> None:
         self.log = Gaussian(mean, cov)

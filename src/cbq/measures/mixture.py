@@ -20,7 +20,7 @@ from cbq.measures.weights import checked_weights, from_logarithms
 
 
 class Mixture(Measure):
-    """The law that draws component k with probability weights_k and then a point of it.
+    """The measure that draws component k with probability weights_k and then a point of it.
 
     Parameters
     ----------
@@ -111,7 +111,7 @@ class Mixture(Measure):
         return next(walk)
 
     def _walk(self, x: Array) -> Iterator[Mixture]:
-        """The laws of coordinate j given x_<j, for j = 0, 1, ...; x may be filled in between the steps."""
+        """The measures of coordinate j given x_<j, for j = 0, 1, ...; x may be filled in between the steps."""
         log_w = self._log_weights()
         for j in range(self.dim):
             parts = [c.conditional(x[..., :j]) for c in self.components]
@@ -153,8 +153,8 @@ class Mixture(Measure):
             return self._quantile(np.broadcast_to(v, (*lead, 1)))
         refuse_infinite(v, "Mixture")
         x = np.zeros((*lead, self.dim))
-        for j, law in enumerate(self._walk(x)):
-            x[..., j] = law._from_normal(v[..., j, None, None])[..., 0, 0]
+        for j, measure in enumerate(self._walk(x)):
+            x[..., j] = measure._from_normal(v[..., j, None, None])[..., 0, 0]
         return x
 
     def _to_normal(self, x: Array) -> Array:
@@ -162,7 +162,7 @@ class Mixture(Measure):
             below, above = self._log_tails(x[..., 0])
             return np.where(below <= above, ndtri_exp(below), -ndtri_exp(above))[..., None]
         x = np.broadcast_to(x, np.broadcast_shapes(x.shape, (*self.batch_shape, 1, self.dim)))
-        v = [law._to_normal(x[..., j, None, None])[..., 0, 0] for j, law in enumerate(self._walk(x))]
+        v = [measure._to_normal(x[..., j, None, None])[..., 0, 0] for j, measure in enumerate(self._walk(x))]
         return np.stack(v, axis=-1)
 
     def _log_tails(self, y: Array) -> tuple[Array, Array]:

@@ -12,7 +12,7 @@ from cbq.measures.from_scipy import as_measure
 
 
 class Product(Measure):
-    """The joint law of independent blocks of coordinates, one measure per block.
+    """The joint distribution of independent blocks of coordinates, one measure per block.
 
     Parameters
     ----------

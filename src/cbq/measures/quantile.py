@@ -12,7 +12,7 @@ from cbq.measures.univariate import Univariate, columns
 
 
 class Quantile(Univariate):
-    """A law on the line known by the functions of a continuous scipy.stats distribution; see `from_scipy`.
+    """A measure on the line known by the functions of a continuous scipy.stats distribution; see `from_scipy`.
 
     The score is a fourth-order central difference of the log density, good to about 1e-9 of its size where
     the density is smooth. Far tails are as accurate as the distribution's own cdf, sf, ppf and isf.

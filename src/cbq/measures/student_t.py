@@ -11,7 +11,7 @@ from cbq.measures.univariate import Univariate, columns
 
 
 class StudentT(Univariate):
-    """Student's t law on the line with `df` degrees of freedom, moved by `loc` and stretched by `scale`.
+    """Student's t measure on the line with `df` degrees of freedom, moved by `loc` and stretched by `scale`.
 
     Parameters
     ----------

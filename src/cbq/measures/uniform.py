@@ -10,7 +10,7 @@ from cbq.measures.univariate import refuse_score
 
 
 class Uniform(Measure):
-    """Uniform law on the box [lower, upper] in R^d.
+    """Uniform measure on the box [lower, upper] in R^d.
 
     Parameters
     ----------

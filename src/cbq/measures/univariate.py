@@ -12,10 +12,10 @@ from cbq.measures.base import Measure
 
 
 def columns(what: str, **parameters: Array) -> tuple[Array, ...]:
-    """Parameters of 1-D laws as columns (*batch, 1), in the order given.
+    """Parameters of 1-D measures as columns (*batch, 1), in the order given.
 
     All axes are batch axes, except that a last axis of length 1 which no parameter but a scalar lacks is the event
-    axis d = 1: (T,) and (T, 1) are both a batch of T laws, while (T, 1) with (1, M) is a grid of them.
+    axis d = 1: (T,) and (T, 1) are both a batch of T measures, while (T, 1) with (1, M) is a grid of them.
     """
     columnar = all(a.ndim == 0 or a.shape[-1] == 1 for a in parameters.values())
     events = {name: a if columnar and a.ndim else a[..., None] for name, a in parameters.items()}
@@ -24,9 +24,9 @@ def columns(what: str, **parameters: Array) -> tuple[Array, ...]:
 
 
 class Univariate(Measure):
-    """A family of laws on the line, given by functions of arrays y (..., n), which have no axis d.
+    """A family of measures on the line, given by functions of arrays y (..., n), which have no axis d.
 
-    Parameters are columns (*batch, 1): the event axis of the law is also the one that broadcasts over n.
+    Parameters are columns (*batch, 1): the event axis of the measure is also the one that broadcasts over n.
     Outside the support the density is zero and the distribution function is 0 or 1.
     """
 
@@ -44,7 +44,7 @@ class Univariate(Measure):
         return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)[..., None]
 
     def conditional(self, head: Array) -> Measure:
-        # nothing comes before the only coordinate: the law itself, once for each point
+        # nothing comes before the only coordinate: the measure itself, once for each point
         batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
         shared = {name: a[..., None, :] for name, a in self.parameters().items()}
         return self._rebuild({name: np.broadcast_to(a, (*batch, 1)) for name, a in shared.items()})

@@ -13,13 +13,13 @@ Function = Callable[[Array], Any]
 
 
 class Unnormalised(Measure):
-    """A law on R^d known by its score or by its log density up to a constant, for Stein kernels.
+    """A measure on R^d known by its score or by its log density up to a constant, for Stein kernels.
 
     Its density is taken to vanish towards the ends of its support, as Stein kernels need: for positive x with a
-    density that does not vanish at zero, give the law of log x.
+    density that does not vanish at zero, give the measure of log x.
 
     Without `score`, the score comes from fourth-order central differences with step 1e-3 max(1, |x_j|): about
-    1e-9 of its size where the log density varies on the scale of that step times a thousand. For laws much
+    1e-9 of its size where the log density varies on the scale of that step times a thousand. For measures much
     narrower than that, rescale x or pass the score.
 
     Parameters
@@ -55,9 +55,9 @@ class Unnormalised(Measure):
         return self is other  # functions cannot be compared
 
     def __getitem__(self, index: Any) -> Self:
-        laws = np.empty(())[index]  # raises NumPy's own IndexError where the index asks for a batch axis
-        if np.ndim(laws):
-            raise IndexError(f"Unnormalised is a single law and cannot grow batch axes (index {index!r}).")
+        measures = np.empty(())[index]  # raises NumPy's own IndexError where the index asks for a batch axis
+        if np.ndim(measures):
+            raise IndexError(f"Unnormalised is a single measure and cannot grow batch axes (index {index!r}).")
         return self
 
     def moments(self) -> NoReturn:
@@ -68,7 +68,7 @@ class Unnormalised(Measure):
 
     def _logpdf(self, x: Array) -> Array:
         if self._log_density is None:
-            raise TypeError("this Unnormalised law was given by its score only: pass log_density to have one.")
+            raise TypeError("this Unnormalised measure was given by its score only: pass log_density to have one.")
         return _checked(self._log_density(x), x.shape[:-1], "log_density", allow_zero_density=True)
 
     def _score(self, x: Array) -> Array:

@@ -45,7 +45,7 @@ class Auto:
     """
 
     def fit(self, samples: Samples) -> CBQFit | MOBQFit:
-        """The law of I over theta from samples, by the method that suits them."""
+        """The distribution of I over theta from samples, by the method that suits them."""
         require_samples(samples)
         plain, pooled = CBQ().fit(samples), _pooled(samples)
         rivals: dict[str, CBQFit] = {TWO_STAGES: plain}
@@ -60,21 +60,21 @@ class Auto:
         errors = {name: _expected(fit, theta) for name, fit in rivals.items()}
         kind = min(errors, key=lambda name: _ratio(errors[name], errors[TWO_STAGES]))
         if isinstance(pooled, str):
-            return rivals[kind].noted(f"{kind}, because {pooled}.")
+            return rivals[kind].with_choice(f"{kind}, because {pooled}.")
         ratio = _ratio(_expected(pooled, theta), errors[kind])
         most = WITH_THETA if samples.depends_on_theta else IF_LEARNT if learnt else OTHERWISE
         why = f"expects {ratio:.2g} times the error of {kind}, and up to {most:g} times it is taken"
         why += " where it has learnt f" * learnt + " where f depends on theta" * samples.depends_on_theta
         if ratio <= most:
-            return pooled.noted(f"{POOLED}, which {why}.")
-        return rivals[kind].noted(f"{kind}, because {POOLED} {why}.")
+            return pooled.with_choice(f"{POOLED}, which {why}.")
+        return rivals[kind].with_choice(f"{kind}, because {POOLED} {why}.")
 
 
 def _pooled(samples: Samples) -> MOBQFit | str:
     """One process on all points, or why there is none."""
     if samples.n_evaluations > MOST_POOLED:
         return f"{samples.n_evaluations} points are many for {POOLED}: cbq.MOBQ(nystrom=1000) would take them"
-    if not samples.laws.everywhere:
+    if not samples.conditional.everywhere:
         return f"the samples have no family, which {POOLED} needs between thetas"
     try:
         fit = MOBQ().fit(samples)
@@ -85,21 +85,21 @@ def _pooled(samples: Samples) -> MOBQFit | str:
 
 def _can_borrow(samples: Samples) -> bool:
     """Whether thetas may take points of others, and lack any."""
-    unknown_bulk = any(isinstance(law, Empirical | Unnormalised) for law in samples.measures)
+    unknown_bulk = any(isinstance(measure, Empirical | Unnormalised) for measure in samples.measures)
     return (
         not samples.depends_on_theta and samples.T > 1 and bool(np.any(samples.counts < BORROWED)) and not unknown_bulk
     )
 
 
 def _looked_at(samples: Samples) -> Array:
-    """Some of the thetas, and the points halfway to their nearest neighbours where the law of x is known there."""
+    """Some of the thetas, and the points halfway to their nearest neighbours where the measure of x is known there."""
     theta = samples.theta[evenly(samples.T, LOOKED_AT)]
     units = np.maximum(np.std(theta, axis=0), np.finfo(float).tiny)
     apart = np.sum(((theta[:, None] - theta) / units) ** 2, axis=-1)
     apart[apart == 0] = np.inf
     both = np.concatenate([theta, 0.5 * (theta + theta[np.argmin(apart, axis=1)])])
     try:
-        samples.laws(both)
+        samples.conditional(both)
     except ValueError:  # a family for some thetas only, or none
         return theta
     return both

@@ -9,7 +9,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.joint import correlation
 from cbq.samples import Samples
-from cbq.samples.laws import places
+from cbq.samples.conditional import places
 from cbq.samples.units import refuse_size
 
 

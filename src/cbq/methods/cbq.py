@@ -14,11 +14,9 @@ from cbq.measures import Unnormalised
 from cbq.methods.cbq_fit import CBQFit, check_samples
 from cbq.methods.options import check_choices, check_jitter, check_kernels
 from cbq.samples import Samples
-from cbq.stage1 import Settings as StageOneSettings
-from cbq.stage1 import fit_stage_one, quadratures
+from cbq.stage1 import StageOneOptions, fit_stage_one, quadratures
 from cbq.stage1.fit import DEFAULT_JITTER
-from cbq.stage2 import Prior, fit_stage_two
-from cbq.stage2 import Settings as StageTwoSettings
+from cbq.stage2 import GPPrior, StageTwoOptions, fit_stage_two
 
 if TYPE_CHECKING:
     from cbq.methods.paper import PaperCBQ
@@ -37,7 +35,7 @@ class CBQ:
     Parameters
     ----------
     kernel_x : the kernel of stage 1, on x. "auto" tries Matern 3/2, 5/2 and RBF at several lengthscales on the
-        coordinates that fit the law (raw, log, gaussianised) and averages over those that explain f best. A kernel of
+        coordinates that fit the measure (raw, log, gaussianised) and averages over those that explain f best. A kernel of
         the library is taken as it is; lengthscales of it that are None are fitted.
     kernel_theta : the kernel of stage 2, on theta. "auto" takes the likeliest of Matern 3/2, 5/2 and RBF, on theta or
         on its logarithm.
@@ -49,7 +47,7 @@ class CBQ:
     outputs : "separate", each output of f has its own kernels, or "shared": one factorisation serves all.
     log_theta : whether positive coordinates of theta may enter by their logarithms: "auto" lets the likelihood choose.
     borrow : where f does not depend on theta, the number of points up to which each theta fills its own up with points
-        of others that lie in the bulk of its law, at the cost of borrow^3 operations for each theta: more accurate, and
+        of others that lie in the bulk of its measure, at the cost of borrow^3 operations for each theta: more accurate, and
         between each theta for itself (0) and `cbq.MOBQ`, all points for all.
     calibrate : intervals that hold what they promise (see docs/calibration.md); False is the plain posterior of
         the paper's equations.
@@ -102,9 +100,9 @@ class CBQ:
         return PaperCBQ(kernel_x, kernel_theta, LAMBDAS if lambdas is None else lambdas)
 
     def fit(self, samples: Samples) -> CBQFit:
-        """The law of I over theta from samples."""
+        """The distribution of I over theta from samples."""
         check_samples(samples)
-        if self.mean == "zero" and (isinstance(self.kernel_x, Stein) or isinstance(samples.law(0), Unnormalised)):
+        if self.mean == "zero" and (isinstance(self.kernel_x, Stein) or isinstance(samples.measure(0), Unnormalised)):
             raise ValueError(
                 "mean='zero' would say that I is zero: a Stein kernel integrates to zero, and all that is left of f is "
                 "its constant mean. Take mean='constant'."
@@ -138,8 +136,8 @@ class CBQ:
             rows=rows,
         )
 
-    def _stage_one(self) -> StageOneSettings:
-        return StageOneSettings(
+    def _stage_one(self) -> StageOneOptions:
+        return StageOneOptions(
             kernel=self.kernel_x,
             mean=self.mean,
             ard=self.ard,
@@ -149,11 +147,11 @@ class CBQ:
             student=self.calibrate,
         )
 
-    def _stage_two(self) -> StageTwoSettings:
-        return StageTwoSettings(self.kernel_theta, self.trend, self.noise, self.log_theta)
+    def _stage_two(self) -> StageTwoOptions:
+        return StageTwoOptions(self.kernel_theta, self.trend, self.noise, self.log_theta)
 
 
-def _warnings(samples: Samples, trend: int | None, priors: Sequence[Sequence[Prior]]) -> list[str]:
+def _warnings(samples: Samples, trend: int | None, priors: Sequence[Sequence[GPPrior]]) -> list[str]:
     """What a user should know about stage 2."""
     found = []
     if samples.T == 1:

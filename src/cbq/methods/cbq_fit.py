@@ -11,11 +11,11 @@ import numpy.typing as npt
 from cbq._arrays import Array, Integers
 from cbq.fit import Fit
 from cbq.methods.averages import require_samples
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 from cbq.stage1 import StageOne
-from cbq.stage2 import Nodes, Posterior, Prior
+from cbq.stage2 import GPPrior, NodeEstimates, Posterior
 
 
 def check_samples(samples: Samples) -> None:
@@ -65,7 +65,7 @@ class CBQFit(Fit):
         self,
         theta: Array,
         stage1: StageOne,
-        priors: Sequence[Sequence[Prior]],
+        priors: Sequence[Sequence[GPPrior]],
         *,
         design: Design,
         calibrate: bool,
@@ -94,11 +94,11 @@ class CBQFit(Fit):
         """What a user should know, in plain words: those of stage 1, then those of the whole."""
         return (*self.stage1.warnings, *self.own_warnings)
 
-    def _nodes(self, c: int) -> Nodes:
+    def _nodes(self, c: int) -> NodeEstimates:
         column = {name: values[:, c] for name, values in self.stage1.columns.items()}
-        return Nodes(self.theta, column["mean"], column["variance"], column["bias"], column["spread2"])
+        return NodeEstimates(self.theta, column["mean"], column["variance"], column["bias"], column["spread2"])
 
-    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         return [posterior.predictive(theta, joint=joint) for posterior in self._posteriors]
 
     def weights(self, theta: npt.ArrayLike) -> Array | tuple[Array, ...]:
@@ -106,7 +106,7 @@ class CBQFit(Fit):
 
         They are (M, T, N), or (M, T, N, C), and the mean is their sum against f over the points of all thetas; where
         the N_t differ, a tuple of T arrays (M, N_t) or (M, N_t, C). The plain mean is that of `calibrate=False`: the
-        calibrated law may subtract an estimated bias from it.
+        calibrated distribution may subtract an estimated bias from it.
         """
         thetas = self._thetas(theta)
         flat = self._shaped([self._weights(thetas, c) for c in self._outputs])

@@ -16,7 +16,7 @@ def summarise(fit: CBQFit) -> str:
     if fit.rows is not None:
         lines.append(f"Thetas borrow points of others: {span(fit.stage1.counts)} points each in stage 1.")
     lines += per_output([_output(fit, c) for c in range(fit.C or 1)], fit.C)
-    kind = "calibrated: a mixture of Student-t laws" if fit.calibrate else "the plain Gaussian posterior"
+    kind = "calibrated: a mixture of Student-t distributions" if fit.calibrate else "the plain Gaussian posterior"
     lines.append(f"Predictions are {kind}.")
     return "\n".join(lines + warning_lines(fit.warnings))
 

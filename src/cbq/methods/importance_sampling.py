@@ -14,19 +14,19 @@ from cbq.fit import Fit
 from cbq.measures import Measure
 from cbq.methods.averages import Averages, averages, require_samples
 from cbq.methods.smoothing import rms
-from cbq.methods.weighting import Strata, Supports, Weights, log_density, log_proposal
+from cbq.methods.weighting import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.words import design_warnings, heading, warning_lines
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 Kind = Literal["plain", "self-normalised", "balance"]
 FEW = 5.0  # points: an effective sample size below says that the weights cannot tell their own error
-BLOCK = 2**23  # weighted values that are held at a time for a joint law
+BLOCK = 2**23  # weighted values that are held at a time for a joint distribution
 FORMULAS = {
     "plain": "Weighted averages with the weights p(x) / p_t(x)",
     "self-normalised": "Weighted averages with the weights p(x) / p_t(x) divided by their sum",
-    "balance": "Weighted averages with the weights p(x) / (mixture of all laws)(x)",
+    "balance": "Weighted averages with the weights p(x) / (mixture of all measures)(x)",
 }
 
 
@@ -36,7 +36,7 @@ class ImportanceSampling:
 
     With n points in all, those of theta_t drawn from p_t, and weights w = p_theta(x) / q(x):
 
-    kind : "plain": I = 1/n sum w f, with the law q = p_t that each point was drawn from;
+    kind : "plain": I = 1/n sum w f, with the measure q = p_t that each point was drawn from;
         "self-normalised": I = sum w f / sum w, with the same q;
         "balance": I = 1/n sum w f, with the mixture q = sum_t (N_t / n) p_t, which keeps weights small.
     """
@@ -49,15 +49,15 @@ class ImportanceSampling:
             raise ValueError(f"kind must be one of {choices}, but it is {self.kind!r}.")
 
     def fit(self, samples: Samples) -> ImportanceSamplingFit:
-        """I over theta, wherever the law of x is known."""
+        """I over theta, wherever the measure of x is known."""
         require_samples(samples)
         if samples.depends_on_theta:
             raise ValueError(
                 "importance sampling uses values of f at other thetas than their own, but these samples say that f "
                 "depends on theta: make them with depends_on_theta=False if it does not, or use cbq.CBQ."
             )
-        for t, law in enumerate(samples.measures):
-            log_density(law, samples.theta[t], samples.points(t)[:1])
+        for t, measure in enumerate(samples.measures):
+            log_density(measure, samples.theta[t], samples.points(t)[:1])
         return ImportanceSamplingFit(samples, log_proposal(samples, mixture=self.kind == "balance"), kind=self.kind)
 
 
@@ -76,14 +76,14 @@ def _not_less(errors: Array, f: Array, size: float) -> Array:
 class ImportanceSamplingFit(Fit):
     """I over theta by importance sampling; see `Fit` for what to ask of it.
 
-    The law is Student-t. "plain" and "balance": the points of each theta are a stratum, the variance is the sum of
+    The distribution is Student-t. "plain" and "balance": the points of each theta are a stratum, the variance is the sum of
     those of the strata, and the degrees of freedom are n less the number of strata; thetas with one point form a
     stratum together (where there is one such theta, it joins the smallest stratum), which makes the variance a little
     too large. "self-normalised": the delta method on w (f - I), with n - 1 degrees of freedom. The variance is
     estimated with the same weights: where a few points have almost all the weight it is too small, and
     `effective_sample_size` says so. Below five, it is at least that of as many values of f.
 
-    samples : what was observed, with the law of x at any theta. log_q : (n,), the log densities that weights divide by.
+    samples : what was observed, with the measure of x at any theta. log_q : (n,), the log densities that weights divide by.
     """
 
     def __init__(self, samples: Samples, log_q: Array, *, kind: Kind) -> None:
@@ -115,49 +115,49 @@ class ImportanceSamplingFit(Fit):
     def effective_sample_size(self, theta: npt.ArrayLike) -> Array:
         """How many points of equal weight all points are worth at theta, (sum w)^2 / sum w^2: (M,)."""
         thetas = self._thetas(theta)
-        laws = self.samples.laws(thetas)
-        return np.array([self._weights(*each).effective_sample_size for each in zip(thetas, laws, strict=True)])
+        measures = self.samples.conditional(thetas)
+        return np.array([self._weights(*each).effective_sample_size for each in zip(thetas, measures, strict=True)])
 
-    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
-        return [self._law(theta, c, joint=joint) for c in self._outputs]
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
 
-    def _law(self, theta: Array, c: int, *, joint: bool) -> Predictive:
-        laws, f = self.samples.laws(theta), self.samples.table[:, c]
-        location, scales2 = (self._joint if joint else self._apart)(theta, laws, f)
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
+        measures, f = self.samples.conditional(theta), self.samples.table[:, c]
+        location, scales2 = (self._joint if joint else self._apart)(theta, measures, f)
         why = None
         if self._strata.df == 0:
             why = "there is one point in all, which says nothing about its own error: evaluate f at more points."
-        return Predictive(location[None], scales2[None], float(self._strata.df), why)
+        return PredictiveDistribution(location[None], scales2[None], float(self._strata.df), why)
 
-    def _apart(self, theta: Array, laws: Sequence[Measure], f: Array) -> tuple[Array, Array]:
+    def _apart(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:
         """Estimates at theta (M, p) and their variances, each (M,)."""
         location, variance = np.empty(len(theta)), np.empty(len(theta))
-        for m, law in enumerate(laws):
-            location[m], errors = self._estimate(theta[m], law, f)
+        for m, measure in enumerate(measures):
+            location[m], errors = self._estimate(theta[m], measure, f)
             variance[m] = errors @ errors
         return location, variance
 
-    def _joint(self, theta: Array, laws: Sequence[Measure], f: Array) -> tuple[Array, Array]:
+    def _joint(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:
         """Estimates at theta (M, p), and their covariance (M, M)."""
         M, size = len(theta), max(1, BLOCK // len(f))
         blocks = [slice(i, min(i + size, M)) for i in range(0, M, size)]
         location, cov = np.empty(M), np.empty((M, M))
         for i, rows in enumerate(blocks):
-            location[rows], errors = self._estimates(theta[rows], laws[rows], f)
+            location[rows], errors = self._estimates(theta[rows], measures[rows], f)
             cov[rows, rows] = errors @ errors.T
             for columns in blocks[i + 1 :]:
-                cov[rows, columns] = errors @ self._estimates(theta[columns], laws[columns], f)[1].T
+                cov[rows, columns] = errors @ self._estimates(theta[columns], measures[columns], f)[1].T
                 cov[columns, rows] = cov[rows, columns].T
         return location, cov
 
-    def _estimates(self, theta: Array, laws: Sequence[Measure], f: Array) -> tuple[Array, Array]:
+    def _estimates(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:
         """Estimates (M,), and errors (M, n) whose products sum to their covariance."""
-        pairs = [self._estimate(row, law, f) for row, law in zip(theta, laws, strict=True)]
+        pairs = [self._estimate(row, measure, f) for row, measure in zip(theta, measures, strict=True)]
         return np.array([value for value, _ in pairs]), np.stack([errors for _, errors in pairs])
 
-    def _estimate(self, theta: Array, law: Measure, f: Array) -> tuple[float, Array]:
+    def _estimate(self, theta: Array, measure: Measure, f: Array) -> tuple[float, Array]:
         """The estimate at theta (p,) from values f (n,), and errors (n,) whose squares sum to its variance."""
-        weights = self._weights(theta, law)
+        weights = self._weights(theta, measure)
         if self.kind == "self-normalised":
             share = weights.scaled / np.sum(weights.scaled)
             value = f[0] + float(share @ (f - f[0]))
@@ -168,9 +168,9 @@ class ImportanceSamplingFit(Fit):
             errors = weights.times_unit(self._strata.errors(terms), theta)
         return value, _not_less(errors, f, weights.effective_sample_size)
 
-    def _weights(self, theta: Array, law: Measure) -> Weights:
-        self._supports.require(law, theta)
-        return Weights.at(theta, log_density(law, theta, self.samples.all_points), self.log_q)
+    def _weights(self, theta: Array, measure: Measure) -> ImportanceWeights:
+        self._supports.require(measure, theta)
+        return ImportanceWeights.at(theta, log_density(measure, theta, self.samples.all_points), self.log_q)
 
     def summary(self) -> str:
         lines = [
@@ -183,7 +183,7 @@ class ImportanceSamplingFit(Fit):
 
     def _sizes(self) -> list[str]:
         """Lines about effective sample sizes at the observed thetas, of which some may be out of reach."""
-        reached = np.array([self._supports.reach(law) for law in self.samples.measures])
+        reached = np.array([self._supports.reach(measure) for measure in self.samples.measures])
         lines = []
         if np.any(reached):
             sizes = self.effective_sample_size(self.theta[reached])
@@ -193,7 +193,7 @@ class ImportanceSamplingFit(Fit):
             )
         if not np.all(reached):
             lines.append(
-                f"{np.count_nonzero(~reached)} of the {len(reached)} observed thetas cannot be asked about: their laws "
+                f"{np.count_nonzero(~reached)} of the {len(reached)} observed thetas cannot be asked about: their measures "
                 f"reach beyond those that points were drawn from."
             )
         return lines

@@ -76,7 +76,7 @@ class KLSMC:
             guess, free = given.to_fit(theta, ard=True)
             if guess.needs_measure or guess.log_lengthscales.ndim > 1:
                 raise ValueError(
-                    f"kernel = {given!r} cannot serve over theta: it needs a law, or is a batch of kernels. Pass one "
+                    f"kernel = {given!r} cannot serve over theta: it needs a measure, or is a batch of kernels. Pass one "
                     f"such as cbq.kernels.Matern(1.5)."
                 )
             guess.check_dim(theta.shape[1])

@@ -12,7 +12,7 @@ from cbq._immutable import Immutable
 from cbq.methods.averages import averages, require_samples
 from cbq.methods.smoothing import SmoothedFit, Smoother, in_units, validation_errors
 from cbq.samples import Samples
-from cbq.stage2.coordinates import Coordinates
+from cbq.stage2.coordinates import ThetaCoordinates
 from cbq.stage2.trend import basis
 
 LARGEST_DEGREE = 4
@@ -103,7 +103,7 @@ class Monomials(Immutable):
 
     def __init__(self, theta: Array, degree: int) -> None:
         self.degree, self.theta = degree, theta
-        self._coordinates = Coordinates.standard(theta, np.zeros(theta.shape[1], dtype=bool))
+        self._coordinates = ThetaCoordinates.standard(theta, np.zeros(theta.shape[1], dtype=bool))
         raw = basis(self._coordinates(theta), degree)[:, 1:]
         self._centre = np.mean(raw, axis=0)
         spread = np.std(raw, axis=0)

@@ -1,4 +1,4 @@
-"""Multi-output Bayesian quadrature: one Gaussian process on the points of all thetas, integrated under any law."""
+"""Multi-output Bayesian quadrature: one Gaussian process on the points of all thetas, integrated under any measure."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from cbq.linalg import Jitter
 from cbq.methods.averages import require_samples
 from cbq.methods.mobq_fit import MOBQFit, Part
 from cbq.methods.options import check_choices, check_jitter, check_kernels
-from cbq.pooled import Pool, candidates, choose, doubt, landmarks, pool
+from cbq.pooled import PooledPoints, candidates, choose, landmarks, pooled_points, split_half_calibration
 from cbq.samples import Samples
 
 Automatic = Literal["auto"]
@@ -28,7 +28,7 @@ class MOBQ:
     """Multi-output Bayesian quadrature. A configuration: `fit` returns the result and changes nothing.
 
     One Gaussian process explains the values of f at the points of all thetas, n of them, with a kernel of x where f
-    does not depend on theta and a product of kernels of x and of theta where it does. Its integral under the law of x
+    does not depend on theta and a product of kernels of x and of theta where it does. Its integral under the measure of x
     at any theta, observed or not, is the answer there: nothing is interpolated between thetas. Every theta learns from
     the points of all, which makes it by far the most accurate method where f can be learnt from few points, at the cost
     of n^3 operations. The samples must carry the family, or only the observed thetas can be asked about.
@@ -36,9 +36,9 @@ class MOBQ:
     Parameters
     ----------
     kernel_x : the kernel of x. "auto" chooses between Matern 3/2, 5/2 and RBF, on x and, where it is positive, on
-        log x, of those with an embedding under the laws: lengthscales by the likelihood, smoothness and coordinates by
+        log x, of those with an embedding under the measures: lengthscales by the likelihood, smoothness and coordinates by
         leaving one point out. A kernel of the library is taken as it is; lengthscales of it that are None are fitted.
-        Kernels that are made from one law (Stein, gaussianised, whitened) are refused: all thetas share the kernel.
+        Kernels that are made from one measure (Stein, gaussianised, whitened) are refused: all thetas share the kernel.
     kernel_theta : the kernel of theta, where f depends on it; likewise.
     ard : a lengthscale for every coordinate rather than one for all of x, and one for all of theta.
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
@@ -70,9 +70,9 @@ class MOBQ:
             raise ValueError(f"seed must be a whole number, zero or more, so that fits repeat, not {self.seed!r}.")
 
     def fit(self, samples: Samples) -> MOBQFit:
-        """The law of I over theta from samples."""
+        """The distribution of I over theta from samples."""
         require_samples(samples)
-        points, warnings = pool(samples)
+        points, warnings = pooled_points(samples)
         _refuse_size(points, self.nystrom)
         kernels = candidates(samples, self.kernel_x, self.kernel_theta)
         parts = [self._part(samples, points, kernels, group) for group in self._groups(samples)]
@@ -90,16 +90,16 @@ class MOBQ:
         one_lengthscale = samples.d + samples.p * samples.depends_on_theta == 1
         return [every] if self.outputs == "shared" or one_lengthscale or C == 1 else [(c,) for c in every]
 
-    def _part(self, samples: Samples, points: Pool, kernels: Sequence[Kernel], group: tuple[int, ...]) -> Part:
+    def _part(self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], group: tuple[int, ...]) -> Part:
         mine = points.outputs(group)
         chosen = choose(kernels, mine, self.jitter, ard=self.ard)
         rows = None
         if self.nystrom is not None and self.nystrom < mine.n:
             rows = landmarks(chosen.kernel, mine.u, int(self.nystrom), generator(self.seed))
-        return Part(group, chosen, rows, doubt(chosen, mine, rows, samples, self.jitter))
+        return Part(group, chosen, rows, split_half_calibration(chosen, mine, rows, samples, self.jitter))
 
 
-def _refuse_size(points: Pool, nystrom: int | None) -> None:
+def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:
     if min(points.n, points.n if nystrom is None else int(nystrom)) > MOST:
         raise ValueError(
             f"there are {points.n} points, and an exact fit takes at most {MOST}: its cost grows with their cube. "

@@ -15,22 +15,24 @@ from cbq.methods.averages import Averages, averages
 from cbq.methods.words import heading, per_output, warning_lines
 from cbq.pooled import (
     UNKNOWN,
-    Chosen,
-    Doubt,
     Integrals,
-    Process,
-    agreeing,
+    KernelChoice,
+    PooledGP,
+    SplitHalfCalibration,
     line_for,
-    pool,
+    nearest_psd,
+    pooled_points,
     process,
     refuse_theta,
     residuals,
 )
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from cbq.samples import Samples
 
-DEGREES = 4.0  # of freedom of the predictive law: two halves of the points say little about the size of the errors
-MEMORY = 2**23  # numbers in the embeddings, and in the masses of laws, of a block of thetas
+DEGREES = (
+    4.0  # of freedom of the predictive distribution: two halves of the points say little about the size of the errors
+)
+MEMORY = 2**23  # numbers in the embeddings, and in the masses of measures, of a block of thetas
 
 
 @dataclass(frozen=True, eq=False)
@@ -38,19 +40,19 @@ class Part:
     """The process of some outputs.
 
     outputs: which. chosen: the kernel, with its leave-one-out error. landmarks: rows of the points that stand for all,
-    None for an exact process. doubt: of its variances, from halves of the points.
+    None for an exact process. calibration: of its variances, from halves of the points.
     """
 
     outputs: tuple[int, ...]
-    chosen: Chosen
+    chosen: KernelChoice
     landmarks: Integers | None
-    doubt: Doubt
+    calibration: SplitHalfCalibration
 
 
 class MOBQFit(Fit):
     """I over theta by multi-output Bayesian quadrature; see `Fit` for what to ask of it.
 
-    The law is Student-t around the posterior mean. Its variance is that of the posterior, corrected by how much more,
+    The distribution is Student-t around the posterior mean. Its variance is that of the posterior, corrected by how much more,
     or less, the estimates from half of the points differ from those of all than the process expects.
 
     parts : for each group of outputs the kernel that was chosen.
@@ -70,21 +72,21 @@ class MOBQFit(Fit):
         self.samples, self.parts, self.jitter = samples, tuple(parts), jitter
         self.settings, self.own_warnings = dict(settings), tuple(warnings)
         self.theta, self.C = samples.theta, samples.C
-        self._points, _ = pool(samples)
+        self._points, _ = pooled_points(samples)
         self._processes = [self._process(part) for part in self.parts]
         self._lines = [line_for(part.chosen.kernel, samples.measures) for part in self.parts]
 
-    def _process(self, part: Part) -> Process:
+    def _process(self, part: Part) -> PooledGP:
         points = self._points.outputs(part.outputs)
         nodes = None if part.landmarks is None else points.u[part.landmarks]
         return process(part.chosen.kernel, points, nodes, self.jitter)
 
-    def _integrals(self, theta: Array) -> Iterator[tuple[Part, Process, Integrals]]:
-        """The integrals under the laws of x at theta (M, p) that each part needs."""
-        laws = self.samples.laws(theta)
+    def _integrals(self, theta: Array) -> Iterator[tuple[Part, PooledGP, Integrals]]:
+        """The integrals under the measures of x at theta (M, p) that each part needs."""
+        measures = self.samples.conditional(theta)
         for part, each, line in zip(self.parts, self._processes, self._lines, strict=True):
             refuse_theta(part.chosen.kernel, theta)
-            yield part, each, Integrals(part.chosen.kernel, laws, theta, line)
+            yield part, each, Integrals(part.chosen.kernel, measures, theta, line)
 
     def _means(self, theta: Array) -> list[Array]:
         found: dict[int, Array] = {}
@@ -93,7 +95,7 @@ class MOBQFit(Fit):
             found |= {c: self._points.shift[c] + self._points.scale[c] * mean[:, j] for j, c in enumerate(part.outputs)}
         return [found[c] for c in self._outputs]
 
-    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         found = {}
         for part, each, integrals in self._integrals(theta):
             mu = integrals.mean(each.nodes)
@@ -102,12 +104,12 @@ class MOBQFit(Fit):
             spread = variance
             if joint:
                 pairs = zip(each.covariance(mu, integrals.cross()), variance, strict=True)
-                spread = np.stack([agreeing(*pair) for pair in pairs])
+                spread = np.stack([nearest_psd(*pair) for pair in pairs])
             for j, c in enumerate(part.outputs):
                 shift, scale = self._points.shift[c], self._points.scale[c]
-                total = each.amplitude[j] * part.doubt.inflation[j] * spread[j] + part.doubt.common[j]
+                total = each.amplitude[j] * part.calibration.inflation[j] * spread[j] + part.calibration.common[j]
                 scales2 = scale**2 * (DEGREES - 2) / DEGREES * total
-                found[c] = Predictive((shift + scale * mean[:, j])[None], scales2[None], DEGREES)
+                found[c] = PredictiveDistribution((shift + scale * mean[:, j])[None], scales2[None], DEGREES)
         return [found[c] for c in self._outputs]
 
     @property
@@ -138,7 +140,7 @@ class MOBQFit(Fit):
                 "f has not been learnt: its values are predicted hardly better from all others than by their mean. It "
                 "may be noise, or vary faster than the points can tell; cbq.CBQ() or cbq.LSMC() may do better."
             )
-        if not self.samples.laws.everywhere:
+        if not self.samples.conditional.everywhere:
             found.append("the samples have no family, so only the observed thetas can be asked about.")
         return tuple(found)
 
@@ -147,7 +149,7 @@ class MOBQFit(Fit):
         lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
         of = {c: part for part in self.parts for c in part.outputs}
         lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
-        lines.append(f"Predictions are Student-t laws with {DEGREES:g} degrees of freedom.")
+        lines.append(f"Predictions are Student-t distributions with {DEGREES:g} degrees of freedom.")
         return "\n".join(lines + warning_lines(self.warnings))
 
     def __repr__(self) -> str:
@@ -157,7 +159,7 @@ class MOBQFit(Fit):
 def _described(part: Part, c: int, n: int) -> list[str]:
     """Lines about one output."""
     how = "exactly" if part.landmarks is None else f"through {len(part.landmarks)} landmarks"
-    size = np.sqrt(part.doubt.inflation[part.outputs.index(c)])
+    size = np.sqrt(part.calibration.inflation[part.outputs.index(c)])
     return [
         f"One Gaussian process on {n} points, {how}: {' '.join(repr(part.chosen.kernel).split())}, the best of "
         f"{part.chosen.tried}.",

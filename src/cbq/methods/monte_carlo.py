@@ -10,9 +10,9 @@ from cbq._arrays import Array, Integers
 from cbq.fit import Fit
 from cbq.methods.averages import Averages, averages, require_samples
 from cbq.methods.words import design_warnings, heading, per_output, warning_lines
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from cbq.samples import Samples
-from cbq.samples.laws import places
+from cbq.samples.conditional import places
 from cbq.samples.samples import Design
 
 
@@ -33,10 +33,10 @@ class MonteCarlo:
 class MonteCarloFit(Fit):
     """I at the observed thetas by plain averages; see `Fit` for what to ask of it.
 
-    The law at theta_t is Student-t with N_t - 1 degrees of freedom, around the mean of f, with the scale s_t / sqrt N_t
+    The measure at theta_t is Student-t with N_t - 1 degrees of freedom, around the mean of f, with the scale s_t / sqrt N_t
     (s_t the standard deviation of f there). Thetas are independent of each other, and equal ones are the same number.
     With N_t = 1 there is a mean only; with N_t = 2 or 3 the standard deviation that `predict` returns is infinite, as
-    that of a Student-t law with one or two degrees of freedom is, while intervals and draws are finite.
+    that of a Student-t distribution with one or two degrees of freedom is, while intervals and draws are finite.
 
     averages : the thetas without repetition, the N_t, the means and their squared standard errors.
     """
@@ -63,10 +63,10 @@ class MonteCarloFit(Fit):
         few = f"{alone} of {len(self.theta)} thetas have one point, and so no standard error."
         return (*design_warnings(self.design), *([few] if alone else []))
 
-    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
-        return [self._law(theta, c, joint=joint) for c in self._outputs]
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
 
-    def _law(self, theta: Array, c: int, *, joint: bool) -> Predictive:
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
         rows = self._rows(theta)
         mean, variance = self.averages.mean[rows, c], self.averages.variance[rows, c]
         df = self.counts[rows].astype(np.float64) - 1.0
@@ -78,7 +78,7 @@ class MonteCarloFit(Fit):
                 f"leave it out of the question, or use a method that learns from other thetas, such as cbq.CBQ."
             )
         same = rows[:, None] == rows if joint else np.True_
-        return Predictive(mean[None], (variance * same)[None], df, why)
+        return PredictiveDistribution(mean[None], (variance * same)[None], df, why)
 
     def _rows(self, theta: Array) -> Integers:
         """Where each theta is among the observed ones."""
@@ -94,7 +94,9 @@ class MonteCarloFit(Fit):
     def summary(self) -> str:
         lines = heading(self, "Monte Carlo", self.counts, self.design)
         lines += per_output([self._errors(c) for c in self._outputs], self.C)
-        lines.append("Plain averages, at the observed thetas only; Student-t laws with N - 1 degrees of freedom.")
+        lines.append(
+            "Plain averages, at the observed thetas only; Student-t distributions with N - 1 degrees of freedom."
+        )
         return "\n".join(lines + warning_lines(self.warnings))
 
     def _errors(self, c: int) -> list[str]:

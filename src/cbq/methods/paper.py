@@ -18,12 +18,12 @@ from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Gaussian, LogNormal, Unnormalised
 from cbq.methods.cbq_fit import CBQFit, check_samples
 from cbq.samples import Samples
-from cbq.stage1 import Choice, StageOne
-from cbq.stage1.blocks import Block
+from cbq.stage1 import KernelShare, StageOne
+from cbq.stage1.blocks import SampleBlock
 from cbq.stage1.candidates import refuse_unembedded
-from cbq.stage1.everywhere import Everywhere
+from cbq.stage1.everywhere import BlockedSamples
 from cbq.stage1.quadrature import integrate
-from cbq.stage2 import Settings, fit_stage_two
+from cbq.stage2 import StageTwoOptions, fit_stage_two
 
 LENGTHSCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # in units of the spread of each coordinate
 AMPLITUDES = tuple(10.0 ** np.arange(-2.0, 8.5, 0.5))  # in units of the variance of f
@@ -35,8 +35,8 @@ SMALLEST_CONSTANT = 0.01  # c of a Stein kernel, in units of the squared error o
 class PaperCBQ:
     """Conditional Bayesian quadrature with the choices of the paper.
 
-    kernel_x : lengthscales that are None are chosen from a grid. None: RBF under Gaussian laws, RBF of log x under
-        lognormal ones, a Stein kernel where the law is known up to a constant, Matern 3/2 otherwise.
+    kernel_x : lengthscales that are None are chosen from a grid. None: RBF under Gaussian distributions, RBF of log x under
+        lognormal ones, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise.
     kernel_theta : None means Matern 3/2 with one lengthscale for each coordinate.
     lambdas : of stage 2, in units of the variance of f; the likeliest is taken.
     """
@@ -58,7 +58,7 @@ class PaperCBQ:
         object.__setattr__(self, "lambdas", tuple(given.tolist()))
 
     def fit(self, samples: Samples) -> CBQFit:
-        """The law of I over theta from samples."""
+        """The distribution of I over theta from samples."""
         check_samples(samples)
         kernel_x = _default(samples) if self.kernel_x is None else self.kernel_x
         kernel_theta = Matern(1.5) if self.kernel_theta is None else self.kernel_theta
@@ -77,7 +77,7 @@ class PaperCBQ:
         )
         priors = []
         for c, part in enumerate(parts):
-            settings = Settings(kernel_theta, None, [n * part.unit2 for n in self.lambdas])
+            settings = StageTwoOptions(kernel_theta, None, [n * part.unit2 for n in self.lambdas])
             mean, variance = columns["mean"][:, c] - part.centre, columns["variance"][:, c]
             fitted = fit_stage_two(samples.theta, mean, variance, part.unit2, settings)
             priors.append([replace(prior, offset=part.centre) for prior in fitted])
@@ -102,26 +102,26 @@ class _Output:
 
     columns: dict[str, Array]
     point_weights: Array
-    choice: Choice
+    choice: KernelShare
     centre: float
     unit2: float
 
 
 def _default(samples: Samples) -> Kernel:
-    laws = {type(law) for law in samples.measures}
-    if laws == {Gaussian}:
+    measures = {type(measure) for measure in samples.measures}
+    if measures == {Gaussian}:
         return RBF()
-    if laws == {LogNormal}:
+    if measures == {LogNormal}:
         return Warped(RBF(), "log")
-    return Stein(Matern(1.5)) if Unnormalised in laws else Matern(1.5)
+    return Stein(Matern(1.5)) if Unnormalised in measures else Matern(1.5)
 
 
 def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
     """Stage 1 of a single output, with the hyperparameters of the first theta at all."""
     centre, unit2 = float(np.mean(samples.table)), float(np.var(samples.table)) or 1.0
     unit = np.sqrt(unit2)
-    whole = Everywhere(samples.rescaled(centre, unit))
-    first = Everywhere(samples.rescaled(centre, unit).select(0)).blocks("raw")[0]
+    whole = BlockedSamples(samples.rescaled(centre, unit))
+    first = BlockedSamples(samples.rescaled(centre, unit).select(0)).blocks("raw")[0]
     chosen, amplitude = _hyperparameters(kernel, first)
     tau = _stein_constant(chosen, whole, amplitude) if isinstance(chosen, Stein) else np.inf
     result = whole.evaluate("raw", lambda block: integrate(chosen, block, tau, Jitter()))
@@ -134,10 +134,10 @@ def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
         "spread2": none,
         "amplitude": np.full_like(mean, unit2 * amplitude),
     }
-    return _Output(columns, result.weights[0], Choice("raw", repr(chosen), 1.0), centre, unit2)
+    return _Output(columns, result.weights[0], KernelShare("raw", repr(chosen), 1.0), centre, unit2)
 
 
-def _hyperparameters(kernel: Kernel, block: Block) -> tuple[Kernel, float]:
+def _hyperparameters(kernel: Kernel, block: SampleBlock) -> tuple[Kernel, float]:
     """The likeliest kernel and amplitude A for the values at one theta."""
     guess, free = kernel.to_fit(block.x, ard=True)
     factors = LENGTHSCALES if np.any(free) else (1.0,)
@@ -149,7 +149,7 @@ def _hyperparameters(kernel: Kernel, block: Block) -> tuple[Kernel, float]:
     return best, amplitude
 
 
-def _amplitude(kernel: Kernel, block: Block) -> tuple[float, float]:
+def _amplitude(kernel: Kernel, block: SampleBlock) -> tuple[float, float]:
     """The log-likelihood of f (N,) at one theta, up to a constant, at the likeliest A; and that A."""
     n = block.n
     q, b, S, logdet = (float(part[0]) for part in _products(kernel, block))
@@ -161,9 +161,9 @@ def _amplitude(kernel: Kernel, block: Block) -> tuple[float, float]:
     return likelihoods[best], AMPLITUDES[best]
 
 
-def _products(kernel: Kernel, block: Block) -> tuple[Array, Array, Array, Array]:
+def _products(kernel: Kernel, block: SampleBlock) -> tuple[Array, Array, Array, Array]:
     """f'K^-1 f, 1'K^-1 f, 1'K^-1 1 and log |K| at each theta of a block of one output: (B,) each."""
-    factor = factor_gram(kernel.bind(block.law), block.x)
+    factor = factor_gram(kernel.bind(block.measure), block.x)
     w = factor.solve_lower(np.concatenate([block.f, np.ones_like(block.f)], axis=-1))
     f, one = w[..., 0], w[..., 1]
     return np.sum(f * f, axis=-1), np.sum(f * one, axis=-1), np.sum(one * one, axis=-1), factor.logdet
@@ -179,7 +179,7 @@ def _stein(q: float, b: float, S: float, n: int) -> tuple[float, float]:
     return A, A * (signal - 1) / S
 
 
-def _stein_constant(kernel: Stein, whole: Everywhere, amplitude: float) -> float:
+def _stein_constant(kernel: Stein, whole: BlockedSamples, amplitude: float) -> float:
     """tau = A / c for all thetas, with c from all of them: where f is centred, one theta alone may say that c is zero.
 
     Given A, b / S at a theta is N(0, c + A / S), whose variance the mean square over thetas estimates.

@@ -14,7 +14,7 @@ from cbq.fit import Fit
 from cbq.joint import correlation
 from cbq.methods.averages import Averages
 from cbq.methods.words import heading, per_output, warning_lines
-from cbq.predictive import Predictive
+from cbq.predictive import PredictiveDistribution
 from cbq.samples.samples import Design
 
 FEWEST = 1.0 - 1e-9  # residual degrees of freedom that a standard error needs
@@ -49,12 +49,12 @@ class Smoother(Immutable, ABC):
 class SmoothedFit(Fit, ABC):
     """I over theta by a regression of plain averages; see `Fit` for what to ask of it.
 
-    Both the mean and its law come from the weights W(theta) of the averages y: the mean is W y, and its standard error
+    Both the mean and its measure come from the weights W(theta) of the averages y: the mean is W y, and its standard error
     is sigma |W(theta)|, with sigma^2 the residual sum of squares over T less the degrees of freedom of the regression;
-    the law is Student-t with as many degrees of freedom. It holds the scatter of the averages around the curve, as if
+    the distribution is Student-t with as many degrees of freedom. It holds the scatter of the averages around the curve, as if
     all had the same variance, and not the bias of the curve: where that is not small, intervals are too narrow. Where
     less than one residual degree of freedom is left there is a mean only, and with two or fewer the standard deviation
-    that `predict` returns is infinite, as that of such a Student-t law is.
+    that `predict` returns is infinite, as that of such a Student-t distribution is.
 
     averages : the plain averages of f.
     smoothers : for each output what was chosen.
@@ -90,14 +90,14 @@ class SmoothedFit(Fit, ABC):
         thetas = self._thetas(theta)
         return self._shaped([smoother.weights(thetas) for smoother in self.smoothers])
 
-    def _laws(self, theta: Array, *, joint: bool) -> list[Predictive]:
-        return [self._law(theta, c, joint=joint) for c in self._outputs]
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
 
-    def _law(self, theta: Array, c: int, *, joint: bool) -> Predictive:
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
         W = self.smoothers[c].weights(theta)
         location = self._centres[c] + W @ (self.averages.mean[:, c] - self._centres[c])
         S = self._sigmas[c] * W
-        return Predictive(
+        return PredictiveDistribution(
             location[None],
             (S @ S.T if joint else np.sum(S * S, axis=1))[None],
             self.smoothers[c].residual_df,

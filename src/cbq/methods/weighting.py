@@ -13,7 +13,7 @@ from cbq.samples import Samples
 
 
 def log_proposal(samples: Samples, *, mixture: bool) -> Array:
-    """The log density (n,) that each point was drawn with: of its own law, or of the mixture of all laws."""
+    """The log density (n,) that each point was drawn with: of its own measure, or of the mixture of all measures."""
     log_q = _log_mixture(samples) if mixture else samples.log_density()
     if not np.all(np.isfinite(log_q)):
         i = int(np.argmin(np.isfinite(log_q)))
@@ -27,27 +27,26 @@ def log_proposal(samples: Samples, *, mixture: bool) -> Array:
 def _log_mixture(samples: Samples) -> Array:
     """The log density (n,) of all points under sum_t (N_t / n) p_t."""
     shares: dict[int, float] = {}
-    measures = samples.measures
-    for law, count in zip(measures, samples.counts, strict=True):  # thetas may share a law
-        shares[id(law)] = shares.get(id(law), 0.0) + count / samples.n_evaluations
-    laws = {id(law): law for law in measures}
+    for measure, count in zip(samples.measures, samples.counts, strict=True):  # thetas may share a measure
+        shares[id(measure)] = shares.get(id(measure), 0.0) + count / samples.n_evaluations
+    measures = {id(measure): measure for measure in samples.measures}
     log_q = np.full(samples.n_evaluations, -np.inf)
     for name, share in shares.items():
-        log_q = np.logaddexp(log_q, np.log(share) + laws[name].logpdf(samples.all_points))
+        log_q = np.logaddexp(log_q, np.log(share) + measures[name].logpdf(samples.all_points))
     return log_q
 
 
-def log_density(law: Measure, theta: Array, points: Array) -> Array:
-    """The log density (n,) of points (n, d) under the law at theta (p,), or an error if it is not fully known."""
-    why = "it is known up to a constant only" if any(isinstance(f, Unnormalised) for f in law.factors()) else ""
+def log_density(measure: Measure, theta: Array, points: Array) -> Array:
+    """The log density (n,) of points (n, d) under the measure at theta (p,), or an error if it is not fully known."""
+    why = "it is known up to a constant only" if any(isinstance(f, Unnormalised) for f in measure.factors()) else ""
     try:
         if not why:
             with np.errstate(over="ignore"):  # far out in a tail the density is zero
-                return law.logpdf(points)
+                return measure.logpdf(points)
     except TypeError as error:
         why = str(error).rstrip(".")
     raise ValueError(
-        f"importance sampling needs the density of x, but {law!r}, the law at theta = {theta}, has none that can be "
+        f"importance sampling needs the density of x, but {measure!r}, the measure at theta = {theta}, has none that can be "
         f"used: {why}. Use cbq.CBQ or cbq.KLSMC, which need no density."
     )
 
@@ -56,7 +55,7 @@ def log_density(law: Measure, theta: Array, points: Array) -> Array:
 class Supports:
     """Where the points of each theta (T, p) were drawn: boxes between lower and upper, both (T, d).
 
-    together: points of all thetas serve one law, so that it is enough for their union to reach as far as the law.
+    together: points of all thetas serve one measure, so that it is enough for their union to reach as far as the measure.
     """
 
     theta: Array
@@ -65,59 +64,59 @@ class Supports:
     together: bool
 
     @classmethod
-    def of(cls, theta: Array, laws: Sequence[Measure], *, together: bool) -> Supports:
-        """The supports of the laws at theta (T, p)."""
-        lower, upper = (np.stack(ends) for ends in zip(*(law.support for law in laws), strict=True))
+    def of(cls, theta: Array, measures: Sequence[Measure], *, together: bool) -> Supports:
+        """The supports of the measures at theta (T, p)."""
+        lower, upper = (np.stack(ends) for ends in zip(*(measure.support for measure in measures), strict=True))
         if together:
             lower, upper = np.min(lower, axis=0, keepdims=True), np.max(upper, axis=0, keepdims=True)
         return cls(theta, lower, upper, together)
 
-    def reach(self, law: Measure) -> bool:
-        """Whether points were drawn wherever the law has some."""
-        return not np.any(self._beyond(law))
+    def reach(self, measure: Measure) -> bool:
+        """Whether points were drawn wherever the measure has some."""
+        return not np.any(self._beyond(measure))
 
-    def require(self, law: Measure, theta: Array) -> None:
-        """Raise unless they reach as far as the law at theta (p,)."""
-        beyond = self._beyond(law)
+    def require(self, measure: Measure, theta: Array) -> None:
+        """Raise unless they reach as far as the measure at theta (p,)."""
+        beyond = self._beyond(measure)
         if not np.any(beyond):
             return
         t, j = np.argwhere(beyond)[0]
         whose = "the points of all thetas" if self.together else f"those of theta = {self.theta[t]}"
-        low, high = (end[j] for end in law.support)
+        low, high = (end[j] for end in measure.support)
         raise ValueError(
-            f"along coordinate {j} of x the law at theta = {theta} reaches over [{low:g}, {high:g}], but {whose} were "
-            f"drawn from [{self.lower[t, j]:g}, {self.upper[t, j]:g}]: the rest of the law is never seen, and the "
-            f"estimate would be wrong without a sign of it. Draw points at a theta whose law reaches as far"
+            f"along coordinate {j} of x the measure at theta = {theta} reaches over [{low:g}, {high:g}], but {whose} were "
+            f"drawn from [{self.lower[t, j]:g}, {self.upper[t, j]:g}]: the rest of the measure is never seen, and the "
+            f"estimate would be wrong without a sign of it. Draw points at a theta whose measure reaches as far"
             f"{'' if self.together else ', take kind=' + repr('balance')}, or use cbq.CBQ."
         )
 
-    def _beyond(self, law: Measure) -> Array:
-        """Which ends (T, d) lie inside those of the law."""
-        lower, upper = law.support
+    def _beyond(self, measure: Measure) -> Array:
+        """Which ends (T, d) lie inside those of the measure."""
+        lower, upper = measure.support
         return np.asarray((lower < self.lower) | (upper > self.upper))
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class ImportanceWeights:
     """Weights exp(log_unit) * scaled (n,), the largest of `scaled` being 1: no ratio of densities overflows."""
 
     scaled: Array
     log_unit: float
 
     @classmethod
-    def at(cls, theta: Array, log_p: Array, log_q: Array) -> Weights:
+    def at(cls, theta: Array, log_p: Array, log_q: Array) -> ImportanceWeights:
         """The weights p / q of points (n,) at theta (p,)."""
         logs = log_p - log_q
         log_unit = float(np.max(logs))
         if log_unit == -np.inf:
             raise ValueError(
-                f"all {len(logs)} weights at theta = {theta} are zero: the law there has no density at any of the "
+                f"all {len(logs)} weights at theta = {theta} are zero: the measure there has no density at any of the "
                 f"points. Draw points at a theta that is nearer."
             )
         if not np.isfinite(log_unit):
             bad = int(np.count_nonzero(~(logs < np.inf)))
             raise ValueError(
-                f"{bad} of {len(logs)} weights at theta = {theta} are not finite: the law there has no finite density "
+                f"{bad} of {len(logs)} weights at theta = {theta} are not finite: the measure there has no finite density "
                 f"at some of the points. Leave them out, or ask at another theta."
             )
         return cls(np.exp(logs - log_unit), log_unit)
@@ -142,7 +141,7 @@ class Weights:
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Points that were drawn from one law each: those of stratum g are order[starts[g]:][:counts[g]]."""
+    """Points that were drawn from one measure each: those of stratum g are order[starts[g]:][:counts[g]]."""
 
     order: Integers
     counts: Integers

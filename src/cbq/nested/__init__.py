@@ -1,4 +1,4 @@
-"""Numbers that depend on I as a whole when theta follows its law: nested expectations, decisions, risk."""
+"""Numbers that depend on I as a whole when theta follows its measure: nested expectations, decisions, risk."""
 
 from cbq.nested.answer import Answer
 from cbq.nested.evppi import Evppi, evppi

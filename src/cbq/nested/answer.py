@@ -9,7 +9,7 @@ from scipy.special import stdtrit
 
 from cbq._arrays import Array, between_0_and_1
 
-OFFSETS = 101  # values that stand for the law of the outer error
+OFFSETS = 101  # values that stand for the measure of the outer error
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -19,7 +19,7 @@ class Answer:
     estimate : the posterior expectation, over what I may be given the data.
     plug_in : the same with the posterior mean of I put in the place of I, which is wrong where phi is curved.
     posterior_std : how far the number varies with what I may be.
-    outer_std : the standard error of standing for the law of theta by n thetas.
+    outer_std : the standard error of standing for the distribution of theta by n thetas.
     draws : (S,) or (S, K), the number for draws of I.
     n : the number of thetas.
     outer_df : the degrees of freedom of outer_std.

@@ -57,11 +57,11 @@ def evppi(
     Parameters
     ----------
     fit : what a method returned, for f with C outputs: the net benefits of C decisions, or their effects and costs.
-    prior : the law of theta, all its coordinates together; or draws of it, (n, p), or (n,) for p = 1.
+    prior : the distribution of theta, all its coordinates together; or draws of it, (n, p), or (n,) for p = 1.
     effects, costs : which outputs are the effect and the cost of each decision, by their numbers.
     willingness_to_pay : for a unit of effect, a number or K of them. The net benefit is then the effect times this,
         less the cost.
-    n, design, rng : how many thetas stand for their law, scrambled Sobol points or iid, and the seed.
+    n, design, rng : how many thetas stand for their measure, scrambled Sobol points or iid, and the seed.
     """
     refuse_other(fit)
     decisions = make_decisions(fit.C or 1, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay)

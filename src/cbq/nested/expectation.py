@@ -1,4 +1,4 @@
-"""Nested expectations: the mean of phi(I(theta)) when theta follows its law."""
+"""Nested expectations: the mean of phi(I(theta)) when theta follows its measure."""
 
 from __future__ import annotations
 
@@ -39,9 +39,9 @@ def nested_expectation(
     fit : what a method returned.
     phi : a function of an array of values of I, which returns one number for each, as `numpy.square` does; where f has
         C outputs they are the last axis, and phi takes it away, as `lambda I: I.max(axis=-1)` does.
-    prior : the law of theta, a measure or a scipy distribution; or draws of it, (n, p), or (n,) for p = 1.
+    prior : the distribution of theta, a measure or a scipy distribution; or draws of it, (n, p), or (n,) for p = 1.
     method : "mc", an average over thetas; or "bq", Bayesian quadrature over theta, which needs far fewer of them where
-        phi(I(theta)) is smooth. It takes a law of theta that is no table.
+        phi(I(theta)) is smooth. It takes a distribution of theta that is no table.
     n : the number of thetas: 16384 ("mc"; with Sobol points, 8 designs of a power of two each), or 256 ("bq").
     design : of the thetas: "sobol", scrambled Sobol points, or "iid".
     rng : a Generator or a seed.

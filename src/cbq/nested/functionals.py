@@ -1,4 +1,4 @@
-"""Numbers that depend on I as a whole, under a law of theta, with both of their errors."""
+"""Numbers that depend on I as a whole, under a distribution of theta, with both of their errors."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def assess(
     estimator: Estimator | None = None,
     in_a_part: int = 1,
 ) -> Answer:
-    """A functional of I under the law of theta.
+    """A functional of I under the distribution of theta.
 
     It is computed for the mean of I at n thetas, and for draws of I as a function at few of them: how they differ from
     the mean there is added to the value at all. estimator: of the value at all, where the functional is not the best.
@@ -58,7 +58,7 @@ def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
     _, std = fit.predict(theta, return_std=True)
     if not np.all(np.isfinite(std)):
         raise ValueError(
-            "the law of I has no variance, so that averages over it mean nothing: its Student-t laws have two degrees "
+            "the distribution of I has no variance, so that averages over it mean nothing: its Student-t distributions have two degrees "
             "of freedom or fewer. Evaluate f at more points of each theta, or at more thetas, or use cbq.CBQ."
         )
     return fit.sample(theta, PATHS, rng, antithetic=True)

@@ -1,4 +1,4 @@
-"""Thetas that stand for their law Q in an expectation over it, and how far off they may be."""
+"""Thetas that stand for their measure Q in an expectation over it, and how far off they may be."""
 
 from __future__ import annotations
 
@@ -61,15 +61,15 @@ def outer(prior: Prior, n: int, design: Design, rng: np.random.Generator | int, 
     check_design(design)
     if isinstance(prior, list | tuple | np.ndarray):
         return _table(thetas_in(prior, p, "the fit"), least)
-    law = law_of(prior, p)
-    if isinstance(law, Empirical):
-        return _atoms(law)
+    measure = as_prior(prior, p)
+    if isinstance(measure, Empirical):
+        return _atoms(measure)
     fewest = SCRAMBLES * max(least, 2)
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < fewest:
         raise ValueError(f"n must be a number of thetas, here {fewest} or more, but it is {n!r}.")
     if design == "sobol":
-        return _sobol(law, int(n), generator(rng))
-    return _equal(iid(law, int(n), generator(rng)), min(BATCHES, n // least))
+        return _sobol(measure, int(n), generator(rng))
+    return _equal(iid(measure, int(n), generator(rng)), min(BATCHES, n // least))
 
 
 def check_design(design: str) -> None:
@@ -78,21 +78,25 @@ def check_design(design: str) -> None:
         raise ValueError(f"design must be one of {', '.join(map(repr, get_args(Design)))}, but it is {design!r}.")
 
 
-def law_of(prior: Prior, p: int) -> Measure:
-    """The law of theta, of p coordinates, or an error."""
-    law = as_measure(prior)
-    if law.batch_shape:
-        raise ValueError(f"prior must be one law of theta, but {law!r} is a batch: prior[0] is the first of them.")
-    if isinstance(law, Unnormalised):
-        raise ValueError("prior is a law that cannot be drawn from: pass draws of theta instead, as an array (n, p).")
-    if law.dim != p:
-        raise ValueError(f"prior is a law of {law.dim} coordinates, but theta has p = {p} in this fit.")
-    return law
+def as_prior(prior: Prior, p: int) -> Measure:
+    """The distribution of theta, of p coordinates, or an error."""
+    measure = as_measure(prior)
+    if measure.batch_shape:
+        raise ValueError(
+            f"prior must be one distribution of theta, but {measure!r} is a batch: prior[0] is the first of them."
+        )
+    if isinstance(measure, Unnormalised):
+        raise ValueError(
+            "prior is a measure that cannot be drawn from: pass draws of theta instead, as an array (n, p)."
+        )
+    if measure.dim != p:
+        raise ValueError(f"prior is a measure of {measure.dim} coordinates, but theta has p = {p} in this fit.")
+    return measure
 
 
-def _sobol(law: Measure, n: int, rng: np.random.Generator) -> Outer:
+def _sobol(measure: Measure, n: int, rng: np.random.Generator) -> Outer:
     size = 2 ** (-(-n // SCRAMBLES) - 1).bit_length()  # of each design: powers of two are balanced best
-    theta = np.concatenate([law.transport(sobol(size, law.dim, each)) for each in rng.spawn(SCRAMBLES)])
+    theta = np.concatenate([measure.transport(sobol(size, measure.dim, each)) for each in rng.spawn(SCRAMBLES)])
     return _equal(theta, SCRAMBLES)
 
 
@@ -110,10 +114,10 @@ def _table(theta: Array, least: int) -> Outer:
     return Outer(theta, np.full(n, 1 / n), _slices(n, min(BATCHES, n // least)), few, few_weights)
 
 
-def _atoms(law: Empirical) -> Outer:
-    """All thetas of a law that has finitely many: the expectation is their sum, without an error."""
-    weights = np.asarray(law.weights)
-    return Outer(np.asarray(law.points), weights, (), *_systematic(weights))
+def _atoms(measure: Empirical) -> Outer:
+    """All thetas of a measure that has finitely many: the expectation is their sum, without an error."""
+    weights = np.asarray(measure.weights)
+    return Outer(np.asarray(measure.points), weights, (), *_systematic(weights))
 
 
 def _systematic(weights: Array) -> tuple[Integers, Array]:

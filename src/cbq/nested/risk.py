@@ -1,4 +1,4 @@
-"""Risk measures of I(theta) when theta follows its law: the tail of its distribution."""
+"""Risk measures of I(theta) when theta follows its measure: the tail of its distribution."""
 
 from __future__ import annotations
 
@@ -34,11 +34,11 @@ def value_at_risk(
     Parameters
     ----------
     fit : what a method returned. I is a loss, large values being bad; where small ones are, pass tail="lower".
-    prior : the law of theta, a measure or a scipy distribution; or draws of it, (n, p), or (n,) for p = 1.
-    alpha : how much of the law is not in the tail.
+    prior : the distribution of theta, a measure or a scipy distribution; or draws of it, (n, p), or (n,) for p = 1.
+    alpha : how much of the measure is not in the tail.
     tail : "upper", or "lower" for the value that I falls below with probability 1 - alpha.
     output : which output, where f has several.
-    n, design, rng : how many thetas stand for their law, scrambled Sobol points or iid, and the seed. Far tails take
+    n, design, rng : how many thetas stand for their measure, scrambled Sobol points or iid, and the seed. Far tails take
         many: at least 32 / (1 - alpha), and half as many draws in a table.
     """
     side, take = _side(alpha, tail), one_output(fit, output)

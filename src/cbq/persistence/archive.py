@@ -23,7 +23,7 @@ BROKEN_ZIP = (BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, 
 ENCRYPTED = 0x1  # a bit of the flags of an entry
 
 
-class Foreign(Exception):
+class IncompatibleFile(Exception):
     """The file is not for this reader, though nothing need be wrong with it: why and what to do, to follow its name."""
 
 
@@ -48,7 +48,7 @@ class Archive:
         except (KeyError, *BROKEN_ZIP) as error:
             missing = isinstance(error, KeyError)
             why = f"it has no entry {HEADER}" if missing else f"it is no zip file, or was cut short ({error})"
-            raise Foreign(f"is not a fit of cbq: {why}. Pass a file that fit.save wrote.") from error
+            raise IncompatibleFile(f"is not a fit of cbq: {why}. Pass a file that fit.save wrote.") from error
 
     def header(self) -> dict[str, Any]:
         """The JSON object."""

@@ -15,9 +15,9 @@ from cbq.persistence import checks
 from cbq.persistence.archive import Archive
 from cbq.persistence.kernels import pack_kernel, unpack_kernel
 from cbq.samples.samples import Design
-from cbq.stage1 import Choice, StageOne
-from cbq.stage2 import Prior
-from cbq.stage2.coordinates import Coordinates
+from cbq.stage1 import KernelShare, StageOne
+from cbq.stage2 import GPPrior
+from cbq.stage2.coordinates import ThetaCoordinates
 from cbq.stage2.trend import Trend
 
 COLUMNS = {"mean": -math.inf, "variance": 0.0, "bias": -math.inf, "spread2": 0.0, "amplitude": 0.0}  # least values
@@ -112,17 +112,17 @@ def _unpack_stage_one(record: dict[str, Any], arrays: Arrays, C: int) -> StageOn
     )
 
 
-def _pack_choice(choice: Choice) -> dict[str, Any]:
+def _pack_choice(choice: KernelShare) -> dict[str, Any]:
     share = checks.number(choice.share, "share")
     return {"coordinates": choice.coordinates, "kernel": choice.kernel, "share": share}
 
 
-def _unpack_choice(record: Any) -> Choice:
+def _unpack_choice(record: Any) -> KernelShare:
     coordinates, kernel = (checks.field(record, name, str) for name in ("coordinates", "kernel"))
-    return Choice(coordinates, kernel, checks.number(record.get("share"), "share"))
+    return KernelShare(coordinates, kernel, checks.number(record.get("share"), "share"))
 
 
-def _pack_prior(prior: Prior) -> dict[str, Any]:
+def _pack_prior(prior: GPPrior) -> dict[str, Any]:
     """A prior in numbers, which survive as their repr; null stands for the evidence minus infinity."""
     return {
         "logs": prior.coordinates.logs.tolist(),
@@ -138,18 +138,18 @@ def _pack_prior(prior: Prior) -> dict[str, Any]:
     }
 
 
-def _unpack_priors(records: list[Any], T: int, p: int) -> list[Prior]:
+def _unpack_priors(records: list[Any], T: int, p: int) -> list[GPPrior]:
     priors = [_unpack_prior(record, T, p) for record in records]
     if all(prior.evidence == -math.inf for prior in priors):
         raise ValueError("'evidence' must be a number for one prior of each output at least.")
     return priors
 
 
-def _unpack_prior(record: Any, T: int, p: int) -> Prior:
+def _unpack_prior(record: Any, T: int, p: int) -> GPPrior:
     kernel = unpack_kernel(checks.field(record, "kernel", dict))
     kernel.check_dim(p)
     evidence = record.get("evidence")
-    return Prior(
+    return GPPrior(
         _unpack_coordinates(record, p),
         kernel,
         checks.number(record.get("amplitude"), "amplitude", least=0.0),
@@ -161,13 +161,13 @@ def _unpack_prior(record: Any, T: int, p: int) -> Prior:
     )
 
 
-def _unpack_coordinates(record: Any, p: int) -> Coordinates:
+def _unpack_coordinates(record: Any, p: int) -> ThetaCoordinates:
     logs = checks.field(record, "logs", list)
     if len(logs) != p or not all(isinstance(log, bool) for log in logs):
         raise ValueError(f"'logs' must hold {p} times true or false, but it holds {logs!r}.")
     centre = _numbers(checks.field(record, "centre", list), "centre", p)
     scale = _numbers(checks.field(record, "scale", list), "scale", p, least=math.ulp(0.0))
-    return Coordinates(np.array(logs, dtype=bool), centre, scale)
+    return ThetaCoordinates(np.array(logs, dtype=bool), centre, scale)
 
 
 def _numbers(values: Sequence[Any], name: str, p: int, least: float = -math.inf) -> Array:

@@ -24,8 +24,8 @@ from cbq.persistence import (
     mobq,
     monte_carlo,
 )
-from cbq.persistence.archive import Archive, Foreign, write
-from cbq.samples.laws import Family
+from cbq.persistence.archive import Archive, IncompatibleFile, write
+from cbq.samples.conditional import Family
 
 FORMAT = "cbq-fit"
 VERSION = 1  # of the format: raised when older readers would misread a file
@@ -35,7 +35,7 @@ DAMAGE = (ValueError, TypeError, ArithmeticError, RecursionError)
 class Kind(NamedTuple):
     """How fits of one class become JSON and arrays, and back.
 
-    needs_family: `unpack` takes the family of the laws of x besides the record and the archive.
+    needs_family: `unpack` takes the family of the measures of x besides the record and the archive.
     """
 
     fit: type[Fit]
@@ -80,7 +80,7 @@ def save(fit: Fit, path: str | os.PathLike[str]) -> None:
 def load(path: str | os.PathLike[str], family: Family | None = None) -> Fit:
     """The fit that `fit.save(path)` wrote. Its answers are those of the original, to the last bit.
 
-    family: the function from theta (p,) to the law of x that the samples were made with. A fit that needs it at new
+    family: the function from theta (p,) to the measure of x that the samples were made with. A fit that needs it at new
         thetas (importance sampling, multi-output Bayesian quadrature) cannot be loaded without, because a file holds
         no code; one that gives the points of the fit other densities is refused. Fits that need no family leave it
         unused.
@@ -90,14 +90,14 @@ def load(path: str | os.PathLike[str], family: Family | None = None) -> Fit:
     """
     if family is not None and not callable(family):
         raise TypeError(
-            f"family must be a function from theta to the law of x, as lambda theta: Gaussian(theta, 1.0) is, but it "
+            f"family must be a function from theta to the measure of x, as lambda theta: Gaussian(theta, 1.0) is, but it "
             f"is a {type(family).__name__}."
         )
     name = os.fsdecode(path)
     with open(name, "rb") as file:
         try:
             return _unpack(Archive(file), family)
-        except Foreign as error:
+        except IncompatibleFile as error:
             raise ValueError(f"{name} {error}") from error
         except DAMAGE as error:
             raise ValueError(f"{name} is damaged: {error} Restore it from a copy, or fit and save again.") from error
@@ -107,26 +107,28 @@ def _unpack(archive: Archive, family: Family | None) -> Fit:
     header = archive.header()
     if header.get("format") != FORMAT:
         why = f"its format is {header.get('format')!r}, not {FORMAT!r}"
-        raise Foreign(f"is not a fit of cbq: {why}. Pass a file that fit.save wrote.")
+        raise IncompatibleFile(f"is not a fit of cbq: {why}. Pass a file that fit.save wrote.")
     version = checks.field(header, "version", int)
     if version > VERSION:
-        raise Foreign(_too_new(header, f"has version {version} of its format, and this cbq reads up to {VERSION}"))
+        raise IncompatibleFile(
+            _too_new(header, f"has version {version} of its format, and this cbq reads up to {VERSION}")
+        )
     if version < 1:
         raise ValueError(f"'version' must be 1 or more, but it is {version}.")
     kind = checks.field(header, "kind", str)
     if kind not in KINDS:
-        raise Foreign(_too_new(header, f"holds a fit of kind {kind!r}, and this cbq knows {', '.join(KINDS)}"))
+        raise IncompatibleFile(_too_new(header, f"holds a fit of kind {kind!r}, and this cbq knows {', '.join(KINDS)}"))
     fit = _fit(KINDS[kind], kind, checks.field(header, "fit", dict), archive, family)
-    return fit.noted(checks.field(header, "choice", str)) if "choice" in header else fit
+    return fit.with_choice(checks.field(header, "choice", str)) if "choice" in header else fit
 
 
 def _fit(kind: Kind, name: str, record: dict[str, Any], archive: Archive, family: Family | None) -> Fit:
     if not kind.needs_family:
         return kind.unpack(record, archive)
     if family is None:
-        raise Foreign(
-            f"holds a fit of kind {name}, which needs the law of x at any theta, and a file holds no code: pass "
-            f"family=, the function from theta to its law."
+        raise IncompatibleFile(
+            f"holds a fit of kind {name}, which needs the measure of x at any theta, and a file holds no code: pass "
+            f"family=, the function from theta to its measure."
         )
     return kind.unpack(record, archive, family)
 

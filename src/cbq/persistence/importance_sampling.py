@@ -1,4 +1,4 @@
-"""A fit of importance sampling as JSON and arrays, and back: the laws of x come with the family, not from the file."""
+"""A fit of importance sampling as JSON and arrays, and back: the measures of x come with the family, not from the file."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ from cbq.persistence import checks
 from cbq.persistence.archive import Archive
 from cbq.persistence.averages import Arrays, design, single
 from cbq.persistence.families import samples_with
-from cbq.samples.laws import Family
+from cbq.samples.conditional import Family
 
 
 def pack(fit: ImportanceSamplingFit) -> tuple[dict[str, Any], Arrays]:
-    """Everything the constructor needs but the laws of x: a JSON object, and arrays by name."""
+    """Everything the constructor needs but the measures of x: a JSON object, and arrays by name."""
     arrays: Arrays = {
         "theta": fit.theta,
         "counts": fit.samples.counts.astype(np.int64),
@@ -29,7 +29,7 @@ def pack(fit: ImportanceSamplingFit) -> tuple[dict[str, Any], Arrays]:
 
 
 def unpack(record: dict[str, Any], archive: Archive, family: Family) -> ImportanceSamplingFit:
-    """The fit, from a JSON object, the arrays of an archive and the family of the laws."""
+    """The fit, from a JSON object, the arrays of an archive and the family of the measures."""
     arrays: Arrays = {name: archive.array(name, np.float64) for name in ("theta", "x", "f", "log_density", "log_q")}
     arrays["counts"] = archive.array("counts", np.int64)
     _check(arrays)

@@ -1,4 +1,4 @@
-"""Kernels as JSON. Those that hold a function or a law are refused: a file holds no code."""
+"""Kernels as JSON. Those that hold a function or a measure are refused: a file holds no code."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq.kernels import RBF, Additive, Kernel, Matern, Product, Scaled, Sum, TensorProduct, Warped
+from cbq.kernels import RBF, Additive, Kernel, Matern, ProductKernel, ScaledKernel, SumKernel, TensorProduct, Warped
 from cbq.kernels.transforms import Log
 
 # Each kernel by the arguments of its constructor, which are its attributes too.
@@ -15,9 +15,9 @@ ARGUMENTS: dict[type[Kernel], tuple[str, ...]] = {
     Matern: ("nu", "lengthscale"),
     TensorProduct: ("base",),
     Additive: ("base",),
-    Sum: ("parts",),
-    Product: ("parts",),
-    Scaled: ("factor", "kernel"),
+    SumKernel: ("parts",),
+    ProductKernel: ("parts",),
+    ScaledKernel: ("factor", "kernel"),
     Warped: ("base", "warp"),
 }
 BY_NAME = {kind.__name__: kind for kind in ARGUMENTS}
@@ -26,9 +26,9 @@ BY_NAME = {kind.__name__: kind for kind in ARGUMENTS}
 def pack_kernel(kernel: Kernel) -> dict[str, Any]:
     """The kernel as a JSON object, or a ValueError that says why it has none."""
     if type(kernel) not in ARGUMENTS:  # not isinstance: a user's own subclass is code, too
-        raise ValueError(_refusal(kernel, "follows a law or is code of your own"))
+        raise ValueError(_refusal(kernel, "follows a measure or is code of your own"))
     if isinstance(kernel, Warped) and type(kernel.warp) is not Log:
-        raise ValueError(_refusal(kernel, "is warped by a function or by a law"))
+        raise ValueError(_refusal(kernel, "is warped by a function or by a measure"))
     return {"type": type(kernel).__name__} | {name: _pack(getattr(kernel, name)) for name in ARGUMENTS[type(kernel)]}
 
 

@@ -1,4 +1,4 @@
-"""Laws as JSON and one row of numbers, and back. Those that hold a function are refused: a file holds no code."""
+"""Measures as JSON and one row of numbers, and back. Those that hold a function are refused: a file holds no code."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from cbq.measures import (
     Exponential,
     Gamma,
     Gaussian,
-    LogLaw,
+    LogMeasure,
     LogNormal,
     Measure,
     Mixture,
@@ -28,30 +28,30 @@ from cbq.measures import (
 from cbq.measures.quantile import is_scipys_own
 from cbq.persistence import checks
 
-# Laws whose parameters are the arguments of their constructor.
+# Measures whose parameters are the arguments of their constructor.
 PLAIN = (Beta, Empirical, Exponential, Gamma, Gaussian, LogNormal, StudentT, TruncatedGaussian, Uniform)
 BY_NAME: dict[str, type[Measure]] = {kind.__name__: kind for kind in PLAIN}
 SCIPY = "Quantile"
 
 
 def pack_measure(measure: Measure) -> tuple[str, Array]:
-    """The law as a JSON text, and all its numbers in one row; a ValueError says why there is none."""
+    """The measure as a JSON text, and all its numbers in one row; a ValueError says why there is none."""
     rows: list[Array] = []
     record = _pack(measure, rows)
     return json.dumps(record, separators=(",", ":")), np.concatenate(rows)
 
 
 def unpack_measure(text: str, numbers: Array) -> Measure:
-    """The law that `pack_measure` packed; its constructor checks the numbers."""
+    """The measure that `pack_measure` packed; its constructor checks the numbers."""
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
-        raise ValueError(f"a law is not JSON ({error})") from error
+        raise ValueError(f"a measure is not JSON ({error})") from error
     source = _Numbers(numbers)
-    law = _unpack(record, source)
+    measure = _unpack(record, source)
     if source.left:
-        raise ValueError(f"a law has {source.left} numbers too many")
-    return law
+        raise ValueError(f"a measure has {source.left} numbers too many")
+    return measure
 
 
 class _Numbers:
@@ -66,28 +66,28 @@ class _Numbers:
 
     def take(self, shape: Any) -> Array:
         if not isinstance(shape, list) or not all(type(n) is int and n >= 0 for n in shape):
-            raise ValueError(f"the shape of an array in a law must be a list of integers, but it is {shape!r}")
+            raise ValueError(f"the shape of an array in a measure must be a list of integers, but it is {shape!r}")
         size = math.prod(shape)
         if size > self.left:
-            raise ValueError(f"a law needs {size} numbers more, but {self.left} are left")
+            raise ValueError(f"a measure needs {size} numbers more, but {self.left} are left")
         self._at += size
         return self._row[self._at - size : self._at].reshape(shape)
 
 
-def _pack(law: Measure, rows: list[Array]) -> dict[str, Any]:
-    kind = type(law)  # not isinstance: a user's own subclass is code, too
+def _pack(measure: Measure, rows: list[Array]) -> dict[str, Any]:
+    kind = type(measure)  # not isinstance: a user's own subclass is code, too
     if kind in PLAIN:
-        return {"type": kind.__name__, "shapes": _put(law.parameters(), rows)}
-    if kind is Mixture and isinstance(law, Mixture):
-        shapes = _put({"weights": law.weights}, rows)
-        return {"type": "Mixture", "shapes": shapes, "components": [_pack(part, rows) for part in law.components]}
-    if kind is Product and isinstance(law, Product):
-        return {"type": "Product", "blocks": [_pack(part, rows) for part in law.blocks]}
-    if kind is LogLaw and isinstance(law, LogLaw):
-        return {"type": "LogLaw", "law": _pack(law.law, rows)}
-    if kind is Quantile and isinstance(law, Quantile) and is_scipys_own(law._dist):
-        return {"type": SCIPY, "dist": law._dist.name, "shapes": _put(law.parameters(), rows)}
-    raise ValueError(f"{law!r} is code of your own, or holds a function, and a file holds no code")
+        return {"type": kind.__name__, "shapes": _put(measure.parameters(), rows)}
+    if kind is Mixture and isinstance(measure, Mixture):
+        shapes = _put({"weights": measure.weights}, rows)
+        return {"type": "Mixture", "shapes": shapes, "components": [_pack(part, rows) for part in measure.components]}
+    if kind is Product and isinstance(measure, Product):
+        return {"type": "Product", "blocks": [_pack(part, rows) for part in measure.blocks]}
+    if kind is LogMeasure and isinstance(measure, LogMeasure):
+        return {"type": "LogMeasure", "measure": _pack(measure.measure, rows)}
+    if kind is Quantile and isinstance(measure, Quantile) and is_scipys_own(measure._dist):
+        return {"type": SCIPY, "dist": measure._dist.name, "shapes": _put(measure.parameters(), rows)}
+    raise ValueError(f"{measure!r} is code of your own, or holds a function, and a file holds no code")
 
 
 def _put(arrays: dict[str, Array], rows: list[Array]) -> dict[str, list[int]]:
@@ -104,12 +104,12 @@ def _unpack(record: Any, numbers: _Numbers) -> Measure:
         return Mixture(weights, [_unpack(part, numbers) for part in checks.field(record, "components", list)])
     if name == "Product":
         return Product([_unpack(part, numbers) for part in checks.field(record, "blocks", list)])
-    if name == "LogLaw":
-        return LogLaw(_unpack(checks.field(record, "law", dict), numbers))
+    if name == "LogMeasure":
+        return LogMeasure(_unpack(checks.field(record, "measure", dict), numbers))
     if name == SCIPY:
         *shapes, loc, scale = _arrays(record, numbers).values()
         return Quantile(_scipys(checks.field(record, "dist", str)), *shapes, loc=loc, scale=scale)
-    raise ValueError(f"there is no law of type {name!r}")
+    raise ValueError(f"there is no measure of type {name!r}")
 
 
 def _arrays(record: Any, numbers: _Numbers) -> dict[str, Array]:

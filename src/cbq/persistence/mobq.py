@@ -1,4 +1,4 @@
-"""A fit of multi-output Bayesian quadrature as JSON and arrays, and back: the laws of x come with the family."""
+"""A fit of multi-output Bayesian quadrature as JSON and arrays, and back: the measures of x come with the family."""
 
 from __future__ import annotations
 
@@ -11,19 +11,21 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.methods.mobq_fit import MOBQFit, Part
 from cbq.persistence import checks
-from cbq.persistence.archive import Archive, Foreign
+from cbq.persistence.archive import Archive, IncompatibleFile
 from cbq.persistence.averages import Arrays, design, single
 from cbq.persistence.families import CLOSE, samples_with
 from cbq.persistence.kernels import pack_kernel, unpack_kernel
-from cbq.pooled import Chosen, Doubt, Integrals, Joint, pool
+from cbq.pooled import Integrals, KernelChoice, SplitHalfCalibration, XThetaKernel, pooled_points
 from cbq.samples import Samples
-from cbq.samples.laws import Family
+from cbq.samples.conditional import Family
 
-WITNESSES = 5  # points at which the embeddings of all laws are kept, to tell families whose laws have no densities
+WITNESSES = (
+    5  # points at which the embeddings of all measures are kept, to tell families whose measures have no densities
+)
 
 
 def pack(fit: MOBQFit) -> tuple[dict[str, Any], Arrays]:
-    """Everything the constructor needs but the laws of x: a JSON object, and arrays by name."""
+    """Everything the constructor needs but the measures of x: a JSON object, and arrays by name."""
     samples, C = fit.samples, fit.C or 1
     inflation, common = np.empty(C), np.empty(C)
     arrays: Arrays = {
@@ -37,7 +39,7 @@ def pack(fit: MOBQFit) -> tuple[dict[str, Any], Arrays]:
         "common": common,
     }
     for i, part in enumerate(fit.parts):
-        inflation[list(part.outputs)], common[list(part.outputs)] = part.doubt.inflation, part.doubt.common
+        inflation[list(part.outputs)], common[list(part.outputs)] = part.calibration.inflation, part.calibration.common
         if part.landmarks is not None:
             arrays[f"landmarks_{i}"] = part.landmarks.astype(np.int64)
     _check(arrays)
@@ -54,7 +56,7 @@ def pack(fit: MOBQFit) -> tuple[dict[str, Any], Arrays]:
 
 
 def unpack(record: dict[str, Any], archive: Archive, family: Family) -> MOBQFit:
-    """The fit, from a JSON object, the arrays of an archive and the family of the laws."""
+    """The fit, from a JSON object, the arrays of an archive and the family of the measures."""
     names = ("theta", "x", "f", "log_density", "embedding", "inflation", "common")
     arrays: Arrays = {name: archive.array(name, np.float64) for name in names}
     arrays["counts"] = archive.array("counts", np.int64)
@@ -63,7 +65,7 @@ def unpack(record: dict[str, Any], archive: Archive, family: Family) -> MOBQFit:
     dependent = checks.field(record, "depends_on_theta", bool)
     samples = samples_with(family, {**arrays, "f": f}, design=design(record), depends_on_theta=dependent)
     parts = _unpack_parts(checks.field(record, "parts", list), samples, arrays, archive)
-    _refuse_other_laws(parts[0].chosen.kernel, samples, arrays["embedding"])
+    _refuse_other_measures(parts[0].chosen.kernel, samples, arrays["embedding"])
     settings = checks.field(record, "settings", dict)
     return MOBQFit(
         samples,
@@ -115,16 +117,16 @@ def _unpack_part(i: int, record: Any, samples: Samples, arrays: Arrays, archive:
     rows = None if checks.field(record, "exact", bool) else _landmarks(archive, f"landmarks_{i}", samples)
     return Part(
         tuple(outputs),
-        Chosen(kernel, checks.number(record.get("error"), "error", least=0.0), tried),
+        KernelChoice(kernel, checks.number(record.get("error"), "error", least=0.0), tried),
         rows,
-        Doubt(arrays["inflation"][outputs], arrays["common"][outputs]),
+        SplitHalfCalibration(arrays["inflation"][outputs], arrays["common"][outputs]),
     )
 
 
 def _landmarks(archive: Archive, name: str, samples: Samples) -> Integers:
     """Rows of different points, of which there are as many as the pool has."""
     rows = checks.array(archive.array(name, np.int64), name, (None,), 0)
-    n = pool(samples)[0].n
+    n = pooled_points(samples)[0].n
     if np.max(rows) >= n or len(np.unique(rows)) < len(rows):
         raise ValueError(f"{name} must hold different numbers below {n}, that of the points.")
     return rows.astype(np.intp)
@@ -132,14 +134,14 @@ def _landmarks(archive: Archive, name: str, samples: Samples) -> Integers:
 
 def _pack_kernels(kernel: Kernel) -> dict[str, Any]:
     """The kernel of x and, where f depends on theta, that of theta."""
-    if isinstance(kernel, Joint):
+    if isinstance(kernel, XThetaKernel):
         on_x, on_theta = kernel.parts
         return _pack_kernels(on_x) | {"theta": pack_kernel(on_theta)}
     try:
         return {"x": pack_kernel(kernel)}
     except ValueError as error:
         raise ValueError(
-            f"kernel_x = {' '.join(repr(kernel).split())} follows a law or holds code, and a file holds none. Use a "
+            f"kernel_x = {' '.join(repr(kernel).split())} follows a measure or holds code, and a file holds none. Use a "
             f"kernel of the library, or keep the samples and fit again when needed."
         ) from error
 
@@ -147,7 +149,7 @@ def _pack_kernels(kernel: Kernel) -> dict[str, Any]:
 def _unpack_kernels(record: dict[str, Any], samples: Samples) -> Kernel:
     kernel = _unpack_kernel(record, "x", samples.d)
     if samples.depends_on_theta:
-        return Joint(kernel, _unpack_kernel(record, "theta", samples.p), samples.d)
+        return XThetaKernel(kernel, _unpack_kernel(record, "theta", samples.p), samples.d)
     return kernel
 
 
@@ -164,19 +166,19 @@ def _unpack_jitter(record: dict[str, Any]) -> Jitter:
 
 
 def _embedding(kernel: Kernel, samples: Samples) -> Array:
-    """The embeddings (T, m) of the laws of all thetas at m of the points."""
-    return Integrals(kernel, samples.measures, samples.theta).mean(pool(samples)[0].thinned(WITNESSES).u)
+    """The embeddings (T, m) of the measures of all thetas at m of the points."""
+    return Integrals(kernel, samples.measures, samples.theta).mean(pooled_points(samples)[0].thinned(WITNESSES).u)
 
 
-def _refuse_other_laws(kernel: Kernel, samples: Samples, known: Array) -> None:
-    """Raise where the laws give other integrals than they did in the fit: not all laws have densities to compare."""
+def _refuse_other_measures(kernel: Kernel, samples: Samples, known: Array) -> None:
+    """Raise where the measures give other integrals than they did in the fit: not all measures have densities to compare."""
     found = _embedding(kernel, samples)
     if found.shape != known.shape:
         raise ValueError(f"embedding must have the shape {found.shape}, but it has {known.shape}.")
     other = np.any(np.abs(found - known) > CLOSE * np.max(np.abs(known)), axis=1)
     if np.any(other):
-        raise Foreign(
+        raise IncompatibleFile(
             f"does not go with this family, which is not the one of the fit: at theta = "
-            f"{samples.theta[np.argmax(other)]} its law has other integrals. Pass the family that the samples were "
+            f"{samples.theta[np.argmax(other)]} its measure has other integrals. Pass the family that the samples were "
             f"drawn from."
         )

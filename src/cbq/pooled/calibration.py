@@ -15,26 +15,28 @@ import numpy as np
 from cbq._arrays import Array, Integers, evenly
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.pooled.hyperparameters import UNKNOWN, Chosen
+from cbq.pooled.hyperparameters import UNKNOWN, KernelChoice
 from cbq.pooled.integrals import Integrals, line_for
-from cbq.pooled.low_rank import LowRank
-from cbq.pooled.pool import Pool
-from cbq.pooled.process import Exact, Process
+from cbq.pooled.low_rank import NystromGP
+from cbq.pooled.pool import PooledPoints
+from cbq.pooled.process import ExactGP, PooledGP
 from cbq.samples import Samples
 
 CHECKED = 20  # thetas, at most
 
 
-def process(kernel: Kernel, points: Pool, nodes: Array | None, jitter: Jitter, like: Process | None = None) -> Process:
+def process(
+    kernel: Kernel, points: PooledPoints, nodes: Array | None, jitter: Jitter, like: PooledGP | None = None
+) -> PooledGP:
     """The process given all values of a pool: exact, or through landmarks `nodes`, with the noise of another one."""
     if nodes is None:
-        return Exact(kernel, points.u, points.f, jitter)
-    noise = like.noise if isinstance(like, LowRank) else None
-    return LowRank(kernel, points.u, points.f, nodes, jitter, noise)
+        return ExactGP(kernel, points.u, points.f, jitter)
+    noise = like.noise if isinstance(like, NystromGP) else None
+    return NystromGP(kernel, points.u, points.f, nodes, jitter, noise)
 
 
 @dataclass(frozen=True, eq=False)
-class Doubt:
+class SplitHalfCalibration:
     """What the disagreement between halves of the points asks for, of C outputs in the units of the pool.
 
     inflation: (C,), the factor of all variances. common: (C,), a variance that is added at all thetas.
@@ -44,7 +46,9 @@ class Doubt:
     common: Array
 
 
-def doubt(chosen: Chosen, points: Pool, rows: Integers | None, samples: Samples, jitter: Jitter) -> Doubt:
+def split_half_calibration(
+    chosen: KernelChoice, points: PooledPoints, rows: Integers | None, samples: Samples, jitter: Jitter
+) -> SplitHalfCalibration:
     """How far the integrals given halves of the points are from those given all, and how far they should be.
 
     Errors are taken to fall from half of the points to all by the root of what the process says. Where they are larger
@@ -56,8 +60,8 @@ def doubt(chosen: Chosen, points: Pool, rows: Integers | None, samples: Samples,
     nodes = None if rows is None else points.u[rows]
     whole = process(kernel, points, nodes, jitter)
     some = evenly(samples.T, CHECKED)
-    laws = [samples.law(int(t)) for t in some]
-    integrals = Integrals(kernel, laws, samples.theta[some], line_for(kernel, laws))
+    measures = [samples.measure(int(t)) for t in some]
+    integrals = Integrals(kernel, measures, samples.theta[some], line_for(kernel, measures))
     z, mu = integrals.variance(), integrals.mean(whole.nodes)
     mean, variance = whole.mean(mu), whole.variance(mu, z)
     errors2 = []
@@ -70,4 +74,4 @@ def doubt(chosen: Chosen, points: Pool, rows: Integers | None, samples: Samples,
     amplitude = np.where(whole.amplitude > 0, whole.amplitude, 1.0)
     ratio = np.mean(error2 / (amplitude * variance), axis=0)
     smaller = 1.0 if chosen.error >= UNKNOWN else np.sqrt(ratio)
-    return Doubt(np.maximum(ratio, smaller), np.median(error2, axis=0))
+    return SplitHalfCalibration(np.maximum(ratio, smaller), np.median(error2, axis=0))

@@ -1,4 +1,4 @@
-"""The kernels that a pooled process may have: those that all laws have an embedding for, in shared coordinates."""
+"""The kernels that a pooled process may have: those that all measures have an embedding for, in shared coordinates."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cbq.samples import Samples
 Automatic = Literal["auto"]
 
 
-class Joint(Composite):
+class XThetaKernel(Composite):
     """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), of which the first d are x."""
 
     combination = PRODUCT
@@ -32,9 +32,9 @@ class Joint(Composite):
         x, theta = self.parts
         return f"{x!r} of x times {theta!r} of theta"
 
-    def with_log_lengthscales(self, values: npt.ArrayLike) -> Joint:
+    def with_log_lengthscales(self, values: npt.ArrayLike) -> XThetaKernel:
         kernel_x, kernel_theta = split_lengthscales(self.parts, values)
-        return Joint(kernel_x, kernel_theta, self.d)
+        return XThetaKernel(kernel_x, kernel_theta, self.d)
 
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         (kernel_x, kernel_theta), free = parts_to_fit(self.parts, self._split(x), ard)
@@ -44,8 +44,8 @@ class Joint(Composite):
         self.parts[0].check_dim(self.d)
         self.parts[1].check_dim(d - self.d)
 
-    def bind(self, measure: Measure) -> Joint:
-        return self  # its kernels need no law
+    def bind(self, measure: Measure) -> XThetaKernel:
+        return self  # its kernels need no measure
 
     def diag(self, x: npt.ArrayLike) -> Array:
         first, second = (k.diag(part) for k, part in zip(self.parts, self._split(as_points(x)), strict=True))
@@ -70,14 +70,14 @@ def candidates(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Ker
         return on_x
     if isinstance(kernel_theta, Kernel):
         _refuse_unshared(kernel_theta, samples.theta, "kernel_theta")
-        return [Joint(k, kernel_theta, samples.d) for k in on_x]
+        return [XThetaKernel(k, kernel_theta, samples.d) for k in on_x]
     positive = bool(np.all(samples.theta > 0))
-    return [Joint(k, each, samples.d) for k in on_x for each in _on_theta(smoothness(k), positive)]
+    return [XThetaKernel(k, each, samples.d) for k in on_x for each in _on_theta(smoothness(k), positive)]
 
 
 def refuse_theta(kernel: Kernel, theta: Array) -> None:
     """Raise where a kernel takes the logarithm of thetas (M, p) that have none."""
-    of_theta = kernel.parts[1] if isinstance(kernel, Joint) else None
+    of_theta = kernel.parts[1] if isinstance(kernel, XThetaKernel) else None
     if isinstance(of_theta, Warped) and of_theta.warp.name == "log" and np.any(theta <= 0):
         row = theta[int(np.argmax(np.any(theta <= 0, axis=1)))]
         raise ValueError(
@@ -88,10 +88,14 @@ def refuse_theta(kernel: Kernel, theta: Array) -> None:
 
 def _on_x(samples: Samples) -> list[Kernel]:
     """The kernels of x, from rough to smooth, on x and, if it is positive, on log x."""
-    positive = bool(np.all(samples.all_points > 0)) and all(np.all(law.support[0] >= 0) for law in samples.measures)
+    positive = bool(np.all(samples.all_points > 0)) and all(
+        np.all(measure.support[0] >= 0) for measure in samples.measures
+    )
     matern = (Matern(1.5), Matern(2.5))
     rough: list[Kernel] = list(matern)
-    if samples.d > 1:  # radial Matern kernels have embeddings under Gaussian laws, tensor products under independence
+    if (
+        samples.d > 1
+    ):  # radial Matern kernels have embeddings under Gaussian distributions, tensor products under independence
         rough = [TensorProduct(k) if _has_embedding(TensorProduct(k), samples) else k for k in matern]
     found = [
         kernel
@@ -101,7 +105,7 @@ def _on_x(samples: Samples) -> list[Kernel]:
     ]
     if not found:
         raise NoEmbedding(
-            f"no kernel on x itself or on log x has an embedding under all laws of x, such as {samples.law(0)!r}: a "
+            f"no kernel on x itself or on log x has an embedding under all measures of x, such as {samples.measure(0)!r}: a "
             f"pooled process needs one kernel for the points of all thetas. Take cbq.CBQ(), whose kernels act on "
             f"coordinates of each theta's own."
         )
@@ -110,7 +114,7 @@ def _on_x(samples: Samples) -> list[Kernel]:
 
 def smoothness(kernel: Kernel) -> Kernel:
     """RBF or the Matern kernel that a kernel, as far as it acts on x, is made of."""
-    base = kernel.parts[0] if isinstance(kernel, Joint) else kernel
+    base = kernel.parts[0] if isinstance(kernel, XThetaKernel) else kernel
     base = base.base if isinstance(base, Warped) else base
     base = base.base if isinstance(base, TensorProduct) and isinstance(base.base, Kernel) else base
     return Matern(base.nu) if isinstance(base, Matern) else RBF()
@@ -133,17 +137,21 @@ def _has_embedding(kernel: Kernel, samples: Samples) -> bool:
 
 
 def _embeddable(kernel: Kernel, samples: Samples) -> None:
-    """Raise unless all laws have an embedding for the kernel."""
+    """Raise unless all measures have an embedding for the kernel."""
     whole = samples.batched_measure()
     guess, _ = kernel.to_fit(samples.all_points, ard=False)
-    for law in [whole] if whole is not None else samples.measures:
-        embed(guess, law)
+    for measure in [whole] if whole is not None else samples.measures:
+        embed(guess, measure)
 
 
 def _refuse_unshared(kernel: Kernel, points: Array, name: str) -> None:
     """Raise unless a kernel, given as `name`, can serve all points (n, d)."""
     if isinstance(kernel, Stein) or kernel.needs_measure:
-        what = "a Stein kernel is made from the score of one law" if isinstance(kernel, Stein) else "it takes a law"
+        what = (
+            "a Stein kernel is made from the score of one measure"
+            if isinstance(kernel, Stein)
+            else "it takes a measure"
+        )
         raise ValueError(
             f"{name} = {kernel!r} cannot be shared by all thetas: {what}, and every theta has its own, while a pooled "
             f"process has one kernel for all points. Take a kernel such as cbq.kernels.RBF(), or cbq.CBQ(...)."

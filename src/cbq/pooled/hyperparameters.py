@@ -16,13 +16,13 @@ from cbq._arrays import Array
 from cbq.kernels import RBF, Kernel, Matern, Warped
 from cbq.linalg import Jitter
 from cbq.linalg.threads import one_blas_thread
-from cbq.pooled.candidates import Joint, smoothness
-from cbq.pooled.pool import Pool
-from cbq.pooled.process import Exact
-from cbq.stage1.blocks import Block, standard_normal
-from cbq.stage1.candidates import GRID, Family, family
-from cbq.stage1.fit import ENDLESS, PER_LENGTHSCALE
-from cbq.stage1.quadrature import Explained, explain
+from cbq.pooled.candidates import XThetaKernel, smoothness
+from cbq.pooled.pool import PooledPoints
+from cbq.pooled.process import ExactGP
+from cbq.stage1.blocks import SampleBlock, standard_normal
+from cbq.stage1.candidates import GRID, KernelFamily, family
+from cbq.stage1.fit import MAX_LOG_LENGTHSCALE, PER_LENGTHSCALE
+from cbq.stage1.quadrature import KernelEvidence, explain
 from cbq.stage1.shape import fit_shape
 
 FLAT = 0.0  # the prior precision of the mean of f, see `stage1.quadrature`
@@ -38,7 +38,7 @@ STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
 
 @dataclass(frozen=True, eq=False)
-class Chosen:
+class KernelChoice:
     """A kernel with all its lengthscales, and its root-mean-square leave-one-out error.
 
     The error is relative to the standard deviation of f at the theta of each point. tried: how many kernels.
@@ -49,7 +49,7 @@ class Chosen:
     tried: int
 
 
-def choose(kernels: Sequence[Kernel], points: Pool, jitter: Jitter, *, ard: bool = True) -> Chosen:
+def choose(kernels: Sequence[Kernel], points: PooledPoints, jitter: Jitter, *, ard: bool = True) -> KernelChoice:
     """The kernel, of those given from rough to smooth, and its lengthscales for a pool of points."""
     with one_blas_thread():  # many matrices of a size at which threads gain little, and on a busy machine lose all
         families = _families(kernels, points, ard)
@@ -60,10 +60,10 @@ def choose(kernels: Sequence[Kernel], points: Pool, jitter: Jitter, *, ard: bool
         errors = [_error(kernel, second, jitter) for kernel in refined]
         best = _at_most(TIE, [e / WORTH if is_costly(k) else e for k, e in zip(refined, errors, strict=True)])[0]
         kernel, error = _stretched(refined[best], families[promising[best]], second, jitter)
-    return Chosen(kernel, error, len(kernels))
+    return KernelChoice(kernel, error, len(kernels))
 
 
-def _stretched(kernel: Kernel, mine: Family, points: Pool, jitter: Jitter) -> tuple[Kernel, float]:
+def _stretched(kernel: Kernel, mine: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple[Kernel, float]:
     """The kernel with its free lengthscales as they are or longer, by the smallest leave-one-out error, and that error.
 
     The likelihood takes the jitter for noise, and so the lengthscales of a smooth kernel for shorter than they are.
@@ -79,7 +79,7 @@ def _stretched(kernel: Kernel, mine: Family, points: Pool, jitter: Jitter) -> tu
 
 def is_costly(kernel: Kernel) -> bool:
     """Whether its embedding is so slow that it must be worth it: a radial Matern kernel of several coordinates."""
-    base = kernel.parts[0] if isinstance(kernel, Joint) else kernel
+    base = kernel.parts[0] if isinstance(kernel, XThetaKernel) else kernel
     base = base.base if isinstance(base, Warped) else base
     return isinstance(base, Matern) and base.n_lengthscales > 1
 
@@ -90,7 +90,7 @@ def _at_most(factor: float, errors: Sequence[float]) -> list[int]:
     return [i for i, error in enumerate(errors) if error <= factor * least]
 
 
-def _families(kernels: Sequence[Kernel], points: Pool, ard: bool) -> list[Family]:
+def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool) -> list[KernelFamily]:
     """Each kernel with a first guess of its free lengthscales; where there are several, the smoothest shapes all."""
     some = points.thinned(SHAPE)
     dimension = points.u.shape[1]
@@ -101,29 +101,29 @@ def _families(kernels: Sequence[Kernel], points: Pool, ard: bool) -> list[Family
     block = _block(some)
     change = _change(found[-1], block)
     smooth, rough = change, change
-    if np.min(change[found[-1].free]) > ENDLESS:  # a kink, which the roughest sees best
+    if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest sees best
         rough = _change(found[0], block)
     changes = [smooth if isinstance(smoothness(each.kernel), RBF) else rough for each in found]
     return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
 
 
-def _change(mine: Family, block: Block) -> Array:
+def _change(mine: KernelFamily, block: SampleBlock) -> Array:
     """What fitting its lengthscales one by one adds to their logarithms."""
     return np.asarray(fit_shape(mine.kernel, mine.free, [block], FLAT).log_lengthscales - mine.kernel.log_lengthscales)
 
 
-def _shaped(mine: Family, change: Array) -> Family:
+def _shaped(mine: KernelFamily, change: Array) -> KernelFamily:
     return replace(mine, kernel=mine.kernel.with_log_lengthscales(mine.kernel.log_lengthscales + change))
 
 
-def _first_look(mine: Family, points: Pool, jitter: Jitter) -> tuple[float, float]:
+def _first_look(mine: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple[float, float]:
     """The logarithm of the likeliest factor of the lengthscales, and the leave-one-out error there."""
     result = explain(mine.all(), _block(points), FLAT, jitter)
     best = int(np.argmax(np.sum(result.evidence, axis=(1, 2))))
     return float(np.log(mine.factors[best])), _rms(_residuals(result, best, points))
 
 
-def _likeliest(mine: Family, log_factor: float, points: Pool, jitter: Jitter) -> Kernel:
+def _likeliest(mine: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> Kernel:
     """The kernel with the likeliest factor of its free lengthscales, uphill from a first one."""
     if not np.any(mine.free):
         return mine.kernel
@@ -142,27 +142,27 @@ def _likeliest(mine: Family, log_factor: float, points: Pool, jitter: Jitter) ->
     return at(log_factor)
 
 
-def evidence(kernel: Kernel, points: Pool, jitter: Jitter) -> float:
+def evidence(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> float:
     """The restricted log-likelihood of all outputs, but for a constant."""
-    process = Exact(kernel, points.u, points.f, jitter)
+    process = ExactGP(kernel, points.u, points.f, jitter)
     logdet = float(process.factor.logdet) + np.log(process.S)
     amplitude = np.maximum(process.amplitude, np.finfo(float).eps ** 2)
     return float(-0.5 * np.sum((points.n - 1) * np.log(amplitude) + logdet))
 
 
-def residuals(kernel: Kernel, points: Pool, jitter: Jitter) -> Array:
+def residuals(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> Array:
     """The leave-one-out errors (m, C) at m of the points, in units of the spread of f at the theta of each."""
     some = points.thinned(MANY)
     with one_blas_thread():
         return _residuals(explain(kernel, _block(some), FLAT, jitter), 0, some)
 
 
-def _error(kernel: Kernel, points: Pool, jitter: Jitter) -> float:
+def _error(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> float:
     """The root-mean-square leave-one-out error."""
     return _rms(_residuals(explain(kernel, _block(points), FLAT, jitter), 0, points))
 
 
-def _residuals(result: Explained, k: int, points: Pool) -> Array:
+def _residuals(result: KernelEvidence, k: int, points: PooledPoints) -> Array:
     return np.asarray(result.residuals[k, 0] / points.spread)
 
 
@@ -170,6 +170,6 @@ def _rms(values: Array) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-def _block(points: Pool) -> Block:
-    """The points as those of one theta; the law is there for kernels that would need one, and none does."""
-    return Block(np.zeros(1, dtype=np.intp), points.u[None], points.f[None], standard_normal(points.u.shape[1]))
+def _block(points: PooledPoints) -> SampleBlock:
+    """The points as those of one theta; the measure is there for kernels that would need one, and none does."""
+    return SampleBlock(np.zeros(1, dtype=np.intp), points.u[None], points.f[None], standard_normal(points.u.shape[1]))

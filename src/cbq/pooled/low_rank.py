@@ -21,7 +21,7 @@ from cbq.pooled.process import ROUNDING
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
 
 
-class LowRank:
+class NystromGP:
     """The process given values f (n, C) at points u (n, D), through landmarks (m, D).
 
     noise: s2 (C,), if it is known; otherwise the likeliest.

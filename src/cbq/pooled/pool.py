@@ -16,7 +16,7 @@ LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is ne
 
 
 @dataclass(frozen=True, eq=False)
-class Pool:
+class PooledPoints:
     """n points. u: (n, d), x alone, or (n, d + p), x and its theta where f depends on both. f: (n, C), in units near 1.
 
     spread: (n, C), the standard deviation of f at the theta of each point, or the least that counts.
@@ -34,21 +34,23 @@ class Pool:
         """The number of points."""
         return len(self.u)
 
-    def take(self, rows: Integers | slice) -> Pool:
+    def take(self, rows: Integers | slice) -> PooledPoints:
         """Some of the points."""
         return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows])
 
-    def outputs(self, which: Sequence[int]) -> Pool:
+    def outputs(self, which: Sequence[int]) -> PooledPoints:
         """Some of the outputs."""
         columns = list(which)
-        return Pool(self.u, self.f[:, columns], self.spread[:, columns], self.shift[columns], self.scale[columns])
+        return PooledPoints(
+            self.u, self.f[:, columns], self.spread[:, columns], self.shift[columns], self.scale[columns]
+        )
 
-    def thinned(self, n: int) -> Pool:
+    def thinned(self, n: int) -> PooledPoints:
         """At most n points, evenly spaced in the order of the thetas."""
         return self if self.n <= n else self.take(evenly(self.n, n))
 
 
-def pool(samples: Samples) -> tuple[Pool, list[str]]:
+def pooled_points(samples: Samples) -> tuple[PooledPoints, list[str]]:
     """The points of all thetas, equal ones once with the average of their values, and what a user should know."""
     shift, scale = units(samples.table)
     scaled = samples.rescaled(shift, scale)
@@ -57,9 +59,9 @@ def pool(samples: Samples) -> tuple[Pool, list[str]]:
     u = np.column_stack([samples.all_points, theta]) if samples.depends_on_theta else samples.all_points
     rows, group = equal_rows(u)
     if len(rows) == len(u):
-        return Pool(u, f, deviation, shift, scale), []
+        return PooledPoints(u, f, deviation, shift, scale), []
     averages = group_averages(f, group)
-    merged = Pool(u[rows], averages, deviation[rows], shift, scale)
+    merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale)
     return merged, _noise(samples, float(np.max(np.abs(f - averages[group]))))
 
 

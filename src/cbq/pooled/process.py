@@ -18,7 +18,7 @@ from cbq.linalg import Jitter, factor_gram
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior one that means anything
 
 
-class Process(Protocol):
+class PooledGP(Protocol):
     """What a process knows about integrals; of C outputs."""
 
     nodes: Array  # (m, D): the points at which embeddings are needed
@@ -34,7 +34,7 @@ class Process(Protocol):
         """Their covariances (C, M, M) at unit amplitude, with the prior ones `cross` (M, M)."""
 
 
-class Exact:
+class ExactGP:
     """The process given all values f (n, C) at points u (n, D)."""
 
     def __init__(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> None:
@@ -64,7 +64,7 @@ class Exact:
         return np.broadcast_to(left, (len(self.amplitude), *left.shape))
 
 
-def agreeing(covariance: Array, variance: Array) -> Array:
+def nearest_psd(covariance: Array, variance: Array) -> Array:
     """A covariance (M, M) whose rounding errors are taken out: of no negative direction, and with these variances (M,).
 
     What is left of two numbers that are nearly the same may be less than the rounding errors of both.

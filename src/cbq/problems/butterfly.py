@@ -39,7 +39,7 @@ def integrand(x: Array, theta: Array) -> Array:
 
 
 def family(theta: Array) -> LogNormal:
-    """The law of the price at time zeta given the price theta (1,) at time eta; its mean is theta."""
+    """The measure of the price at time zeta given the price theta (1,) at time eta; its mean is theta."""
     variance = VARIANCE * (ZETA - ETA)
     return LogNormal(np.log(theta) - 0.5 * variance, variance)
 

@@ -1,4 +1,4 @@
-"""The characteristic function of a Gamma law as its argument varies: one law for all thetas, two outputs."""
+"""The characteristic function of a Gamma measure as its argument varies: one measure for all thetas, two outputs."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ LARGEST = 2.5  # argument, in units of the rate
 
 
 @dataclass(frozen=True)
-class Model:
+class CharacteristicModel:
     """X ~ Gamma(shape, rate), and E exp(i t X) at the argument t = theta."""
 
     shape: float
     rate: float
 
     def family(self, theta: Array) -> Gamma:
-        """The law of X, which is the same at every theta (1,)."""
+        """The measure of X, which is the same at every theta (1,)."""
         return Gamma(self.shape, self.rate)
 
     def integrand(self, x: Array, theta: Array) -> Array:
@@ -39,14 +39,14 @@ class Model:
 def build(shape: float = 3.0, rate: float = 2.0) -> Problem:
     """The characteristic function E exp(i theta X) of X ~ Gamma(shape, rate), as its argument theta varies.
 
-    f(x, theta) = (cos theta x, sin theta x) has C = 2 outputs and depends on theta; the law of X does not. The answer
+    f(x, theta) = (cos theta x, sin theta x) has C = 2 outputs and depends on theta; the measure of X does not. The answer
     is the real and the imaginary part of (1 - i theta/rate)^-shape (Johnson, Kotz and Balakrishnan, Continuous
     Univariate Distributions 1, 1994, chapter 17). Prior of theta: uniform on (0, 2.5 rate).
 
     Parameters
     ----------
-    shape, rate : of the Gamma law of X; the mean of X is shape / rate.
+    shape, rate : of the Gamma measure of X; the mean of X is shape / rate.
     """
-    model = Model(float(positive(shape, "shape")), float(positive(rate, "rate")))
+    model = CharacteristicModel(float(positive(shape, "shape")), float(positive(rate, "rate")))
     prior = Uniform(0.0, LARGEST * model.rate)
     return Problem(model.integrand, model.family, prior, exact=model.exact, name="characteristic")

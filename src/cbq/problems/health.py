@@ -38,7 +38,7 @@ def conditional_mean(theta: Array) -> Array:
 
 
 def family(theta: Array) -> Gaussian:
-    """The law of x given both thetas (2,), on R^17."""
+    """The measure of x given both thetas (2,), on R^17."""
     explained = 2 * RHO**2 / (1 + RHO)  # of each variance and of the covariance of x6 and x14, in standard units
     correlation = np.eye(17)
     correlation[[X6, X14], [X6, X14]] = 1 - explained
@@ -57,7 +57,7 @@ def exact(theta: Array) -> Array:
 def build() -> Problem:
     """Net benefits of two treatments given two of their response rates, theta = (theta1, theta2) (Brennan et al.).
 
-    All 19 inputs are Gaussian; theta1, theta2, x6 and x14 are correlated 0.6 pairwise, and the law of x conditions
+    All 19 inputs are Gaussian; theta1, theta2, x6 and x14 are correlated 0.6 pairwise, and the measure of x conditions
     on both thetas. f has C = 2 outputs. The expected value of learning theta is `EVPPI`.
     """
     cov = THETA_STD[:, None] * np.array([[1, RHO], [RHO, 1]]) * THETA_STD

@@ -17,7 +17,7 @@ M = 5  # rows of the data
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class LinearModel:
     """Z = Y x + noise of variance 1, x ~ N(0, diag(theta)): the posterior of x, and expectations under it."""
 
     Y: Array  # (M, d)
@@ -59,7 +59,7 @@ def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
 
     Data, with `rng = numpy.random.default_rng(seed)` and in this order: Y (5, d) has d - 1 columns
     `rng.uniform(-1, 1, (5, d - 1))` and a column of ones; Z = Y beta + noise with `beta = rng.standard_normal(d)`
-    and `noise = rng.standard_normal(5)`. Prior of theta: uniform on (1, 3)^d. Law of x: the posterior
+    and `noise = rng.standard_normal(5)`. Prior of theta: uniform on (1, 3)^d. Measure of x: the posterior
     N(m, Sigma), Sigma^-1 = diag(1/theta) + Y'Y, m = Sigma Y'Z.
 
     Parameters
@@ -75,7 +75,7 @@ def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
     rng = np.random.default_rng(seed)
     Y = np.column_stack([rng.uniform(-1, 1, (M, dim - 1)), np.ones(M)])
     beta = rng.standard_normal(dim)
-    model = Model(Y, Y @ beta + rng.standard_normal(M), f)
+    model = LinearModel(Y, Y @ beta + rng.standard_normal(M), f)
     prior = Uniform(np.ones(dim), 3 * np.ones(dim))
     return Problem(
         model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name=f"linear-{dim}-{f}"

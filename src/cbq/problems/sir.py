@@ -1,4 +1,4 @@
-"""Peak of an epidemic as the law of its infection rate varies: an ODE solved for all rates at once."""
+"""Peak of an epidemic as the measure of its infection rate varies: an ODE solved for all rates at once."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ RECOVERY = 0.05  # gamma, per day
 POPULATION = 1e6
 INFECTED = 50.0  # at the start
 DAYS = 150.0
-RATE = 10.0  # of the Gamma law of the infection rate x
+RATE = 10.0  # of the Gamma measure of the infection rate x
 THRESHOLD = RECOVERY * POPULATION / (POPULATION - INFECTED)  # infection rate below which nothing grows
 X_MAX = 6.0  # end of the quadrature: beyond it lies a mass of 4e-17 at most for the thetas of the prior
 STEP_MAX = 0.25  # the method is stable while step times infection rate is below 2.7
@@ -91,14 +91,14 @@ def _rule(step: float, panels: int) -> tuple[Array, Array]:
 
 
 @dataclass(frozen=True)
-class Model:
+class EpidemicModel:
     """The epidemic, solved with one step in days."""
 
     step: float
     panels: int = 12  # of the quadrature for the answer: 5 times as many in all
 
     def family(self, theta: Array) -> Gamma:
-        """The law of the infection rate at theta (1,)."""
+        """The measure of the infection rate at theta (1,)."""
         return Gamma(theta, RATE)
 
     def integrand(self, x: Array, theta: Array) -> Array:
@@ -128,6 +128,6 @@ def build(step: float = 0.1) -> Problem:
     """
     if not 0 < step <= STEP_MAX:
         raise ValueError(f"step must be positive and at most {STEP_MAX} days, but it is {step!r}.")
-    model = Model(float(step))
+    model = EpidemicModel(float(step))
     prior = Uniform(2.0, 9.0)
     return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name="sir")

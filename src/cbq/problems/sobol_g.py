@@ -29,13 +29,13 @@ def index(a: Sequence[float] = COEFFICIENTS) -> float:
 
 
 @dataclass(frozen=True, eq=False)
-class Model:
+class SobolGModel:
     """The g-function of inputs (theta, x), all uniform on (0, 1)."""
 
     a: Array  # (d + 1,)
 
     def family(self, theta: Array) -> Uniform:
-        """The law of the other inputs, which is the same at every theta (1,)."""
+        """The measure of the other inputs, which is the same at every theta (1,)."""
         others = len(self.a) - 1
         return Uniform(np.zeros(others), np.ones(others))
 
@@ -66,7 +66,7 @@ def build(a: Sequence[float] = COEFFICIENTS) -> Problem:
     ----------
     a : coefficients, none of them negative, one for each input: at least two.
     """
-    model = Model(_coefficients(a))
+    model = SobolGModel(_coefficients(a))
     return Problem(model.integrand, model.family, Uniform(0.0, 1.0), exact=model.exact, name="sobol-g")
 
 

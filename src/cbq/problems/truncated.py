@@ -1,4 +1,4 @@
-"""The mean of a normal law cut off below, as the bound varies: the inverse Mills ratio gives the answer."""
+"""The mean of a normal distribution cut off below, as the bound varies: the inverse Mills ratio gives the answer."""
 
 from __future__ import annotations
 
@@ -23,14 +23,14 @@ def inverse_mills(a: Array) -> Array:
 
 
 @dataclass(frozen=True)
-class Model:
+class TruncatedModel:
     """X ~ N(mean, std^2), given that X > theta."""
 
     mean: float
     std: float
 
     def family(self, theta: Array) -> TruncatedGaussian:
-        """The law of X above theta (1,)."""
+        """The measure of X above theta (1,)."""
         return TruncatedGaussian(self.mean, self.std, theta, np.inf)
 
     def integrand(self, x: Array, theta: Array) -> Array:
@@ -45,15 +45,15 @@ class Model:
 def build(mean: float = 0.0, std: float = 1.0) -> Problem:
     """E[X | X > theta] for X ~ N(mean, std^2), as the bound theta varies.
 
-    The law of x is the normal law cut off below theta, and f(x) = x does not depend on theta. The answer is
+    The measure of x is the normal distribution cut off below theta, and f(x) = x does not depend on theta. The answer is
     mean + std phi(a)/Phi(-a) with a = (theta - mean)/std (Johnson, Kotz and Balakrishnan, Continuous Univariate
     Distributions 1, 1994, section 13.10), accurate however far in the tail the bound is. Prior of theta: uniform
     from mean - 2 std to mean + 4 std.
 
     Parameters
     ----------
-    mean, std : of the normal law before it is cut off.
+    mean, std : of the normal distribution before it is cut off.
     """
-    model = Model(float(finite(mean, "mean")), float(positive(std, "std")))
+    model = TruncatedModel(float(finite(mean, "mean")), float(positive(std, "std")))
     prior = Uniform(model.mean + LOWEST * model.std, model.mean + HIGHEST * model.std)
     return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name="truncated")

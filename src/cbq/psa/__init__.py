@@ -2,6 +2,6 @@
 
 from cbq.psa.evpi import Evpi, evpi
 from cbq.psa.evppi import evppi_table, values_of_information
-from cbq.psa.result import EvppiTable, Row
+from cbq.psa.result import EvppiRow, EvppiTable
 
-__all__ = ["Evpi", "EvppiTable", "Row", "evpi", "evppi_table", "values_of_information"]
+__all__ = ["Evpi", "EvppiRow", "EvppiTable", "evpi", "evppi_table", "values_of_information"]

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, between_0_and_1
 from cbq.nested.decisions import Decisions, Name, make_decisions
-from cbq.psa.tables import Table
+from cbq.psa.tables import ColumnTable
 from cbq.psa.units import in_units
 from cbq.samples import Samples
 
@@ -63,7 +63,7 @@ def evpi(
         values, groups = outputs.table.reshape(int(np.sum(outputs.counts)), -1), np.asarray(outputs.counts)
         decisions = make_decisions(values.shape[1], **options)  # type: ignore[arg-type]
     else:
-        decisions, values = read_outputs(Table.of(outputs, "outputs"), options)
+        decisions, values = read_outputs(ColumnTable.of(outputs, "outputs"), options)
         groups = np.ones(len(values), dtype=np.intp)
     if len(groups) < 2:
         raise ValueError("a standard error of EVPI needs at least 2 independent draws, but there is 1.")
@@ -75,7 +75,7 @@ def evpi(
     return Evpi(float(estimate[0]), float(std[0]), None if prices is None else float(prices))
 
 
-def read_outputs(table: Table, options: dict[str, Any]) -> tuple[Decisions, Array]:
+def read_outputs(table: ColumnTable, options: dict[str, Any]) -> tuple[Decisions, Array]:
     """The decisions that a table of outputs describes, and its values (n, C), 0 in columns that no decision needs."""
     decisions = make_decisions(len(table.names), table.names, **options)
     used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (decisions.willingness_to_pay is None))

@@ -17,9 +17,9 @@ from cbq.psa.analysis import Analysis, Contrasts, analyse
 from cbq.psa.copies import remark
 from cbq.psa.evpi import perfect_information, read_outputs
 from cbq.psa.order import ROUNDING, in_order
-from cbq.psa.result import EvppiTable, Row
+from cbq.psa.result import EvppiRow, EvppiTable
 from cbq.psa.sets import ColumnSet, column_sets
-from cbq.psa.tables import Table, refuse_other_rows
+from cbq.psa.tables import ColumnTable, refuse_other_rows
 from cbq.psa.units import in_units
 
 MOVED = 0.01  # standard errors by which the order of sets has moved an estimate, from which on it is said
@@ -87,7 +87,7 @@ def values_of_information(
 ) -> EvppiTable:
     """The same as `evppi_table`, as an immutable result that prints, plots, and needs no pandas."""
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    known, draws = Table.of(outputs, "outputs"), Table.of(inputs, "inputs")
+    known, draws = ColumnTable.of(outputs, "outputs"), ColumnTable.of(inputs, "inputs")
     refuse_other_rows(known, draws)
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
     decisions, values = read_outputs(known, options)
@@ -131,7 +131,7 @@ class _Estimates:
 
 def _rows(
     sets: Sequence[ColumnSet], found: _Estimates, remarks: Sequence[str], decisions: Decisions, level: float
-) -> tuple[Row, ...]:
+) -> tuple[EvppiRow, ...]:
     """A row for each set and willingness to pay."""
     raw, se, perfect = found.raw, found.se, found.evpi
     members = [each.members for each in sets]
@@ -139,7 +139,7 @@ def _rows(
     prices = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
     z = float(ndtri(0.5 * (1.0 + level)))
     return tuple(
-        Row(
+        EvppiRow(
             pars=sets[j].label,
             willingness_to_pay=price,
             evppi=float(ordered[j, k]),

@@ -9,7 +9,7 @@ import numpy as np
 
 from cbq.comparison.plot import COLOURS, MARKS, STROKES
 from cbq.plot import BLUE, INK, ORANGE
-from cbq.psa.result import EvppiTable, Row
+from cbq.psa.result import EvppiRow, EvppiTable
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -42,7 +42,7 @@ def plot_values(table: EvppiTable, ax: Any = None) -> Figure:
     return cast("Figure", ax.figure.figure)  # that of a subfigure is the whole
 
 
-def _bars(ax: Axes, rows: list[Row], level: float) -> None:
+def _bars(ax: Axes, rows: list[EvppiRow], level: float) -> None:
     """A bar for each row from the top, with a whisker."""
     places, values = range(len(rows)), np.array([row.evppi for row in rows])
     reach = [values - [row.lower for row in rows], [row.upper for row in rows] - values]
@@ -60,7 +60,7 @@ def _bars(ax: Axes, rows: list[Row], level: float) -> None:
     _legend(ax, 1)
 
 
-def _lines(ax: Axes, sets: dict[str, list[Row]], level: float) -> None:
+def _lines(ax: Axes, sets: dict[str, list[EvppiRow]], level: float) -> None:
     """A line with a band for each set over willingness to pay."""
     looks = cycle((*look, stroke) for stroke in STROKES for look in zip(COLOURS, MARKS, strict=True))
     for (name, unsorted), (colour, mark, stroke) in zip(sets.items(), looks, strict=False):

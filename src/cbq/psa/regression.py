@@ -26,7 +26,7 @@ TOLERANCE, FLAT = 0.01, 0.01  # of the log-likelihood, and of its slope, to stop
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class RowBlock:
     """The posterior at some rows: mean (b,), spread (b, m), whose outer product is the covariance, unseen (b,).
 
     unseen: the prior variance that the landmarks do not see, to be added to that of the posterior.
@@ -39,7 +39,7 @@ class Block:
 
 
 @dataclass(frozen=True, eq=False)
-class Surface:
+class RegressionPosterior:
     """The posterior of g over the rows it was fitted to, in units in which the output has mean 0 and variance 1.
 
     amplitude: A. idle: the probability that g is constant, in place of which this is the posterior where it is not.
@@ -69,16 +69,16 @@ class Surface:
         """Of the mean of g over the rows, which no landmark has to do with."""
         return float(np.sqrt(self.noise / self.moments.n))
 
-    def blocks(self) -> Iterator[Block]:
+    def blocks(self) -> Iterator[RowBlock]:
         """The posterior at all rows, less that of their mean (whose standard deviation is `mean_std`)."""
         for rows, phi in self.features.blocks():
             seen = np.sum(phi * phi, axis=1)
             apart = phi - self.moments.centre
             spread = np.sqrt(self.amplitude) * self.state.factor.solve_lower(apart.T).T
-            yield Block(rows, apart @ self.state.weights, spread, self.amplitude * np.maximum(1.0 - seen, 0.0))
+            yield RowBlock(rows, apart @ self.state.weights, spread, self.amplitude * np.maximum(1.0 - seen, 0.0))
 
 
-def fit_surface(choices: Sequence[Array], y: Array, rng: np.random.Generator) -> Surface:
+def fit_surface(choices: Sequence[Array], y: Array, rng: np.random.Generator) -> RegressionPosterior:
     """The likeliest process for y (n,), of mean 0 and variance 1, over one of the coordinates (n, p) to choose from."""
     p = choices[0].shape[1]
     smooth: Kernel = RBF(np.sqrt(p) * np.ones(p))
@@ -136,7 +136,7 @@ def _prior(parameters: Array) -> tuple[float, Array]:
     return 0.5 * float(apart @ apart), np.array([0.0, *(apart / WIDTH)])
 
 
-def _refined(rough: _Optimum, rng: np.random.Generator) -> Surface:
+def _refined(rough: _Optimum, rng: np.random.Generator) -> RegressionPosterior:
     """The surface at the optimum, with as many landmarks as it needs, the optimum being found again with those."""
     best, m = rough, FEWEST
     while True:
@@ -151,13 +151,13 @@ def _refined(rough: _Optimum, rng: np.random.Generator) -> Surface:
         best = _Optimum(bound, best.parameters, np.nan)
 
 
-def _surface(optimum: _Optimum) -> Surface:
+def _surface(optimum: _Optimum) -> RegressionPosterior:
     kernel = optimum.bound.unpack(optimum.parameters)[1]
     features = Features.of(kernel, optimum.bound.z, optimum.bound.nodes)
     moments = Moments.of(features, optimum.bound.y)
     gamma, idle = average_ratio(moments)
     state = State.at(gamma, moments)
-    return Surface(features, moments, state, gamma * state.noise, idle)
+    return RegressionPosterior(features, moments, state, gamma * state.noise, idle)
 
 
 def _landmarks(kernel: Kernel, z: Array, m: int, rng: np.random.Generator) -> Integers:

@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class Row:
+class EvppiRow:
     """The value of knowing a set of columns, at one willingness to pay.
 
     pars : the columns. willingness_to_pay : None where outputs are net benefits.
@@ -43,7 +43,7 @@ class EvppiTable:
     level : of the intervals.
     """
 
-    rows: tuple[Row, ...]
+    rows: tuple[EvppiRow, ...]
     level: float = 0.95
 
     def __post_init__(self) -> None:
@@ -54,7 +54,7 @@ class EvppiTable:
     @property
     def columns(self) -> list[str]:
         """The fields of the rows that are in use."""
-        names = [field.name for field in fields(Row)]
+        names = [field.name for field in fields(EvppiRow)]
         return names if self.rows[0].willingness_to_pay is not None else [n for n in names if n != "willingness_to_pay"]
 
     def to_frame(self) -> Any:

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Sequence
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.psa.regression import Block, Surface
+from cbq.psa.regression import RegressionPosterior, RowBlock
 
 
-def extra_variance(surfaces: Sequence[Surface], outputs: Array, offset: Array, B: Array, default: Integers) -> Array:
+def extra_variance(
+    surfaces: Sequence[RegressionPosterior], outputs: Array, offset: Array, B: Array, default: Integers
+) -> Array:
     """By how much the first variance exceeds the second, 0 where it does not: (K,).
 
     outputs: (n, r). Net benefits are offset + Z . B, with offset (K, D) and B (K, r, D); default (K,) are the decisions
@@ -32,8 +34,8 @@ def extra_variance(surfaces: Sequence[Surface], outputs: Array, offset: Array, B
 
 
 def influences(
-    surfaces: Sequence[Surface], offset: Array, B: Array, default: Integers
-) -> Iterator[tuple[tuple[Block, ...], Array]]:
+    surfaces: Sequence[RegressionPosterior], offset: Array, B: Array, default: Integers
+) -> Iterator[tuple[tuple[RowBlock, ...], Array]]:
     """Rows, and the derivatives (b, K, r) of the plug-in EVPPI by their outputs, amplitudes and kernels being known."""
     level, slopes = _slopes(surfaces, offset, B, default)
     for blocks in zip(*(s.blocks() for s in surfaces), strict=True):
@@ -42,7 +44,9 @@ def influences(
         yield blocks, np.stack(moves, axis=-1) + level / surfaces[0].moments.n
 
 
-def _slopes(surfaces: Sequence[Surface], offset: Array, B: Array, default: Integers) -> tuple[Array, list[Array]]:
+def _slopes(
+    surfaces: Sequence[RegressionPosterior], offset: Array, B: Array, default: Integers
+) -> tuple[Array, list[Array]]:
     """How EVPPI moves with the means of Z over the rows, (K, r), and with the weights of each spread, (m, K)."""
     n = surfaces[0].moments.n
     level = np.zeros(B.shape[:2])
@@ -57,5 +61,5 @@ def _slopes(surfaces: Sequence[Surface], offset: Array, B: Array, default: Integ
     return level, slopes
 
 
-def _means(blocks: Sequence[Block]) -> Array:
+def _means(blocks: Sequence[RowBlock]) -> Array:
     return np.stack([block.mean for block in blocks], axis=-1)

@@ -10,7 +10,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.nested.decisions import positions
-from cbq.psa.tables import Table
+from cbq.psa.tables import ColumnTable
 from cbq.psa.units import of_size_one
 
 FEWEST_ROWS, ROWS_PER_COLUMN = 30, 5
@@ -28,7 +28,7 @@ class ColumnSet:
     columns: Array
 
 
-def column_sets(pars: Any, inputs: Table) -> list[ColumnSet]:
+def column_sets(pars: Any, inputs: ColumnTable) -> list[ColumnSet]:
     """The sets that `pars` lists: each a list of columns, by name or position (see `positions`), or a single one."""
     if isinstance(pars, str) or not isinstance(pars, Sequence | np.ndarray):
         raise TypeError(
@@ -40,7 +40,7 @@ def column_sets(pars: Any, inputs: Table) -> list[ColumnSet]:
     return [_column_set(each, inputs, f"set {i} of pars") for i, each in enumerate(pars, start=1)]
 
 
-def _column_set(names: Any, inputs: Table, what: str) -> ColumnSet:
+def _column_set(names: Any, inputs: ColumnTable, what: str) -> ColumnSet:
     members = positions([names] if isinstance(names, str | int | np.integer) else names, inputs.names, what)
     if not members:
         raise ValueError(f"{what} is empty: name at least one column, or leave the set out.")

@@ -15,7 +15,7 @@ from cbq._arrays import Array, real
 
 
 @dataclass(frozen=True, eq=False)
-class Table:
+class ColumnTable:
     """Columns by name; numbers are asked of a column when it is used, so that others may hold anything.
 
     what: what the table is called in errors. n: the number of rows. index: their labels, where it is of pandas.
@@ -28,7 +28,7 @@ class Table:
     index: Any = None
 
     @classmethod
-    def of(cls, table: Any, what: str) -> Table:
+    def of(cls, table: Any, what: str) -> ColumnTable:
         """From a pandas DataFrame or Series, a mapping to columns, a structured array, or an array (n, k) or (n,)."""
         names, take = _columns(table, what)
         labels = tuple(map(str, names))
@@ -63,7 +63,7 @@ class Table:
         return values
 
 
-def refuse_other_rows(outputs: Table, inputs: Table) -> None:
+def refuse_other_rows(outputs: ColumnTable, inputs: ColumnTable) -> None:
     """Raise where the rows of both tables cannot be the same draws."""
     if outputs.n != inputs.n:
         raise ValueError(

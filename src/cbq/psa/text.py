@@ -6,7 +6,7 @@ from collections.abc import Callable
 from textwrap import fill
 
 from cbq.comparison.table import WIDTH, short
-from cbq.psa.result import EvppiTable, Row
+from cbq.psa.result import EvppiRow, EvppiTable
 
 DIGITS = 4
 
@@ -14,7 +14,7 @@ DIGITS = 4
 def text(table: EvppiTable) -> str:
     """Aligned columns, the first to the left and numbers to the right, and notes below."""
     notes = list(dict.fromkeys(row.note for row in table.rows if row.note))
-    cells: dict[str, Callable[[Row], str]] = {
+    cells: dict[str, Callable[[EvppiRow], str]] = {
         "pars": lambda row: row.pars,
         "willingness to pay": lambda row: "" if row.willingness_to_pay is None else f"{row.willingness_to_pay:g}",
         "evppi": lambda row: short(row.evppi, DIGITS),

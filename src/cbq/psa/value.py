@@ -14,7 +14,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.psa.expected_max import expected_max
-from cbq.psa.regression import Surface
+from cbq.psa.regression import RegressionPosterior
 from cbq.psa.robust import extra_variance
 
 DRAWS = 256  # of whole surfaces, for the standard error
@@ -62,7 +62,9 @@ class NetBenefits:
     B: Array
 
 
-def value(surfaces: Sequence[Surface], outputs: Array, benefits: NetBenefits, rng: np.random.Generator) -> Value:
+def value(
+    surfaces: Sequence[RegressionPosterior], outputs: Array, benefits: NetBenefits, rng: np.random.Generator
+) -> Value:
     """EVPPI from the posteriors of the canonical outputs (n, r), one surface for each."""
     sums = _Sums(surfaces, benefits, rng)
     xi = [_antithetic((s.m, DRAWS), rng, axis=1) for s in surfaces]
@@ -86,7 +88,9 @@ class _Sums:
     no straight line, and to have it follow this one is the larger of its errors.
     """
 
-    def __init__(self, surfaces: Sequence[Surface], benefits: NetBenefits, rng: np.random.Generator) -> None:
+    def __init__(
+        self, surfaces: Sequence[RegressionPosterior], benefits: NetBenefits, rng: np.random.Generator
+    ) -> None:
         self.offset, self.B, self.rng, self.n = benefits.offset, benefits.B, rng, surfaces[0].moments.n
         K = len(self.offset)
         self.seen, self.blurred, self.by_means, self.gain, self.square = (np.zeros(K) for _ in range(5))

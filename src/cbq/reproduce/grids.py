@@ -46,7 +46,7 @@ def cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: int | N
     parts = [known.get(name, known["CBQ"]) for name in methods]
     fits = FACTORS[problem] * sum(a + b * n + c * n * n for a, b, c in parts)
     simulated = SIMULATION * T if problem == "sir" else 0.0
-    fits *= (2 + more.get("dim", 2)) / 4  # laws and kernels in many dimensions
+    fits *= (2 + more.get("dim", 2)) / 4  # measures and kernels in many dimensions
     seconds = round(0.02 + fits + simulated, 3)
     return Cell(problem, T, N, methods, options(more), design, seeds, seconds, thetas)
 

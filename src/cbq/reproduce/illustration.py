@@ -43,7 +43,7 @@ def measure(cell: Cell, seed: int) -> list[Row]:
     for t in picks:
         theta = float(samples.theta[t, 0])
         rows += _curve("node", theta, samples.points(t)[:, 0], samples.values(t))
-        rows += _curve("density", theta, x[:, 0], np.exp(samples.law(t).logpdf(x)))
+        rows += _curve("density", theta, x[:, 0], np.exp(samples.measure(t).logpdf(x)))
     for t in order:
         rows.append(_row("stage 1", float(samples.theta[t, 0]), 0.0, stage1.mean[t], stage1.std[t]))
     first, last = problem.prior.transport([[TAIL], [1 - TAIL]])[:, 0]
@@ -65,33 +65,33 @@ def _curve(kind: str, theta: float, x: np.ndarray, values: np.ndarray) -> list[R
 
 
 def draw(table: Table) -> Figure:
-    """Stage 1 on the left, with the laws of x below; stage 2 on the right."""
+    """Stage 1 on the left, with the measures of x below; stage 2 on the right."""
     page = new_figure(9.6, 4.1)
     grid = page.add_gridspec(2, 2, height_ratios=(3, 1.1), width_ratios=(1, 1.15))
-    f, law, answer = page.add_subplot(grid[0, 0]), page.add_subplot(grid[1, 0]), page.add_subplot(grid[:, 1])
-    _stage_one(f, law, table)
+    f, measure, answer = page.add_subplot(grid[0, 0]), page.add_subplot(grid[1, 0]), page.add_subplot(grid[:, 1])
+    _stage_one(f, measure, table)
     _stage_two(answer, table)
-    for ax in (f, law, answer):
+    for ax in (f, measure, answer):
         ax.spines[["top", "right"]].set_visible(False)
     return page
 
 
-def _stage_one(ax: Axes, law: Axes, table: Table) -> None:
+def _stage_one(ax: Axes, measure: Axes, table: Table) -> None:
     curve = table.where(method="f")
     ax.plot(curve.values("x"), curve.values("value"), color="0.6", lw=1.2, label="$f(x)$")
     for colour, theta in zip(COLOURS, table.where(method="node").distinct("theta"), strict=False):
         nodes, density = (table.where(method=kind, theta=theta) for kind in ("node", "density"))
         label = rf"points of $\theta = {theta:.3g}$"
         ax.plot(nodes.values("x"), nodes.values("value"), "o", ms=4.5, color=colour, label=label)
-        law.plot(density.values("x"), density.values("value"), color=colour, lw=1.4)
-        law.fill_between(density.values("x"), density.values("value"), color=colour, alpha=0.15, lw=0)
+        measure.plot(density.values("x"), density.values("value"), color=colour, lw=1.4)
+        measure.fill_between(density.values("x"), density.values("value"), color=colour, alpha=0.15, lw=0)
     ax.set_title("stage 1: quadrature at each theta", fontsize="medium")
     ax.set_ylabel("loss $f(x)$")
     ax.legend(frameon=False, fontsize="small", loc="upper left")
-    ax.sharex(law)
+    ax.sharex(measure)
     ax.tick_params(labelbottom=False)
-    law.set(xlabel="price $x$ at time 2", ylabel=r"law of $x$", ylim=(0, None))
-    law.margins(x=0)
+    measure.set(xlabel="price $x$ at time 2", ylabel=r"measure of $x$", ylim=(0, None))
+    measure.margins(x=0)
 
 
 def _stage_two(ax: Axes, table: Table) -> None:

@@ -22,7 +22,7 @@ NAME, T, N = "butterfly", 20, 10
 PAIR = (95.0, 100.0)
 PLAIN = "BQ, one theta each"
 SHOWN = {PLAIN: ORANGE, "CBQ.paper": LOOKS["CBQ.paper"].colour, "CBQ": LOOKS["CBQ"].colour}
-RADII = {0.5: 1.1774, 0.95: 2.4477}  # of ellipses that hold so much of a bivariate normal law
+RADII = {0.5: 1.1774, 0.95: 2.4477}  # of ellipses that hold so much of a bivariate normal distribution
 PICTURES = 3  # seeds that are drawn
 
 
@@ -108,7 +108,7 @@ def verdict(table: Table) -> str:
 
 EXPERIMENT = Experiment(
     "joint",
-    "The joint law of I at two near thetas, beside plain Bayesian quadrature (butterfly)",
+    "The joint distribution of I at two near thetas, beside plain Bayesian quadrature (butterfly)",
     "CBQ shares information between near thetas: their answers are correlated, and surer than those of single thetas",
     cells,
     measure,

@@ -1,7 +1,7 @@
 """Measured rates of convergence in N and in T, where the assumptions of the paper's theorem hold exactly.
 
 Theorem: with Matern kernels of smoothness nu_X and nu_Theta, s = nu + d/2, fixed amplitudes and lengthscales,
-f(., theta) in the Sobolev space of order s_X, I in that of order s_Theta, laws with densities bounded from below and
+f(., theta) in the Sobolev space of order s_X, I in that of order s_Theta, measures with densities bounded from below and
 above, and lambda of the order T^(1/2), the error of CBQ in L2 is O(N^(-s_X/d + eps) + T^(-1/4)) in probability.
 """
 
@@ -86,7 +86,7 @@ def measure(cell: Cell, seed: int) -> list[Row]:
 
 
 def stage_one(kernel: Matern, x: Array, f: Array) -> tuple[Array, Array]:
-    """Bayesian quadrature under the uniform law with zero mean and unit amplitude: I and its variance, (T,) each.
+    """Bayesian quadrature under the uniform measure with zero mean and unit amplitude: I and its variance, (T,) each.
 
     x: (T, N, 1), f: (T, N). The variance is the square of the worst-case error over functions of unit norm.
     """

@@ -53,7 +53,7 @@ class Model:
         return self.g(x[:, 0]) + self.h(theta)
 
     def family(self, theta: Array) -> Uniform:
-        """The law of x, with a density that is bounded from below and above."""
+        """The measure of x, with a density that is bounded from below and above."""
         return Uniform(0.0, 1.0)
 
     def exact(self, theta: Array) -> Array:

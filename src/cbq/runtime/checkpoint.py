@@ -48,7 +48,9 @@ class Checkpoint:
         """What f has at a point, where that is known."""
         return None if self._meta is None else self._meta.outputs
 
-    def restore(self, identity: dict[str, Any], thetas: Array, laws: Sequence[tables.Law], board: Board) -> None:
+    def restore(
+        self, identity: dict[str, Any], thetas: Array, measures: Sequence[tables.PackedMeasure], board: Board
+    ) -> None:
         """Put what is finished on the board, after a check that the file is of the run with this identity.
 
         Points are taken from the file, too: they are those at which f was evaluated.
@@ -59,7 +61,7 @@ class Checkpoint:
             self._refuse(_differences(self._meta.identity, identity))
             known, stored = tables.read_thetas(self.path, self._connection, thetas.shape[1])
             self._T = len(known)
-            self._refuse(_other_thetas(known, thetas) or _other_laws(stored, laws))
+            self._refuse(_other_thetas(known, thetas) or _other_measures(stored, measures))
             board.expect(self._meta.outputs)
             asked = [points.copy() for points in board.x]
             size = (self._T, board.x[0].shape[1], self._meta.outputs, len(thetas))
@@ -70,7 +72,9 @@ class Checkpoint:
                     board.x[t][start : start + len(x)] = x[: len(board.x[t]) - start]
             self._refuse(_other_points(asked, board.x))
 
-    def begin(self, identity: dict[str, Any], outputs: Outputs, thetas: Array, laws: Sequence[tables.Law]) -> None:
+    def begin(
+        self, identity: dict[str, Any], outputs: Outputs, thetas: Array, measures: Sequence[tables.PackedMeasure]
+    ) -> None:
         """Say what the run is, in a new file, and add the thetas that are not in it yet."""
         if len(thetas) <= self._T:
             return
@@ -78,7 +82,7 @@ class Checkpoint:
             if self._meta is None:
                 self._meta = tables.Meta(identity, outputs)
                 tables.write_meta(self._connection, self._meta)
-            tables.write_thetas(self._connection, self._T, thetas[self._T :], list(laws[self._T :]))
+            tables.write_thetas(self._connection, self._T, thetas[self._T :], list(measures[self._T :]))
         self._T, self.is_new = len(thetas), False
 
     def write(self, finished: Sequence[Finished], x: Sequence[Array]) -> None:
@@ -137,34 +141,34 @@ def _open(path: str) -> Checkpoint:
             raise
 
 
-def pack_laws(laws: Sequence[Measure]) -> list[tables.Law]:
-    """Laws as they are stored; of one that cannot be, its description."""
+def pack_measures(measures: Sequence[Measure]) -> list[tables.PackedMeasure]:
+    """Measures as they are stored; of one that cannot be, its description."""
     from cbq.persistence.measures import pack_measure
 
-    packed: dict[int, tables.Law] = {}
-    for law in laws:
-        if id(law) in packed:
+    packed: dict[int, tables.PackedMeasure] = {}
+    for measure in measures:
+        if id(measure) in packed:
             continue
         try:
-            text, numbers = pack_measure(law)
-            packed[id(law)] = (text, to_bytes(numbers))
+            text, numbers = pack_measure(measure)
+            packed[id(measure)] = (text, to_bytes(numbers))
         except ValueError:
-            packed[id(law)] = (json.dumps({"unknown": repr(law)}), b"")
-    return [packed[id(law)] for law in laws]
+            packed[id(measure)] = (json.dumps({"unknown": repr(measure)}), b"")
+    return [packed[id(measure)] for measure in measures]
 
 
-def same_law(one: tables.Law, other: tables.Law) -> bool:
-    """Whether two laws are alike, up to rounding."""
+def same_measure(one: tables.PackedMeasure, other: tables.PackedMeasure) -> bool:
+    """Whether two measures are alike, up to rounding."""
     if one == other:
         return True
-    a, b = (from_bytes(law[1], (-1,)) for law in (one, other))
+    a, b = (from_bytes(measure[1], (-1,)) for measure in (one, other))
     return one[0] == other[0] and len(a) == len(b) and not np.any(_far(a, b))
 
 
 def _far(a: Array, b: Array) -> Booleans:
     """Where two arrays (n, ...) differ by more than the rounding of their largest number, along the first axis."""
     scale = np.max(np.where(np.isfinite(b), np.abs(b), 0.0), axis=0, initial=0.0)
-    with np.errstate(invalid="ignore"):  # infinite bounds of a law
+    with np.errstate(invalid="ignore"):  # infinite bounds of a measure
         return np.asarray((a != b) & ~(np.abs(a - b) <= CLOSE * scale))
 
 
@@ -184,13 +188,15 @@ def _other_thetas(stored: Array, asked: Array) -> list[str]:
     return [f"theta index t = {t} is {stored[t]} in the file, and {asked[t]} was asked for (another prior or theta)"]
 
 
-def _other_laws(stored: Sequence[tables.Law], asked: Sequence[tables.Law]) -> list[str]:
+def _other_measures(stored: Sequence[tables.PackedMeasure], asked: Sequence[tables.PackedMeasure]) -> list[str]:
     pairs = enumerate(zip(stored, asked, strict=False))
-    found = next(((t, a, b) for t, (a, b) in pairs if a is not b and not same_law(a, b)), None)
+    found = next(((t, a, b) for t, (a, b) in pairs if a is not b and not same_measure(a, b)), None)
     if found is None:
         return []
     t, a, b = found
-    return [f"the law of x at theta index t = {t} is {law_text(a)} in the file, and {law_text(b)} was asked for"]
+    return [
+        f"the measure of x at theta index t = {t} is {measure_text(a)} in the file, and {measure_text(b)} was asked for"
+    ]
 
 
 def _other_points(asked: Sequence[Array], stored: Sequence[Array]) -> list[str]:
@@ -202,9 +208,9 @@ def _other_points(asked: Sequence[Array], stored: Sequence[Array]) -> list[str]:
     return []
 
 
-def law_text(law: tables.Law) -> str:
-    """A law for messages: its kind and its first numbers."""
-    record, numbers = json.loads(law[0]), from_bytes(law[1], (-1,))
+def measure_text(measure: tables.PackedMeasure) -> str:
+    """A measure for messages: its kind and its first numbers."""
+    record, numbers = json.loads(measure[0]), from_bytes(measure[1], (-1,))
     if "unknown" in record:
         return str(record["unknown"])
     shown = ", ".join(f"{number:.6g}" for number in numbers[:6])

@@ -11,7 +11,7 @@ from typing import Any, Literal
 from cbq._arrays import Array
 from cbq.measures import Measure
 from cbq.runtime.batches import Board, Finished, cut
-from cbq.runtime.checkpoint import Checkpoint, opened, pack_laws
+from cbq.runtime.checkpoint import Checkpoint, opened, pack_measures
 from cbq.runtime.errors import IntegrandError, WorkerError
 from cbq.runtime.integrand import Evaluator, probe
 from cbq.runtime.loop import run_here, run_there
@@ -36,11 +36,11 @@ class Options:
 
 @dataclass(frozen=True, eq=False)
 class Points:
-    """Where f is wanted: thetas (T, p), their laws, and their points, T arrays (N_t, d); and what identifies them."""
+    """Where f is wanted: thetas (T, p), their measures, and their points, T arrays (N_t, d); and what identifies them."""
 
     identity: dict[str, Any]
     thetas: Array
-    laws: Sequence[Measure]
+    measures: Sequence[Measure]
     x: Sequence[Array]
 
 
@@ -48,9 +48,9 @@ def gather(evaluator: Evaluator, points: Points, options: Options) -> Board:
     """All values that were asked for."""
     board, skip = Board([x.copy() for x in points.x]), options.on_error == "skip"
     with opened(options.checkpoint) as store:
-        laws = [] if store is None else pack_laws(points.laws)
+        measures = [] if store is None else pack_measures(points.measures)
         if store is not None:
-            store.restore(points.identity, points.thetas, laws, board)
+            store.restore(points.identity, points.thetas, measures, board)
         if not skip:
             board.forget_failures()
         outputs = store.outputs if store is not None else None
@@ -58,7 +58,7 @@ def gather(evaluator: Evaluator, points: Points, options: Options) -> Board:
             outputs = probe(evaluator, points.thetas, board.x, tolerant=skip)
             board.expect(outputs)
         if store is not None:
-            store.begin(points.identity, outputs, points.thetas, laws)
+            store.begin(points.identity, outputs, points.thetas, measures)
         if board.done < board.total:
             _evaluate(evaluator, points, board, store, options)
     return board

@@ -1,8 +1,8 @@
 """The tables of a checkpoint: every row has a checksum, and none is trusted before it is checked.
 
 meta : one JSON object: the format, its version, the version of cbq, the outputs of f, and what identifies the run.
-laws : JSON and numbers, each law once.
-thetas : (p,) numbers and the law of x there.
+measures : JSON and numbers, each measure once.
+thetas : (p,) numbers and the measure of x there.
 batches : the n points start : stop of theta t as x (n, d) and f (n, *outputs); f is NaN where it failed, and a
     JSON object says how, by the number of the point. Of two batches with the same point the later one counts.
 
@@ -31,12 +31,12 @@ FORMAT = "cbq-checkpoint"
 VERSION = 1  # of the format: raised when older readers would misread a file
 SCHEMA = (
     "CREATE TABLE meta (json TEXT NOT NULL, checksum INTEGER NOT NULL)",
-    "CREATE TABLE laws (id INTEGER PRIMARY KEY, json TEXT NOT NULL, numbers BLOB NOT NULL, checksum INTEGER NOT NULL)",
-    "CREATE TABLE thetas (t INTEGER PRIMARY KEY, theta BLOB NOT NULL, law INTEGER NOT NULL, checksum INTEGER NOT NULL)",
+    "CREATE TABLE measures (id INTEGER PRIMARY KEY, json TEXT NOT NULL, numbers BLOB NOT NULL, checksum INTEGER NOT NULL)",
+    "CREATE TABLE thetas (t INTEGER PRIMARY KEY, theta BLOB NOT NULL, measure INTEGER NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE batches (id INTEGER PRIMARY KEY, t INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, "
     "x BLOB NOT NULL, f BLOB NOT NULL, failures TEXT NOT NULL, checksum INTEGER NOT NULL)",
 )
-Law = tuple[str, bytes]  # JSON and numbers
+PackedMeasure = tuple[str, bytes]  # JSON and numbers
 
 
 class Meta(NamedTuple):
@@ -56,7 +56,7 @@ class Stored(NamedTuple):
 def is_new(path: str, connection: sqlite3.Connection) -> bool:
     """Whether nothing is in the file yet; an error if it is no checkpoint."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if tables and not tables >= {"meta", "laws", "thetas", "batches"}:
+    if tables and not tables >= {"meta", "measures", "thetas", "batches"}:
         found = ", ".join(sorted(map(str, tables)))
         raise CheckpointError(f"{path} is not a checkpoint of cbq, but a database with {found}. {KEPT}")
     return not tables
@@ -87,30 +87,32 @@ def read_meta(path: str, connection: sqlite3.Connection) -> Meta:
     return Meta(record["identity"], tuple(record["outputs"]))
 
 
-def write_thetas(connection: sqlite3.Connection, first: int, thetas: Array, laws: list[Law]) -> None:
-    """Add thetas (n, p), numbered from `first` on, with their laws."""
-    place = {(text, numbers): number for number, text, numbers in _law_rows(connection)}
-    for t, (theta, law) in enumerate(zip(thetas, laws, strict=True), first):
-        if law not in place:
-            place[law] = len(place)
-            connection.execute("INSERT INTO laws VALUES (?, ?, ?, ?)", (place[law], *law, checksum(*law)))
-        row = (t, to_bytes(theta), place[law])
+def write_thetas(connection: sqlite3.Connection, first: int, thetas: Array, measures: list[PackedMeasure]) -> None:
+    """Add thetas (n, p), numbered from `first` on, with their measures."""
+    place = {(text, numbers): number for number, text, numbers in _measure_rows(connection)}
+    for t, (theta, measure) in enumerate(zip(thetas, measures, strict=True), first):
+        if measure not in place:
+            place[measure] = len(place)
+            connection.execute(
+                "INSERT INTO measures VALUES (?, ?, ?, ?)", (place[measure], *measure, checksum(*measure))
+            )
+        row = (t, to_bytes(theta), place[measure])
         connection.execute("INSERT INTO thetas VALUES (?, ?, ?, ?)", (*row, checksum(*row)))
 
 
-def read_thetas(path: str, connection: sqlite3.Connection, p: int) -> tuple[Array, list[Law]]:
-    """The thetas (T, p) and their laws; those of one law are the same object."""
-    laws = {}
-    for number, text, numbers, check in connection.execute("SELECT id, json, numbers, checksum FROM laws"):
+def read_thetas(path: str, connection: sqlite3.Connection, p: int) -> tuple[Array, list[PackedMeasure]]:
+    """The thetas (T, p) and their measures; those of one measure are the same object."""
+    measures = {}
+    for number, text, numbers, check in connection.execute("SELECT id, json, numbers, checksum FROM measures"):
         if checksum(text, numbers) != check:
-            raise damaged(path, f"law {number} is not what was written")
-        laws[number] = (text, numbers)
+            raise damaged(path, f"measure {number} is not what was written")
+        measures[number] = (text, numbers)
     thetas, owners = [], []
-    for at, (*row, check) in enumerate(connection.execute("SELECT t, theta, law, checksum FROM thetas ORDER BY t")):
-        if checksum(*row) != check or row[0] != at or row[2] not in laws:
+    for at, (*row, check) in enumerate(connection.execute("SELECT t, theta, measure, checksum FROM thetas ORDER BY t")):
+        if checksum(*row) != check or row[0] != at or row[2] not in measures:
             raise damaged(path, f"theta index t = {at} is not what was written")
         thetas.append(from_bytes(row[1], (p,)))
-        owners.append(laws[row[2]])
+        owners.append(measures[row[2]])
     if not thetas:
         raise damaged(path, "it has no thetas")
     return np.stack(thetas), owners
@@ -140,5 +142,5 @@ def read_batches(
         yield Stored(points, Finished(Batch(t, start, stop), Outcome(values, why)))
 
 
-def _law_rows(connection: sqlite3.Connection) -> list[tuple[int, str, bytes]]:
-    return list(connection.execute("SELECT id, json, numbers FROM laws"))
+def _measure_rows(connection: sqlite3.Connection) -> list[tuple[int, str, bytes]]:
+    return list(connection.execute("SELECT id, json, numbers FROM measures"))

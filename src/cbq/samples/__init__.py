@@ -1,4 +1,4 @@
-"""Thetas, points, values and laws: what every method takes."""
+"""Thetas, points, values and measures: what every method takes."""
 
 from cbq.samples.samples import Samples
 

@@ -1,4 +1,4 @@
-"""What was observed: thetas, the points drawn at each, the values of f there, and the laws of the points."""
+"""What was observed: thetas, the points drawn at each, the values of f there, and the measures of the points."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from cbq._arrays import Array, Booleans, Integers
 from cbq._immutable import Immutable
 from cbq.measures import Measure
 from cbq.samples.arrays import as_thetas, equal_rows, flatten, group_averages, refuse_other_counts, some_infinite
-from cbq.samples.laws import Family, Laws, as_law, log_density, stack
+from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, log_density, stack
 from cbq.samples.tables import block, columns
 
 Design = Literal["iid", "sobol", "mcmc"]
@@ -27,21 +27,21 @@ class Samples(Immutable):
     theta : (T, p); (T,) means p = 1. Equal thetas are allowed.
     x : (T, N, d), or (T, N) for d = 1; where the N_t differ, a list of T arrays (N_t, d) or (N_t,).
     f : (T, N), or (T, N, C) for C outputs; or a list of T arrays (N_t,) or (N_t, C).
-    measure : the laws of x: a measure with batch shape (T,), or () where all thetas share one law; a list of T
+    measure : the measures of x: a measure with batch shape (T,), or () where all thetas share one measure; a list of T
         measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions will do as well.
     depends_on_theta : whether f is a function of theta besides x. Where it is not, values can be reused.
-    design : how the points were drawn from their laws: "iid", "sobol" or "mcmc".
+    design : how the points were drawn from their measures: "iid", "sobol" or "mcmc".
     """
 
     theta: Array  # (T, p)
     counts: Integers  # (T,): N_t
-    family: Family | None  # the function from theta to its law, where one was given
+    family: Family | None  # the function from theta to its measure, where one was given
     depends_on_theta: bool
     design: Design
     starts: Integers  # (T,): the rows of theta t in _x and _f are starts[t] : starts[t] + counts[t]
     _x: Array  # (sum N_t, d)
     _f: Array  # (sum N_t,) or (sum N_t, C)
-    _law: Measure | tuple[Measure, ...]
+    _measure: Measure | tuple[Measure, ...]
 
     def __init__(
         self,
@@ -59,13 +59,15 @@ class Samples(Immutable):
         (points, counts), (values, f_counts) = flatten(x, "x", len(theta)), flatten(f, "f", len(theta))
         refuse_other_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
-        law, family = as_law(measure, theta, points.shape[1])
+        measure, family = as_measures(measure, theta, points.shape[1])
         self.theta, self.counts, self.family = theta, counts, family
         self.depends_on_theta, self.design = bool(depends_on_theta), design
-        self.starts, self._x, self._f, self._law = np.cumsum(counts) - counts, points, values, law
+        self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
         self._refuse(some_infinite(points), "x", points, "must be finite")
         self._refuse(some_infinite(values), "f", values, "must be finite")
-        self._refuse(self.log_density() == -np.inf, "x", points, "must lie where the density of its law is positive")
+        self._refuse(
+            self.log_density() == -np.inf, "x", points, "must lie where the density of its measure is positive"
+        )
 
     @classmethod
     def from_frame(cls, frame: Any, measure: Any, *, depends_on_theta: bool = True, design: Design = "iid") -> Samples:
@@ -104,8 +106,8 @@ class Samples(Immutable):
         Where the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which
         the integrand failed. A run that is going on has the file for itself.
 
-        measure: the laws of x, as for the constructor, in place of those of the file; a family, to have them at any
-            theta, or because the file does not hold laws that are code of your own. Others than those of the file are
+        measure: the measures of x, as for the constructor, in place of those of the file; a family, to have them at any
+            theta, or because the file does not hold measures that are code of your own. Others than those of the file are
             refused.
         """
         from cbq.runtime.loading import load_samples
@@ -170,23 +172,23 @@ class Samples(Immutable):
         """The values of f at the points of theta t: (N_t,) or (N_t, C)."""
         return self._f[self._rows(t)]
 
-    def law(self, t: int) -> Measure:
-        """The law of x at theta t."""
-        return self.laws.observed_at(range(self.T)[t])
+    def measure(self, t: int) -> Measure:
+        """The measure of x at theta t."""
+        return self.conditional.observed_at(range(self.T)[t])
 
     @property
-    def laws(self) -> Laws:
-        """The law of x as a function of theta: at any theta where there is a family, else at the observed ones."""
-        return Laws(self.theta, self._law, self.family)
+    def conditional(self) -> ConditionalMeasure:
+        """The measure of x as a function of theta: at any theta where there is a family, else at the observed ones."""
+        return ConditionalMeasure(self.theta, self._measure, self.family)
 
     @property
     def measures(self) -> tuple[Measure, ...]:
-        """The laws of x, one for each theta."""
-        return tuple(self.law(t) for t in range(self.T))
+        """The measures of x, one for each theta."""
+        return tuple(self.measure(t) for t in range(self.T))
 
     def batched_measure(self) -> Measure | None:
-        """One measure for all thetas, with batch shape (T,), or () where they share one law; None if there is none."""
-        return self._law if isinstance(self._law, Measure) else stack(self._law)
+        """One measure for all thetas, with batch shape (T,), or () where they share one measure; None if there is none."""
+        return self._measure if isinstance(self._measure, Measure) else stack(self._measure)
 
     def select(self, indices: Any) -> Samples:
         """The samples of some thetas: `indices` is a number, a slice, a list or a mask, as NumPy takes them."""
@@ -194,22 +196,22 @@ class Samples(Immutable):
         if chosen.size == 0:
             raise ValueError(f"select needs at least one of the {self.T} thetas, but {indices!r} chooses none.")
         rows = [self._rows(t) for t in chosen]
-        counts, law = self.counts[chosen], self._law
-        if not isinstance(law, Measure):
-            law = tuple(law[t] for t in chosen)
-        elif law.batch_shape:
-            law = law[chosen]
+        counts, measure = self.counts[chosen], self._measure
+        if not isinstance(measure, Measure):
+            measure = tuple(measure[t] for t in chosen)
+        elif measure.batch_shape:
+            measure = measure[chosen]
         return self._changed(
             theta=self.theta[chosen],
             counts=counts,
             starts=np.cumsum(counts) - counts,
             _x=np.concatenate([self._x[row] for row in rows]),
             _f=np.concatenate([self._f[row] for row in rows]),
-            _law=law,
+            _measure=measure,
         )
 
     def with_values(self, f: npt.ArrayLike | Sequence[npt.ArrayLike]) -> Samples:
-        """The same thetas, points and laws with other values of f, given as to the constructor."""
+        """The same thetas, points and measures with other values of f, given as to the constructor."""
         values, counts = flatten(f, "f", self.T)
         refuse_other_counts(self.counts, counts)
         self._refuse(some_infinite(values), "f", values, "must be finite")
@@ -228,14 +230,14 @@ class Samples(Immutable):
         return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=self._x[rows], _f=self._f[rows])
 
     def regrouped(self, rows: Sequence[Integers]) -> Samples:
-        """The same thetas and laws, each with the points of these rows, whatever theta they were drawn for."""
+        """The same thetas and measures, each with the points of these rows, whatever theta they were drawn for."""
         counts, every = np.array([len(row) for row in rows]), np.concatenate(rows)
         return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=self._x[every], _f=self._f[every])
 
     def merged(self) -> tuple[Samples, Integers]:
         """The samples with equal points of a theta made one, f averaged, and the row (n,) that each point went to.
 
-        Markov chains repeat points, and so do draws from a finite law.
+        Markov chains repeat points, and so do draws from a finite measure.
         """
         rows, group = equal_rows(np.column_stack([self.owners, self._x]))
         if len(rows) == len(group):
@@ -251,11 +253,11 @@ class Samples(Immutable):
         return np.asarray(sums / self.counts.reshape(-1, *(1,) * (values.ndim - 1)))
 
     def log_density(self) -> Array:
-        """The log density of each point under its law: (sum N_t,); zero where the law has none."""
+        """The log density of each point under its measure: (sum N_t,); zero where the measure has none."""
         whole, x = self.batched_measure(), self.x
         if whole is not None and isinstance(x, np.ndarray):
             return log_density(whole, x).reshape(-1)
-        return np.concatenate([log_density(self.law(t), self.points(t)) for t in range(self.T)])
+        return np.concatenate([log_density(self.measure(t), self.points(t)) for t in range(self.T)])
 
     @property
     def all_points(self) -> Array:

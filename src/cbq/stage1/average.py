@@ -15,14 +15,14 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.samples import Samples
 from cbq.samples.units import spread
-from cbq.stage1.quadrature import Explained
+from cbq.stage1.quadrature import KernelEvidence
 
 POWER = 2.0  # a family has the weight mse^-POWER
 FEW = 4  # points: with fewer, a theta's own values say too little about its kernel
 
 
 @dataclass(frozen=True, eq=False)
-class Weights:
+class KernelWeights:
     """The weights of K kernels, C outputs.
 
     kernel: (K, T, C), of each kernel at each theta. without: (K, n, C), the same with point i left out.
@@ -36,7 +36,7 @@ class Weights:
     residuals: Array
 
 
-def weigh(results: Sequence[Explained], samples: Samples) -> Weights:
+def weigh(results: Sequence[KernelEvidence], samples: Samples) -> KernelWeights:
     """The weights of kernels from what they say about all T thetas, with their n points in one row.
 
     results: of F families, arrays (K, T, C) and (K, n, C) each.
@@ -45,7 +45,7 @@ def weigh(results: Sequence[Explained], samples: Samples) -> Weights:
     pooled = np.stack([np.sum(w * r.residuals, axis=0) for w, r in zip(without, results, strict=True)])
     unexplained = np.mean((pooled / spread(samples)[samples.owners]) ** 2, axis=1)
     family = inverse_power(unexplained)
-    return Weights(
+    return KernelWeights(
         kernel=np.concatenate([weight * w for weight, w in zip(family, within, strict=True)]),
         without=np.concatenate([weight * w for weight, w in zip(family, without, strict=True)]),
         unexplained=unexplained,
@@ -53,7 +53,7 @@ def weigh(results: Sequence[Explained], samples: Samples) -> Weights:
     )
 
 
-def _within(result: Explained, samples: Samples) -> tuple[Array, Array]:
+def _within(result: KernelEvidence, samples: Samples) -> tuple[Array, Array]:
     """The weights of the kernels of a family: (K, T, C), and with each point left out (K, n, C)."""
     prior = _common(result.evidence[:, samples.counts >= FEW])
     return _softmax(result.evidence + prior), _softmax(result.evidence_without + prior)

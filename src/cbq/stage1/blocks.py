@@ -13,54 +13,54 @@ from cbq.kernels.transforms import Log
 from cbq.measures import Gaussian, Measure
 from cbq.samples import Samples
 
-Coordinates = Literal["raw", "log", "gaussianised"]
+XCoordinates = Literal["raw", "log", "gaussianised"]
 _FARTHEST = 9.0  # a standard normal point beyond it has a mass of 1e-19: on the edge of the support, to rounding
 
 
 @dataclass(frozen=True, eq=False)
-class Block:
+class SampleBlock:
     """B thetas with N points each.
 
     rows: (B,) their places among the T thetas.
     x: (B, N, d), f: (B, N, C).
-    law: the law of x in these coordinates, with batch shape (B,) or ().
+    measure: the measure of x in these coordinates, with batch shape (B,) or ().
     """
 
     rows: Integers
     x: Array
     f: Array
-    law: Measure
+    measure: Measure
 
     @property
     def n(self) -> int:
         """The number of points of each theta."""
         return int(self.x.shape[1])
 
-    def __getitem__(self, index: Any) -> Block:
+    def __getitem__(self, index: Any) -> SampleBlock:
         """Some of the thetas: a slice or an array of their numbers."""
-        law = self.law[index] if self.law.batch_shape else self.law
-        return Block(self.rows[index], self.x[index], self.f[index], law)
+        measure = self.measure[index] if self.measure.batch_shape else self.measure
+        return SampleBlock(self.rows[index], self.x[index], self.f[index], measure)
 
 
-def blocks(samples: Samples, coordinates: Coordinates) -> list[Block]:
+def blocks(samples: Samples, coordinates: XCoordinates) -> list[SampleBlock]:
     """The samples as blocks, in the given coordinates."""
     if coordinates == "gaussianised":
         whole = standard_normal(samples.d)
-        return [Block(rows, _gaussianised(part), _values(part), whole) for rows, part in _by_count(samples)]
+        return [SampleBlock(rows, _gaussianised(part), _values(part), whole) for rows, part in _by_count(samples)]
     found = []
     for rows, part in _by_count(samples):
-        law = part.batched_measure()
-        pieces = [(rows, part, law)] if law is not None else _one_by_one(rows, part)
-        for places, piece, law in pieces:
+        measure = part.batched_measure()
+        pieces = [(rows, part, measure)] if measure is not None else _one_by_one(rows, part)
+        for places, piece, measure in pieces:
             if coordinates == "log":
-                found.append(Block(places, np.log(_points(piece)), _values(piece), Log().image(law)))
+                found.append(SampleBlock(places, np.log(_points(piece)), _values(piece), Log().image(measure)))
             else:
-                found.append(Block(places, _points(piece), _values(piece), law))
+                found.append(SampleBlock(places, _points(piece), _values(piece), measure))
     return found
 
 
 def standard_normal(d: int) -> Gaussian:
-    """The law of gaussianised points."""
+    """The measure of gaussianised points."""
     return Gaussian(np.zeros(d), np.ones(d))
 
 
@@ -75,7 +75,7 @@ def _by_count(samples: Samples) -> Iterator[tuple[Integers, Samples]]:
 
 
 def _one_by_one(rows: Integers, part: Samples) -> Iterator[tuple[Integers, Samples, Measure]]:
-    return ((rows[t : t + 1], part.select(t), part.law(t)) for t in range(part.T))
+    return ((rows[t : t + 1], part.select(t), part.measure(t)) for t in range(part.T))
 
 
 def _points(part: Samples) -> Array:
@@ -88,9 +88,9 @@ def _values(part: Samples) -> Array:
 
 
 def _gaussianised(part: Samples) -> Array:
-    law = part.batched_measure()
-    if law is not None:
-        u = law.inverse_transport(_points(part), base="normal")
+    measure = part.batched_measure()
+    if measure is not None:
+        u = measure.inverse_transport(_points(part), base="normal")
     else:
-        u = np.stack([part.law(t).inverse_transport(part.points(t), base="normal") for t in range(part.T)])
+        u = np.stack([part.measure(t).inverse_transport(part.points(t), base="normal") for t in range(part.T)])
     return np.clip(u, -_FARTHEST, _FARTHEST)

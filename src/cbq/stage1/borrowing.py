@@ -1,4 +1,4 @@
-"""Points that a theta borrows from others, where f does not depend on theta: evenly spread over the bulk of its law."""
+"""Points that a theta borrows from others, where f does not depend on theta: evenly spread over the bulk of its measure."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.samples import Samples
-from cbq.stage1.fit import Settings, fit_stage_one
+from cbq.stage1.fit import StageOneOptions, fit_stage_one
 from cbq.stage1.stage_one import StageOne
 
-BULK = 1e-4  # the share of a law that is not its bulk
+BULK = 1e-4  # the share of a measure that is not its bulk
 CROWD = 10  # candidates for each point that is wanted: with more, every so many are looked at
 FEWEST = 8  # points that can be halved
 FALL = 0.25  # the share of the squared error with half of the points that is left with all
@@ -19,8 +19,8 @@ FALL = 0.25  # the share of the squared error with half of the points that is le
 def borrowed(samples: Samples, most: int, among: slice = slice(None)) -> tuple[Samples, Integers]:
     """The samples with points of other thetas added, up to `most` at each theta; and the row that each came from.
 
-    A theta keeps its own points. Those that it borrows lie in the bulk of its law, and each is as far as can be from
-    those before, in coordinates in which the law is standard normal. The law of a theta is no longer that of its
+    A theta keeps its own points. Those that it borrows lie in the bulk of its measure, and each is as far as can be from
+    those before, in coordinates in which the measure is standard normal. The measure of a theta is no longer that of its
     points, which Bayesian quadrature does not ask for. among: the rows that points are taken from; a theta that has
     none of its own there keeps its first.
     """
@@ -32,11 +32,11 @@ def borrowed(samples: Samples, most: int, among: slice = slice(None)) -> tuple[S
     for t in range(samples.T):
         mine = np.flatnonzero(allowed & (own == t))
         others = np.flatnonzero(allowed & (own != t))
-        rows.append(np.concatenate([mine, others[_lent(samples.law(t), x[others], x[mine], most - len(mine))]]))
+        rows.append(np.concatenate([mine, others[_lent(samples.measure(t), x[others], x[mine], most - len(mine))]]))
     return samples.regrouped(rows), np.concatenate(rows)
 
 
-def quadratures(samples: Samples, most: int, settings: Settings) -> tuple[StageOne, Integers]:
+def quadratures(samples: Samples, most: int, settings: StageOneOptions) -> tuple[StageOne, Integers]:
     """Stage 1 with borrowed points, and the rows of the points that it used.
 
     Its variances are those of the kernels, but no less than what halves of the points say: with so many points a kernel
@@ -52,22 +52,24 @@ def quadratures(samples: Samples, most: int, settings: Settings) -> tuple[StageO
     return found.with_variance(np.maximum(found.columns["variance"], FALL * apart2)), rows
 
 
-def _lent(law: Measure, x: Array, own: Array, wanted: int) -> Integers:
-    """Which of the points x (n, d) of others a theta with this law and points of its own (m, d) borrows."""
+def _lent(measure: Measure, x: Array, own: Array, wanted: int) -> Integers:
+    """Which of the points x (n, d) of others a theta with this measure and points of its own (m, d) borrows."""
     from scipy.special import gammaincinv
 
     if wanted <= 0:
         return np.empty(0, dtype=np.intp)
-    if isinstance(law, Empirical | Unnormalised):
-        raise ValueError(f"borrowing takes points in the bulk of a law, which {law!r} cannot tell: take borrow=0.")
-    u = law.inverse_transport(x, base="normal")
-    radius2 = 2.0 * gammaincinv(0.5 * law.dim, 1.0 - BULK)  # that of a chi-square law
+    if isinstance(measure, Empirical | Unnormalised):
+        raise ValueError(
+            f"borrowing takes points in the bulk of a measure, which {measure!r} cannot tell: take borrow=0."
+        )
+    u = measure.inverse_transport(x, base="normal")
+    radius2 = 2.0 * gammaincinv(0.5 * measure.dim, 1.0 - BULK)  # that of a chi-square distribution
     candidates = np.flatnonzero(np.sum(u * u, axis=1) <= radius2)
     stride = max(1, len(candidates) // (CROWD * wanted))
     candidates = candidates[::stride]
     if len(candidates) <= wanted:
         return candidates
-    return candidates[_spread(u[candidates], law.inverse_transport(own, base="normal"), wanted)]
+    return candidates[_spread(u[candidates], measure.inverse_transport(own, base="normal"), wanted)]
 
 
 def _spread(u: Array, taken: Array, wanted: int) -> Integers:

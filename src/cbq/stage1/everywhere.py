@@ -10,29 +10,29 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.samples import Samples
-from cbq.stage1.blocks import Block, Coordinates, blocks
-from cbq.stage1.quadrature import Explained, Result
+from cbq.stage1.blocks import SampleBlock, XCoordinates, blocks
+from cbq.stage1.quadrature import KernelEvidence, Result
 
 PER_POINT = ("residuals", "evidence_without", "weights")
 
 
-class Everywhere:
+class BlockedSamples:
     """The samples in all coordinates that are asked for, each laid out once."""
 
     def __init__(self, samples: Samples) -> None:
         self.samples = samples
         self.blocks = cache(self._blocks)
 
-    def _blocks(self, coordinates: Coordinates) -> list[Block]:
+    def _blocks(self, coordinates: XCoordinates) -> list[SampleBlock]:
         return blocks(self.samples, coordinates)
 
-    def evaluate(self, coordinates: Coordinates, function: Callable[[Block], Result]) -> Result:
+    def evaluate(self, coordinates: XCoordinates, function: Callable[[SampleBlock], Result]) -> Result:
         """`function` of every block, put together: arrays (K, T, ...), and (K, n, ...) of all points in one row."""
         parts = [(block, function(block)) for block in self.blocks(coordinates)]
         kind = type(parts[0][1])
         return kind(**{field.name: self._together(parts, field.name) for field in fields(kind)})
 
-    def _together(self, parts: Sequence[tuple[Block, Explained]], name: str) -> Array:
+    def _together(self, parts: Sequence[tuple[SampleBlock, KernelEvidence]], name: str) -> Array:
         samples, first = self.samples, getattr(parts[0][1], name)
         if name in PER_POINT:
             out = np.empty((len(first), samples.n_evaluations, *first.shape[3:]))

@@ -15,22 +15,24 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.samples import Samples
 from cbq.samples.units import spread, units
-from cbq.stage1.average import FEW, Weights, weigh
-from cbq.stage1.candidates import Family, automatic, family, is_costly, refuse_unembedded
-from cbq.stage1.everywhere import Everywhere, stacked
-from cbq.stage1.quadrature import Integrated, integrate
-from cbq.stage1.screening import glance, screen
+from cbq.stage1.average import FEW, KernelWeights, weigh
+from cbq.stage1.candidates import KernelFamily, automatic, family, is_costly, refuse_unembedded
+from cbq.stage1.everywhere import BlockedSamples, stacked
+from cbq.stage1.quadrature import BayesianQuadrature, integrate
+from cbq.stage1.screening import screen, screening_subset
 from cbq.stage1.shape import evidence, fit_shape
-from cbq.stage1.stage_one import Choice, StageOne
+from cbq.stage1.stage_one import KernelShare, StageOne
 
 TAU = {"constant": 0.0, "zero": np.inf}  # the prior precision of the mean of f, see `quadrature`
 DEFAULT_JITTER = Jitter()
 PER_LENGTHSCALE = 5  # values needed for each lengthscale that is fitted
-ENDLESS = 3.0  # the logarithm of lengthscales, in units of the spread of the points, of what looks like a polynomial
+MAX_LOG_LENGTHSCALE = (
+    3.0  # the logarithm of lengthscales, in units of the spread of the points, of what looks like a polynomial
+)
 
 
 @dataclass(frozen=True)
-class Settings:
+class StageOneOptions:
     """How stage 1 is to be done; see `cbq.CBQ`."""
 
     kernel: Kernel | Literal["auto"] = "auto"
@@ -39,7 +41,7 @@ class Settings:
     lengthscales: Literal["per-theta", "shared"] = "per-theta"
     outputs: Literal["separate", "shared"] = "separate"
     jitter: Jitter = DEFAULT_JITTER
-    student: bool = True  # variances of the Student-t law that an unknown amplitude gives, not of the Gaussian
+    student: bool = True  # variances of the Student-t distribution that an unknown amplitude gives, not of the Gaussian
 
     @property
     def tau(self) -> float:
@@ -52,7 +54,7 @@ class Settings:
         return self.lengthscales == "shared"
 
 
-def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
+def fit_stage_one(samples: Samples, settings: StageOneOptions) -> StageOne:
     """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
     given = samples
     samples, group = given.merged()
@@ -77,24 +79,24 @@ def fit_stage_one(samples: Samples, settings: Settings) -> StageOne:
     )
 
 
-def _fit(samples: Samples, settings: Settings) -> tuple[StageOne, Array]:
+def _fit(samples: Samples, settings: StageOneOptions) -> tuple[StageOne, Array]:
     """Stage 1 of outputs that share their families of kernels, in units of f near 1, and its residuals (n, C)."""
-    view = Everywhere(glance(samples))
+    view = BlockedSamples(screening_subset(samples))
     families = _families(samples, view, settings)
     if len(families) > 1 or len(families[0].factors) > 1:
         n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
         families = screen(families, view, n, settings.tau, settings.jitter)
-    whole = Everywhere(samples)
+    whole = BlockedSamples(samples)
     function = partial(integrate, tau=settings.tau, jitter=settings.jitter)
     results = [whole.evaluate(family.coordinates, partial(function, family.all())) for family in families]
     weights = weigh(results, samples)
     labels = [(family.coordinates, label) for family in families for label in map(repr, family.each())]
     shares = np.mean(weights.kernel, axis=1)
-    choices = [[Choice(*label, float(s)) for label, s in zip(labels, column, strict=True)] for column in shares.T]
+    choices = [[KernelShare(*label, float(s)) for label, s in zip(labels, column, strict=True)] for column in shares.T]
     return _averaged(samples, stacked(results), weights, settings, choices), weights.residuals
 
 
-def _families(samples: Samples, view: Everywhere, settings: Settings) -> list[Family]:
+def _families(samples: Samples, view: BlockedSamples, settings: StageOneOptions) -> list[KernelFamily]:
     """The families of kernels to choose from, with their lengthscales fitted to a view of the samples."""
     seen, tau = view.samples, settings.tau
     enough = (seen.n_evaluations - seen.T) * (seen.C or 1) >= PER_LENGTHSCALE * seen.d
@@ -103,7 +105,7 @@ def _families(samples: Samples, view: Everywhere, settings: Settings) -> list[Fa
         given = family(settings.kernel, "raw", np.concatenate(seen.x), ard)
         refuse_unembedded(given.kernel, samples)
         return [_shared(_fitted(given, view, tau), view, tau) if settings.shared else _fitted(given, view, tau)]
-    families: list[Family] = []
+    families: list[KernelFamily] = []
     for coordinates, kernels in automatic(samples).items():
         x = np.concatenate([block.x.reshape(-1, samples.d) for block in view.blocks(coordinates)])
         costly = is_costly(coordinates, samples)
@@ -113,19 +115,19 @@ def _families(samples: Samples, view: Everywhere, settings: Settings) -> list[Fa
     return [_shared(mine, view, tau) for mine in families] if settings.shared else families
 
 
-def _reshaped(mine: Sequence[Family], view: Everywhere, tau: float) -> list[Family]:
+def _reshaped(mine: Sequence[KernelFamily], view: BlockedSamples, tau: float) -> list[KernelFamily]:
     """Families of the same coordinates, from rough to smooth, with the shape that the smoothest finds.
 
     Where it finds a kink, all its lengthscales are endless: then the roughest gives the shape to the others.
     """
     shape = _fitted(mine[-1], view, tau).kernel.log_lengthscales
     smoothest, others = mine[-1].reshaped(shape), mine[:-1]
-    if others and np.min(shape - mine[-1].kernel.log_lengthscales) > ENDLESS:
+    if others and np.min(shape - mine[-1].kernel.log_lengthscales) > MAX_LOG_LENGTHSCALE:
         shape = _fitted(mine[0], view, tau).kernel.log_lengthscales
     return [*(each.reshaped(shape) for each in others), smoothest]
 
 
-def _fitted(mine: Family, view: Everywhere, tau: float) -> Family:
+def _fitted(mine: KernelFamily, view: BlockedSamples, tau: float) -> KernelFamily:
     """The family with its free lengthscales fitted, if there is more than one."""
     blocks = view.blocks(mine.coordinates)
     if np.count_nonzero(mine.free) < 2 or blocks[0].n < 3:
@@ -133,7 +135,7 @@ def _fitted(mine: Family, view: Everywhere, tau: float) -> Family:
     return mine.reshaped(fit_shape(mine.kernel, mine.free, blocks, tau).log_lengthscales)
 
 
-def _shared(mine: Family, view: Everywhere, tau: float) -> Family:
+def _shared(mine: KernelFamily, view: BlockedSamples, tau: float) -> KernelFamily:
     """The family with one kernel, the likeliest for all thetas: fitted from the best of its factors on."""
     blocks = view.blocks(mine.coordinates)
     if not np.any(mine.free) or blocks[0].n < 3:
@@ -143,7 +145,11 @@ def _shared(mine: Family, view: Everywhere, tau: float) -> Family:
 
 
 def _averaged(
-    samples: Samples, result: Integrated, weights: Weights, settings: Settings, choices: Sequence[Sequence[Choice]]
+    samples: Samples,
+    result: BayesianQuadrature,
+    weights: KernelWeights,
+    settings: StageOneOptions,
+    choices: Sequence[Sequence[KernelShare]],
 ) -> StageOne:
     """The average of the quadratures of all kernels."""
     owners, counts = samples.owners, samples.counts[:, None]
@@ -174,7 +180,7 @@ def _averaged(
     )
 
 
-def _amplitude(result: Integrated, counts: Integers, settings: Settings) -> tuple[Array, Array]:
+def _amplitude(result: BayesianQuadrature, counts: Integers, settings: StageOneOptions) -> tuple[Array, Array]:
     """The amplitude of each kernel at each theta (K, T, C), and the factor (T, 1) that its being unknown gives.
 
     The energy q of a theta with nu degrees of freedom makes its integral Student-t, with scale^2 q / nu error2 and the
@@ -191,7 +197,7 @@ def _amplitude(result: Integrated, counts: Integers, settings: Settings) -> tupl
     return amplitude, (nu / (nu - 2.0))[:, None]
 
 
-def _warnings(samples: Samples, result: Integrated) -> list[str]:
+def _warnings(samples: Samples, result: BayesianQuadrature) -> list[str]:
     """What a user should know about stage 1."""
     found = []
     few = int(np.count_nonzero(samples.counts < FEW))

@@ -17,14 +17,14 @@ from cbq._arrays import Array
 from cbq.embeddings import embed
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
-from cbq.stage1.blocks import Block
+from cbq.stage1.blocks import SampleBlock
 
 _ARRAYS = 3  # stacks of Gram matrices in memory at a time: the factor, and what the solves need
 _ROUNDING = 1e-3  # of its terms: a variance more negative than this is no rounding error
 
 
 @dataclass(frozen=True, eq=False)
-class Explained:
+class KernelEvidence:
     """How well each of K kernels explains f at B thetas.
 
     energy: (K, B, C), q. evidence: (K, B, C), the (restricted) log-likelihood at the amplitude q / dof, but for a
@@ -41,7 +41,7 @@ class Explained:
 
 
 @dataclass(frozen=True, eq=False)
-class Integrated(Explained):
+class BayesianQuadrature(KernelEvidence):
     """Bayesian quadrature with each of K kernels at B thetas.
 
     mean: (K, B, C), the estimates. error2: (K, B), the squared worst-case errors, which are the variances at unit
@@ -53,7 +53,7 @@ class Integrated(Explained):
     weights: Array
 
 
-Result = TypeVar("Result", bound=Explained)
+Result = TypeVar("Result", bound=KernelEvidence)
 
 
 def degrees_of_freedom(n: int, tau: float) -> int:
@@ -61,23 +61,23 @@ def degrees_of_freedom(n: int, tau: float) -> int:
     return n - 1 if tau == 0 else n
 
 
-def explain(kernel: Kernel, block: Block, tau: float, jitter: Jitter) -> Explained:
+def explain(kernel: Kernel, block: SampleBlock, tau: float, jitter: Jitter) -> KernelEvidence:
     """How well kernels explain f at the thetas of a block; it takes no embedding.
 
     kernel: K of them, as lengthscales with the leading axes (K, 1), or a single one.
     """
     parts = []
     for part in _parts(kernel, block):
-        solved = _Solved(factor_gram(kernel.bind(part.law), part.x, jitter=jitter), part.f)
-        parts.append(Explained(**_explained(solved, part.f, tau)))
+        solved = _Solved(factor_gram(kernel.bind(part.measure), part.x, jitter=jitter), part.f)
+        parts.append(KernelEvidence(**_explained(solved, part.f, tau)))
     return _joined(parts)
 
 
-def integrate(kernel: Kernel, block: Block, tau: float, jitter: Jitter) -> Integrated:
+def integrate(kernel: Kernel, block: SampleBlock, tau: float, jitter: Jitter) -> BayesianQuadrature:
     """Bayesian quadrature at the thetas of a block, with kernels as for `explain`."""
     parts = []
     for part in _parts(kernel, block):
-        embedding = embed(kernel, part.law)
+        embedding = embed(kernel, part.measure)
         mu, z = embedding.mean(part.x), embedding.variance
         solved = _Solved(factor_gram(embedding.kernel, part.x, jitter=jitter), part.f, mu)
         share = (1.0 - solved.dot(-1, -2)) / (solved.dot(-1, -1) + tau)
@@ -85,7 +85,7 @@ def integrate(kernel: Kernel, block: Block, tau: float, jitter: Jitter) -> Integ
         terms = np.broadcast_to(z, share.shape), solved.dot(-2, -2), (1.0 - solved.dot(-1, -2)) * share
         error2 = terms[0] - terms[1] + terms[2]
         parts.append(
-            Integrated(
+            BayesianQuadrature(
                 **_explained(solved, part.f, tau),
                 mean=np.einsum("ktn,tnc->ktc", weights, part.f),
                 error2=_not_negative(error2, terms[0] + terms[1] + terms[2]),
@@ -152,7 +152,7 @@ def _not_negative(error2: Array, size: Array) -> Array:
     return np.maximum(error2, 0.0)
 
 
-def _parts(kernel: Kernel, block: Block) -> list[Block]:
+def _parts(kernel: Kernel, block: SampleBlock) -> list[SampleBlock]:
     """The block in chunks of bounded memory."""
     kernels = int(np.prod(kernel.log_lengthscales.shape[:-1]))
     return [block[piece] for piece in chunks(len(block.rows), block.n, arrays=_ARRAYS * kernels)]

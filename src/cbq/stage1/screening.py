@@ -11,9 +11,9 @@ import numpy as np
 from cbq._arrays import Booleans, evenly
 from cbq.linalg import Jitter
 from cbq.samples import Samples
-from cbq.stage1.average import Weights, weigh
-from cbq.stage1.candidates import Family
-from cbq.stage1.everywhere import Everywhere
+from cbq.stage1.average import KernelWeights, weigh
+from cbq.stage1.candidates import KernelFamily
+from cbq.stage1.everywhere import BlockedSamples
 from cbq.stage1.quadrature import explain
 
 THETAS, POINTS = 10, 100  # looked at, at least and at most
@@ -23,7 +23,7 @@ MOST, FEWEST = 24, 3  # kernels at all thetas: MOST for up to POINTS points, few
 WORTH_THE_COST = 0.5  # a costly family must have less than this share of the squared error of any other
 
 
-def glance(samples: Samples) -> Samples:
+def screening_subset(samples: Samples) -> Samples:
     """Some thetas, with equally many of their points: enough to choose kernels by."""
     n = int(min(POINTS, np.median(samples.counts)))
     enough = np.flatnonzero(samples.counts >= n)
@@ -31,7 +31,9 @@ def glance(samples: Samples) -> Samples:
     return samples.select(enough[some]).thinned(n)
 
 
-def screen(families: Sequence[Family], view: Everywhere, n: float, tau: float, jitter: Jitter) -> list[Family]:
+def screen(
+    families: Sequence[KernelFamily], view: BlockedSamples, n: float, tau: float, jitter: Jitter
+) -> list[KernelFamily]:
     """The families, and the factors of each, that are worth trying at all thetas, which have about n points each.
 
     The best of the first family, the roughest, is always among them: where a smooth kernel fails at thetas that were
@@ -51,7 +53,7 @@ def screen(families: Sequence[Family], view: Everywhere, n: float, tau: float, j
     return [family.only(np.flatnonzero(mine)) for family, mine in zip(families, each, strict=True) if np.any(mine)]
 
 
-def _worth(families: Sequence[Family], weights: Weights) -> Booleans:
+def _worth(families: Sequence[KernelFamily], weights: KernelWeights) -> Booleans:
     """Whether each family is worth its cost, for one of the outputs at least: (F,)."""
     costly = np.array([family.costly for family in families])
     if np.all(costly):

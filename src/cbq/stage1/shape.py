@@ -10,7 +10,7 @@ from cbq._arrays import Array, Booleans
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, NotPositiveDefinite, factor_gram
 from cbq.linalg.threads import one_blas_thread
-from cbq.stage1.blocks import Block
+from cbq.stage1.blocks import SampleBlock
 from cbq.stage1.quadrature import degrees_of_freedom
 
 SHORTEST, LONGEST = 1e-2, 1e4  # of the first guess; an input with no influence ends at the longest
@@ -19,7 +19,7 @@ _TOLERANCE = 1e-5  # the relative change of the evidence to stop at
 _JITTER = Jitter(start=1e-10)  # larger than for the quadrature: the gradient needs digits of the inverse
 
 
-def fit_shape(kernel: Kernel, free: Booleans, blocks: Sequence[Block], tau: float) -> Kernel:
+def fit_shape(kernel: Kernel, free: Booleans, blocks: Sequence[SampleBlock], tau: float) -> Kernel:
     """The kernel with the free ones of its lengthscales fitted to all thetas and outputs of the blocks."""
     from scipy.optimize import minimize  # slow to import
 
@@ -44,12 +44,12 @@ def fit_shape(kernel: Kernel, free: Booleans, blocks: Sequence[Block], tau: floa
     return at(best.x)
 
 
-def evidence(kernel: Kernel, block: Block, tau: float) -> tuple[float, Array]:
+def evidence(kernel: Kernel, block: SampleBlock, tau: float) -> tuple[float, Array]:
     """The evidence of a block, summed over thetas and outputs, and its gradient in the log-lengthscales (P,).
 
     dE/dK = -1/2 [K^-1 - k1 k1' / (S + tau) - a a' / A], A = q / dof, with the notation of `quadrature`.
     """
-    bound, f = kernel.bind(block.law), block.f
+    bound, f = kernel.bind(block.measure), block.f
     n, C = f.shape[1:]
     factor = factor_gram(bound, block.x, jitter=_JITTER)
     inverse, logdet = factor.inverse(), factor.logdet

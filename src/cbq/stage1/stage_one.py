@@ -12,7 +12,7 @@ from cbq._immutable import Immutable
 
 
 @dataclass(frozen=True)
-class Choice:
+class KernelShare:
     """A kernel that was used, the coordinates it acts on, and its share of the weight, averaged over thetas."""
 
     coordinates: str
@@ -48,7 +48,7 @@ class StageOne(Immutable):
         amplitude: Array,
         point_weights: Array,
         counts: Integers,
-        hyperparameters: Sequence[Sequence[Choice]],
+        hyperparameters: Sequence[Sequence[KernelShare]],
         warnings: Sequence[str],
         single: bool,
         correlation: Array | None = None,

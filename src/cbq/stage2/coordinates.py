@@ -12,7 +12,7 @@ _FAR = 1e3  # the coordinate of log 0, in units of the spread: correlated with n
 
 
 @dataclass(frozen=True, eq=False)
-class Coordinates:
+class ThetaCoordinates:
     """z = (theta - centre) / scale, with log theta in place of theta where `logs`; all three (p,)."""
 
     logs: Booleans
@@ -20,7 +20,7 @@ class Coordinates:
     scale: Array
 
     @classmethod
-    def standard(cls, theta: Array, logs: Booleans) -> Coordinates:
+    def standard(cls, theta: Array, logs: Booleans) -> ThetaCoordinates:
         """Coordinates in which the thetas (T, p) have mean 0 and standard deviation 1."""
         raw = cls(logs, np.zeros(theta.shape[1]), np.ones(theta.shape[1]))(theta)
         spread = np.std(raw, axis=0)
@@ -28,7 +28,7 @@ class Coordinates:
         return cls(logs, np.mean(raw, axis=0), np.where(flat, 1.0, spread))
 
     @classmethod
-    def identity(cls, p: int) -> Coordinates:
+    def identity(cls, p: int) -> ThetaCoordinates:
         """Theta as it is, for a kernel given by the user."""
         return cls(np.zeros(p, dtype=bool), np.zeros(p), np.ones(p))
 

@@ -17,9 +17,9 @@ from cbq.kernels import Kernel
 from cbq.linalg import NotPositiveDefinite, factor
 from cbq.linalg.small import cholesky, solve_lower
 from cbq.linalg.threads import LARGE, one_blas_thread
-from cbq.stage2.coordinates import Coordinates
+from cbq.stage2.coordinates import ThetaCoordinates
 from cbq.stage2.scoring import minimise
-from cbq.stage2.surface import JITTER, Prior
+from cbq.stage2.surface import JITTER, GPPrior
 from cbq.stage2.trend import Trend, basis, largest_degree
 
 # In units of the variance of y, and of the spread of the thetas.
@@ -29,8 +29,8 @@ LENGTHSCALES = (-4.0, 6.0)  # of log ell, relative to the first guess
 TYPICAL, WIDTH = np.log(3.0), 1.5  # of the normal prior of log ell, which keeps few thetas from extremes
 SMALL_NOISE, NOISE_WIDTH = -10.0, 5.0  # of the half-normal prior of log lambda, which is flat below
 ROUGHLY, CLOSELY = 0.1, 1e-6  # changes of the log-likelihood to stop at
-WORTHLESS = 1.0  # a log-likelihood so far below the best need not be known any closer
-HOPELESS = 5.0  # so far below that of a smoother kernel, rougher ones need not be tried
+REFINE_WITHIN = 1.0  # a log-likelihood so far below the best need not be known any closer
+SKIP_BELOW = 5.0  # so far below that of a smoother kernel, rougher ones need not be tried
 STARTS = tuple((s, n) for s in (-0.5, 1.0) for n in (-14.0, -4.0))  # log ell and log lambda
 
 
@@ -113,14 +113,14 @@ class Likelihood:
 
 
 def fit_priors(
-    chains: Sequence[Sequence[tuple[Coordinates, Kernel]]],
+    chains: Sequence[Sequence[tuple[ThetaCoordinates, Kernel]]],
     theta: Array,
     y: Array,
     v: Array,
     *,
     degree: Trend = 0,
     noise: float | Sequence[float] | None = None,
-) -> list[Prior]:
+) -> list[GPPrior]:
     """The best hyperparameters of each candidate for nodes theta (T, p), y (T,) with variances v (T,).
 
     chains: candidates that resemble each other, from smooth to rough: each starts where the one before ended, and where
@@ -131,37 +131,37 @@ def fit_priors(
     centre = float(np.mean(y)) if degree is not None else 0.0
     noises = [None] if noise is None else [float(n) / unit**2 for n in np.atleast_1d(noise)]
 
-    def scaled(coordinates: Coordinates) -> Array:
-        return Coordinates.standard(theta, coordinates.logs)(theta)
+    def scaled(coordinates: ThetaCoordinates) -> Array:
+        return ThetaCoordinates.standard(theta, coordinates.logs)(theta)
 
-    def alternatives(coordinates: Coordinates, kernel: Kernel) -> list[Likelihood]:
+    def alternatives(coordinates: ThetaCoordinates, kernel: Kernel) -> list[Likelihood]:
         z = coordinates(theta)
         H = basis(scaled(coordinates), largest_degree(scaled(coordinates), degree))
         guess, free = kernel.to_fit(z, ard=True)
         if guess.needs_measure or guess.log_lengthscales.ndim > 1:
             raise ValueError(
-                f"kernel_theta = {kernel!r} cannot serve over theta: it needs a law, or is a batch of kernels."
+                f"kernel_theta = {kernel!r} cannot serve over theta: it needs a measure, or is a batch of kernels."
             )
         return [Likelihood(guess, free, z, H, (y - centre) / unit, v / unit**2, n) for n in noises]
 
-    rough: list[tuple[Coordinates, Maximum]] = []
+    rough: list[tuple[ThetaCoordinates, Maximum]] = []
     with one_blas_thread() if len(y) < LARGE else nullcontext():
         for chain in chains:
             near: Maximum | None = None
             for coordinates, kernel in chain:
                 best = _best(alternatives(coordinates, kernel), near)
                 rough.append((coordinates, best))
-                if near is not None and best.value > near.value + HOPELESS:
+                if near is not None and best.value > near.value + SKIP_BELOW:
                     break
                 near = best
         least = min(m.value for _, m in rough)
         found = []
         for coordinates, m in rough:
-            best = _maximum(m.likelihood, m.parameters, CLOSELY) if m.value < least + WORTHLESS else m
+            best = _maximum(m.likelihood, m.parameters, CLOSELY) if m.value < least + REFINE_WITHIN else m
             A, lam, fitted = best.likelihood.unpack(best.parameters)
             used = largest_degree(scaled(coordinates), degree)
             found.append(
-                Prior(coordinates, fitted, A * unit**2, lam * unit**2, used, -best.value, len(best.parameters))
+                GPPrior(coordinates, fitted, A * unit**2, lam * unit**2, used, -best.value, len(best.parameters))
             )
     return found
 

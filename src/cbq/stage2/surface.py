@@ -14,15 +14,15 @@ from cbq._arrays import Array
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.small import cholesky, solve_lower, solve_upper
-from cbq.stage2.coordinates import Coordinates
+from cbq.stage2.coordinates import ThetaCoordinates
 from cbq.stage2.trend import Trend, basis
 
 JITTER = Jitter(start=1e-13)  # of A: less than any noise that matters
 
 
 @dataclass(frozen=True, eq=False)
-class Prior:
-    """The law of I before it is seen, with all hyperparameters.
+class GPPrior:
+    """The distribution of I before it is seen, with all hyperparameters.
 
     kernel: on `coordinates` of theta, at unit amplitude. amplitude: A. noise: lambda, the variance that is added to
     that of every node. degree: of the trend, None for the known mean `offset`. evidence: its restricted log-likelihood,
@@ -30,7 +30,7 @@ class Prior:
     n_fitted: the number of hyperparameters that were fitted.
     """
 
-    coordinates: Coordinates
+    coordinates: ThetaCoordinates
     kernel: Kernel
     amplitude: float
     noise: float
@@ -53,14 +53,14 @@ class Predicted:
     variance: Array
 
 
-class Surface:
+class HeteroscedasticGP:
     """A Gaussian process over theta, conditioned on the nodes theta (T, p), y (T,) with noise variances v (T,)."""
 
-    def __init__(self, prior: Prior, theta: Array, y: Array, v: Array) -> None:
+    def __init__(self, prior: GPPrior, theta: Array, y: Array, v: Array) -> None:
         self.prior, self.y, self.v = prior, y - prior.offset, v
         self.z = prior.coordinates(theta)
         self.K = prior.amplitude * prior.kernel(self.z)
-        self.scaled = Coordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
+        self.scaled = ThetaCoordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
         self.H = basis(self.scaled(theta), prior.degree)
         self.factor = self.factor_with(v)
         self.solved_H = self.factor.solve(self.H) if self.H.size else self.H  # K^-1 H

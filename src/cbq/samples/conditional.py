@@ -1,4 +1,4 @@
-"""The laws of the points, one for each theta, from the ways in which they can be given."""
+"""The measures of the points, one for each theta, from the ways in which they can be given."""
 
 from __future__ import annotations
 
@@ -15,23 +15,23 @@ from cbq.measures import Measure, Product, as_measure
 Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
 
 
-def laws_of(family: Family, theta: Array) -> tuple[Measure, ...]:
-    """The law of x at each theta (T, p): single measures of one dimension."""
-    laws = []
+def measures_at(family: Family, theta: Array) -> tuple[Measure, ...]:
+    """The measure of x at each theta (T, p): single measures of one dimension."""
+    measures = []
     for t, row in enumerate(theta):
         try:
-            law = as_measure(family(row.copy()))
+            measure = as_measure(family(row.copy()))
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
-            raise ValueError(f"the family gives no law at theta index t = {t} (theta = {row}): {what}") from error
-        laws.append(law)
-    _refuse_laws(laws, laws[0].dim, "the law at theta index 0")
-    return tuple(laws)
+            raise ValueError(f"the family gives no measure at theta index t = {t} (theta = {row}): {what}") from error
+        measures.append(measure)
+    _refuse_measures(measures, measures[0].dim, "the measure at theta index 0")
+    return tuple(measures)
 
 
 @dataclass(frozen=True, eq=False)
-class Laws:
-    """The law of x as a function of theta.
+class ConditionalMeasure:
+    """The measure of x as a function of theta.
 
     family: gives it at any theta. Where there is none, it is known at the observed thetas (T, p), as `observed`: a
     measure with batch shape (T,), T measures, or one that all thetas share.
@@ -42,23 +42,23 @@ class Laws:
     family: Family | None
 
     def __call__(self, theta: Array) -> tuple[Measure, ...]:
-        """The laws at theta (M, p)."""
+        """The measures at theta (M, p)."""
         if self.family is not None:
-            laws = laws_of(self.family, theta)
-            _refuse_laws(laws, self.observed_at(0).dim, "x")
-            return laws
+            measures = measures_at(self.family, theta)
+            _refuse_measures(measures, self.observed_at(0).dim, "x")
+            return measures
         if isinstance(self.observed, Measure) and self.everywhere:
             return (self.observed,) * len(theta)
         return tuple(self.observed_at(int(t)) for t in self._places(theta))
 
     @property
     def everywhere(self) -> bool:
-        """Whether the law is known at every theta."""
+        """Whether the measure is known at every theta."""
         shared = isinstance(self.observed, Measure) and not self.observed.batch_shape
         return self.family is not None or shared
 
     def observed_at(self, t: int) -> Measure:
-        """The law at the observed theta t."""
+        """The measure at the observed theta t."""
         if isinstance(self.observed, Measure):
             return self.observed[t] if self.observed.batch_shape else self.observed
         return self.observed[t]
@@ -68,8 +68,8 @@ class Laws:
         rows = places(theta, self.theta)
         if np.any(rows < 0):
             raise ValueError(
-                f"the law of x is not known at theta = {theta[np.argmin(rows)]}, which is none of the "
-                f"{len(self.theta)} observed ones: pass the family, a function from theta to its law, as the measure "
+                f"the measure of x is not known at theta = {theta[np.argmin(rows)]}, which is none of the "
+                f"{len(self.theta)} observed ones: pass the family, a function from theta to its measure, as the measure "
                 f"of the samples."
             )
         return rows
@@ -81,56 +81,56 @@ def places(theta: Array, known: Array) -> Integers:
     return np.array([place.get(row.tobytes(), -1) for row in theta + 0.0], dtype=np.intp)
 
 
-def as_law(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Measure, ...], Family | None]:
-    """The laws that `measure` means, checked against theta (T, p) and points in d dimensions; and the family."""
+def as_measures(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Measure, ...], Family | None]:
+    """The measures that `measure` means, checked against theta (T, p) and points in d dimensions; and the family."""
     T, scipys = len(theta), type(measure).__module__.startswith("scipy.stats")
     if callable(measure) and not isinstance(measure, Measure) and not scipys:
-        laws = laws_of(measure, theta)
-        _refuse_laws(laws, d, "x")
-        return laws, measure
+        measures = measures_at(measure, theta)
+        _refuse_measures(measures, d, "x")
+        return measures, measure
     if isinstance(measure, list | tuple):
         if len(measure) != T:
             raise ValueError(
-                f"measure is a list of {len(measure)} laws, but theta has T = {T} rows: pass one for each."
+                f"measure is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
             )
-        laws = tuple(as_measure(law) for law in measure)
-        _refuse_laws(laws, d, "x")
-        return laws, None
+        measures = tuple(as_measure(each) for each in measure)
+        _refuse_measures(measures, d, "x")
+        return measures, None
     whole = as_measure(measure)
     if whole.batch_shape not in ((), (T,)):
         raise ValueError(
-            f"measure has batch shape {whole.batch_shape}, but with T = {T} thetas it must be ({T},), one law for each "
-            f"theta, or (), one law for all."
+            f"measure has batch shape {whole.batch_shape}, but with T = {T} thetas it must be ({T},), one measure for each "
+            f"theta, or (), one measure for all."
         )
-    _refuse_laws([whole[0] if whole.batch_shape else whole], d, "x")
+    _refuse_measures([whole[0] if whole.batch_shape else whole], d, "x")
     return whole, None
 
 
-def _refuse_laws(laws: Sequence[Measure], d: int, what: str) -> None:
-    """Raise unless every law is a single one in the d dimensions that `what` has."""
-    for t, law in enumerate(laws):
-        if law.batch_shape:
+def _refuse_measures(measures: Sequence[Measure], d: int, what: str) -> None:
+    """Raise unless every measure is a single one in the d dimensions that `what` has."""
+    for t, measure in enumerate(measures):
+        if measure.batch_shape:
             raise ValueError(
-                f"the law at theta index t = {t} is {law!r}, a batch of shape {law.batch_shape}, but one law is needed "
+                f"the measure at theta index t = {t} is {measure!r}, a batch of shape {measure.batch_shape}, but one measure is needed "
                 f"for each theta: a family receives one theta (p,), so that theta[0] is a number."
             )
-        if law.dim != d:
+        if measure.dim != d:
             shapes = ": x is (T, N, d), or a list of T arrays (N_t, d), and without the last axis d is 1"
             raise ValueError(
-                f"the law at theta index t = {t} is {law!r} in {law.dim} dimension{'s' * (law.dim > 1)}, but {what} "
+                f"the measure at theta index t = {t} is {measure!r} in {measure.dim} dimension{'s' * (measure.dim > 1)}, but {what} "
                 f"has {d}{shapes * (what == 'x')}."
             )
 
 
-def stack(laws: tuple[Measure, ...]) -> Measure | None:
-    """One measure with batch shape (T,) that holds the T laws, if they are of one kind with arrays of one shape."""
-    first = laws[0]
-    if all(law is first for law in laws):
+def stack(measures: tuple[Measure, ...]) -> Measure | None:
+    """One measure with batch shape (T,) that holds the T measures, if they are of one kind with arrays of one shape."""
+    first = measures[0]
+    if all(measure is first for measure in measures):
         return first
-    if any(type(law) is not type(first) for law in laws):
+    if any(type(measure) is not type(first) for measure in measures):
         return None
     if isinstance(first, Product):
-        tuples = [law.blocks for law in laws if isinstance(law, Product)]
+        tuples = [measure.blocks for measure in measures if isinstance(measure, Product)]
         if any(len(blocks) != len(first.blocks) for blocks in tuples):
             return None
         stacked = [stack(blocks) for blocks in zip(*tuples, strict=True)]
@@ -138,16 +138,16 @@ def stack(laws: tuple[Measure, ...]) -> Measure | None:
     kind = type(first)
     if kind.__getitem__ is not Measure.__getitem__ or kind._rebuild is not Measure._rebuild:
         return None  # only where indexing rebuilds from `parameters` are they the constructor's arguments
-    parameters = [law.parameters() for law in laws]
+    parameters = [measure.parameters() for measure in measures]
     if any(p.keys() != q.keys() or any(p[k].shape != q[k].shape for k in p) for p, q in pairwise(parameters)):
         return None
     return kind(**{name: np.stack([p[name] for p in parameters]) for name in parameters[0]})
 
 
-def log_density(law: Measure, x: Array) -> Array:
-    """The log density of the points x (..., n, d) under a law: (..., n); zero where the law has none."""
+def log_density(measure: Measure, x: Array) -> Array:
+    """The log density of the points x (..., n, d) under a measure: (..., n); zero where the measure has none."""
     try:
         with np.errstate(over="ignore"):
-            return np.asarray(law.logpdf(x))
-    except TypeError:  # atoms, or a law known by its score only
+            return np.asarray(measure.logpdf(x))
+    except TypeError:  # atoms, or a measure known by its score only
         return np.zeros(x.shape[:-1])

@@ -1,4 +1,4 @@
-"""RBF and Matern kernels, and products of them, under laws that have no closed form good to all digits.
+"""RBF and Matern kernels, and products of them, under measures that have no closed form good to all digits.
 
 The formulas in print for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and the like
 lose digits or overflow for short lengthscales; a panel rule does not.
@@ -18,11 +18,11 @@ from cbq.embeddings.registry import register
 from cbq.embeddings.scale_mixture import ScaleMixture
 from cbq.embeddings.separable import Factorised
 from cbq.kernels import RBF, Kernel, Matern
-from cbq.measures import Beta, Gamma, LogLaw, LogNormal, Measure, StudentT, TruncatedGaussian
+from cbq.measures import Beta, Gamma, LogMeasure, LogNormal, Measure, StudentT, TruncatedGaussian
 
 
-@register(RBF, Gamma, Beta, StudentT, TruncatedGaussian, LogLaw)
-@register(Matern, Gamma, Beta, StudentT, TruncatedGaussian, LogLaw)
+@register(RBF, Gamma, Beta, StudentT, TruncatedGaussian, LogMeasure)
+@register(Matern, Gamma, Beta, StudentT, TruncatedGaussian, LogMeasure)
 class PanelEmbedding(Embedding):
     """Panel rule on the line."""
 
@@ -30,7 +30,7 @@ class PanelEmbedding(Embedding):
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        # about zero where the family allows: nodes near a large location would be rounded on the scale of the law
+        # about zero where the family allows: nodes near a large location would be rounded on the scale of the measure
         median = measure._from_normal(np.zeros((*measure.batch_shape, 1, 1)))[..., 0]
         moved = measure.translated(-median)
         self._panels = Panels.of(measure if moved is None else moved)
@@ -55,11 +55,11 @@ class PanelEmbedding(Embedding):
         return self._double(Panels.of(other if moved is None else moved))
 
     def _double(self, other: Panels) -> Array:
-        """E k(X, Y) for X of the law about zero, and Y of another in the same coordinates."""
+        """E k(X, Y) for X of the measure about zero, and Y of another in the same coordinates."""
         edges = self._panels.edges if other is self._panels else join(self._panels.edges, other.edges)
         fine = resolved(edges, self.kernel)
         if fine is None:
-            return expectation(self._centred_mean, other, self.kernel, self._panels.law)
+            return expectation(self._centred_mean, other, self.kernel, self._panels.measure)
         return fixed_panels.double(self.kernel, self._panels, other, fine)
 
 
