@@ -18,6 +18,9 @@ import pytest
 from scipy import stats
 
 import cbq
+from cbq.collect import CheckpointError, CollectWarning
+from cbq.collect.database import checksum
+from cbq.io.measures import pack_measure, unpack_measure
 from cbq.measures import (
     Beta,
     Empirical,
@@ -33,10 +36,7 @@ from cbq.measures import (
     Uniform,
     as_measure,
 )
-from cbq.persistence.measures import pack_measure, unpack_measure
 from cbq.problem import IntegrandError, Problem
-from cbq.runtime import CheckpointError, CollectWarning
-from cbq.runtime.database import checksum
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
 PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])

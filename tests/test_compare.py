@@ -16,8 +16,8 @@ from scipy.stats import norm
 import cbq
 from cbq.comparison import Comparison, ComparisonRow, compare
 from cbq.comparison.methods import default_methods
-from cbq.fit import Fit
-from cbq.predictive import PredictiveDistribution
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
 from refusals import refusals
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cbq.design import draw_points, draw_thetas, entropy_of
+from cbq.collect.draws import draw_points, draw_thetas
+from cbq.collect.seeds import entropy_of
 from cbq.measures import (
     Beta,
     Empirical,

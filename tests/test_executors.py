@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import cbq
+from cbq.collect import CollectWarning, WorkerError
 from cbq.measures import Gaussian, Uniform
 from cbq.problem import IntegrandError, Problem
-from cbq.runtime import CollectWarning, WorkerError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
 PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])
@@ -307,7 +307,7 @@ def test_workers_that_never_start_end_the_run(monkeypatch):
     with pytest.raises(WorkerError, match=r"cannot be used any more \(BrokenExecutor: no memory\)"):
         problem().collect(**SIZE, executor=Stillborn())
     made = []
-    monkeypatch.setattr("cbq.runtime.workers.OwnPool._made", lambda pool: made.append(pool) or Stillborn())
+    monkeypatch.setattr("cbq.collect.workers.OwnPool._made", lambda pool: made.append(pool) or Stillborn())
     with pytest.raises(WorkerError, match="came back 3 times without values"):
         problem().collect(**SIZE, executor=2, retries=2)
     assert len(made) == 3

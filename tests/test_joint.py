@@ -8,9 +8,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import cbq
-from cbq import joint
+from cbq.fit import joint
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Gaussian
-from cbq.predictive import PredictiveDistribution
 
 TOGETHER = np.array([[1.0, 0.7], [0.7, 1.0]])
 SCALES = np.array([[[2.0, 0.5, 0.1], [0.5, 1.0, 0.3], [0.1, 0.3, 1.5]]])

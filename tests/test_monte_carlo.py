@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import cbq
-from cbq import joint
+from cbq.fit import joint
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Gaussian
-from cbq.predictive import PredictiveDistribution
 from refusals import refusals
 
 RNG = np.random.default_rng(3)

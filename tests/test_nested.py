@@ -8,12 +8,12 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import cbq
-from cbq import joint
-from cbq.fit import Fit
+from cbq.fit import joint
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Empirical, Gaussian, Unnormalised
 from cbq.nested import Answer, Evppi
 from cbq.nested.risk import quantile, step_quantile, tail_mean
-from cbq.predictive import PredictiveDistribution
 from refusals import refusals
 
 STANDARD = Gaussian(0.0, 1.0)

@@ -13,14 +13,14 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.fit import Fit
+from cbq.fit.base import Fit
+from cbq.io import archive, save
+from cbq.io.files import KINDS
+from cbq.io.kernels import ARGUMENTS, pack_kernel, unpack_kernel
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped
 from cbq.kernels.base import Composite
 from cbq.measures import Empirical, Gaussian, Uniform
 from cbq.methods import CBQFit, ImportanceSamplingFit, MonteCarloFit
-from cbq.persistence import archive, save
-from cbq.persistence.files import KINDS
-from cbq.persistence.kernels import ARGUMENTS, pack_kernel, unpack_kernel
 from cbq.stage1 import StageOne
 
 RNG = np.random.default_rng(5)

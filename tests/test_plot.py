@@ -14,8 +14,8 @@ from matplotlib.figure import Figure
 from scipy.special import ndtri
 
 import cbq
-from cbq.fit import Fit
-from cbq.predictive import PredictiveDistribution
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
 from refusals import refusals
 
 

@@ -6,9 +6,9 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
 
-from cbq import joint
+from cbq.fit import joint
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.kernels import RBF, Matern, Warped
-from cbq.predictive import PredictiveDistribution
 from cbq.stage2 import GPPrior, HeteroscedasticGP, NodeEstimates, Posterior, StageTwoOptions, fit_stage_two
 from cbq.stage2.coordinates import ThetaCoordinates
 from cbq.stage2.hyperparameters import Likelihood, fit_priors

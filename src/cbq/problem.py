@@ -12,14 +12,15 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq._immutable import Immutable
-from cbq.design import Plan, Scramble, draw_points, draw_thetas, entropy_of
+from cbq.collect.draws import Plan, Scramble, draw_points, draw_thetas
+from cbq.collect.errors import IntegrandError
+from cbq.collect.gather import OnError, Options, Points, gather
+from cbq.collect.integrand import Evaluator, Integrand, Place
+from cbq.collect.progress import Progress, checked_progress
+from cbq.collect.result import samples_of
+from cbq.collect.seeds import entropy_of
+from cbq.collect.workers import checked_executor
 from cbq.measures import Measure, as_measure
-from cbq.runtime.errors import IntegrandError
-from cbq.runtime.gather import OnError, Options, Points, gather
-from cbq.runtime.integrand import Evaluator, Integrand, Place
-from cbq.runtime.progress import Progress, checked_progress
-from cbq.runtime.result import samples_of
-from cbq.runtime.workers import checked_executor
 from cbq.samples import Samples
 from cbq.samples.arrays import as_thetas, thetas_in
 from cbq.samples.conditional import Family, measures_at

@@ -12,7 +12,7 @@ from cbq.cli.tables import show, write_csv
 from cbq.comparison.methods import REFUSALS, reason
 from cbq.comparison.scores import against_truth
 from cbq.comparison.truth import Judge
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.problem import Problem
 from cbq.samples import Samples
 

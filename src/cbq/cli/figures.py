@@ -9,7 +9,7 @@ from typing import Any
 from cbq._arrays import Array
 from cbq.cli.places import drawn, observed
 from cbq.comparison.methods import REFUSALS, reason
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.problem import Problem
 
 DPI = 150

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.problem import Problem
 from cbq.samples.conditional import measures_at
 

@@ -10,10 +10,10 @@ import typer
 from cbq.cli import options, record, words
 from cbq.cli.estimate import estimate
 from cbq.cli.source import Source
-from cbq.fit import Fit
-from cbq.persistence import load
-from cbq.persistence.archive import Archive, IncompatibleFile
-from cbq.persistence.files import KINDS
+from cbq.fit.base import Fit
+from cbq.io import load
+from cbq.io.archive import Archive, IncompatibleFile
+from cbq.io.files import KINDS
 
 Saved = Annotated[
     Path, typer.Argument(metavar="FIT", show_default=False, help="A file that `cbq run` or fit.save wrote.")

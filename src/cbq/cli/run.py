@@ -16,7 +16,7 @@ from cbq.cli.places import observed, reported
 from cbq.cli.sampling import Sampling
 from cbq.cli.source import Source
 from cbq.comparison.methods import REFUSALS
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.problem import Problem
 
 At = Annotated[

@@ -10,7 +10,7 @@ import typer
 
 from cbq.cli.source import Source
 from cbq.cli.words import thetas
-from cbq.design import Plan
+from cbq.collect.draws import Plan
 from cbq.problem import Problem
 from cbq.samples import Samples
 

@@ -17,7 +17,7 @@ from cbq.comparison.comparison import Comparison, ComparisonRow
 from cbq.comparison.methods import REFUSALS, Method, default_methods, fitted, named, reason
 from cbq.comparison.scores import Scores, against_truth, left_out
 from cbq.comparison.truth import Judge, Target, Truth
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.samples import Samples
 from cbq.stage1 import StageOneOptions, fit_stage_one
 

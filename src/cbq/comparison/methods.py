@@ -9,7 +9,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, ImportanceSampling, MonteCarlo
 from cbq.methods.auto import BORROWED
 from cbq.samples import Samples

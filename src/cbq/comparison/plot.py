@@ -11,7 +11,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans
 from cbq.comparison.comparison import Comparison, ComparisonRow
 from cbq.comparison.table import short
-from cbq.plot import ABOVE, AMONG_OTHERS, BLUE, INK, ORANGE, PLAIN
+from cbq.fit.plot import ABOVE, AMONG_OTHERS, BLUE, INK, ORANGE, PLAIN
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -12,7 +12,7 @@ from scipy.special import ndtri
 from cbq._arrays import Array
 from cbq.comparison.methods import REFUSALS, Method, fitted, reason
 from cbq.comparison.truth import Target
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.samples import Samples
 
 

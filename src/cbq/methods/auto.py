@@ -8,7 +8,7 @@ import numpy as np
 
 from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.measures import Empirical, Unnormalised
 from cbq.methods.averages import require_samples
 from cbq.methods.cbq import CBQ

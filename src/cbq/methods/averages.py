@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.joint import correlation
+from cbq.fit.joint import correlation
 from cbq.samples import Samples
 from cbq.samples.conditional import places
 from cbq.samples.units import refuse_size

@@ -9,9 +9,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers
-from cbq.fit import Fit
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.methods.averages import require_samples
-from cbq.predictive import PredictiveDistribution
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 from cbq.stage1 import StageOne

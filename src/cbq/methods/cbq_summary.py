@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
+from cbq.fit.summary import heading, per_output, span, warning_lines
 from cbq.methods.cbq_fit import CBQFit, LeaveOneOut
-from cbq.methods.words import heading, per_output, span, warning_lines
 
 MOST_KERNELS = 4  # named per output
 

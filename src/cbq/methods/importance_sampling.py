@@ -10,13 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
-from cbq.fit import Fit
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import design_warnings, heading, warning_lines
 from cbq.measures import Measure
 from cbq.methods.averages import Averages, averages, require_samples
 from cbq.methods.smoothing import rms
 from cbq.methods.weighting import ImportanceWeights, Strata, Supports, log_density, log_proposal
-from cbq.methods.words import design_warnings, heading, warning_lines
-from cbq.predictive import PredictiveDistribution
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 

@@ -8,11 +8,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.fit import Fit
-from cbq.joint import correlation
+from cbq.fit.base import Fit
+from cbq.fit.joint import correlation
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import heading, per_output, warning_lines
 from cbq.linalg import Jitter
 from cbq.methods.averages import Averages, averages
-from cbq.methods.words import heading, per_output, warning_lines
 from cbq.pooled import (
     UNKNOWN,
     Integrals,
@@ -26,7 +27,6 @@ from cbq.pooled import (
     refuse_theta,
     residuals,
 )
-from cbq.predictive import PredictiveDistribution
 from cbq.samples import Samples
 
 DEGREES = (

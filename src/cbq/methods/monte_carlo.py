@@ -7,10 +7,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.fit import Fit
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import design_warnings, heading, per_output, warning_lines
 from cbq.methods.averages import Averages, averages, require_samples
-from cbq.methods.words import design_warnings, heading, per_output, warning_lines
-from cbq.predictive import PredictiveDistribution
 from cbq.samples import Samples
 from cbq.samples.conditional import places
 from cbq.samples.samples import Design

@@ -10,11 +10,11 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq._immutable import Immutable
-from cbq.fit import Fit
-from cbq.joint import correlation
+from cbq.fit.base import Fit
+from cbq.fit.joint import correlation
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import heading, per_output, warning_lines
 from cbq.methods.averages import Averages
-from cbq.methods.words import heading, per_output, warning_lines
-from cbq.predictive import PredictiveDistribution
 from cbq.samples.samples import Design
 
 FEWEST = 1.0 - 1e-9  # residual degrees of freedom that a standard error needs

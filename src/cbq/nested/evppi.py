@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.nested.answer import Answer
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.nested.functionals import assess, refuse_other

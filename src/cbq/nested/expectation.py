@@ -9,7 +9,7 @@ from typing import Any, Literal, get_args
 import numpy as np
 
 from cbq._arrays import Array, real
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.nested.answer import Answer
 from cbq.nested.functionals import assess, one_output, refuse_other
 from cbq.nested.outer import NODES, Design, Prior

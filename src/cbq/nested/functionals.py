@@ -7,7 +7,7 @@ from collections.abc import Callable
 import numpy as np
 
 from cbq._arrays import Array, generator
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.nested.answer import Answer, answer
 from cbq.nested.outer import Design, Outer, Prior, outer, standard_error
 

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers, generator
-from cbq.design.draws import iid, sobol
+from cbq.collect.draws import iid, sobol
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.from_scipy import as_measure
 from cbq.samples.arrays import thetas_in

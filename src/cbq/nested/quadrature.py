@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from cbq._arrays import Array, generator
-from cbq.design.draws import iid, sobol
+from cbq.collect.draws import iid, sobol
 from cbq.embeddings.errors import NoEmbedding
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods import MOBQ
 from cbq.nested.answer import Answer, answer

@@ -7,7 +7,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from cbq._arrays import Array, between_0_and_1
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer
 from cbq.nested.functionals import assess, one_output

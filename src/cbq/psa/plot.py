@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any, cast
 import numpy as np
 
 from cbq.comparison.plot import COLOURS, MARKS, STROKES
-from cbq.plot import BLUE, INK, ORANGE
+from cbq.fit.plot import BLUE, INK, ORANGE
 from cbq.psa.result import EvppiRow, EvppiTable
 
 if TYPE_CHECKING:

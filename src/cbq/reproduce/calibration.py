@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cbq.comparison.methods import REFUSALS, reason
-from cbq.fit import Fit
+from cbq.fit.base import Fit
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import PANEL, legend_below, new_figure
 from cbq.reproduce.experiment import Experiment

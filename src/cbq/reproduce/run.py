@@ -14,6 +14,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
+from cbq.collect.errors import CheckpointError
+from cbq.collect.workers import end_with
 from cbq.linalg import at_most
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import require_matplotlib
@@ -21,8 +23,6 @@ from cbq.reproduce.experiment import Experiment
 from cbq.reproduce.outputs import write_outputs
 from cbq.reproduce.record import code, environment
 from cbq.reproduce.store import FORMAT, Result, Store, opened
-from cbq.runtime.errors import CheckpointError
-from cbq.runtime.workers import end_with
 
 Report = Callable[[int, int], None]  # cells that are done, and of all
 Job = tuple[Cell, int]

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cbq.collect.database import connect, damaged, explained, make_durable, transaction
 from cbq.reproduce.cells import Cell, Row
-from cbq.runtime.database import connect, damaged, explained, make_durable, transaction
 
 if TYPE_CHECKING:
     import sqlite3

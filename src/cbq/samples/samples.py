@@ -110,7 +110,7 @@ class Samples(Immutable):
             theta, or because the file does not hold measures that are code of your own. Others than those of the file are
             refused.
         """
-        from cbq.runtime.loading import load_samples
+        from cbq.collect.loading import load_samples
 
         return load_samples(path, measure)
 

@@ -10,7 +10,7 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.joint import correlation
+from cbq.fit.joint import correlation
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.samples import Samples

@@ -15,7 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.predictive import PredictiveDistribution
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.stage2.surface import GPPrior, HeteroscedasticGP
 
 NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work

@@ -1,0 +1,6 @@
+"""What every estimator returns: the predictive distribution of I over theta, and the ways to ask it."""
+
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
+
+__all__ = ["Fit", "PredictiveDistribution"]

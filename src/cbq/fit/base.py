@@ -1,0 +1,173 @@
+"""What every method returns: the distribution of I over theta, and the ways to ask it."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from os import PathLike
+from typing import TYPE_CHECKING, Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array, between_0_and_1, count, generator
+from cbq._immutable import Immutable
+from cbq.fit import joint
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.samples.arrays import thetas_in
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+BLOCK = 4096  # thetas whose measures are made at a time, which bounds the memory
+
+
+class Fit(Immutable, ABC):
+    """I(theta) as a random function of theta. Immutable.
+
+    All answers are read from one predictive distribution: `predict` gives its mean, standard deviation or covariance,
+    `interval` its quantiles, `sample` draws functions from it. Thetas are (M, p), or (M,) for p = 1. Where f has no
+    axis of outputs, results are (M,); with C outputs they are (M, C). Their errors go together in draws, with the
+    `correlation` that residuals have.
+    """
+
+    theta: Array  # (T, p), the observed ones
+    C: int | None
+    choice: str | None = None  # why this method was taken, where it was chosen from several
+
+    def with_choice(self, choice: str) -> Self:
+        """The same fit with a note, for its summary, on why this method was taken."""
+        new = object.__new__(type(self))
+        new.__setstate__({**self.__dict__, "choice": choice})
+        return new
+
+    @abstractmethod
+    def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
+        """The measure of each output at theta (M, p)."""
+
+    @abstractmethod
+    def summary(self) -> str:
+        """What was done and chosen, and every warning, in plain words."""
+
+    @property
+    def p(self) -> int:
+        """The dimension of theta."""
+        return int(self.theta.shape[1])
+
+    @property
+    def correlation(self) -> Array:
+        """How the errors of outputs go together: (C, C), or (1, 1) where f has no axis of outputs."""
+        return np.eye(self.C or 1)
+
+    def predict(
+        self, theta: npt.ArrayLike, return_std: bool = False, return_cov: bool = False
+    ) -> Array | tuple[Array, Array]:
+        """The mean of I at theta: (M,) or (M, C).
+
+        return_std: also its standard deviation, of the same shape.
+        return_cov: also its covariance between the thetas, (M, M) or (M, M, C).
+        """
+        if return_std and return_cov:
+            raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
+        thetas = self._thetas(theta)
+        if return_cov:
+            predictives = self._predictives(thetas, joint=True)
+            return self._shaped([predictive.mean for predictive in predictives]), self._shaped(
+                [predictive.cov for predictive in predictives]
+            )
+        if not return_std:
+            means = zip(*(self._means(block) for block in self._parts(thetas)), strict=True)
+            return self._shaped([np.concatenate(each) for each in means])
+        blocks = self._blocks(thetas)
+        mean = self._shaped(
+            [
+                np.concatenate([predictive.mean for predictive in predictives])
+                for predictives in zip(*blocks, strict=True)
+            ]
+        )
+        variance = [
+            np.concatenate([predictive.variance for predictive in predictives])
+            for predictives in zip(*blocks, strict=True)
+        ]
+        return mean, np.sqrt(self._shaped(variance))
+
+    def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
+        """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
+        level = between_0_and_1(level, "level")
+        blocks = self._blocks(self._thetas(theta))
+        low, high = (
+            self._shaped(
+                [
+                    np.concatenate([predictive.quantile(q) for predictive in predictives])
+                    for predictives in zip(*blocks, strict=True)
+                ]
+            )
+            for q in (0.5 * (1 - level), 0.5 * (1 + level))
+        )
+        return low, high
+
+    def sample(
+        self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int, *, antithetic: bool = False
+    ) -> Array:
+        """Draws of I as a function, at all thetas jointly: (size, M) or (size, M, C).
+
+        antithetic: they come in pairs that are mirror images of each other, so that averages over them vary less.
+        """
+        thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
+        draws = joint.sample(self._predictives(thetas, joint=True), self.correlation, size, rng, antithetic=antithetic)
+        return draws[..., 0] if self.C is None else draws
+
+    def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
+        """A pandas table with a row per theta: the theta, mean, std and the ends of the interval."""
+        try:
+            import pandas as pd  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: python -m pip install 'cbq[frame]'.") from error
+        thetas = self.theta if theta is None else self._thetas(theta)
+        mean, std = self.predict(thetas, return_std=True)
+        low, high = self.interval(thetas, level)
+        table = {"theta" if self.p == 1 else f"theta_{j}": column for j, column in enumerate(thetas.T)}
+        for name, values in {"mean": mean, "std": std, "lower": low, "upper": high}.items():
+            columns = values.reshape(len(thetas), -1).T
+            table |= {name if self.C is None else f"{name}_{c}": column for c, column in enumerate(columns)}
+        return pd.DataFrame(table)
+
+    def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
+        """A figure of I over theta, for p = 1 or 2; see `cbq.fit.plot.plot_fit` for the options."""
+        from cbq.fit.plot import plot_fit
+
+        return plot_fit(self, theta, **options)
+
+    def save(self, path: str | PathLike[str]) -> None:
+        """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code."""
+        from cbq.io import save
+
+        save(self, path)
+
+    @property
+    def _outputs(self) -> range:
+        return range(self.C or 1)
+
+    @property
+    def _at_a_time(self) -> int:
+        """Thetas whose measures are made at a time."""
+        return BLOCK
+
+    def _blocks(self, thetas: Array) -> list[Sequence[PredictiveDistribution]]:
+        """The measures of all outputs, for blocks of thetas."""
+        return [self._predictives(block, joint=False) for block in self._parts(thetas)]
+
+    def _parts(self, thetas: Array) -> list[Array]:
+        step = self._at_a_time
+        return [thetas[i : i + step] for i in range(0, len(thetas), step)]
+
+    def _means(self, theta: Array) -> list[Array]:
+        """The means of each output at theta (M, p), (M,) each; a method may know them at a lower price than measures."""
+        return [predictive.mean for predictive in self._predictives(theta, joint=False)]
+
+    def _shaped(self, columns: list[Array]) -> Array:
+        """Results of all outputs, with their axis last, or without it where f has none."""
+        return columns[0] if self.C is None else np.stack(columns, axis=-1)
+
+    def _thetas(self, theta: npt.ArrayLike) -> Array:
+        return thetas_in(theta, self.p, "this fit")
