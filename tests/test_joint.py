@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import cbq
-from cbq.fit import joint
+from cbq.fit import predictive
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Gaussian
 
@@ -26,13 +26,13 @@ def test_the_correlation_of_errors():
     plain = rng().normal(size=(50, 3))
     errors = plain * [1.0, 1e150, 1e-200]
     expected = [[a @ b / np.sqrt((a @ a) * (b @ b)) for a in plain.T] for b in plain.T]
-    assert_allclose(joint.correlation(errors), expected, rtol=1e-13)
-    assert_array_equal(np.diagonal(joint.correlation(errors)), 1.0)
+    assert_allclose(predictive.correlation(errors), expected, rtol=1e-13)
+    assert_array_equal(np.diagonal(predictive.correlation(errors)), 1.0)
 
 
 def test_outputs_without_errors_go_with_no_other():
-    assert_array_equal(joint.correlation(np.array([[0.0, 1.0], [0.0, 2.0]])), np.eye(2))
-    assert_array_equal(joint.correlation(np.empty((0, 2))), np.eye(2))
+    assert_array_equal(predictive.correlation(np.array([[0.0, 1.0], [0.0, 2.0]])), np.eye(2))
+    assert_array_equal(predictive.correlation(np.empty((0, 2))), np.eye(2))
 
 
 def test_outputs_of_one_measure_are_drawn_with_their_correlation():
@@ -40,7 +40,7 @@ def test_outputs_of_one_measure_are_drawn_with_their_correlation():
         PredictiveDistribution(np.zeros((1, 3)), SCALES, 9.0),
         PredictiveDistribution(np.ones((1, 3)), 4 * SCALES, 9.0),
     ]
-    draws = joint.sample(measures, TOGETHER, 400_000, rng())
+    draws = predictive.sample_jointly(measures, TOGETHER, 400_000, rng())
     assert draws.shape == (400_000, 3, 2)
     expected = 9 / 7 * np.kron(np.array([[1.0, 1.4], [1.4, 4.0]]), SCALES[0])
     found = np.cov(draws.transpose(0, 2, 1).reshape(len(draws), 6).T)
@@ -56,19 +56,19 @@ def test_outputs_that_agree_are_drawn_as_one(df):
         PredictiveDistribution(np.zeros((1, 3)), SCALES, df),
         PredictiveDistribution(np.zeros((1, 3)), 4 * SCALES, df),
     ]
-    draws = joint.sample(measures, np.ones((2, 2)), 100, rng())
+    draws = predictive.sample_jointly(measures, np.ones((2, 2)), 100, rng())
     assert_allclose(draws[..., 1], 2 * draws[..., 0], rtol=1e-10, atol=1e-10)
 
 
 def test_antithetic_draws_have_the_mean_of_the_measure():
     locations = np.array([[0.0, 1.0, 2.0], [4.0, 3.0, 2.0]])
     measures = [PredictiveDistribution(locations, np.concatenate([SCALES, 3 * SCALES]), 5.0)] * 2
-    draws = joint.sample(measures, TOGETHER, 1000, rng(), antithetic=True)
+    draws = predictive.sample_jointly(measures, TOGETHER, 1000, rng(), antithetic=True)
     assert draws.shape == (1000, 3, 2)
     assert_allclose(np.mean(draws, axis=0), np.mean(locations, axis=0)[:, None].repeat(2, axis=1), atol=1e-12)
-    many = joint.sample(measures, TOGETHER, 200_000, rng(1), antithetic=True)
+    many = predictive.sample_jointly(measures, TOGETHER, 200_000, rng(1), antithetic=True)
     assert_allclose(np.cov(many[..., 0].T), measures[0].cov, atol=0.15)
-    assert joint.sample(measures, TOGETHER, 5, rng(), antithetic=True).shape == (5, 3, 2)
+    assert predictive.sample_jointly(measures, TOGETHER, 5, rng(), antithetic=True).shape == (5, 3, 2)
 
 
 def samples(noise):

@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import cbq
-from cbq.fit import joint
+from cbq.fit import predictive
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Gaussian
 from refusals import refusals
@@ -93,7 +93,7 @@ def test_draws_are_independent_but_for_equal_thetas_which_are_the_same_number():
 def test_draws_of_values_that_differ_in_their_degrees_of_freedom():
     df = np.array([1.0, 3.0, 50.0])
     measure = PredictiveDistribution(np.array([[0.0, 1.0, 2.0]]), np.diag([1.0, 4.0, 9.0])[None], df)
-    draws = joint.sample([measure], np.eye(1), 50_000, np.random.default_rng(1))[..., 0]
+    draws = predictive.sample_jointly([measure], np.eye(1), 50_000, np.random.default_rng(1))[..., 0]
     for m, (loc, scale) in enumerate([(0, 1), (1, 2), (2, 3)]):
         assert stats.kstest(draws[:, m], stats.t(df[m], loc, scale).cdf).pvalue > 1e-3
         assert_allclose(measure.quantile(0.1)[m], stats.t(df[m], loc, scale).ppf(0.1), rtol=1e-10)

@@ -8,7 +8,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import cbq
-from cbq.fit import joint
+from cbq.fit import predictive
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Empirical, Gaussian, Unnormalised
@@ -454,5 +454,5 @@ def test_draws_in_pairs_are_those_of_the_joint_measure():
     assert_allclose(np.mean(draws, axis=0), [0.0, 1.0], atol=1e-12)
     assert_array_equal(draws[:5, 0] - 0.0, -(draws[5:, 0] - 0.0))
     measures = UNSURE._predictives(np.array([[0.0], [1.0]]), joint=True)
-    again = joint.sample(measures, np.eye(1), 10, np.random.default_rng(0), antithetic=True)
+    again = predictive.sample_jointly(measures, np.eye(1), 10, np.random.default_rng(0), antithetic=True)
     assert_array_equal(draws, again[..., 0])

@@ -25,7 +25,7 @@ from cbq.psa.order import in_order
 from cbq.psa.ratio import average_ratio, objective
 from cbq.psa.regression import RegressionPosterior, fit_surface
 from cbq.psa.robust import influences
-from cbq.psa.sparse import Bound, Features, Moments, State
+from cbq.gp.sparse import Bound, Features, Moments, State
 from cbq.psa.units import in_units, of_size_one
 from cbq.psa.value import Value
 from refusals import refusals

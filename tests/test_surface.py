@@ -6,7 +6,7 @@ from numpy.testing import assert_allclose
 from scipy import stats
 from scipy.optimize import minimize
 
-from cbq.fit import joint
+from cbq.fit import predictive
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.kernels import RBF, Matern, Warped
 from cbq.stage2 import GPPrior, HeteroscedasticGP, NodeEstimates, Posterior, StageTwoOptions, fit_stage_two
@@ -215,7 +215,7 @@ def test_quantiles_invert_the_distribution_of_the_mixture():
 
 def test_mean_variance_and_covariance_are_those_of_the_draws():
     measure = mixture(joint=True)
-    draws = joint.sample([measure], np.eye(1), 400_000, np.random.default_rng(0))[..., 0]
+    draws = predictive.sample_jointly([measure], np.eye(1), 400_000, np.random.default_rng(0))[..., 0]
     assert_allclose(draws.mean(axis=0), measure.mean, atol=0.02)
     assert_allclose(np.cov(draws.T), measure.cov, atol=0.1)
     assert_allclose(np.diag(measure.cov), mixture().variance, rtol=1e-12)

@@ -1,9 +1,9 @@
-"""What every method returns: the distribution of I over theta, and the ways to ask it."""
+"""What every estimator returns: the predictive distribution of I over theta, and its answers."""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
@@ -12,42 +12,41 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, between_0_and_1, count, generator
 from cbq._immutable import Immutable
-from cbq.fit import joint
-from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.samples.arrays import thetas_in
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-BLOCK = 4096  # thetas whose measures are made at a time, which bounds the memory
+MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
 
 
 class Fit(Immutable, ABC):
     """I(theta) as a random function of theta. Immutable.
 
-    All answers are read from one predictive distribution: `predict` gives its mean, standard deviation or covariance,
+    All answers come from one predictive distribution: `predict` gives its mean, standard deviation or covariance,
     `interval` its quantiles, `sample` draws functions from it. Thetas are (M, p), or (M,) for p = 1. Where f has no
-    axis of outputs, results are (M,); with C outputs they are (M, C). Their errors go together in draws, with the
-    `correlation` that residuals have.
+    axis of outputs, results are (M,); with C outputs they are (M, C), and in draws their errors have the `correlation`
+    of the residuals.
     """
 
     theta: Array  # (T, p), the observed ones
     C: int | None
-    choice: str | None = None  # why this method was taken, where it was chosen from several
+    choice: str | None = None  # why this estimator was chosen, where several were tried
 
     def with_choice(self, choice: str) -> Self:
-        """The same fit with a note, for its summary, on why this method was taken."""
+        """The same fit with a sentence, for its summary, on why its estimator was chosen."""
         new = object.__new__(type(self))
         new.__setstate__({**self.__dict__, "choice": choice})
         return new
 
     @abstractmethod
     def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
-        """The measure of each output at theta (M, p)."""
+        """The predictive distribution of each output at theta (M, p); with covariances between thetas if `joint`."""
 
     @abstractmethod
     def summary(self) -> str:
-        """What was done and chosen, and every warning, in plain words."""
+        """How the fit was made, what was chosen, and every warning."""
 
     @property
     def p(self) -> int:
@@ -56,7 +55,7 @@ class Fit(Immutable, ABC):
 
     @property
     def correlation(self) -> Array:
-        """How the errors of outputs go together: (C, C), or (1, 1) where f has no axis of outputs."""
+        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return np.eye(self.C or 1)
 
     def predict(
@@ -71,50 +70,34 @@ class Fit(Immutable, ABC):
             raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
         thetas = self._thetas(theta)
         if return_cov:
-            predictives = self._predictives(thetas, joint=True)
-            return self._shaped([predictive.mean for predictive in predictives]), self._shaped(
-                [predictive.cov for predictive in predictives]
-            )
+            whole = [self._predictives(thetas, joint=True)]
+            return self._read(whole, lambda each: each.mean), self._read(whole, lambda each: each.cov)
         if not return_std:
-            means = zip(*(self._means(block) for block in self._parts(thetas)), strict=True)
+            means = zip(*(self._means(block) for block in self._blocks(thetas)), strict=True)
             return self._shaped([np.concatenate(each) for each in means])
-        blocks = self._blocks(thetas)
-        mean = self._shaped(
-            [
-                np.concatenate([predictive.mean for predictive in predictives])
-                for predictives in zip(*blocks, strict=True)
-            ]
-        )
-        variance = [
-            np.concatenate([predictive.variance for predictive in predictives])
-            for predictives in zip(*blocks, strict=True)
-        ]
-        return mean, np.sqrt(self._shaped(variance))
+        predictives = self._predictive_blocks(thetas)
+        mean, variance = (self._read(predictives, ask) for ask in (lambda each: each.mean, lambda each: each.variance))
+        return mean, np.sqrt(variance)
 
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
         level = between_0_and_1(level, "level")
-        blocks = self._blocks(self._thetas(theta))
-        low, high = (
-            self._shaped(
-                [
-                    np.concatenate([predictive.quantile(q) for predictive in predictives])
-                    for predictives in zip(*blocks, strict=True)
-                ]
-            )
-            for q in (0.5 * (1 - level), 0.5 * (1 + level))
+        predictives = self._predictive_blocks(self._thetas(theta))
+        low, high = 0.5 * (1 - level), 0.5 * (1 + level)
+        return self._read(predictives, lambda each: each.quantile(low)), self._read(
+            predictives, lambda each: each.quantile(high)
         )
-        return low, high
 
     def sample(
         self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int, *, antithetic: bool = False
     ) -> Array:
         """Draws of I as a function, at all thetas jointly: (size, M) or (size, M, C).
 
-        antithetic: they come in pairs that are mirror images of each other, so that averages over them vary less.
+        antithetic: draws come in mirrored pairs, so that averages over them vary less.
         """
         thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
-        draws = joint.sample(self._predictives(thetas, joint=True), self.correlation, size, rng, antithetic=antithetic)
+        predictives = self._predictives(thetas, joint=True)
+        draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return draws[..., 0] if self.C is None else draws
 
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
@@ -149,21 +132,27 @@ class Fit(Immutable, ABC):
         return range(self.C or 1)
 
     @property
-    def _at_a_time(self) -> int:
-        """Thetas whose measures are made at a time."""
-        return BLOCK
+    def _block_size(self) -> int:
+        """The number of thetas whose predictive distributions are in memory at a time."""
+        return MAX_BLOCK
 
-    def _blocks(self, thetas: Array) -> list[Sequence[PredictiveDistribution]]:
-        """The measures of all outputs, for blocks of thetas."""
-        return [self._predictives(block, joint=False) for block in self._parts(thetas)]
-
-    def _parts(self, thetas: Array) -> list[Array]:
-        step = self._at_a_time
+    def _blocks(self, thetas: Array) -> list[Array]:
+        step = self._block_size
         return [thetas[i : i + step] for i in range(0, len(thetas), step)]
 
+    def _predictive_blocks(self, thetas: Array) -> list[Sequence[PredictiveDistribution]]:
+        """The predictive distributions of all outputs, for blocks of thetas."""
+        return [self._predictives(block, joint=False) for block in self._blocks(thetas)]
+
+    def _read(
+        self, blocks: Sequence[Sequence[PredictiveDistribution]], ask: Callable[[PredictiveDistribution], Array]
+    ) -> Array:
+        """What is asked of the predictive distributions of all outputs, for all blocks of thetas."""
+        return self._shaped([np.concatenate([ask(each) for each in output]) for output in zip(*blocks, strict=True)])
+
     def _means(self, theta: Array) -> list[Array]:
-        """The means of each output at theta (M, p), (M,) each; a method may know them at a lower price than measures."""
-        return [predictive.mean for predictive in self._predictives(theta, joint=False)]
+        """The means of each output at theta (M, p), (M,) each; an estimator may know cheaper ways to them."""
+        return [each.mean for each in self._predictives(theta, joint=False)]
 
     def _shaped(self, columns: list[Array]) -> Array:
         """Results of all outputs, with their axis last, or without it where f has none."""

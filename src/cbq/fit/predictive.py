@@ -1,17 +1,17 @@
-"""The distribution of I at some thetas that every answer is read from: mean, standard deviation, interval, draws."""
+"""The predictive distribution of I at some thetas: mean, standard deviation, quantiles, and joint draws of all outputs."""
 
 from __future__ import annotations
 
-from contextlib import nullcontext
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import stdtr, stdtrit
+from scipy.special import chdtri, stdtr, stdtrit
 
 from cbq._arrays import Array, Integers
-from cbq.linalg.threads import LARGE, one_blas_thread
+from cbq.linalg.dense import symmetric_root
 
-_STEPS, _CLOSE = 100, 1e-12  # of the bisection for a quantile, at most, and how close it comes in units of the scale
+_MAX_BISECTIONS, _BISECTION_TOLERANCE = 100, 1e-12  # of a quantile; the tolerance is in units of the scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -19,12 +19,12 @@ class PredictiveDistribution:
     """The equal mixture of J Student-t distributions of the values at M thetas.
 
     locations: (J, M). scales2: (J, M), squared scales, or (J, M, M), scale matrices of the joint distribution.
-    df: the degrees of freedom of all; infinite means Gaussian. Or (M,), finite ones of each value: then the values are
-        independent, but for those that are the same number, and beside its diagonal a scale matrix holds the squared
-        scale where two values are the same, and zero elsewhere.
-    without_scales: why nothing but the locations is known, if so: the error that everything but `mean` raises.
+    df: the degrees of freedom of all values; infinite means Gaussian. Or (M,), finite ones of each value: then values
+        are independent unless they are the same number, and off its diagonal a scale matrix holds the squared scale
+        where two values are the same, and zero elsewhere.
+    without_scales: why only the locations are known, if so: the error that everything but `mean` raises.
 
-    With two degrees of freedom or fewer the variance is infinite; quantiles and draws are as good as any.
+    With two degrees of freedom or fewer the variance is infinite, while quantiles and draws are finite.
     """
 
     locations: Array
@@ -55,8 +55,8 @@ class PredictiveDistribution:
         each = self.locations + scale * stdtrit(self.df, probability)
         low, high = np.min(each, axis=0), np.max(each, axis=0)
         scale = np.where(scale > 0, scale, np.finfo(float).tiny)
-        for _ in range(_STEPS):
-            if np.all(high - low <= _CLOSE * scale.min(axis=0)):
+        for _ in range(_MAX_BISECTIONS):
+            if np.all(high - low <= _BISECTION_TOLERANCE * scale.min(axis=0)):
                 break
             middle = 0.5 * (low + high)
             below = np.mean(stdtr(self.df, (middle - self.locations) / scale), axis=0) < probability
@@ -69,9 +69,9 @@ class PredictiveDistribution:
         return np.asarray(np.mean(stdtr(self.df, (value - self.locations) / scale), axis=0))
 
     def placed(self, which: Integers, standard: Array) -> Array:
-        """The values (size, M) of a joint distribution whose components `which` (size,) fall at `standard` (size, M).
+        """The draws (size, M) from components `which` (size,) that standard draws (size, M) become.
 
-        Standard values are draws around zero with unit scale matrices, of Student-t distributions with these degrees of freedom.
+        Standard draws have location zero, unit scale matrices and these degrees of freedom.
         """
         self.require_scales()
         out = np.empty(standard.shape)
@@ -81,7 +81,7 @@ class PredictiveDistribution:
                 first = np.argmax(scales2 != 0, axis=1)  # of the values that are the same as this one
                 out[mine] = location + standard[mine][:, first] * np.sqrt(np.diagonal(scales2))
             else:
-                out[mine] = location + standard[mine] @ root(scales2)
+                out[mine] = location + standard[mine] @ symmetric_root(scales2)
         return out
 
     def _inflated(self, scales2: Array) -> Array:
@@ -110,11 +110,51 @@ def _inflation(df: Array) -> Array:
     return np.where(df > 2, ratio, np.inf)
 
 
-def root(cov: Array) -> Array:
-    """The symmetric root (M, M) of a covariance, which may be singular, or negative by rounding.
+def correlation(errors: Array) -> Array:
+    """The correlation (C, C) of errors (n, C) around zero; an output without errors is uncorrelated with all others."""
+    unit = np.max(np.abs(errors), axis=0, initial=0.0)
+    scaled = np.divide(errors, unit, out=np.zeros(errors.shape), where=unit > 0)
+    products = scaled.T @ scaled
+    size = np.sqrt(np.diagonal(products))
+    found = np.divide(products, np.outer(size, size), out=np.eye(len(size)), where=np.outer(size, size) > 0)
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(np.clip(found, -1.0, 1.0))
 
-    Of all roots it is the one that belongs to the matrix alone, so that the draws of two measures can be made to agree.
+
+def sample_jointly(
+    predictives: Sequence[PredictiveDistribution],
+    correlated: Array,
+    size: int,
+    rng: np.random.Generator,
+    *,
+    antithetic: bool = False,
+) -> Array:
+    """Draws (size, M, C) of C outputs at M thetas, whose errors have the given correlation (C, C).
+
+    All outputs are drawn from the same component of their mixtures, and share the chi-square variable that makes them
+    Student-t. With `antithetic` the draws come in mirrored pairs, from all components equally often: their mean is
+    that of the distribution.
     """
-    with one_blas_thread() if len(cov) < LARGE else nullcontext():
-        values, vectors = np.linalg.eigh(cov)
-        return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
+    for predictive in predictives:
+        predictive.require_scales()
+    pairs = -(-size // 2) if antithetic else size
+    components, M = len(predictives[0].locations), predictives[0].locations.shape[1]
+    which = np.arange(pairs) % components if antithetic else rng.integers(components, size=pairs)
+    normal = rng.standard_normal((pairs, M, len(predictives))) @ symmetric_root(correlated)
+    uniform = rng.random((pairs, M if np.ndim(predictives[0].df) else 1))
+    out = np.empty((size, M, len(predictives)))
+    for c, predictive in enumerate(predictives):
+        standard = normal[..., c] * _student_factor(predictive.df, uniform)
+        out[:pairs, :, c] = predictive.placed(which, standard)
+        if antithetic:
+            out[pairs:, :, c] = predictive.placed(which, -standard)[: size - pairs]
+    return out
+
+
+def _student_factor(df: float | Array, uniform: Array) -> Array:
+    """The factor (size, 1) or (size, M) that makes normal draws Student-t, from uniform numbers."""
+    degrees = np.broadcast_to(np.asarray(df, dtype=np.float64), uniform.shape)
+    factor = np.ones(uniform.shape)
+    finite = np.isfinite(degrees)
+    factor[finite] = np.sqrt(degrees[finite] / chdtri(degrees[finite], uniform[finite]))
+    return factor

@@ -1,4 +1,4 @@
-"""What the summaries of all fits have in common."""
+"""Lines that the summaries of all fits share."""
 
 from __future__ import annotations
 
@@ -10,18 +10,20 @@ from cbq._arrays import Integers
 from cbq.fit.base import Fit
 from cbq.samples.samples import Design
 
+DESIGNS = {"iid": "iid", "sobol": "Sobol", "mcmc": "MCMC"}
+
 
 def design_warnings(design: Design) -> tuple[str, ...]:
-    """What standard errors for independent points do not know about points drawn otherwise."""
+    """Warnings about standard errors that assume independent points."""
     if design == "sobol":
         return (
-            "the points are a Sobol design, which is better than independent points: the standard errors, which are "
-            "for independent ones, are too large.",
+            "Sobol points are more accurate than independent points, so these standard errors, which assume "
+            "independence, are too large.",
         )
     if design == "mcmc":
         return (
-            "the points are those of a Markov chain, which says less than independent points: the standard errors, "
-            "which are for independent ones, are too small.",
+            "points of a Markov chain are correlated, so these standard errors, which assume independence, are too "
+            "small.",
         )
     return ()
 
@@ -29,13 +31,19 @@ def design_warnings(design: Design) -> tuple[str, ...]:
 def heading(fit: Fit, method: str, counts: Integers, design: Design) -> list[str]:
     """The first lines of a summary."""
     T, p = fit.theta.shape
-    chosen = [] if fit.choice is None else [f"Chosen: {fit.choice}"]
-    return [*chosen, f"{method}: {T} theta{'s' * (T > 1)} (p = {p}), {span(counts)} {design} points each."]
+    thetas = "1 theta" if T == 1 else f"{T} thetas"
+    points = f"{count_range(counts)} {DESIGNS[design]} point{'s' * bool(np.max(counts) > 1)}{' each' * (T > 1)}"
+    return [*filter(None, [fit.choice]), f"{method}: {thetas} (p = {p}), {points}."]
 
 
-def span(counts: Integers) -> str:
-    """Numbers of points in words."""
+def count_range(counts: Integers) -> str:
+    """The number of points of each theta, or their range."""
     return f"{counts[0]}" if np.all(counts == counts[0]) else f"{counts.min()} to {counts.max()}"
+
+
+def on_one_line(text: str) -> str:
+    """A text without line breaks, such as the repr of a kernel with many lengthscales."""
+    return " ".join(text.split())
 
 
 def per_output(lines: Sequence[Sequence[str]], C: int | None) -> list[str]:

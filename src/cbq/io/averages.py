@@ -9,8 +9,8 @@ import numpy.typing as npt
 
 from cbq.io import checks
 from cbq.io.archive import Archive
-from cbq.methods.averages import Averages
-from cbq.methods.smoothing import SmoothedFit
+from cbq.methods.baselines.averages import Averages
+from cbq.methods.baselines.smoothing import SmoothedFit
 from cbq.samples.samples import Design
 
 Arrays = dict[str, npt.NDArray[Any]]

@@ -20,11 +20,11 @@ from cbq.io import (
 )
 from cbq.io.archive import Archive, IncompatibleFile, write
 from cbq.methods.cbq_fit import CBQFit
-from cbq.methods.importance_sampling import ImportanceSamplingFit
-from cbq.methods.kernel_least_squares import KLSMCFit
-from cbq.methods.least_squares import LSMCFit
+from cbq.methods.baselines.importance_sampling import ImportanceSamplingFit
+from cbq.methods.baselines.kernel_least_squares import KLSMCFit
+from cbq.methods.baselines.least_squares import LSMCFit
 from cbq.methods.mobq_fit import MOBQFit
-from cbq.methods.monte_carlo import MonteCarloFit
+from cbq.methods.baselines.monte_carlo import MonteCarloFit
 from cbq.samples.conditional import Family
 
 FORMAT = "cbq-fit"

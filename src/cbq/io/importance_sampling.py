@@ -10,7 +10,7 @@ from cbq.io import checks
 from cbq.io.archive import Archive
 from cbq.io.averages import Arrays, design, single
 from cbq.io.families import samples_with
-from cbq.methods.importance_sampling import ImportanceSamplingFit, Kind
+from cbq.methods.baselines.importance_sampling import ImportanceSamplingFit, Kind
 from cbq.samples.conditional import Family
 
 

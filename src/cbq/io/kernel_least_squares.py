@@ -9,7 +9,7 @@ from cbq.io import checks
 from cbq.io.archive import Archive
 from cbq.io.averages import Arrays, curves, pack_averages, pack_smoothed, unpack_averages, unpack_smoothed
 from cbq.io.kernels import pack_kernel, unpack_kernel
-from cbq.methods.kernel_least_squares import KernelCurve, KLSMCFit
+from cbq.methods.baselines.kernel_least_squares import KernelCurve, KLSMCFit
 
 
 def pack(fit: KLSMCFit) -> tuple[dict[str, Any], Arrays]:

@@ -9,7 +9,7 @@ from cbq._arrays import Array
 from cbq.io import checks
 from cbq.io.archive import Archive
 from cbq.io.averages import Arrays, curves, pack_averages, pack_smoothed, unpack_averages, unpack_smoothed
-from cbq.methods.least_squares import LSMCFit, Monomials, Polynomial
+from cbq.methods.baselines.least_squares import LSMCFit, Monomials, Polynomial
 
 
 def pack(fit: LSMCFit) -> tuple[dict[str, Any], Arrays]:

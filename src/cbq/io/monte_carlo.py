@@ -6,7 +6,7 @@ from typing import Any
 
 from cbq.io.archive import Archive
 from cbq.io.averages import Arrays, design, pack_averages, single, unpack_averages
-from cbq.methods.monte_carlo import MonteCarloFit
+from cbq.methods.baselines.monte_carlo import MonteCarloFit
 
 
 def pack(fit: MonteCarloFit) -> tuple[dict[str, Any], Arrays]:

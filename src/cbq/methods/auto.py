@@ -1,4 +1,4 @@
-"""The method that suits the samples: chosen by cost, by what f depends on, and by the errors that methods expect."""
+"""The choice of an estimator that suits the samples: by cost, by what f depends on, and by predicted errors."""
 
 from __future__ import annotations
 
@@ -10,90 +10,84 @@ from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
 from cbq.measures import Empirical, Unnormalised
-from cbq.methods.averages import require_samples
-from cbq.methods.cbq import CBQ
-from cbq.methods.cbq_fit import CBQFit
-from cbq.methods.mobq import MOBQ
-from cbq.methods.mobq_fit import MOBQFit
-from cbq.pooled import UNKNOWN
+from cbq.methods.conditional import CBQ, CBQFit
+from cbq.methods.multioutput import MOBQ, MOBQFit
+from cbq.methods.options import require_samples
 from cbq.samples import Samples
 
-MOST_POOLED = 5000  # points
+MAX_POOLED_POINTS = 5000
 BORROWED = 200  # points that each theta has where it borrows
 LEARNT = 0.02  # leave-one-out error of f, in units of its spread: below, nothing is gained by borrowing
-# the ratio of the error that one process expects to that of two stages, up to which it is taken
-IF_LEARNT = 30.0  # two stages do not foresee their errors between and beyond the thetas, and it needs no interpolation
-OTHERWISE = 1.0
-WITH_THETA = 0.25  # one kernel for x and theta fits an f that turns with theta badly
-LOOKED_AT = 100  # thetas, at most, at which errors are compared
-TWO_STAGES = "conditional Bayesian quadrature"
-POOLED = "one process on all points"
+# The ratio of MOBQ's predicted error to that of CBQ, up to which MOBQ is chosen.
+RATIO_IF_LEARNT = 30.0  # CBQ does not foresee its errors between and beyond the thetas, and MOBQ does not interpolate
+RATIO_OTHERWISE = 1.0
+RATIO_WITH_THETA = 0.25  # one kernel for x and theta fits an f that turns with theta badly
+COMPARED_THETAS = 100  # at most
 
 
 @dataclass(frozen=True)
 class Auto:
-    """The method that suits the samples. A configuration: `fit` changes nothing.
+    """The estimator that suits the samples. A configuration: `fit` changes nothing.
 
-    Where there is a family, embeddings in shared coordinates and at most 5000 points, one process on all points
-    (`cbq.MOBQ`) is fitted, and compared with conditional Bayesian quadrature (`cbq.CBQ`) by the errors that both
-    expect at the observed thetas and between them. If f does not depend on theta, and leaving one point out shows that
-    the process has learnt it, it is taken unless it expects far more than the other; if it has not, the smallest of
-    three is taken, `cbq.CBQ(borrow=200)` being the third. If f depends on theta, the process has to expect a quarter
-    of the error of the other or less. See docs/methods.md for how well this chooses.
+    Where there is a family, embeddings in shared coordinates and at most 5000 points, `cbq.MOBQ` is fitted and compared
+    with `cbq.CBQ` by the errors that both predict at the observed thetas and between them. If f does not depend on
+    theta, and leave-one-out errors show that MOBQ has learnt it, MOBQ is chosen unless its predicted error is far
+    larger; if it has not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
+    depends on theta, MOBQ must predict a quarter of CBQ's error or less. See docs/methods.md for how well this chooses.
 
-    `fit` returns the fit of the method that was chosen, whose `summary()` begins with the choice and its reason.
+    `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
     """
 
     def fit(self, samples: Samples) -> CBQFit | MOBQFit:
-        """The distribution of I over theta from samples, by the method that suits them."""
+        """Estimate I over theta from samples, by the estimator that suits them."""
         require_samples(samples)
-        plain, pooled = CBQ().fit(samples), _pooled(samples)
-        rivals: dict[str, CBQFit] = {TWO_STAGES: plain}
+        rivals: dict[str, CBQFit] = {"CBQ": CBQ().fit(samples)}
+        pooled = _pooled(samples)
         learnt = (
             isinstance(pooled, MOBQFit)
             and not samples.depends_on_theta
-            and max(part.chosen.error for part in pooled.parts) <= LEARNT
+            and max(group.chosen.error for group in pooled.groups) <= LEARNT
         )
         if _can_borrow(samples) and not learnt:
-            rivals[f"{TWO_STAGES} with borrowed points"] = CBQ(borrow=BORROWED).fit(samples)
-        theta = _looked_at(samples)
-        errors = {name: _expected(fit, theta) for name, fit in rivals.items()}
-        kind = min(errors, key=lambda name: _ratio(errors[name], errors[TWO_STAGES]))
+            rivals["CBQ with borrowed points"] = CBQ(borrow=BORROWED).fit(samples)
+        theta = _compared_thetas(samples)
+        errors = {name: _predicted_error(fit, theta) for name, fit in rivals.items()}
+        name = min(errors, key=lambda each: _ratio(errors[each], errors["CBQ"]))
         if isinstance(pooled, str):
-            return rivals[kind].with_choice(f"{kind}, because {pooled}.")
-        ratio = _ratio(_expected(pooled, theta), errors[kind])
-        most = WITH_THETA if samples.depends_on_theta else IF_LEARNT if learnt else OTHERWISE
-        why = f"expects {ratio:.2g} times the error of {kind}, and up to {most:g} times it is taken"
-        why += " where it has learnt f" * learnt + " where f depends on theta" * samples.depends_on_theta
-        if ratio <= most:
-            return pooled.with_choice(f"{POOLED}, which {why}.")
-        return rivals[kind].with_choice(f"{kind}, because {POOLED} {why}.")
+            return rivals[name].with_choice(f"Chose {name}: {pooled}.")
+        ratio = _ratio(_predicted_error(pooled, theta), errors[name])
+        limit = RATIO_WITH_THETA if samples.depends_on_theta else RATIO_IF_LEARNT if learnt else RATIO_OTHERWISE
+        where = "where f depends on theta" if samples.depends_on_theta else "where MOBQ has learnt f" if learnt else ""
+        rule = f"{where + ', ' if where else ''}Auto chooses MOBQ up to {limit:g}"
+        chosen: CBQFit | MOBQFit = pooled if ratio <= limit else rivals[name]
+        label = "MOBQ" if chosen is pooled else name
+        return chosen.with_choice(f"Chose {label}. MOBQ's predicted error is {ratio:.2g} times that of {name}; {rule}.")
 
 
 def _pooled(samples: Samples) -> MOBQFit | str:
-    """One process on all points, or why there is none."""
-    if samples.n_evaluations > MOST_POOLED:
-        return f"{samples.n_evaluations} points are many for {POOLED}: cbq.MOBQ(nystrom=1000) would take them"
+    """The fit of MOBQ, or why there is none."""
+    if samples.n_evaluations > MAX_POOLED_POINTS:
+        return f"MOBQ takes at most {MAX_POOLED_POINTS} points here; cbq.MOBQ(nystrom=1000) takes more"
     if not samples.conditional.everywhere:
-        return f"the samples have no family, which {POOLED} needs between thetas"
+        return "MOBQ needs the family of the measures between thetas, which these samples do not carry"
     try:
         fit = MOBQ().fit(samples)
     except (NoEmbedding, ValueError) as error:
-        return f"{POOLED} cannot be had ({str(error).partition(':')[0]})"
-    return f"{POOLED} has not learnt f" if any(part.chosen.error >= UNKNOWN for part in fit.parts) else fit
+        return f"MOBQ cannot be fitted ({str(error).partition(':')[0]})"
+    return fit if all(group.is_learnt for group in fit.groups) else "MOBQ has not learnt f"
 
 
 def _can_borrow(samples: Samples) -> bool:
-    """Whether thetas may take points of others, and lack any."""
+    """Whether thetas may use points of others, and have room for them."""
     unknown_bulk = any(isinstance(measure, Empirical | Unnormalised) for measure in samples.measures)
     return (
         not samples.depends_on_theta and samples.T > 1 and bool(np.any(samples.counts < BORROWED)) and not unknown_bulk
     )
 
 
-def _looked_at(samples: Samples) -> Array:
-    """Some of the thetas, and the points halfway to their nearest neighbours where the measure of x is known there."""
-    theta = samples.theta[evenly(samples.T, LOOKED_AT)]
+def _compared_thetas(samples: Samples) -> Array:
+    """Some of the thetas, and the midpoints to their nearest neighbours where the measure of x is known there."""
+    theta = samples.theta[evenly(samples.T, COMPARED_THETAS)]
     units = np.maximum(np.std(theta, axis=0), np.finfo(float).tiny)
     apart = np.sum(((theta[:, None] - theta) / units) ** 2, axis=-1)
     apart[apart == 0] = np.inf
@@ -105,8 +99,8 @@ def _looked_at(samples: Samples) -> Array:
     return both
 
 
-def _expected(fit: Fit, theta: Array) -> Array:
-    """The root-mean-square error (C,) that a fit expects at thetas (M, p)."""
+def _predicted_error(fit: Fit, theta: Array) -> Array:
+    """The root-mean-square error (C,) that a fit predicts at thetas (M, p)."""
     _, std = fit.predict(theta, return_std=True)
     size = np.sqrt(np.mean(std.reshape(len(std), -1) ** 2, axis=0))
     return np.asarray(np.maximum(size, np.finfo(float).tiny))

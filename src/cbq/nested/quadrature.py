@@ -9,16 +9,19 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, generator
 from cbq.collect.draws import iid, sobol
-from cbq.embeddings.errors import NoEmbedding
+from cbq.embeddings import NoEmbedding
+from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
 from cbq.measures import Empirical, Gaussian, Measure
-from cbq.methods import MOBQ
+from cbq.gp.calibration import split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel
+from cbq.gp.pooled import ExactGP
+from cbq.methods.multioutput.candidates import automatic_kernels_of_x
+from cbq.methods.multioutput.estimator import DEFAULT_JITTER
 from cbq.nested.answer import Answer, answer
 from cbq.nested.functionals import drawn
 from cbq.nested.outer import Design, Prior, as_prior, check_design
-from cbq.pooled import Integrals
-from cbq.pooled.process import ExactGP
-from cbq.samples import Samples
+from cbq.samples.units import units
 
 FEWEST, MOST = 4, 2000  # thetas: whole functions are drawn at all of them
 WIDER = 0.5  # by this share, on the line, Sobol thetas lie farther out than draws: quadrature needs nodes in the tails
@@ -60,15 +63,20 @@ def integrate(
 def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:
     """The integrals under a measure of values at nodes (n, p): of at_mean (n,), then of each of `values` (S, n): (1 + S,).
 
-    Beside them the standard error of the quadrature.
+    Beside them the standard error of the quadrature, (): that of a process calibrated by halves of the nodes.
     """
-    one = np.zeros((1, 1))  # the distribution of theta takes the place of the measure of x, at a single theta
-    averages = np.mean(values, axis=0)
-    second = MOBQ().fit(Samples(one, nodes[None], averages[None], [measure], depends_on_theta=False))
-    _, std = second.predict(one, return_std=True)
-    kernel = second.parts[0].chosen.kernel
-    process = ExactGP(kernel, nodes, np.column_stack([at_mean, *values]), second.jitter)
-    return process.mean(Integrals(kernel, [measure], one).mean(nodes))[0], std[0]
+    averages = np.mean(values, axis=0)[:, None]
+    shift, scale = units(averages)
+    f = (averages - shift) / scale
+    points = PooledPoints(nodes, f, np.broadcast_to(np.std(f), f.shape), shift, scale)
+    chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, DEFAULT_JITTER)
+    integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
+    calibration = split_half_calibration(chosen, points, None, integrals, DEFAULT_JITTER)
+    process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), DEFAULT_JITTER)
+    mu = integrals.mean(nodes)
+    variance = process.variance(mu, integrals.variance())[0, 0]
+    std = scale[0] * np.sqrt(calibration.variance(variance, process.amplitude, 0))
+    return process.mean(mu)[0, 1:], np.asarray(std)
 
 
 def _spread(measure: Measure, n: int, rng: np.random.Generator) -> Array:

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import expit, logsumexp
 
 from cbq._arrays import Array
-from cbq.psa.sparse import LEAST_NOISE, Moments
+from cbq.gp.sparse import LEAST_NOISE, Moments
 
 GRID = np.linspace(-25.0, 20.0, 361)  # of log gamma
 
@@ -26,7 +26,7 @@ def average_ratio(moments: Moments) -> tuple[float, float]:
 
 
 def objective(gamma: Array, moments: Moments) -> Array:
-    """J of `cbq.psa.sparse` at ratios gamma (G,): (G,)."""
+    """J of `cbq.gp.sparse` at ratios gamma (G,): (G,)."""
     roots, axes = np.linalg.eigh(moments.M)
     roots, seen2 = np.maximum(roots, 0.0), (axes.T @ moments.seen) ** 2
     shrunk = 1.0 + gamma[:, None] * roots

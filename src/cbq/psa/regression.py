@@ -11,7 +11,7 @@ from cbq._arrays import Array, Integers
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.pooled.landmarks import landmarks
 from cbq.psa.ratio import average_ratio
-from cbq.psa.sparse import Bound, Features, Moments, State
+from cbq.gp.sparse import Bound, Features, Moments, State
 
 FEWEST, MOST = 48, 768  # landmarks
 NEGLIGIBLE = 0.05  # the variance that landmarks do not see, in units of that of the posterior

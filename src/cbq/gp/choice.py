@@ -1,0 +1,195 @@
+"""The kernel of a pooled process: lengthscales by the evidence, smoothness by leave-one-out residuals.
+
+The evidence is the judge of lengthscales but not of smoothness and coordinates: where f is analytic at most points and
+has a kink at a few, it prefers the kernel that is right about the many. Of kernels whose leave-one-out errors are
+nearly the same the roughest is taken, which is wrong by less where it is wrong.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cbq._arrays import Array, Integers, evenly
+from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain
+from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
+from cbq.gp.pooled import ExactGP
+from cbq.gp.search import climb
+from cbq.kernels import Kernel, Matern, TensorProduct, Warped
+from cbq.linalg import Jitter
+from cbq.linalg.threads import one_blas_thread
+
+SCREENING_POINTS, CHOICE_POINTS = 250, 1000  # for a first comparison of the kernels, and for the choice
+LENGTHSCALE_POINTS = 500  # for lengthscales of several coordinates
+PROMISING = 3.0  # errors in the first comparison, in units of the smallest, that are worth a second
+TIE = 2.0  # errors up to this factor apart are nearly the same
+COSTLY_SHARE = 0.25  # a kernel with a slow embedding must have an error of less than this share of any other's
+MAX_LOG_FACTOR = 4.0  # of lengthscales in units of the first guess: beyond, jitter acts as noise
+STRETCHES, STRETCH_GAIN = (1.5, 2.0, 3.0), 0.8  # longer lengthscales to try, and the error ratio that makes them worth it
+NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
+STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
+
+
+@dataclass(frozen=True, eq=False)
+class PooledPoints:
+    """n points of all thetas together, C outputs.
+
+    u: (n, D), x alone, or x and its theta where f depends on both. f: (n, C), in units near 1. spread: (n, C), the
+    standard deviation of f at the theta of each point, or the least that counts. shift, scale: (C,), f was
+    shift + scale f.
+    """
+
+    u: Array
+    f: Array
+    spread: Array
+    shift: Array
+    scale: Array
+
+    @property
+    def n(self) -> int:
+        """The number of points."""
+        return len(self.u)
+
+    @property
+    def data(self) -> GPData:
+        """The points as a single process."""
+        return GPData(self.u[None], self.f[None])
+
+    def take(self, rows: Integers | slice) -> PooledPoints:
+        """Some of the points."""
+        return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows])
+
+    def outputs(self, which: Sequence[int]) -> PooledPoints:
+        """Some of the outputs."""
+        columns = list(which)
+        return PooledPoints(self.u, self.f[:, columns], self.spread[:, columns], self.shift[columns], self.scale[columns])
+
+    def thinned(self, n: int) -> PooledPoints:
+        """At most n points, evenly spaced in the order of the thetas."""
+        return self if self.n <= n else self.take(evenly(self.n, n))
+
+
+@dataclass(frozen=True, eq=False)
+class KernelChoice:
+    """A kernel with all its lengthscales, its root-mean-square leave-one-out error, and how many kernels were tried.
+
+    The error is relative to the standard deviation of f at the theta of each point.
+    """
+
+    kernel: Kernel
+    error: float
+    tried: int
+
+
+def choose_kernel(kernels: Sequence[Kernel], points: PooledPoints, jitter: Jitter, *, ard: bool = True) -> KernelChoice:
+    """The best of kernels given from rough to smooth, with its lengthscales."""
+    with one_blas_thread():  # many matrices of a size at which threads gain little, and on a busy machine lose all
+        families = _families(kernels, points, ard)
+        first, second = points.thinned(SCREENING_POINTS), points.thinned(CHOICE_POINTS)
+        screened = [_screen(each, first, jitter) for each in families]
+        promising = _at_most(PROMISING, [error for _, error in screened])
+        refined = [_likeliest(families[i], screened[i][0], second, jitter) for i in promising]
+        errors = [_error(kernel, second, jitter) for kernel in refined]
+        charged = [e / COSTLY_SHARE if is_costly(k) else e for k, e in zip(refined, errors, strict=True)]
+        best = _at_most(TIE, charged)[0]
+        kernel, error = _stretched(refined[best], families[promising[best]], second, jitter)
+    return KernelChoice(kernel, error, len(kernels))
+
+
+def leave_one_out(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> Array:
+    """The leave-one-out residuals (m, C) at m of the points, in units of the spread of f at the theta of each."""
+    some = points.thinned(CHOICE_POINTS)
+    with one_blas_thread():
+        return _residuals(explain(kernel, some.data, FLAT, jitter), 0, some)
+
+
+def _stretched(kernel: Kernel, family: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple[Kernel, float]:
+    """The kernel with its free lengthscales as they are or longer, by the smallest leave-one-out error, and that error.
+
+    The evidence takes the jitter for noise, and so finds lengthscales of a smooth kernel too short.
+    """
+    error, ells = _error(kernel, points, jitter), kernel.log_lengthscales
+    for factor in STRETCHES if family.has_free else ():
+        longer = family.kernel.with_log_lengthscales(ells + np.log(factor) * family.free)
+        trial = _error(longer, points, jitter)
+        if trial < STRETCH_GAIN * error:
+            kernel, error = longer, trial
+    return kernel, error
+
+
+def _at_most(factor: float, errors: Sequence[float]) -> list[int]:
+    """Which errors are at most so many times the smallest."""
+    least = min(errors)
+    return [i for i, error in enumerate(errors) if error <= factor * least]
+
+
+def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool) -> list[KernelFamily]:
+    """Each kernel with a first guess of its free lengthscales; where there are several, the smoothest shapes all."""
+    some = points.thinned(LENGTHSCALE_POINTS)
+    dimension = points.u.shape[1]
+    ard = ard and dimension > 1 and some.n * some.f.shape[1] > VALUES_PER_LENGTHSCALE * dimension
+    found = [KernelFamily.of(kernel, points.u, ard) for kernel in kernels]
+    if np.count_nonzero(found[-1].free) < 2 or some.n < 3:
+        return found
+    change = _change(found[-1], some)
+    smooth, rough = change, change
+    if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest sees best
+        rough = _change(found[0], some)
+    changes = [smooth if np.isinf(smoothness(each.kernel)) else rough for each in found]
+    return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
+
+
+def _change(family: KernelFamily, points: PooledPoints) -> Array:
+    """What fitting its lengthscales one by one adds to their logarithms."""
+    fitted = fit_lengthscales(family.kernel, family.free, [points.data], FLAT)
+    return np.asarray(fitted.log_lengthscales - family.kernel.log_lengthscales)
+
+
+def _shaped(family: KernelFamily, change: Array) -> KernelFamily:
+    return replace(family, kernel=family.kernel.with_log_lengthscales(family.kernel.log_lengthscales + change))
+
+
+def _screen(family: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple[float, float]:
+    """The logarithm of the likeliest factor of the lengthscales, and the leave-one-out error there."""
+    result = explain(family.batched(), points.data, FLAT, jitter)
+    best = int(np.argmax(np.sum(result.evidence, axis=(1, 2))))
+    return float(np.log(family.factors[best])), _rms(_residuals(result, best, points))
+
+
+def _likeliest(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> Kernel:
+    """The kernel with the likeliest factor of its free lengthscales, uphill from a first one."""
+    if not family.has_free:
+        return family.kernel
+
+    def evidence(log_factor: float) -> float:
+        return ExactGP(family.at(log_factor), points.u, points.f, jitter).evidence
+
+    return family.at(climb(evidence, log_factor, STEPS, MAX_LOG_FACTOR))
+
+
+def _error(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> float:
+    """The root-mean-square leave-one-out error."""
+    return _rms(_residuals(explain(kernel, points.data, FLAT, jitter), 0, points))
+
+
+def _residuals(result: KernelEvidence, k: int, points: PooledPoints) -> Array:
+    return np.asarray(result.residuals[k, 0] / points.spread)
+
+
+def _rms(values: Array) -> float:
+    return float(np.sqrt(np.mean(values**2)))
+
+
+def smoothness(kernel: Kernel) -> float:
+    base = kernel.parts[0] if hasattr(kernel, "parts") else kernel
+    base = base.base if isinstance(base, Warped) else base
+    base = base.base if isinstance(base, TensorProduct) and isinstance(base.base, Kernel) else base
+    return base.nu if isinstance(base, Matern) else np.inf
+
+
+def is_costly(kernel: Kernel) -> bool:
+    base = kernel.parts[0] if hasattr(kernel, "parts") else kernel
+    base = base.base if isinstance(base, Warped) else base
+    return isinstance(base, Matern) and base.n_lengthscales > 1

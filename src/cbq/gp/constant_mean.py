@@ -1,0 +1,267 @@
+"""Many Gaussian processes with an unknown constant mean, conditioned at once: evidence, leave-one-out, quadrature.
+
+For one process and one kernel: K = L L' is the Gram matrix, mu the mean embedding at the points, z the initial error,
+k1 = K^-1 1, S = 1'k1, P = K^-1 - k1 k1' / (S + tau), a = P f, q = f'a. The mean of f has the prior N(0, A / tau):
+tau = 0 is the flat constant mean, tau = inf the zero mean, and between them lies the Stein kernel k_p + c with
+c = A / tau. The amplitude A has the closed form q / dof and is never searched for.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from functools import cached_property
+from typing import Any, Self, TypeVar
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.embeddings import embed
+from cbq.kernels import Kernel
+from cbq.linalg import Factor, Jitter, chunks, factor_gram
+from cbq.measures import Measure
+
+FLAT, ZERO = 0.0, np.inf  # tau of an unknown constant mean, and of a mean that is zero
+GRADIENT_JITTER = Jitter(start=1e-10)  # larger than that of quadrature: gradients need the digits of the inverse
+_STACKS = 3  # stacks of Gram matrices in memory at a time: the factor, and what the solves need
+_ROUNDING = 1e-3  # a variance more negative than this share of its terms is no rounding error
+
+
+@dataclass(frozen=True, eq=False)
+class GPData:
+    """Values of B independent processes, C outputs each, at N points.
+
+    x: (B, N, d). f: (B, N, C). measure: of x, with batch shape (B,) or (), where kernels are bound to it or integrated
+    under it.
+    """
+
+    x: Array
+    f: Array
+    measure: Measure | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of points of each process."""
+        return int(self.x.shape[1])
+
+    def bound(self, kernel: Kernel) -> Kernel:
+        """The kernel with what it takes from the measure."""
+        return kernel if self.measure is None else kernel.bind(self.measure)
+
+    def __getitem__(self, index: Any) -> Self:
+        """Some of the processes: a slice or an array of their numbers."""
+        parts = {field.name: self._part(getattr(self, field.name), index) for field in fields(self)}
+        return type(self)(**parts)
+
+    @staticmethod
+    def _part(value: Any, index: Any) -> Any:
+        if isinstance(value, Measure):
+            return value[index] if value.batch_shape else value
+        return None if value is None else value[index]
+
+
+@dataclass(frozen=True, eq=False)
+class KernelEvidence:
+    """How well each of K kernels explains f, for B processes.
+
+    energy: (K, B, C), q. evidence: (K, B, C), the (restricted) log-likelihood at the amplitude q / dof, up to a
+    constant. residuals: (K, B, N, C), the leave-one-out residuals e_i = a_i / P_ii. evidence_without: (K, B, N, C),
+    the evidence of all other points, up to a constant. jitter: (K, B), relative to the mean diagonal.
+    """
+
+    energy: Array
+    evidence: Array
+    residuals: Array
+    evidence_without: Array
+    jitter: Array
+
+
+@dataclass(frozen=True, eq=False)
+class BayesianQuadrature(KernelEvidence):
+    """Integrals under the measures of B processes, with each of K kernels.
+
+    mean: (K, B, C). error2: (K, B), squared worst-case errors: the variances at unit amplitude. weights: (K, B, N),
+    with mean = weights . f.
+    """
+
+    mean: Array
+    error2: Array
+    weights: Array
+
+
+Result = TypeVar("Result", bound=KernelEvidence)
+
+
+def degrees_of_freedom(n: int, tau: float) -> int:
+    """The number of values that estimate the amplitude: a flat mean takes one of them."""
+    return n - 1 if tau == FLAT else n
+
+
+class Conditioned:
+    """Processes conditioned on f (B, N, C), from factors of their Gram matrices with the batch shape (K, B), (B,) or ().
+
+    Right-hand sides V are f, then mu (..., B, N) if it is given, then 1. Products V_i'K^-1 V_j come from L^-1 V, which
+    keeps twice the digits of K^-1 V.
+    """
+
+    def __init__(self, factor: Factor, f: Array, tau: float = FLAT, mu: Array | None = None) -> None:
+        shape = (*(1,) * (2 - len(factor.batch_shape)), *factor.batch_shape, factor.n)
+        columns = np.empty((*shape, f.shape[-1] + (1 if mu is None else 2)))
+        columns[..., : f.shape[-1]] = f
+        columns[..., -1] = 1.0
+        if mu is not None:
+            columns[..., -2] = mu
+        self.factor, self.f, self.tau, self._columns = factor, f, tau, columns
+        self.half = factor.solve_lower(columns)  # L^-1 V: (K, B, N, M)
+
+    @cached_property
+    def whole(self) -> Array:
+        """K^-1 V: (K, B, N, M)."""
+        return self.factor.solve(self._columns)
+
+    def dot(self, i: int, j: int) -> Array:
+        """V_i'K^-1 V_j: (K, B)."""
+        return np.asarray(np.einsum("ktn,ktn->kt", self.half[..., i], self.half[..., j]))
+
+    @cached_property
+    def S(self) -> Array:
+        """1'K^-1 1 + tau: (K, B, 1)."""
+        return (self.dot(-1, -1) + self.tau)[..., None]
+
+    @cached_property
+    def b(self) -> Array:
+        """1'K^-1 f: (K, B, C)."""
+        C = self.f.shape[-1]
+        return np.asarray(np.einsum("ktn,ktnc->ktc", self.half[..., -1], self.half[..., :C]))
+
+    @cached_property
+    def total(self) -> Array:
+        """f'K^-1 f: (K, B, C)."""
+        return np.asarray(np.sum(self.half[..., : self.f.shape[-1]] ** 2, axis=-2))
+
+    @cached_property
+    def logdet(self) -> Array:
+        """log |K| with that of the mean's prior: (K, B, 1)."""
+        logdet = self.factor.logdet.reshape(*self.half.shape[:2], 1)
+        if np.isinf(self.tau):
+            return logdet
+        return np.asarray(logdet + np.log(self.S if self.tau == FLAT else self.S / self.tau))
+
+    @property
+    def least_energy(self) -> float:
+        """The energy of rounding errors, for f in units near 1."""
+        return float(self.f.shape[-2] * np.finfo(float).eps ** 2)
+
+    @cached_property
+    def energy(self) -> Array:
+        """q = f'P f: (K, B, C)."""
+        return np.maximum(self.total - self.b**2 / self.S, self.least_energy)
+
+    @cached_property
+    def evidence(self) -> Array:
+        """The (restricted) log-likelihood at the amplitude q / dof, up to a constant: (K, B, C)."""
+        return np.asarray(-0.5 * (self.dof * np.log(self.energy) + self.logdet))
+
+    @property
+    def dof(self) -> int:
+        """The degrees of freedom of the amplitude."""
+        return degrees_of_freedom(self.f.shape[-2], self.tau)
+
+    def leave_one_out(self) -> dict[str, Array]:
+        """The fields of `KernelEvidence`."""
+        C, n = self.f.shape[-1], self.f.shape[-2]
+        k1, shape = self.whole[..., -1], self.half.shape[:2]
+        a = self.whole[..., :C] - k1[..., None] * (self.b / self.S)[..., None, :]
+        inverse = self.factor.inverse_diagonal().reshape(*shape, n)
+        diagonal = np.maximum(inverse - k1**2 / self.S, np.finfo(float).eps * inverse)[..., None]  # one point: P = 0
+        without = np.maximum(self.energy[..., None, :] - a**2 / diagonal, self.least_energy)
+        return {
+            "energy": self.energy,
+            "evidence": self.evidence,
+            "residuals": a / diagonal,
+            "evidence_without": -0.5 * ((self.dof - 1) * np.log(without) + self.logdet[..., None] + np.log(diagonal)),
+            "jitter": self.factor.relative_jitter.reshape(shape),
+        }
+
+    def quadrature(self, z: Array) -> dict[str, Array]:
+        """The fields that `BayesianQuadrature` adds, for initial errors z that broadcast against (K, B)."""
+        missed = 1.0 - self.dot(-1, -2)  # 1 - 1'K^-1 mu
+        share = missed / self.S[..., 0]
+        weights = self.whole[..., -2] + self.whole[..., -1] * share[..., None]
+        terms = np.broadcast_to(z, share.shape), self.dot(-2, -2), missed * share
+        return {
+            "mean": np.einsum("ktn,tnc->ktc", weights, self.f),
+            "error2": _not_negative(terms[0] - terms[1] + terms[2], terms[0] + terms[1] + terms[2]),
+            "weights": weights,
+        }
+
+
+def explain(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> KernelEvidence:
+    """How well kernels explain f; it takes no embedding.
+
+    kernel: K of them, as lengthscales with the leading axes (K, 1), or a single one.
+    """
+    parts = []
+    for part in _chunked(kernel, data):
+        conditioned = Conditioned(factor_gram(part.bound(kernel), part.x, jitter=jitter), part.f, tau)
+        parts.append(KernelEvidence(**conditioned.leave_one_out()))
+    return _joined(parts)
+
+
+def integrate(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> BayesianQuadrature:
+    """Bayesian quadrature under the measures of the data, with kernels as for `explain`."""
+    parts = []
+    for part in _chunked(kernel, data):
+        embedding = embed(kernel, part.measure)
+        mu = embedding.mean(part.x)
+        conditioned = Conditioned(factor_gram(embedding.kernel, part.x, jitter=jitter), part.f, tau, mu)
+        parts.append(BayesianQuadrature(**conditioned.leave_one_out(), **conditioned.quadrature(embedding.variance)))
+    return _joined(parts)
+
+
+def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float) -> tuple[float, Array]:
+    """The evidence summed over processes and outputs, and its gradient in the log-lengthscales (P,).
+
+    dE/dK = -1/2 [K^-1 - k1 k1' / (S + tau) - a a' / A], A = q / dof.
+    """
+    bound, f = data.bound(kernel), data.f
+    n, C = f.shape[1:]
+    factor = factor_gram(bound, data.x, jitter=GRADIENT_JITTER)
+    inverse, logdet = factor.inverse(), factor.logdet
+    a = inverse @ f
+    if not np.isinf(tau):
+        k1 = np.sum(inverse, axis=-1)
+        S = np.sum(k1, axis=-1) + tau
+        a = a - k1[..., None] * (np.einsum("tn,tnc->tc", k1, f) / S[:, None])[:, None, :]
+        inverse -= k1[:, :, None] * (k1 / S[:, None])[:, None, :]
+        logdet = logdet + np.log(S)
+    dof = degrees_of_freedom(n, tau)
+    amplitude = np.maximum(np.einsum("tnc,tnc->tc", f, a), np.finfo(float).tiny) / max(dof, 1)
+    slope = C * inverse
+    slope -= a @ (a / amplitude[:, None, :]).swapaxes(-1, -2)
+    value = -0.5 * (dof * np.sum(np.log(amplitude)) + C * np.sum(logdet))
+    return float(value), -0.5 * np.sum(bound.contract(data.x, slope), axis=0)
+
+
+def _not_negative(error2: Array, size: Array) -> Array:
+    """Variances, at least zero: rounding may make one negative relative to the size of its terms; more is an error."""
+    if np.any(error2 < -_ROUNDING * size):
+        worst = np.unravel_index(np.argmin(error2 / np.maximum(size, np.finfo(float).tiny)), error2.shape)
+        raise ArithmeticError(
+            f"the variance of a quadrature is {error2[worst]:.3g}, from terms of size {size[worst]:.3g}: the Gram "
+            f"matrix and the embedding of this kernel do not belong together (check an embedding rule of your own), or "
+            f"the points are so close together for their size that subtracting a constant from x would help."
+        )
+    return np.maximum(error2, 0.0)
+
+
+def _chunked(kernel: Kernel, data: GPData) -> list[GPData]:
+    """The processes in chunks of bounded memory."""
+    kernels = int(np.prod(kernel.log_lengthscales.shape[:-1]))
+    return [data[piece] for piece in chunks(len(data.x), data.n, arrays=_STACKS * kernels)]
+
+
+def _joined(parts: list[Result]) -> Result:
+    if len(parts) == 1:
+        return parts[0]
+    joined = {f.name: np.concatenate([getattr(p, f.name) for p in parts], axis=1) for f in fields(parts[0])}
+    return type(parts[0])(**joined)

@@ -1,0 +1,117 @@
+"""A Gaussian process over theta with a polynomial trend and a given noise variance at each node.
+
+y (T,) are the values at the nodes, v (T,) their noise variances. K = A k(z, z) + diag(v + lambda), and the coefficients
+of the trend H (T, q) have a flat prior: S = H'K^-1 H, Q = K^-1 - K^-1 H S^-1 H'K^-1. With a constant trend and one
+noise variance for all nodes this is kernel ridge regression.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.gp.trend import ThetaCoordinates, Trend, polynomial_basis
+from cbq.kernels import Kernel
+from cbq.linalg import Factor, Jitter, factor
+from cbq.linalg.small import cholesky, solve_lower, solve_upper
+
+JITTER = Jitter(start=1e-13)  # of A: less than any noise that matters
+
+
+@dataclass(frozen=True, eq=False)
+class GPPrior:
+    """A Gaussian process over theta before it is conditioned, with all hyperparameters.
+
+    kernel: on `coordinates` of theta, at unit amplitude. amplitude: A. noise: lambda, the variance that is added to
+    that of every node. degree: of the trend, None for the known mean `offset`. evidence: the restricted log-likelihood,
+    log prior of the hyperparameters included. n_fitted: the number of hyperparameters that were fitted.
+    """
+
+    coordinates: ThetaCoordinates
+    kernel: Kernel
+    amplitude: float
+    noise: float
+    degree: Trend
+    evidence: float = 0.0
+    n_fitted: int = 0
+    offset: float = 0.0
+
+
+@dataclass(frozen=True, eq=False)
+class Prediction:
+    """Of the process at M thetas: mean (M,), weights (M, T) with mean = weights . y (beyond the offset), and variance.
+
+    variance: (M,) or (M, M), of the process less its prediction, were y without noise: the part of the noise,
+    `weights diag(v + lambda) weights'`, is to be added.
+    """
+
+    mean: Array
+    weights: Array
+    variance: Array
+
+
+class HeteroscedasticGP:
+    """The process conditioned on y (T,) with noise variances v (T,) at the nodes theta (T, p)."""
+
+    def __init__(self, prior: GPPrior, theta: Array, y: Array, v: Array, jitter: Jitter = JITTER) -> None:
+        self.prior, self.y, self.v, self.jitter = prior, y - prior.offset, v, jitter
+        self.z = prior.coordinates(theta)
+        self.K = prior.amplitude * prior.kernel(self.z)
+        self.standardised = ThetaCoordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
+        self.H = polynomial_basis(self.standardised(theta), prior.degree)
+        self.factor = self.factor_with(v)
+        self.solved_H = self.factor.solve(self.H) if self.H.size else self.H  # K^-1 H
+        self.L = cholesky(self.H.T @ self.solved_H) if self.H.size else np.empty((0, 0))  # of S
+        self.coefficients = (
+            solve_upper(self.L, solve_lower(self.L, self.solved_H.T @ self.y)) if self.H.size else np.empty(0)
+        )
+        self.alpha = self.factor.solve((self.y - self.H @ self.coefficients)[:, None])[:, 0]  # Q y
+
+    def factor_with(self, v: Array) -> Factor:
+        """The factor of K with noise variances v (T,) at the nodes."""
+        return factor(self.K, nugget=v + self.prior.noise, jitter=self.jitter)
+
+    def leave_one_out(self, v: Array) -> tuple[Array, Array]:
+        """Q y and the diagonal of Q, each (T,), with noise variances v (T,): leave-one-out residuals are their ratios,
+        with variances that are the inverses of the diagonal.
+        """
+        f = self.factor_with(v)
+        solved = f.solve(np.column_stack([self.y, self.H]))
+        Qy, diagonal = solved[:, 0], f.inverse_diagonal()
+        if self.H.size:
+            half = solve_lower(cholesky(self.H.T @ solved[:, 1:]), solved[:, 1:])  # rows: L^-1 H'K^-1
+            Qy = Qy - half @ (half.T @ self.y)
+            diagonal = diagonal - np.sum(half**2, axis=1)
+        return Qy, np.maximum(diagonal, np.finfo(float).tiny)
+
+    def mean(self, theta: Array) -> Array:
+        """The mean at theta (M, p): (M,)."""
+        z = self.prior.coordinates(theta)
+        known = self.prior.amplitude * self.prior.kernel(z, self.z) @ self.alpha
+        trend = polynomial_basis(self.standardised(theta), self.prior.degree) @ self.coefficients
+        return np.asarray(self.prior.offset + known + trend)
+
+    def predict(self, theta: Array, *, joint: bool = False) -> Prediction:
+        """The prediction at theta (M, p), with covariances between the thetas where it is `joint`."""
+        prior, z = self.prior, self.prior.coordinates(theta)
+        k = prior.amplitude * prior.kernel(z, self.z)  # (M, T)
+        solved = self.factor.solve(k.T).T  # k K^-1
+        weights = solved
+        rest = np.empty((len(z), 0))
+        if self.H.size:
+            h = polynomial_basis(self.standardised(theta), prior.degree)
+            rest = solve_lower(self.L, h - k @ self.solved_H)  # (M, q): rows L^-1 (h - H'K^-1 k)
+            weights = solved + rest @ solve_lower(self.L, self.solved_H).T
+        noise = self.v + prior.noise + self.factor.jitter
+        if joint:
+            own = prior.amplitude * prior.kernel(z)
+            variance = own - k @ solved.T + rest @ rest.T - (weights * noise) @ weights.T
+            variance = 0.5 * (variance + variance.T)
+        else:
+            own = prior.amplitude * prior.kernel.diag(z)
+            variance = own - np.einsum("mt,mt->m", k, solved) + np.sum(rest**2, axis=1) - weights**2 @ noise
+            variance = np.maximum(variance, 0.0)
+        centre = float(np.mean(self.y)) if self.H.size else 0.0  # weights that sum to one reproduce it
+        return Prediction(prior.offset + centre + weights @ (self.y - centre), weights, variance)

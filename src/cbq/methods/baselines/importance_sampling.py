@@ -1,0 +1,203 @@
+"""Importance sampling: values of f at the points of all thetas, weighted by how likely they are at another theta."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal, get_args
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import design_warnings, heading, warning_lines
+from cbq.measures import Measure
+from cbq.methods.baselines.averages import Averages, averages
+from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
+from cbq.methods.baselines.smoothing import rms
+from cbq.methods.options import require_samples
+from cbq.samples import Samples
+from cbq.samples.samples import Design
+
+Kind = Literal["plain", "self-normalised", "balance"]
+FEW = 5.0  # points: an effective sample size below says that the weights cannot tell their own error
+BLOCK = 2**23  # weighted values that are held at a time for a joint distribution
+FORMULAS = {
+    "plain": "Weighted averages with the weights p(x) / p_t(x)",
+    "self-normalised": "Weighted averages with the weights p(x) / p_t(x) divided by their sum",
+    "balance": "Weighted averages with the weights p(x) / (mixture of all measures)(x)",
+}
+
+
+@dataclass(frozen=True)
+class ImportanceSampling:
+    """Importance sampling, for f that does not depend on theta. A configuration: `fit` changes nothing.
+
+    With n points in all, those of theta_t drawn from p_t, and weights w = p_theta(x) / q(x):
+
+    kind : "plain": I = 1/n sum w f, with the measure q = p_t that each point was drawn from;
+        "self-normalised": I = sum w f / sum w, with the same q;
+        "balance": I = 1/n sum w f, with the mixture q = sum_t (N_t / n) p_t, which keeps weights small.
+    """
+
+    kind: Kind = "balance"
+
+    def __post_init__(self) -> None:
+        if self.kind not in get_args(Kind):
+            choices = ", ".join(map(repr, get_args(Kind)))
+            raise ValueError(f"kind must be one of {choices}, but it is {self.kind!r}.")
+
+    def fit(self, samples: Samples) -> ImportanceSamplingFit:
+        """I over theta, wherever the measure of x is known."""
+        require_samples(samples)
+        if samples.depends_on_theta:
+            raise ValueError(
+                "cbq.ImportanceSampling uses values of f from other thetas, but in these samples f depends on theta: pass "
+                "depends_on_theta=False if it does not, or use cbq.CBQ."
+            )
+        for t, measure in enumerate(samples.measures):
+            log_density(measure, samples.theta[t], samples.points(t)[:1])
+        return ImportanceSamplingFit(samples, log_proposal(samples, mixture=self.kind == "balance"), kind=self.kind)
+
+
+def _not_less(errors: Array, f: Array, size: float) -> Array:
+    """Errors (n,) whose squares sum to a variance, which must not be less than that of `size` values of f if those are
+    few: with one point of all the weight, nothing is left that could differ.
+    """
+    if size >= FEW:
+        return errors
+    least, own = rms(f - f[0] - np.mean(f - f[0])) / np.sqrt(size), rms(errors) * np.sqrt(len(f))
+    if own >= least:
+        return errors
+    return np.full(len(f), least / np.sqrt(len(f)))
+
+
+class ImportanceSamplingFit(Fit):
+    """I over theta by importance sampling; see `Fit` for what it answers.
+
+    The distribution is Student-t. "plain" and "balance": the points of each theta are a stratum, the variance is the sum of
+    those of the strata, and the degrees of freedom are n less the number of strata; thetas with one point form a
+    stratum together (where there is one such theta, it joins the smallest stratum), which makes the variance a little
+    too large. "self-normalised": the delta method on w (f - I), with n - 1 degrees of freedom. The variance is
+    estimated with the same weights: where a few points have almost all the weight it is too small, and
+    `effective_sample_size` says so. Below five, it is at least that of as many values of f.
+
+    samples : what was observed, with the measure of x at any theta. log_q : (n,), the log densities that weights divide by.
+    """
+
+    def __init__(self, samples: Samples, log_q: Array, *, kind: Kind) -> None:
+        self.samples, self.log_q, self.kind = samples, log_q, kind
+        self.theta, self.C = samples.theta, samples.C
+        self._strata = Strata.whole(samples.n_evaluations) if kind == "self-normalised" else Strata.of(samples.counts)
+        self._supports = Supports.of(samples.theta, samples.measures, together=kind == "balance")
+
+    @property
+    def design(self) -> Design:
+        """How the points were drawn."""
+        return self.samples.design
+
+    @property
+    def averages(self) -> Averages:
+        """The plain averages of f at each theta."""
+        return averages(self.samples)
+
+    @property
+    def correlation(self) -> Array:
+        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
+        return self.averages.correlation
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know."""
+        return design_warnings(self.design)
+
+    def effective_sample_size(self, theta: npt.ArrayLike) -> Array:
+        """How many points of equal weight all points are worth at theta, (sum w)^2 / sum w^2: (M,)."""
+        thetas = self._thetas(theta)
+        measures = self.samples.conditional(thetas)
+        return np.array([self._weights(*each).effective_sample_size for each in zip(thetas, measures, strict=True)])
+
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
+
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
+        measures, f = self.samples.conditional(theta), self.samples.table[:, c]
+        location, scales2 = (self._joint if joint else self._apart)(theta, measures, f)
+        why = None
+        if self._strata.df == 0:
+            why = "there is one point in all, which says nothing about its own error: evaluate f at more points."
+        return PredictiveDistribution(location[None], scales2[None], float(self._strata.df), why)
+
+    def _apart(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:
+        """Estimates at theta (M, p) and their variances, each (M,)."""
+        location, variance = np.empty(len(theta)), np.empty(len(theta))
+        for m, measure in enumerate(measures):
+            location[m], errors = self._estimate(theta[m], measure, f)
+            variance[m] = errors @ errors
+        return location, variance
+
+    def _joint(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:
+        """Estimates at theta (M, p), and their covariance (M, M)."""
+        M, size = len(theta), max(1, BLOCK // len(f))
+        blocks = [slice(i, min(i + size, M)) for i in range(0, M, size)]
+        location, cov = np.empty(M), np.empty((M, M))
+        for i, rows in enumerate(blocks):
+            location[rows], errors = self._estimates(theta[rows], measures[rows], f)
+            cov[rows, rows] = errors @ errors.T
+            for columns in blocks[i + 1 :]:
+                cov[rows, columns] = errors @ self._estimates(theta[columns], measures[columns], f)[1].T
+                cov[columns, rows] = cov[rows, columns].T
+        return location, cov
+
+    def _estimates(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:
+        """Estimates (M,), and errors (M, n) whose products sum to their covariance."""
+        pairs = [self._estimate(row, measure, f) for row, measure in zip(theta, measures, strict=True)]
+        return np.array([value for value, _ in pairs]), np.stack([errors for _, errors in pairs])
+
+    def _estimate(self, theta: Array, measure: Measure, f: Array) -> tuple[float, Array]:
+        """The estimate at theta (p,) from values f (n,), and errors (n,) whose squares sum to its variance."""
+        weights = self._weights(theta, measure)
+        if self.kind == "self-normalised":
+            share = weights.scaled / np.sum(weights.scaled)
+            value = f[0] + float(share @ (f - f[0]))
+            errors = self._strata.errors(len(f) * share * (f - value))
+        else:
+            terms = weights.scaled * f
+            value = float(weights.times_unit(np.asarray(np.mean(terms)), theta))
+            errors = weights.times_unit(self._strata.errors(terms), theta)
+        return value, _not_less(errors, f, weights.effective_sample_size)
+
+    def _weights(self, theta: Array, measure: Measure) -> ImportanceWeights:
+        self._supports.require(measure, theta)
+        return ImportanceWeights.at(theta, log_density(measure, theta, self.samples.all_points), self.log_q)
+
+    def summary(self) -> str:
+        lines = [
+            *heading(self, f"Importance sampling, {self.kind}", self.samples.counts, self.design),
+            f"{FORMULAS[self.kind]}, over all {self.samples.n_evaluations} points.",
+            *self._sizes(),
+            "Standard errors use the same weights, so they are too small where the effective sample size is small.",
+        ]
+        return "\n".join(lines + warning_lines(self.warnings))
+
+    def _sizes(self) -> list[str]:
+        """Lines about effective sample sizes at the observed thetas, of which some may be out of reach."""
+        reached = np.array([self._supports.reach(measure) for measure in self.samples.measures])
+        lines = []
+        if np.any(reached):
+            sizes = self.effective_sample_size(self.theta[reached])
+            lines.append(
+                f"Effective sample sizes at the observed thetas: smallest {np.min(sizes):.3g}, median "
+                f"{np.median(sizes):.3g}."
+            )
+        if not np.all(reached):
+            lines.append(
+                f"{np.count_nonzero(~reached)} of the {len(reached)} observed thetas cannot be asked about: their measures "
+                f"reach beyond those that points were drawn from."
+            )
+        return lines
+
+    def __repr__(self) -> str:
+        return f"ImportanceSamplingFit(kind={self.kind!r}, T={len(self.theta)}, p={self.p}, C={self.C})"

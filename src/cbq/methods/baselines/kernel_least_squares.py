@@ -1,0 +1,124 @@
+"""Kernel least-squares Monte Carlo: kernel ridge regression of the plain averages."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, fields
+
+import numpy as np
+
+from cbq._arrays import Array, evenly
+from cbq.fit.summary import on_one_line
+from cbq.gp.homoscedastic import HomoscedasticGP, leave_one_out_by_noise
+from cbq.kernels import RBF, Kernel, Matern
+from cbq.methods.baselines.averages import averages
+from cbq.methods.baselines.smoothing import SmoothedFit, Smoother, check_ridge, in_units, validation_errors
+from cbq.methods.options import require_samples
+from cbq.samples import Samples
+
+# The stiffest first, which wins where all are equally good.
+LENGTHSCALES = tuple(10.0 ** (k / 4) for k in range(4, -5, -1))  # in units of the spread of the thetas
+RIDGES = tuple(10.0**k for k in range(2, -9, -1))  # in units of the mean of k(theta, theta)
+MAX_VALIDATION_THETAS = 500  # that lengthscale and ridge are chosen with
+
+
+@dataclass(frozen=True)
+class KLSMC:
+    """Kernel least-squares Monte Carlo: kernel ridge regression of the averages of f at each theta.
+
+    The curve is c + g(theta), with an unknown constant c and g in the space of the kernel; it minimises the sum of
+    squared residuals plus ridge |g|^2. In the language of Gaussian processes, ridge is lambda / A, the variance of an
+    average over that of I: the curve depends on their ratio alone. All averages count equally, whatever their N_t.
+
+    Kernel, lengthscale and ridge, where they are not given, minimise the squared leave-one-out error over thetas, which
+    is exact and needs no refitting (with more than 500 thetas, 500 of them decide). Each output chooses for itself.
+
+    Parameters
+    ----------
+    kernel : a kernel on theta. Lengthscales that are None are chosen from 0.1 to 10 times sqrt(p) standard deviations
+        of the thetas, the same factor for all coordinates. None chooses between Matern 3/2 and RBF, too.
+    ridge : the penalty, in units of the kernel; None to choose from 1e-8 to 100 times the mean of k(theta, theta). Zero
+        interpolates, up to 1e-10 of that mean.
+    """
+
+    kernel: Kernel | None = None
+    ridge: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.kernel is not None and not isinstance(self.kernel, Kernel):
+            raise TypeError(f"kernel must be a kernel such as cbq.kernels.RBF(), or None, but it is {self.kernel!r}.")
+        check_ridge(self.ridge)
+
+    def fit(self, samples: Samples) -> KLSMCFit:
+        """Fit the curve through the averages."""
+        require_samples(samples)
+        found = averages(samples)
+        some = evenly(samples.T, MAX_VALIDATION_THETAS)
+        kernels = list(self._kernels(found.theta))
+        y, theta = in_units(found.mean)[some], found.theta[some]
+        ridges = [self._ridges(kernel, theta) for kernel in kernels]
+        errors = np.stack([_errors(kernel, theta, y, each) for kernel, each in zip(kernels, ridges, strict=True)])
+        best = np.argmin(errors.reshape(-1, y.shape[1]), axis=0)
+        chosen = [(k, ridges[k][i]) for k, i in zip(*np.unravel_index(best, errors.shape[:2]), strict=True)]
+        curves = {each: KernelCurve(found.theta, kernels[each[0]], each[1]) for each in set(chosen)}
+        return KLSMCFit(
+            found,
+            [curves[each] for each in chosen],
+            design=samples.design,
+            single=samples.C is None,
+            settings={field.name: on_one_line(repr(getattr(self, field.name))) for field in fields(self)},
+        )
+
+    def _kernels(self, theta: Array) -> Iterator[Kernel]:
+        """The kernels to choose from, with all their lengthscales."""
+        for given in (Matern(1.5), RBF()) if self.kernel is None else (self.kernel,):
+            guess, free = given.to_fit(theta, ard=True)
+            if guess.needs_measure or guess.log_lengthscales.ndim > 1:
+                raise ValueError(
+                    f"kernel = {given!r} cannot act on theta: it needs a measure, or is a batch of kernels. Pass a "
+                    f"single kernel such as cbq.kernels.Matern(1.5)."
+                )
+            guess.check_dim(theta.shape[1])
+            for factor in LENGTHSCALES if np.any(free) else ():
+                yield guess.with_log_lengthscales(guess.log_lengthscales + np.where(free, np.log(factor), 0.0))
+            if not np.any(free):
+                yield guess
+
+    def _ridges(self, kernel: Kernel, theta: Array) -> tuple[float, ...]:
+        if self.ridge is not None:
+            return (float(self.ridge),)
+        size = float(np.mean(kernel.diag(theta)))
+        return tuple(size * ridge for ridge in RIDGES)
+
+
+class KLSMCFit(SmoothedFit):
+    """I over theta by kernel ridge regression of plain averages; see `SmoothedFit` for its standard errors."""
+
+    method = "Kernel least-squares Monte Carlo"
+
+
+class KernelCurve(Smoother):
+    """Kernel ridge regression with an unpenalised constant."""
+
+    def __init__(self, theta: Array, kernel: Kernel, ridge: float) -> None:
+        self.theta, self.kernel, self.ridge = theta, kernel, float(ridge)
+        self._process = HomoscedasticGP(kernel, theta, self.ridge)
+        self.residual_df = self._process.residual_df
+
+    def weights(self, theta: Array) -> Array:
+        return self._process.weights(theta)
+
+    def residuals(self, y: Array) -> Array:
+        return self._process.residuals(y)
+
+    def leave_one_out(self, y: Array) -> Array:
+        return self._process.leave_one_out(y)
+
+    @property
+    def description(self) -> str:
+        return f"{on_one_line(repr(self.kernel))} with ridge {self.ridge:.3g}"
+
+
+def _errors(kernel: Kernel, theta: Array, y: Array, ridges: tuple[float, ...]) -> Array:
+    """The mean squared leave-one-out errors (len(ridges), C) over thetas."""
+    return np.stack([validation_errors(each) for each in leave_one_out_by_noise(kernel, theta, y, ridges)])

@@ -1,0 +1,152 @@
+"""Least-squares Monte Carlo: a polynomial in theta through the plain averages."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields
+from math import comb
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq._immutable import Immutable
+from cbq.gp.trend import ThetaCoordinates, polynomial_basis
+from cbq.linalg.dense import thin_svd
+from cbq.methods.baselines.averages import averages
+from cbq.methods.baselines.smoothing import SmoothedFit, Smoother, check_ridge, in_units, validation_errors
+from cbq.methods.options import is_whole, require_samples
+from cbq.samples import Samples
+
+LARGEST_DEGREE = 4
+RIDGES = (*(10.0**k for k in range(2, -7, -1)), 0.0)  # the stiffest first, which wins where all are as good
+NO_LEVERAGE_LEFT = 1e-10  # of an average that its own curve follows whatever the others say
+
+
+@dataclass(frozen=True)
+class LSMC:
+    """Least-squares Monte Carlo: a regression of the averages of f at each theta on polynomials in theta.
+
+    The curve has all monomials of the coordinates of theta up to a total degree. It minimises the mean squared
+    residual plus ridge |b|^2, with b the coefficients of all monomials but the constant, each monomial in units of its
+    spread over the thetas. All averages count alike, whatever their N_t.
+
+    Degree and ridge, where they are not given, minimise the squared error of leaving one theta out, which is exact and
+    costs no refitting: the residual over one less the leverage. Each output chooses for itself.
+
+    Parameters
+    ----------
+    degree : the total degree; None to choose from 1 to 4, of those with fewer monomials than there are thetas. Where
+        not even degree 1 has fewer, the curve is a constant.
+    ridge : the penalty; None to choose from 0 and 1e-6 to 100.
+    """
+
+    degree: int | None = None
+    ridge: float | None = None
+
+    def __post_init__(self) -> None:
+        if self.degree is not None and not is_whole(self.degree, 0):
+            raise ValueError(f"degree must be a whole number, 0 or more, or None to choose it, not {self.degree!r}.")
+        check_ridge(self.ridge)
+
+    def fit(self, samples: Samples) -> LSMCFit:
+        """The polynomial through the averages."""
+        require_samples(samples)
+        found = averages(samples)
+        monomials = [Monomials(found.theta, degree) for degree in self._degrees(found.theta)]
+        curves = [Polynomial(m, ridge) for m in monomials for ridge in self._ridges(m)]
+        y = in_units(found.mean)
+        errors = np.stack([validation_errors(curve.leave_one_out(y)) for curve in curves])
+        return LSMCFit(
+            found,
+            [curves[best] for best in np.argmin(errors, axis=0)],
+            design=samples.design,
+            single=samples.C is None,
+            settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
+            warnings=self._warnings(found.theta, monomials[-1].degree),
+        )
+
+    def _degrees(self, theta: Array) -> list[int]:
+        T, p = theta.shape
+        if self.degree is not None:
+            if comb(p + self.degree, p) > T:
+                raise ValueError(
+                    f"a polynomial of degree {self.degree} in p = {p} coordinates has {comb(p + self.degree, p)} "
+                    f"monomials, but there are T = {T} thetas: take a lower degree, or more thetas."
+                )
+            return [int(self.degree)]
+        allowed = [k for k in range(1, LARGEST_DEGREE + 1) if comb(p + k, p) < T]
+        ranks = [Monomials(theta, k).rank for k in [0, *allowed]]
+        return [k for k in allowed if ranks[k] > ranks[k - 1]] or [0]  # equal thetas cannot tell higher ones apart
+
+    def _ridges(self, monomials: Monomials) -> tuple[float, ...]:
+        if self.ridge is not None:
+            return (float(self.ridge),)
+        return RIDGES if monomials.degree > 0 else (0.0,)
+
+    def _warnings(self, theta: Array, largest: int) -> list[str]:
+        if self.degree is not None or largest > 0:
+            return []
+        T, p = theta.shape
+        return [f"{T} theta{'s' * (T > 1)} with p = {p} allow no polynomial but a constant: the mean of all averages."]
+
+
+class LSMCFit(SmoothedFit):
+    """I over theta by a polynomial through plain averages; see `SmoothedFit` for what its standard errors hold."""
+
+    method = "Least-squares Monte Carlo"
+
+
+class Monomials(Immutable):
+    """The monomials of T standardised thetas up to a degree but the constant, centred and in units of their spread.
+
+    U (T, r), s (r,): their left singular vectors and singular values, without those that rounding alone makes positive.
+    """
+
+    def __init__(self, theta: Array, degree: int) -> None:
+        self.degree, self.theta = degree, theta
+        self._coordinates = ThetaCoordinates.standard(theta, np.zeros(theta.shape[1], dtype=bool))
+        raw = polynomial_basis(self._coordinates(theta), degree)[:, 1:]
+        self._centre = np.mean(raw, axis=0)
+        spread = np.std(raw, axis=0)
+        self._unit = np.where(spread > 0, spread, 1.0)
+        U, s, Vt = thin_svd((raw - self._centre) / self._unit)
+        real = s > max(raw.shape) * np.finfo(float).eps * np.max(s, initial=0.0)
+        self.U, self.s, self._V = U[:, real], s[real], Vt[real].T
+
+    @property
+    def rank(self) -> int:
+        """How many independent curves there are, beside the constant."""
+        return len(self.s)
+
+    def scores(self, theta: Array) -> Array:
+        """The monomials at theta (M, p) along the right singular vectors: (M, r)."""
+        raw = polynomial_basis(self._coordinates(theta), self.degree)[:, 1:]
+        return np.asarray(((raw - self._centre) / self._unit) @ self._V)
+
+
+class Polynomial(Smoother):
+    """A polynomial with a ridge penalty, by the singular values of its monomials."""
+
+    def __init__(self, monomials: Monomials, ridge: float) -> None:
+        self.monomials, self.ridge, T = monomials, float(ridge), len(monomials.U)
+        s2 = monomials.s**2
+        self._kept = s2 / (s2 + T * ridge)  # of each singular direction
+        self.residual_df = float(T - 1 - monomials.rank + np.sum(T * ridge / (s2 + T * ridge)))
+
+    def weights(self, theta: Array) -> Array:
+        U, s = self.monomials.U, self.monomials.s
+        return np.asarray(1.0 / len(U) + (self.monomials.scores(theta) * (self._kept / s)) @ U.T)
+
+    def residuals(self, y: Array) -> Array:
+        U, apart = self.monomials.U, y - np.mean(y, axis=0)
+        return np.asarray(apart - U @ (self._kept * (U.T @ apart).T).T)
+
+    def leave_one_out(self, y: Array) -> Array:
+        U = self.monomials.U
+        left = 1.0 - 1.0 / len(U) - (U * U) @ self._kept  # one less the leverage
+        known = (left > NO_LEVERAGE_LEFT).reshape(-1, *(1,) * (y.ndim - 1))
+        return np.where(known, self.residuals(y) / np.where(known, left.reshape(known.shape), 1.0), np.inf)
+
+    @property
+    def description(self) -> str:
+        curve = f"a polynomial of degree {self.monomials.degree}" if self.monomials.degree else "a constant"
+        return f"{curve} with ridge {self.ridge:.3g}"

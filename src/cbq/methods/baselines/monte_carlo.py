@@ -1,0 +1,110 @@
+"""Monte Carlo: the average of f over the points of each theta, at the observed thetas alone."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import design_warnings, heading, per_output, warning_lines
+from cbq.methods.baselines.averages import Averages, averages
+from cbq.methods.options import require_samples
+from cbq.samples import Samples
+from cbq.samples.conditional import places
+from cbq.samples.samples import Design
+
+
+@dataclass(frozen=True)
+class MonteCarlo:
+    """Plain averages: I(theta_t) is the mean of f over the N_t points of theta_t.
+
+    There is nothing to choose. Other thetas than the observed ones cannot be asked about. The points of equal thetas
+    are put together. `fit` returns the result and changes nothing.
+    """
+
+    def fit(self, samples: Samples) -> MonteCarloFit:
+        """The averages at the observed thetas, with their standard errors."""
+        require_samples(samples)
+        return MonteCarloFit(averages(samples, pool=True), design=samples.design, single=samples.C is None)
+
+
+class MonteCarloFit(Fit):
+    """I at the observed thetas by plain averages; see `Fit` for what it answers.
+
+    The measure at theta_t is Student-t with N_t - 1 degrees of freedom, around the mean of f, with the scale s_t / sqrt N_t
+    (s_t the standard deviation of f there). Thetas are independent of each other, and equal ones are the same number.
+    With N_t = 1 there is a mean only; with N_t = 2 or 3 the standard deviation that `predict` returns is infinite, as
+    that of a Student-t distribution with one or two degrees of freedom is, while intervals and draws are finite.
+
+    averages : the thetas without repetition, the N_t, the means and their squared standard errors.
+    """
+
+    def __init__(self, averages: Averages, *, design: Design, single: bool) -> None:
+        self.averages, self.design = averages, design
+        self.theta = averages.theta
+        self.C = None if single else int(averages.mean.shape[1])
+
+    @property
+    def counts(self) -> Integers:
+        """The number N_t of points of each theta: (T,)."""
+        return self.averages.counts
+
+    @property
+    def correlation(self) -> Array:
+        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
+        return self.averages.correlation
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know."""
+        alone = int(np.count_nonzero(self.counts == 1))
+        few = f"{alone} of {len(self.theta)} thetas have one point, and so no standard error."
+        return (*design_warnings(self.design), *([few] if alone else []))
+
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
+
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
+        rows = self._rows(theta)
+        mean, variance = self.averages.mean[rows, c], self.averages.variance[rows, c]
+        df = self.counts[rows].astype(np.float64) - 1.0
+        why = None
+        if np.any(df == 0):
+            which = theta[int(np.argmin(df))]
+            why = (
+                f"there is no standard error at theta = {which}, which has one point: evaluate f at more points of it, "
+                f"leave it out of the question, or use a method that learns from other thetas, such as cbq.CBQ."
+            )
+        same = rows[:, None] == rows if joint else np.True_
+        return PredictiveDistribution(mean[None], (variance * same)[None], df, why)
+
+    def _rows(self, theta: Array) -> Integers:
+        """Where each theta is among the observed ones."""
+        rows = places(theta, self.theta)
+        if np.any(rows < 0):
+            raise ValueError(
+                f"cbq.MonteCarlo predicts at the {len(self.theta)} observed thetas only, and theta = "
+                f"{theta[np.argmin(rows)]} is not one of them: predict at fit.theta, or use cbq.CBQ, cbq.KLSMC or "
+                f"cbq.LSMC."
+            )
+        return rows
+
+    def summary(self) -> str:
+        lines = heading(self, "Monte Carlo", self.counts, self.design)
+        lines += per_output([self._errors(c) for c in self._outputs], self.C)
+        lines.append(
+            "Predicts at the observed thetas only. Predictive distribution: Student-t with N - 1 degrees of freedom."
+        )
+        return "\n".join(lines + warning_lines(self.warnings))
+
+    def _errors(self, c: int) -> list[str]:
+        std = np.sqrt(self.averages.variance[self.counts > 1, c])
+        if not len(std):
+            return ["There are no standard errors: no theta has more than one point."]
+        return [f"Standard errors of the averages: median {np.median(std):.3g}, largest {np.max(std):.3g}."]
+
+    def __repr__(self) -> str:
+        return f"MonteCarloFit(T={len(self.theta)}, p={self.p}, C={self.C})"

@@ -1,0 +1,179 @@
+"""Curves through the averages of all thetas: what polynomial and kernel regression share."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq._immutable import Immutable
+from cbq.fit.base import Fit
+from cbq.fit.predictive import correlation
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import heading, per_output, warning_lines
+from cbq.methods.baselines.averages import Averages
+from cbq.methods.options import is_number
+from cbq.samples.samples import Design
+
+FEWEST = 1.0 - 1e-9  # residual degrees of freedom that a standard error needs
+
+
+class Smoother(Immutable, ABC):
+    """A linear smoother of T averages y: its curve at theta is W(theta) y, and the weights W do not depend on y.
+
+    residual_df: the degrees of freedom of its residuals, T less the trace of the smoother.
+    """
+
+    residual_df: float
+
+    @abstractmethod
+    def weights(self, theta: Array) -> Array:
+        """W(theta): (M, T) for theta (M, p); every row sums to one."""
+
+    @abstractmethod
+    def residuals(self, y: Array) -> Array:
+        """y (T,) less the curve at its own thetas."""
+
+    @abstractmethod
+    def leave_one_out(self, y: Array) -> Array:
+        """y (T,) less the curve through all others, at each theta; infinite where the others do not determine it."""
+
+    @property
+    @abstractmethod
+    def description(self) -> str:
+        """The curve and its hyperparameters, in words."""
+
+
+class SmoothedFit(Fit, ABC):
+    """I over theta by a regression of plain averages; see `Fit` for what it answers.
+
+    The mean is W(theta) y, with weights W of the averages y, and its standard error is sigma |W(theta)|, with sigma^2
+    the residual sum of squares over the residual degrees of freedom; the predictive distribution is Student-t with as
+    many degrees of freedom. It includes the scatter of the averages around the curve, as if all had the same variance,
+    but not the bias of the curve: where that is not small, intervals are too narrow. With less than one residual degree
+    of freedom there is a mean only, and with two or fewer the standard deviation is infinite, as that of such a
+    Student-t distribution is.
+
+    averages : the plain averages of f.
+    smoothers : for each output what was chosen.
+    settings : the options of the estimator, as text.
+    """
+
+    method: str
+
+    def __init__(
+        self,
+        averages: Averages,
+        smoothers: Sequence[Smoother],
+        *,
+        design: Design,
+        single: bool,
+        settings: Mapping[str, str],
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self.averages, self.smoothers = averages, tuple(smoothers)
+        self.design, self.settings, self.warnings = design, dict(settings), tuple(warnings)
+        self.theta = averages.theta
+        self.C = None if single else int(averages.mean.shape[1])
+        self._centres = np.array([_centre(y) for y in averages.mean.T])
+        self._sigmas = np.array([self._sigma(c) for c in self._outputs])
+
+    @property
+    def correlation(self) -> Array:
+        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
+        return correlation(np.stack([self._residuals(c) for c in self._outputs], axis=1))
+
+    def weights(self, theta: npt.ArrayLike) -> Array:
+        """The weights W of the averages in the mean at theta: (M, T) or (M, T, C)."""
+        thetas = self._thetas(theta)
+        return self._shaped([smoother.weights(thetas) for smoother in self.smoothers])
+
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
+
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
+        W = self.smoothers[c].weights(theta)
+        location = self._centres[c] + W @ (self.averages.mean[:, c] - self._centres[c])
+        S = self._sigmas[c] * W
+        return PredictiveDistribution(
+            location[None],
+            (S @ S.T if joint else np.sum(S * S, axis=1))[None],
+            self.smoothers[c].residual_df,
+            self._without_scales(c),
+        )
+
+    def _sigma(self, c: int) -> float:
+        """The standard deviation of an average around the curve; zero where there is none."""
+        smoother = self.smoothers[c]
+        if smoother.residual_df < FEWEST:
+            return 0.0
+        residuals = self._residuals(c)
+        return rms(residuals) * float(np.sqrt(len(residuals) / smoother.residual_df))
+
+    def _residuals(self, c: int) -> Array:
+        """The averages (T,) less the curve."""
+        return self.smoothers[c].residuals(self.averages.mean[:, c] - self._centres[c])
+
+    def _without_scales(self, c: int) -> str | None:
+        T, left = len(self.theta), self.smoothers[c].residual_df
+        if left >= FEWEST:
+            return None
+        return (
+            f"there is no standard error: {self.smoothers[c].description} takes {T - left:.3g} of {T} degrees of freedom, "
+            f"which leaves less than one to estimate it from. Use more thetas or a stiffer curve, or cbq.CBQ."
+        )
+
+    def summary(self) -> str:
+        lines = heading(self, self.method, self.averages.counts, self.design)
+        lines += per_output([self._chosen(c) for c in self._outputs], self.C)
+        lines.append(
+            "Standard errors include the scatter of the averages around the curve, but not the bias of the curve."
+        )
+        return "\n".join(lines + warning_lines(self.warnings))
+
+    def _chosen(self, c: int) -> list[str]:
+        smoother, y = self.smoothers[c], self.averages.mean[:, c] - self._centres[c]
+        description, scatter = smoother.description, "no standard error"
+        if smoother.residual_df >= FEWEST:
+            scatter = f"the averages scatter around it with standard deviation {self._sigmas[c]:.3g}"
+        lines = [f"{description[0].upper()}{description[1:]}: {smoother.residual_df:.3g} residual degrees of freedom, {scatter}."]
+        error = rms(smoother.leave_one_out(y))
+        if np.isfinite(error):
+            lines.append(f"Leave-one-theta-out RMSE: {error:.3g}.")
+        return lines
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
+
+
+def rms(values: Array) -> float:
+    """The root mean square of values (T,), which may be far from 1, or infinite."""
+    unit = float(np.max(np.abs(values)))
+    return unit * float(np.sqrt(np.mean((values / unit) ** 2))) if 0 < unit < np.inf else unit
+
+
+def validation_errors(left_out: Array) -> Array:
+    """The mean squared errors (C,) of leaving one theta out, from the errors (T, C) in units of their own."""
+    with np.errstate(over="ignore"):
+        return np.asarray(np.mean(left_out**2, axis=0))
+
+
+def in_units(mean: Array) -> Array:
+    """Averages (T, C) less their mean, in units of the largest of them: numbers near 1, to compare curves with."""
+    apart = mean - np.array([_centre(y) for y in mean.T])
+    unit = np.max(np.abs(apart), axis=0)
+    return np.asarray(apart / np.where(unit > 0, unit, 1.0))
+
+
+def _centre(y: Array) -> float:
+    """The mean of y (T,), exact where all are equal."""
+    return float(y[0] + np.mean(y - y[0]))
+
+
+def check_ridge(ridge: object) -> None:
+    """Raise unless it is None or a penalty."""
+    if ridge is not None and not is_number(ridge):
+        raise ValueError(f"ridge must be a number, zero or more, or None to choose it, but it is {ridge!r}.")

@@ -1,0 +1,7 @@
+"""Conditional Bayesian quadrature: Bayesian quadrature at each theta, then a Gaussian process over theta."""
+
+from cbq.methods.conditional.estimator import CBQ
+from cbq.methods.conditional.fit import CBQFit, LeaveOneOut
+from cbq.methods.conditional.stage_one import StageOne
+
+__all__ = ["CBQ", "CBQFit", "LeaveOneOut", "StageOne"]

@@ -1,0 +1,167 @@
+"""Conditional Bayesian quadrature: the estimator and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+import numpy as np
+
+from cbq.gp.heteroscedastic import GPPrior
+from cbq.kernels import Kernel, Stein
+from cbq.linalg import Jitter
+from cbq.measures import Unnormalised
+from cbq.methods.conditional.borrowing import fit_borrowing_stage_one
+from cbq.methods.conditional.fit import CBQFit
+from cbq.methods.conditional.paper import PAPER_LAMBDAS, PaperCBQ
+from cbq.methods.conditional.stage_one import DEFAULT_JITTER, StageOneOptions, fit_stage_one
+from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two
+from cbq.methods.options import (
+    check_choices,
+    check_flag,
+    check_jitter,
+    check_kernels,
+    is_number,
+    is_whole,
+    require_several_values,
+)
+from cbq.samples import Samples
+
+Automatic = Literal["auto"]
+Mean = Literal["constant", "zero"]
+Lengthscales = Literal["per-theta", "shared"]
+Outputs = Literal["separate", "shared"]
+CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
+
+
+@dataclass(frozen=True)
+class CBQ:
+    """Conditional Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.
+
+    Parameters
+    ----------
+    kernel_x : the kernel of stage 1, on x. "auto" tries Matern 3/2, 5/2 and RBF at several lengthscales on the
+        coordinates that suit the measure (raw, log, gaussianised) and averages over those that explain f best. A kernel
+        is used as it is; its lengthscales that are None are fitted.
+    kernel_theta : the kernel of stage 2, on theta. "auto" takes the likeliest of Matern 3/2, 5/2 and RBF, on theta or
+        on its logarithm.
+    mean : the mean of f at each theta: an unknown "constant", or "zero".
+    trend : the degree of the polynomial trend of I over theta, with unknown coefficients; None for no trend.
+    noise : lambda, a variance in units of I^2 that is added to that of every node; None to fit it, down to zero.
+    ard : a lengthscale for every coordinate of x rather than one for all (where there are enough values).
+    lengthscales : "per-theta", each theta averages over lengthscales by its own evidence, or "shared" by all thetas.
+    outputs : "separate", each output of f has its own kernels, or "shared": one factorisation serves all.
+    log_theta : whether positive coordinates of theta may enter by their logarithms: "auto" lets the evidence choose.
+    borrow : where f does not depend on theta, the number of points up to which each theta adds points of others that
+        lie in the bulk of its measure, at the cost of borrow^3 operations for each theta. More accurate than each theta
+        by itself (0), and cheaper than all points for all thetas (`cbq.MOBQ`).
+    calibrate : calibrated intervals (see docs/calibration.md); False is the plain posterior of the paper's equations.
+    jitter : what may be added to the diagonal of the Gram matrices of stage 1.
+    """
+
+    kernel_x: Kernel | Automatic = "auto"
+    kernel_theta: Kernel | Automatic = "auto"
+    mean: Mean = "constant"
+    trend: int | None = 0
+    noise: float | None = None
+    ard: bool = True
+    lengthscales: Lengthscales = "per-theta"
+    outputs: Outputs = "separate"
+    log_theta: bool | Automatic = "auto"
+    borrow: int = 0
+    calibrate: bool = True
+    jitter: Jitter = DEFAULT_JITTER
+
+    def __post_init__(self) -> None:
+        check_kernels(self)
+        check_choices(self, CHOICES)
+        if self.trend is not None and not is_whole(self.trend, 0):
+            raise ValueError(f"trend must be the degree of a polynomial, 0 or more, or None, but it is {self.trend!r}.")
+        if self.noise is not None and not is_number(self.noise):
+            raise ValueError(f"noise must be a variance, zero or more, or None to fit it, but it is {self.noise!r}.")
+        check_flag(self.ard, "ard")
+        check_flag(self.calibrate, "calibrate")
+        check_flag(self.log_theta, "log_theta", auto=True)
+        if not is_whole(self.borrow, 0):
+            raise ValueError(f"borrow must be a number of points, zero or more, but it is {self.borrow!r}.")
+        if self.log_theta is True and self.kernel_theta != "auto":
+            raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
+        check_jitter(self.jitter)
+
+    @staticmethod
+    def paper(
+        kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None, lambdas: Sequence[float] | None = None
+    ) -> PaperCBQ:
+        """The choices of the paper, to reproduce it and to compare with it.
+
+        lambdas: in units of the variance of f; None for those of the paper, 0.01, 0.1 and 1.
+        """
+        return PaperCBQ(kernel_x, kernel_theta, PAPER_LAMBDAS if lambdas is None else lambdas)
+
+    def fit(self, samples: Samples) -> CBQFit:
+        """Estimate I over theta from samples."""
+        require_several_values(samples)
+        self._refuse(samples)
+        stage1, rows = (
+            fit_borrowing_stage_one(samples, int(self.borrow), self._stage_one())
+            if self.borrow
+            else (fit_stage_one(samples, self._stage_one()), None)
+        )
+        columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
+        options = StageTwoOptions(self.kernel_theta, self.trend, self.noise, self.log_theta)
+        priors = [
+            fit_stage_two(samples.theta, mean, variance, float(typical), options)
+            for mean, variance, typical in zip(columns["mean"].T, columns["variance"].T, spread2, strict=True)
+        ]
+        return CBQFit(
+            samples.theta,
+            stage1,
+            priors,
+            design=samples.design,
+            calibrate=self.calibrate,
+            settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
+            warnings=_warnings(samples, self.trend, priors),
+            counts=samples.counts,
+            rows=rows,
+        )
+
+    def _refuse(self, samples: Samples) -> None:
+        """Raise where the options do not suit the samples."""
+        if self.mean == "zero" and (isinstance(self.kernel_x, Stein) or isinstance(samples.measure(0), Unnormalised)):
+            raise ValueError(
+                "mean='zero' would say that I is zero: a Stein kernel integrates to zero, and all that is left of f is "
+                "its constant mean. Pass mean='constant'."
+            )
+        if self.log_theta is True and not np.any(np.all(samples.theta > 0, axis=0)):
+            raise ValueError("log_theta=True needs a coordinate of theta that is positive at all thetas, but none is.")
+        if self.borrow and samples.depends_on_theta:
+            raise ValueError(
+                f"borrow={self.borrow} uses values of f at other thetas, but these samples say that f depends on "
+                f"theta: pass depends_on_theta=False to cbq.Samples or cbq.Problem if it does not, or borrow=0."
+            )
+
+    def _stage_one(self) -> StageOneOptions:
+        return StageOneOptions(
+            kernel=self.kernel_x,
+            mean=self.mean,
+            ard=self.ard,
+            lengthscales=self.lengthscales,
+            outputs=self.outputs,
+            jitter=self.jitter,
+            student=self.calibrate,
+        )
+
+
+def _warnings(samples: Samples, trend: int | None, priors: Sequence[Sequence[GPPrior]]) -> list[str]:
+    """What a user should know about stage 2."""
+    found = []
+    if samples.T == 1:
+        found.append(
+            "there is one theta, which says nothing about I elsewhere: predictions at other thetas have the spread of "
+            "f as their standard deviation."
+        )
+    used = [prior.degree for each in priors for prior in each if prior.degree is not None]
+    if trend is not None and used and min(used) < trend:
+        found.append(f"the thetas cannot identify a trend of degree {trend}: degree {min(used)} is used.")
+    return found

@@ -1,0 +1,162 @@
+"""The fit of conditional Bayesian quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from cbq._arrays import Array, Integers
+from cbq.fit.base import Fit
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import count_range, heading, on_one_line, per_output, warning_lines
+from cbq.gp.heteroscedastic import GPPrior
+from cbq.methods.conditional.stage_one import StageOne
+from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior
+from cbq.samples.samples import Design
+
+MAX_NAMED_KERNELS = 4  # in a summary, for each output
+
+
+@dataclass(frozen=True, eq=False)
+class LeaveOneOut:
+    """Each node predicted from all others by the plain posterior, with the hyperparameters of the whole fit.
+
+    Arrays (T,) or (T, C). residual: the estimate of stage 1 at the node less its prediction. std: its predicted
+    standard deviation.
+    """
+
+    residual: Array
+    std: Array
+
+    @property
+    def standardised(self) -> Array:
+        """Residuals in units of their standard deviation: of size 1 where noise and kernel are right."""
+        return np.asarray(self.residual / self.std)
+
+    def coverage(self, level: float = 0.95) -> float:
+        """The share of nodes inside their predictive interval."""
+        return float(np.mean(np.abs(self.standardised) <= ndtri(0.5 * (1 + level))))
+
+
+class CBQFit(Fit):
+    """I over theta by conditional Bayesian quadrature; see `Fit` for what it answers.
+
+    stage1 : the integrals at the observed thetas, their weights, the kernels used.
+    counts : (T,), the N_t. rows : which points stage 1 used, those of each theta together, as rows of all points of the
+        samples in the order of the thetas; None where each theta used its own.
+    priors : for each output the Gaussian processes over theta that were fitted, likeliest first.
+    settings : the options of the estimator, as text.
+    """
+
+    def __init__(
+        self,
+        theta: Array,
+        stage1: StageOne,
+        priors: Sequence[Sequence[GPPrior]],
+        *,
+        design: Design,
+        calibrate: bool,
+        settings: Mapping[str, str],
+        warnings: Sequence[str] = (),
+        counts: Integers | None = None,
+        rows: Integers | None = None,
+    ) -> None:
+        self.theta, self.stage1, self.design, self.calibrate = theta, stage1, design, bool(calibrate)
+        self.counts, self.rows = stage1.counts if counts is None else counts, rows
+        self.C = None if stage1.single else int(stage1.columns["mean"].shape[1])
+        self.priors = tuple(tuple(each) for each in priors)
+        self.settings, self.own_warnings = dict(settings), tuple(warnings)
+        self._posteriors = tuple(
+            ThetaPosterior(each, self._nodes(c), iid=design == "iid", calibrate=calibrate, shared=rows is not None)
+            for c, each in enumerate(self.priors)
+        )
+
+    @property
+    def correlation(self) -> Array:
+        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
+        return self.stage1.correlation
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know: the warnings of stage 1, then those of the whole fit."""
+        return (*self.stage1.warnings, *self.own_warnings)
+
+    def _nodes(self, c: int) -> NodeEstimates:
+        column = {name: values[:, c] for name, values in self.stage1.columns.items()}
+        return NodeEstimates(self.theta, column["mean"], column["variance"], column["bias"], column["spread2"])
+
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        return [posterior.predictive(theta, joint=joint) for posterior in self._posteriors]
+
+    def weights(self, theta: npt.ArrayLike) -> Array | tuple[Array, ...]:
+        """The weights of all values of f in the plain posterior mean at theta, stage 1 and stage 2 together.
+
+        They are (M, T, N), or (M, T, N, C), and the mean is their sum against f over the points of all thetas; where
+        the N_t differ, a tuple of T arrays (M, N_t) or (M, N_t, C). The plain mean is that of `calibrate=False`: the
+        calibrated distribution may subtract an estimated bias from it.
+        """
+        thetas = self._thetas(theta)
+        flat = self._shaped([self._weights(thetas, c) for c in self._outputs])
+        parts = tuple(np.split(flat, np.cumsum(self.counts)[:-1], axis=1))
+        return parts if np.any(self.counts != self.counts[0]) else np.stack(parts, axis=1)
+
+    def _weights(self, theta: Array, c: int) -> Array:
+        """The weights (M, n) of all points of the samples at theta (M, p), for output c."""
+        owners = np.repeat(np.arange(len(self.theta)), self.stage1.counts)
+        over_theta = self._posteriors[c].processes[0].predict(theta).weights
+        used = over_theta[:, owners] * self.stage1.point_weights[:, c]
+        if self.rows is None:
+            return np.asarray(used)
+        whole = np.zeros((int(np.sum(self.counts)), len(theta)))
+        np.add.at(whole, self.rows, used.T)
+        return whole.T
+
+    def leave_one_out(self) -> LeaveOneOut:
+        """Each node predicted from all others: the check that the noise and the kernel of stage 2 are right."""
+        if len(self.theta) < 2:
+            raise ValueError("leaving one theta out takes at least two of them, but there is one.")
+        columns = [posterior.processes[0].leave_one_out(posterior.nodes.variance) for posterior in self._posteriors]
+        residual = self._shaped([Qy / diagonal for Qy, diagonal in columns])
+        return LeaveOneOut(residual, self._shaped([1.0 / np.sqrt(diagonal) for _, diagonal in columns]))
+
+    def summary(self) -> str:
+        lines = heading(self, "Conditional Bayesian quadrature", self.counts, self.design)
+        if self.rows is not None:
+            lines.append(f"Thetas borrow points: stage 1 uses {count_range(self.stage1.counts)} points at each.")
+        lines += per_output([self._described(c) for c in self._outputs], self.C)
+        kind = "calibrated mixtures of Student-t distributions" if self.calibrate else "the plain Gaussian posterior"
+        lines.append(f"Predictive distributions are {kind}.")
+        return "\n".join(lines + warning_lines(self.warnings))
+
+    def _described(self, c: int) -> list[str]:
+        """Lines about output c."""
+        shares = self.stage1.hyperparameters[c]
+        named = ", ".join(on_one_line(str(share)) for share in shares[:MAX_NAMED_KERNELS])
+        more = f" and {len(shares) - MAX_NAMED_KERNELS} more" * (len(shares) > MAX_NAMED_KERNELS)
+        std = np.sqrt(self.stage1.columns["variance"][:, c])
+        posterior = self._posteriors[c]
+        prior = posterior.processes[0].prior
+        logs = [str(j) for j in np.flatnonzero(prior.coordinates.logs)]
+        of = "" if not logs else " of log theta" if len(logs) == self.p else f" with log theta_{', '.join(logs)}"
+        lines = [
+            f"Stage 1: {named}{more}.",
+            f"  Standard deviations of the integrals: median {np.median(std):.3g}, largest {np.max(std):.3g}.",
+            f"Stage 2: {on_one_line(repr(prior.kernel))}{of}, the likeliest of {len(self.priors[c])} "
+            f"({posterior.weights[0]:.0%}), amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
+        ]
+        if len(self.theta) > 1:
+            loo = self.leave_one_out()
+            mine = loo if self.C is None else LeaveOneOut(loo.residual[:, c], loo.std[:, c])
+            size = np.sqrt(np.mean(mine.standardised**2))
+            lines.append(
+                f"  Leaving one theta out of the plain posterior: residuals are {size:.2f} times their predicted "
+                f"size, {mine.coverage(0.95):.0%} inside 95% intervals."
+            )
+        return lines
+
+    def __repr__(self) -> str:
+        return f"CBQFit(T={len(self.theta)}, p={self.p}, C={self.C})"

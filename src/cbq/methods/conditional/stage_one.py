@@ -1,0 +1,322 @@
+"""Stage 1: Bayesian quadrature at every theta, averaged over the kernels that explain f best."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Literal
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq._immutable import Immutable
+from cbq.fit.predictive import correlation
+from cbq.gp.constant_mean import FLAT, ZERO, BayesianQuadrature, evidence_and_gradient, integrate
+from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
+from cbq.kernels import Kernel
+from cbq.linalg import Jitter
+from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
+from cbq.methods.conditional.blocks import BlockedSamples, stacked
+from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
+from cbq.samples import Samples
+from cbq.samples.units import spread, units
+
+DEFAULT_JITTER = Jitter()
+
+
+@dataclass(frozen=True)
+class KernelShare:
+    """A kernel that was used, the coordinates it acts on, and its share of the weight, averaged over thetas."""
+
+    coordinates: str
+    kernel: str
+    share: float
+
+    def __str__(self) -> str:
+        on = "" if self.coordinates == "raw" else f" on {self.coordinates} x"
+        return f"{self.kernel}{on} ({self.share:.0%})"
+
+
+class StageOne(Immutable):
+    """The integrals at the observed thetas, one by one. Immutable; the axis C is there if f has one.
+
+    mean, std : (T,) or (T, C), the estimates of I(theta_t) and their standard deviations.
+    bias : (T,) or (T, C), an estimate of the bias of `mean`, from leaving out one point at a time.
+    spread : (T,) or (T, C), the standard error of a plain average of the leave-one-out residuals.
+    amplitude : (T,) or (T, C), the prior variance of f at unit kernel.
+    correlation : (C, C), or (1, 1), how the errors of outputs go together, from the leave-one-out residuals.
+    weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
+        sum against f.
+    hyperparameters : for each output the kernels that were used, by their share of the weight.
+    warnings : what a user should know, in plain words.
+    """
+
+    def __init__(
+        self,
+        *,
+        mean: Array,
+        variance: Array,
+        bias: Array,
+        spread2: Array,
+        amplitude: Array,
+        point_weights: Array,
+        counts: Integers,
+        hyperparameters: Sequence[Sequence[KernelShare]],
+        warnings: Sequence[str],
+        single: bool,
+        correlation: Array | None = None,
+    ) -> None:
+        self.columns = {"mean": mean, "variance": variance, "bias": bias, "spread2": spread2, "amplitude": amplitude}
+        self.point_weights, self.counts, self.single = point_weights, counts, bool(single)  # (n, C), (T,)
+        self.correlation = np.eye(mean.shape[1]) if correlation is None else correlation
+        self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
+        self.warnings = tuple(warnings)
+
+    def with_variance(self, variance: Array) -> StageOne:
+        """The same with other variances (T, C)."""
+        new = object.__new__(StageOne)
+        new.__setstate__({**self.__dict__, "columns": {**self.columns, "variance": variance}})
+        return new
+
+    @property
+    def mean(self) -> Array:
+        return self._squeezed(self.columns["mean"])
+
+    @property
+    def std(self) -> Array:
+        return self._squeezed(np.sqrt(self.columns["variance"]))
+
+    @property
+    def bias(self) -> Array:
+        return self._squeezed(self.columns["bias"])
+
+    @property
+    def spread(self) -> Array:
+        return self._squeezed(np.sqrt(self.columns["spread2"]))
+
+    @property
+    def amplitude(self) -> Array:
+        return self._squeezed(self.columns["amplitude"])
+
+    @property
+    def weights(self) -> Array | tuple[Array, ...]:
+        flat = self._squeezed(self.point_weights)
+        parts = tuple(np.split(flat, np.cumsum(self.counts)[:-1]))
+        return parts if np.any(self.counts != self.counts[0]) else np.stack(parts)
+
+    def __repr__(self) -> str:
+        T, C = self.columns["mean"].shape
+        return f"StageOne(T={T}, C={None if self.single else C})"
+
+    def _squeezed(self, values: Array) -> Array:
+        return values[:, 0] if self.single else values
+
+
+@dataclass(frozen=True)
+class StageOneOptions:
+    """How stage 1 is to be done; see `cbq.CBQ`."""
+
+    kernel: Kernel | Literal["auto"] = "auto"
+    mean: Literal["constant", "zero"] = "constant"
+    ard: bool = True
+    lengthscales: Literal["per-theta", "shared"] = "per-theta"
+    outputs: Literal["separate", "shared"] = "separate"
+    jitter: Jitter = DEFAULT_JITTER
+    student: bool = True  # variances of the Student-t distribution that an unknown amplitude gives, not of the Gaussian
+
+    @property
+    def tau(self) -> float:
+        """The prior precision of the mean of f."""
+        return FLAT if self.mean == "constant" else ZERO
+
+    @property
+    def shared(self) -> bool:
+        """Whether all thetas have the same lengthscales."""
+        return self.lengthscales == "shared"
+
+
+def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
+    """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
+    given = samples
+    samples, group = given.merged()
+    shift, scale = units(samples.table, centred=options.mean == "constant")
+    scaled = samples.rescaled(shift, scale)
+    one_input = samples.d == 1 or not options.ard  # then outputs differ by their weights of the same kernels
+    together = samples.C is None or options.outputs == "shared" or (options.kernel == "auto" and one_input)
+    parts, residuals = zip(*(_fit(each, options) for each in ([scaled] if together else scaled.outputs)), strict=True)
+    columns = {name: np.concatenate([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
+    point_weights = np.concatenate([part.point_weights for part in parts], axis=1)
+    return StageOne(
+        mean=shift + scale * columns["mean"],
+        variance=scale**2 * columns["variance"],
+        bias=scale * columns["bias"],
+        spread2=scale**2 * columns["spread2"],
+        amplitude=scale**2 * columns["amplitude"],
+        point_weights=(point_weights / np.bincount(group)[:, None])[group],  # equal points share their weight
+        counts=given.counts,
+        hyperparameters=[shares for part in parts for shares in part.hyperparameters],
+        warnings=[*_noise_warning(given, samples, group), *dict.fromkeys(w for part in parts for w in part.warnings)],
+        single=samples.C is None,
+        correlation=correlation(np.concatenate(residuals, axis=1) / spread(scaled)[scaled.owners]),
+    )
+
+
+def _fit(samples: Samples, options: StageOneOptions) -> tuple[StageOne, Array]:
+    """Stage 1 of outputs that share their kernels, in units of f near 1, and its leave-one-out residuals (n, C)."""
+    subset = BlockedSamples(screening_subset(samples))
+    candidates = _candidates(samples, subset, options)
+    if len(candidates) > 1 or len(candidates[0].factors) > 1:
+        n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
+        candidates = screen(candidates, subset, n, options.tau, options.jitter)
+    whole = BlockedSamples(samples)
+    function = partial(integrate, tau=options.tau, jitter=options.jitter)
+    results = [whole.evaluate(each.coordinates, partial(function, each.batched())) for each in candidates]
+    weights = weigh(results, samples)
+    labels = [(each.coordinates, repr(kernel)) for each in candidates for kernel in each.members()]
+    shares = [
+        [KernelShare(*label, float(share)) for label, share in zip(labels, column, strict=True)]
+        for column in np.mean(weights.kernel, axis=1).T
+    ]
+    return _averaged(samples, stacked(results), weights, options, shares), weights.residuals
+
+
+def _candidates(samples: Samples, subset: BlockedSamples, options: StageOneOptions) -> list[Candidate]:
+    """The families of kernels to choose from, with their lengthscales fitted to a subset of the samples."""
+    seen, tau = subset.samples, options.tau
+    enough = (seen.n_evaluations - seen.T) * (seen.C or 1) >= VALUES_PER_LENGTHSCALE * seen.d
+    ard = options.ard and seen.d > 1 and enough
+    if isinstance(options.kernel, Kernel):
+        given = candidate(options.kernel, "raw", np.concatenate(seen.x), ard)
+        refuse_unembedded(given.kernel, samples)
+        fitted = _fitted(given, subset, tau)
+        return [_shared(fitted, subset, tau) if options.shared else fitted]
+    found: list[Candidate] = []
+    for coordinates, kernels in automatic_kernels(samples).items():
+        x = np.concatenate([block.x.reshape(-1, samples.d) for block in subset.blocks(coordinates)])
+        costly = is_costly(coordinates, samples)
+        tried = kernels[1:] if costly else kernels  # coordinates matter most to smooth kernels
+        mine = [candidate(kernel, coordinates, x, ard, costly=costly) for kernel in tried]
+        found += _reshaped(mine, subset, tau) if ard else mine
+    return [_shared(each, subset, tau) for each in found] if options.shared else found
+
+
+def _reshaped(candidates: Sequence[Candidate], subset: BlockedSamples, tau: float) -> list[Candidate]:
+    """Families on the same coordinates, from rough to smooth, with the lengthscales that the smoothest finds.
+
+    Where f has a kink, all lengthscales of the smoothest are very long: then the roughest serves the others.
+    """
+    *others, smoothest = candidates
+    shape = _fitted(smoothest, subset, tau).kernel.log_lengthscales
+    found = smoothest.around(shape)
+    if others and np.min(shape - smoothest.kernel.log_lengthscales) > MAX_LOG_LENGTHSCALE:
+        shape = _fitted(others[0], subset, tau).kernel.log_lengthscales
+    return [*(each.around(shape) for each in others), found]
+
+
+def _fitted(family: Candidate, subset: BlockedSamples, tau: float) -> Candidate:
+    """The family with its free lengthscales fitted, if there is more than one."""
+    blocks = subset.blocks(family.coordinates)
+    if np.count_nonzero(family.free) < 2 or blocks[0].n < 3:
+        return family
+    return family.around(fit_lengthscales(family.kernel, family.free, blocks, tau).log_lengthscales)
+
+
+def _shared(family: Candidate, subset: BlockedSamples, tau: float) -> Candidate:
+    """The family with one kernel, the likeliest for all thetas: fitted from the best of its factors on."""
+    blocks = subset.blocks(family.coordinates)
+    if not family.has_free or blocks[0].n < 3:
+        return replace(family, factors=(1.0,))
+
+    def evidence(kernel: Kernel) -> float:
+        return sum(evidence_and_gradient(kernel, block, tau)[0] for block in blocks)
+
+    best = max(family.members(), key=evidence)
+    return replace(family, kernel=fit_lengthscales(best, family.free, blocks, tau), factors=(1.0,))
+
+
+def _averaged(
+    samples: Samples,
+    result: BayesianQuadrature,
+    weights: KernelWeights,
+    options: StageOneOptions,
+    shares: Sequence[Sequence[KernelShare]],
+) -> StageOne:
+    """The average of the quadratures of all kernels."""
+    owners, counts = samples.owners, samples.counts[:, None]
+    amplitude, inflation = _amplitude(result, samples.counts, options)
+    mean = np.sum(weights.kernel * result.mean, axis=0)
+    variances = amplitude * inflation * result.error2[..., None] + (result.mean - mean) ** 2
+    left_out = result.mean[:, owners] - result.weights[..., None] * result.residuals
+
+    average, e = samples.averages, weights.residuals
+    variance = np.sum(weights.kernel * variances, axis=0)
+    point_weights = np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights)
+    if options.student:  # with few points and a pooled amplitude, no worse than a weighted average of draws of f
+        f = samples.table
+        within = np.sum((f - average(f)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
+        draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
+        variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
+    return StageOne(
+        mean=mean,
+        variance=variance,
+        bias=mean - average(np.sum(weights.without * left_out, axis=0) + e),
+        spread2=average((e - average(e)[owners]) ** 2) / np.maximum(counts - 1, 1),
+        amplitude=np.sum(weights.kernel * amplitude, axis=0),
+        point_weights=point_weights,
+        counts=samples.counts,
+        hyperparameters=[sorted(each, key=lambda kernel: -kernel.share) for each in shares],
+        warnings=_warnings(samples, result),
+        single=samples.C is None,
+    )
+
+
+def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOptions) -> tuple[Array, Array]:
+    """The amplitude of each kernel at each theta (K, T, C), and the factor (T, 1) of variances because it is unknown.
+
+    The energy q of a theta with nu degrees of freedom makes its integral Student-t, with scale^2 q / nu error2 and the
+    variance nu / (nu - 2) times that. Thetas with few points share one amplitude.
+    """
+    own = counts - (options.tau == 0)
+    pooled = int(np.sum(own))
+    few = counts < FEW
+    common = np.sum(result.energy, axis=1, keepdims=True) / max(pooled, 1)
+    amplitude = np.where(few[:, None], common, result.energy / np.maximum(own, 1)[:, None])
+    if not options.student:
+        return amplitude, np.ones((len(counts), 1))
+    nu = np.maximum(np.where(few, pooled, own), 3.0)
+    return amplitude, (nu / (nu - 2.0))[:, None]
+
+
+def _warnings(samples: Samples, result: BayesianQuadrature) -> list[str]:
+    """What a user should know about stage 1."""
+    found = []
+    few = int(np.count_nonzero(samples.counts < FEW))
+    if few:
+        found.append(
+            f"{few} of {samples.T} thetas have fewer than {FEW} points: their errors are estimated from those of all thetas."
+        )
+    exact = int(np.count_nonzero(np.any(result.error2 == 0, axis=0)))
+    if exact:
+        found.append(
+            f"the variance at {exact} of {samples.T} thetas is zero up to rounding: either f is known there to machine "
+            f"precision, or the lengthscale is far too long for the points."
+        )
+    jitter = np.max(result.jitter)
+    if jitter > 1e-8:
+        found.append(
+            f"Gram matrices needed a jitter of {jitter:.0e} of their diagonal: some points nearly coincide, or the "
+            f"lengthscale is very long; accuracy may be limited to {np.sqrt(jitter):.0e} of the variation of f."
+        )
+    return found
+
+
+def _noise_warning(given: Samples, merged: Samples, group: Integers) -> list[str]:
+    """A warning where equal points have values of f that differ."""
+    apart = np.abs(given.table - merged.table[group])
+    if not np.any(apart > 1e-9 * np.max(np.abs(given.table), axis=0)):
+        return []
+    return [
+        "f has different values at equal points, which are averaged: cbq assumes that f has no noise. If f is a random "
+        "simulator, make its random numbers part of x."
+    ]

@@ -1,0 +1,204 @@
+"""Stage 2: the estimates at the nodes become a function of theta, with intervals that hold what they promise.
+
+The plain posterior takes the errors of stage 1 as independent, their variances as known and the hyperparameters as
+true. None of this holds, and its intervals are too short. The calibrated predictive distribution corrects each with
+what the data say: leave-one-out residuals over thetas give the factor tau^2 of all variances; the biases of stage 1,
+estimated by leaving out points, have a common part that is subtracted (iid points) or added to the error (other
+designs); and the noise is read in two ways, as stage 1 says and smoothed over neighbouring thetas, the predictive
+distribution being the mixture of both.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Literal
+
+import numpy as np
+
+from cbq._arrays import Array, Integers, evenly
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP
+from cbq.gp.likelihood import CandidateKernel, fit_priors
+from cbq.gp.trend import ThetaCoordinates, Trend
+from cbq.kernels import RBF, Kernel, Matern
+
+MAX_FITTED_NODES = 500  # for hyperparameters: their likelihood costs T^3, and more nodes hardly change it
+NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work
+PRIOR_NODES = 4.0  # what the prior tau^2 = 1 is worth, in nodes
+EXTRA_DF = 3.0  # of the predictive distribution, besides T
+LEAST_SE = 0.02  # of the common bias, in units of the errors
+
+
+@dataclass(frozen=True)
+class StageTwoOptions:
+    """How stage 2 is to be done; see `cbq.CBQ`."""
+
+    kernel: Kernel | Literal["auto"] = "auto"
+    degree: Trend = 0
+    noise: float | Sequence[float] | None = None
+    log_theta: bool | Literal["auto"] = "auto"
+
+
+def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, options: StageTwoOptions) -> list[GPPrior]:
+    """Fitted priors for y (T,) with variances v (T,) at theta (T, p), the likeliest first.
+
+    typical: a variance of f, which stands in for that of I where there is only one theta.
+    """
+    if len(theta) == 1:
+        return [_single_node(theta, typical, options)]
+    some = evenly(len(theta), MAX_FITTED_NODES)
+    nodes = theta[some], y[some], v[some]
+    priors = fit_priors(_chains(theta, options), *nodes, degree=options.degree, noise=options.noise)
+    return sorted(priors, key=lambda prior: -prior.evidence)
+
+
+def _chains(theta: Array, options: StageTwoOptions) -> list[list[CandidateKernel]]:
+    """The coordinates and kernels to choose from, smooth kernels first.
+
+    From the maximum of a smooth kernel that of a rougher one is uphill, while the way back is ill-conditioned.
+    """
+    if isinstance(options.kernel, Kernel):
+        return [[(ThetaCoordinates.identity(theta.shape[1]), options.kernel)]]
+    positive = np.all(theta > 0, axis=0)
+    choices = {"auto": (False, True), True: (True,), False: (False,)}[options.log_theta]
+    found = [positive & logs for logs in choices]
+    if len(found) == 2 and not np.any(positive):
+        found = found[:1]
+    coordinates = [ThetaCoordinates.standard(theta, logs) for logs in found]
+    return [[(z, kernel) for kernel in (RBF(), Matern(2.5), Matern(1.5))] for z in coordinates]
+
+
+def _single_node(theta: Array, typical: float, options: StageTwoOptions) -> GPPrior:
+    """The prior for a single theta (1, p): elsewhere I has the variance `typical` and nothing to do with it."""
+    kernel: Kernel = RBF(1e-6 * np.maximum(np.abs(theta[0]), 1e-6))
+    if isinstance(options.kernel, Kernel) and not np.any(options.kernel.to_fit(theta, ard=True)[1]):
+        kernel = options.kernel  # it says how much
+    noise = float(np.min(options.noise)) if options.noise is not None else 0.0
+    degree = None if options.degree is None else 0
+    coordinates = ThetaCoordinates.identity(theta.shape[1])
+    return GPPrior(coordinates, kernel, max(typical, np.finfo(float).tiny), noise, degree)
+
+
+@dataclass(frozen=True, eq=False)
+class NodeEstimates:
+    """What stage 1 says about one output: estimates, variances, biases and squared spreads, each (T,)."""
+
+    theta: Array
+    mean: Array
+    variance: Array
+    bias: Array
+    spread2: Array
+
+
+@dataclass(frozen=True, eq=False)
+class NoiseReading:
+    """One reading of the noise at the nodes.
+
+    noise: (T,), its variances. tau2: the factor of all variances. shift: the common bias to subtract, in units of the
+    standard deviations. shift2: the variance of what is left of it, in the same units squared.
+    """
+
+    noise: Array
+    tau2: float
+    shift: float
+    shift2: float
+
+
+class ThetaPosterior:
+    """The distribution of I over theta, of one output.
+
+    iid: whether the points of each theta are independent draws of its measure, so that the estimate of its bias is
+    unbiased. shared: whether thetas use the same points, so that neighbours have the same errors.
+    """
+
+    def __init__(
+        self, priors: Sequence[GPPrior], nodes: NodeEstimates, *, iid: bool, calibrate: bool, shared: bool = False
+    ) -> None:
+        evidence = np.array([prior.evidence for prior in priors])
+        weights = np.exp(evidence - evidence.max())
+        kept = weights > NEGLIGIBLE
+        self.weights = weights[kept] / np.sum(weights[kept])
+        chosen = [prior for prior, keep in zip(priors, kept, strict=True) if keep]
+        self.processes = [HeteroscedasticGP(prior, nodes.theta, nodes.mean, nodes.variance) for prior in chosen]
+        self.nodes = nodes
+        self.readings = noise_readings(self.processes[0], nodes, iid=iid, shared=shared) if calibrate else ()
+
+    def predictive(self, theta: Array, *, joint: bool = False) -> PredictiveDistribution:
+        """The predictive distribution of I at theta (M, p)."""
+        best, *others = self.processes
+        at = best.predict(theta, joint=joint)
+        if not self.readings:
+            noise = self.nodes.variance + best.prior.noise
+            return PredictiveDistribution(at.mean[None], _with_noise(at.variance, at.weights, noise)[None], np.inf)
+        between = np.zeros_like(at.variance)
+        for weight, other in zip(self.weights[1:], others, strict=True):
+            if not other.prior.coordinates.covers(theta):
+                continue
+            apart = other.mean(theta) - at.mean
+            between += weight * (np.outer(apart, apart) if joint else apart**2)
+        locations, scales2 = [], []
+        for reading in self.readings:
+            bias = at.weights @ np.sqrt(reading.noise)
+            locations.append(at.mean - reading.shift * bias)
+            spread = _with_noise(at.variance, at.weights, reading.noise + best.prior.noise)
+            common = np.outer(bias, bias) if joint else bias**2
+            scales2.append(reading.tau2 * spread + reading.shift2 * common + between)
+        return PredictiveDistribution(np.stack(locations), np.stack(scales2), len(self.nodes.mean) + EXTRA_DF)
+
+
+def noise_readings(
+    process: HeteroscedasticGP, nodes: NodeEstimates, *, iid: bool, shared: bool
+) -> tuple[NoiseReading, ...]:
+    """The two readings of the noise: that of stage 1, and the larger of its two sizes averaged over neighbours.
+
+    Where thetas share points, the second reading takes their errors for the same one.
+    """
+    larger = np.maximum(nodes.variance, nodes.spread2)
+    smoothed = np.mean(larger[nearest_nodes(process.standardised(nodes.theta))], axis=1)
+    return (
+        _noise_reading(process, nodes, nodes.variance, iid=iid and not shared),
+        _noise_reading(process, nodes, smoothed, iid=iid and not shared, common=float(shared)),
+    )
+
+
+def nearest_nodes(z: Array) -> Integers:
+    """The nearest max(3, sqrt T) nodes of each node z (T, p), itself included: (T, k)."""
+    T = len(z)
+    k = min(T, max(3, int(np.ceil(np.sqrt(T)))))
+    distance2 = np.sum((z[:, None, :] - z[None, :, :]) ** 2, axis=-1)
+    return np.argsort(distance2, axis=1, kind="stable")[:, :k]
+
+
+def _noise_reading(
+    process: HeteroscedasticGP, nodes: NodeEstimates, noise: Array, *, iid: bool, common: float = 0.0
+) -> NoiseReading:
+    """The reading with noise variances (T,): what residuals over thetas and biases say about it.
+
+    common: the variance, in units of the noise, of an error that all thetas have in common besides.
+    """
+    T = len(noise)
+    if T == 1:
+        return NoiseReading(noise, 1.0, 0.0, 0.0)
+    Qy, diagonal = process.leave_one_out(noise)
+    spare = max(T - process.prior.n_fitted, 1)
+    tau2 = (PRIOR_NODES + T / spare * float(np.sum(Qy**2 / diagonal))) / (PRIOR_NODES + T)
+    size = np.sqrt(noise)
+    ratio = np.divide(nodes.bias, size, out=np.zeros(T), where=size > 0)
+    bias = float(np.mean(ratio))
+    se = max(float(np.std(ratio, ddof=1)) / np.sqrt(T), LEAST_SE)
+    share = max(0.0, 1.0 - (se / bias) ** 2) if bias else 0.0  # of the bias that is not chance
+    if not iid:
+        return NoiseReading(noise, tau2, 0.0, share * bias**2 + common)
+    # Only the part on which the average of ratios and the ratio of averages agree is subtracted: where they differ, the
+    # bias is no fixed multiple of the error, and the rest of it counts as error.
+    overall = float(np.sum(nodes.bias)) / max(float(np.sum(size)), np.finfo(float).tiny)
+    agreed = np.sign(bias) * min(abs(bias), max(0.0, overall * np.sign(bias)))
+    return NoiseReading(noise, tau2, share * agreed, share * (se**2 + (bias - agreed) ** 2))
+
+
+def _with_noise(variance: Array, weights: Array, noise: Array) -> Array:
+    """`variance`, (M,) or (M, M), with what the noise (T,) at the nodes adds through the weights (M, T)."""
+    if variance.ndim == 1:
+        return variance + weights**2 @ noise
+    return variance + (weights * noise) @ weights.T

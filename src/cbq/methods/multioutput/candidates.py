@@ -1,0 +1,133 @@
+"""The points of all thetas together, and the kernels that one process on them may have."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Literal
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.embeddings import NoEmbedding, embed
+from cbq.gp.choice import PooledPoints
+from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
+from cbq.measures import Measure, stack
+from cbq.samples import Samples
+from cbq.samples.arrays import equal_rows, group_averages
+from cbq.samples.units import spread, units
+
+Automatic = Literal["auto"]
+LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
+
+
+def pooled_points(samples: Samples) -> tuple[PooledPoints, list[str]]:
+    """The points of all thetas, equal ones once with the average of their values, and warnings."""
+    shift, scale = units(samples.table)
+    scaled = samples.rescaled(shift, scale)
+    f, deviation = scaled.table, np.maximum(spread(scaled), LEAST_SPREAD)[samples.owners]
+    theta = samples.theta[samples.owners]
+    u = np.column_stack([samples.all_points, theta]) if samples.depends_on_theta else samples.all_points
+    rows, group = equal_rows(u)
+    if len(rows) == len(u):
+        return PooledPoints(u, f, deviation, shift, scale), []
+    averages = group_averages(f, group)
+    merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale)
+    return merged, _noise_warning(samples, float(np.max(np.abs(f - averages[group]))))
+
+
+def _noise_warning(samples: Samples, apart: float) -> list[str]:
+    """A warning where equal points have values of f that differ."""
+    if apart <= 1e-9:
+        return []
+    elsewhere = ", or depends on theta after all" * (not samples.depends_on_theta)
+    return [
+        "f has different values at equal points, which are averaged: cbq assumes that f has no noise. If f is a random "
+        f"simulator{elsewhere}, make what it depends on part of x, or say depends_on_theta=True."
+    ]
+
+
+def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:
+    """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
+    if isinstance(kernel_x, Kernel):
+        _refuse_unshared(kernel_x, samples.all_points, "kernel_x")
+        require_embeddings(kernel_x, samples.all_points, samples.measures)
+        on_x = [kernel_x]
+    else:
+        on_x = automatic_kernels_of_x(samples.all_points, samples.measures)
+    if not samples.depends_on_theta:
+        return on_x
+    if isinstance(kernel_theta, Kernel):
+        _refuse_unshared(kernel_theta, samples.theta, "kernel_theta")
+        return [XThetaKernel(k, kernel_theta, samples.d) for k in on_x]
+    positive = bool(np.all(samples.theta > 0))
+    return [XThetaKernel(k, each, samples.d) for k in on_x for each in _automatic_of_theta(k.smoothness, positive)]
+
+
+def refuse_theta(kernel: Kernel, theta: Array) -> None:
+    """Raise where a kernel takes the logarithm of thetas (M, p) that have none."""
+    on_theta = kernel.on_theta
+    if isinstance(on_theta, Warped) and on_theta.warp.name == "log" and np.any(theta <= 0):
+        row = theta[int(np.argmax(np.any(theta <= 0, axis=1)))]
+        raise ValueError(
+            f"theta must be positive, but one is {row}: all observed thetas are, and the fit works with their "
+            f"logarithms. Fit again with kernel_theta=cbq.kernels.RBF() to predict at such thetas."
+        )
+
+
+def automatic_kernels_of_x(x: Array, measures: tuple[Measure, ...]) -> list[Kernel]:
+    """The kernels of x with embeddings under all measures, from rough to smooth, on x and, if positive, on log x."""
+    positive = bool(np.all(x > 0)) and all(np.all(measure.support[0] >= 0) for measure in measures)
+    matern = (Matern(1.5), Matern(2.5))
+    rough: list[Kernel] = list(matern)
+    if x.shape[1] > 1:  # radial Matern kernels have embeddings under Gaussians, tensor products under independence
+        rough = [TensorProduct(k) if _has_embeddings(TensorProduct(k), x, measures) else k for k in matern]
+    found = [
+        kernel
+        for base in (*rough, RBF())
+        for kernel in ([base, Warped(base, "log")] if positive else [base])
+        if _has_embeddings(kernel, x, measures)
+    ]
+    if not found:
+        raise NoEmbedding(
+            f"no kernel on x or on log x has an embedding under all measures of x, such as {measures[0]!r}: one "
+            f"process needs one kernel for the points of all thetas. Use cbq.CBQ(), whose kernels act on coordinates of "
+            f"each theta's own."
+        )
+    return found
+
+
+def _automatic_of_theta(smoothness: float, positive: bool) -> Iterator[Kernel]:
+    """Kernels of theta: as smooth as that of x, or analytic; on theta or, if it is positive, on log theta."""
+    for kernel in (RBF(),) if np.isinf(smoothness) else (Matern(smoothness), RBF()):
+        yield kernel
+        if positive:
+            yield Warped(kernel, "log")
+
+
+def _has_embeddings(kernel: Kernel, x: Array, measures: tuple[Measure, ...]) -> bool:
+    try:
+        require_embeddings(kernel, x, measures)
+    except (TypeError, ValueError):  # no embedding, or no logarithm of an atom
+        return False
+    return True
+
+
+def require_embeddings(kernel: Kernel, x: Array, measures: tuple[Measure, ...]) -> None:
+    """Raise unless the kernel has an embedding under all measures."""
+    whole = stack(measures)
+    guess, _ = kernel.to_fit(x, ard=False)
+    for measure in [whole] if whole is not None else measures:
+        embed(guess, measure)
+
+
+def _refuse_unshared(kernel: Kernel, points: Array, name: str) -> None:
+    """Raise unless a kernel, given as `name`, can serve all points (n, d)."""
+    if isinstance(kernel, Stein) or kernel.needs_measure:
+        stein = "a Stein kernel is made from the score of one measure"
+        what = stein if isinstance(kernel, Stein) else "it is made from a measure"
+        raise ValueError(
+            f"{name} = {kernel!r} cannot be shared by all thetas: {what}, and every theta has its own, while one "
+            f"process has one kernel for all points. Pass a kernel such as cbq.kernels.RBF(), or use cbq.CBQ(...)."
+        )
+    if kernel.to_fit(points, ard=False)[0].log_lengthscales.ndim > 1:
+        raise ValueError(f"{name} = {kernel!r} has lengthscales for a batch, but one process has one kernel.")

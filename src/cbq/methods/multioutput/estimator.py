@@ -1,0 +1,117 @@
+"""Multi-output Bayesian quadrature: the estimator and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Literal
+
+from cbq._arrays import evenly, generator
+from cbq.embeddings.many import Integrals, line_for
+from cbq.gp.calibration import split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel
+from cbq.gp.pooled import choose_landmarks
+from cbq.kernels import Kernel
+from cbq.linalg import Jitter
+from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
+from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
+from cbq.methods.options import check_choices, check_flag, check_jitter, check_kernels, is_whole, require_samples
+from cbq.samples import Samples
+
+Automatic = Literal["auto"]
+Outputs = Literal["separate", "shared"]
+MAX_EXACT_POINTS = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
+CALIBRATION_THETAS = 20
+DEFAULT_JITTER = Jitter(start=1e-13)
+
+
+@dataclass(frozen=True)
+class MOBQ:
+    """Multi-output Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.
+
+    One Gaussian process explains the values of f at the n points of all thetas, with a kernel of x where f does not
+    depend on theta and a product of kernels of x and of theta where it does. Its integral under the measure of x at any
+    theta, observed or not, is the answer there: nothing is interpolated between thetas. Every theta learns from the
+    points of all, which makes it by far the most accurate estimator where f can be learnt from few points, at the cost
+    of n^3 operations. The samples must carry the family, or only the observed thetas can be asked about.
+
+    Parameters
+    ----------
+    kernel_x : the kernel of x. "auto" chooses between Matern 3/2, 5/2 and RBF, on x and, where it is positive, on
+        log x, of those with an embedding under the measures: lengthscales by the evidence, smoothness and coordinates
+        by leave-one-out errors. A kernel is used as it is; its lengthscales that are None are fitted. Kernels made from
+        one measure (Stein, gaussianised, whitened) are refused: all thetas share the kernel.
+    kernel_theta : the kernel of theta, where f depends on it; likewise.
+    ard : a lengthscale for every coordinate rather than one for all of x, and one for all of theta.
+    outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
+        factorisation serves all.
+    nystrom : the number of landmarks of a low-rank approximation, at the cost of n nystrom^2 operations; None is the
+        exact process, for up to 10000 points.
+    seed : of the choice of landmarks.
+    jitter : what may be added to the diagonal of the Gram matrix.
+    """
+
+    kernel_x: Kernel | Automatic = "auto"
+    kernel_theta: Kernel | Automatic = "auto"
+    ard: bool = True
+    outputs: Outputs = "separate"
+    nystrom: int | None = None
+    seed: int = 0
+    jitter: Jitter = DEFAULT_JITTER
+
+    def __post_init__(self) -> None:
+        check_kernels(self)
+        check_choices(self, {"outputs": Outputs})
+        check_jitter(self.jitter)
+        check_flag(self.ard, "ard")
+        if self.nystrom is not None and not is_whole(self.nystrom, 2):
+            raise ValueError(f"nystrom must be a number of landmarks, 2 or more, or None, but it is {self.nystrom!r}.")
+        if not is_whole(self.seed, 0):
+            raise ValueError(f"seed must be a whole number, zero or more, so that fits repeat, but it is {self.seed!r}.")
+
+    def fit(self, samples: Samples) -> MOBQFit:
+        """Estimate I over theta from samples."""
+        require_samples(samples)
+        points, warnings = pooled_points(samples)
+        _refuse_size(points, self.nystrom)
+        kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
+        return MOBQFit(
+            samples,
+            [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)],
+            jitter=self.jitter,
+            settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
+            warnings=warnings,
+        )
+
+    def _groups(self, samples: Samples) -> list[tuple[int, ...]]:
+        """The outputs that share a process."""
+        every, C = tuple(range(samples.C or 1)), samples.C or 1
+        one_lengthscale = samples.d + samples.p * samples.depends_on_theta == 1
+        return [every] if self.outputs == "shared" or one_lengthscale or C == 1 else [(c,) for c in every]
+
+    def _group(
+        self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], outputs: tuple[int, ...]
+    ) -> OutputGroup:
+        """The kernel of some outputs, its landmarks, and its calibration at some of the thetas."""
+        mine = points.outputs(outputs)
+        chosen = choose_kernel(kernels, mine, self.jitter, ard=self.ard)
+        rows = None
+        if self.nystrom is not None and self.nystrom < mine.n:
+            rows = choose_landmarks(chosen.kernel, mine.u, int(self.nystrom), generator(self.seed))
+        some = evenly(samples.T, CALIBRATION_THETAS)
+        measures = [samples.measure(int(t)) for t in some]
+        integrals = Integrals(chosen.kernel, measures, samples.theta[some], line_for(chosen.kernel, measures))
+        landmarks = None if rows is None else mine.u[rows]
+        calibration = split_half_calibration(chosen, mine, landmarks, integrals, self.jitter)
+        return OutputGroup(outputs, chosen, rows, calibration)
+
+
+def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:
+    if min(points.n, points.n if nystrom is None else int(nystrom)) > MAX_EXACT_POINTS:
+        raise ValueError(
+            f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with their "
+            f"cube. Pass nystrom=1000 for an approximation with so many landmarks, at most {MAX_EXACT_POINTS} too, or "
+            f"use cbq.CBQ()."
+        )
+    if points.n < 3:
+        raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")

@@ -1,0 +1,166 @@
+"""The fit of multi-output Bayesian quadrature."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.embeddings.many import Integrals, line_for
+from cbq.fit.base import Fit
+from cbq.fit.predictive import correlation
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import heading, on_one_line, per_output, warning_lines
+from cbq.gp.calibration import SplitHalfCalibration
+from cbq.gp.choice import NOT_LEARNT, KernelChoice, leave_one_out
+from cbq.gp.pooled import PooledGP, pooled_gp
+from cbq.linalg import Jitter
+from cbq.linalg.dense import nearest_psd
+from cbq.methods.baselines.averages import Averages, averages
+from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
+from cbq.samples import Samples
+
+DEGREES = 4.0  # of freedom of the predictive distribution: two halves of the points say little about the error's size
+MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a block of thetas
+
+
+@dataclass(frozen=True, eq=False)
+class OutputGroup:
+    """Outputs that share a process.
+
+    outputs: which. chosen: the kernel, with its leave-one-out error. landmarks: rows of the points that stand for all,
+    None for an exact process. calibration: of its variances, from halves of the points.
+    """
+
+    outputs: tuple[int, ...]
+    chosen: KernelChoice
+    landmarks: Integers | None
+    calibration: SplitHalfCalibration
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the process predicts f better than its mean does."""
+        return self.chosen.error < NOT_LEARNT
+
+
+class MOBQFit(Fit):
+    """I over theta by multi-output Bayesian quadrature; see `Fit` for what it answers.
+
+    The predictive distribution is Student-t around the posterior mean. Its variance is that of the posterior, corrected
+    by how much more, or less, the estimates from half of the points differ from those of all than the process expects.
+
+    groups : the outputs that share a process, and the kernel that was chosen for each group.
+    settings : the options of the estimator, as text.
+    warnings : what a user should know.
+    """
+
+    def __init__(
+        self,
+        samples: Samples,
+        groups: Sequence[OutputGroup],
+        *,
+        jitter: Jitter,
+        settings: Mapping[str, str],
+        warnings: Sequence[str] = (),
+    ) -> None:
+        self.samples, self.groups, self.jitter = samples, tuple(groups), jitter
+        self.settings, self.own_warnings = dict(settings), tuple(warnings)
+        self.theta, self.C = samples.theta, samples.C
+        self._points, _ = pooled_points(samples)
+        self._processes = [self._process(group) for group in self.groups]
+        self._lines = [line_for(group.chosen.kernel, samples.measures) for group in self.groups]
+
+    def _process(self, group: OutputGroup) -> PooledGP:
+        points = self._points.outputs(group.outputs)
+        landmarks = None if group.landmarks is None else points.u[group.landmarks]
+        return pooled_gp(group.chosen.kernel, points.u, points.f, landmarks, self.jitter)
+
+    def _integrals(self, theta: Array) -> Iterator[tuple[OutputGroup, PooledGP, Integrals]]:
+        """The integrals under the measures of x at theta (M, p) that each group needs."""
+        measures = self.samples.conditional(theta)
+        for group, each, line in zip(self.groups, self._processes, self._lines, strict=True):
+            refuse_theta(group.chosen.kernel, theta)
+            yield group, each, Integrals(group.chosen.kernel, measures, theta, line)
+
+    def _means(self, theta: Array) -> list[Array]:
+        found: dict[int, Array] = {}
+        shift, scale = self._points.shift, self._points.scale
+        for group, process, integrals in self._integrals(theta):
+            mean = process.mean(integrals.mean(process.nodes))
+            found |= {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
+        return [found[c] for c in self._outputs]
+
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        found = {}
+        for group, process, integrals in self._integrals(theta):
+            mu = integrals.mean(process.nodes)
+            mean = process.mean(mu)
+            variance = process.variance(mu, integrals.variance()).T  # (C, M)
+            spread = variance
+            if joint:
+                pairs = zip(process.covariance(mu, integrals.cross()), variance, strict=True)
+                spread = np.stack([nearest_psd(*pair) for pair in pairs])
+            for j, c in enumerate(group.outputs):
+                shift, scale = self._points.shift[c], self._points.scale[c]
+                total = group.calibration.variance(spread[j], process.amplitude, j)
+                scales2 = scale**2 * (DEGREES - 2) / DEGREES * total
+                found[c] = PredictiveDistribution((shift + scale * mean[:, j])[None], scales2[None], DEGREES)
+        return [found[c] for c in self._outputs]
+
+    @property
+    def correlation(self) -> Array:
+        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
+        columns: dict[int, Array] = {}
+        for group in self.groups:
+            found = leave_one_out(group.chosen.kernel, self._points.outputs(group.outputs), self.jitter)
+            columns |= dict(zip(group.outputs, found.T, strict=True))
+        return correlation(np.stack([columns[c] for c in self._outputs], axis=1))
+
+    @property
+    def _block_size(self) -> int:
+        nodes = [len(each.nodes) for each in self._processes] + [len(line.y) for line in self._lines if line]
+        return max(1, MAX_NUMBERS // max(nodes))
+
+    @property
+    def averages(self) -> Averages:
+        """The plain averages of f at each theta."""
+        return averages(self.samples)
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know."""
+        found = list(self.own_warnings)
+        if not all(group.is_learnt for group in self.groups):
+            found.append(
+                "f was not learnt: all other values predict one hardly better than their mean does. f may be noise, or "
+                "vary faster than the points can resolve; cbq.CBQ() or cbq.LSMC() may do better."
+            )
+        if not self.samples.conditional.everywhere:
+            found.append("the samples have no family, so only the observed thetas can be asked about.")
+        return tuple(found)
+
+    def summary(self) -> str:
+        samples = self.samples
+        lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
+        of = {c: group for group in self.groups for c in group.outputs}
+        lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
+        lines.append(f"Predictive distributions are Student-t with {DEGREES:g} degrees of freedom.")
+        return "\n".join(lines + warning_lines(self.warnings))
+
+    def __repr__(self) -> str:
+        return f"MOBQFit(T={len(self.theta)}, p={self.p}, C={self.C})"
+
+
+def _described(group: OutputGroup, c: int, n: int) -> list[str]:
+    """Lines about one output."""
+    how = "exactly" if group.landmarks is None else f"through {len(group.landmarks)} landmarks"
+    size = np.sqrt(group.calibration.inflation[group.outputs.index(c)])
+    return [
+        f"One Gaussian process on {n} points, {how}: {on_one_line(repr(group.chosen.kernel))}, the best of "
+        f"{group.chosen.tried}.",
+        f"  Leave-one-out error: {group.chosen.error:.2g} times the standard deviation of f at each theta.",
+        f"  Calibration by halves of the points: errors are {size:.2g} times those that the process predicts, and its "
+        f"intervals are scaled accordingly.",
+    ]
