@@ -7,15 +7,16 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq.embeddings.many import Integrals
 from cbq.io import checks
 from cbq.io.archive import Archive, IncompatibleFile
 from cbq.io.averages import Arrays, design, single
 from cbq.io.families import CLOSE, samples_with
 from cbq.io.kernels import pack_kernel, unpack_kernel
-from cbq.kernels import Kernel
+from cbq.kernels import Kernel, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.methods.mobq_fit import MOBQFit, Part
-from cbq.pooled import Integrals, KernelChoice, SplitHalfCalibration, XThetaKernel, pooled_points
+from cbq.pooled import KernelChoice, SplitHalfCalibration, pooled_points
 from cbq.samples import Samples
 from cbq.samples.conditional import Family
 
@@ -134,9 +135,8 @@ def _landmarks(archive: Archive, name: str, samples: Samples) -> Integers:
 
 def _pack_kernels(kernel: Kernel) -> dict[str, Any]:
     """The kernel of x and, where f depends on theta, that of theta."""
-    if isinstance(kernel, XThetaKernel):
-        on_x, on_theta = kernel.parts
-        return _pack_kernels(on_x) | {"theta": pack_kernel(on_theta)}
+    if kernel.on_theta is not None:
+        return _pack_kernels(kernel.on_x) | {"theta": pack_kernel(kernel.on_theta)}
     try:
         return {"x": pack_kernel(kernel)}
     except ValueError as error:
