@@ -39,7 +39,7 @@ def test_a_step_that_is_not_learnt_goes_to_the_method_that_expects_the_smallest_
         samples = STEP.collect(20, 25, rng=seed)
         both = np.concatenate([samples.theta, 0.5 * (samples.theta + samples.theta[_nearest(samples.theta[:, 0])])])
         fits = [method.fit(samples) for method in (cbq.MOBQ(), cbq.CBQ(), cbq.CBQ(borrow=200))]
-        assert fits[0].parts[0].chosen.error > 0.02
+        assert fits[0].groups[0].chosen.error > 0.02
         sizes = [np.sqrt(np.mean(each.predict(both, return_std=True)[1] ** 2)) for each in fits]
         assert_allclose(cbq.Auto().fit(samples).predict(both), fits[int(np.argmin(sizes))].predict(both), rtol=0)
 

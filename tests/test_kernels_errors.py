@@ -118,7 +118,7 @@ BAD_VALUES = {
     ),
     "gaussianise outside": (
         lambda: Warped(K, "gaussianise").bind(Exponential(1)).gram([1.0, -1.0]),
-        "needs points inside the support of their measure, but 1 coordinates lie on its edge or outside",
+        "needs points inside the support of their measure, but 1 coordinates lie on its boundary or outside",
     ),
     "stein outside": (
         lambda: Stein(K).bind(Gamma(3, 2)).gram([1.0, -1.0]),
@@ -134,9 +134,9 @@ BAD_VALUES = {
     "warp number": (lambda: Warped(K, 3.0), "or a function, but it is 3.0"),
     "warp axes": (
         lambda: Warped(K, flat).gram(X),
-        r"the warp flat turned points of shape \(4, 2\) into \(4,\): it must map \(\.\.\., N, d\)",
+        r"the warp flat mapped points of shape \(4, 2\) to \(4,\): it must map \(\.\.\., N, d\)",
     ),
-    "warp shape": (lambda: Warped(K, reordered).gram(X), r"reordered turned points of shape \(4, 2\) into \(2, 4\)"),
+    "warp shape": (lambda: Warped(K, reordered).gram(X), r"reordered mapped points of shape \(4, 2\) to \(2, 4\)"),
     "warp nan": (lambda: Warped(K, not_a_number).gram(X), "output of the warp not_a_number must be finite, but 8 of"),
 }
 
@@ -177,15 +177,15 @@ BAD_TYPES = {
         lambda: Stein(Matern(0.5, 1.0)),
         r"mixed second derivatives: RBF, Matern\(1.5\) or Matern\(2.5\), but it was given Matern\(0.5",
     ),
-    "stein of a sum": (lambda: Stein(K + K), "Stein takes a base with mixed second derivatives"),
+    "stein of a sum": (lambda: Stein(K + K), "Stein takes a base kernel with mixed second derivatives"),
     "stein of a word": (lambda: Stein("rbf"), "but it was given 'rbf'"),
     "stein on a warp": (
         lambda: Warped(Stein(K), flat).bind(NORMAL),
-        "the measure of x warped by flat is not known, except for empirical measures",
+        "the measure of x warped by flat is known for Empirical measures only, not Gaussian",
     ),
     "stein on whitened": (
         lambda: Warped(Stein(K), "whiten").bind(Gamma(3, 2)),
-        "the measure of whitened x is known for Gaussian distributions and their mixtures, not Gamma",
+        "the measure of whitened x is known for Gaussian, Mixture and Empirical measures, not Gamma",
     ),
     "stein without score": (
         lambda: Warped(K, "gaussianise").bind(Unnormalised(np.sum, dim=2)).gram(X),

@@ -10,7 +10,7 @@ from cbq import MOBQ
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform, Unnormalised
-from cbq.methods.mobq_fit import DEGREES
+from cbq.methods.multioutput.fit import DEGREES
 from refusals import refusals
 
 NONE = Jitter(start=0.0)
@@ -92,7 +92,7 @@ def test_answers_are_those_of_sums_over_atoms(depends_on_theta, outputs):
     found = fit.predict(ASKED, return_cov=True)[1].reshape(4, 4, C)
     std = fit.predict(ASKED, return_std=True)[1].reshape(4, C)
     low, high = (ends.reshape(4, C) for ends in fit.interval(ASKED, 0.9))
-    parts = {c: (part.calibration, j) for part in fit.parts for j, c in enumerate(part.outputs)}
+    parts = {c: (part.calibration, j) for part in fit.groups for j, c in enumerate(part.outputs)}
     scale = samples.table.std(axis=0)
     for c in range(C):
         calibration_, j = parts[c]
@@ -224,7 +224,7 @@ def test_it_beats_estimates_from_the_points_of_each_theta_alone():
 def test_any_kernel_with_an_embedding_will_do(kernel):
     samples = drawn(T=12, N=12)
     fit = MOBQ(kernel_x=kernel).fit(samples)
-    assert type(fit.parts[0].chosen.kernel) is type(kernel)
+    assert type(fit.groups[0].chosen.kernel) is type(kernel)
     assert_allclose(fit.predict(NEW), np.exp(-0.5) * np.sin(NEW), atol=0.03)
 
 
@@ -233,7 +233,7 @@ def test_any_kernel_of_theta_will_do(kernel):
     samples = drawn(lambda x, t: t * np.sin(x), depends_on_theta=True, T=12, N=12)
     fit = MOBQ(kernel_x=RBF(), kernel_theta=kernel).fit(samples)
     assert_allclose(fit.predict(NEW), NEW * np.exp(-0.5) * np.sin(NEW), atol=0.03)
-    assert type(fit.parts[0].chosen.kernel.parts[1]) is type(kernel)
+    assert type(fit.groups[0].chosen.kernel.parts[1]) is type(kernel)
 
 
 # Landmarks ---------------------------------------------------------------------------------------------------------
@@ -256,7 +256,7 @@ def test_landmarks_come_from_the_seed_and_all_points_are_the_exact_process():
 
 
 def test_many_points_ask_for_landmarks(monkeypatch):
-    monkeypatch.setattr("cbq.methods.mobq.MOST", 79)
+    monkeypatch.setattr("cbq.methods.multioutput.estimator.MAX_EXACT_POINTS", 79)
     with pytest.raises(ValueError, match=r"there are 80 points, and an exact fit takes at most 79.*nystrom=1000"):
         MOBQ().fit(drawn())
     assert MOBQ(nystrom=20).fit(drawn()).predict(NEW).shape == (7,)
@@ -287,7 +287,7 @@ def test_all_answers_speak_of_one_measure(monkeypatch):
     assert_allclose(np.diag(cov), std**2, rtol=1e-5)  # rounding errors of 1e-13 of the prior variance
     assert_allclose(draws.mean(axis=0), mean, atol=4 * np.max(std) / 400)
     assert_allclose(np.mean((low < draws) & (draws < high), axis=0), 0.8, atol=0.01)
-    monkeypatch.setattr("cbq.methods.mobq_fit.MEMORY", 3 * 80)  # three thetas at a time
+    monkeypatch.setattr("cbq.methods.multioutput.fit.MAX_NUMBERS", 3 * 80)  # three thetas at a time
     assert fit._at_a_time == 3
     assert_allclose(fit.predict(NEW, return_std=True), [mean, std], rtol=1e-8)
 
@@ -478,7 +478,7 @@ def test_the_summary_says_what_was_done():
     text = fit.summary()
     assert "Multi-output Bayesian quadrature: 8 thetas (p = 1), 10 iid points each." in text
     assert "Output 1:" in text
-    for part in fit.parts:
+    for part in fit.groups:
         assert " ".join(repr(part.chosen.kernel).split()) in text
         assert f"One Gaussian process on 80 points, through {len(part.landmarks)} landmarks: " in text
     assert "the best of 10" in text

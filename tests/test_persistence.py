@@ -17,11 +17,10 @@ from cbq.fit.base import Fit
 from cbq.io import archive, save
 from cbq.io.files import KINDS
 from cbq.io.kernels import ARGUMENTS, pack_kernel, unpack_kernel
-from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped
-from cbq.kernels.base import Composite
+from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.measures import Empirical, Gaussian, Uniform
 from cbq.methods import CBQFit, ImportanceSamplingFit, MonteCarloFit
-from cbq.stage1 import StageOne
+from cbq.methods.conditional import StageOne
 
 RNG = np.random.default_rng(5)
 THETA = RNG.uniform(1, 3, (5, 2))
@@ -155,7 +154,7 @@ def test_a_fit_with_a_nested_kernel_comes_back(name, tmp_path):
 
 def test_every_kernel_is_saved_or_refused():
     exported = {getattr(cbq.kernels, name) for name in cbq.kernels.__all__}
-    assert exported - set(ARGUMENTS) - {Kernel, Composite} == {Stein}
+    assert exported - set(ARGUMENTS) == {Kernel, Stein, XThetaKernel}
     assert {type(part) for part in NESTED.values()} == set(ARGUMENTS)
 
 
@@ -402,7 +401,7 @@ def test_a_loaded_pooled_fit_gives_the_same_answers(make, tmp_path):
     assert_same(again.predict(theta, return_cov=True), fit.predict(theta, return_cov=True))
     assert_same(again.interval(theta, 0.8), fit.interval(theta, 0.8))
     assert_same(again.sample(theta, 3, rng=0), fit.sample(theta, 3, rng=0))
-    for one, other in zip(again.parts, fit.parts, strict=True):
+    for one, other in zip(again.groups, fit.groups, strict=True):
         assert (one.outputs, one.chosen.error, one.chosen.tried) == (
             other.outputs,
             other.chosen.error,
@@ -422,9 +421,9 @@ def test_a_loaded_pooled_fit_gives_the_same_answers(make, tmp_path):
 def test_the_pooled_fits_that_come_back_are_of_all_kinds():
     """Landmarks or none, one process or several, x alone or x and theta, merged points: the list above has them."""
     fits = {name: make() for name, make in POOLED.items()}
-    assert [len(fits[name].parts) for name in ("x and theta, two processes", "exact")] == [2, 1]
-    assert all(part.landmarks is not None for part in fits["x and theta, landmarks"].parts)
-    assert fits["landmarks"].parts[0].outputs == (0, 1)
+    assert [len(fits[name].groups) for name in ("x and theta, two processes", "exact")] == [2, 1]
+    assert all(part.landmarks is not None for part in fits["x and theta, landmarks"].groups)
+    assert fits["landmarks"].groups[0].outputs == (0, 1)
     assert "different values at equal points" in fits["repeated points"].warnings[0]
 
 
@@ -653,7 +652,7 @@ REFUSED = {
     "whiten": (Warped(RBF(1.0), "whiten").bind(LAW_2), "by a function or by a measure, and a file holds no code"),
     "gaussianise": (Warped(RBF(1.0), "gaussianise").bind(LAW_2), "keep the samples and fit again when needed"),
     "stein": (Stein(RBF(1.0), LAW_2), r"Stein\(.*\), a kernel over theta, follows a measure or is code of your own"),
-    "subclass": (OwnKernel(1.0), "Use a kernel_theta made of RBF, Matern, TensorProduct"),
+    "subclass": (OwnKernel(1.0), "Use a kernel_theta made of RBF, Additive, Matern"),
     "inside": (RBF(1.0) + 2.0 * Warped(RBF(1.0), own_warp), "this fit cannot be saved: Warped"),
 }
 

@@ -18,8 +18,8 @@ from cbq.comparison.methods import REFUSALS, Method, default_methods, fitted, na
 from cbq.comparison.scores import Scores, against_truth, left_out
 from cbq.comparison.truth import Judge, Target, Truth
 from cbq.fit.base import Fit
+from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.samples import Samples
-from cbq.stage1 import StageOneOptions, fit_stage_one
 
 Score = Callable[[Method, Fit], Scores]
 

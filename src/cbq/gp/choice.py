@@ -17,7 +17,7 @@ from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.pooled import ExactGP
 from cbq.gp.search import climb
-from cbq.kernels import Kernel, Matern, TensorProduct, Warped
+from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import one_blas_thread
 
@@ -27,7 +27,10 @@ PROMISING = 3.0  # errors in the first comparison, in units of the smallest, tha
 TIE = 2.0  # errors up to this factor apart are nearly the same
 COSTLY_SHARE = 0.25  # a kernel with a slow embedding must have an error of less than this share of any other's
 MAX_LOG_FACTOR = 4.0  # of lengthscales in units of the first guess: beyond, jitter acts as noise
-STRETCHES, STRETCH_GAIN = (1.5, 2.0, 3.0), 0.8  # longer lengthscales to try, and the error ratio that makes them worth it
+STRETCHES, STRETCH_GAIN = (
+    (1.5, 2.0, 3.0),
+    0.8,
+)  # longer lengthscales to try, and the error ratio that makes them worth it
 NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
@@ -64,7 +67,9 @@ class PooledPoints:
     def outputs(self, which: Sequence[int]) -> PooledPoints:
         """Some of the outputs."""
         columns = list(which)
-        return PooledPoints(self.u, self.f[:, columns], self.spread[:, columns], self.shift[columns], self.scale[columns])
+        return PooledPoints(
+            self.u, self.f[:, columns], self.spread[:, columns], self.shift[columns], self.scale[columns]
+        )
 
     def thinned(self, n: int) -> PooledPoints:
         """At most n points, evenly spaced in the order of the thetas."""
@@ -92,7 +97,7 @@ def choose_kernel(kernels: Sequence[Kernel], points: PooledPoints, jitter: Jitte
         promising = _at_most(PROMISING, [error for _, error in screened])
         refined = [_likeliest(families[i], screened[i][0], second, jitter) for i in promising]
         errors = [_error(kernel, second, jitter) for kernel in refined]
-        charged = [e / COSTLY_SHARE if is_costly(k) else e for k, e in zip(refined, errors, strict=True)]
+        charged = [e / COSTLY_SHARE if k.on_x.has_slow_embedding else e for k, e in zip(refined, errors, strict=True)]
         best = _at_most(TIE, charged)[0]
         kernel, error = _stretched(refined[best], families[promising[best]], second, jitter)
     return KernelChoice(kernel, error, len(kernels))
@@ -137,7 +142,7 @@ def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool) -> lis
     smooth, rough = change, change
     if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest sees best
         rough = _change(found[0], some)
-    changes = [smooth if np.isinf(smoothness(each.kernel)) else rough for each in found]
+    changes = [smooth if np.isinf(each.kernel.on_x.smoothness) else rough for each in found]
     return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
 
 
@@ -180,16 +185,3 @@ def _residuals(result: KernelEvidence, k: int, points: PooledPoints) -> Array:
 
 def _rms(values: Array) -> float:
     return float(np.sqrt(np.mean(values**2)))
-
-
-def smoothness(kernel: Kernel) -> float:
-    base = kernel.parts[0] if hasattr(kernel, "parts") else kernel
-    base = base.base if isinstance(base, Warped) else base
-    base = base.base if isinstance(base, TensorProduct) and isinstance(base.base, Kernel) else base
-    return base.nu if isinstance(base, Matern) else np.inf
-
-
-def is_costly(kernel: Kernel) -> bool:
-    base = kernel.parts[0] if hasattr(kernel, "parts") else kernel
-    base = base.base if isinstance(base, Warped) else base
-    return isinstance(base, Matern) and base.n_lengthscales > 1

@@ -97,7 +97,7 @@ def degrees_of_freedom(n: int, tau: float) -> int:
 
 
 class Conditioned:
-    """Processes conditioned on f (B, N, C), from factors of their Gram matrices with the batch shape (K, B), (B,) or ().
+    """Processes conditioned on f (B, N, C), from factors of their Gram matrices with the batch shape (K, B) or (B,).
 
     Right-hand sides V are f, then mu (..., B, N) if it is given, then 1. Products V_i'K^-1 V_j come from L^-1 V, which
     keeps twice the digits of K^-1 V.

@@ -20,7 +20,12 @@ AROUND = (0.4, 1.0, 2.5, 6.0)  # factors of lengthscales that were fitted
 VALUES_PER_LENGTHSCALE = 5  # needed for each lengthscale that is fitted
 MAX_LOG_LENGTHSCALE = 3.0  # in units of the spread of the points: beyond, f looks like a polynomial
 SHORTEST, LONGEST = 1e-2, 1e4  # of the first guess; an input without influence ends at the longest
-_STARTS = (-2.0, -1.0, 0.0, 1.0)  # shifts of all log-lengthscales, the best of which starts the search: a kink misleads it
+_STARTS = (
+    -2.0,
+    -1.0,
+    0.0,
+    1.0,
+)  # shifts of all log-lengthscales, the best of which starts the search: a kink misleads it
 _TOLERANCE = 1e-5  # the relative change of the evidence to stop at
 
 

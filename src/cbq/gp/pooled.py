@@ -19,7 +19,6 @@ from typing import Protocol
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.gp.constant_mean import Conditioned
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.dense import qr, thin_svd
@@ -60,12 +59,21 @@ class ExactGP:
     def __init__(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> None:
         self.nodes = u
         self.factor = factor_gram(kernel, u, jitter=jitter)
-        conditioned = Conditioned(self.factor, f)
-        self.half_one, self.S = conditioned.half[0, 0, :, -1], float(conditioned.S[0, 0, 0])  # L^-1 1, and its square
-        self.beta = conditioned.b[0, 0] / self.S
+        half = self.factor.solve_lower(np.column_stack([f, np.ones(len(u))]))
+        self.half_one = half[:, -1]  # L^-1 1
+        self.S = float(self.half_one @ self.half_one)
+        self.beta = self.half_one @ half[:, :-1] / self.S
         self.alpha = self.factor.solve(f - self.beta)
-        self.amplitude = conditioned.energy[0, 0] / max(len(u) - 1, 1)
-        self.evidence = float(np.sum(conditioned.evidence))
+        # a sum of squares, not a difference: with thousands of points the energy is far smaller than its terms
+        energy = np.sum((half[:, :-1] - np.outer(self.half_one, self.beta)) ** 2, axis=0)
+        self.amplitude = energy / max(len(u) - 1, 1)
+
+    @property
+    def evidence(self) -> float:
+        """The restricted log-likelihood of all outputs, up to a constant."""
+        amplitude = np.maximum(self.amplitude, np.finfo(float).eps ** 2)
+        logdet = float(self.factor.logdet) + np.log(self.S)
+        return float(-0.5 * np.sum((len(self.nodes) - 1) * np.log(amplitude) + logdet))
 
     def mean(self, mu: Array) -> Array:
         return np.asarray(self.beta + mu @ self.alpha)

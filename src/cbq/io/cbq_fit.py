@@ -10,15 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
+from cbq.gp.heteroscedastic import GPPrior
+from cbq.gp.trend import ThetaCoordinates, Trend
 from cbq.io import checks
 from cbq.io.archive import Archive
 from cbq.io.kernels import pack_kernel, unpack_kernel
-from cbq.methods.cbq_fit import CBQFit
+from cbq.methods.conditional.fit import CBQFit
+from cbq.methods.conditional.stage_one import KernelShare, StageOne
 from cbq.samples.samples import Design
-from cbq.stage1 import KernelShare, StageOne
-from cbq.stage2 import GPPrior
-from cbq.stage2.coordinates import ThetaCoordinates
-from cbq.stage2.trend import Trend
 
 COLUMNS = {"mean": -math.inf, "variance": 0.0, "bias": -math.inf, "spread2": 0.0, "amplitude": 0.0}  # least values
 Arrays = dict[str, npt.NDArray[Any]]

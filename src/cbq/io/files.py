@@ -19,12 +19,12 @@ from cbq.io import (
     monte_carlo,
 )
 from cbq.io.archive import Archive, IncompatibleFile, write
-from cbq.methods.cbq_fit import CBQFit
 from cbq.methods.baselines.importance_sampling import ImportanceSamplingFit
 from cbq.methods.baselines.kernel_least_squares import KLSMCFit
 from cbq.methods.baselines.least_squares import LSMCFit
-from cbq.methods.mobq_fit import MOBQFit
 from cbq.methods.baselines.monte_carlo import MonteCarloFit
+from cbq.methods.conditional.fit import CBQFit
+from cbq.methods.multioutput.fit import MOBQFit
 from cbq.samples.conditional import Family
 
 FORMAT = "cbq-fit"

@@ -7,15 +7,18 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq.embeddings.many import Integrals
+from cbq.gp.calibration import SplitHalfCalibration
+from cbq.gp.choice import KernelChoice
 from cbq.io import checks
 from cbq.io.archive import Archive, IncompatibleFile
 from cbq.io.averages import Arrays, design, single
 from cbq.io.families import CLOSE, samples_with
 from cbq.io.kernels import pack_kernel, unpack_kernel
-from cbq.kernels import Kernel
+from cbq.kernels import Kernel, XThetaKernel
 from cbq.linalg import Jitter
-from cbq.methods.mobq_fit import MOBQFit, Part
-from cbq.pooled import Integrals, KernelChoice, SplitHalfCalibration, XThetaKernel, pooled_points
+from cbq.methods.multioutput.candidates import pooled_points
+from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
 from cbq.samples import Samples
 from cbq.samples.conditional import Family
 
@@ -34,11 +37,11 @@ def pack(fit: MOBQFit) -> tuple[dict[str, Any], Arrays]:
         "x": samples.all_points,
         "f": samples.table,
         "log_density": samples.log_density(),
-        "embedding": _embedding(fit.parts[0].chosen.kernel, samples),
+        "embedding": _embedding(fit.groups[0].chosen.kernel, samples),
         "inflation": inflation,
         "common": common,
     }
-    for i, part in enumerate(fit.parts):
+    for i, part in enumerate(fit.groups):
         inflation[list(part.outputs)], common[list(part.outputs)] = part.calibration.inflation, part.calibration.common
         if part.landmarks is not None:
             arrays[f"landmarks_{i}"] = part.landmarks.astype(np.int64)
@@ -47,7 +50,7 @@ def pack(fit: MOBQFit) -> tuple[dict[str, Any], Arrays]:
         "design": samples.design,
         "depends_on_theta": samples.depends_on_theta,
         "single": fit.C is None,
-        "parts": [_pack_part(part) for part in fit.parts],
+        "parts": [_pack_part(part) for part in fit.groups],
         "jitter": {"start": float(fit.jitter.start), "ceiling": float(fit.jitter.ceiling)},
         "settings": fit.settings,
         "warnings": fit.own_warnings,
@@ -87,7 +90,7 @@ def _check(arrays: Arrays) -> None:
         checks.array(arrays[name], name, (C,), 0.0)
 
 
-def _pack_part(part: Part) -> dict[str, Any]:
+def _pack_part(part: OutputGroup) -> dict[str, Any]:
     return {
         "outputs": [int(c) for c in part.outputs],
         "kernels": _pack_kernels(part.chosen.kernel),
@@ -97,7 +100,7 @@ def _pack_part(part: Part) -> dict[str, Any]:
     }
 
 
-def _unpack_parts(records: list[Any], samples: Samples, arrays: Arrays, archive: Archive) -> list[Part]:
+def _unpack_parts(records: list[Any], samples: Samples, arrays: Arrays, archive: Archive) -> list[OutputGroup]:
     parts = [_unpack_part(i, record, samples, arrays, archive) for i, record in enumerate(records)]
     C = arrays["f"].shape[1]
     if sorted(c for part in parts for c in part.outputs) != list(range(C)):
@@ -105,7 +108,7 @@ def _unpack_parts(records: list[Any], samples: Samples, arrays: Arrays, archive:
     return parts
 
 
-def _unpack_part(i: int, record: Any, samples: Samples, arrays: Arrays, archive: Archive) -> Part:
+def _unpack_part(i: int, record: Any, samples: Samples, arrays: Arrays, archive: Archive) -> OutputGroup:
     outputs = checks.field(record, "outputs", list)
     C = arrays["f"].shape[1]
     if not outputs or not all(type(c) is int and 0 <= c < C for c in outputs):
@@ -115,7 +118,7 @@ def _unpack_part(i: int, record: Any, samples: Samples, arrays: Arrays, archive:
         raise ValueError(f"'tried' must be 1 or more, but it is {tried}.")
     kernel = _unpack_kernels(checks.field(record, "kernels", dict), samples)
     rows = None if checks.field(record, "exact", bool) else _landmarks(archive, f"landmarks_{i}", samples)
-    return Part(
+    return OutputGroup(
         tuple(outputs),
         KernelChoice(kernel, checks.number(record.get("error"), "error", least=0.0), tried),
         rows,
@@ -134,9 +137,8 @@ def _landmarks(archive: Archive, name: str, samples: Samples) -> Integers:
 
 def _pack_kernels(kernel: Kernel) -> dict[str, Any]:
     """The kernel of x and, where f depends on theta, that of theta."""
-    if isinstance(kernel, XThetaKernel):
-        on_x, on_theta = kernel.parts
-        return _pack_kernels(on_x) | {"theta": pack_kernel(on_theta)}
+    if kernel.on_theta is not None:
+        return _pack_kernels(kernel.on_x) | {"theta": pack_kernel(kernel.on_theta)}
     try:
         return {"x": pack_kernel(kernel)}
     except ValueError as error:

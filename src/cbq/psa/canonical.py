@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array
+from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import RBF
-from cbq.pooled.landmarks import landmarks
 
 DEPENDENT = 1e-10  # an eigenvalue of correlations below this, of the largest, is rounding
 PILOT = 20  # landmarks of the first regression, of which at most a row in so many is one:
@@ -64,7 +64,7 @@ def _basis(z: Array, rng: np.random.Generator) -> Array:
     kernel = RBF(2.0 * np.sqrt(p))
     most = max(1, min(PILOT, n // ROWS_EACH))
     some = rng.choice(n, min(n, 2000), replace=False)
-    nodes = z[some[landmarks(kernel, z[some], most, rng)]]
+    nodes = z[some[choose_landmarks(kernel, z[some], most, rng)]]
     lines = z if n >= ROWS_EACH * (p + most) else z[:, :0]
     U, sizes, _ = np.linalg.svd(np.column_stack([np.ones(n), lines, kernel(z, nodes)]), full_matrices=False)
     return np.asarray(U[:, sizes > 1e-10 * sizes[0]])

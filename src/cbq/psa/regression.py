@@ -8,10 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.kernels import RBF, Kernel, Matern
-from cbq.pooled.landmarks import landmarks
-from cbq.psa.ratio import average_ratio
+from cbq.gp.pooled import choose_landmarks
 from cbq.gp.sparse import Bound, Features, Moments, State
+from cbq.kernels import RBF, Kernel, Matern
+from cbq.psa.ratio import average_ratio
 
 FEWEST, MOST = 48, 768  # landmarks
 NEGLIGIBLE = 0.05  # the variance that landmarks do not see, in units of that of the posterior
@@ -163,4 +163,4 @@ def _surface(optimum: _Optimum) -> RegressionPosterior:
 def _landmarks(kernel: Kernel, z: Array, m: int, rng: np.random.Generator) -> Integers:
     """At most m of the rows z (n, p), chosen among some of them where there are many."""
     some = np.arange(len(z)) if len(z) <= CANDIDATES else rng.choice(len(z), CANDIDATES, replace=False)
-    return np.asarray(some[landmarks(kernel, z[some], min(m, len(some)), rng)])
+    return np.asarray(some[choose_landmarks(kernel, z[some], min(m, len(some)), rng)])

@@ -11,8 +11,7 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
-from cbq.fit.predictive import correlation
-from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.predictive import PredictiveDistribution, correlation
 from cbq.fit.summary import heading, per_output, warning_lines
 from cbq.methods.baselines.averages import Averages
 from cbq.methods.options import is_number
@@ -139,7 +138,9 @@ class SmoothedFit(Fit, ABC):
         description, scatter = smoother.description, "no standard error"
         if smoother.residual_df >= FEWEST:
             scatter = f"the averages scatter around it with standard deviation {self._sigmas[c]:.3g}"
-        lines = [f"{description[0].upper()}{description[1:]}: {smoother.residual_df:.3g} residual degrees of freedom, {scatter}."]
+        lines = [
+            f"{description[0].upper()}{description[1:]}: {smoother.residual_df:.3g} residual degrees of freedom, {scatter}."
+        ]
         error = rms(smoother.leave_one_out(y))
         if np.isfinite(error):
             lines.append(f"Leave-one-theta-out RMSE: {error:.3g}.")

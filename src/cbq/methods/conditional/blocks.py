@@ -11,7 +11,7 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.gp.constant_mean import GPData, Result
-from cbq.kernels.transforms import Log
+from cbq.kernels.warped import Log
 from cbq.measures import Gaussian, Measure
 from cbq.samples import Samples
 
@@ -68,9 +68,7 @@ def sample_blocks(samples: Samples, coordinates: XCoordinates) -> list[SampleBlo
     """The samples as blocks, in the given coordinates."""
     if coordinates == "gaussianised":
         normal = Gaussian(np.zeros(samples.d), np.ones(samples.d))
-        return [
-            SampleBlock(_gaussianised(part), _values(part), normal, rows=rows) for rows, part in _by_count(samples)
-        ]
+        return [SampleBlock(_gaussianised(part), _values(part), normal, rows=rows) for rows, part in _by_count(samples)]
     found = []
     for rows, part in _by_count(samples):
         whole = part.batched_measure()

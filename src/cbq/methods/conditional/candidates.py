@@ -11,7 +11,7 @@ from cbq._arrays import Array
 from cbq.embeddings import NoEmbedding, embed
 from cbq.gp.families import GRID, KernelFamily
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct
-from cbq.kernels.transforms import Log
+from cbq.kernels.warped import Log
 from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, StudentT, Uniform, Unnormalised
 from cbq.methods.conditional.blocks import XCoordinates
 from cbq.samples import Samples
@@ -57,9 +57,9 @@ def automatic_kernels(samples: Samples) -> dict[XCoordinates, list[Kernel]]:
         if not heavy and not _all(measures, Gaussian) and _have_embeddings(measures):
             found["raw"] = kernels
         positive = _positive(measures) and all(np.all(samples.points(t) > 0) for t in range(samples.T))
-        if samples.d == 1 and positive and not _all(measures, LogNormal):
-            if _have_embeddings([Log().image(measure) for measure in measures]):
-                found["log"] = kernels
+        on_logs = samples.d == 1 and positive and not _all(measures, LogNormal)
+        if on_logs and _have_embeddings([Log().image(measure) for measure in measures]):
+            found["log"] = kernels
     return found
 
 

@@ -67,7 +67,9 @@ class MOBQ:
         if self.nystrom is not None and not is_whole(self.nystrom, 2):
             raise ValueError(f"nystrom must be a number of landmarks, 2 or more, or None, but it is {self.nystrom!r}.")
         if not is_whole(self.seed, 0):
-            raise ValueError(f"seed must be a whole number, zero or more, so that fits repeat, but it is {self.seed!r}.")
+            raise ValueError(
+                f"seed must be a whole number, zero or more, so that fits repeat, but it is {self.seed!r}."
+            )
 
     def fit(self, samples: Samples) -> MOBQFit:
         """Estimate I over theta from samples."""

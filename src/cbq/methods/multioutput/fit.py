@@ -10,8 +10,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, line_for
 from cbq.fit.base import Fit
-from cbq.fit.predictive import correlation
-from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.predictive import PredictiveDistribution, correlation
 from cbq.fit.summary import heading, on_one_line, per_output, warning_lines
 from cbq.gp.calibration import SplitHalfCalibration
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, leave_one_out
