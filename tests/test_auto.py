@@ -30,7 +30,7 @@ def test_a_smooth_f_of_x_is_learnt_once_for_all_thetas():
     pooled = [fit for fit in fits if isinstance(fit, MOBQFit)]
     assert len(pooled) >= 5  # one far point that others say nothing about may hide that f is learnt
     for fit in pooled:
-        assert fit.summary().startswith("Chosen: one process on all points, which expects ")
+        assert fit.summary().startswith("Chose MOBQ. Its predicted error is ")
         assert_allclose(fit.predict([0.5, 1.5]), cbq.MOBQ().fit(fit.samples).predict([0.5, 1.5]), rtol=0)
 
 
@@ -54,14 +54,15 @@ def test_an_f_that_turns_with_theta_is_left_to_two_stages():
     fit = cbq.Auto().fit(WITH_THETA.collect(15, 15, rng=1))
     assert isinstance(fit, CBQFit)
     assert fit.rows is None
-    assert "expects" in fit.choice
-    assert "and up to 0.25 times it is taken where f depends on theta" in fit.choice
+    assert fit.choice.startswith("Chose CBQ. MOBQ's predicted error is ")
+    assert "times that of CBQ; where f depends on theta, Auto switches at 0.25 or below." in fit.choice
 
 
 def test_many_inputs_are_learnt_together_with_theta():
     fit = cbq.Auto().fit(MANY_INPUTS.collect(20, 25, rng=0))
     assert isinstance(fit, MOBQFit)
-    assert "times the error of conditional Bayesian quadrature" in fit.choice
+    assert "Chose MOBQ. " in fit.choice
+    assert " times that of CBQ; where f depends on theta" in fit.choice
 
 
 def root_of_gamma(theta):
@@ -115,7 +116,7 @@ def test_without_a_family_thetas_are_interpolated():
     samples = cbq.Samples(given.theta, given.x, given.f, list(given.measures), depends_on_theta=False)
     fit = cbq.Auto().fit(samples)
     assert isinstance(fit, CBQFit)
-    assert "the samples have no family" in fit.summary()
+    assert "MOBQ needs a family, and these samples have none." in fit.summary()
     assert np.all(np.isfinite(fit.predict([0.7, 1.3])))
 
 
@@ -128,9 +129,9 @@ def test_one_measure_for_all_thetas_needs_no_family():
 
 
 def test_many_points_are_not_pooled(monkeypatch):
-    monkeypatch.setattr("cbq.methods.auto.MOST_POOLED", 100)
+    monkeypatch.setattr("cbq.methods.auto.MAX_POOLED_POINTS", 100)
     fit = cbq.Auto().fit(SMOOTH.collect(11, 10, rng=0))
-    assert "110 points are many for one process" in fit.choice
+    assert "110 points are too many for an exact MOBQ (at most 100)" in fit.choice
 
 
 def test_measures_without_shared_embeddings_or_a_bulk_are_served():
@@ -142,7 +143,7 @@ def test_measures_without_shared_embeddings_or_a_bulk_are_served():
     fit = cbq.Auto().fit(samples)
     assert isinstance(fit, CBQFit)
     assert fit.rows is None
-    assert "one process on all points cannot be had" in fit.choice
+    assert "MOBQ could not be fitted: no kernel on x or on log x" in fit.choice
     atoms = Empirical(x.ravel())
     same = cbq.Samples(np.arange(5.0), x, np.cos(x), lambda theta: atoms, depends_on_theta=False)
     assert_allclose(cbq.Auto().fit(same).predict([0.5, 2.5]), np.mean(np.cos(x)), rtol=1e-6)

@@ -7,7 +7,8 @@ from scipy import stats
 
 import cbq
 from cbq.measures import Empirical, Gaussian, Uniform, Unnormalised
-from cbq.stage1 import StageOneOptions, borrowed, fit_stage_one, quadratures
+from cbq.methods.conditional.borrowing import borrowed, fit_borrowing_stage_one
+from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from refusals import refusals
 
 
@@ -106,7 +107,7 @@ def test_intervals_hold_the_truth_with_as_many_points_as_there_are(f, answer):
 
 def test_what_halves_of_the_points_disagree_about_is_part_of_the_variance():
     samples = problem(lambda x, theta: x[:, 0] ** 3).collect(15, 20, rng=1)
-    found, rows = quadratures(samples, 200, StageOneOptions())
+    found, rows = fit_borrowing_stage_one(samples, 200, StageOneOptions())
     whole, same = borrowed(samples, 200)
     assert np.array_equal(rows, same)
     claimed = fit_stage_one(whole, StageOneOptions())
@@ -150,7 +151,7 @@ def test_none_is_the_default_and_the_summary_says_what_was_borrowed():
     plain = cbq.CBQ().fit(samples)
     assert plain.rows is None
     assert "borrow" not in plain.summary()
-    assert "Thetas borrow points of others: 20 points each" in cbq.CBQ(borrow=20).fit(samples).summary()
+    assert "Borrowing: stage 1 uses 20 points at each theta." in cbq.CBQ(borrow=20).fit(samples).summary()
 
 
 def test_the_estimated_bias_is_not_subtracted_since_the_points_are_no_draws_of_their_measure():
@@ -168,15 +169,15 @@ test_what_cannot_be_borrowed = refusals(
     {
         "f depends on theta": (
             lambda: cbq.CBQ(borrow=20).fit(problem(depends_on_theta=True).collect(4, 5, rng=0)),
-            "takes values of f from other thetas.*depends_on_theta=False",
+            "uses values of f at other thetas.*depends_on_theta=False",
         ),
         "no bulk": (
             lambda: cbq.CBQ(borrow=20).fit(of_measure(Unnormalised(score=lambda x: -x, dim=1))),
-            "borrowing takes points in the bulk of a measure.*borrow=0",
+            "borrow needs measures whose bulk is known.*Unnormalised.*borrow=0",
         ),
         "atoms": (
             lambda: cbq.CBQ(borrow=20).fit(of_measure(Empirical([0.1, 0.2, 0.4, 0.5, 0.8, 0.9]))),
-            "borrowing takes points in the bulk of a measure",
+            "borrow needs measures whose bulk is known.*Empirical",
         ),
         "negative": (lambda: cbq.CBQ(borrow=-1), "borrow must be a number of points"),
         "a fraction": (lambda: cbq.CBQ(borrow=0.5), "borrow must be a number of points"),

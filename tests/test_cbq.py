@@ -267,7 +267,7 @@ def test_a_table_has_a_row_per_theta():
 def test_many_thetas_are_predicted_in_blocks(monkeypatch):
     fit = cbq.CBQ().fit(problem().collect(6, 6, rng=0))
     whole = answers(fit, NEW)
-    monkeypatch.setattr("cbq.fit.BLOCK", 3)
+    monkeypatch.setattr("cbq.fit.base.MAX_BLOCK", 3)
     for a, b in zip(answers(fit, NEW), whole, strict=True):
         assert_allclose(a, b, rtol=1e-9)
 
@@ -493,7 +493,7 @@ test_wrong_values_are_refused = refusals(
         ),
         "distribution of theta": (
             lambda: cbq.CBQ(kernel_theta=Warped(RBF(), "whiten")).fit(problem().collect(3, 5, rng=0)),
-            "cannot serve over theta",
+            "cannot act on theta",
         ),
         "level": (lambda: FIT.interval(NEW, 95), "level must lie between 0 and 1"),
         "theta": (lambda: FIT.predict(np.ones((3, 2))), r"theta has shape \(3, 2\).*p = 1"),

@@ -522,7 +522,9 @@ def test_lengthscales_and_measures_must_broadcast():
 
 
 def test_unnormalised_measures_are_sent_to_stein_kernels():
-    with pytest.raises(NoEmbedding, match=r"only Stein kernels have one under a measure that is known up to a constant; use Stein\(RBF"):
+    with pytest.raises(
+        NoEmbedding, match=r"only Stein kernels have one under a measure that is known up to a constant; use Stein\(RBF"
+    ):
         embed(K, Unnormalised(score=lambda x: -x, dim=1))
 
 

@@ -102,7 +102,7 @@ def test_the_joint_measure_has_the_covariance_of_sums_over_the_same_points(kind,
         assert_allclose((cov[0, 0] + cov[1, 1] + 2 * cov[0, 1]) * (df - 2) / df, both, rtol=1e-10)
     draws = fit.sample(theta, 100_000, 0)
     assert_allclose(np.cov(draws.T), cov, atol=0.03 * np.max(cov))
-    monkeypatch.setattr("cbq.methods.baselines.importance_sampling.BLOCK", 2 * samples.n_evaluations + 1)
+    monkeypatch.setattr("cbq.methods.baselines.importance_sampling.MAX_NUMBERS", 2 * samples.n_evaluations + 1)
     assert_allclose(fit.predict(theta, return_cov=True)[1], cov, rtol=1e-12)
 
 
@@ -269,7 +269,7 @@ def test_measures_of_bounded_support_are_refused_where_points_do_not_reach():
             match=r"\[0, 1.5\], but those of theta = \[1.\] were drawn from \[0, 1\].*take kind='balance', or use cbq",
         ):
             fit.predict([1.5])
-        assert "2 of the 3 observed thetas cannot be asked about" in fit.summary()
+        assert "No estimate at 2 of the 3 observed thetas" in fit.summary()
 
 
 def test_supports_are_compared_along_each_coordinate():
@@ -310,7 +310,10 @@ KNOWN_UP_TO_A_CONSTANT = Unnormalised(lambda x: -np.sum(x**2, axis=-1), dim=1)
 
 test_refusals = refusals(
     {
-        "theta": (lambda: ImportanceSampling().fit(some(Gaussian(0.0, 1.0), True)), "say that f depends on theta"),
+        "theta": (
+            lambda: ImportanceSampling().fit(some(Gaussian(0.0, 1.0), True)),
+            "in these samples f depends on theta",
+        ),
         "atoms": (
             lambda: ImportanceSampling().fit(some(Empirical([1.0, 2.0]))),
             r"at theta = \[1.\], has none .*atoms",
@@ -338,7 +341,7 @@ test_refusals = refusals(
 
 
 def test_what_are_no_samples_is_refused():
-    with pytest.raises(TypeError, match=r"fit takes cbq.Samples, but it was given a list"):
+    with pytest.raises(TypeError, match=r"fit takes cbq.Samples, but a list arrived"):
         ImportanceSampling().fit([])
 
 
@@ -347,7 +350,7 @@ def test_the_summary_says_what_was_done_and_how_much_it_is_worth(kind):
     fit = ImportanceSampling(kind).fit(drawn(gamma, design="mcmc"))
     text = fit.summary()
     sizes = fit.effective_sample_size(THETA)
-    assert f"Importance sampling, {kind}: 4 thetas (p = 2), 2 to 7 mcmc points each." in text
+    assert f"Importance sampling, {kind}: 4 thetas (p = 2), 2 to 7 MCMC points each." in text
     assert f"smallest {sizes.min():.3g}, median {np.median(sizes):.3g}" in text
     assert "are too small" in fit.warnings[0]
     assert repr(fit) == f"ImportanceSamplingFit(kind={kind!r}, T=4, p=2, C=2)"

@@ -9,7 +9,7 @@ import cbq
 from cbq import KLSMC, LSMC
 from cbq.kernels import RBF, Matern, Stein, TensorProduct, Warped
 from cbq.measures import Gaussian
-from cbq.methods import kernel_least_squares, least_squares
+from cbq.methods.baselines import kernel_least_squares, least_squares
 from refusals import refusals
 
 MEASURE = Gaussian(0.0, 1.0)
@@ -98,7 +98,7 @@ def test_leaving_one_theta_out_is_refitting_without_it(method, weights):
     fit = method.fit(at(THETA, MEANS))
     others = [np.delete(np.arange(T), t) for t in range(T)]
     left = [MEANS[t, 0] - (weights(THETA[t : t + 1], keep) @ MEANS[keep, 0])[0] for t, keep in enumerate(others)]
-    assert_allclose(fit.smoothers[0].left_out(MEANS[:, 0]), left, rtol=1e-8)
+    assert_allclose(fit.smoothers[0].leave_one_out(MEANS[:, 0]), left, rtol=1e-8)
 
 
 def test_degree_and_ridge_are_those_that_predict_best_without_a_theta():
@@ -142,7 +142,7 @@ def test_kernel_and_ridge_are_those_that_predict_best_without_a_theta(monkeypatc
 
 
 def test_more_thetas_than_choose_the_kernel(monkeypatch):
-    monkeypatch.setattr(kernel_least_squares, "MOST", 7)
+    monkeypatch.setattr(kernel_least_squares, "MAX_VALIDATION_THETAS", 7)
     some = np.linspace(0, T - 1, 7).round().astype(int)
     few = KLSMC(RBF([1.0, 80.0])).fit(at(THETA[some], MEANS[some, 0]))
     whole = KLSMC(RBF([1.0, 80.0])).fit(at(THETA, MEANS[:, 0]))
@@ -286,12 +286,12 @@ def test_summaries_say_what_was_chosen():
     for method, name in ((LSMC, "Least-squares"), (KLSMC, "Kernel least-squares")):
         fit = method().fit(at(THETA, MEANS, design="sobol"))
         text = fit.summary()
-        assert text.startswith(f"{name} Monte Carlo: 14 thetas (p = 2), 1 sobol points each.")
+        assert text.startswith(f"{name} Monte Carlo: 14 thetas (p = 2), 1 Sobol point each.")
         for c, smoother in enumerate(fit.smoothers):
             assert f"Output {c}:" in text
-            assert smoother.words[1:] in text
+            assert smoother.description[1:] in text
             assert f"ridge {smoother.ridge:.3g}" in text
-            error = np.sqrt(np.mean(smoother.left_out(MEANS[:, c]) ** 2))
+            error = np.sqrt(np.mean(smoother.leave_one_out(MEANS[:, c]) ** 2))
             assert f"root mean squared error {error:.3g}" in text
         assert "not the bias of the curve itself" in text
         assert text.endswith("No warnings.")
@@ -318,7 +318,7 @@ def test_pictures(method):
 def test_many_thetas_are_asked_in_blocks(monkeypatch):
     fit = KLSMC().fit(at(THETA, MEANS))
     whole = fit.interval(NEW)
-    monkeypatch.setattr("cbq.fit.BLOCK", 2)
+    monkeypatch.setattr("cbq.fit.base.MAX_BLOCK", 2)
     assert_allclose(fit.interval(NEW), whole, rtol=1e-12)
 
 
@@ -340,7 +340,7 @@ test_refusals = refusals(
             lambda: LSMC(degree=4).fit(at(THETA, MEANS)),
             "degree 4 in p = 2 coordinates has 15 monomials, but there are T = 14 thetas: take a lower degree",
         ),
-        "measure": (lambda: KLSMC(Stein(RBF())).fit(at(THETA, MEANS)), "cannot serve over theta: it needs a measure"),
+        "measure": (lambda: KLSMC(Stein(RBF())).fit(at(THETA, MEANS)), "cannot act on theta: it needs a measure"),
         "batch": (lambda: KLSMC(RBF([[1.0], [2.0]])).fit(at(THETA, MEANS)), "is a batch of kernels"),
         "dimension": (lambda: KLSMC(RBF([1.0] * 3)).fit(at(THETA, MEANS)), "3 lengthscales, but the points have 2"),
     },
@@ -352,8 +352,8 @@ test_types = refusals(
             lambda: KLSMC("rbf"),
             r"kernel must be a kernel such as cbq.kernels.RBF\(\), or None, but it is 'rbf'",
         ),
-        "samples": (lambda: LSMC().fit(THETA), r"fit takes cbq.Samples, but it was given a ndarray"),
-        "no samples": (lambda: KLSMC().fit(None), r"fit takes cbq.Samples, but it was given a NoneType"),
+        "samples": (lambda: LSMC().fit(THETA), r"fit takes cbq.Samples, but a ndarray arrived"),
+        "no samples": (lambda: KLSMC().fit(None), r"fit takes cbq.Samples, but a NoneType arrived"),
     },
     TypeError,
 )

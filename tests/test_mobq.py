@@ -233,7 +233,7 @@ def test_any_kernel_of_theta_will_do(kernel):
     samples = drawn(lambda x, t: t * np.sin(x), depends_on_theta=True, T=12, N=12)
     fit = MOBQ(kernel_x=RBF(), kernel_theta=kernel).fit(samples)
     assert_allclose(fit.predict(NEW), NEW * np.exp(-0.5) * np.sin(NEW), atol=0.03)
-    assert type(fit.groups[0].chosen.kernel.parts[1]) is type(kernel)
+    assert type(fit.groups[0].chosen.kernel.on_theta) is type(kernel)
 
 
 # Landmarks ---------------------------------------------------------------------------------------------------------
@@ -243,13 +243,13 @@ def test_landmarks_come_from_the_seed_and_all_points_are_the_exact_process():
     samples = drawn(lambda x, t: np.abs(x - 2.0))
     exact = MOBQ().fit(samples)
     some = MOBQ(nystrom=30).fit(samples)
-    assert len(some.parts[0].landmarks) == 30
+    assert len(some.groups[0].landmarks) == 30
     assert_array_equal(answers(some), answers(MOBQ(nystrom=30).fit(samples)))
     assert_array_equal(answers(some), answers(MOBQ(nystrom=30, seed=0).fit(samples)))
     assert not np.array_equal(answers(some), answers(MOBQ(nystrom=30, seed=1).fit(samples)))
     for enough in (80, 1000):
         all_points = MOBQ(nystrom=enough).fit(samples)
-        assert all_points.parts[0].landmarks is None
+        assert all_points.groups[0].landmarks is None
         assert_array_equal(answers(all_points), answers(exact))
     _, std = exact.predict(NEW, return_std=True)
     assert np.all(np.abs(some.predict(NEW) - exact.predict(NEW)) < 5 * std)
@@ -257,7 +257,7 @@ def test_landmarks_come_from_the_seed_and_all_points_are_the_exact_process():
 
 def test_many_points_ask_for_landmarks(monkeypatch):
     monkeypatch.setattr("cbq.methods.multioutput.estimator.MAX_EXACT_POINTS", 79)
-    with pytest.raises(ValueError, match=r"there are 80 points, and an exact fit takes at most 79.*nystrom=1000"):
+    with pytest.raises(ValueError, match=r"there are 80 points, but an exact fit takes at most 79.*nystrom=1000"):
         MOBQ().fit(drawn())
     assert MOBQ(nystrom=20).fit(drawn()).predict(NEW).shape == (7,)
 
@@ -288,7 +288,7 @@ def test_all_answers_speak_of_one_measure(monkeypatch):
     assert_allclose(draws.mean(axis=0), mean, atol=4 * np.max(std) / 400)
     assert_allclose(np.mean((low < draws) & (draws < high), axis=0), 0.8, atol=0.01)
     monkeypatch.setattr("cbq.methods.multioutput.fit.MAX_NUMBERS", 3 * 80)  # three thetas at a time
-    assert fit._at_a_time == 3
+    assert fit._block_size == 3
     assert_allclose(fit.predict(NEW, return_std=True), [mean, std], rtol=1e-8)
 
 
@@ -299,15 +299,15 @@ def test_outputs_apart_or_together():
     family = lambda t: Gaussian([t[0], t[0]], [1.0, 1.0])  # noqa: E731
     samples = cbq.Problem(f, family, Uniform(1.0, 3.0), depends_on_theta=False).collect(8, 12, rng=1)
     apart, together = (MOBQ(outputs=o).fit(samples) for o in ("separate", "shared"))
-    assert [part.outputs for part in apart.parts] == [(0,), (1,)]
-    assert [part.outputs for part in together.parts] == [(0, 1)]
+    assert [part.outputs for part in apart.groups] == [(0,), (1,)]
+    assert [part.outputs for part in together.groups] == [(0, 1)]
     for c in range(2):
         assert_allclose(apart.predict(NEW)[:, c], MOBQ().fit(samples.output(c)).predict(NEW), rtol=1e-6)
     exact = np.stack([np.exp(-0.5) * np.sin(NEW), 1 + NEW**2], axis=1)
     assert_allclose(together.predict(NEW), exact, atol=0.1)
     assert_allclose(apart.predict(NEW), exact, atol=0.01)
     line = MOBQ().fit(drawn(two_outputs))  # one lengthscale: nothing to have apart
-    assert [part.outputs for part in line.parts] == [(0, 1)]
+    assert [part.outputs for part in line.groups] == [(0, 1)]
 
 
 def test_ragged_samples_are_those_points():
@@ -454,7 +454,7 @@ def test_without_a_family_only_the_observed_thetas_can_be_asked_about():
     assert_allclose(known.predict(samples.theta), other.predict(samples.theta), rtol=1e-10)
     with pytest.raises(ValueError, match=r"the measure of x is not known at theta = \[1.5\].*pass the family"):
         known.predict([1.0, 1.5])
-    assert "only the observed thetas can be asked about" in known.warnings[0]
+    assert "this fit predicts at the observed thetas only" in known.warnings[0]
     assert other.warnings == ()
 
 
@@ -478,14 +478,14 @@ def test_the_summary_says_what_was_done():
     text = fit.summary()
     assert "Multi-output Bayesian quadrature: 8 thetas (p = 1), 10 iid points each." in text
     assert "Output 1:" in text
-    for part in fit.groups:
-        assert " ".join(repr(part.chosen.kernel).split()) in text
-        assert f"One Gaussian process on 80 points, through {len(part.landmarks)} landmarks: " in text
-    assert "the best of 10" in text
-    assert "Student-t distributions with 4 degrees of freedom" in text
+    for group in fit.groups:
+        assert " ".join(repr(group.chosen.kernel).split()) in text
+        assert f"One Gaussian process on 80 points ({len(group.landmarks)} landmarks): " in text
+    assert "the best of 10 kernels." in text
+    assert "Predictive distribution: Student-t with 4 degrees of freedom." in text
     assert text.endswith("No warnings.")
     exact = MOBQ(kernel_x=RBF(1.0)).fit(drawn()).summary()
-    assert "on 80 points, exactly: RBF(lengthscale=1.), the best of 1." in exact
+    assert "on 80 points (exact): RBF(lengthscale=1.), the best of 1 kernels." in exact
     assert fit.settings["nystrom"] == "20"
     assert fit.settings["kernel_x"] == "'auto'"
 
@@ -514,10 +514,13 @@ test_refusals = refusals(
             fitted(Stein(RBF())),
             r"Stein\(.*cannot be shared by all thetas: a Stein kernel .* score of one measure",
         ),
-        "scaled stein": (fitted(2.0 * Stein(RBF())), "cannot be shared by all thetas: it takes a measure"),
-        "gaussianised": (fitted(Warped(RBF(), "gaussianise")), r"cannot be shared.*it takes a measure.*cbq.CBQ\("),
-        "whitened": (fitted(Warped(RBF(), "whiten")), "cannot be shared by all thetas: it takes a measure"),
-        "batch": (fitted(RBF([[1.0], [2.0]])), "has lengthscales for a batch, but a pooled process has one kernel"),
+        "scaled stein": (fitted(2.0 * Stein(RBF())), "cannot be shared by all thetas: it is made from a measure"),
+        "gaussianised": (
+            fitted(Warped(RBF(), "gaussianise")),
+            r"cannot be shared.*it is made from a measure.*cbq.CBQ\(",
+        ),
+        "whitened": (fitted(Warped(RBF(), "whiten")), "cannot be shared by all thetas: it is made from a measure"),
+        "batch": (fitted(RBF([[1.0], [2.0]])), "has lengthscales for a batch, but one process has one kernel"),
         "dimension": (fitted(RBF([1.0, 2.0])), "2 lengthscales, but the points have 1 coordinates"),
         "two points": (
             lambda: MOBQ().fit(some(normal, x=[[0.0, -1.0], [0.0, -1.0]])),
@@ -544,18 +547,21 @@ test_refusals = refusals(
 
 test_refusals_of_types = refusals(
     {
-        "samples": (lambda: MOBQ().fit([[1.0]]), "fit takes cbq.Samples, but it was given a list"),
+        "samples": (lambda: MOBQ().fit([[1.0]]), "fit takes cbq.Samples, but a list arrived"),
         "kernel_x": (lambda: MOBQ(kernel_x="rbf"), "kernel_x must be 'auto' or a kernel such as .*but it is 'rbf'"),
         "kernel_theta": (lambda: MOBQ(kernel_theta=None), "kernel_theta must be 'auto' or a kernel"),
         "jitter": (lambda: MOBQ(jitter=1e-10), r"jitter must be a cbq.linalg.Jitter.*but it is 1e-10"),
         "unnormalised": (
             lambda: MOBQ().fit(some(KNOWN_UP_TO_A_CONSTANT)),
-            r"no kernel on x itself or on log x has an embedding .*Unnormalised.* Take cbq.CBQ\(\)",
+            r"no kernel on x or on log x has an embedding .*Unnormalised.* Use cbq.CBQ\(\)",
         ),
-        "given, unnormalised": (lambda: MOBQ(RBF(1.0)).fit(some(KNOWN_UP_TO_A_CONSTANT)), "with Stein kernels only"),
+        "given, unnormalised": (
+            lambda: MOBQ(RBF(1.0)).fit(some(KNOWN_UP_TO_A_CONSTANT)),
+            "only Stein kernels have one",
+        ),
         "quantiles": (
             lambda: MOBQ().fit(some(lambda t: stats.gumbel_r(t[0], 0.5))),
-            "no kernel on x itself .*Quantile",
+            "no kernel on x or on log x .*Quantile",
         ),
         "no embedding": (
             lambda: MOBQ(kernel_x=Warped(RBF(1.0), np.tanh)).fit(drawn()),

@@ -156,8 +156,8 @@ def test_a_large_offset_does_not_hide_the_spread():
 @pytest.mark.parametrize(("design", "says"), [("iid", None), ("sobol", "are too large"), ("mcmc", "are too small")])
 def test_the_summary_warns_where_points_are_not_independent(design, says):
     fit = cbq.MonteCarlo().fit(ragged(outputs=True, design=design))
-    text = fit.summary()
-    assert "Monte Carlo: 4 thetas (p = 2), 2 to 9 " + design in text
+    text, named = fit.summary(), {"iid": "iid", "sobol": "Sobol", "mcmc": "MCMC"}[design]
+    assert "Monte Carlo: 4 thetas (p = 2), 2 to 9 " + named in text
     assert "Output 1:" in text
     assert ("No warnings." in text) == (says is None)
     assert says is None or (says in text and says in fit.warnings[0])
@@ -169,7 +169,7 @@ def test_the_fit_is_frozen_and_its_picture_is_drawn_at_observed_thetas():
         fit.theta = THETA
     assert not any(a.flags.writeable for a in (fit.theta, fit.averages.mean, fit.averages.variance, fit.counts))
     assert fit.plot(fit.theta) is not None
-    with pytest.raises(ValueError, match="a method that interpolates"):
+    with pytest.raises(ValueError, match="or use cbq.CBQ"):
         fit.plot()
     assert repr(fit) == "MonteCarloFit(T=5, p=1, C=None)"
 
@@ -180,7 +180,7 @@ test_refusals = refusals(
     {
         "another theta": (
             lambda: FIT.predict([[1.0, 2.0], [1.0, 2.5]]),
-            r"at the 4 observed thetas only, and theta = \[1.  2.5\] is none of them: .* interpolates, such as cbq.CBQ",
+            r"at the 4 observed thetas only, and theta = \[1.  2.5\] is not one of them: .* or use cbq.CBQ",
         ),
         "shape": (lambda: FIT.predict([1.0]), "has p = 2"),
         "level": (lambda: FIT.interval(THETA, 1.0), "level must lie between 0 and 1"),
@@ -190,5 +190,5 @@ test_refusals = refusals(
 
 
 def test_what_are_no_samples_is_refused():
-    with pytest.raises(TypeError, match=r"fit takes cbq.Samples, but it was given a ndarray"):
+    with pytest.raises(TypeError, match=r"fit takes cbq.Samples, but a ndarray arrived"):
         cbq.MonteCarlo().fit(THETA)

@@ -9,8 +9,8 @@ from scipy.optimize import minimize
 import cbq
 from cbq.kernels import RBF, Matern, Stein, Warped
 from cbq.measures import Gamma, Gaussian, LogNormal, Uniform, Unnormalised
-from cbq.methods.paper import AMPLITUDES, LAMBDAS, _amplitude, _products, _stein
-from cbq.stage1.blocks import blocks
+from cbq.methods.conditional.blocks import sample_blocks
+from cbq.methods.conditional.paper import AMPLITUDES, PAPER_LAMBDAS, _amplitude, _products, _stein
 
 
 def samples_of(f=lambda x: np.sin(x[:, 0]) + 3.0, family=lambda t: Gaussian(t[0], 1.0), T=6, N=12, seed=0, **options):
@@ -21,7 +21,7 @@ def samples_of(f=lambda x: np.sin(x[:, 0]) + 3.0, family=lambda t: Gaussian(t[0]
 @pytest.mark.parametrize("offset", [0.0, 2.0, -30.0])
 def test_the_stein_constant_maximises_the_likelihood(offset):
     samples = samples_of(lambda x: np.sin(2 * x[:, 0]) + offset, T=1)
-    (block,) = blocks(samples, "raw")
+    (block,) = sample_blocks(samples, "raw")
     kernel = Stein(Matern(1.5, 1.0))
     value, A = _amplitude(kernel, block)
     c = _stein(*(float(part[0]) for part in _products(kernel, block)[:3]), block.n)[1]
@@ -74,7 +74,7 @@ def test_all_thetas_share_the_hyperparameters_of_the_first():
 def test_lambda_is_one_of_three_in_units_of_the_variance_of_f():
     samples = samples_of()
     (prior,) = cbq.CBQ.paper().fit(samples).priors[0]
-    assert np.min(np.abs(prior.noise / np.var(samples.f) - np.array(LAMBDAS))) < 1e-9
+    assert np.min(np.abs(prior.noise / np.var(samples.f) - np.array(PAPER_LAMBDAS))) < 1e-9
     assert isinstance(prior.kernel, Matern)
     assert prior.kernel.nu == 1.5
     assert prior.degree is None

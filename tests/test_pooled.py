@@ -9,22 +9,13 @@ from numpy.testing import assert_allclose, assert_array_equal
 import cbq
 from cbq.embeddings import embed
 from cbq.embeddings.many import Integrals, line_for
+from cbq.gp.choice import KernelChoice, PooledPoints, choose_kernel
+from cbq.gp.pooled import NOISES, ExactGP, NystromGP, choose_landmarks, pooled_gp
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform
-from cbq.pooled import (
-    KernelChoice,
-    PooledPoints,
-    candidates,
-    choose,
-    landmarks,
-    pooled_points,
-    process,
-    split_half_calibration,
-)
-from cbq.pooled.hyperparameters import evidence
-from cbq.pooled.low_rank import NOISES, NystromGP
-from cbq.pooled.process import ExactGP
+from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
+from cbq.methods.multioutput.estimator import calibrate
 
 NONE = Jitter(start=0.0)
 ROUGH = Matern(1.5, 0.6)
@@ -221,12 +212,12 @@ def left_by(kernel, u, rows):
 @pytest.mark.parametrize("kernel", [ROUGH, RBF(0.4), JOINT], ids=["matern", "rbf", "joint"])
 def test_landmarks_are_different_points_that_leave_less_and_less(kernel):
     u = made(100, joint=kernel is JOINT)[0]
-    rows = landmarks(kernel, u, 20, np.random.default_rng(3))
+    rows = choose_landmarks(kernel, u, 20, np.random.default_rng(3))
     assert rows.shape == (20,)
     assert len(np.unique(rows)) == 20
-    assert_array_equal(landmarks(kernel, u, 20, np.random.default_rng(3)), rows)
-    assert not np.array_equal(landmarks(kernel, u, 20, np.random.default_rng(4)), rows)
-    assert_array_equal(landmarks(kernel, u, 7, np.random.default_rng(3)), rows[:7])
+    assert_array_equal(choose_landmarks(kernel, u, 20, np.random.default_rng(3)), rows)
+    assert not np.array_equal(choose_landmarks(kernel, u, 20, np.random.default_rng(4)), rows)
+    assert_array_equal(choose_landmarks(kernel, u, 7, np.random.default_rng(3)), rows[:7])
     left = [np.sum(left_by(kernel, u, rows[:k])) for k in range(1, 21)]
     assert np.all(np.diff(left) < 0)
     rng = np.random.default_rng(0)
@@ -236,13 +227,13 @@ def test_landmarks_are_different_points_that_leave_less_and_less(kernel):
 
 def test_landmarks_stop_where_the_points_have_nothing_left_to_say():
     few = np.repeat([[0.0], [1.0], [5.0]], 10, axis=0)
-    rows = landmarks(ROUGH, few, 20, np.random.default_rng(0))
+    rows = choose_landmarks(ROUGH, few, 20, np.random.default_rng(0))
     assert sorted(few[rows, 0]) == [0.0, 1.0, 5.0]
     u = np.random.default_rng(0).uniform(size=(200, 1))
-    rows = landmarks(RBF(3.0), u, 100, np.random.default_rng(0))
+    rows = choose_landmarks(RBF(3.0), u, 100, np.random.default_rng(0))
     assert len(rows) < 20  # the Gram matrix has so many eigenvalues above rounding
     assert np.max(left_by(RBF(3.0), u, rows)) < 1e-12
-    assert sorted(landmarks(ROUGH, u[:6], 100, np.random.default_rng(0))) == list(range(6))
+    assert sorted(choose_landmarks(ROUGH, u[:6], 100, np.random.default_rng(0))) == list(range(6))
 
 
 def low_rank(kernel, u, rows, measures, s2):
@@ -294,8 +285,8 @@ def test_a_low_rank_process_through_all_points_is_the_exact_one():
 
 def test_nodes_decide_which_process_it_is():
     u, f = made()
-    assert isinstance(process(ROUGH, pooled(u, f), None, NONE), ExactGP)
-    assert isinstance(process(ROUGH, pooled(u, f), u[:5], NONE), NystromGP)
+    assert isinstance(pooled_gp(ROUGH, u, f, None, NONE), ExactGP)
+    assert isinstance(pooled_gp(ROUGH, u, f, u[:5], NONE), NystromGP)
 
 
 # The joint kernel --------------------------------------------------------------------------------------------------
@@ -445,12 +436,12 @@ def leave_one_out(K, f):
 def test_the_only_kernel_is_taken_as_it_is():
     u, f = made()
     spread = np.random.default_rng(0).uniform(0.5, 2.0, f.shape)
-    chosen = choose([ROUGH], pooled(u, f, spread=spread), NONE)
+    chosen = choose_kernel([ROUGH], pooled(u, f, spread=spread), NONE)
     assert chosen.kernel is ROUGH
     assert chosen.tried == 1
     assert_allclose(chosen.error, np.sqrt(np.mean((leave_one_out(ROUGH(u), f) / spread) ** 2)), rtol=1e-9)
     both, _ = made(joint=True)
-    assert choose([JOINT], pooled(both, f), NONE).kernel is JOINT
+    assert choose_kernel([JOINT], pooled(both, f), NONE).kernel is JOINT
 
 
 def test_of_kernels_with_nearly_the_same_error_the_first_is_taken():
@@ -463,7 +454,7 @@ def test_of_kernels_with_nearly_the_same_error_the_first_is_taken():
     assert near
     assert far
     for kernel in near + far:
-        chosen = choose([kernel, kernels[-1]], pooled(u, f), NONE)
+        chosen = choose_kernel([kernel, kernels[-1]], pooled(u, f), NONE)
         assert chosen.kernel is (kernel if kernel in near else kernels[-1])
 
 
@@ -471,7 +462,7 @@ def test_the_evidence_is_the_restricted_likelihood():
     u, f = made()
     points = pooled(u, f)
     losses = [sum(reml(Matern(1.5, ell)(u), column)[0] for column in f.T) for ell in (0.5, 2.0)]
-    found = [evidence(Matern(1.5, ell), points, NONE) for ell in (0.5, 2.0)]
+    found = [ExactGP(Matern(1.5, ell), points.u, points.f, NONE).evidence for ell in (0.5, 2.0)]
     assert_allclose(np.diff(found), -0.5 * np.diff(losses), rtol=1e-9)
 
 
@@ -479,7 +470,7 @@ def test_the_evidence_is_the_restricted_likelihood():
 def test_a_lengthscale_is_near_the_likeliest(kernel):
     u = made(40)[0]
     f = draws(Matern(kernel.nu, 0.6), u, 1)
-    chosen = choose([kernel], pooled(u, f), Jitter(start=1e-13))
+    chosen = choose_kernel([kernel], pooled(u, f), Jitter(start=1e-13))
     logs = np.linspace(-3.0, 4.0, 701)
     losses = [reml(Matern(kernel.nu, np.exp(v))(u) + 1e-13 * np.eye(40), f[:, 0])[0] for v in logs]
     factors = np.log([1.0, 1.5, 2.0, 3.0])  # longer ones are taken where they predict left-out points better
@@ -489,10 +480,10 @@ def test_a_lengthscale_is_near_the_likeliest(kernel):
 def test_lengthscales_of_coordinates_that_do_not_matter_are_long():
     rng = np.random.default_rng(0)
     u = rng.normal(size=(80, 2))
-    chosen = choose([RBF()], pooled(u, np.sin(2 * u[:, :1])), Jitter(start=1e-13))
+    chosen = choose_kernel([RBF()], pooled(u, np.sin(2 * u[:, :1])), Jitter(start=1e-13))
     short, long = np.exp(chosen.kernel.log_lengthscales)
     assert long > 20 * short
-    one = choose([RBF()], pooled(u, np.sin(2 * u[:, :1])), Jitter(start=1e-13), ard=False)
+    one = choose_kernel([RBF()], pooled(u, np.sin(2 * u[:, :1])), Jitter(start=1e-13), ard=False)
     assert one.kernel.n_lengthscales == 1
     assert chosen.error < 0.1 * one.error
 
@@ -500,7 +491,7 @@ def test_lengthscales_of_coordinates_that_do_not_matter_are_long():
 def chosen_for(f, measure, n=60):
     x = measure.sample(n, rng=np.random.default_rng(5)).reshape(1, n)
     samples = cbq.Samples([1.0], x, f(x), lambda theta: measure, depends_on_theta=False)
-    return choose(candidates(samples, "auto", "auto"), pooled_points(samples)[0], Jitter(start=1e-13))
+    return choose_kernel(candidate_kernels(samples, "auto", "auto"), pooled_points(samples)[0], Jitter(start=1e-13))
 
 
 def test_the_kernel_is_as_smooth_as_f_and_on_its_coordinates():
@@ -517,7 +508,7 @@ def test_candidates_are_those_with_an_embedding_under_all_measures():
     def kinds(family, d=1, depends_on_theta=False, shift=0.0):
         x = np.random.default_rng(0).uniform(0.1, 0.9, (2, 3, d)) + shift
         s = cbq.Samples([1.0, 2.0], x, x[..., 0], family, depends_on_theta=depends_on_theta)
-        return [" ".join(repr(k).split()) for k in candidates(s, "auto", "auto")]
+        return [" ".join(repr(k).split()) for k in candidate_kernels(s, "auto", "auto")]
 
     assert kinds(lambda t: Gaussian(0.0, 1.0), shift=-0.5) == [
         "Matern(1.5, lengthscale=None)",
@@ -531,7 +522,7 @@ def test_candidates_are_those_with_an_embedding_under_all_measures():
     joint = kinds(lambda t: Gaussian(0.0, 1.0), depends_on_theta=True, shift=-0.5)
     assert len(joint) == 4 + 4 + 2  # as smooth in theta as in x, or analytic; on theta or log theta
     assert joint[0] == "Matern(1.5, lengthscale=None) of x times Matern(1.5, lengthscale=None) of theta"
-    given = candidates(some(np.ones((2, 2)), np.ones((2, 2)), depends_on_theta=True), RBF(1.0), Matern(2.5, 1.0))
+    given = candidate_kernels(some(np.ones((2, 2)), np.ones((2, 2)), depends_on_theta=True), RBF(1.0), Matern(2.5, 1.0))
     assert [type(k) for k in given] == [XThetaKernel]
 
 
@@ -557,18 +548,18 @@ def test_doubt_compares_halves_with_the_whole(kernel):
     error2 = np.mean(errors2, axis=0)
     amplitude = np.array([reml(K, column)[1] for column in points.f.T])
     ratio = np.mean(error2 / (amplitude * variance[:, None]), axis=0)
-    found = split_half_calibration(KernelChoice(kernel, 0.0, 1), points, None, samples, NONE)
+    found = calibrate(KernelChoice(kernel, 0.0, 1), points, None, samples, NONE)
     assert_allclose(found.inflation, np.maximum(ratio, np.sqrt(ratio)), rtol=1e-8)
     assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-8)
 
 
-def test_doubt_of_a_low_rank_process_keeps_the_landmarks():
+def test_calibration_of_a_nystrom_process_keeps_the_landmarks():
     measures = [Gaussian(t[0], 1.0) for t in THETA]
     rng = np.random.default_rng(2)
     x = np.stack([measure.sample(10, rng)[:, 0] for measure in measures])
     samples = cbq.Samples(THETA, x, np.sin(2 * x), measures, depends_on_theta=False)
     points, _ = pooled_points(samples)
-    rows = landmarks(ROUGH, points.u, 10, np.random.default_rng(0))
+    rows = choose_landmarks(ROUGH, points.u, 10, np.random.default_rng(0))
     nodes, integrals = points.u[rows], Integrals(ROUGH, measures, THETA)
     mu, z = integrals.mean(nodes), integrals.variance()
     whole = NystromGP(ROUGH, points.u, points.f, nodes, NONE)
@@ -576,7 +567,7 @@ def test_doubt_of_a_low_rank_process_keeps_the_landmarks():
     halves = [NystromGP(ROUGH, part.u, part.f, nodes, NONE, whole.noise) for part in parts]
     fall = [np.sqrt(whole.variance(mu, z) / np.maximum(h.variance(mu, z), whole.variance(mu, z))) for h in halves]
     error2 = np.mean([(h.mean(mu) - whole.mean(mu)) ** 2 * a for h, a in zip(halves, fall, strict=True)], axis=0)
-    found = split_half_calibration(KernelChoice(ROUGH, 0.0, 1), points, rows, samples, NONE)
+    found = calibrate(KernelChoice(ROUGH, 0.0, 1), points, rows, samples, NONE)
     assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-9)
 
 
@@ -586,9 +577,7 @@ def test_doubt_is_what_it_should_be_of_functions_that_the_process_expects():
     x = np.random.default_rng(0).normal(THETA, 1.0, (4, 10))
     f = draws(ROUGH, x.reshape(-1, 1), 1000).reshape(4, 10, 1000)
     samples = cbq.Samples(THETA, x, f, measures, depends_on_theta=False)
-    inflation = split_half_calibration(
-        KernelChoice(ROUGH, 0.0, 1), pooled_points(samples)[0], None, samples, NONE
-    ).inflation
+    inflation = calibrate(KernelChoice(ROUGH, 0.0, 1), pooled_points(samples)[0], None, samples, NONE).inflation
     ratio = np.where(inflation < 1, inflation**2, inflation)
     integrals, u = Integrals(ROUGH, measures, THETA), x.reshape(-1, 1)
     mu, cross = integrals.mean(u), integrals.cross()
@@ -603,7 +592,7 @@ def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
     samples = cbq.Samples(THETA, x, np.abs(x - 2.0), [Gaussian(t[0], 1.0) for t in THETA], depends_on_theta=False)
     points, _ = pooled_points(samples)
     smooth, rough = (
-        split_half_calibration(KernelChoice(k, 0.0, 1), points, None, samples, Jitter(1e-13)).inflation[0]
+        calibrate(KernelChoice(k, 0.0, 1), points, None, samples, Jitter(1e-13)).inflation[0]
         for k in (RBF(2.5), Matern(1.5, 3.0))
     )
     assert smooth > 2 * rough
@@ -612,7 +601,7 @@ def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
 def test_doubt_of_a_constant_is_none():
     u = np.random.default_rng(0).normal(size=(4, 5))
     samples = cbq.Samples(THETA, u, np.full((4, 5), 0.1), [Gaussian(0.0, 1.0)] * 4, depends_on_theta=False)
-    found = split_half_calibration(KernelChoice(ROUGH, 0.0, 1), pooled_points(samples)[0], None, samples, NONE)
+    found = calibrate(KernelChoice(ROUGH, 0.0, 1), pooled_points(samples)[0], None, samples, NONE)
     assert_allclose(found.common, 0.0, atol=1e-20)
     assert np.all(np.isfinite(found.inflation))
 
@@ -623,9 +612,9 @@ def test_the_rooms_change_nothing():
     kept = replace(points, u=u.copy(), f=f.copy(), spread=points.spread.copy())
     for array in (u, f, points.spread):
         array.setflags(write=False)
-    choose([Matern(1.5), RBF()], points, Jitter(1e-13))
+    choose_kernel([Matern(1.5), RBF()], points, Jitter(1e-13))
     ExactGP(ROUGH, u, f, NONE).mean(ROUGH(u))
     NystromGP(ROUGH, u, f, u[:9], NONE).mean(ROUGH(u, u[:9]))
-    landmarks(ROUGH, u, 9, np.random.default_rng(0))
+    choose_landmarks(ROUGH, u, 9, np.random.default_rng(0))
     for name in ("u", "f", "spread"):
         assert_array_equal(getattr(points, name), getattr(kept, name))

@@ -12,6 +12,7 @@ from scipy import integrate, optimize
 from scipy.stats import halfcauchy, norm, rankdata
 
 import cbq
+from cbq.gp.sparse import Bound, Features, Moments, State
 from cbq.kernels import RBF, Matern
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
@@ -25,7 +26,6 @@ from cbq.psa.order import in_order
 from cbq.psa.ratio import average_ratio, objective
 from cbq.psa.regression import RegressionPosterior, fit_surface
 from cbq.psa.robust import influences
-from cbq.gp.sparse import Bound, Features, Moments, State
 from cbq.psa.units import in_units, of_size_one
 from cbq.psa.value import Value
 from refusals import refusals

@@ -5,12 +5,11 @@ import pytest
 from numpy.testing import assert_allclose
 
 import cbq
+from cbq.gp.constant_mean import evidence_and_gradient, explain, integrate
 from cbq.kernels import RBF, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, Uniform, Unnormalised
-from cbq.stage1.blocks import blocks
-from cbq.stage1.quadrature import explain, integrate
-from cbq.stage1.shape import evidence
+from cbq.methods.conditional.blocks import sample_blocks
 
 PLAIN = {"calibrate": False}
 
@@ -154,10 +153,10 @@ def test_leaving_out_a_point_by_formula_is_leaving_it_out(kernel, tau):
     theta, measures = gaussians(2)
     samples = samples_of(lambda x: np.sin(3 * x[:, 0]), measures, theta, n=7)
     jitter = Jitter(1e-13)
-    (block,) = blocks(samples, "raw")
+    (block,) = sample_blocks(samples, "raw")
     whole = integrate(kernel, block, tau, jitter)
     for i in range(7):
-        (rest,) = blocks(drop(samples, i), "raw")
+        (rest,) = sample_blocks(drop(samples, i), "raw")
         less = integrate(kernel, rest, tau, jitter)
         without = whole.mean - whole.weights[..., i, None] * whole.residuals[..., i, :]
         assert_allclose(without, less.mean, rtol=1e-6)
@@ -165,7 +164,7 @@ def test_leaving_out_a_point_by_formula_is_leaving_it_out(kernel, tau):
         shift = whole.evidence_without[..., i, :] - less.evidence
         first = (
             whole.evidence_without[..., 0, :]
-            - integrate(kernel, blocks(drop(samples, 0), "raw")[0], tau, jitter).evidence
+            - integrate(kernel, sample_blocks(drop(samples, 0), "raw")[0], tau, jitter).evidence
         )
         assert_allclose(shift, first, atol=1e-6)
 
@@ -176,7 +175,7 @@ def test_the_estimated_bias_is_unbiased_for_iid_points():
     x = measure.sample(T * 6, 11).reshape(T, 6, 1)
     samples = cbq.Samples(np.arange(T), x, x[..., 0] ** 2, measure)
     stage1 = cbq.CBQ(kernel_x=RBF(0.5), kernel_theta=RBF(1.0)).fit(samples.select(slice(0, 2))).stage1
-    (block,) = blocks(samples, "raw")
+    (block,) = sample_blocks(samples, "raw")
     result = integrate(RBF(0.5), block, 0.0, Jitter())
     residuals = result.residuals[0, ..., 0]
     corrected = np.mean(result.mean[0] - result.weights[0] * residuals + residuals, axis=1)
@@ -194,12 +193,13 @@ def test_the_estimated_bias_is_unbiased_for_iid_points():
 def test_the_gradient_of_the_evidence_is_its_derivative(kernel, tau):
     theta, measures = gaussians(3, d=2)
     samples = samples_of(lambda x: np.stack([np.sin(x[:, 0]), x[:, 1] ** 2], axis=1), measures, theta, n=9)
-    (block,) = blocks(samples, "raw")
-    _, gradient = evidence(kernel, block, tau)
+    (block,) = sample_blocks(samples, "raw")
+    _, gradient = evidence_and_gradient(kernel, block, tau)
     for j in range(kernel.n_lengthscales):
         step = 1e-4 * np.eye(kernel.n_lengthscales)[j]
         high, low = (
-            evidence(kernel.with_log_lengthscales(kernel.log_lengthscales + s), block, tau)[0] for s in (step, -step)
+            evidence_and_gradient(kernel.with_log_lengthscales(kernel.log_lengthscales + s), block, tau)[0]
+            for s in (step, -step)
         )
         assert_allclose(gradient[j], (high - low) / 2e-4, rtol=1e-4, atol=1e-4)
 
@@ -207,7 +207,7 @@ def test_the_gradient_of_the_evidence_is_its_derivative(kernel, tau):
 def test_the_evidence_is_the_density_of_the_data_with_its_amplitude():
     theta, measures = gaussians(1)
     samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta, n=6)
-    (block,) = blocks(samples, "raw")
+    (block,) = sample_blocks(samples, "raw")
     f, n = block.f[0, :, 0], 6
     values = []
     for kernel in (RBF(0.5), Matern(1.5, 1.0)):
@@ -232,7 +232,7 @@ def test_many_points_are_worked_on_in_chunks_with_the_same_result(monkeypatch):
     theta, measures = gaussians(5)
     samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta, n=20)
     whole = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
-    monkeypatch.setattr("cbq.stage1.quadrature.chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
+    monkeypatch.setattr("cbq.gp.constant_mean.chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
     pieces = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
     assert_allclose(pieces.stage1.mean, whole.stage1.mean, rtol=1e-12)
     assert_allclose(pieces.stage1.std, whole.stage1.std, rtol=1e-9)
@@ -244,7 +244,7 @@ def test_many_points_are_worked_on_in_chunks_with_the_same_result(monkeypatch):
 def test_several_kernels_at_once_are_each_of_them(kernel):
     theta, measures = gaussians(4)
     samples = samples_of(lambda x: np.sin(3 * x[:, 0]), measures, theta, n=7)
-    (block,) = blocks(samples, "raw")
+    (block,) = sample_blocks(samples, "raw")
     ells = kernel.log_lengthscales + np.log([0.5, 1.0, 2.0])[:, None, None]
     together = integrate(kernel.with_log_lengthscales(ells), block, 0.0, Jitter())
     for k, ell in enumerate(ells[:, 0]):

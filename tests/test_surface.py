@@ -8,13 +8,18 @@ from scipy.optimize import minimize
 
 from cbq.fit import predictive
 from cbq.fit.predictive import PredictiveDistribution
+from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP
+from cbq.gp.likelihood import Likelihood, fit_priors
+from cbq.gp.search import newton
+from cbq.gp.trend import ThetaCoordinates, largest_degree, polynomial_basis
 from cbq.kernels import RBF, Matern, Warped
-from cbq.stage2 import GPPrior, HeteroscedasticGP, NodeEstimates, Posterior, StageTwoOptions, fit_stage_two
-from cbq.stage2.coordinates import ThetaCoordinates
-from cbq.stage2.hyperparameters import Likelihood, fit_priors
-from cbq.stage2.posterior import neighbours
-from cbq.stage2.scoring import minimise
-from cbq.stage2.trend import basis, largest_degree
+from cbq.methods.conditional.stage_two import (
+    NodeEstimates,
+    StageTwoOptions,
+    ThetaPosterior,
+    fit_stage_two,
+    nearest_nodes,
+)
 
 
 def example(T=12, p=2, seed=0):
@@ -38,7 +43,7 @@ def test_a_surface_is_the_limit_of_a_wide_prior_on_the_trend(degree):
     wide = 1e6  # the variance of the coefficients: a Gaussian process without a trend then says nearly the same
 
     def k(a, b):
-        return 2.0 * p.kernel(a, b) + wide * basis(a, degree) @ basis(b, degree).T
+        return 2.0 * p.kernel(a, b) + wide * polynomial_basis(a, degree) @ polynomial_basis(b, degree).T
 
     K = k(theta, theta) + np.diag(v + p.noise + 2e-10)
     mean = k(new, theta) @ np.linalg.solve(K, y)
@@ -69,7 +74,7 @@ def test_the_variance_of_the_prediction_is_that_of_its_error():
 def test_leaving_out_a_theta_by_formula_is_leaving_it_out(degree):
     theta, y, v = example()
     p = prior(degree=degree)
-    Qy, diagonal = HeteroscedasticGP(p, theta, y, v).residual_precision(v)
+    Qy, diagonal = HeteroscedasticGP(p, theta, y, v).leave_one_out(v)
     for t in range(len(y)):
         keep = np.arange(len(y)) != t
         got = HeteroscedasticGP(p, theta[keep], y[keep], v[keep]).predict(theta[t : t + 1])
@@ -81,7 +86,7 @@ def test_leaving_out_a_theta_by_formula_is_leaving_it_out(degree):
 def likelihood(degree=0, noise=None, kernel=None):
     theta, y, v = example()
     kernel, free = (kernel or RBF()).to_fit(theta, ard=True)
-    return Likelihood(kernel, free, theta, basis(theta, degree), y / np.std(y), v / np.var(y), noise)
+    return Likelihood(kernel, free, theta, polynomial_basis(theta, degree), y / np.std(y), v / np.var(y), noise)
 
 
 @pytest.mark.parametrize("degree", [None, 0, 1])
@@ -115,7 +120,7 @@ def test_the_maximum_is_as_good_as_that_of_a_general_optimiser():
     (best,) = fit_priors([[(ThetaCoordinates.standard(theta, np.zeros(2, dtype=bool)), RBF())]], theta, y, v)
     z = best.coordinates(theta)
     kernel, free = RBF().to_fit(z, ard=True)
-    target = Likelihood(kernel, free, z, basis(z, 0), (y - y.mean()) / y.std(), v / y.var(), None)
+    target = Likelihood(kernel, free, z, polynomial_basis(z, 0), (y - y.mean()) / y.std(), v / y.var(), None)
     starts = np.random.default_rng(0).normal(size=(10, 4)) + np.array([0.0, -6.0, *kernel.log_lengthscales])
     found = [
         minimize(
@@ -133,7 +138,7 @@ def test_scoring_finds_the_minimum_of_a_quadratic_within_bounds():
         return 0.5 * (x - centre) @ matrix @ (x - centre), matrix @ (x - centre), matrix
 
     low, high = np.full(3, -3.0), np.array([3.0, 3.0, 2.0])
-    x, value = minimise(objective, np.zeros(3), low, high, 1e-12)
+    x, value = newton(objective, np.zeros(3), list(zip(low, high, strict=True)), 1e-12)
     assert_allclose(x, [1.0, -2.0, 2.0], atol=1e-5)
     assert_allclose(value, 450.0, rtol=1e-9)
 
@@ -178,7 +183,7 @@ def test_a_trend_is_of_the_degree_that_the_thetas_can_tell_apart():
     assert largest_degree(np.repeat(z[:2], 2, axis=0), 3) == 1
     assert largest_degree(np.zeros((5, 1)), 1) == 0
     assert largest_degree(z, None) is None
-    assert basis(np.ones((3, 2)), 2).shape == (3, 6)
+    assert polynomial_basis(np.ones((3, 2)), 2).shape == (3, 6)
 
 
 def test_coordinates_have_unit_spread_and_refuse_logs_of_what_is_not_positive():
@@ -189,9 +194,9 @@ def test_coordinates_have_unit_spread_and_refuse_logs_of_what_is_not_positive():
         z(-theta)
 
 
-def test_neighbours_are_the_nearest_nodes():
+def test_nearest_nodes():
     z = np.array([0.0, 1.0, 2.0, 10.0, 11.0])[:, None]
-    assert {tuple(sorted(row)) for row in neighbours(z)} == {(0, 1, 2), (2, 3, 4)}
+    assert {tuple(sorted(row)) for row in nearest_nodes(z)} == {(0, 1, 2), (2, 3, 4)}
 
 
 def mixture(joint=False):
@@ -239,7 +244,7 @@ def calibrated(bias, design, T=40):
         theta, y, np.full(T, size**2), np.full(T, bias * size) + 0.2 * size * rng.normal(size=T), np.full(T, size**2)
     )
     priors = fit_stage_two(theta, y, nodes.variance, 1.0, StageTwoOptions())
-    return [Posterior(priors, nodes, iid=design == "iid", calibrate=c) for c in (True, False)]
+    return [ThetaPosterior(priors, nodes, iid=design == "iid", calibrate=c) for c in (True, False)]
 
 
 def test_a_common_bias_is_subtracted_for_iid_points_and_counts_as_error_for_others():

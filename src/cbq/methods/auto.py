@@ -54,27 +54,33 @@ class Auto:
         errors = {name: _predicted_error(fit, theta) for name, fit in rivals.items()}
         name = min(errors, key=lambda each: _ratio(errors[each], errors["CBQ"]))
         if isinstance(pooled, str):
-            return rivals[name].with_choice(f"Chose {name}: {pooled}.")
+            return rivals[name].with_choice(f"Chose {name}. {pooled}.")
         ratio = _ratio(_predicted_error(pooled, theta), errors[name])
         limit = RATIO_WITH_THETA if samples.depends_on_theta else RATIO_IF_LEARNT if learnt else RATIO_OTHERWISE
         where = "where f depends on theta" if samples.depends_on_theta else "where MOBQ has learnt f" if learnt else ""
-        rule = f"{where + ', ' if where else ''}Auto chooses MOBQ up to {limit:g}"
-        chosen: CBQFit | MOBQFit = pooled if ratio <= limit else rivals[name]
-        label = "MOBQ" if chosen is pooled else name
-        return chosen.with_choice(f"Chose {label}. MOBQ's predicted error is {ratio:.2g} times that of {name}; {rule}.")
+        rule = f"{where + ', ' * bool(where)}Auto switches at {limit:g} or below"
+        compared = f"predicted error is {ratio:.2g} times that of {name}; {rule}."
+        if ratio <= limit:
+            return pooled.with_choice(f"Chose MOBQ. Its {compared}")
+        return rivals[name].with_choice(f"Chose {name}. MOBQ's {compared}")
 
 
 def _pooled(samples: Samples) -> MOBQFit | str:
     """The fit of MOBQ, or why there is none."""
     if samples.n_evaluations > MAX_POOLED_POINTS:
-        return f"MOBQ takes at most {MAX_POOLED_POINTS} points here; cbq.MOBQ(nystrom=1000) takes more"
+        return (
+            f"{samples.n_evaluations} points are too many for an exact MOBQ (at most {MAX_POOLED_POINTS}); try "
+            f"cbq.MOBQ(nystrom=1000)"
+        )
     if not samples.conditional.everywhere:
-        return "MOBQ needs the family of the measures between thetas, which these samples do not carry"
+        return "MOBQ needs a family, and these samples have none"
     try:
         fit = MOBQ().fit(samples)
     except (NoEmbedding, ValueError) as error:
-        return f"MOBQ cannot be fitted ({str(error).partition(':')[0]})"
-    return fit if all(group.is_learnt for group in fit.groups) else "MOBQ has not learnt f"
+        return f"MOBQ could not be fitted: {str(error).rstrip('.')}"
+    if all(group.is_learnt for group in fit.groups):
+        return fit
+    return "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
 
 
 def _can_borrow(samples: Samples) -> bool:

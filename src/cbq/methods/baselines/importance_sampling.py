@@ -22,12 +22,12 @@ from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 Kind = Literal["plain", "self-normalised", "balance"]
-FEW = 5.0  # points: an effective sample size below says that the weights cannot tell their own error
-BLOCK = 2**23  # weighted values that are held at a time for a joint distribution
+MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, the weights do not determine their own error
+MAX_NUMBERS = 2**23  # weighted values in memory at a time, for a joint distribution
 FORMULAS = {
-    "plain": "Weighted averages with the weights p(x) / p_t(x)",
-    "self-normalised": "Weighted averages with the weights p(x) / p_t(x) divided by their sum",
-    "balance": "Weighted averages with the weights p(x) / (mixture of all measures)(x)",
+    "plain": "p_theta(x) / p_theta_t(x)",
+    "self-normalised": "p_theta(x) / p_theta_t(x), normalised to sum to one",
+    "balance": "p_theta(x) / q(x), where q is the mixture of the measures at all observed thetas",
 }
 
 
@@ -66,7 +66,7 @@ def _not_less(errors: Array, f: Array, size: float) -> Array:
     """Errors (n,) whose squares sum to a variance, which must not be less than that of `size` values of f if those are
     few: with one point of all the weight, nothing is left that could differ.
     """
-    if size >= FEW:
+    if size >= MIN_EFFECTIVE_SIZE:
         return errors
     least, own = rms(f - f[0] - np.mean(f - f[0])) / np.sqrt(size), rms(errors) * np.sqrt(len(f))
     if own >= least:
@@ -140,7 +140,7 @@ class ImportanceSamplingFit(Fit):
 
     def _joint(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:
         """Estimates at theta (M, p), and their covariance (M, M)."""
-        M, size = len(theta), max(1, BLOCK // len(f))
+        M, size = len(theta), max(1, MAX_NUMBERS // len(f))
         blocks = [slice(i, min(i + size, M)) for i in range(0, M, size)]
         location, cov = np.empty(M), np.empty((M, M))
         for i, rows in enumerate(blocks):
@@ -176,7 +176,7 @@ class ImportanceSamplingFit(Fit):
     def summary(self) -> str:
         lines = [
             *heading(self, f"Importance sampling, {self.kind}", self.samples.counts, self.design),
-            f"{FORMULAS[self.kind]}, over all {self.samples.n_evaluations} points.",
+            f"Average of {self.samples.n_evaluations} values with weights {FORMULAS[self.kind]}.",
             *self._sizes(),
             "Standard errors use the same weights, so they are too small where the effective sample size is small.",
         ]
@@ -194,8 +194,8 @@ class ImportanceSamplingFit(Fit):
             )
         if not np.all(reached):
             lines.append(
-                f"{np.count_nonzero(~reached)} of the {len(reached)} observed thetas cannot be asked about: their measures "
-                f"reach beyond those that points were drawn from."
+                f"No estimate at {np.count_nonzero(~reached)} of the {len(reached)} observed thetas: their measures "
+                f"extend beyond the support of the sampled measures."
             )
         return lines
 

@@ -158,10 +158,9 @@ def _warnings(samples: Samples, trend: int | None, priors: Sequence[Sequence[GPP
     found = []
     if samples.T == 1:
         found.append(
-            "there is one theta, which says nothing about I elsewhere: predictions at other thetas have the spread of "
-            "f as their standard deviation."
+            "there is only one theta, so I is unknown elsewhere: at other thetas the standard deviation is that of f."
         )
     used = [prior.degree for each in priors for prior in each if prior.degree is not None]
     if trend is not None and used and min(used) < trend:
-        found.append(f"the thetas cannot identify a trend of degree {trend}: degree {min(used)} is used.")
+        found.append(f"there are too few distinct thetas for a trend of degree {trend}: degree {min(used)} is used.")
     return found

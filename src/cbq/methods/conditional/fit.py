@@ -126,10 +126,10 @@ class CBQFit(Fit):
     def summary(self) -> str:
         lines = heading(self, "Conditional Bayesian quadrature", self.counts, self.design)
         if self.rows is not None:
-            lines.append(f"Thetas borrow points: stage 1 uses {count_range(self.stage1.counts)} points at each.")
+            lines.append(f"Borrowing: stage 1 uses {count_range(self.stage1.counts)} points at each theta.")
         lines += per_output([self._described(c) for c in self._outputs], self.C)
-        kind = "calibrated mixtures of Student-t distributions" if self.calibrate else "the plain Gaussian posterior"
-        lines.append(f"Predictive distributions are {kind}.")
+        kind = "a calibrated mixture of Student-t distributions" if self.calibrate else "Gaussian, not calibrated"
+        lines.append(f"Predictive distribution: {kind}.")
         return "\n".join(lines + warning_lines(self.warnings))
 
     def _described(self, c: int) -> list[str]:
@@ -141,20 +141,20 @@ class CBQFit(Fit):
         posterior = self._posteriors[c]
         prior = posterior.processes[0].prior
         logs = [str(j) for j in np.flatnonzero(prior.coordinates.logs)]
-        of = "" if not logs else " of log theta" if len(logs) == self.p else f" with log theta_{', '.join(logs)}"
+        of = "" if not logs else " on log theta" if len(logs) == self.p else f" with log theta_{', '.join(logs)}"
         lines = [
-            f"Stage 1: {named}{more}.",
-            f"  Standard deviations of the integrals: median {np.median(std):.3g}, largest {np.max(std):.3g}.",
-            f"Stage 2: {on_one_line(repr(prior.kernel))}{of}, the likeliest of {len(self.priors[c])} "
-            f"({posterior.weights[0]:.0%}), amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
+            f"Stage 1 kernels: {named}{more}.",
+            f"  Standard deviations of the estimates: median {np.median(std):.3g}, largest {np.max(std):.3g}.",
+            f"Stage 2 kernel: {on_one_line(repr(prior.kernel))}{of}, the likeliest of {len(self.priors[c])} "
+            f"(weight {posterior.weights[0]:.0%}); amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
         ]
         if len(self.theta) > 1:
             loo = self.leave_one_out()
             mine = loo if self.C is None else LeaveOneOut(loo.residual[:, c], loo.std[:, c])
             size = np.sqrt(np.mean(mine.standardised**2))
             lines.append(
-                f"  Leaving one theta out of the plain posterior: residuals are {size:.2f} times their predicted "
-                f"size, {mine.coverage(0.95):.0%} inside 95% intervals."
+                f"  Leave-one-theta-out residuals (not calibrated): {size:.2g} times their predicted size, "
+                f"{mine.coverage(0.95):.0%} inside 95% intervals."
             )
         return lines
 

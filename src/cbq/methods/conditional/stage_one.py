@@ -294,7 +294,7 @@ def _warnings(samples: Samples, result: BayesianQuadrature) -> list[str]:
     few = int(np.count_nonzero(samples.counts < FEW))
     if few:
         found.append(
-            f"{few} of {samples.T} thetas have fewer than {FEW} points: their errors are estimated from those of all thetas."
+            f"{few} of {samples.T} thetas have fewer than {FEW} points: their amplitude is taken from all thetas."
         )
     exact = int(np.count_nonzero(np.any(result.error2 == 0, axis=0)))
     if exact:

@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from typing import Literal
 
-from cbq._arrays import evenly, generator
+from cbq._arrays import Integers, evenly, generator
 from cbq.embeddings.many import Integrals, line_for
-from cbq.gp.calibration import split_half_calibration
-from cbq.gp.choice import PooledPoints, choose_kernel
+from cbq.gp.calibration import SplitHalfCalibration, split_half_calibration
+from cbq.gp.choice import KernelChoice, PooledPoints, choose_kernel
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
@@ -94,18 +94,24 @@ class MOBQ:
     def _group(
         self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], outputs: tuple[int, ...]
     ) -> OutputGroup:
-        """The kernel of some outputs, its landmarks, and its calibration at some of the thetas."""
+        """The kernel of some outputs, its landmarks, and its calibration."""
         mine = points.outputs(outputs)
         chosen = choose_kernel(kernels, mine, self.jitter, ard=self.ard)
         rows = None
         if self.nystrom is not None and self.nystrom < mine.n:
             rows = choose_landmarks(chosen.kernel, mine.u, int(self.nystrom), generator(self.seed))
-        some = evenly(samples.T, CALIBRATION_THETAS)
-        measures = [samples.measure(int(t)) for t in some]
-        integrals = Integrals(chosen.kernel, measures, samples.theta[some], line_for(chosen.kernel, measures))
-        landmarks = None if rows is None else mine.u[rows]
-        calibration = split_half_calibration(chosen, mine, landmarks, integrals, self.jitter)
-        return OutputGroup(outputs, chosen, rows, calibration)
+        return OutputGroup(outputs, chosen, rows, calibrate(chosen, mine, rows, samples, self.jitter))
+
+
+def calibrate(
+    chosen: KernelChoice, points: PooledPoints, rows: Integers | None, samples: Samples, jitter: Jitter
+) -> SplitHalfCalibration:
+    """The calibration of a process at some of the observed thetas; rows: of the landmarks, if there are any."""
+    some = evenly(samples.T, CALIBRATION_THETAS)
+    measures = [samples.measure(int(t)) for t in some]
+    integrals = Integrals(chosen.kernel, measures, samples.theta[some], line_for(chosen.kernel, measures))
+    landmarks = None if rows is None else points.u[rows]
+    return split_half_calibration(chosen, points, landmarks, integrals, jitter)
 
 
 def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:

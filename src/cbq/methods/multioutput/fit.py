@@ -133,11 +133,11 @@ class MOBQFit(Fit):
         found = list(self.own_warnings)
         if not all(group.is_learnt for group in self.groups):
             found.append(
-                "f was not learnt: all other values predict one hardly better than their mean does. f may be noise, or "
-                "vary faster than the points can resolve; cbq.CBQ() or cbq.LSMC() may do better."
+                "f has not been learnt: predicting a value from all others is hardly better than using their mean. f "
+                "may be noise, or vary too fast for these points; try cbq.CBQ() or cbq.LSMC()."
             )
         if not self.samples.conditional.everywhere:
-            found.append("the samples have no family, so only the observed thetas can be asked about.")
+            found.append("the samples have no family, so this fit predicts at the observed thetas only.")
         return tuple(found)
 
     def summary(self) -> str:
@@ -145,7 +145,7 @@ class MOBQFit(Fit):
         lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
         of = {c: group for group in self.groups for c in group.outputs}
         lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
-        lines.append(f"Predictive distributions are Student-t with {DEGREES:g} degrees of freedom.")
+        lines.append(f"Predictive distribution: Student-t with {DEGREES:g} degrees of freedom.")
         return "\n".join(lines + warning_lines(self.warnings))
 
     def __repr__(self) -> str:
@@ -154,12 +154,11 @@ class MOBQFit(Fit):
 
 def _described(group: OutputGroup, c: int, n: int) -> list[str]:
     """Lines about one output."""
-    how = "exactly" if group.landmarks is None else f"through {len(group.landmarks)} landmarks"
+    how = "exact" if group.landmarks is None else f"{len(group.landmarks)} landmarks"
     size = np.sqrt(group.calibration.inflation[group.outputs.index(c)])
     return [
-        f"One Gaussian process on {n} points, {how}: {on_one_line(repr(group.chosen.kernel))}, the best of "
-        f"{group.chosen.tried}.",
-        f"  Leave-one-out error: {group.chosen.error:.2g} times the standard deviation of f at each theta.",
-        f"  Calibration by halves of the points: errors are {size:.2g} times those that the process predicts, and its "
-        f"intervals are scaled accordingly.",
+        f"One Gaussian process on {n} points ({how}): {on_one_line(repr(group.chosen.kernel))}, the best of "
+        f"{group.chosen.tried} kernels.",
+        f"  Leave-one-out residuals: {group.chosen.error:.2g} times the standard deviation of f at the same theta.",
+        f"  Fits to halves of the points differ {size:.2g} times as much as predicted; the intervals are scaled to match.",
     ]
