@@ -1,7 +1,7 @@
-"""A reservoir that supplies a town for a year: how much water is missing, as the climate becomes drier?
+"""A reservoir supplies a town for a year: how much water is missing as the climate becomes drier?
 
-The simulator goes day by day and takes one set of inputs at a time, as most simulators do. The scenario is a column of
-rain.csv, chosen by the environment variable RESERVOIR_SCENARIO (wet or dry). See README.md for the commands.
+The simulator runs day by day and takes one set of inputs at a time, as most simulators do. The environment variable
+RESERVOIR_SCENARIO (wet or dry) selects a column of rain.csv. See README.md for the commands.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ import cbq
 SCENARIO = os.environ.get("RESERVOIR_SCENARIO", "dry")
 DAYS = 365
 CAPACITY, START = 60.0, 45.0  # millions of litres
-CATCHMENT = 0.09  # millions of litres for a millimetre of rain
-DEMAND = 0.2  # millions of litres a day
+CATCHMENT = 0.09  # millions of litres per millimetre of rain
+DEMAND = 0.2  # millions of litres per day
 
 
 def monthly_rain(scenario: str) -> list[float]:
-    """Rain of each month in a usual year, in millimetres."""
+    """Return the rainfall of each month in a typical year, in millimetres."""
     with (Path(__file__).parent / "rain.csv").open(newline="") as file:
         rows = list(csv.DictReader(file))
     if scenario not in rows[0]:
@@ -34,7 +34,7 @@ RAIN = monthly_rain(SCENARIO)
 
 
 def shortage(x: np.ndarray, theta: np.ndarray) -> float:
-    """Millions of litres that are missing in a year, for x = (rain in units of a usual year, evaporation a day)."""
+    """Return the water missing in a year, in millions of litres, for x = (rain / typical year, daily evaporation)."""
     rain, evaporation = x
     stored, missing = START, 0.0
     for day in range(DAYS):
@@ -48,7 +48,7 @@ def shortage(x: np.ndarray, theta: np.ndarray) -> float:
 
 
 def family(theta: np.ndarray) -> cbq.measures.LogNormal:
-    """Rain has the mean theta[0], evaporation the mean 0.05; both are known to about 30%."""
+    """Return the measure of x: rain has mean theta[0], evaporation has mean 0.05, both with an error of about 30%."""
     variance = np.array([0.09, 0.09])
     return cbq.measures.LogNormal(np.log([theta[0], 0.05]) - 0.5 * variance, variance)
 
@@ -56,8 +56,8 @@ def family(theta: np.ndarray) -> cbq.measures.LogNormal:
 problem = cbq.Problem(
     shortage,
     family,
-    prior=cbq.measures.Uniform(0.4, 1.0),  # mean rain of the climates that are of interest, in units of a usual year
+    prior=cbq.measures.Uniform(0.4, 1.0),  # mean rain of the climates of interest, relative to a typical year
     vectorized=False,  # one x at a time
-    depends_on_theta=False,  # the climate acts through the measure of x only, so every run says something on all climates
+    depends_on_theta=False,  # the climate changes only the measure of x, so every evaluation serves all thetas
     name=f"reservoir-{SCENARIO}",
 )

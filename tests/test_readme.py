@@ -1,4 +1,4 @@
-"""The code in the README runs and prints what the README says."""
+"""The README prints what it shows, and links between the pages lead somewhere."""
 
 from __future__ import annotations
 
@@ -7,10 +7,20 @@ import io
 import re
 from pathlib import Path
 
-README = (Path(__file__).parents[1] / "README.md").read_text()
+import pytest
+
+ROOT = Path(__file__).parents[1]
+README = (ROOT / "README.md").read_text()
+PAGES = sorted([*ROOT.glob("*.md"), *ROOT.glob("docs/*.md"), *ROOT.glob("examples/*.md")])
 
 
-def test_the_code_runs_and_prints_what_is_shown() -> None:
+def anchors(page: Path) -> set[str]:
+    """Return the anchors of the headings of a page, as GitHub forms them."""
+    headings = re.findall(r"^#+ (.+)$", page.read_text(), flags=re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
+
+
+def test_code_blocks_print_the_output_shown() -> None:
     printed, names = io.StringIO(), {}
     with contextlib.redirect_stdout(printed):
         for block in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):
@@ -18,6 +28,9 @@ def test_the_code_runs_and_prints_what_is_shown() -> None:
     assert printed.getvalue() == "".join(re.findall(r"```text\n(.*?)```", README, flags=re.DOTALL))
 
 
-def test_the_links_lead_somewhere() -> None:
-    for path in re.findall(r"\]\((?!http)([^)#]+)\)", README):
-        assert (Path(__file__).parents[1] / path).exists(), path
+@pytest.mark.parametrize("page", PAGES, ids=lambda page: page.relative_to(ROOT).as_posix())
+def test_relative_links_lead_to_files_and_headings(page: Path) -> None:
+    for path, anchor in re.findall(r"\]\((?!http)([^)#]*)#?([^)]*)\)", page.read_text()):
+        target = page.parent / path if path else page
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
