@@ -1,5 +1,8 @@
 """Measures of x and of theta: each can be sampled, evaluated and reached from the unit cube."""
 
+from typing import TYPE_CHECKING
+
+from cbq._deprecation import deprecated_names
 from cbq.measures.base import Measure
 from cbq.measures.beta import Beta
 from cbq.measures.empirical import Empirical
@@ -37,3 +40,6 @@ __all__ = [
     "as_measure",
     "from_scipy",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = deprecated_names(__name__, {"LogLaw": "LogMeasure"})

@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array
+from cbq._deprecation import DeprecatedAttribute
 from cbq.measures.base import Measure
 from cbq.measures.from_scipy import as_measure
 
@@ -22,6 +23,7 @@ class LogMeasure(Measure):
     """
 
     measure: Measure  # the measure of x = exp(y)
+    law = DeprecatedAttribute("measure")
 
     def __init__(self, measure: Any) -> None:
         self.measure = as_measure(measure)
