@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -52,10 +52,8 @@ class Empirical(Measure):
     @property
     def support(self) -> tuple[Array, Array]:
         used = self.weights[..., None] > 0
-        return (
-            np.min(np.where(used, self.points, np.inf), axis=-2),
-            np.max(np.where(used, self.points, -np.inf), axis=-2),
-        )
+        lower, upper = np.where(used, self.points, np.inf), np.where(used, self.points, -np.inf)
+        return np.min(lower, axis=-2), np.max(upper, axis=-2)
 
     def marginal(self, j: int) -> Measure:
         return Empirical(self.points[..., j : j + 1], self.weights)
@@ -79,27 +77,13 @@ class Empirical(Measure):
         return np.asarray(ndtri(self._to_uniform(x)))
 
     def _from_uniform(self, u: Array) -> Array:
-        singles, lead = self._singles(u)
-        rows = np.broadcast_to(u[..., 0], (*lead, u.shape[-2])).reshape(len(singles), u.shape[-2])
-        chosen = [_quantiles(*single, row) for single, row in zip(singles, rows, strict=True)]
-        return np.reshape(chosen, (*lead, u.shape[-2], self.dim))
+        return np.asarray(_quantiles(self.points, self.weights, u[..., 0]))
 
     def _to_uniform(self, x: Array) -> Array:
-        singles, lead = self._singles(x)
-        rows = np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(len(singles), *x.shape[-2:])
-        u = np.full((*lead, *x.shape[-2:]), 0.5)
-        middles = [_probabilities(*single, row) for single, row in zip(singles, rows, strict=True)]
-        u[..., 0] = np.reshape(middles, (*lead, x.shape[-2]))
+        first = _probabilities(self.points, self.weights, x)
+        u = np.full((*first.shape, self.dim), 0.5)
+        u[..., 0] = first
         return u
-
-    def _singles(self, x: Array) -> tuple[list[tuple[Array, Array]], tuple[int, ...]]:
-        """Points (n, d) and weights (n,) of the measure at each leading index of x, and the leading shape."""
-        batch = self.batch_shape
-        lead = np.broadcast_shapes(x.shape[:-2], batch)
-        order = np.broadcast_to(np.arange(math.prod(batch)).reshape(batch), lead).ravel()
-        points = self.points.reshape(math.prod(batch), *self.points.shape[-2:])
-        weights = self.weights.reshape(math.prod(batch), self.weights.shape[-1])
-        return [(points[i], weights[i]) for i in order], lead
 
 
 def checked_weights(weights: Array, count: int, what: str) -> Array:
@@ -120,16 +104,18 @@ def checked_weights(weights: Array, count: int, what: str) -> Array:
     return np.asarray(weights / sums)
 
 
+@partial(np.vectorize, signature="(n,d),(n),(m)->(m,d)", otypes=[float])
 def _quantiles(points: Array, weights: Array, u: Array) -> Array:
-    """The points (n', d) at which the cumulative weight, in sorted order, reaches u (n',)."""
+    """The points (m, d) at which the cumulative weight, in sorted order, reaches u (m,)."""
     order = np.lexsort(points.T[::-1])
     order = order[weights[order] > 0]
     edges = np.cumsum(weights[order])[:-1]
     return points[order[np.searchsorted(edges, u, side="right")]]
 
 
+@partial(np.vectorize, signature="(n,d),(n),(m,d)->(m)", otypes=[float])
 def _probabilities(points: Array, weights: Array, x: Array) -> Array:
-    """The cumulative weight at each x (n', d), counting half the weight of x itself; equal points count as one."""
+    """The cumulative weight (m,) at each x (m, d), with half the weight of x itself; equal points count as one."""
     n = len(points)
     distinct, which = np.unique(np.concatenate([points, x]), axis=0, return_inverse=True)
     which = which.reshape(-1)

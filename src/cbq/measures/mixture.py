@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -10,7 +11,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
 from cbq.measures.base import Measure
 from cbq.measures.empirical import Empirical, checked_weights
-from cbq.measures.scipy_distributions import as_measure
+from cbq.measures.scipy_distributions import measure_list
 from cbq.measures.unnormalised import Unnormalised
 
 
@@ -70,17 +71,13 @@ class Mixture(Measure):
         shape = (*self.batch_shape, self.dim)
         lower = np.stack([np.broadcast_to(low, shape) for low, _ in ends])
         upper = np.stack([np.broadcast_to(high, shape) for _, high in ends])
-        return (
-            np.min(np.where(used, lower, np.inf), axis=0),
-            np.max(np.where(used, upper, -np.inf), axis=0),
-        )
+        return np.min(np.where(used, lower, np.inf), axis=0), np.max(np.where(used, upper, -np.inf), axis=0)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
         # Each component, and the choice between them, has its own generator: a larger n then extends the draws.
         n, shape = count(n), (*self.batch_shape, count(n), self.dim)
-        first, *streams = (
-            np.random.default_rng(s) for s in generator(rng).integers(2**63, size=len(self.components) + 1)
-        )
+        seeds = generator(rng).integers(2**63, size=len(self.components) + 1)
+        first, *streams = (np.random.default_rng(seed) for seed in seeds)
         edges = np.cumsum(self.weights, axis=-1)[..., None, :-1]
         which = np.sum(first.random((*self.batch_shape, n, 1)) >= edges, axis=-1)
         pairs = zip(self.components, streams, strict=True)
@@ -91,13 +88,9 @@ class Mixture(Measure):
         return Mixture(self.weights, [c.marginal(j) for c in self.components])
 
     def conditional(self, head: Array) -> Measure:
-        j = head.shape[-1]
-        walk = self._walk(head)
-        for _ in range(j):
-            next(walk)
-        return next(walk)
+        return next(islice(self._conditionals(head), head.shape[-1], None))
 
-    def _walk(self, x: Array) -> Iterator[Mixture]:
+    def _conditionals(self, x: Array) -> Iterator[Mixture]:
         """The measures of coordinate j given x_<j, for j = 0, 1, ...; x_j may be filled in before the next step."""
         log_w = self._log_weights()
         for j in range(self.dim):
@@ -140,7 +133,7 @@ class Mixture(Measure):
             return self._quantile(np.broadcast_to(v, (*lead, 1)))
         self._require_interior(v)
         x = np.zeros((*lead, self.dim))
-        for j, measure in enumerate(self._walk(x)):
+        for j, measure in enumerate(self._conditionals(x)):
             x[..., j] = measure._from_normal(v[..., j, None, None])[..., 0, 0]
         return x
 
@@ -149,7 +142,7 @@ class Mixture(Measure):
             below, above = self._log_tails(x[..., 0])
             return np.where(below <= above, ndtri_exp(below), -ndtri_exp(above))[..., None]
         x = np.broadcast_to(x, np.broadcast_shapes(x.shape, (*self.batch_shape, 1, self.dim)))
-        v = [measure._to_normal(x[..., j, None, None])[..., 0, 0] for j, measure in enumerate(self._walk(x))]
+        v = [measure._to_normal(x[..., j, None, None])[..., 0, 0] for j, measure in enumerate(self._conditionals(x))]
         return np.stack(v, axis=-1)
 
     def _log_tails(self, y: Array) -> tuple[Array, Array]:
@@ -183,11 +176,7 @@ class Mixture(Measure):
 
 
 def _checked_components(components: Sequence[Any]) -> tuple[Measure, ...]:
-    if isinstance(components, Measure):
-        raise TypeError(f"Mixture takes a list of components, but it was given {components!r}: pass [measure].")
-    measures = tuple(as_measure(c) for c in components)
-    if not measures:
-        raise ValueError("Mixture needs at least one component, but the list is empty.")
+    measures = measure_list(components, "Mixture")
     dims = [c.dim for c in measures]
     if len(set(dims)) > 1:
         raise ValueError(f"the components of a Mixture must have the same dimension, but they have dimensions {dims}.")

@@ -1,13 +1,14 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import accumulate
 from typing import Any, Self
 
 import numpy as np
 
 from cbq._arrays import Array, broadcast_batch
 from cbq.measures.base import Measure, stack
-from cbq.measures.scipy_distributions import as_measure
+from cbq.measures.scipy_distributions import measure_list
 
 
 class Product(Measure):
@@ -22,21 +23,16 @@ class Product(Measure):
     blocks: tuple[Measure, ...]  # in the order of the coordinates
 
     def __init__(self, measures: Sequence[Any]) -> None:
-        if isinstance(measures, Measure):
-            raise TypeError(f"Product takes a list of measures, but it was given {measures!r}: pass [measure].")
-        given = [as_measure(m) for m in measures]
-        if not given:
-            raise ValueError("Product needs at least one measure, but the list is empty.")
+        given = measure_list(measures, "Product")
         self.blocks = tuple(block for m in given for block in (m.blocks if isinstance(m, Product) else (m,)))
-        self._batch = broadcast_batch(
-            {f"{i}: {type(m).__name__}": m.batch_shape for i, m in enumerate(self.blocks)}, "Product"
-        )
-        stops = np.cumsum([block.dim for block in self.blocks])
-        self._slices = [slice(int(b) - m.dim, int(b)) for b, m in zip(stops, self.blocks, strict=True)]
+        shapes = {f"{i}: {type(m).__name__}": m.batch_shape for i, m in enumerate(self.blocks)}
+        self._batch = broadcast_batch(shapes, "Product")
+        stops = accumulate(block.dim for block in self.blocks)
+        self._parts = [(m, slice(stop - m.dim, stop)) for m, stop in zip(self.blocks, stops, strict=True)]
 
     @property
     def dim(self) -> int:
-        return self._slices[-1].stop
+        return self._parts[-1][1].stop
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -65,14 +61,14 @@ class Product(Measure):
     def moments(self) -> tuple[Array, Array]:
         cov = np.zeros((*self._batch, self.dim, self.dim))
         mean = np.zeros((*self._batch, self.dim))
-        for block, part in zip(self.blocks, self._slices, strict=True):
+        for block, part in self._parts:
             mean[..., part], cov[..., part, part] = block.moments()
         return mean, cov
 
     @property
     def support(self) -> tuple[Array, Array]:
         ends = np.empty((2, *self._batch, self.dim))
-        for block, part in zip(self.blocks, self._slices, strict=True):
+        for block, part in self._parts:
             ends[0, ..., part], ends[1, ..., part] = block.support
         return ends[0], ends[1]
 
@@ -95,15 +91,10 @@ class Product(Measure):
 
     def _block_of(self, j: int) -> tuple[Measure, int]:
         """The block that contains coordinate j, and its first coordinate."""
-        pairs = zip(self.blocks, self._slices, strict=True)
-        return next((block, part.start) for block, part in pairs if part.start <= j < part.stop)
-
-    def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        draw = super().sample(n, rng)
-        return np.broadcast_to(draw, (*self._batch, *draw.shape[-2:]))
+        return next((block, part.start) for block, part in self._parts if part.start <= j < part.stop)
 
     def _logpdf(self, x: Array) -> Array:
-        terms = [m._logpdf(x[..., part]) for m, part in zip(self.blocks, self._slices, strict=True)]
+        terms = [m._logpdf(x[..., part]) for m, part in self._parts]
         return np.asarray(np.sum(np.stack(np.broadcast_arrays(*terms)), axis=0))
 
     def _score(self, x: Array) -> Array:
@@ -123,6 +114,6 @@ class Product(Measure):
 
     def _blockwise(self, function: Callable[[Measure, Array], Array], x: Array) -> Array:
         """Apply function(block, coordinates of the block) to every block of x (..., n, d), and join the results."""
-        parts = [function(m, x[..., part]) for m, part in zip(self.blocks, self._slices, strict=True)]
+        parts = [function(m, x[..., part]) for m, part in self._parts]
         lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
         return np.concatenate([np.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], axis=-1)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
@@ -130,6 +130,16 @@ def as_measure(obj: Any) -> Measure:
             f"scipy.stats.norm(0, 1)."
         )
     raise TypeError(f"a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a {name} arrived.")
+
+
+def measure_list(measures: Sequence[Any], owner: str) -> tuple[Measure, ...]:
+    """One or more measures or frozen scipy.stats distributions, which the constructor of `owner` takes, as measures."""
+    if isinstance(measures, Measure):
+        raise TypeError(f"{owner} takes a list of measures, but it was given {measures!r}: pass [measure].")
+    found = tuple(as_measure(each) for each in measures)
+    if not found:
+        raise ValueError(f"{owner} needs at least one measure, but the list is empty.")
+    return found
 
 
 def from_scipy(frozen: Any) -> Measure:
