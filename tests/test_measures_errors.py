@@ -83,7 +83,7 @@ INVALID_VALUES = {
     ),
     "unnormalised dim": (
         lambda: Unnormalised(np.sum, dim=0),
-        "dim must be a positive whole number, but it is 0",
+        "dim must be a positive integer, but it is 0",
     ),
     "log measure dim": (lambda: LogMeasure(NORMAL_2), "one-dimensional"),
     "log measure support": (lambda: LogMeasure(NORMAL), "begins at -inf"),

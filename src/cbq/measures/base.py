@@ -48,7 +48,7 @@ class Measure(Immutable, ABC):
         return {name: getattr(self, name) for name in _argument_names(type(self))}
 
     def arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor: arrays, measures and tuples of measures; by default, `parameters`."""
+        """The arguments of the constructor: arrays, and for composite measures also measures and tuples of them."""
         return dict(self.parameters())
 
     def __getitem__(self, index: Any) -> Self:

@@ -23,8 +23,8 @@ from cbq.measures.univariate import Univariate, central_difference, columns
 class Quantile(Univariate):
     """A continuous scipy.stats distribution as a measure on the line; `from_scipy` creates it.
 
-    The score is computed by central differences of the log density of fourth order; where the density is smooth, its
-    relative error is about 1e-9. The far tails are as accurate as the distribution's own cdf, sf, ppf and isf.
+    The score is computed by central differences of fourth order. Where the density is smooth, its relative error is
+    about 1e-9. The far tails are as accurate as the distribution's own cdf, sf, ppf and isf.
 
     Parameters
     ----------
@@ -46,12 +46,15 @@ class Quantile(Univariate):
     def parameters(self) -> dict[str, Array]:
         return self._parameters
 
+    def arguments(self) -> dict[str, Any]:
+        return {"dist": self._dist, **self._parameters}
+
     def equals(self, other: Measure) -> bool:
-        if self is other or not isinstance(other, Quantile):
+        if self is other or type(self) is not type(other):
             return self is other
         # Freezing copies the distribution. The type identifies one of scipy's own; others may also hold data.
         same = type(self._dist) is type(other._dist) and is_scipys_own(self._dist)
-        return same and super().equals(other)
+        return same and all(map(np.array_equal, self._args, other._args))
 
     @property
     def has_smooth_density(self) -> bool:

@@ -68,7 +68,7 @@ class Uniform(Measure):
         return np.zeros((*inside.shape, self.dim))
 
     def _from_normal(self, v: Array) -> Array:
-        # Measure from the nearer end, so that the tails keep their digits.
+        # Distances from the nearer end keep the digits of the tails.
         tail = np.asarray(ndtr(-np.abs(v)))
         return np.where(v < 0, self._from_lower(tail), self.upper[..., None, :] - self._width * tail)
 

@@ -36,7 +36,7 @@ class Unnormalised(Measure):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function of x, but it is a {type(function).__name__}.")
         if dim != int(dim) or dim < 1:
-            raise ValueError(f"dim must be a positive whole number, but it is {dim!r}.")
+            raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
         self._dim, self._log_density, self._given_score = int(dim), log_density, score
 
     @property
