@@ -1,6 +1,5 @@
 """Probability measures of x and of theta, which can be sampled, evaluated and mapped from the unit cube."""
 
-from inspect import isabstract
 from typing import TYPE_CHECKING
 
 from cbq._deprecation import deprecated_names
@@ -39,12 +38,6 @@ __all__ = [
     "as_measure",
     "from_scipy",
 ]
-
-
-def concrete_measures() -> dict[str, type[Measure]]:
-    """The concrete classes of `__all__` by name. A new measure is imported and listed above, and nowhere else."""
-    public = {name: globals()[name] for name in __all__}
-    return {name: kind for name, kind in public.items() if isinstance(kind, type) and not isabstract(kind)}
 
 
 if not TYPE_CHECKING:

@@ -44,12 +44,8 @@ class Measure(Immutable, ABC):
         return next(iter(self.parameters().values())).shape[:-1]
 
     def parameters(self) -> dict[str, Array]:
-        """The numbers that define the measure, as arrays whose leading axes are the batch axes."""
+        """The arguments of the constructor, as arrays whose leading axes are the batch axes."""
         return {name: getattr(self, name) for name in _argument_names(type(self))}
-
-    def arguments(self) -> dict[str, Any]:
-        """The arguments of the constructor: arrays, and for composite measures also measures and tuples of them."""
-        return dict(self.parameters())
 
     def __getitem__(self, index: Any) -> Self:
         """The measures at `index` of the batch, with NumPy's indexing: `m[3]`, `m[2:5]`, `m[:, None]`."""
@@ -60,12 +56,12 @@ class Measure(Immutable, ABC):
         return type(self)(**parameters)
 
     def equals(self, other: Measure) -> bool:
-        """Whether both are the same measures: of the same type, with the same arguments."""
+        """Whether both are the same measures: of the same type, with the same parameters."""
         if self is other:
             return True
-        mine, theirs = self.arguments(), other.arguments()
+        mine, theirs = self.parameters(), other.parameters()
         same_kind = type(self) is type(other) and mine.keys() == theirs.keys()
-        return same_kind and all(_equal(mine[name], theirs[name]) for name in mine)
+        return same_kind and all(np.array_equal(mine[name], theirs[name]) for name in mine)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, batch_shape={self.batch_shape})"
@@ -216,16 +212,14 @@ def stack(measures: Sequence[Measure]) -> Measure | None:
     return type(first)._stack(measures)
 
 
+def all_equal(these: Sequence[Measure], those: Sequence[Measure]) -> bool:
+    """Whether two sequences contain the same measures in the same order."""
+    return len(these) == len(those) and all(a.equals(b) for a, b in zip(these, those, strict=True))
+
+
 @cache
 def _argument_names(kind: type[Measure]) -> tuple[str, ...]:
     return tuple(signature(kind).parameters)
-
-
-def _equal(a: Any, b: Any) -> bool:
-    """Whether two arguments of constructors are equal."""
-    if isinstance(a, tuple):
-        return len(a) == len(b) and all(map(_equal, a, b))
-    return a.equals(b) if isinstance(a, Measure) else np.array_equal(a, b)
 
 
 def _is_normal(base: Base) -> bool:

@@ -49,8 +49,8 @@ class LogMeasure(Measure):
         """The parameters of the measure of x."""
         return self.measure.parameters()
 
-    def arguments(self) -> dict[str, Any]:
-        return {"measure": self.measure}
+    def equals(self, other: Measure) -> bool:
+        return isinstance(other, LogMeasure) and self.measure.equals(other.measure)
 
     def __getitem__(self, index: Any) -> LogMeasure:
         return LogMeasure(self.measure[index])

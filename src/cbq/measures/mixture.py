@@ -9,7 +9,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
-from cbq.measures.base import Measure
+from cbq.measures.base import Measure, all_equal
 from cbq.measures.empirical import Empirical, checked_weights
 from cbq.measures.scipy_distributions import measure_list
 from cbq.measures.unnormalised import Unnormalised
@@ -44,8 +44,10 @@ class Mixture(Measure):
         parts = {f"{k}.{n}": a for k, c in enumerate(self.components) for n, a in c.parameters().items()}
         return {"weights": self.weights, **parts}
 
-    def arguments(self) -> dict[str, Any]:
-        return {"weights": self.weights, "components": self.components}
+    def equals(self, other: Measure) -> bool:
+        if not isinstance(other, Mixture) or not np.array_equal(self.weights, other.weights):
+            return False
+        return all_equal(self.components, other.components)
 
     def __getitem__(self, index: Any) -> Mixture:
         weights = take_rows(self.weights, self.batch_shape, index)

@@ -7,7 +7,7 @@ from typing import Any, Self
 import numpy as np
 
 from cbq._arrays import Array, broadcast_batch
-from cbq.measures.base import Measure, stack
+from cbq.measures.base import Measure, all_equal, stack
 from cbq.measures.scipy_distributions import measure_list
 
 
@@ -42,8 +42,8 @@ class Product(Measure):
         """The parameters of every block, under names like "0.mean" and with the batch axes of the block."""
         return {f"{i}.{name}": a for i, m in enumerate(self.blocks) for name, a in m.parameters().items()}
 
-    def arguments(self) -> dict[str, Any]:
-        return {"measures": self.blocks}
+    def equals(self, other: Measure) -> bool:
+        return isinstance(other, Product) and all_equal(self.blocks, other.blocks)
 
     def __getitem__(self, index: Any) -> Product:
         return Product([block._broadcast_getitem(self._batch, index) for block in self.blocks])

@@ -46,15 +46,12 @@ class Quantile(Univariate):
     def parameters(self) -> dict[str, Array]:
         return self._parameters
 
-    def arguments(self) -> dict[str, Any]:
-        return {"dist": self._dist, **self._parameters}
-
     def equals(self, other: Measure) -> bool:
-        if self is other or type(self) is not type(other):
+        if self is other or not isinstance(other, Quantile):
             return self is other
         # Freezing copies the distribution. The type identifies one of scipy's own; others may also hold data.
         same = type(self._dist) is type(other._dist) and is_scipys_own(self._dist)
-        return same and all(map(np.array_equal, self._args, other._args))
+        return same and super().equals(other)
 
     @property
     def has_smooth_density(self) -> bool:

@@ -51,9 +51,6 @@ class Unnormalised(Measure):
         """Return an empty dictionary: an unnormalised measure is defined by functions, not by arrays."""
         return {}
 
-    def arguments(self) -> dict[str, Any]:
-        return {"log_density": self._log_density, "score": self._given_score, "dim": self._dim}
-
     def equals(self, other: Measure) -> bool:
         return self is other  # functions cannot be compared
 
