@@ -18,7 +18,7 @@ from cbq.embeddings.embedding import embed
 from cbq.embeddings.panels import breakpoints
 from cbq.kernels import Kernel
 from cbq.measures import Measure
-from cbq.measures.stacking import stack
+from cbq.measures.base import stack
 
 MAX_CROSS_SIZE = 2**23  # numbers in the covariances of all pairs of measures that are processed at a time
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends

@@ -26,7 +26,7 @@ from cbq.measures import (
     TruncatedGaussian,
     Uniform,
 )
-from cbq.measures.quantile import is_scipys_own
+from cbq.measures.scipy_distributions import is_scipys_own
 
 # Measures whose parameters are the arguments of their constructor.
 PLAIN = (Beta, Empirical, Exponential, Gamma, Gaussian, LogNormal, StudentT, TruncatedGaussian, Uniform)

@@ -12,7 +12,7 @@ from cbq.embeddings import NoEmbedding, embed
 from cbq.gp.choice import PooledPoints
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.measures import Measure
-from cbq.measures.stacking import stack
+from cbq.measures.base import stack
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows, group_averages
 from cbq.samples.units import spread, units
