@@ -24,6 +24,7 @@ from cbq.kernels import (
     SumKernel,
     TensorProduct,
     Warped,
+    XThetaKernel,
 )
 from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, StudentT
 
@@ -296,6 +297,15 @@ EXAMPLES: dict[type, dict[str, Case]] = {
         "nested": Case(
             lambda d: 2 * (0.5 * (RBF(0.8) * Stein(Matern(1.5, 1.1)))),
             lambda t, x, y: rbf(x, y, 0.8) * stein(1.5, x, y, score(t, x), score(t, y), 1.1),
+        ),
+    },
+    XThetaKernel: {
+        "one theta": Case(
+            lambda d: XThetaKernel(RBF(0.8), Matern(1.5, LS), d - 1),  # x has no coordinates where d is 1
+            lambda t, x, y: (
+                (rbf(x[:, :-1], y[:, :-1], 0.8) if x.shape[1] > 1 else 1.0)
+                * matern(1.5, x[:, -1:], y[:, -1:], LS[t, 0])
+            ),
         ),
     },
 }
@@ -615,7 +625,68 @@ def test_a_kernel_knows_whether_it_needs_a_measure():
         assert k.bind(Gaussian(0, 1)).gram is not None
 
 
-def test_sums_and_products_flatten_and_speak():
+SMOOTHNESS = {
+    "rbf": (RBF(), np.inf),
+    "matern": (Matern(2.5), 2.5),
+    "scaled": (2.0 * Matern(1.5), 1.5),
+    "sum": (RBF() + Matern(0.5) + Matern(2.5), 0.5),
+    "product": (RBF() * Matern(1.5), 1.5),
+    "tensor product": (TensorProduct(Matern(1.5)), 1.5),
+    "tensor product of a list": (TensorProduct([RBF(), Matern(2.5)]), 2.5),
+    "additive": (Additive(RBF()), np.inf),
+    "warped": (Warped(TensorProduct(Matern(0.5)), "log"), 0.5),
+    "stein": (Stein(Matern(2.5)), 1.5),
+    "stein of rbf": (Stein(RBF()), np.inf),
+    "x and theta": (XThetaKernel(RBF(), Matern(1.5), 2), 1.5),
+}
+
+
+@pytest.mark.parametrize(("kernel", "smoothness"), SMOOTHNESS.values(), ids=SMOOTHNESS)
+def test_every_kernel_declares_its_smoothness(kernel, smoothness):
+    assert kernel.smoothness == smoothness
+    assert {type(k) for k, _ in SMOOTHNESS.values()} == set(EXAMPLES)
+
+
+def test_a_kernel_that_does_not_declare_its_smoothness_says_so():
+    class Silent(RBF):
+        smoothness = Kernel.smoothness
+
+    with pytest.raises(NotImplementedError, match=r"Silent does not declare its smoothness: define the property"):
+        _ = Silent(1.0).smoothness
+
+
+def test_a_kernel_knows_whether_its_embedding_is_slow():
+    slow = Matern(1.5, [1.0, 2.0])
+    for kernel in (slow, 2.0 * slow, Warped(slow, "log"), slow + RBF(1.0), XThetaKernel(slow, RBF(1.0), 2)):
+        assert kernel.has_slow_embedding
+    for kernel in (Matern(1.5, 1.0), RBF([1.0, 2.0]), TensorProduct(slow), Additive(slow), Stein(slow)):
+        assert not kernel.has_slow_embedding
+
+
+def test_a_kernel_knows_its_factors_on_x_and_on_theta():
+    on_x, on_theta = RBF(1.0), Warped(Matern(1.5, 2.0), "log")
+    both = XThetaKernel(on_x, on_theta, 2)
+    assert (both.on_x, both.on_theta) == (on_x, on_theta)
+    for kernel in (on_x, on_theta, on_x + on_theta):
+        assert kernel.on_x is kernel
+        assert kernel.on_theta is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("Sum", "SumKernel"), ("Product", "ProductKernel"), ("Scaled", "ScaledKernel")]
+)
+def test_old_names_still_work_and_warn(old, new):
+    with pytest.warns(DeprecationWarning, match=rf"cbq.kernels.{old} is deprecated .* use {new} instead"):
+        assert getattr(kernels, old) is getattr(kernels, new)
+    assert old not in kernels.__all__
+
+
+def test_names_that_never_existed_are_no_attributes():
+    with pytest.raises(AttributeError, match=r"module 'cbq.kernels' has no attribute 'Cosine'"):
+        _ = kernels.Cosine
+
+
+def test_sums_and_products_are_flat_and_have_a_readable_repr():
     k = RBF(1.0) + (RBF(2.0) + RBF(3.0))
     assert len(k.parts) == 3
     assert len((RBF(1.0) * (RBF(2.0) * RBF(3.0))).parts) == 3
