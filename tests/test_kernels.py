@@ -1,4 +1,4 @@
-"""Every kernel against formulas written out again here, mpmath, finite differences and integration."""
+"""Every kernel against independent formulas, mpmath, finite differences and integration."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, StudentT
 T = 3  # measures in a batch
 DIMS = [1, 2, 5]
 
-# the same kernels once more, on points x (N, d), y (M, d) of one measure
+# the same kernels, written independently, on points x (N, d), y (M, d) of one measure
 
 
 def rbf(x, y, ell):
@@ -367,7 +367,7 @@ def test_gram_matches_the_formula(case, d):
 
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("case", ISOTROPIC_STEINS)
-def test_stein_is_its_definition(case, d):
+def test_stein_matches_its_definition(case, d):
     x, y = points(case, 3, d), points(case, 2, d, seed=1)
     gram, base = bound(case, d).gram(x, y), case.build(d).base
     name = "rbf" if isinstance(base, RBF) else base.nu
@@ -379,7 +379,7 @@ def test_stein_is_its_definition(case, d):
 
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("base", [RBF(0.8), Matern(1.5, 1.1), Matern(2.5, 1.3)], ids=repr)
-def test_stein_is_made_of_differences_of_its_base(base, d):
+def test_stein_matches_finite_differences_of_its_base(base, d):
     h, m = 1e-4, Gaussian(*(p[0] for p in parameters(d)))
     x, y = np.random.default_rng(0).normal(size=(2, 4, d))
     sx, sy, e = m.score(x), m.score(y), h * np.eye(d)
@@ -404,14 +404,14 @@ def score_of(m, x):
     return -np.linalg.solve(m.cov, (x - m.mean).T).T
 
 
-def test_gaussianise_goes_through_the_distribution_function():
+def test_gaussianise_uses_the_distribution_function():
     x = np.array([0.2, 1.0, 4.0])
     v = stats.norm.ppf(stats.gamma(3, scale=0.5).cdf(x))[:, None]
     k = Warped(Matern(1.5, 0.8), "gaussianise").bind(Gamma(3, 2))
     np.testing.assert_allclose(k(x), matern(1.5, v, v, 0.8), rtol=1e-12)
 
 
-def test_whitening_takes_the_moments_of_any_measure():
+def test_whitening_uses_the_moments_of_any_measure():
     x = np.array([0.2, 1.0, 4.0])
     v = ((x - 1.5) / np.sqrt(0.75))[:, None]
     np.testing.assert_allclose(Warped(RBF(0.8), "whiten").bind(Gamma(3, 2))(x), rbf(v, v, 0.8), rtol=1e-13)
@@ -427,7 +427,7 @@ def test_extreme_lengthscales(nu, ell):
     np.testing.assert_array_equal(np.isfinite(k.derivatives(x)), True)
 
 
-def test_close_points_keep_their_digits():
+def test_close_points_lose_no_digits():
     # 1 - k is r^2 / 2 l^2 to leading order: not lost although the points lie far from the origin
     x = np.array([[1e3, 1e3], [1e3 + 2.0**-20, 1e3]])
     assert 1 - RBF(1.0)(x)[0, 1] == pytest.approx(2.0**-41, rel=1e-3)
@@ -493,7 +493,7 @@ def test_out_is_written_in_place(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_inputs_are_left_alone(case):
+def test_inputs_are_not_modified(case):
     k, x, y = bound(case, 2), points(case, 4, 2), points(case, 3, 2, seed=1)
     before = x.copy(), y.copy()
     x.setflags(write=False)
@@ -561,7 +561,7 @@ def test_thirty_dimensions(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_batch_is_its_members(case):
+def test_a_batch_agrees_with_its_members(case):
     d = 2
     mean, cov = parameters(d)
     k, x = bound(case, d), points(case, 4, d)
@@ -578,7 +578,7 @@ def test_a_batch_is_its_members(case):
 
 @pytest.mark.parametrize("d", DIMS)
 @pytest.mark.parametrize("case", CASES)
-def test_lengthscales_go_round(case, d):
+def test_log_lengthscales_round_trip(case, d):
     k, x = bound(case, d), points(case, 4, d)
     theta = k.log_lengthscales
     assert theta.shape[-1] == k.n_lengthscales
@@ -597,7 +597,7 @@ def test_lengthscales_come_in_the_order_of_the_parts():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_binding_is_done_once(case):
+def test_a_bound_kernel_is_not_bound_again(case):
     d = 2
     free, k = case.build(d), bound(case, d)
     assert not k.needs_measure
@@ -681,7 +681,7 @@ def test_old_names_still_work_and_warn(old, new):
     assert old not in kernels.__all__
 
 
-def test_names_that_never_existed_are_no_attributes():
+def test_unknown_names_are_no_attributes():
     with pytest.raises(AttributeError, match=r"module 'cbq.kernels' has no attribute 'Cosine'"):
         _ = kernels.Cosine
 
@@ -782,7 +782,7 @@ def test_sum_of_a_list_of_kernels():
     np.testing.assert_allclose(sum([RBF(1.0), Matern(1.5, 2.0)])(x), RBF(1.0)(x) + Matern(1.5, 2.0)(x))
 
 
-def test_kernels_cannot_be_changed():
+def test_kernels_are_immutable():
     kernel = RBF(1.0)
     with pytest.raises(AttributeError, match=r"RBF.lengthscale cannot be changed"):
         kernel.lengthscale = np.array(2.0)

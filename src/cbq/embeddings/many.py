@@ -154,7 +154,7 @@ class LineRule:
         return cls(np.interp(np.arange((len(coarse) - 1) * pieces + 1) / pieces, np.arange(len(coarse)), coarse))
 
     def covering(self, measures: Sequence[Measure]) -> tuple[Array, Array] | None:
-        """Nodes (Q, 1), with panels added where a measure reaches beyond the line, and masses (M, Q); None if too far."""
+        """Nodes (Q, 1) and masses (M, Q), on a longer line if a measure reaches beyond; None if it would be too long."""
         if (masses := self.masses(measures)) is not None:
             return self.y, masses
         longer = self.extended(measures)
