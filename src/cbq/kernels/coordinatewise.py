@@ -34,7 +34,6 @@ class Coordinatewise(Kernel):
         sequence of d one-dimensional kernels of any kind.
     """
 
-    arguments = ("base",)
     combination: ClassVar[Combination]
 
     def __init__(self, base: Radial | Sequence[Kernel]) -> None:

@@ -184,8 +184,6 @@ class Warped(Kernel):
         "whiten" and "gaussianise" take the measure from `bind`.
     """
 
-    arguments = ("base", "warp")
-
     def __init__(self, base: Kernel, warp: str | Transform | Callable[[Array], Any]) -> None:
         if not isinstance(base, Kernel):
             raise TypeError(f"Warped takes a kernel first, but it was given {base!r}.")

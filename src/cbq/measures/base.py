@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, Literal, Self
 
 import numpy as np
@@ -157,3 +159,30 @@ class Measure(Immutable, ABC):
         x = points(x, self.dim, name)
         broadcast_batch({name: x.shape[:-2], "measure": self.batch_shape}, f"{type(self).__name__}, points")
         return x
+
+
+def stack(measures: Sequence[Measure]) -> Measure | None:
+    """One measure with batch shape (T,) from T measures; None if their types or the shapes of parameters differ.
+
+    If all T are the same object, that object is returned, without a batch axis.
+    """
+    from cbq.measures.product import Product
+
+    first = measures[0]
+    if all(measure is first for measure in measures):
+        return first
+    if any(type(measure) is not type(first) for measure in measures):
+        return None
+    if isinstance(first, Product):
+        tuples = [measure.blocks for measure in measures if isinstance(measure, Product)]
+        if any(len(blocks) != len(first.blocks) for blocks in tuples):
+            return None
+        stacked = [stack(blocks) for blocks in zip(*tuples, strict=True)]
+        return None if any(block is None for block in stacked) else Product(stacked)
+    kind = type(first)
+    if kind.__getitem__ is not Measure.__getitem__ or kind._rebuild is not Measure._rebuild:
+        return None  # `parameters` are the arguments of the constructor only where indexing rebuilds from them
+    parameters = [measure.parameters() for measure in measures]
+    if any(p.keys() != q.keys() or any(p[k].shape != q[k].shape for k in p) for p, q in pairwise(parameters)):
+        return None
+    return kind(**{name: np.stack([p[name] for p in parameters]) for name in parameters[0]})

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, Booleans, Integers
 from cbq._immutable import Immutable
 from cbq.measures import Measure
-from cbq.measures.stacking import stack
+from cbq.measures.base import stack
 from cbq.samples.arrays import as_thetas, equal_rows, flatten, group_averages, refuse_other_counts, some_infinite
 from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, log_density
 from cbq.samples.tables import block, columns
