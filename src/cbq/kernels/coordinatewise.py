@@ -60,7 +60,7 @@ class Coordinatewise(Kernel):
 
     @property
     def smoothness(self) -> float:
-        return min(k.smoothness for k in ((self.base,) if isinstance(self.base, Radial) else self.base))
+        return self.base.smoothness if isinstance(self.base, Radial) else min(k.smoothness for k in self.base)
 
     @property
     def is_stationary(self) -> bool:
