@@ -1,4 +1,4 @@
-"""What kernels refuse, and what the refusal says."""
+"""The errors of kernels."""
 
 from __future__ import annotations
 
@@ -203,7 +203,7 @@ def test_the_original_exception_is_kept():
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_refused_call_leaves_out_alone():
+def test_a_refused_call_does_not_write_into_out():
     out = np.full((4, 4), 7.0)
     with pytest.raises(ValueError, match="has 3 lengthscales"):
         RBF(np.ones(3)).gram(X, out=out)
@@ -269,7 +269,7 @@ def test_scaled_takes_one_number():
 
 
 @pytest.mark.parametrize("nu", [[1.5], np.array(1.5), None])
-def test_nu(nu):
+def test_nu_must_be_one_number(nu):
     if isinstance(nu, np.ndarray):
         assert Matern(nu, 1.0).nu == 1.5
         return
@@ -279,17 +279,17 @@ def test_nu(nu):
 
 @pytest.mark.parametrize("kind", [TensorProduct, Additive])
 @pytest.mark.parametrize("base", [3, None])
-def test_coordinatewise(kind, base):
+def test_coordinatewise_refuses_other_bases(kind, base):
     with pytest.raises(TypeError, match=f"{kind.__name__} takes"):
         kind(base)
 
 
-def test_empty_lengthscale():
+def test_an_empty_lengthscale_is_refused():
     with pytest.raises(ValueError, match="lengthscale"):
         RBF([])
 
 
-def test_out():
+def test_out_must_be_a_writeable_array():
     with pytest.raises((TypeError, ValueError), match="out must be"):
         K.gram([1.0], out=[[0.0]])
     out = np.empty((1, 1))
@@ -298,12 +298,12 @@ def test_out():
         K.gram([1.0], out=out)
 
 
-def test_batch_of_lengthscales_and_points():
+def test_batches_of_lengthscales_and_points_must_broadcast():
     with pytest.raises(ValueError, match="do not fit together"):
         RBF(np.ones((3, 1))).gram(np.ones((5, 4, 2)))
 
 
-def test_no_points():
+def test_no_points_give_an_empty_gram_matrix():
     assert Stein(K).bind(Gaussian([0, 0], 1)).gram(np.empty((0, 2))).shape == (0, 0)
 
 

@@ -652,7 +652,7 @@ REFUSED = {
     "whiten": (Warped(RBF(1.0), "whiten").bind(LAW_2), "by a function or by a measure, and a file holds no code"),
     "gaussianise": (Warped(RBF(1.0), "gaussianise").bind(LAW_2), "keep the samples and fit again when needed"),
     "stein": (Stein(RBF(1.0), LAW_2), r"Stein\(.*\), a kernel over theta, follows a measure or is code of your own"),
-    "subclass": (OwnKernel(1.0), "Use a kernel_theta made of RBF, Additive, Matern"),
+    "subclass": (OwnKernel(1.0), "Use a kernel_theta made of RBF, Matern, TensorProduct"),
     "inside": (RBF(1.0) + 2.0 * Warped(RBF(1.0), own_warp), "this fit cannot be saved: Warped"),
 }
 

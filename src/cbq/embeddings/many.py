@@ -42,7 +42,7 @@ class Integrals:
     def __init__(self, kernel: Kernel, measures: Sequence[Measure], theta: Array, line: LineRule | None = None) -> None:
         self.kernel_theta = kernel.on_theta
         self.theta, self.d = theta, measures[0].dim
-        whole = stack(tuple(measures))
+        whole = stack(measures)
         self._embedded: _Embedded
         if line is not None and (found := line.covering(measures)) is not None:
             self._embedded = _ByLine(kernel.on_x, *found)
@@ -154,7 +154,7 @@ class LineRule:
         return cls(np.interp(np.arange((len(coarse) - 1) * pieces + 1) / pieces, np.arange(len(coarse)), coarse))
 
     def covering(self, measures: Sequence[Measure]) -> tuple[Array, Array] | None:
-        """Nodes (Q, 1), with panels added where a measure reaches beyond the line, and masses (M, Q); None if too far."""
+        """Nodes (Q, 1) and masses (M, Q), on a longer line if a measure reaches beyond; None if it were too long."""
         if (masses := self.masses(measures)) is not None:
             return self.y, masses
         longer = self.extended(measures)
@@ -175,7 +175,7 @@ class LineRule:
 
     def masses(self, measures: Sequence[Measure]) -> Array | None:
         """The masses (M, Q) of M measures at the nodes; None if one of them reaches beyond the line."""
-        whole = stack(tuple(measures))
+        whole = stack(measures)
         if whole is not None:
             density = whole.logpdf(np.broadcast_to(self.y, (*whole.batch_shape, *self.y.shape)))
         else:
@@ -196,6 +196,6 @@ def line_for(kernel: Kernel, measures: Sequence[Measure]) -> LineRule | None:
 
 def _panel_ends(measures: Sequence[Measure]) -> Array:
     """The sorted breakpoints of all measures."""
-    whole = stack(tuple(measures))
+    whole = stack(measures)
     each = measures if whole is None else [whole]
     return np.unique(np.concatenate([breakpoints(measure).ravel() for measure in each]))

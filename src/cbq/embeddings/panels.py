@@ -1,8 +1,8 @@
-"""Panel rules on the line: Gauss-Legendre between breakpoints where the kernel or the density change character.
+"""Panels on the line: Gauss-Legendre rules between breakpoints, chosen so that kernel and density are smooth between.
 
 They serve where there is no closed form, or where a closed form loses digits. A density is smooth between neighbouring
 points of a grid of its quantiles, graded geometrically towards the ends of its support and out into heavy tails. A
-radial kernel is smooth on either side of its kink at x, on the scale of its lengthscales.
+radial kernel is smooth on both sides of its kink at x, on the scale of its lengthscales.
 """
 
 from __future__ import annotations
@@ -112,7 +112,7 @@ def around(x: Array, kernel: Kernel) -> Array:
 
 
 def merge(edges: Array, cuts: Array) -> Array:
-    """Sorted breakpoints (..., K + C): `edges` and those `cuts` that lie between the first and the last edge."""
+    """Sorted breakpoints (..., K + C): `edges` (..., K), and `cuts` (..., C) clipped to the range of the edges."""
     return join(edges, np.clip(cuts, edges[..., :1], edges[..., -1:]))
 
 

@@ -1,7 +1,7 @@
-"""Products: of kernels on the same points, over independent coordinates, and Matern kernels as mixtures of those.
+"""Products of kernels on the same points, and kernels that are products over independent coordinates.
 
-A kernel that is a product over blocks of coordinates is embedded block by block where the blocks are independent. A
-radial Matern kernel is none, but a mixture of RBF kernels over their lengthscale, each of which is a product.
+Where blocks of coordinates are independent, a kernel that is a product over the blocks is embedded block by block. A
+radial Matern kernel is not such a product, but a mixture over the lengthscale of RBF kernels, which are.
 """
 
 from __future__ import annotations
@@ -150,7 +150,7 @@ def tensor_product(kernel: TensorProduct, measure: Measure) -> Embedding:
     """Product over independent coordinates."""
     if measure.dim == 1:
         return Delegated(kernel, measure, find(kernel.coordinates(1)[0], measure))
-    if isinstance(kernel.base, RBF):  # is an RBF kernel itself, which needs no independence
+    if isinstance(kernel.base, RBF):  # the product is an RBF kernel too, which needs no independence
         return Delegated(kernel, measure, find(kernel.base, measure))
     return Factorised(kernel, measure)
 

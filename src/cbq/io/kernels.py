@@ -6,13 +6,20 @@ from typing import Any
 
 import numpy as np
 
-from cbq import kernels
-from cbq.kernels import RBF, Kernel, Matern, Warped
+from cbq.kernels import RBF, Additive, Kernel, Matern, ProductKernel, ScaledKernel, SumKernel, TensorProduct, Warped
 from cbq.kernels.warped import Log
 
 # Each kernel by the arguments of its constructor, which are its attributes too.
-KINDS: list[type[Kernel]] = [getattr(kernels, name) for name in kernels.__all__]
-ARGUMENTS = {kind: kind.arguments for kind in KINDS if kind.arguments is not None}
+ARGUMENTS: dict[type[Kernel], tuple[str, ...]] = {
+    RBF: ("lengthscale",),
+    Matern: ("nu", "lengthscale"),
+    TensorProduct: ("base",),
+    Additive: ("base",),
+    SumKernel: ("parts",),
+    ProductKernel: ("parts",),
+    ScaledKernel: ("factor", "kernel"),
+    Warped: ("base", "warp"),
+}
 BY_NAME = {kind.__name__: kind for kind in ARGUMENTS}
 
 

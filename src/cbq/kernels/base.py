@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from math import prod
 from numbers import Real
-from typing import ClassVar, Self
+from typing import Self
 
 import numpy as np
 import numpy.typing as npt
@@ -25,14 +25,7 @@ class Kernel(Immutable, ABC):
     A Gram matrix is built in two steps: `features(x)` does all work that is linear in the number of points, for the
     whole batch; `fill(fx, fy, out)` then writes matrices, or blocks of them, from the features of their rows and
     columns. All other methods rest on these two and their derivatives.
-
-    Class attributes
-    ----------------
-    arguments : the names of the constructor's arguments, each of which is an attribute too, for kernels that a file
-        can hold; None for kernels that it cannot, because they hold code or a measure.
     """
-
-    arguments: ClassVar[tuple[str, ...] | None] = None
 
     def __call__(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:
         """Same as `gram`."""

@@ -166,7 +166,6 @@ class Composite(Kernel):
 class SumKernel(Composite):
     """k1 + k2 + ..."""
 
-    arguments = ("parts",)
     combination = SUM
 
     def __repr__(self) -> str:
@@ -176,7 +175,6 @@ class SumKernel(Composite):
 class ProductKernel(Composite):
     """k1 * k2 * ..."""
 
-    arguments = ("parts",)
     combination = PRODUCT
 
     def __repr__(self) -> str:
@@ -186,7 +184,6 @@ class ProductKernel(Composite):
 class ScaledKernel(Composite):
     """c k, for a positive number c."""
 
-    arguments = ("factor", "kernel")
     combination = SUM  # of a single part
 
     def __init__(self, factor: float, kernel: Kernel) -> None:

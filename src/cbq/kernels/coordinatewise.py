@@ -34,7 +34,6 @@ class Coordinatewise(Kernel):
         sequence of d one-dimensional kernels of any kind.
     """
 
-    arguments = ("base",)
     combination: ClassVar[Combination]
 
     def __init__(self, base: Radial | Sequence[Kernel]) -> None:
@@ -61,7 +60,7 @@ class Coordinatewise(Kernel):
 
     @property
     def smoothness(self) -> float:
-        return min(k.smoothness for k in ((self.base,) if isinstance(self.base, Radial) else self.base))
+        return self.base.smoothness if isinstance(self.base, Radial) else min(k.smoothness for k in self.base)
 
     @property
     def is_stationary(self) -> bool:

@@ -269,8 +269,6 @@ class Radial(Kernel):
 class RBF(Radial):
     """exp(-|x - y|^2 / (2 lengthscale^2)), the Gaussian or squared-exponential kernel."""
 
-    arguments = ("lengthscale",)
-
     def __init__(self, lengthscale: npt.ArrayLike | None = None) -> None:
         super().__init__(lengthscale)
 
@@ -294,8 +292,6 @@ class Matern(Radial):
 
     On the line it is k(r) = sum_j c_j (a r)^j e^(-a r), with the coefficients c and the decay rate a.
     """
-
-    arguments = ("nu", "lengthscale")
 
     def __init__(self, nu: float = 1.5, lengthscale: npt.ArrayLike | None = None) -> None:
         if np.ndim(nu) > 0 or nu not in tuple(MATERN_PROFILES):

@@ -109,7 +109,7 @@ class Whiten(MeasureTransform):
         return Gaussian(solve_lower(L, measure.mean - mean), np.swapaxes(half, -1, -2) @ half)
 
     def scales(self) -> Array | None:
-        """Standard deviations (..., d) of uncorrelated coordinates, which are only centred and scaled; otherwise None."""
+        """The standard deviations (..., d) if coordinates are uncorrelated, so that w only rescales; otherwise None."""
         L = self._mean_and_factor()[1]
         diagonal = np.diagonal(L, axis1=-2, axis2=-1)
         return np.array(diagonal) if np.count_nonzero(L) == np.count_nonzero(diagonal) else None
@@ -183,8 +183,6 @@ class Warped(Kernel):
         "gaussianise" (standard normal under the measure of x), or a function from points (..., N, d) to (..., N, d').
         "whiten" and "gaussianise" take the measure from `bind`.
     """
-
-    arguments = ("base", "warp")
 
     def __init__(self, base: Kernel, warp: str | Transform | Callable[[Array], Any]) -> None:
         if not isinstance(base, Kernel):
