@@ -18,8 +18,9 @@ import pytest
 from scipy import stats
 
 import cbq
-from cbq.collect import CheckpointError, CollectWarning
-from cbq.collect.database import checksum
+from cbq.checkpoint import CheckpointError
+from cbq.collect import CollectWarning
+from cbq.checkpoint.database import checksum
 from cbq.io.measures import pack_measure, unpack_measure
 from cbq.measures import (
     Beta,

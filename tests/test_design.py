@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cbq.collect.draws import draw_points, draw_thetas
-from cbq.collect.seeds import entropy_of
+from cbq.collect.draws import draw_points, draw_thetas, run_entropy
 from cbq.measures import (
     Beta,
     Empirical,
@@ -24,7 +23,7 @@ from cbq.measures import (
 )
 from cbq.problem import Problem
 
-ENTROPY = entropy_of(0)
+ENTROPY = run_entropy(0)
 
 
 def covariance(d):

@@ -307,7 +307,7 @@ def test_workers_that_never_start_end_the_run(monkeypatch):
     with pytest.raises(WorkerError, match=r"cannot be used any more \(BrokenExecutor: no memory\)"):
         problem().collect(**SIZE, executor=Stillborn())
     made = []
-    monkeypatch.setattr("cbq.collect.workers.OwnPool._made", lambda pool: made.append(pool) or Stillborn())
+    monkeypatch.setattr("cbq.collect.executors.ProcessPool._start", lambda pool: made.append(pool) or Stillborn())
     with pytest.raises(WorkerError, match="came back 3 times without values"):
         problem().collect(**SIZE, executor=2, retries=2)
     assert len(made) == 3

@@ -22,7 +22,7 @@ from cbq.measures import (
     Unnormalised,
 )
 from cbq.samples import Samples
-from cbq.samples.conditional import places
+from cbq.samples.conditional import find_thetas
 
 RNG = np.random.default_rng(7)
 THETA = RNG.uniform(1, 3, (4, 2))
@@ -264,7 +264,7 @@ def test_a_family_that_fails_or_changes_its_dimension_at_a_new_theta():
 
 def test_places_of_thetas_among_others():
     known = np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 2.0]])
-    assert places(np.array([[-0.0, 1.0], [1.0, 2.0], [2.0, 1.0]]), known).tolist() == [1, 0, -1]
+    assert find_thetas(np.array([[-0.0, 1.0], [1.0, 2.0], [2.0, 1.0]]), known).tolist() == [1, 0, -1]
 
 
 def test_points_in_one_row_and_their_log_densities():

@@ -9,8 +9,8 @@ import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
 from cbq.samples import Samples
-from cbq.samples.arrays import equal_rows, group_averages
-from cbq.samples.units import spread, units
+from cbq.samples.arrays import equal_rows, group_averages, units
+from cbq.samples.samples import spread
 
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 

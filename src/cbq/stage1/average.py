@@ -14,7 +14,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.samples import Samples
-from cbq.samples.units import spread
+from cbq.samples.samples import spread
 from cbq.stage1.quadrature import KernelEvidence
 
 POWER = 2.0  # a family has the weight mse^-POWER

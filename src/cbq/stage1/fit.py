@@ -14,7 +14,8 @@ from cbq.fit.joint import correlation
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.samples import Samples
-from cbq.samples.units import spread, units
+from cbq.samples.arrays import units
+from cbq.samples.samples import spread
 from cbq.stage1.average import FEW, KernelWeights, weigh
 from cbq.stage1.candidates import KernelFamily, automatic, family, is_costly, refuse_unembedded
 from cbq.stage1.everywhere import BlockedSamples, stacked
