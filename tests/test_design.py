@@ -1,4 +1,4 @@
-"""Thetas and points: what they depend on, and what they do not."""
+"""Draws of thetas and points: what they depend on, and what they do not depend on."""
 
 from __future__ import annotations
 
@@ -57,7 +57,7 @@ def drawn(measure, n, design, scramble="independent"):
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
-def test_a_longer_draw_begins_with_a_shorter_one_to_the_last_bit(measure, design):
+def test_points_are_prefix_stable(measure, design):
     long = drawn(measure, 150, design)
     assert long.shape == (150, measure.dim)
     for n in (1, 2, 7, 64, 65, 100):
@@ -66,7 +66,7 @@ def test_a_longer_draw_begins_with_a_shorter_one_to_the_last_bit(measure, design
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
-def test_more_thetas_begin_with_fewer_to_the_last_bit(measure, design):
+def test_thetas_are_prefix_stable(measure, design):
     np.testing.assert_array_equal(
         draw_thetas(measure, 5, design, ENTROPY), draw_thetas(measure, 70, design, ENTROPY)[:5]
     )
@@ -75,7 +75,7 @@ def test_more_thetas_begin_with_fewer_to_the_last_bit(measure, design):
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("name", sorted(set(MEASURES) - {"empirical"}))
 def test_draws_follow_their_measure(name, design):
-    """By the transport back to the unit cube, whose coordinates must be uniform."""
+    """Points are transported back to the unit cube, where each coordinate must be uniform."""
     measure = MEASURES[name]
     u = measure.inverse_transport(drawn(measure, 2000, design))
     for j in range(min(measure.dim, 3)):
@@ -83,7 +83,7 @@ def test_draws_follow_their_measure(name, design):
 
 
 @pytest.mark.parametrize(("which", "same"), [("common", True), ("independent", False)])
-def test_scrambles(which, same):
+def test_a_common_scramble_gives_all_thetas_the_same_points_of_the_unit_cube(which, same):
     measures = [Gaussian([0.0, 1.0], covariance(2)), Gaussian([3.0, 4.0], 2.0)]
     x = draw_points(measures, [32, 20], "sobol", which, ENTROPY)
     u = [measure.inverse_transport(points) for measure, points in zip(measures, x, strict=True)]
@@ -99,7 +99,7 @@ def f(x, theta):
 PROBLEM = Problem(f, lambda theta: Gaussian(theta, 1.0), Uniform([0.0, 1.0], [1.0, 4.0]))
 
 
-def test_a_common_scramble_through_collect():
+def test_collect_with_a_common_scramble():
     options = {"rng": 3, "design": "sobol", "scramble": "common"}
     long, short = PROBLEM.collect(5, 40, **options), PROBLEM.collect(3, [9, 40, 1], **options)
     np.testing.assert_array_equal(short.theta, long.theta[:3])
@@ -116,6 +116,6 @@ def test_a_common_scramble_through_collect():
         ({"scramble": "common", "design": "iid"}, "scramble='common' is for Sobol points"),
     ],
 )
-def test_what_scramble_may_be(options, message):
+def test_scramble_is_checked(options, message):
     with pytest.raises(ValueError, match=message):
         PROBLEM.collect(3, 4, **{"rng": 0, "design": "sobol", **options})

@@ -12,26 +12,15 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.checkpoint import tables
-from cbq.checkpoint.database import (
-    CheckpointError,
-    connect,
-    damaged,
-    explained,
-    from_bytes,
-    make_durable,
-    reading,
-    transaction,
-)
+from cbq.checkpoint.database import CheckpointError, connect, explained, make_durable, reading, transaction
 from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
 from cbq.checkpoint.identity import (
     RunIdentity,
     describe_measure,
-    different_measures,
     different_points,
-    different_settings,
-    different_thetas,
     pack_measures,
     same_measure,
+    unpack_measures,
 )
 from cbq.measures import Measure
 
@@ -62,11 +51,10 @@ class Checkpoint:
         if self._header is None:
             return
         with reading(self.path):
-            self._require_none(different_settings(self._header.settings, run.settings))
+            self._require_none(run.different_settings(self._header.settings))
             thetas, measures = tables.read_thetas(self.path, self._connection, run.thetas.shape[1])
             self._T = len(thetas)
-            differences = different_thetas(thetas, run.thetas) or different_measures(measures, run.measures)
-            self._require_none(differences)
+            self._require_none(run.different_thetas(thetas, measures))
             evaluations.allocate(self._header.outputs)
             drawn = [points.copy() for points in evaluations.x]
             shapes = (self._T, drawn[0].shape[1], self._header.outputs, len(run.thetas))
@@ -143,23 +131,7 @@ class StoredRun:
 
     def measures(self) -> list[Measure]:
         """The measure of x at each theta, equal ones as one object."""
-        from cbq.io.measures import unpack_measure
-
-        unpacked: dict[int, Measure] = {}
-        for packed in self.packed_measures:
-            if id(packed) in unpacked:
-                continue
-            text, numbers = packed
-            if not numbers:
-                raise CheckpointError(
-                    f"{self.path} does not hold the measure {describe_measure(packed)}, because that is code: pass "
-                    f"measure=, the family that the points were drawn from."
-                )
-            try:
-                unpacked[id(packed)] = unpack_measure(text, from_bytes(numbers, (-1,)))
-            except (ValueError, TypeError, ArithmeticError) as error:
-                raise damaged(self.path, str(error)) from error
-        return [unpacked[id(packed)] for packed in self.packed_measures]
+        return unpack_measures(self.path, self.packed_measures)
 
     def require_measures(self, measures: Sequence[Measure]) -> None:
         """Raise unless these are the measures of the file, one for each theta."""

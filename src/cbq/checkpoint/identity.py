@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, Booleans, Integers
-from cbq.checkpoint.database import from_bytes, to_bytes
+from cbq.checkpoint.database import CheckpointError, damaged, from_bytes, to_bytes
 from cbq.checkpoint.tables import PackedMeasure
 from cbq.measures import Measure
 
@@ -34,6 +34,38 @@ class RunIdentity:
     thetas: Array
     measures: Sequence[PackedMeasure]
 
+    def different_settings(self, stored: dict[str, Any]) -> list[str]:
+        """A sentence for each setting that differs from the stored one."""
+        return [
+            f"{label} is {stored.get(name)!r} in the file, and {self.settings.get(name)!r} was asked for"
+            for name, label in SETTINGS.items()
+            if stored.get(name) != self.settings.get(name)
+        ]
+
+    def different_thetas(self, thetas: Array, measures: Sequence[PackedMeasure]) -> list[str]:
+        """A sentence on the first theta, or else the first measure, that differs from the stored ones."""
+        n = min(len(thetas), len(self.thetas))
+        for t in _different_rows(thetas[:n], self.thetas[:n]):
+            return [
+                f"theta index t = {t} is {thetas[t]} in the file, and {self.thetas[t]} was asked for (another prior or "
+                f"theta)"
+            ]
+        for t, (stored, asked) in enumerate(zip(measures, self.measures, strict=False)):
+            if not same_measure(stored, asked):
+                return [
+                    f"the measure of x at theta index t = {t} is {describe_measure(stored)} in the file, and "
+                    f"{describe_measure(asked)} was asked for"
+                ]
+        return []
+
+
+def different_points(stored: Sequence[Array], drawn: Sequence[Array]) -> list[str]:
+    """A sentence on the first point that differs between two lists of T arrays (N_t, d)."""
+    for t, (a, b) in enumerate(zip(stored, drawn, strict=True)):
+        for i in _different_rows(b, a):
+            return [f"point i = {i} of theta index t = {t} is {a[i]} in the file, and {b[i]} would be drawn now"]
+    return []
+
 
 def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:
     """The measures as they are stored; only the description of a measure that contains code."""
@@ -51,6 +83,27 @@ def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:
     return [packed[id(measure)] for measure in measures]
 
 
+def unpack_measures(path: str, measures: Sequence[PackedMeasure]) -> list[Measure]:
+    """The measures that were stored in the file `path`, equal ones as one object."""
+    from cbq.io.measures import unpack_measure
+
+    unpacked: dict[int, Measure] = {}
+    for packed in measures:
+        text, numbers = packed
+        if id(packed) in unpacked:
+            continue
+        if not numbers:
+            raise CheckpointError(
+                f"{path} does not hold the measure {describe_measure(packed)}, because that is code: pass measure=, "
+                f"the family that the points were drawn from."
+            )
+        try:
+            unpacked[id(packed)] = unpack_measure(text, from_bytes(numbers, (-1,)))
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise damaged(path, str(error)) from error
+    return [unpacked[id(packed)] for packed in measures]
+
+
 def describe_measure(measure: PackedMeasure) -> str:
     """The type of a measure and its first numbers, for messages."""
     record, numbers = json.loads(measure[0]), from_bytes(measure[1], (-1,))
@@ -66,46 +119,6 @@ def same_measure(one: PackedMeasure, other: PackedMeasure) -> bool:
         return True
     a, b = (from_bytes(measure[1], (-1,)) for measure in (one, other))
     return one[0] == other[0] and len(a) == len(b) and not np.any(_differ(a, b))
-
-
-def different_settings(stored: dict[str, Any], asked: dict[str, Any]) -> list[str]:
-    """A sentence for each setting that differs."""
-    return [
-        f"{label} is {stored.get(name)!r} in the file, and {asked.get(name)!r} was asked for"
-        for name, label in SETTINGS.items()
-        if stored.get(name) != asked.get(name)
-    ]
-
-
-def different_thetas(stored: Array, asked: Array) -> list[str]:
-    """A sentence on the first theta that differs; (T, p) and (T', p) are compared as far as both go."""
-    n = min(len(stored), len(asked))
-    different = _different_rows(stored[:n], asked[:n])
-    return [
-        f"theta index t = {t} is {stored[t]} in the file, and {asked[t]} was asked for (another prior or theta)"
-        for t in different[:1]
-    ]
-
-
-def different_measures(stored: Sequence[PackedMeasure], asked: Sequence[PackedMeasure]) -> list[str]:
-    """A sentence on the first measure that differs."""
-    for t, (a, b) in enumerate(zip(stored, asked, strict=False)):
-        if not same_measure(a, b):
-            return [
-                f"the measure of x at theta index t = {t} is {describe_measure(a)} in the file, and "
-                f"{describe_measure(b)} was asked for"
-            ]
-    return []
-
-
-def different_points(stored: Sequence[Array], drawn: Sequence[Array]) -> list[str]:
-    """A sentence on the first point that differs between two lists of T arrays (N_t, d)."""
-    for t, (a, b) in enumerate(zip(stored, drawn, strict=True)):
-        different = _different_rows(b, a)
-        if len(different):
-            i = different[0]
-            return [f"point i = {i} of theta index t = {t} is {a[i]} in the file, and {b[i]} would be drawn now"]
-    return []
 
 
 def _different_rows(a: Array, b: Array) -> Integers:

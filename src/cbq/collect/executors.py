@@ -14,16 +14,13 @@ import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import Any
 
 from cbq.checkpoint.evaluations import Batch, BatchResult
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
 
-if TYPE_CHECKING:
-    from concurrent.futures import ProcessPoolExecutor
-
 PARENT_CHECK_INTERVAL = 0.5  # seconds between two checks of a worker that its run is still there
-_worker_evaluator: list[Evaluator] = []  # in a worker of a `ProcessPool`: what it evaluates
+_worker_evaluator: list[Evaluator] = []  # in a process that a run started: what it evaluates
 
 OnFinished = Callable[[Sequence[BatchResult]], None]  # called with batches that have finished
 
@@ -33,97 +30,65 @@ class WorkerError(RuntimeError):
 
 
 def evaluate(evaluator: Evaluator | None, task: Task, attempt: int = 0) -> BatchResult:
-    """Evaluate a task in a worker; the workers of a `ProcessPool` have the evaluator already.
+    """Evaluate a task in a worker; processes that the run started have the evaluator already.
 
     attempt: keeps a scheduler that caches calls from returning the first attempt for the second.
     """
     return (_worker_evaluator[0] if evaluator is None else evaluator).evaluate(task)
 
 
-class Workers(Protocol):
-    """The worker pool behind an executor."""
+class Workers:
+    """The worker pool behind an executor: an executor of the user, or a number of processes that this run starts.
 
-    @property
-    def count(self) -> int:
-        """How many tasks run at a time."""
+    The processes receive f when they start, end with this process, and can be replaced when they die.
+    """
 
-    def submit(self, task: Task, attempt: int) -> Future[BatchResult]:
-        """Start a task, or queue it."""
+    def __init__(self, executor: Executor | int, evaluator: Evaluator) -> None:
+        self._evaluator, self._n_processes = evaluator, executor if isinstance(executor, int) else None
+        self._executor = self._start(executor) if isinstance(executor, int) else executor
+        pools = sys.modules.get("concurrent.futures.process")  # slow to import; without it, this is no process pool
+        if not self.restartable and pools is not None and isinstance(executor, pools.ProcessPoolExecutor):
+            _require_picklable(evaluator)
 
     @property
     def restartable(self) -> bool:
         """Whether `restart` can be called."""
-
-    def restart(self) -> None:
-        """Replace workers that have died."""
-
-    def close(self, *, wait: bool) -> None:
-        """Release the workers, after they have become idle if `wait`."""
-
-
-class UserExecutor:
-    """An executor that the user passed, who also closes it."""
-
-    restartable = False
-
-    def __init__(self, executor: Executor, evaluator: Evaluator) -> None:
-        self._executor, self._evaluator = executor, evaluator
-        pools = sys.modules.get("concurrent.futures.process")  # slow to import; without it, this is no process pool
-        if pools is not None and isinstance(executor, pools.ProcessPoolExecutor):
-            _require_picklable(evaluator)
+        return self._n_processes is not None
 
     @property
     def count(self) -> int:
         """How many tasks run at a time, as far as the executor tells."""
-        for name in ("_max_workers", "num_workers"):  # the standard library and loky; mpi4py
-            found = getattr(self._executor, name, None)
-            if isinstance(found, int) and found > 0:
-                return found
+        names = ("_max_workers", "num_workers")  # the standard library and loky; mpi4py
+        for n in (self._n_processes, *(getattr(self._executor, name, None) for name in names)):
+            if isinstance(n, int) and n > 0:
+                return n
         client: Any = getattr(self._executor, "_client", None)  # Dask
         threads = sum(client.nthreads().values()) if hasattr(client, "nthreads") else os.cpu_count()
         return threads or 1
 
     def submit(self, task: Task, attempt: int) -> Future[BatchResult]:
         """Start a task, or queue it."""
-        return self._executor.submit(evaluate, self._evaluator, task, attempt)
-
-    def restart(self) -> None:
-        """Do nothing: see `restartable`."""
-
-    def close(self, *, wait: bool) -> None:
-        """Do nothing: the user closes the executor."""
-
-
-class ProcessPool:
-    """Processes of this run. They receive f when they start, and end with this process."""
-
-    restartable = True
-
-    def __init__(self, count: int, evaluator: Evaluator) -> None:
-        self.count, self._evaluator = count, evaluator
-        self._pool = self._start()
-
-    def submit(self, task: Task, attempt: int) -> Future[BatchResult]:
-        """Start a task, or queue it."""
-        return self._pool.submit(evaluate, None, task, attempt)
+        return self._executor.submit(evaluate, None if self.restartable else self._evaluator, task, attempt)
 
     def restart(self) -> None:
         """Replace the broken pool by a new one."""
-        self._pool.shutdown(wait=True, cancel_futures=True)
-        self._pool = self._start()
+        if self._n_processes is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+            self._executor = self._start(self._n_processes)
 
     def close(self, *, wait: bool) -> None:
-        """End the processes."""
-        self._pool.shutdown(wait=wait, cancel_futures=True)
+        """End the processes of this run, after they have become idle if `wait`; the user closes their own executor."""
+        if self.restartable:
+            self._executor.shutdown(wait=wait, cancel_futures=True)
 
-    def _start(self) -> ProcessPoolExecutor:
+    def _start(self, n_processes: int) -> Executor:
         import multiprocessing  # slow to import
         from concurrent.futures import ProcessPoolExecutor
 
         context = multiprocessing.get_context()
         if context.get_start_method() != "fork":  # forked processes have f already
             _require_picklable(self._evaluator)
-        return ProcessPoolExecutor(self.count, context, _initialise_worker, (self._evaluator,))
+        return ProcessPoolExecutor(n_processes, context, _initialise_worker, (self._evaluator,))
 
 
 def _initialise_worker(evaluator: Evaluator) -> None:
@@ -176,9 +141,7 @@ def evaluate_on_workers(
     retries: int,
 ) -> None:
     """Evaluate tasks, in any order, with at most `max_pending` of them submitted and not finished."""
-    workers: Workers
-    workers = ProcessPool(executor, evaluator) if isinstance(executor, int) else UserExecutor(executor, evaluator)
-    completed = False
+    workers, completed = Workers(executor, evaluator), False
     try:
         _Submission(workers, tasks, on_finished, max_pending or 2 * workers.count + 2, retries).run()
         completed = True
