@@ -29,10 +29,10 @@ if TYPE_CHECKING:
 
 
 class Checkpoint:
-    """An open file that no other process may open. Batches are on the disk when `write` returns."""
+    """The open file of a run, which no other process may open. Batches are on the disk when `write` returns."""
 
-    def __init__(self, path: str, connection: sqlite3.Connection) -> None:
-        self.path, self._connection = path, connection
+    def __init__(self, path: str, connection: sqlite3.Connection, run: RunIdentity) -> None:
+        self.path, self._connection, self._run = path, connection, run
         self._is_empty = tables.is_empty(path, connection)
         make_durable(connection)
         self._header = None if self._is_empty else tables.read_header(path, connection)
@@ -43,11 +43,12 @@ class Checkpoint:
         """The shape of f at one point; None in a new file."""
         return None if self._header is None else self._header.outputs
 
-    def restore(self, run: RunIdentity, evaluations: Evaluations) -> None:
-        """Fill in what is finished; an error if the file belongs to another run.
+    def restore(self, evaluations: Evaluations) -> None:
+        """Fill in what is finished, or raise a CheckpointError if the file belongs to another run.
 
         Points are taken from the file, too, since f was evaluated there.
         """
+        run = self._run
         if self._header is None:
             return
         with reading(self.path):
@@ -62,8 +63,9 @@ class Checkpoint:
                 evaluations.add(result, x)
             self._require_none(different_points(evaluations.x, drawn))
 
-    def begin(self, run: RunIdentity, outputs: Outputs) -> None:
+    def begin(self, outputs: Outputs) -> None:
         """Write the header of a new file, and add the thetas that are not in the file yet."""
+        run = self._run
         if len(run.thetas) <= self._T:
             return
         with explained(self.path), transaction(self._connection):
@@ -96,16 +98,18 @@ class Checkpoint:
 
 
 @contextmanager
-def open_checkpoint(path: str | os.PathLike[str] | None) -> Iterator[Checkpoint | None]:
-    """The checkpoint at this path, to write to, or None where there is no path."""
+def open_checkpoint(
+    path: str | os.PathLike[str] | None, settings: dict[str, Any], thetas: Array, measures: Sequence[Measure]
+) -> Iterator[Checkpoint | None]:
+    """The checkpoint at this path of the run with these settings, thetas (T, p) and measures; None without a path."""
     if path is None:
         yield None
         return
-    name = os.fsdecode(path)
+    name, run = os.fsdecode(path), RunIdentity(settings, thetas, pack_measures(measures))
     with explained(name):
         connection = connect(name, write=True)
         try:
-            checkpoint = Checkpoint(name, connection)
+            checkpoint = Checkpoint(name, connection, run)
         except BaseException:
             connection.close()
             raise

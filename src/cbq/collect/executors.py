@@ -44,7 +44,8 @@ class Workers:
     """
 
     def __init__(self, executor: Executor | int, evaluator: Evaluator) -> None:
-        self._evaluator, self._n_processes = evaluator, executor if isinstance(executor, int) else None
+        self._evaluator = evaluator
+        self._n_processes = executor if isinstance(executor, int) else None
         self._executor = self._start(executor) if isinstance(executor, int) else executor
         pools = sys.modules.get("concurrent.futures.process")  # slow to import; without it, this is no process pool
         if not self.restartable and pools is not None and isinstance(executor, pools.ProcessPoolExecutor):

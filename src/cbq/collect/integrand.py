@@ -111,12 +111,8 @@ class Evaluator:
                 f"but it returned something else ({error}).",
                 *(location.t, location.theta),
             ) from error
-        if (
-            raw.shape[:1] != (n,)
-            or raw.ndim > 2
-            or 0 in raw.shape
-            or (outputs is not None and raw.shape[1:] != outputs)
-        ):
+        as_before = outputs is None or raw.shape[1:] == outputs
+        if raw.shape[:1] != (n,) or raw.ndim > 2 or 0 in raw.shape or not as_before:
             needed = f"({n},) or ({n}, C)" if outputs is None else f"{(n, *outputs)}"
             raise WrongReturn(
                 f"the integrand returned shape {raw.shape} for {n} points{location.describe()}, but {needed} is "

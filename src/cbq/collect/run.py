@@ -15,7 +15,6 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.checkpoint import Checkpoint, open_checkpoint
 from cbq.checkpoint.evaluations import BatchResult, Evaluations
-from cbq.checkpoint.identity import RunIdentity, pack_measures
 from cbq.collect.draws import RunPoints
 from cbq.collect.executors import OnFinished, WorkerError, evaluate_on_workers
 from cbq.collect.integrand import Evaluator, IntegrandError, Task, probe_outputs
@@ -65,11 +64,10 @@ def _without_values(points: RunPoints, x: Sequence[Array], family: Family) -> Sa
 def _evaluated(evaluator: Evaluator, points: RunPoints, options: RunOptions) -> Evaluations:
     """The values of f at all points."""
     evaluations, skip = Evaluations([x.copy() for x in points.x]), options.on_error == "skip"
-    with open_checkpoint(options.checkpoint) as checkpoint:
+    with open_checkpoint(options.checkpoint, points.settings, points.thetas, points.measures) as checkpoint:
         outputs = None
         if checkpoint is not None:
-            identity = RunIdentity(points.settings, points.thetas, pack_measures(points.measures))
-            checkpoint.restore(identity, evaluations)
+            checkpoint.restore(evaluations)
             outputs = checkpoint.outputs
         if not skip:
             evaluations.forget_failures()
@@ -77,7 +75,7 @@ def _evaluated(evaluator: Evaluator, points: RunPoints, options: RunOptions) -> 
             outputs = probe_outputs(evaluator, points.thetas, evaluations.x, skip_failures=skip)
             evaluations.allocate(outputs)
         if checkpoint is not None:
-            checkpoint.begin(identity, outputs)
+            checkpoint.begin(outputs)
         if evaluations.n_done < evaluations.n_total:
             _evaluate_missing(evaluator, points, evaluations, checkpoint, options)
     return evaluations
