@@ -48,7 +48,7 @@ class Workers:
         self._n_processes = executor if isinstance(executor, int) else None
         self._executor = self._start(executor) if isinstance(executor, int) else executor
         pools = sys.modules.get("concurrent.futures.process")  # slow to import; without it, this is no process pool
-        if not self.restartable and pools is not None and isinstance(executor, pools.ProcessPoolExecutor):
+        if pools is not None and isinstance(executor, pools.ProcessPoolExecutor):
             _require_picklable(evaluator)
 
     @property
