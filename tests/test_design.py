@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cbq.collect.draws import draw_points, draw_thetas, run_entropy
+from cbq.collect.draws import Draws, run_entropy
 from cbq.measures import (
     Beta,
     Empirical,
@@ -52,7 +52,7 @@ MEASURES = {
 
 
 def drawn(measure, n, design, scramble="independent"):
-    return draw_points([measure], [n], design, scramble, ENTROPY)[0]
+    return Draws(design, scramble, ENTROPY).points([measure], [n])[0]
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
@@ -67,9 +67,8 @@ def test_points_are_prefix_stable(measure, design):
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
 def test_thetas_are_prefix_stable(measure, design):
-    np.testing.assert_array_equal(
-        draw_thetas(measure, 5, design, ENTROPY), draw_thetas(measure, 70, design, ENTROPY)[:5]
-    )
+    draws = Draws(design, "independent", ENTROPY)
+    np.testing.assert_array_equal(draws.thetas(measure, 5), draws.thetas(measure, 70)[:5])
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
@@ -85,10 +84,11 @@ def test_draws_follow_their_measure(name, design):
 @pytest.mark.parametrize(("which", "same"), [("common", True), ("independent", False)])
 def test_a_common_scramble_gives_all_thetas_the_same_points_of_the_unit_cube(which, same):
     measures = [Gaussian([0.0, 1.0], covariance(2)), Gaussian([3.0, 4.0], 2.0)]
-    x = draw_points(measures, [32, 20], "sobol", which, ENTROPY)
+    draws = Draws("sobol", which, ENTROPY)
+    x = draws.points(measures, [32, 20])
     u = [measure.inverse_transport(points) for measure, points in zip(measures, x, strict=True)]
     assert np.allclose(u[0][:20], u[1], atol=1e-12) is same
-    thetas = draw_thetas(Uniform([0.0, 0.0], [1.0, 1.0]), 32, "sobol", ENTROPY)
+    thetas = draws.thetas(Uniform([0.0, 0.0], [1.0, 1.0]), 32)
     assert not np.any(np.isclose(thetas, u[0]))
 
 

@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq._immutable import Immutable
-from cbq.collect.draws import CollectDesign, Scramble, draw_run, draw_thetas, run_entropy
+from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
 from cbq.collect.integrand import Evaluator, Integrand, IntegrandError, Location
 from cbq.collect.progress import Progress, as_progress
@@ -165,17 +165,13 @@ class Problem(Immutable):
             _one_of(on_error, OnError, "on_error"),
             _whole(retries, "retries", least=0),
         )
-        entropy = run_entropy(rng)
+        draws = Draws(design, scramble, run_entropy(rng))
         _check_design(design, scramble)
-        if theta is None:
-            thetas = draw_thetas(self.prior, _whole(T, "T"), design, entropy)
-        else:
-            thetas = thetas_in(theta, self.p, "the prior")
+        thetas = draws.thetas(self.prior, _whole(T, "T")) if theta is None else thetas_in(theta, self.p, "the prior")
         if T is not None and len(thetas) != T:
             raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
         settings = {"problem": self.name, "depends_on_theta": self.depends_on_theta}
-        counts = _counts(N, len(thetas))
-        points = draw_run(settings, thetas, self.family, counts, design, scramble, entropy)
+        points = draws.run(settings, thetas, self.family, _counts(N, len(thetas)))
         return collect_samples(self._evaluator, points, self.family, options)
 
     def __repr__(self) -> str:

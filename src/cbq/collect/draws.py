@@ -37,58 +37,59 @@ class RunPoints:
     x: list[Array]
 
 
+@dataclass(frozen=True)
+class Draws:
+    """How the thetas and points of a run are drawn.
+
+    design : "iid", or "sobol": scrambled Sobol points, transported to the prior and to the measures.
+    scramble : "common" transports the same points of the unit cube to each measure; with "independent", each theta
+        has its own.
+    entropy : what all seeds of the run are made from.
+    """
+
+    design: CollectDesign
+    scramble: Scramble
+    entropy: list[int]
+
+    def run(self, settings: dict[str, Any], thetas: Array, family: Family, counts: Sequence[int]) -> RunPoints:
+        """Draw counts[t] points at each of the thetas (T, p); `settings` are those of the problem."""
+        measures = measures_at(family, thetas)
+        settings = {
+            **settings,
+            "p": thetas.shape[1],
+            "d": measures[0].dim,
+            "design": self.design,
+            "scramble": self.scramble if self.design == "sobol" else None,
+            "seed": self.entropy,
+        }
+        return RunPoints(settings, thetas, measures, self.points(measures, counts))
+
+    def thetas(self, prior: Measure, T: int) -> Array:
+        """T thetas (T, p) from their prior."""
+        if self.design == "sobol":
+            return _transported(prior.transport, sobol(T, prior.dim, self._rng(THETA_KEY)), 0.5)
+        return np.concatenate([prior.sample(1, self._rng(THETA_KEY, t)) for t in range(T)])
+
+    def points(self, measures: Sequence[Measure], counts: Sequence[int]) -> list[Array]:
+        """N_t points (N_t, d) from each of T measures of one dimension. They depend on no other theta."""
+        if self.design == "iid":
+            return [iid(m, n, self._rng(X_KEY, t)) for t, (m, n) in enumerate(zip(measures, counts, strict=True))]
+        d = measures[0].dim
+        if self.scramble == "common":
+            longest = sobol(max(counts), d, self._rng(X_KEY))
+            cubes = [longest[:n] for n in counts]
+        else:
+            cubes = [sobol(n, d, self._rng(X_KEY, t)) for t, n in enumerate(counts)]
+        return [_transported(m.transport, u, 0.5) for m, u in zip(measures, cubes, strict=True)]
+
+    def _rng(self, *key: int) -> np.random.Generator:
+        """The generator of one draw, which depends on the entropy of the run and this key only."""
+        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=key))
+
+
 def run_entropy(rng: np.random.Generator | int) -> list[int]:
     """The entropy of a run, from a Generator or a seed."""
     return [int(word) for word in generator(rng).integers(2**32, size=ENTROPY_WORDS)]
-
-
-def draw_run(
-    settings: dict[str, Any],
-    thetas: Array,
-    family: Family,
-    counts: Sequence[int],
-    design: CollectDesign,
-    scramble: Scramble,
-    entropy: list[int],
-) -> RunPoints:
-    """Draw counts[t] points at each of the thetas (T, p); `settings` are those of the problem."""
-    measures = measures_at(family, thetas)
-    settings = {
-        **settings,
-        "p": thetas.shape[1],
-        "d": measures[0].dim,
-        "design": design,
-        "scramble": scramble if design == "sobol" else None,
-        "seed": entropy,
-    }
-    return RunPoints(settings, thetas, measures, draw_points(measures, counts, design, scramble, entropy))
-
-
-def draw_thetas(prior: Measure, T: int, design: CollectDesign, entropy: list[int]) -> Array:
-    """T thetas (T, p) from their prior."""
-    if design == "sobol":
-        return _transported(prior.transport, sobol(T, prior.dim, _seeded(entropy, THETA_KEY)), 0.5)
-    return np.concatenate([prior.sample(1, _seeded(entropy, THETA_KEY, t)) for t in range(T)])
-
-
-def draw_points(
-    measures: Sequence[Measure], counts: Sequence[int], design: CollectDesign, scramble: Scramble, entropy: list[int]
-) -> list[Array]:
-    """N_t points (N_t, d) from each of T measures of one dimension. The points of a theta depend on no other theta.
-
-    scramble: "common" transports the same points of the unit cube, the first N_t of them, to each measure; with
-        "independent" each theta has its own.
-    """
-    pairs = list(enumerate(zip(measures, counts, strict=True)))
-    if design == "iid":
-        return [iid(measure, n, _seeded(entropy, X_KEY, t)) for t, (measure, n) in pairs]
-    if scramble == "common":
-        u = sobol(max(counts), measures[0].dim, _seeded(entropy, X_KEY))
-        return [_transported(measure.transport, u[:n], 0.5) for _, (measure, n) in pairs]
-    return [
-        _transported(measure.transport, sobol(n, measure.dim, _seeded(entropy, X_KEY, t)), 0.5)
-        for t, (measure, n) in pairs
-    ]
 
 
 def iid(measure: Measure, n: int, rng: np.random.Generator) -> Array:
@@ -104,11 +105,6 @@ def sobol(n: int, dim: int, rng: np.random.Generator) -> Array:
 
     u = Sobol(dim, scramble=True, bits=SOBOL_BITS, rng=rng).random_base2((n - 1).bit_length())
     return np.asarray(u[:n] + 0.5 ** (SOBOL_BITS + 1), dtype=np.float64)  # the centre of each cell, which is never 0
-
-
-def _seeded(entropy: list[int], *key: int) -> np.random.Generator:
-    """The generator of one draw, which depends on the entropy of the run and this key only."""
-    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
 
 
 def _transported(transport: Callable[[Array], Array], u: Array, padding: float) -> Array:
