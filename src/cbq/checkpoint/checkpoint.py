@@ -165,15 +165,14 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
         evaluations.allocate(header.outputs)
         for x, result in batches:
             evaluations.add(result, x)
-    good = evaluations.succeeded()
-    kept = [t for t, rows in enumerate(good) if np.any(rows)]
-    if not kept:
+    good = evaluations.successes()
+    if not good:
         raise CheckpointError(f"{name} has no finished batch with a value yet: call collect again to go on.")
     return StoredRun(
         name,
         header.settings,
-        theta[kept],
-        [evaluations.x[t][good[t]] for t in kept],
-        [evaluations.f[t][good[t]] for t in kept],
-        [measures[t] for t in kept],
+        theta[list(good)],
+        [evaluations.x[t][rows] for t, rows in good.items()],
+        [evaluations.f[t][rows] for t, rows in good.items()],
+        [measures[t] for t in good],
     )

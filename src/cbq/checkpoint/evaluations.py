@@ -83,12 +83,12 @@ class Evaluations:
         self.n_done -= len(self.failures)
         self.failures.clear()
 
-    def succeeded(self) -> list[Booleans]:
-        """Which points have a value: T arrays (N_t,)."""
+    def successes(self) -> dict[int, Booleans]:
+        """Which points have a value, (N_t,), by theta index t; thetas without any value are left out."""
         good = [known.copy() for known in self.known]
         for t, i in self.failures:
             good[t][i] = False
-        return good
+        return {t: rows for t, rows in enumerate(good) if np.any(rows)}
 
     def missing_batches(self, size: int) -> Iterator[Batch]:
         """Batches of at most `size` points that cover exactly the points at which f is not known.

@@ -147,23 +147,23 @@ def _with_values(samples: Samples, evaluations: Evaluations) -> Samples:
     failures = evaluations.failures
     if not failures:
         return samples.with_values(evaluations.f)
-    good = evaluations.succeeded()
-    kept = [t for t, rows in enumerate(good) if np.any(rows)]
-    if not kept:
+    good = evaluations.successes()
+    if not good:
         t, i = min(failures)
         raise IntegrandError(
             f"the integrand failed at all {evaluations.n_total} points; at point i = {i} of theta index t = {t} it "
             f"{failures[t, i]}.",
             *(t, samples.theta[t], i, evaluations.x[t][i]),
         )
+    dropped = sorted(set(range(samples.T)) - set(good))
     # The fourth frame from here is the one that called Problem.collect.
-    warnings.warn(_describe_failures(samples, evaluations, kept), CollectWarning, stacklevel=4)
-    some = samples.select(kept)
-    rows = [start + np.flatnonzero(good[t]) for start, t in zip(some.starts, kept, strict=True)]
-    return some.regrouped(rows).with_values([evaluations.f[t][good[t]] for t in kept])
+    warnings.warn(_describe_failures(samples, evaluations, dropped), CollectWarning, stacklevel=4)
+    kept = samples.select(list(good))
+    rows = [start + np.flatnonzero(each) for start, each in zip(kept.starts, good.values(), strict=True)]
+    return kept.regrouped(rows).with_values([evaluations.f[t][each] for t, each in good.items()])
 
 
-def _describe_failures(samples: Samples, evaluations: Evaluations, kept: Sequence[int]) -> str:
+def _describe_failures(samples: Samples, evaluations: Evaluations, dropped: Sequence[int]) -> str:
     failures = evaluations.failures
     thetas = len({t for t, _ in failures})
     shown = "; ".join(
@@ -171,9 +171,8 @@ def _describe_failures(samples: Samples, evaluations: Evaluations, kept: Sequenc
         for (t, i), reason in sorted(failures.items())[:SHOWN_FAILURES]
     )
     more = f"; and {len(failures) - SHOWN_FAILURES} more" * (len(failures) > SHOWN_FAILURES)
-    gone = sorted(set(range(samples.T)) - set(kept))
-    dropped = f" No point is left at theta index t = {', '.join(map(str, gone))}: dropped." * bool(gone)
+    empty = f" No point is left at theta index t = {', '.join(map(str, dropped))}: dropped." * bool(dropped)
     return (
         f"the integrand failed at {len(failures)} of {evaluations.n_total} points, at {thetas} of {samples.T} thetas, "
-        f"and they are left out: {shown}{more}.{dropped} on_error='raise' evaluates them again."
+        f"and they are left out: {shown}{more}.{empty} on_error='raise' evaluates them again."
     )
