@@ -1,7 +1,8 @@
-"""Checkpoints: what survives a kill, what is refused, and what a file gives back."""
+"""Checkpoints: resuming a run, refusing the file of another run, and reading samples from a file."""
 
 from __future__ import annotations
 
+import ast
 import os
 import random
 import re
@@ -12,14 +13,16 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
+from pathlib import Path
 
 import numpy as np
 import pytest
 from scipy import stats
 
 import cbq
-from cbq.collect import CheckpointError, CollectWarning
-from cbq.collect.database import checksum
+from cbq.checkpoint import CheckpointError
+from cbq.checkpoint.database import checksum
+from cbq.collect import CollectWarning
 from cbq.io.measures import pack_measure, unpack_measure
 from cbq.measures import (
     Beta,
@@ -55,7 +58,7 @@ def changed(**options):
 
 
 class Counting:
-    """f, with a record of the points that it was called with."""
+    """f, which records the points that it was called with."""
 
     def __init__(self, integrand=f):
         self.seen, self._f = [], integrand
@@ -79,7 +82,7 @@ def path(tmp_path):
     return tmp_path / "run.sqlite"
 
 
-# going on
+# resuming and extending a run
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
@@ -115,7 +118,7 @@ def test_a_run_can_be_extended(path, design, T, N):
 
 
 @pytest.mark.parametrize(("T", "N"), [(2, 25), (4, 3), (3, [1, 25, 7])], ids=str)
-def test_less_than_there_is_can_be_asked_for(path, T, N):
+def test_a_part_of_a_finished_run_can_be_asked_for(path, T, N):
     changed().collect(4, 25, rng=0, checkpoint=path, batch=10)
     counting = Counting()
     same(changed(integrand=counting).collect(T, N, rng=0, checkpoint=path, batch=10), changed().collect(T, N, rng=0))
@@ -123,7 +126,7 @@ def test_less_than_there_is_can_be_asked_for(path, T, N):
     assert cbq.Samples.from_checkpoint(path).n_evaluations == 100
 
 
-def test_thetas_of_ones_own_and_several_outputs(path):
+def test_thetas_of_the_user_and_several_outputs(path):
     theta = np.array([[0.1, 2.0], [0.1, 2.0], [0.9, 3.0]])
     problem = changed(integrand=lambda x, theta: x * theta[0], depends_on_theta=False)
     first = problem.collect(2, 6, rng=0, theta=theta[:2], checkpoint=path)
@@ -133,7 +136,7 @@ def test_thetas_of_ones_own_and_several_outputs(path):
     same(cbq.Samples.from_checkpoint(path), second)
 
 
-def test_an_error_keeps_what_was_finished(path):
+def test_an_error_keeps_finished_batches(path):
     whole = changed().collect(3, 20, rng=0)
     late = whole.points(2)[13, 0]
 
@@ -147,7 +150,7 @@ def test_an_error_keeps_what_was_finished(path):
     assert len(counting.seen) == 10
 
 
-def test_an_interrupt_keeps_what_was_finished(path):
+def test_an_interrupt_keeps_finished_batches(path):
     whole = changed().collect(3, 20, rng=0)
 
     def interrupted(x, theta):
@@ -164,11 +167,11 @@ def test_an_interrupt_keeps_what_was_finished(path):
         changed(integrand=interrupted).collect(3, 20, rng=0)
 
 
-def test_progress_is_reported_after_it_is_durable(path):
-    """Another connection may not read what one run has for itself, so its copies are looked into."""
+def test_a_batch_is_reported_after_it_is_on_the_disk(path):
+    """The file is locked while its run is going on, so that copies of it are inspected."""
     seen = []
 
-    def look(done, total):
+    def inspect(done, total):
         copy = path.parent / f"copy{done}.sqlite"
         for suffix in ("", "-wal"):
             if (source := path.with_name(path.name + suffix)).exists():
@@ -177,20 +180,20 @@ def test_progress_is_reported_after_it_is_durable(path):
             seen.append((done, *connection.execute("SELECT sum(stop - start) FROM batches").fetchone()))
         connection.close()
 
-    # reading the file closes it again, and with it the locks of this process: nobody else is here
-    changed().collect(3, 20, rng=0, checkpoint=path, batch=10, in_flight=2, progress=look)
+    # Reading the file releases the locks of this process, which is harmless here: no other process wants them.
+    changed().collect(3, 20, rng=0, checkpoint=path, batch=10, in_flight=2, progress=inspect)
     assert seen[-1][0] == 60
     assert all(done == stored for done, stored in seen)
 
 
-# failures
+# failures of f
 
 
 def broken_above(x, theta):
     return np.where(x[:, 0] > theta[0] + 1, np.nan, f(x, theta))
 
 
-def test_failures_are_remembered_until_they_are_asked_for(path):
+def test_skipped_points_are_remembered_and_evaluated_again_on_request(path):
     whole = changed().collect(3, 40, rng=0)
     bad = whole.x[..., 0] > whole.theta[:, :1] + 1
     counting = Counting(broken_above)
@@ -202,14 +205,14 @@ def test_failures_are_remembered_until_they_are_asked_for(path):
         same(problem.collect(3, 40, on_error="skip", **options), first)
     same(cbq.Samples.from_checkpoint(path), first)
     assert not counting.seen
-    mended = Counting()
-    same(changed(integrand=mended).collect(3, 40, **options), whole)
-    assert sorted(mended.seen) == sorted(tuple(row) for row in whole.x[bad])
+    repaired = Counting()
+    same(changed(integrand=repaired).collect(3, 40, **options), whole)
+    assert sorted(repaired.seen) == sorted(tuple(row) for row in whole.x[bad])
     same(cbq.Samples.from_checkpoint(path), whole)
     same(changed().collect(3, 40, on_error="skip", **options), whole)
 
 
-def test_failures_that_are_still_there_are_raised(path):
+def test_skipped_points_that_fail_again_are_raised(path):
     problem, options = changed(integrand=broken_above), {"rng": 0, "checkpoint": path}
     with pytest.warns(CollectWarning):
         problem.collect(3, 40, on_error="skip", **options)
@@ -217,7 +220,7 @@ def test_failures_that_are_still_there_are_raised(path):
         problem.collect(3, 40, **options)
 
 
-# refusals
+# files that are refused
 
 
 OTHERS = {
@@ -230,7 +233,8 @@ OTHERS = {
     "family": (
         {"family": lambda theta: Gaussian(theta, 1.0)},
         {},
-        r"the measure of x at theta index t = 0 is Gaussian\(.*\) in the file, and Gaussian\(.*, 1, 0, 0, 1\) was asked",
+        r"the measure of x at theta index t = 0 is Gaussian\(.*\) in the file, and Gaussian\(.*, 1, 0, 0, 1\) "
+        r"was asked for",
     ),
     "kind": ({"family": lambda theta: LogNormal(theta, 1.0)}, {}, r"is Gaussian\(.* in the file, and LogNormal\("),
     "d": ({"family": lambda theta: Gaussian(0.0, 1.0)}, {}, "the dimension d of x is 2 in the file, and 1 was asked"),
@@ -261,7 +265,7 @@ def test_other_outputs_are_refused(path):
         changed(integrand=lambda x, theta: x).collect(5, 5, rng=0, checkpoint=path)
 
 
-def test_foreign_files_are_refused_and_left_alone(path):
+def test_a_file_that_is_no_database_is_refused_and_left_unchanged(path):
     path.write_text("theta,x,f\n" * 500)
     before = path.read_bytes()
     for attempt in (lambda: changed().collect(4, 5, rng=0, checkpoint=path), lambda: cbq.Samples.from_checkpoint(path)):
@@ -270,7 +274,7 @@ def test_foreign_files_are_refused_and_left_alone(path):
     assert path.read_bytes() == before
 
 
-def test_foreign_databases_are_refused_and_left_alone(path):
+def test_another_database_is_refused_and_left_unchanged(path):
     connection = sqlite3.connect(path)
     connection.execute("CREATE TABLE music (title TEXT)")
     connection.close()
@@ -281,7 +285,7 @@ def test_foreign_databases_are_refused_and_left_alone(path):
     assert path.read_bytes() == before
 
 
-def test_an_empty_file_is_no_run_yet(path):
+def test_an_empty_file_is_a_new_checkpoint(path):
     path.touch()
     same(changed().collect(4, 5, rng=0, checkpoint=path), changed().collect(4, 5, rng=0))
 
@@ -295,7 +299,7 @@ def test_folders_are_refused(tmp_path):
         cbq.Samples.from_checkpoint(tmp_path / "none.sqlite")
 
 
-def test_a_run_that_could_not_begin_leaves_no_file(path):
+def test_a_run_that_fails_at_its_first_call_leaves_no_file(path):
     with pytest.raises(IntegrandError):
         changed(integrand=lambda x, theta: 1.0).collect(4, 5, rng=0, checkpoint=path)
     assert os.listdir(path.parent) == []
@@ -313,8 +317,8 @@ def test_a_newer_format_is_refused(path):
         changed().collect(4, 5, rng=0, checkpoint=path)
 
 
-def test_damage_is_found_and_nothing_is_overwritten(path):
-    """Wherever a byte is changed, the run is refused or nothing has been lost."""
+def test_a_damaged_file_is_refused_and_left_unchanged(path):
+    """Whichever bit is flipped, the file is refused or its samples are unchanged."""
     reference = changed().collect(4, 600, rng=0, checkpoint=path)
     whole = path.read_bytes()
     rng, refused = random.Random(0), 0
@@ -357,15 +361,16 @@ except ValueError as error:
 
 
 def test_two_runs_on_one_file_are_refused(path):
-    said = []
+    output = []
 
     def another(done, total):
-        if not said:
+        if not output:
             code = TRY.format(folder=os.path.dirname(__file__), path=str(path))
-            said.append(subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout)
+            child = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+            output.append(child.stdout)
 
     s = changed().collect(3, 20, rng=0, checkpoint=path, batch=10, progress=another)
-    assert re.search(r"run\.sqlite is in use by another run: wait", said[0])
+    assert re.search(r"run\.sqlite is in use by another run: wait", output[0])
     same(s, changed().collect(3, 20, rng=0))
 
 
@@ -379,7 +384,7 @@ def test_two_runs_of_one_process_are_refused(path):
         changed(integrand=nested).collect(3, 20, rng=0, checkpoint=path)
 
 
-# samples of a file
+# samples from a file
 
 
 def test_samples_of_an_unfinished_run(path):
@@ -412,7 +417,7 @@ def test_a_file_without_values_says_so(path):
         cbq.Samples.from_checkpoint(path)
 
 
-def test_a_measure_in_place_of_that_of_the_file(path):
+def test_a_measure_in_place_of_those_of_the_file(path):
     whole = changed().collect(3, 20, rng=0, checkpoint=path)
     s = cbq.Samples.from_checkpoint(path, family)
     same(s, whole)
@@ -422,7 +427,7 @@ def test_a_measure_in_place_of_that_of_the_file(path):
 
 
 class Own(Gaussian):
-    """A measure of the user's."""
+    """A measure that the user wrote."""
 
 
 def test_measures_that_are_code_must_be_passed_again(path):
@@ -463,7 +468,7 @@ MEASURES = {
 
 
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
-def test_measures_survive_packing(measure):
+def test_unpacking_a_packed_measure_gives_the_measure(measure):
     text, numbers = pack_measure(measure)
     again = unpack_measure(text, numbers)
     assert again.equals(measure)
@@ -485,7 +490,7 @@ def test_measures_survive_packing(measure):
         ('{"type": "Product", "blocks": 3}', "'blocks' must be a list"),
     ],
 )
-def test_what_is_no_measure_is_refused(text, message):
+def test_texts_that_are_no_measure_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
         unpack_measure(text, np.ones(2))
 
@@ -496,7 +501,22 @@ def test_measures_with_code_are_not_packed(measure):
         pack_measure(measure)
 
 
-# kills
+# layers
+
+LAYERS = ["checkpoint", "samples", "collect", "problem", "problems"]
+
+
+@pytest.mark.parametrize("layer", LAYERS)
+def test_a_layer_imports_none_above_it_not_even_within_functions(layer):
+    above = LAYERS[LAYERS.index(layer) + 1 :]
+    root = Path(cbq.__file__).parent
+    for file in [*root.glob(f"{layer}.py"), *root.glob(f"{layer}/*.py")]:
+        nodes = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.ImportFrom)]
+        names = {f"{node.module}.{alias.name}" for node in nodes for alias in node.names}
+        assert not [name for name in names if name.split(".")[:1] == ["cbq"] and name.split(".")[1] in above], file
+
+
+# killed runs
 
 CHILD = """
 import os, sys, time
@@ -504,16 +524,16 @@ import numpy as np
 import cbq
 
 log = os.open({log!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
-told = os.open({told!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+reported = os.open({reported!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 def f(x, theta):
     os.write(log, (theta.tobytes().hex() + " " + x.tobytes().hex() + "\\n").encode())
-    time.sleep(0.004)  # so that a kill finds the run on its way
+    time.sleep(0.004)  # so that the kill happens during the run
     return x[:, 0] * theta[0]
 
 problem = cbq.Problem(f, lambda theta: cbq.measures.Gaussian(theta, 1.0), cbq.measures.Uniform([0.0, 1.0], [1.0, 2.0]))
 problem.collect({T}, {N}, rng=7, design="sobol", batch={batch}, checkpoint={path!r}, executor={workers},
-    in_flight={in_flight}, progress=lambda done, total: os.write(told, b"%d\\n" % done))
+    in_flight={in_flight}, progress=lambda done, total: os.write(reported, b"%d\\n" % done))
 """
 BATCH = 5
 
@@ -523,7 +543,7 @@ def lines(path):
 
 
 def stored(path):
-    """The points of the batches that are in the file, as the integrand writes them."""
+    """The points of the batches in the file, as the integrand writes them to its log."""
     if not path.exists():
         return set()
     connection = sqlite3.connect(path)
@@ -537,8 +557,8 @@ def stored(path):
     return {f"{theta.hex()} {x.hex()}" for theta, x in rows}
 
 
-def kill_on_its_way(code, log, rng):
-    """Start a run, and kill it some calls of f later, at a random moment: whether it was still running."""
+def kill_while_running(code, log, rng):
+    """Start a run, kill it at a random moment after a few calls of f, and return whether it was still running."""
     begin, calls, delay = len(lines(log)), rng.randint(1, 5), rng.uniform(0, 0.008)
     child = subprocess.Popen([sys.executable, "-c", code])
     while child.poll() is None and len(lines(log)) < begin + calls:
@@ -553,24 +573,31 @@ def kill_on_its_way(code, log, rng):
 @pytest.mark.parametrize(
     ("workers", "in_flight", "kills"),
     [
-        pytest.param(None, 1, 2, id="here, twice"),
-        pytest.param(None, 1, 10, marks=pytest.mark.slow, id="here, ten times"),
+        pytest.param(None, 1, 2, id="in this process, twice"),
+        pytest.param(None, 1, 10, marks=pytest.mark.slow, id="in this process, ten times"),
         pytest.param(2, 4, 10, marks=pytest.mark.slow, id="in a pool, ten times"),
     ],
 )
-def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path, workers, in_flight, kills):
-    path, log, told = (tmp_path / name for name in ("run.sqlite", "log", "told"))
+def test_a_run_that_was_killed_ends_with_the_samples_of_an_uninterrupted_run(tmp_path, workers, in_flight, kills):
+    path, log, reported = (tmp_path / name for name in ("run.sqlite", "log", "reported"))
     T, N = 6, 15 * kills
     code = CHILD.format(
-        log=str(log), told=str(told), path=str(path), workers=workers, in_flight=in_flight, T=T, N=N, batch=BATCH
+        log=str(log),
+        reported=str(reported),
+        path=str(path),
+        workers=workers,
+        in_flight=in_flight,
+        T=T,
+        N=N,
+        batch=BATCH,
     )
     rng, finished = random.Random(0), set()
     for _ in range(kills):
         before = len(lines(log))
-        assert kill_on_its_way(code, log, rng)
-        assert not finished & set(lines(log)[before:])  # nothing that was finished is evaluated again
+        assert kill_while_running(code, log, rng)
+        assert not finished & set(lines(log)[before:])  # no finished batch is evaluated again
         finished = stored(path)
-        assert len(finished) * BATCH >= max(map(int, lines(told)), default=0)  # what was reported is there
+        assert len(finished) * BATCH >= max(map(int, lines(reported)), default=0)  # what was reported is in the file
     before = len(lines(log))
     subprocess.run([sys.executable, "-c", code], check=True)
     assert not finished & set(lines(log)[before:])
@@ -578,7 +605,7 @@ def test_a_run_that_is_killed_ends_as_if_it_had_not_been(tmp_path, workers, in_f
 
     calls = Counter(line for line in lines(log) if len(bytes.fromhex(line.split()[1])) == BATCH * 2 * 8)
     assert set(calls) == stored(path)
-    assert calls.total() - len(calls) <= kills * in_flight  # only what was in flight at a kill is repeated
+    assert calls.total() - len(calls) <= kills * in_flight  # only pending batches are repeated after a kill
 
     problem = Problem(
         lambda x, theta: x[:, 0] * theta[0], lambda theta: Gaussian(theta, 1.0), Uniform([0.0, 1.0], [1.0, 2.0])

@@ -237,7 +237,7 @@ def test_options_reach_the_function_of_a_file(write):
 
 
 def test_a_file_may_import_its_neighbours(write):
-    write("from cbq.problems.truncated import build\n", "neighbour_of_mine.py")
+    write("from cbq.problems.univariate import build_truncated as build\n", "neighbour_of_mine.py")
     path = write("from neighbour_of_mine import build\nproblem = build()\n", "with_neighbour.py")
     assert "truncated: 30 evaluations" in ok("run", f"{path}:problem", *SMALL, "--method", "lsmc")
 

@@ -28,8 +28,8 @@ def changed(**options):
     return Problem(**{"integrand": f, "family": family, "prior": PRIOR, **options})
 
 
-def alone(integrand):
-    """The same integrand of one point."""
+def pointwise(integrand):
+    """The same integrand for one point at a time."""
     return lambda x, theta: integrand(x[None], theta)[0]
 
 
@@ -38,14 +38,14 @@ def alone(integrand):
 
 @pytest.mark.parametrize("batch", [1, 3, 7, 20, 100])
 @pytest.mark.parametrize("vectorized", [True, False])
-def test_batches_cover_all_points_once_and_change_nothing(batch, vectorized):
+def test_batches_cover_all_points_once_and_do_not_change_the_samples(batch, vectorized):
     calls = []
 
     def counting(x, theta):
         calls.append(len(x))
         return f(x, theta)
 
-    problem = changed(integrand=counting if vectorized else alone(counting), vectorized=vectorized)
+    problem = changed(integrand=counting if vectorized else pointwise(counting), vectorized=vectorized)
     s = problem.collect(3, [20, 1, 15], rng=0, batch=batch)
     reference = changed().collect(3, [20, 1, 15], rng=0)
     for t in range(3):
@@ -65,17 +65,17 @@ def test_progress_counts_points(batch):
     assert all(0 < b - a <= batch for a, b in pairwise([0, *done]))
 
 
-def test_a_bar_is_drawn_when_asked_for(capsys):
+def test_progress_true_draws_a_bar(capsys):
     pytest.importorskip("rich")
     changed(name="quadratic").collect(3, 10, rng=0, progress=True)
-    told = capsys.readouterr()
-    assert told.out == ""
-    assert "quadratic" in told.err
-    assert "30/30" in told.err
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert "quadratic" in err
+    assert "30/30" in err
 
 
 @pytest.mark.parametrize("progress", [None, False])
-def test_no_bar_is_drawn_where_there_is_no_terminal(capsys, progress):
+def test_no_bar_is_drawn_without_a_terminal(capsys, progress):
     changed().collect(3, 10, rng=0, progress=progress)
     assert capsys.readouterr() == ("", "")
 
@@ -97,7 +97,7 @@ def test_collect_refuses(options, kind, message):
         changed().collect(3, 4, rng=0, **options)
 
 
-def test_a_dask_client_is_told_apart_from_its_executor():
+def test_a_dask_client_is_refused_with_a_hint():
     class Client:
         def get_executor(self):
             raise NotImplementedError
@@ -110,7 +110,7 @@ def test_a_dask_client_is_told_apart_from_its_executor():
 
 
 def fails(value):
-    """An f that fails where x_0 > theta_0 + 1, by raising or by a value that is not finite."""
+    """An f that fails where x_0 > theta_0 + 1: it raises an exception, or returns a value that is not finite."""
 
     def broken(x, theta):
         bad = x[:, 0] > theta[0] + 1
@@ -125,7 +125,7 @@ def fails(value):
 @pytest.mark.parametrize("value", [None, np.nan, -np.inf])
 def test_failures_are_left_out(value, vectorized):
     whole = changed().collect(3, 40, rng=0, theta=THETAS)
-    integrand = fails(value) if vectorized else alone(fails(value))
+    integrand = fails(value) if vectorized else pointwise(fails(value))
     problem = changed(integrand=integrand, vectorized=vectorized)
     good = whole.x[..., 0] <= whole.theta[:, :1] + 1
     bad = int(np.count_nonzero(~good))
@@ -150,7 +150,7 @@ def test_the_first_failure_is_in_the_warning():
     assert place in str(caught[0].message)
 
 
-def test_several_outputs_can_fail_in_one():
+def test_a_point_fails_if_one_of_its_outputs_does():
     def two(x, theta):
         return np.column_stack([f(x, theta), np.where(x[:, 0] > theta[0] + 1, np.nan, 1.0)])
 
@@ -172,7 +172,7 @@ def test_a_theta_without_any_value_is_dropped():
     assert s.measure(1).equals(whole.measure(2))
 
 
-def test_a_failure_at_the_first_theta_does_not_end_a_run_that_skips():
+def test_a_failure_at_the_first_theta_does_not_end_a_run_that_skips_failures():
     def broken(x, theta):
         if theta[0] == 0.5:
             raise ZeroDivisionError
@@ -183,7 +183,7 @@ def test_a_failure_at_the_first_theta_does_not_end_a_run_that_skips():
     np.testing.assert_array_equal(s.theta, THETAS[1:])
 
 
-def test_an_integrand_that_always_fails_is_found_out_at_once():
+def test_an_integrand_that_always_fails_ends_the_run_at_once():
     calls = []
 
     def broken(x, theta):
@@ -195,7 +195,7 @@ def test_an_integrand_that_always_fails_is_found_out_at_once():
     assert sum(calls) < 20
 
 
-def test_one_failing_point_costs_one_more_call_for_each_point_of_its_batch():
+def test_a_failing_point_costs_one_more_call_per_point_of_its_batch():
     calls = []
 
     def broken(x, theta):
@@ -213,7 +213,7 @@ def test_one_failing_point_costs_one_more_call_for_each_point_of_its_batch():
     assert calls == probe + [n for failing in hit for n in ([8] + [1] * 8 if failing else [8])]
 
 
-def test_wrong_shapes_are_no_failures_to_skip():
+def test_wrong_shapes_are_not_skipped():
     with pytest.raises(IntegrandError, match=r"returned shape \(2, 3\)"):
         changed(integrand=lambda x, theta: x.T).collect(3, 4, rng=0, on_error="skip")
     with pytest.raises(IntegrandError, match=r"returned shape \(8, 2\).*t = 1.* but \(8,\) is needed"):
@@ -222,14 +222,14 @@ def test_wrong_shapes_are_no_failures_to_skip():
         )
 
 
-def test_nothing_is_said_where_nothing_fails():
+def test_there_is_no_warning_without_failures():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         s = changed().collect(3, 8, rng=0, on_error="skip")
     np.testing.assert_array_equal(s.f, changed().collect(3, 8, rng=0).f)
 
 
-def test_an_error_counts_points_from_the_first_of_its_theta():
+def test_an_error_has_the_index_of_the_point_at_its_theta():
     whole = changed().collect(3, 40, rng=0, theta=THETAS)
     t, i = np.argwhere(whole.x[..., 0] > whole.theta[:, :1] + 1)[-1]
     theta = THETAS[t : t + 1]

@@ -1,4 +1,4 @@
-"""Thetas and points: what they depend on, and what they do not."""
+"""Draws of thetas and points: what they depend on, and what they do not depend on."""
 
 from __future__ import annotations
 
@@ -6,8 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cbq.collect.draws import draw_points, draw_thetas
-from cbq.collect.seeds import entropy_of
+from cbq.collect.draws import Draws, run_entropy
 from cbq.measures import (
     Beta,
     Empirical,
@@ -24,7 +23,7 @@ from cbq.measures import (
 )
 from cbq.problem import Problem
 
-ENTROPY = entropy_of(0)
+ENTROPY = run_entropy(0)
 
 
 def covariance(d):
@@ -53,12 +52,12 @@ MEASURES = {
 
 
 def drawn(measure, n, design, scramble="independent"):
-    return draw_points([measure], [n], design, scramble, ENTROPY)[0]
+    return Draws(design, scramble, ENTROPY).points([measure], [n])[0]
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
-def test_a_longer_draw_begins_with_a_shorter_one_to_the_last_bit(measure, design):
+def test_points_are_prefix_stable(measure, design):
     long = drawn(measure, 150, design)
     assert long.shape == (150, measure.dim)
     for n in (1, 2, 7, 64, 65, 100):
@@ -67,16 +66,15 @@ def test_a_longer_draw_begins_with_a_shorter_one_to_the_last_bit(measure, design
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
-def test_more_thetas_begin_with_fewer_to_the_last_bit(measure, design):
-    np.testing.assert_array_equal(
-        draw_thetas(measure, 5, design, ENTROPY), draw_thetas(measure, 70, design, ENTROPY)[:5]
-    )
+def test_thetas_are_prefix_stable(measure, design):
+    draws = Draws(design, "independent", ENTROPY)
+    np.testing.assert_array_equal(draws.thetas(measure, 5), draws.thetas(measure, 70)[:5])
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("name", sorted(set(MEASURES) - {"empirical"}))
 def test_draws_follow_their_measure(name, design):
-    """By the transport back to the unit cube, whose coordinates must be uniform."""
+    """Points are transported back to the unit cube, where each coordinate must be uniform."""
     measure = MEASURES[name]
     u = measure.inverse_transport(drawn(measure, 2000, design))
     for j in range(min(measure.dim, 3)):
@@ -84,12 +82,13 @@ def test_draws_follow_their_measure(name, design):
 
 
 @pytest.mark.parametrize(("which", "same"), [("common", True), ("independent", False)])
-def test_scrambles(which, same):
+def test_a_common_scramble_gives_all_thetas_the_same_points_of_the_unit_cube(which, same):
     measures = [Gaussian([0.0, 1.0], covariance(2)), Gaussian([3.0, 4.0], 2.0)]
-    x = draw_points(measures, [32, 20], "sobol", which, ENTROPY)
+    draws = Draws("sobol", which, ENTROPY)
+    x = draws.points(measures, [32, 20])
     u = [measure.inverse_transport(points) for measure, points in zip(measures, x, strict=True)]
     assert np.allclose(u[0][:20], u[1], atol=1e-12) is same
-    thetas = draw_thetas(Uniform([0.0, 0.0], [1.0, 1.0]), 32, "sobol", ENTROPY)
+    thetas = draws.thetas(Uniform([0.0, 0.0], [1.0, 1.0]), 32)
     assert not np.any(np.isclose(thetas, u[0]))
 
 
@@ -100,7 +99,7 @@ def f(x, theta):
 PROBLEM = Problem(f, lambda theta: Gaussian(theta, 1.0), Uniform([0.0, 1.0], [1.0, 4.0]))
 
 
-def test_a_common_scramble_through_collect():
+def test_collect_with_a_common_scramble():
     options = {"rng": 3, "design": "sobol", "scramble": "common"}
     long, short = PROBLEM.collect(5, 40, **options), PROBLEM.collect(3, [9, 40, 1], **options)
     np.testing.assert_array_equal(short.theta, long.theta[:3])
@@ -117,6 +116,6 @@ def test_a_common_scramble_through_collect():
         ({"scramble": "common", "design": "iid"}, "scramble='common' is for Sobol points"),
     ],
 )
-def test_what_scramble_may_be(options, message):
+def test_scramble_is_checked(options, message):
     with pytest.raises(ValueError, match=message):
         PROBLEM.collect(3, 4, **{"rng": 0, "design": "sobol", **options})

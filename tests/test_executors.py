@@ -1,4 +1,4 @@
-"""Workers: samples are the same whoever evaluates f, in whatever order, and whoever of them dies."""
+"""Executors: samples do not depend on the workers, the order in which batches finish, or workers that die."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cbq.problem import IntegrandError, Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
 PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])
-HERE = os.getpid()  # forked workers have another one
+MAIN_PROCESS = os.getpid()  # forked workers have another one
 
 
 def f(x, theta):
@@ -44,25 +44,25 @@ SIZE = {"T": 5, "N": [30, 7, 12, 30, 1], "rng": 0, "batch": 4}
 REFERENCE = problem().collect(**SIZE)
 
 
-class Late(Executor):
-    """One worker that takes tasks in a random order, and counts how many it has at most."""
+class RandomOrder(Executor):
+    """One worker that takes tasks in a random order, and records the maximum number of pending tasks."""
 
     def __init__(self):
         self._pool, self._tasks, self._rng = ThreadPoolExecutor(1), [], random.Random(0)
-        self.unfinished = self.most = self.submitted = 0
+        self.pending = self.max_pending = self.submitted = 0
 
     def submit(self, fn, /, *args, **kwargs):
         future = Future()
         self._tasks.append((future, partial(fn, *args, **kwargs)))
         self.submitted += 1
-        self.unfinished += 1
-        self.most = max(self.most, self.unfinished)
+        self.pending += 1
+        self.max_pending = max(self.max_pending, self.pending)
         self._pool.submit(self._one)
         return future
 
     def _one(self):
         future, call = self._tasks.pop(self._rng.randrange(len(self._tasks)))
-        self.unfinished -= 1
+        self.pending -= 1
         try:
             future.set_result(call())
         except Exception as error:
@@ -72,8 +72,8 @@ class Late(Executor):
         self._pool.shutdown(wait)
 
 
-class Losing(Late):
-    """Every task is lost, as a scheduler reports it whose worker was killed, this many times."""
+class Losing(RandomOrder):
+    """Loses every task this many times, and reports it like a scheduler whose worker was killed."""
 
     def __init__(self, times):
         super().__init__()
@@ -97,7 +97,7 @@ def processes():
 
 
 @pytest.mark.parametrize(
-    "make", [partial(ThreadPoolExecutor, 3), processes, Late], ids=["threads", "processes", "late"]
+    "make", [partial(ThreadPoolExecutor, 3), processes, RandomOrder], ids=["threads", "processes", "random order"]
 )
 @pytest.mark.parametrize("in_flight", [1, 3, None])
 def test_samples_do_not_depend_on_the_executor(make, in_flight, tmp_path):
@@ -110,18 +110,18 @@ def test_samples_do_not_depend_on_the_executor(make, in_flight, tmp_path):
 
 
 @pytest.mark.parametrize("workers", [1, 2])
-def test_a_number_is_a_pool_of_processes(workers):
+def test_a_number_starts_that_many_processes(workers):
     same(problem().collect(**SIZE, executor=workers), REFERENCE)
 
 
-@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="functions are pickled elsewhere")
+@pytest.mark.skipif(multiprocessing.get_start_method() != "fork", reason="other start methods pickle functions")
 def test_forked_workers_take_functions_that_cannot_be_pickled():
     same(problem(lambda x, theta: f(x, theta)).collect(**SIZE, executor=2), REFERENCE)
 
 
 @pytest.fixture
 def start(request, monkeypatch):
-    """How processes of our own are started."""
+    """The start method of the processes of a run."""
     context = multiprocessing.get_context(request.param)
     monkeypatch.setattr(multiprocessing, "get_context", lambda method=None: context)
     return request.param
@@ -134,14 +134,14 @@ def test_processes_that_are_not_forked(start):
 
 
 @pytest.mark.parametrize("start", ["spawn"], indirect=True)
-def test_a_function_that_cannot_be_sent_is_refused_by_processes_that_are_not_forked(start):
+def test_processes_that_are_not_forked_refuse_functions_that_cannot_be_pickled(start):
     with pytest.raises(TypeError, match="cannot be sent to other processes"):
         problem(lambda x, theta: f(x, theta)).collect(**SIZE, executor=2)
 
 
 INTERRUPTED = """
 import multiprocessing, signal, sys, time
-signal.signal(signal.SIGINT, signal.default_int_handler)  # which a process in the background would ignore
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a process in the background would ignore it
 sys.path.insert(0, {folder!r})
 from test_executors import f, problem
 
@@ -149,11 +149,11 @@ def slow(x, theta):
     time.sleep(0.01)
     return f(x, theta)
 
-def told(done, total):
+def report(done, total):
     print(done, *[child.pid for child in multiprocessing.active_children()], flush=True)
 
 try:
-    problem(slow).collect(5, 400, rng=0, batch=4, executor=2, checkpoint={path!r}, progress=told)
+    problem(slow).collect(5, 400, rng=0, batch=4, executor=2, checkpoint={path!r}, progress=report)
 except KeyboardInterrupt as error:
     print(error)
 """
@@ -185,14 +185,14 @@ def test_ctrl_c_ends_a_run_and_its_workers_and_says_how_to_go_on(tmp_path):
 
 
 @pytest.mark.parametrize("in_flight", [1, 5])
-def test_work_in_flight_is_bounded(in_flight):
-    with Late() as executor:
+def test_the_number_of_pending_batches_is_bounded(in_flight):
+    with RandomOrder() as executor:
         problem().collect(**SIZE, executor=executor, in_flight=in_flight)
-    assert executor.most <= in_flight
+    assert executor.max_pending <= in_flight
     assert executor.submitted == sum(-(-n // SIZE["batch"]) for n in SIZE["N"])
 
 
-def test_two_batches_a_worker_and_two_more_are_in_flight():
+def test_two_batches_per_worker_and_two_more_are_pending_by_default():
     started = []
 
     class Pool(ThreadPoolExecutor):
@@ -208,7 +208,7 @@ def test_two_batches_a_worker_and_two_more_are_in_flight():
     assert len(started) == 20
 
 
-def test_a_function_that_cannot_be_sent_is_refused_at_once():
+def test_a_pool_of_processes_refuses_functions_that_cannot_be_pickled_at_once():
     calls = []
     with processes() as executor, pytest.raises(TypeError, match=r"cannot be sent to other processes .*cloudpickle"):
         problem(lambda x, theta: calls.append(x) or f(x, theta)).collect(**SIZE, executor=executor)
@@ -225,7 +225,7 @@ def fails(x, theta):
 
 
 @pytest.mark.parametrize("make", [partial(ThreadPoolExecutor, 2), processes, lambda: 2], ids=["threads", "pool", "own"])
-def test_failures_elsewhere(make, tmp_path):
+def test_failures_of_f_on_workers(make, tmp_path):
     path = tmp_path / "run.sqlite"
     executor = make()
     try:
@@ -253,7 +253,7 @@ def test_a_lost_batch_is_tried_again():
     assert len(executor.lost) == 2 * executor.submitted
 
 
-def test_a_batch_is_not_tried_again_for_ever(tmp_path):
+def test_a_batch_is_tried_again_a_limited_number_of_times(tmp_path):
     path = tmp_path / "run.sqlite"
     with (
         Losing(3) as executor,
@@ -268,8 +268,8 @@ def test_a_batch_is_not_tried_again_for_ever(tmp_path):
 
 
 def deadly(folder, times, x, theta):
-    """f, but the first `times` workers that come to one place die there."""
-    if os.getpid() != HERE and theta[0] == REFERENCE.theta[3, 0] and x[0, 0] == REFERENCE.points(3)[4, 0]:
+    """f, but the first `times` workers that evaluate a certain batch die."""
+    if os.getpid() != MAIN_PROCESS and theta[0] == REFERENCE.theta[3, 0] and x[0, 0] == REFERENCE.points(3)[4, 0]:
         deaths = len(os.listdir(folder))
         if deaths < times:
             Path(folder, str(deaths)).touch()
@@ -282,7 +282,7 @@ def dying(folder, times):
     return problem(partial(deadly, str(folder), times))
 
 
-def test_a_pool_of_our_own_is_made_again(tmp_path):
+def test_processes_of_the_run_are_replaced_when_they_die(tmp_path):
     same(dying(tmp_path / "deaths", 2).collect(**SIZE, executor=2, retries=2), REFERENCE)
     assert len(os.listdir(tmp_path / "deaths")) == 2
 
@@ -296,7 +296,7 @@ def test_a_batch_that_always_kills_its_worker_ends_the_run(tmp_path):
     same(problem().collect(**SIZE, checkpoint=path), REFERENCE)
 
 
-class Stillborn(Executor):
+class NeverStarting(Executor):
     """A pool whose workers never start."""
 
     def submit(self, fn, /, *args, **kwargs):
@@ -305,34 +305,34 @@ class Stillborn(Executor):
 
 def test_workers_that_never_start_end_the_run(monkeypatch):
     with pytest.raises(WorkerError, match=r"cannot be used any more \(BrokenExecutor: no memory\)"):
-        problem().collect(**SIZE, executor=Stillborn())
+        problem().collect(**SIZE, executor=NeverStarting())
     made = []
-    monkeypatch.setattr("cbq.collect.workers.OwnPool._made", lambda pool: made.append(pool) or Stillborn())
+    monkeypatch.setattr("cbq.collect.executors.Workers._start", lambda workers, n: made.append(n) or NeverStarting())
     with pytest.raises(WorkerError, match="came back 3 times without values"):
         problem().collect(**SIZE, executor=2, retries=2)
     assert len(made) == 3
 
 
-def test_an_interrupt_while_batches_are_handed_on_loses_none_of_them(tmp_path):
+def test_an_interrupt_while_batches_are_reported_loses_none_of_them(tmp_path):
     path = tmp_path / "run.sqlite"
 
     def interrupted(done, total):
-        if len(told) == 2:
+        if len(reported) == 2:
             raise KeyboardInterrupt
-        told.append(done)
+        reported.append(done)
 
     for options in ({}, {"executor": ThreadPoolExecutor(2)}):
-        told = []
+        reported = []
         with pytest.raises(KeyboardInterrupt, match=r"points are in .*run.sqlite"):
             problem().collect(**SIZE, in_flight=1, checkpoint=path, progress=interrupted, **options)
         kept = cbq.Samples.from_checkpoint(path)
-        assert kept.n_evaluations >= told[-1] + SIZE["batch"]
+        assert kept.n_evaluations >= reported[-1] + SIZE["batch"]
         if options:
             options["executor"].shutdown()
     same(problem().collect(**SIZE, checkpoint=path), REFERENCE)
 
 
-def test_a_broken_pool_of_the_users_is_not_used_again(tmp_path):
+def test_a_broken_executor_of_the_user_is_not_used_again(tmp_path):
     path, killing = tmp_path / "run.sqlite", dying(tmp_path / "deaths", 1)
     with processes() as executor:
         with pytest.raises(WorkerError, match=r"cannot be used any more.*make a new one.*points are in .*call collect"):
@@ -344,7 +344,7 @@ def test_a_broken_pool_of_the_users_is_not_used_again(tmp_path):
 
 
 @pytest.mark.slow
-@pytest.mark.filterwarnings("ignore")  # of a cluster whose workers come and go
+@pytest.mark.filterwarnings("ignore")  # of the cluster, whose workers come and go
 def test_a_dask_cluster_that_loses_a_worker(tmp_path):
     distributed = pytest.importorskip("distributed")
     log = tmp_path / "log"
@@ -377,4 +377,4 @@ def test_a_dask_cluster_that_loses_a_worker(tmp_path):
     calls = [line.split(" ", 1) for line in log.read_text().splitlines()]
     assert workers <= {pid for pid, _ in calls}
     repeated = len(calls) - len({place for _, place in calls})
-    assert repeated <= 2 * 2 + 2 + 1  # what was in flight, and the first point, which the probe has, too
+    assert repeated <= 2 * 2 + 2 + 1  # pending batches, and the first point, which the probe evaluates, too

@@ -169,7 +169,7 @@ def test_the_fit_is_frozen_and_its_picture_is_drawn_at_observed_thetas():
         fit.theta = THETA
     assert not any(a.flags.writeable for a in (fit.theta, fit.averages.mean, fit.averages.variance, fit.counts))
     assert fit.plot(fit.theta) is not None
-    with pytest.raises(ValueError, match="or use cbq.CBQ"):
+    with pytest.raises(ValueError, match=r"or use cbq\.CBQ"):
         fit.plot()
     assert repr(fit) == "MonteCarloFit(T=5, p=1, C=None)"
 

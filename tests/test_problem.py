@@ -1,4 +1,4 @@
-"""Problem: drawing, evaluating and checking what the integrand returns."""
+"""Problem: draws, evaluations of f, and checks of what f returns."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def test_collect(design):
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
-def test_a_seed_fixes_everything(design):
+def test_the_seed_determines_the_samples(design):
     one, two = (PROBLEM.collect(4, 6, rng=0, design=design) for _ in range(2))
     other = PROBLEM.collect(4, 6, rng=1, design=design)
     np.testing.assert_array_equal(one.x, two.x)
@@ -67,7 +67,7 @@ def test_a_seed_fixes_everything(design):
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
-def test_theta_t_and_its_points_depend_on_nothing_but_the_seed_and_t(design):
+def test_theta_t_and_its_points_depend_only_on_the_seed_and_t(design):
     long = PROBLEM.collect(7, 9, rng=3, design=design)
     short = PROBLEM.collect(3, [9, 4, 6], rng=3, design=design)
     np.testing.assert_array_equal(short.theta, long.theta[:3])
@@ -101,12 +101,12 @@ def test_sobol_points_are_stratified_in_every_coordinate(n):
 
 
 @pytest.mark.parametrize("n", [3, 5, 100])
-def test_any_number_of_sobol_points_is_taken_without_a_warning(n):
+def test_any_number_of_sobol_points_is_accepted_without_a_warning(n):
     assert PROBLEM.collect(n, n, rng=0, design="sobol").x.shape == (n, n, 2)
 
 
 @pytest.mark.parametrize("T", [2, None])
-def test_thetas_of_ones_own(T):
+def test_thetas_of_the_user(T):
     theta = np.array([[5.0, 6.0], [5.0, 6.0]])
     s = PROBLEM.collect(T, [3, 2], rng=0, theta=theta)
     np.testing.assert_array_equal(s.theta, theta)
@@ -132,11 +132,11 @@ def test_several_outputs(C):
 @pytest.mark.parametrize(
     ("values", "kind"), [(lambda x, theta: x[:, 0] > 0, bool), (lambda x, theta: [1] * len(x), int)]
 )
-def test_indicators_and_counts_are_numbers(values, kind):
+def test_booleans_and_integers_become_floats(values, kind):
     assert changed(integrand=values).collect(2, 4, rng=0).f.dtype == np.float64
 
 
-def test_scipy_distributions_serve_as_prior_and_measures():
+def test_scipy_distributions_are_accepted_as_prior_and_measures():
     problem = Problem(lambda x, theta: x[:, 0], lambda theta: stats.norm(theta[0], 1), stats.gamma(3))
     s = problem.collect(3, 4, rng=0, design="sobol")
     assert isinstance(problem.prior, Gamma)
@@ -157,18 +157,18 @@ def test_the_integrand_is_probed_once_and_then_called_once_for_each_theta():
     assert sizes == [1, 1, 1]
 
 
-def test_an_integrand_may_spoil_its_arguments():
-    def careless(x, theta):
+def test_an_integrand_may_change_its_arguments():
+    def in_place(x, theta):
         value = x[:, 0].copy()
         x[:] = theta[:] = 0
         return value
 
-    s = changed(integrand=careless).collect(3, 4, rng=0)
+    s = changed(integrand=in_place).collect(3, 4, rng=0)
     np.testing.assert_array_equal(s.f, s.x[..., 0])
     assert np.all(s.theta[:, 1] >= 1)
 
 
-# evaluating and the exact answer
+# evaluations and the exact answer
 
 
 def test_evaluate():
@@ -198,7 +198,7 @@ def test_exact():
         PROBLEM.exact([1.0, 2.0])
 
 
-def test_a_problem_is_frozen_and_can_be_sent_elsewhere():
+def test_a_problem_is_immutable_and_can_be_pickled():
     again = pickle.loads(pickle.dumps(PROBLEM))
     np.testing.assert_array_equal(again.collect(2, 3, rng=0).f, PROBLEM.collect(2, 3, rng=0).f)
     with pytest.raises(AttributeError, match="cannot be changed"):
@@ -206,7 +206,7 @@ def test_a_problem_is_frozen_and_can_be_sent_elsewhere():
     assert "quadratic" in repr(PROBLEM)
 
 
-def test_nothing_slow_is_imported_before_it_is_needed():
+def test_slow_imports_are_lazy():
     code = "import sys, cbq.problems; assert not {'scipy.stats', 'scipy.integrate', 'pandas'} & set(sys.modules)"
     subprocess.run([sys.executable, "-c", code], check=True)
 
@@ -291,7 +291,7 @@ def test_what_the_integrand_returns_is_checked(integrand, vectorized, message):
         changed(integrand=integrand, vectorized=vectorized).collect(3, 8, rng=0, theta=THETAS)
 
 
-def test_bad_shapes_cost_one_small_call():
+def test_a_wrong_shape_is_found_by_one_small_call():
     calls = []
 
     def expensive(x, theta):
@@ -303,7 +303,7 @@ def test_bad_shapes_cost_one_small_call():
     assert calls == [3]
 
 
-# refusals
+# errors
 
 
 @pytest.mark.parametrize(
@@ -327,7 +327,7 @@ def test_collect_refuses(arguments, message):
         PROBLEM.collect(**{"T": 3, "N": 4, "rng": 0, **arguments})
 
 
-def test_a_seed_is_needed():
+def test_a_seed_is_required():
     with pytest.raises(TypeError, match="rng must be"):
         PROBLEM.collect(3, 4, rng=None)
 

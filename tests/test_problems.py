@@ -1,4 +1,4 @@
-"""The problems: every exact answer against at least two other ways to compute it."""
+"""The problems: every exact answer is checked against at least two other ways to compute it."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ import cbq
 from cbq import problems
 from cbq.measures import Gamma, Gaussian, LogNormal
 from cbq.problem import Problem
-from cbq.problems import butterfly, characteristic, health, linear, registry, sir, sobol_g, truncated
+from cbq.problems import butterfly, health, linear, registry, sir, sobol_g, univariate
 
 CASES = {
     "linear": ("linear", {}, 3e-3),
@@ -32,8 +32,16 @@ CASES = {
     "sobol-g": ("sobol-g", {}, 1e-3),
     "sobol-g-2": ("sobol-g", {"a": [2.0, 0.5]}, 1e-3),
 }
-ALL = ("butterfly", "characteristic", "health", "linear", "sir", "sobol-g", "truncated")
-MODULES = (butterfly, characteristic, health, linear, sir, sobol_g, truncated)
+BUILDERS = {
+    "butterfly": butterfly.build,
+    "characteristic": univariate.build_characteristic,
+    "health": health.build,
+    "linear": linear.build,
+    "sir": sir.build,
+    "sobol-g": sobol_g.build,
+    "truncated": univariate.build_truncated,
+}
+ALL = tuple(BUILDERS)
 USES_THETA = {"characteristic", "health", "sobol-g"}
 
 
@@ -97,7 +105,7 @@ def test_names_and_options():
         ("sobol-g", {"a": [[1.0, 2.0]]}, "a must hold two or more numbers"),
     ],
 )
-def test_options_that_make_no_sense(name, options, message):
+def test_invalid_options_are_refused(name, options, message):
     with pytest.raises(ValueError, match=message):
         problems.get(name, **options)
 
@@ -200,7 +208,7 @@ def test_sir_peak_converges_with_order_four_to_the_closed_form():
     assert np.all(np.abs(errors[-1]) < 1e-7 * closed_form_peak(x))
 
 
-def test_sir_peak_where_nothing_grows_and_where_it_comes_too_late():
+def test_sir_peak_below_the_threshold_and_after_the_last_day():
     x = np.array([0.0, 1e-300, 0.02, 0.05, 0.07, 0.11])
     peak = problems.get("sir").evaluate(4.0, x)
     np.testing.assert_array_equal(peak[:4], 50.0)
@@ -228,7 +236,7 @@ def test_sir_answer_agrees_with_the_closed_form_and_solve_ivp(theta):
     np.testing.assert_allclose(problems.get("sir").exact([theta]), reference, rtol=6e-8)  # 4e-8 is from the step 0.1
 
 
-def test_sir_answer_is_refined_to_nothing():
+def test_sir_answer_does_not_change_with_more_panels():
     theta = np.linspace(2, 9, 8)[:, None]
     for step in (0.1, 0.25):
         coarse, fine = sir.EpidemicModel(step).exact(theta), sir.EpidemicModel(step, panels=31).exact(theta)
@@ -245,7 +253,7 @@ def test_sir_answer_agrees_with_its_own_f_at_quantiles():
 def test_sir_measure_and_where_the_answer_is_known():
     assert problems.get("sir").family(np.array([3.0])).equals(Gamma(3.0, 10.0))
     for theta in (0.0, 20.0):
-        with pytest.raises(ValueError, match="the answer is known for theta from 0 to about 14"):
+        with pytest.raises(ValueError, match="the exact answer is known for theta from 0 to about 14"):
             problems.get("sir").exact([theta])
 
 
@@ -384,9 +392,9 @@ def test_health_does_not_condition_on_each_theta_separately():
     assert abs(wrong - health.EVPPI) > 250
 
 
-def test_the_module_of_each_problem_says_how_to_build_it():
-    assert all(module.build.__doc__ for module in MODULES)
-    assert [module.build for module in MODULES] == [registry.builder(name) for name in ALL]
+def test_every_problem_registers_a_documented_function_that_builds_it():
+    assert all(build.__doc__ for build in BUILDERS.values())
+    assert list(BUILDERS.values()) == [registry.builder(name) for name in ALL]
 
 
 # characteristic
@@ -437,7 +445,7 @@ def test_truncated_mean_in_many_digits(a):
         reference = float(3 + mpmath.mpf("0.5") * mills)
     answer = problems.get("truncated", mean=3.0, std=0.5).exact([3.0 + 0.5 * a])
     np.testing.assert_allclose(answer, reference, rtol=1e-14)
-    np.testing.assert_allclose(truncated.inverse_mills(np.array([a])), float(mills), rtol=1e-14, atol=1e-300)
+    np.testing.assert_allclose(univariate.inverse_mills(np.array([a])), float(mills), rtol=1e-14, atol=1e-300)
 
 
 @pytest.mark.parametrize("theta", [-2.0, 0.3, 4.0])
@@ -495,14 +503,14 @@ def test_sobol_g_index_from_a_fit():
 
 @pytest.fixture
 def registered(monkeypatch):
-    """What a test registers is forgotten after it."""
+    """Forget what a test registers."""
     monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))
 
 
 @pytest.mark.usefixtures("registered")
 def test_problems_can_be_registered():
     def build(scale=1.0, **rest):
-        """One of mine."""
+        """A problem of the user."""
         return Problem(lambda x, theta: scale * x[:, 0], lambda theta: Gaussian(theta, 1.0), Gaussian(0.0, 1.0))
 
     assert problems.register("mine", build) is build
@@ -522,7 +530,7 @@ def test_problems_can_be_registered():
 @pytest.mark.parametrize(
     ("name", "build", "error", "message"),
     [
-        ("sir", sir.build, ValueError, "there is a problem 'sir' already: register this one by another name"),
+        ("sir", sir.build, ValueError, "there is a problem 'sir' already: register this one with another name"),
         ("", sir.build, ValueError, "without spaces, colons and slashes, but it is ''"),
         ("a b", sir.build, ValueError, "without spaces, colons and slashes"),
         ("file.py:problem", sir.build, ValueError, "without spaces, colons and slashes"),
@@ -531,20 +539,20 @@ def test_problems_can_be_registered():
         ("number", 3, TypeError, "build must be a function that returns a cbq.Problem, but it is 3"),
     ],
 )
-def test_what_cannot_be_registered(name, build, error, message):
+def test_register_refuses(name, build, error, message):
     with pytest.raises(error, match=message):
         problems.register(name, build)
     assert problems.names() == ALL
 
 
 @pytest.mark.usefixtures("registered")
-def test_a_function_that_builds_no_problem():
+def test_a_builder_that_returns_no_problem_is_refused():
     problems.register("empty", lambda: None)
     with pytest.raises(TypeError, match=r"registered as 'empty' returned None, but a cbq\.Problem is needed"):
         problems.get("empty")
 
 
-def test_installed_packages_bring_problems_by_entry_points(tmp_path, monkeypatch):
+def test_installed_packages_provide_problems_by_entry_points(tmp_path, monkeypatch):
     (tmp_path / "pendulums.py").write_text("from cbq.problems import sir\n\ndef build():\n    return sir.build()\n")
     info = tmp_path / "pendulums-1.0.dist-info"
     info.mkdir()
@@ -554,6 +562,6 @@ def test_installed_packages_bring_problems_by_entry_points(tmp_path, monkeypatch
     monkeypatch.syspath_prepend(tmp_path)
     assert problems.names() == tuple(sorted([*ALL, "pendulum", "broken"]))
     assert problems.get("pendulum").name == "sir"
-    assert problems.get("sir").name == "sir"  # the one that was there stays
+    assert problems.get("sir").name == "sir"  # entry points do not replace built-in problems
     with pytest.raises(ImportError, match="problem 'broken' cannot be loaded from pendulums:missing"):
         problems.get("broken")

@@ -1,4 +1,4 @@
-"""Samples: what they hold, what they leave alone, and what they refuse."""
+"""Samples: what they hold, how they are changed, and what they refuse."""
 
 from __future__ import annotations
 
@@ -22,7 +22,9 @@ from cbq.measures import (
     Unnormalised,
 )
 from cbq.samples import Samples
-from cbq.samples.conditional import places
+from cbq.samples.arrays import units
+from cbq.samples.conditional import find_thetas
+from cbq.samples.samples import MIN_SPREAD, spread
 
 RNG = np.random.default_rng(7)
 THETA = RNG.uniform(1, 3, (4, 2))
@@ -42,7 +44,7 @@ def gammas(theta):
     return Gamma(theta[0], theta[1])
 
 
-# what they hold
+# contents
 
 
 def test_regular_samples():
@@ -76,7 +78,7 @@ def test_ragged_samples(outputs):
     assert "N=1..4" in repr(s)
 
 
-def test_short_forms_mean_one_dimension():
+def test_arrays_without_a_last_axis_mean_one_dimension():
     measure = Gaussian(0.0, 1.0)
     full = Samples(THETA[:, :1], X[..., :1], F, measure)
     for theta, x, f in (
@@ -100,12 +102,12 @@ def test_a_ragged_list_may_be_an_object_array():
     assert s.counts.tolist() == [2, 3]
 
 
-def test_equal_thetas_are_kept_apart():
+def test_equal_thetas_are_not_merged():
     s = Samples([1.0, 1.0], np.zeros((2, 3)), np.ones((2, 3)), Gaussian(0.0, 1.0))
     assert s.T == 2
 
 
-def test_samples_are_frozen_and_inputs_left_alone():
+def test_samples_are_immutable_copies_of_their_inputs():
     theta, x, f = THETA.copy(), X.copy(), F.copy()
     for array in (theta, x, f):
         array.setflags(write=False)
@@ -145,7 +147,7 @@ GAMMA_X = RNG.uniform(0.1, 2, (4, 5))
         (lambda theta: stats.gamma(theta[0], scale=1 / theta[1]), True),
     ],
 )
-def test_every_way_to_give_the_measures(measure, has_family):
+def test_all_ways_to_pass_the_measures(measure, has_family):
     s = Samples(THETA, GAMMA_X, F, measure)
     assert (s.family is measure) == has_family
     assert len(s.measures) == 4
@@ -178,8 +180,8 @@ STACKED = {
     "product": lambda t: Product([Gaussian([t, 0], 2.0), Gaussian(t, 1 + t)]),
     "atoms": lambda t: Empirical(t * X[0]),
 }
-LONE = {
-    "kinds": lambda t: Gaussian(np.zeros(1), 9.0) if t > 2 else Uniform(-9.0, 9.0),
+NOT_STACKED = {
+    "types": lambda t: Gaussian(np.zeros(1), 9.0) if t > 2 else Uniform(-9.0, 9.0),
     "shapes": lambda t: Empirical(np.arange(3 if t > 2 else 4)),
     "blocks": lambda t: Product([Gaussian(t, 1), *([Gaussian(0, 1)] if t > 2 else [Uniform(-9, 9)])]),
     "mixture": lambda t: Mixture([0.5, 0.5], [Gaussian(t, 1.0), Gaussian(0.0, 1.0)]),
@@ -188,7 +190,7 @@ LONE = {
 
 
 @pytest.mark.parametrize("build", STACKED.values(), ids=STACKED)
-def test_measures_of_one_kind_are_stacked(build):
+def test_measures_of_one_type_are_stacked(build):
     measures = [build(t) for t in (1.0, 2.0, 3.0, 4.0)]
     s = Samples([1, 2, 3, 4], X, F, measures)
     whole = s.batched_measure()
@@ -199,15 +201,15 @@ def test_measures_of_one_kind_are_stacked(build):
         np.testing.assert_array_equal(whole[t].transport(u), measure.transport(u))
 
 
-@pytest.mark.parametrize("build", LONE.values(), ids=LONE)
-def test_measures_that_cannot_be_stacked_stay_single(build):
+@pytest.mark.parametrize("build", NOT_STACKED.values(), ids=NOT_STACKED)
+def test_measures_that_cannot_be_stacked_have_no_batched_measure(build):
     measures = [build(t) for t in (1.0, 2.0, 3.0, 4.0)]
     s = Samples([1, 2, 3, 4], X[..., : measures[0].dim], F, measures)
     assert s.batched_measure() is None
     assert s.measures == tuple(measures)
 
 
-def test_measures_without_a_density_are_taken_at_their_word():
+def test_points_are_not_checked_against_measures_without_a_density():
     by_score = Unnormalised(score=lambda x: -x, dim=3)
     s = Samples(THETA, X, F, by_score, design="mcmc")
     assert s.measure(2) is by_score
@@ -262,12 +264,12 @@ def test_a_family_that_fails_or_changes_its_dimension_at_a_new_theta():
         conditional(np.array([[6.0]]))
 
 
-def test_places_of_thetas_among_others():
+def test_find_thetas():
     known = np.array([[1.0, 2.0], [0.0, 1.0], [1.0, 2.0]])
-    assert places(np.array([[-0.0, 1.0], [1.0, 2.0], [2.0, 1.0]]), known).tolist() == [1, 0, -1]
+    assert find_thetas(np.array([[-0.0, 1.0], [1.0, 2.0], [2.0, 1.0]]), known).tolist() == [1, 0, -1]
 
 
-def test_points_in_one_row_and_their_log_densities():
+def test_all_points_and_their_log_densities():
     s = Samples(THETA, [GAMMA_X[t, :n] for t, n in enumerate(COUNTS)], [F[t, :n] for t, n in enumerate(COUNTS)], gammas)
     reference = [stats.gamma(a, scale=1 / b).logpdf(s.points(t)[:, 0]) for t, (a, b) in enumerate(THETA)]
     np.testing.assert_allclose(s.log_density(), np.concatenate(reference), rtol=1e-12)
@@ -276,7 +278,18 @@ def test_points_in_one_row_and_their_log_densities():
     np.testing.assert_array_equal(atoms.log_density(), np.zeros(20))
 
 
-# parts
+def test_former_names_of_the_measures_warn():
+    s = Samples(THETA, GAMMA_X, F, gammas)
+    with pytest.warns(DeprecationWarning, match=r"Samples\.law is deprecated .*: use measure instead"):
+        assert s.law(2).equals(s.measure(2))
+    with pytest.warns(DeprecationWarning, match=r"Samples\.laws is deprecated .*: use conditional instead") as caught:
+        conditional = s.laws
+    assert caught[0].filename == __file__
+    assert conditional.observed_at(1).equals(gammas(THETA[1]))
+    assert conditional(np.array([[7.0, 2.0]]))[0].equals(Gamma(7.0, 2.0))
+
+
+# parts of samples
 
 
 @pytest.mark.parametrize(
@@ -332,7 +345,7 @@ def test_outputs():
         single.output(1)
 
 
-def test_other_values_at_the_same_points():
+def test_with_values():
     s, _, f = ragged()
     new = s.with_values([np.column_stack([row, -row]) for row in f])
     assert (new.C, s.C) == (2, None)
@@ -348,7 +361,7 @@ def test_other_values_at_the_same_points():
 
 
 class Frame:
-    """What of a pandas DataFrame is used."""
+    """The part of a pandas DataFrame that is used."""
 
     def __init__(self, columns):
         self.columns, self._columns = list(columns), columns
@@ -366,7 +379,7 @@ TABLE = {
 
 
 @pytest.mark.parametrize("kind", [dict, Frame])
-def test_a_table_is_grouped_by_theta_in_order_of_appearance(kind):
+def test_a_table_is_grouped_by_theta_in_the_order_of_first_rows(kind):
     s = Samples.from_frame(kind(TABLE), Gaussian(np.zeros(2), 1.0), depends_on_theta=False, design="mcmc")
     assert s.theta.tolist() == [[2.0], [1.0], [3.0]]
     assert s.counts.tolist() == [2, 2, 1]
@@ -391,7 +404,7 @@ def test_thetas_that_differ_in_the_sign_of_zero_are_equal():
 @pytest.mark.parametrize("p", [1, 2])
 @pytest.mark.parametrize("d", [1, 3])
 @pytest.mark.parametrize("outputs", [(), (1,), (2,)])
-def test_columns_go_there_and_back(p, d, outputs):
+def test_to_columns_and_from_frame_are_inverse(p, d, outputs):
     x = [RNG.standard_normal((n, d)) for n in COUNTS]
     f = [RNG.standard_normal((n, *outputs)) for n in COUNTS]
     measure = Gaussian(np.zeros(d), 1.0)
@@ -420,20 +433,20 @@ def test_columns_go_there_and_back(p, d, outputs):
         ({"f": [1.0, 1.0, np.inf, 1.0, 1.0]}, r"f must be finite, but it is inf at theta index t = 0 .*point i = 1"),
     ],
 )
-def test_tables_that_are_refused(changes, message):
+def test_invalid_tables_are_refused(changes, message):
     table = {name: column for name, column in {**TABLE, **changes}.items() if column is not None}
     with pytest.raises(ValueError, match=message):
         Samples.from_frame(table, Gaussian(np.zeros(2), 1.0))
 
 
-def test_what_is_no_table_is_refused():
+def test_objects_that_are_no_table_are_refused():
     with pytest.raises(TypeError, match=r"a pandas DataFrame or a mapping .* but a ndarray arrived"):
         Samples.from_frame(np.zeros((3, 3)), SHARED)
     with pytest.raises(TypeError, match="must hold real numbers"):
         Samples.from_frame({**TABLE, "f": list("abcde")}, Gaussian(np.zeros(2), 1.0))
 
 
-# what is refused
+# errors
 
 
 def bad(array, index, value):
@@ -504,7 +517,7 @@ REFUSED = {
 
 
 @pytest.mark.parametrize(("arguments", "message"), REFUSED.values(), ids=REFUSED)
-def test_refusals_say_what_is_wrong_and_where(arguments, message):
+def test_errors_say_what_is_wrong_and_where(arguments, message):
     design = {"design": arguments[4]} if len(arguments) > 4 else {}
     with pytest.raises(ValueError, match=f"(?s){message}"):
         Samples(*arguments[:4], **design)
@@ -530,31 +543,31 @@ def test_a_failing_family_keeps_the_original_error():
     assert isinstance(caught.value.__cause__, IndexError)
 
 
-def test_copies_of_samples_are_read_only_too():
+def test_copies_of_samples_are_read_only():
     samples = Samples([1.0, 2.0], np.ones((2, 3)), np.ones((2, 3)), Gamma([1.0, 2.0], 1.0))
     for copied in (pickle.loads(pickle.dumps(samples)), copy.deepcopy(samples), samples.select([0])):
         assert not any(a.flags.writeable for a in (copied.theta, copied.points(0), copied.values(0), copied.counts))
 
 
-def test_equal_points_of_a_theta_become_one_in_the_order_of_their_first_appearance() -> None:
+def test_merged_joins_equal_points_of_a_theta() -> None:
     x = [[3.0, 1.0, 3.0, 2.0], [5.0, 3.0, 3.0]]
     f = [[1.0, 7.0, 2.0, 9.0], [4.0, 6.0, 6.0]]
     merged, row = Samples([0.0, 1.0], x, f, Gaussian(0.0, 1.0)).merged()
     assert merged.counts.tolist() == [3, 2]
     assert merged.points(0)[:, 0].tolist() == [3.0, 1.0, 2.0]
     assert merged.values(0).tolist() == [1.5, 7.0, 9.0]  # f averaged
-    assert merged.points(1)[:, 0].tolist() == [5.0, 3.0]  # another theta's 3 is another point
+    assert merged.points(1)[:, 0].tolist() == [5.0, 3.0]  # the 3 of the other theta is another point
     assert row.tolist() == [0, 1, 0, 2, 3, 4, 4]
 
 
-def test_points_without_copies_are_left_as_they_are() -> None:
+def test_merged_returns_samples_without_equal_points_unchanged() -> None:
     samples = Samples([0.0], [[1.0, 2.0]], [[3.0, 4.0]], Gaussian(0.0, 1.0))
     merged, row = samples.merged()
     assert merged is samples
     assert row.tolist() == [0, 1]
 
 
-def test_thinning_takes_the_first_points_of_draws_and_spreads_over_a_chain() -> None:
+def test_thinned_takes_the_first_draws_and_evenly_spaced_points_of_a_chain() -> None:
     x, f = [[0.0, 1.0, 2.0, 3.0, 4.0, 5.0], [7.0, 8.0]], [[0.0] * 6, [0.0] * 2]
     first, spread = (Samples([0.0, 1.0], x, f, Gaussian(0.0, 1.0), design=d).thinned(3) for d in ("iid", "mcmc"))
     assert first.points(0)[:, 0].tolist() == [0.0, 1.0, 2.0]
@@ -562,7 +575,25 @@ def test_thinning_takes_the_first_points_of_draws_and_spreads_over_a_chain() -> 
     assert first.points(1)[:, 0].tolist() == spread.points(1)[:, 0].tolist() == [7.0, 8.0]
 
 
-def test_numbers_of_points_are_averaged_theta_by_theta() -> None:
+def test_averages_and_rescaled() -> None:
     samples = Samples([0.0, 1.0], [[0.0, 1.0, 2.0], [3.0]], [[1.0, 2.0, 6.0], [5.0]], Gaussian(0.0, 1.0))
     assert samples.averages(samples.table).tolist() == [[3.0], [5.0]]
     assert samples.rescaled(1.0, 2.0).values(0).tolist() == [0.0, 0.5, 2.5]
+
+
+def test_units_standardise_values_and_refuse_extreme_ones() -> None:
+    f = np.array([[1.0, 5.0], [3.0, 5.0]])
+    shift, scale = units(f)
+    assert shift.tolist() == [2.0, 5.0]
+    assert scale.tolist() == [1.0, 5.0 * np.finfo(float).eps]  # a constant output varies by rounding
+    assert units(f, centred=False)[0].tolist() == [0.0, 0.0]
+    with pytest.raises(ValueError, match=r"of about 3e\+150 are too large: their squares leave .*float64\. Multiply f"):
+        units(1e150 * f[:, :1])
+    with pytest.raises(ValueError, match=r"of about 3e-150 are too small"):
+        units(1e-150 * f[:, :1])
+
+
+def test_the_spread_of_a_theta_has_a_lower_bound_and_is_one_for_a_single_point() -> None:
+    x = [[0.0, 1.0], [0.0, 1.0], [0.0]]
+    samples = Samples([0.0, 1.0, 2.0], x, [[1.0, 3.0], [2.0, 2.0], [5.0]], Gaussian(0.0, 1.0))
+    assert spread(samples).tolist() == [[1.0], [MIN_SPREAD], [1.0]]

@@ -46,6 +46,11 @@ def positive(value: npt.ArrayLike, name: str) -> Array:
     return array
 
 
+def rows_not_finite(rows: Array) -> Booleans:
+    """Which rows (n, ...) contain NaN or inf: (n,)."""
+    return np.asarray(np.any(~np.isfinite(rows).reshape(len(rows), -1), axis=1))
+
+
 def points(x: npt.ArrayLike, dim: int, name: str = "x") -> Array:
     """Points as an array (..., n, dim). A scalar or an array (n,) stands for points in one dimension."""
     array = finite(x, name)

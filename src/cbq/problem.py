@@ -1,9 +1,9 @@
-"""An expensive f, the measures of its inputs, and how samples of it are collected."""
+"""An expensive f, the measures of its inputs, and the collection of samples of it."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from concurrent.futures import Executor
 from typing import Any, get_args
 
@@ -12,14 +12,11 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq._immutable import Immutable
-from cbq.collect.draws import Plan, Scramble, draw_points, draw_thetas
-from cbq.collect.errors import IntegrandError
-from cbq.collect.gather import OnError, Options, Points, gather
-from cbq.collect.integrand import Evaluator, Integrand, Place
-from cbq.collect.progress import Progress, checked_progress
-from cbq.collect.result import samples_of
-from cbq.collect.seeds import entropy_of
-from cbq.collect.workers import checked_executor
+from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
+from cbq.collect.executors import as_executor
+from cbq.collect.integrand import Evaluator, Integrand, IntegrandError, Location
+from cbq.collect.progress import Progress, as_progress
+from cbq.collect.run import OnError, RunOptions, collect_samples
 from cbq.measures import Measure, as_measure
 from cbq.samples import Samples
 from cbq.samples.arrays import as_thetas, thetas_in
@@ -33,13 +30,14 @@ class Problem(Immutable):
 
     Parameters
     ----------
-    integrand : f, as a function of x (n, d) and theta (p,) that returns (n,), or (n, C) for C outputs; with
-        `vectorized=False`, of x (d,) and theta (p,), and it returns a number or (C,).
-    family : from theta (p,) to the measure P_theta of x, a measure or a frozen scipy.stats distribution.
-    prior : the measure Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
-    depends_on_theta : whether f is a function of theta besides x. Where it is not, values can be reused.
-    exact : the answer, where it is known: from theta (M, p) to (M,) or (M, C).
-    name : for messages and tables.
+    integrand : f, a function of x (n, d) and theta (p,) that returns (n,), or (n, C) for C outputs; with
+        `vectorized=False`, a function of x (d,) and theta (p,) that returns a number or (C,).
+    family : a function from theta (p,) to P_theta, a measure or a frozen scipy.stats distribution.
+    prior : the distribution Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
+    vectorized : whether f takes many points at a time.
+    depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
+    exact : the exact answer, if it is known: a function from theta (M, p) to (M,) or (M, C).
+    name : the name of the problem in messages, tables and checkpoints.
     """
 
     integrand: Integrand
@@ -80,14 +78,14 @@ class Problem(Immutable):
 
     @property
     def has_exact(self) -> bool:
-        """Whether the answer is known."""
+        """Whether the exact answer is known."""
         return self._exact is not None
 
     def exact(self, theta: npt.ArrayLike) -> Array:
-        """The answer I(theta) at theta (M, p), or (M,) for p = 1: (M,) or (M, C)."""
+        """The exact answer I(theta) at theta (M, p), or (M,) for p = 1: (M,) or (M, C)."""
         if self._exact is None:
-            raise ValueError(f"the exact answer of {self.name!r} is not known: pass exact= where it is.")
-        thetas = self._thetas(theta)
+            raise ValueError(f"the exact answer of {self.name!r} is not known: pass exact= if you know it.")
+        thetas = thetas_in(theta, self.p, "the prior")
         answer = np.asarray(self._exact(thetas), dtype=np.float64)
         if answer.ndim not in (1, 2) or len(answer) != len(thetas):
             M = len(thetas)
@@ -95,12 +93,13 @@ class Problem(Immutable):
         return answer
 
     def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
-        """f at the points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), checked to be finite."""
+        """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite."""
         thetas = as_thetas(np.atleast_2d(theta))
         if len(thetas) != 1:
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {np.shape(theta)}.")
-        (row,) = self._thetas(thetas)
-        return self._evaluator.values(Place(row), measures_at(self.family, row[None])[0]._points(x))
+        thetas = thetas_in(thetas, self.p, "the prior")
+        points = measures_at(self.family, thetas)[0]._points(x)
+        return self._evaluator.values(Location(thetas[0]), points)
 
     def collect(
         self,
@@ -108,7 +107,7 @@ class Problem(Immutable):
         N: int | npt.ArrayLike,
         *,
         rng: np.random.Generator | int,
-        design: Plan = "iid",
+        design: CollectDesign = "iid",
         theta: npt.ArrayLike | None = None,
         scramble: Scramble = "independent",
         executor: Executor | int | None = None,
@@ -121,109 +120,87 @@ class Problem(Immutable):
     ) -> Samples:
         """Draw T thetas and N points at each, evaluate f there, and return the samples.
 
-        Before anything else, f is called with a few points, to see what it returns. The samples depend on the seed,
-        the design and f, and on nothing else: not on the executor, nor on how often the run was interrupted.
+        f is first called with a few points, to check what it returns. The samples depend only on f, the seed and the
+        design, not on the executor or on how often the run was interrupted.
 
         Parameters
         ----------
-        T : the number of thetas; None, or their number, where `theta` is given.
-        N : the number of points at each theta, or T of them.
-        rng : a Generator or a seed. Theta t and its points have a seed of their own, made from this one and t, so
-            they do not depend on T nor on any other theta.
-        design : "iid", or "sobol": scrambled Sobol points through the transport of the measure, and thetas likewise. They
-            are the first N of a sequence, which is best balanced where N is a power of two.
-        theta : (T, p), or (T,) for p = 1: thetas of one's own in place of draws from the prior.
-        scramble : of Sobol points: "independent", one of its own for each theta; or "common", one for the points of
-            all thetas, which makes the errors at different thetas alike.
-        executor : None, f is called in this process; a number, in that many processes; or any
-            `concurrent.futures.Executor`: a pool of threads or processes, or `client.get_executor()` of Dask.
-        batch : f is called with at most this many points of one theta, which go to one worker together, and come into
-            the checkpoint together: where a point takes minutes, pass a small number.
-        in_flight : the largest number of batches that are submitted and not finished; None, two for each worker and
-            two more. In this process, of quick batches that are written to the checkpoint together (None: 8).
-        checkpoint : a file that keeps every finished batch, from before `progress` hears of it. Asked for again, a run
-            that was interrupted goes on where it ended, and one with more thetas or points adds them. Another problem,
-            design or seed is refused, and so is a file that is none of these or that another run is using. After a
-            kill, what belongs to the file may be in a second one beside it, whose name ends in -wal.
-        progress : None, a bar where stderr is a terminal and rich is installed; True, a bar; False, none; or a
-            function that is called with the number of points that are done and of all.
-        on_error : "raise", an `IntegrandError` where f raises an exception or returns NaN or inf; "skip", such points
-            are left out, and a warning says which. A checkpoint remembers them, and "raise" evaluates them again.
-        retries : how often a batch is tried again after its worker died.
+        T : the number of thetas; may be None if `theta` is given.
+        N : the number of points at each theta, or a list of T numbers.
+        rng : a Generator or a seed. Theta t and its points have a seed of their own, derived from this one and t, so
+            that they depend neither on T nor on other thetas.
+        design : "iid" or "sobol". With "sobol", scrambled Sobol points are transported to the measure of x, and to
+            the prior. The first N points of a sequence are used, which is best balanced if N is a power of two.
+        theta : thetas to use in place of draws from the prior, (T, p), or (T,) for p = 1.
+        scramble : the scramble of Sobol points: "independent" for each theta, or "common" to all thetas, which makes
+            the errors at different thetas similar.
+        executor : where f is called: in this process (default), in a number of new processes, or in any
+            `concurrent.futures.Executor`, such as a pool of threads or `client.get_executor()` of Dask.
+        batch : maximum number of points in a call of f (default: 100). The points of a batch belong to one theta, go
+            to one worker and enter the checkpoint together: choose a small number if a point takes minutes.
+        in_flight : maximum number of pending batches (default: 2 x workers + 2). In this process, maximum number of
+            quick batches that are written to the checkpoint together (default: 8).
+        checkpoint : a file that keeps every finished batch. The same call again resumes an interrupted run, and a call
+            with a larger T or N extends a finished one. A file of another problem, design or seed is refused, and so
+            is a file that is no checkpoint or in use by another run. A run that was killed may leave a second file,
+            with the suffix -wal, which belongs to the first.
+        progress : True for a progress bar, False for none, or a function that is called with the number of finished
+            points and of all points; a batch is in the checkpoint before it is reported. By default, there is a bar if
+            stderr is a terminal and rich is installed.
+        on_error : what to do if f raises an exception or returns NaN or inf: "raise" an `IntegrandError`, or "skip"
+            the point with a `CollectWarning`. A checkpoint remembers skipped points; "raise" evaluates them again.
+        retries : how often a batch is tried again after its worker died (default: 2).
+
+        Returns
+        -------
+        Samples
+            The thetas, points, values of f, and measures.
         """
-        options = Options(
-            checked_executor(executor),
+        options = RunOptions(
+            as_executor(executor),
             _whole(batch, "batch"),
             None if in_flight is None else _whole(in_flight, "in_flight"),
             checkpoint,
-            checked_progress(progress),
+            as_progress(progress),
             _one_of(on_error, OnError, "on_error"),
             _whole(retries, "retries", least=0),
         )
-        points = self._points(T, N, entropy_of(rng), _checked_design(design, scramble), theta)
-        samples = self._blank(points.thetas, points.x, design)  # refuses bad points before anything expensive starts
-        board = gather(self._evaluator, points, options)
-        if any(not np.array_equal(a, b) for a, b in zip(points.x, board.x, strict=True)):
-            samples = self._blank(points.thetas, board.x, design)  # the points of the machine where the run began
-        return samples_of(samples, board)
+        draws = Draws(design, scramble, run_entropy(rng))
+        _check_design(design, scramble)
+        thetas = draws.thetas(self.prior, _whole(T, "T")) if theta is None else thetas_in(theta, self.p, "the prior")
+        if T is not None and len(thetas) != T:
+            raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
+        settings = {"problem": self.name, "depends_on_theta": self.depends_on_theta}
+        points = draws.run(settings, thetas, self.family, _counts(N, len(thetas)))
+        return collect_samples(self._evaluator, points, self.family, options)
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, prior={self.prior!r})"
-
-    def _thetas(self, theta: npt.ArrayLike) -> Array:
-        return thetas_in(theta, self.p, "the prior")
 
     @property
     def _evaluator(self) -> Evaluator:
         return Evaluator(self.integrand, self.vectorized)
 
-    def _blank(self, thetas: Array, x: Sequence[Array], design: Plan) -> Samples:
-        """Samples without values: those are zero."""
-        zeros = [np.zeros(len(points)) for points in x]
-        return Samples(thetas, x, zeros, self.family, depends_on_theta=self.depends_on_theta, design=design)
 
-    def _points(
-        self, T: int | None, N: Any, entropy: list[int], how: tuple[Plan, Scramble], theta: npt.ArrayLike | None
-    ) -> Points:
-        """Where f is wanted, and what identifies a run there."""
-        design, scramble = how
-        thetas = draw_thetas(self.prior, _whole(T, "T"), design, entropy) if theta is None else self._thetas(theta)
-        if T is not None and len(thetas) != T:
-            raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
-        counts = _counts(N, len(thetas))
-        measures = measures_at(self.family, thetas)
-        identity = {
-            "problem": self.name,
-            "p": self.p,
-            "d": measures[0].dim,
-            "depends_on_theta": self.depends_on_theta,
-            "design": design,
-            "scramble": scramble if design == "sobol" else None,
-            "seed": entropy,
-        }
-        return Points(identity, thetas, measures, draw_points(measures, counts, design, scramble, entropy))
-
-
-def _checked_design(design: Any, scramble: Any) -> tuple[Plan, Scramble]:
-    if design not in get_args(Plan):
+def _check_design(design: Any, scramble: Any) -> None:
+    if design not in get_args(CollectDesign):
         raise ValueError(
-            f"design must be 'iid' or 'sobol', but it is {design!r}: points drawn elsewhere, by MCMC for one, enter "
-            f"through cbq.Samples(..., design=...)."
+            f"design must be 'iid' or 'sobol', but it is {design!r}: to use points that were drawn elsewhere, for "
+            f"example by MCMC, make cbq.Samples(..., design=...)."
         )
     if _one_of(scramble, Scramble, "scramble") == "common" and design == "iid":
         raise ValueError("scramble='common' is for Sobol points: pass design='sobol', or leave scramble out.")
-    return design, scramble
 
 
 def _one_of(value: Any, choices: Any, name: str) -> Any:
-    """`value`, if it is one of the texts of a Literal."""
+    """`value`, if it is one of the strings of a Literal."""
     if value not in get_args(choices):
         raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(choices)))}, but it is {value!r}.")
     return value
 
 
 def _whole(value: Any, name: str, least: int = 1) -> int:
-    """A whole number, at least `least`."""
+    """`value` as an int, if it is a whole number and at least `least`."""
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number, at least {least}, but it is {value!r}.")
     return int(value)

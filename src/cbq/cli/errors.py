@@ -8,7 +8,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cbq.collect.errors import IntegrandError, WorkerError
+from cbq.collect import IntegrandError, WorkerError
 
 # What bad input raises. Anything else is a surprise, whose kind is part of the line.
 EXPECTED = (

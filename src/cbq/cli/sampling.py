@@ -10,7 +10,7 @@ import typer
 
 from cbq.cli.source import Source
 from cbq.cli.words import thetas
-from cbq.collect.draws import Plan
+from cbq.collect.draws import CollectDesign
 from cbq.problem import Problem
 from cbq.samples import Samples
 
@@ -49,7 +49,7 @@ class Sampling:
         given: dict[str, Any] = {name: value for name, value in asked.items() if value is not None}
         try:
             with source.blamed():
-                return problem.collect(T, self.N, rng=self.seed, design=cast(Plan, self.design), **given)
+                return problem.collect(T, self.N, rng=self.seed, design=cast(CollectDesign, self.design), **given)
         except KeyboardInterrupt:
             if self.checkpoint is not None:
                 typer.echo(f"stopped: the same command goes on from {self.checkpoint}.", err=True)

@@ -1,5 +1,8 @@
-"""Evaluating f at many points: in batches, here or elsewhere, with progress and a checkpoint."""
+"""Collecting samples: thetas and points are drawn, and f is evaluated there in batches, here or on workers."""
 
-from cbq.collect.errors import CheckpointError, CollectWarning, IntegrandError, WorkerError
+from cbq.checkpoint import CheckpointError
+from cbq.collect.executors import WorkerError
+from cbq.collect.integrand import IntegrandError
+from cbq.collect.run import CollectWarning
 
 __all__ = ["CheckpointError", "CollectWarning", "IntegrandError", "WorkerError"]

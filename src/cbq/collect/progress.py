@@ -1,4 +1,4 @@
-"""How far a run is: a bar on a terminal, or a function of the user's."""
+"""Reporting how far a run is: a bar on a terminal, or a function of the user."""
 
 from __future__ import annotations
 
@@ -8,34 +8,30 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-Report = Callable[[int, int], Any]  # points that are done, points in all
+Report = Callable[[int, int], Any]  # the number of points that are done, and of all points
 Progress = bool | Report | None
 
 
-def checked_progress(progress: Any) -> Progress:
-    """`progress`, if it is one of the things that `collect` takes."""
+def as_progress(progress: Any) -> Progress:
+    """The argument `progress` of `collect`, checked."""
     if progress is None or isinstance(progress, bool) or callable(progress):
         return progress  # type: ignore[no-any-return]
     raise TypeError(
         f"progress must be True, False, None (a bar on a terminal) or a function of two numbers, the points that are "
-        f"done and all of them, but it is a {type(progress).__name__}."
+        f"done and all points, but it is a {type(progress).__name__}."
     )
 
 
 @contextmanager
 def reporting(progress: Progress, name: str, done: int, total: int) -> Iterator[Report]:
-    """The function to call as points are done; `done` of them are already."""
+    """The function to call whenever points are finished; `done` of them are finished already."""
     if callable(progress):
         yield progress
     elif progress or (progress is None and sys.stderr.isatty() and importlib.util.find_spec("rich") is not None):
         with _bar(name, done, total, forced=bool(progress)) as report:
             yield report
     else:
-        yield _nothing
-
-
-def _nothing(done: int, total: int) -> None:
-    """For runs that nobody watches."""
+        yield lambda done, total: None
 
 
 @contextmanager
@@ -50,15 +46,13 @@ def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
             "the progress bar needs rich: python -m pip install 'cbq[cli]', or pass progress=False."
         ) from error
 
-    class Rate(ProgressColumn):
-        """Points per second."""
-
+    class PointsPerSecond(ProgressColumn):
         def render(self, task: Task) -> Text:
             speed = task.finished_speed or task.speed
             return Text("" if speed is None else f"{speed:.3g}/s")
 
     console = Console(stderr=True, force_terminal=True if forced else None)
-    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), Rate(), TimeRemainingColumn())
-    with Bar(*columns, console=console) as bar:
+    numbers = (MofNCompleteColumn(), PointsPerSecond(), TimeRemainingColumn())
+    with Bar(TextColumn("{task.description}"), BarColumn(), *numbers, console=console) as bar:
         task = bar.add_task(name, total=total, completed=done)
         yield lambda done, total: bar.update(task, completed=done)

@@ -21,7 +21,7 @@ from cbq.methods.multioutput.estimator import DEFAULT_JITTER
 from cbq.nested.answer import Answer, answer
 from cbq.nested.functionals import drawn
 from cbq.nested.outer import Design, Prior, as_prior, check_design
-from cbq.samples.units import units
+from cbq.samples.arrays import units
 
 FEWEST, MOST = 4, 2000  # thetas: whole functions are drawn at all of them
 WIDER = 0.5  # by this share, on the line, Sobol thetas lie farther out than draws: quadrature needs nodes in the tails

@@ -1,4 +1,4 @@
-"""Loss of a butterfly option under a shock, as the price at an earlier time varies: Black-Scholes gives the answer."""
+"""The loss of a butterfly option under a shock, given the price at an earlier time; the answer is Black-Scholes."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from scipy.special import ndtr
 from cbq._arrays import Array
 from cbq.measures import LogNormal
 from cbq.problem import Problem
+from cbq.problems.registry import register
 
 S0 = 100.0  # price today
 VARIANCE = 0.3**2  # of the log price, per unit of time: sigma^2
-ETA, ZETA = 1.0, 2.0  # theta is the price at time eta, x the one at time zeta
+ETA, ZETA = 1.0, 2.0  # theta is the price at time eta, and x the price at time zeta
 K1, K2 = 50.0, 150.0
-STRIKES = ((1.0, K1), (-2.0, 0.5 * (K1 + K2)), (1.0, K2))  # the calls in the butterfly, and how many of each
+STRIKES = ((1.0, K1), (-2.0, 0.5 * (K1 + K2)), (1.0, K2))  # the calls in the butterfly: how many, and their strikes
 SHOCK = 0.2
 EXPECTED_LOSS = 3.0736514097  # E max(I(theta), 0), by quadrature over theta
 
@@ -49,11 +50,12 @@ def exact(theta: Array) -> Array:
     return price(theta[:, 0]) - price((1 + SHOCK) * theta[:, 0])
 
 
+@register("butterfly")
 def build() -> Problem:
     """Loss of a butterfly option when the price x at time 2 is shocked by 20%, given the price theta at time 1.
 
     theta ~ LogNormal(log 100 - 0.045, 0.09), x | theta ~ LogNormal(log theta - 0.045, 0.09), and
-    f(x) = psi(x) - psi(1.2 x) with psi the payoff of a butterfly between 50 and 150. The expected loss
+    f(x) = psi(x) - psi(1.2 x), where psi is the payoff of a butterfly between 50 and 150. The expected loss
     E max(I(theta), 0) is `EXPECTED_LOSS`.
     """
     prior = LogNormal(np.log(S0) - 0.5 * VARIANCE * ETA, VARIANCE * ETA)

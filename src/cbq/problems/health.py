@@ -1,4 +1,4 @@
-"""Two treatments whose benefits depend on 19 uncertain inputs, two of which might be learnt: closed-form answers."""
+"""The net benefits of two treatments that depend on 19 uncertain inputs, given two of them; in closed form."""
 
 from __future__ import annotations
 
@@ -7,14 +7,15 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.measures import Gaussian
 from cbq.problem import Problem
+from cbq.problems.registry import register
 
 #                    x1     x2   x3    x4   x5   x6   x7    x8   x9    x10   x11  x12   x13  x14  x15   x16  x17
 MEAN = np.array([1000.0, 0.1, 5.2, 400.0, 0.3, 3.0, 0.25, -0.1, 0.5, 1500.0, 0.08, 6.1, 0.3, 3.0, 0.2, -0.1, 0.5])
 STD = np.array([1.0, 0.02, 1.0, 200.0, 0.1, 0.5, 0.1, 0.02, 0.2, 1.0, 0.02, 1.0, 0.05, 1.0, 0.05, 0.02, 0.2])
 THETA_MEAN, THETA_STD = np.array([0.7, 0.8]), np.array([0.1, 0.1])
-RHO = 0.6  # correlation of every pair among theta1, theta2, x6, x14
-VALUE = 1e4  # of a unit of benefit
-X6, X14 = 5, 13  # their columns
+RHO = 0.6  # the correlation of each pair of theta1, theta2, x6 and x14
+VALUE = 1e4  # the value of a unit of benefit
+X6, X14 = 5, 13  # the columns of x6 and x14
 EVPPI = 247.9120  # E max(I_1, I_2) - max(E I_1, E I_2) of learning both thetas, by quadrature
 for _array in (MEAN, STD, THETA_MEAN, THETA_STD):
     _array.setflags(write=False)
@@ -29,8 +30,8 @@ def integrand(x: Array, theta: Array) -> Array:
 
 
 def conditional_mean(theta: Array) -> Array:
-    """E[x | theta] at theta (..., 2), both of them: (..., 17)."""
-    # the regression of x6 or x14 on the two thetas, in standard units, has both coefficients rho / (1 + rho)
+    """E[x | theta1, theta2] at theta (..., 2): (..., 17)."""
+    # In standard units, the regression of x6 or x14 on the two thetas has the coefficients rho / (1 + rho).
     z = np.sum((theta - THETA_MEAN) / THETA_STD, axis=-1) * (RHO / (1 + RHO))
     mean = np.broadcast_to(MEAN, (*z.shape, 17)).copy()
     mean[..., [X6, X14]] += STD[[X6, X14]] * z[..., None]
@@ -38,8 +39,8 @@ def conditional_mean(theta: Array) -> Array:
 
 
 def family(theta: Array) -> Gaussian:
-    """The measure of x given both thetas (2,), on R^17."""
-    explained = 2 * RHO**2 / (1 + RHO)  # of each variance and of the covariance of x6 and x14, in standard units
+    """The measure of x on R^17 given both thetas (2,)."""
+    explained = 2 * RHO**2 / (1 + RHO)  # by theta, of the variances and the covariance of x6 and x14, standardised
     correlation = np.eye(17)
     correlation[[X6, X14], [X6, X14]] = 1 - explained
     correlation[[X6, X14], [X14, X6]] = RHO - explained
@@ -54,11 +55,12 @@ def exact(theta: Array) -> Array:
     return np.stack([I1, I2], axis=-1)
 
 
+@register("health")
 def build() -> Problem:
     """Net benefits of two treatments given two of their response rates, theta = (theta1, theta2) (Brennan et al.).
 
-    All 19 inputs are Gaussian; theta1, theta2, x6 and x14 are correlated 0.6 pairwise, and the measure of x conditions
-    on both thetas. f has C = 2 outputs. The expected value of learning theta is `EVPPI`.
+    All 19 inputs are Gaussian. Each pair of theta1, theta2, x6 and x14 has correlation 0.6, and the measure of x is
+    conditioned on both thetas. f has C = 2 outputs. The expected value of learning theta is `EVPPI`.
     """
     cov = THETA_STD[:, None] * np.array([[1, RHO], [RHO, 1]]) * THETA_STD
     return Problem(integrand, family, Gaussian(THETA_MEAN, cov), exact=exact, name="health")

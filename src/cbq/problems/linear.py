@@ -1,4 +1,4 @@
-"""Sensitivity of a Bayesian linear regression to its prior: every answer is a Gaussian moment."""
+"""The sensitivity of a Bayesian linear regression to its prior; every answer is a moment of a Gaussian."""
 
 from __future__ import annotations
 
@@ -11,14 +11,15 @@ from cbq._arrays import Array, positive
 from cbq.linalg.small import cholesky, solve_lower
 from cbq.measures import Gaussian, Uniform
 from cbq.problem import Problem
+from cbq.problems.registry import register
 
 Quantity = Literal["square", "inner"]
-M = 5  # rows of the data
+M = 5  # the number of observations
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
-    """Z = Y x + noise of variance 1, x ~ N(0, diag(theta)): the posterior of x, and expectations under it."""
+    """The posterior of x given Z = Y x + noise of variance 1, with prior x ~ N(0, diag(theta))."""
 
     Y: Array  # (M, d)
     Z: Array  # (M,)
@@ -34,7 +35,7 @@ class LinearModel:
         theta = positive(theta, "theta")
         d = self.Y.shape[1]
         L = cholesky(np.eye(d) / theta[..., None] + self.Y.T @ self.Y)
-        rows = solve_lower(L[..., None, :, :], np.eye(d))  # row j is the column j of L^-1
+        rows = solve_lower(L[..., None, :, :], np.eye(d))  # row j is column j of L^-1
         sigma = rows @ np.swapaxes(rows, -1, -2)
         return sigma @ (self.Y.T @ self.Z), sigma
 
@@ -54,6 +55,7 @@ class LinearModel:
         return np.asarray(np.trace(sigma, axis1=-2, axis2=-1) + np.sum(mean * mean, axis=-1))
 
 
+@register("linear")
 def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
     """Posterior moments of the coefficients x of a linear regression, as the prior variances theta vary.
 
@@ -66,7 +68,7 @@ def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
     ----------
     dim : the dimension d of x and of theta.
     f : "square" for x'x, or "inner" for x'y* with y* = (0.3, ..., 0.3, 1).
-    seed : of the data.
+    seed : the seed of the data.
     """
     if f not in get_args(Quantity):
         raise ValueError(f"f must be 'square' or 'inner', but it is {f!r}.")

@@ -1,4 +1,4 @@
-"""Peak of an epidemic as the measure of its infection rate varies: an ODE solved for all rates at once."""
+"""The peak of an epidemic as the measure of its infection rate varies; one ODE solver for many rates at once."""
 
 from __future__ import annotations
 
@@ -12,36 +12,37 @@ from scipy.special import gammainc, gammaincc, gammaln, xlogy
 from cbq._arrays import Array
 from cbq.measures import Gamma, Uniform
 from cbq.problem import Problem
+from cbq.problems.registry import register
 
 RECOVERY = 0.05  # gamma, per day
 POPULATION = 1e6
-INFECTED = 50.0  # at the start
+INFECTED = 50.0  # on the first day
 DAYS = 150.0
-RATE = 10.0  # of the Gamma measure of the infection rate x
-THRESHOLD = RECOVERY * POPULATION / (POPULATION - INFECTED)  # infection rate below which nothing grows
-X_MAX = 6.0  # end of the quadrature: beyond it lies a mass of 4e-17 at most for the thetas of the prior
-STEP_MAX = 0.25  # the method is stable while step times infection rate is below 2.7
+RATE = 10.0  # the rate parameter of the Gamma measure of the infection rate x
+THRESHOLD = RECOVERY * POPULATION / (POPULATION - INFECTED)  # the infection rate below which the epidemic does not grow
+X_MAX = 6.0  # the end of the quadrature; the mass beyond it is at most 4e-17 for thetas of the prior
+MAX_STEP = 0.25  # in days; the method is stable while step times infection rate is below 2.7
 
 
 def states(x: Array, step: float) -> Iterator[Array]:
     """S, I and R as a (3, n) array at the times 0, h, 2h, ..., 150 for infection rates x (n,), by RK4.
 
-    S' = -x S I / pop, I' = x S I / pop - gamma I, R' = gamma I; h is the step, made to divide the 150 days.
+    S' = -x S I / pop, I' = x S I / pop - gamma I, R' = gamma I; h is the step, reduced so that it divides 150 days.
     """
     steps = int(np.ceil(DAYS / step - 1e-9))
     h = DAYS / steps
     y = np.array([POPULATION - INFECTED, INFECTED, 0.0])[:, None] * np.ones_like(x)
     yield y
     for _ in range(steps):
-        k1 = _flow(y, x)
-        k2 = _flow(y + 0.5 * h * k1, x)
-        k3 = _flow(y + 0.5 * h * k2, x)
-        k4 = _flow(y + h * k3, x)
+        k1 = _derivative(y, x)
+        k2 = _derivative(y + 0.5 * h * k1, x)
+        k3 = _derivative(y + 0.5 * h * k2, x)
+        k4 = _derivative(y + h * k3, x)
         y = y + (h / 6) * (k1 + 2 * (k2 + k3) + k4)
         yield y
 
 
-def _flow(y: Array, x: Array) -> Array:
+def _derivative(y: Array, x: Array) -> Array:
     out = np.empty_like(y)
     infections = (x / POPULATION) * y[0] * y[1]
     recoveries = RECOVERY * y[1]
@@ -52,12 +53,12 @@ def _flow(y: Array, x: Array) -> Array:
 
 
 def peak(x: Array, step: float) -> tuple[Array, Array]:
-    """The largest I over the 150 days for x (n,), and S at their end: each (n,).
+    """The largest I within the 150 days for x (n,), and S at the end: each (n,).
 
-    I is largest where S falls through S* = gamma pop / x. Within the step where it does, I is followed as a function
-    of S, dI/dS = -1 + S*/S, down to S*: one RK4 step, which for this equation is Simpson's rule.
+    I is largest where S falls through S* = gamma pop / x. In the step where it does, dI/dS = -1 + S*/S is integrated
+    from S to S* by one RK4 step, which for this equation is Simpson's rule.
     """
-    turning = RECOVERY * POPULATION / np.maximum(x, 1e-290)  # a small theta makes x that are zero in double precision
+    turning = RECOVERY * POPULATION / np.maximum(x, 1e-290)  # for a small theta, x may be 0 in float64
     highest, before = np.full_like(x, INFECTED), None
     for y in states(x, step):
         highest = np.maximum(highest, y[1])
@@ -65,7 +66,7 @@ def peak(x: Array, step: float) -> tuple[Array, Array]:
             passed = (before[0] > turning) & (y[0] <= turning)
             if np.any(passed):
                 S, low = before[0][passed], turning[passed]
-                slopes = 4 * (low / (0.5 * (S + low)) - 1) + (low / S - 1)  # at S* itself it is zero
+                slopes = 4 * (low / (0.5 * (S + low)) - 1) + (low / S - 1)  # the slope at S* is zero
                 highest[passed] = before[1][passed] + (low - S) / 6 * slopes
         before = y
     return highest, y[0]
@@ -73,8 +74,8 @@ def peak(x: Array, step: float) -> tuple[Array, Array]:
 
 @lru_cache(maxsize=8)
 def _rule(step: float, panels: int) -> tuple[Array, Array]:
-    """Nodes and weights times f on (threshold, X_MAX), for all thetas: Gauss-Legendre between kinks, each (m,)."""
-    low, high = 0.06, 0.3  # the rate whose peak comes on the last day lies between: there f has a kink
+    """The nodes, and the weights times f, of Gauss-Legendre rules between kinks on (threshold, X_MAX): each (m,)."""
+    low, high = 0.06, 0.3  # f has a kink at the rate whose peak is on the last day, which lies between
     while high - low > 1e-9:
         grid = np.linspace(low, high, 34)
         last = int(np.argmax(peak(grid, step)[1] < RECOVERY * POPULATION / grid))
@@ -92,10 +93,10 @@ def _rule(step: float, panels: int) -> tuple[Array, Array]:
 
 @dataclass(frozen=True)
 class EpidemicModel:
-    """The epidemic, solved with one step in days."""
+    """The epidemic, solved with steps of `step` days."""
 
     step: float
-    panels: int = 12  # of the quadrature for the answer: 5 times as many in all
+    panels: int = 12  # a fifth of the panels of the quadrature for the exact answer
 
     def family(self, theta: Array) -> Gamma:
         """The measure of the infection rate at theta (1,)."""
@@ -106,28 +107,29 @@ class EpidemicModel:
         return peak(x[:, 0], self.step)[0]
 
     def exact(self, theta: Array) -> Array:
-        """E f at theta (M, 1), with f solved by this step, to 1e-10 of its size (3e-9 for the longest step): (M,)."""
+        """E f at theta (M, 1) for f with this step: (M,). The relative error is 1e-10 (3e-9 for the longest step)."""
         a = theta[:, :1]
         if np.any(a <= 0) or np.any(gammaincc(a, RATE * X_MAX) > 1e-13):
             raise ValueError(
-                f"the answer is known for theta from 0 to about 14, but theta lies in [{a.min():g}, {a.max():g}]."
+                f"the exact answer is known for theta from 0 to about 14, but theta is in [{a.min():g}, {a.max():g}]."
             )
         x, wf = _rule(self.step, self.panels)
         density = RATE * np.exp(xlogy(a - 1, RATE * x) - RATE * x - gammaln(a))
         return np.asarray(INFECTED * gammainc(a[:, 0], RATE * THRESHOLD) + density @ wf)
 
 
+@register("sir")
 def build(step: float = 0.1) -> Problem:
     """Peak number of infected in a population of a million over 150 days, from 50 infected on the first.
 
-    Infection rate x ~ Gamma(theta, rate 10), theta ~ Uniform(2, 9), recovery rate 0.05 a day.
+    The infection rate is x ~ Gamma(theta, rate 10), theta ~ Uniform(2, 9), and the recovery rate is 0.05 per day.
 
     Parameters
     ----------
-    step : of the Runge-Kutta method of order 4, in days; at most 0.25.
+    step : the step of the Runge-Kutta method of order 4 in days, at most 0.25.
     """
-    if not 0 < step <= STEP_MAX:
-        raise ValueError(f"step must be positive and at most {STEP_MAX} days, but it is {step!r}.")
+    if not 0 < step <= MAX_STEP:
+        raise ValueError(f"step must be positive and at most {MAX_STEP} days, but it is {step!r}.")
     model = EpidemicModel(float(step))
     prior = Uniform(2.0, 9.0)
     return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name="sir")

@@ -1,4 +1,4 @@
-"""The first-order Sobol index of an input of the g-function, through its expectation given that input."""
+"""The g-function given its first input, whose expectation leads to a first-order Sobol index."""
 
 from __future__ import annotations
 
@@ -10,8 +10,9 @@ import numpy as np
 from cbq._arrays import Array, finite
 from cbq.measures import Uniform
 from cbq.problem import Problem
+from cbq.problems.registry import register
 
-COEFFICIENTS = (0.0, 1.0, 4.5, 9.0)  # the smaller, the more its input matters
+COEFFICIENTS = (0.0, 1.0, 4.5, 9.0)  # the smaller the coefficient, the more its input matters
 
 
 def factors(x: Array, a: Array) -> Array:
@@ -48,23 +49,24 @@ class SobolGModel:
         return factors(theta, self.a[:1])[:, 0]
 
 
+@register("sobol-g")
 def build(a: Sequence[float] = COEFFICIENTS) -> Problem:
     """Expectation of the g-function given its first input, theta, which leads to a first-order Sobol index.
 
-    f = prod_i (|4 x_i - 2| + a_i)/(1 + a_i), and all inputs x_i are uniform on (0, 1). theta is the first of them and x
-    the others, so that E[f | theta] = (|4 theta - 2| + a_1)/(1 + a_1) (Saltelli and
-    Sobol', 1995). Its variance over theta, in units of that of f, is the first-order Sobol index of the first input,
-    whose exact value is `cbq.problems.sobol_g.index(a)`. A fit estimates it with draws of theta:
+    f = prod_i (|4 x_i - 2| + a_i)/(1 + a_i), where all inputs x_i are uniform on (0, 1). theta is the first input and
+    x the others, so that E[f | theta] = (|4 theta - 2| + a_1)/(1 + a_1) (Saltelli and Sobol', 1995). The variance of
+    this, divided by that of f, is the first-order Sobol index of the first input, whose exact value is
+    `cbq.problems.sobol_g.index(a)`. A fit estimates it with draws of theta:
 
         samples = problem.collect(32, 64, rng=0)
         fit = cbq.Auto().fit(samples)
         between = numpy.var(fit.predict(problem.prior.sample(10000, rng=1)))
-        within = numpy.mean(numpy.var(samples.f, axis=1, ddof=1))  # of f at a theta; Var f is the sum of both
+        within = numpy.mean(numpy.var(samples.f, axis=1, ddof=1))  # of f at a theta; Var f is the sum
         index = between / (between + within)
 
     Parameters
     ----------
-    a : coefficients, none of them negative, one for each input: at least two.
+    a : the coefficients, at least two, one for each input; none may be negative.
     """
     model = SobolGModel(_coefficients(a))
     return Problem(model.integrand, model.family, Uniform(0.0, 1.0), exact=model.exact, name="sobol-g")

@@ -14,8 +14,8 @@ from typing import Any
 
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
-from cbq.collect.errors import CheckpointError
-from cbq.collect.workers import end_with
+from cbq.checkpoint import CheckpointError
+from cbq.collect.executors import exit_with_parent
 from cbq.linalg import at_most
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import require_matplotlib
@@ -150,7 +150,7 @@ def _prepare() -> None:
     code()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
 def _measured(name: str, measure: Callable[[Cell, int], list[Row]], job: Job) -> Result:

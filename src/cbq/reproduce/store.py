@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cbq.collect.database import connect, damaged, explained, make_durable, transaction
+from cbq.checkpoint.database import connect, damaged, explained, make_durable, transaction
 from cbq.reproduce.cells import Cell, Row
 
 if TYPE_CHECKING:

@@ -1,4 +1,4 @@
-"""Thetas, points, values and measures: what every method takes."""
+"""Samples: thetas, points, values of f and measures, which every estimator takes."""
 
 from cbq.samples.samples import Samples
 

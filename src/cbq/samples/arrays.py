@@ -1,4 +1,4 @@
-"""Thetas, points and values as a user passes them, checked and laid out in rows."""
+"""Thetas, points and values as a user passes them, checked, one row per point; and units for the values."""
 
 from __future__ import annotations
 
@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, Integers, real
+from cbq._arrays import Array, Integers, real, rows_not_finite
+
+MAX_MAGNITUDE = 1e140  # of f, and of 1 / f; beyond it, sums of squares overflow or underflow
 
 
 def as_thetas(theta: npt.ArrayLike) -> Array:
@@ -19,7 +21,7 @@ def as_thetas(theta: npt.ArrayLike) -> Array:
         raise ValueError(
             f"theta has shape {array.shape}, but it must be (T, p), or (T,) for p = 1, with T and p at least 1."
         )
-    bad = some_infinite(thetas)
+    bad = rows_not_finite(thetas)
     if np.any(bad):
         t = int(np.argmax(bad))
         raise ValueError(f"theta must be finite, but it is {thetas[t]} at theta index t = {t}: remove or correct it.")
@@ -27,51 +29,45 @@ def as_thetas(theta: npt.ArrayLike) -> Array:
 
 
 def thetas_in(theta: npt.ArrayLike, p: int, owner: str) -> Array:
-    """Thetas (M, p) as `as_thetas` gives them, or an error in the name of what has p coordinates."""
+    """Thetas (M, p) as `as_thetas` returns them; the error for another p names the `owner` of this one."""
     thetas = as_thetas(theta)
     if thetas.shape[1] != p:
         raise ValueError(
-            f"theta has shape {np.shape(theta)}, so {thetas.shape[1]} coordinates, but {owner} has p = {p}: pass one "
-            f"of shape (M, {p}){', or (M,)' * (p == 1)}; one theta is theta[None, :]."
+            f"theta has shape {np.shape(theta)}, so {thetas.shape[1]} coordinates, but {owner} has p = {p}: pass an "
+            f"array of shape (M, {p}){', or (M,)' * (p == 1)}; a single theta is theta[None, :]."
         )
     return thetas
 
 
-def some_infinite(rows: Array) -> Booleans:
-    """Which rows (n, ...) hold NaN or inf: (n,)."""
-    return np.asarray(np.any(~np.isfinite(rows).reshape(len(rows), -1), axis=1))
-
-
 def flatten(value: Any, name: str, T: int) -> tuple[Array, Integers]:
-    """`value`, (T, N), (T, N, k) or T arrays (N_t,) or (N_t, k), as one array (sum N_t, ...) and the N_t (T,)."""
+    """Join the rows of all thetas.
+
+    `value` is (T, N), (T, N, k), or T arrays (N_t,) or (N_t, k). Returns one array (sum N_t, ...) and the N_t (T,).
+    """
     if not isinstance(value, list | tuple) and getattr(getattr(value, "dtype", None), "kind", "") != "O":
         array = real(value, name)
         if array.ndim not in (2, 3) or len(array) != T:
             raise ValueError(
                 f"{name} has shape {array.shape}, but with T = {T} theta{'s' * (T > 1)} it must be ({T}, N) or "
-                f"({T}, N, {'d' if name == 'x' else 'C'}), or a list of {T} arrays where the N_t differ"
+                f"({T}, N, {'d' if name == 'x' else 'C'}), or a list of {T} arrays if the N_t differ"
                 f". A 1-D theta means p = 1: one theta with several coordinates is theta[None, :]."
             )
         rows = [array.reshape(T * array.shape[1], *array.shape[2:])]
         counts = np.full(T, array.shape[1])
     else:
         rows = [real(row, f"{name}[{t}]") for t, row in enumerate(value)]
-        _refuse_rows(rows, name, T)
+        _check_list(rows, name, T)
         counts = np.array([len(row) for row in rows])
     if np.any(counts == 0):
         raise ValueError(f"{name} has no point at theta index t = {np.argmin(counts)}: leave that theta out.")
     if 0 in rows[0].shape:
-        raise ValueError(
-            f"{name} has an empty last axis (its parts have shape {rows[0].shape}): it must be at least 1."
-        )
+        raise ValueError(f"{name} has an empty last axis (its parts have shape {rows[0].shape}): it needs at least 1.")
     return np.concatenate(rows), counts
 
 
-def _refuse_rows(rows: Sequence[Array], name: str, T: int) -> None:
+def _check_list(rows: Sequence[Array], name: str, T: int) -> None:
     if len(rows) != T:
-        raise ValueError(
-            f"{name} is a list of {len(rows)} arrays, but theta has T = {T} rows: pass one array for each."
-        )
+        raise ValueError(f"{name} is a list of {len(rows)} arrays, but theta has T = {T} rows: pass one for each.")
     for t, row in enumerate(rows):
         if row.ndim not in (1, 2):
             raise ValueError(
@@ -80,27 +76,79 @@ def _refuse_rows(rows: Sequence[Array], name: str, T: int) -> None:
             )
         if row.shape[1:] != rows[0].shape[1:]:
             raise ValueError(
-                f"{name}[{t}] has shape {row.shape} and {name}[0] has {rows[0].shape}: after the first axis, which "
-                f"counts points, all thetas must agree."
+                f"{name}[{t}] has shape {row.shape} and {name}[0] has {rows[0].shape}: all axes but the first, which "
+                f"counts points, must agree."
             )
 
 
-def refuse_other_counts(x_counts: Integers, f_counts: Integers) -> None:
-    """Raise unless x and f hold as many points at each theta (T,)."""
+def check_counts(x_counts: Integers, f_counts: Integers) -> None:
+    """Raise unless x and f have the same numbers of points at each theta, (T,) each."""
     if not np.array_equal(x_counts, f_counts):
         t = int(np.argmax(x_counts != f_counts))
         raise ValueError(
-            f"x has {x_counts[t]} points and f has {f_counts[t]} values at theta index t = {t}: f must hold one value "
-            f"(or C of them, along the last axis) for each point."
+            f"x has {x_counts[t]} points and f has {f_counts[t]} values at theta index t = {t}: f needs one value, or "
+            f"C values along the last axis, for each point."
         )
 
 
+def read_table(frame: Any) -> tuple[Array, list[Array], list[Array]]:
+    """The samples of a long table, which has one row per point and columns theta, x and f, or theta_*, x_* and f_*.
+
+    Returns the distinct thetas (T, p) in the order of their first rows, and T arrays each of points (N_t, d) and of
+    values, (N_t,) for a column f and (N_t, C) for columns f_*.
+    """
+    table = _columns(frame)
+    theta, x, f = (_block(table, name) for name in ("theta", "x", "f"))
+    bad = rows_not_finite(theta)
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise ValueError(f"theta must be finite, but row {row} holds {theta[row]}: remove it.")
+    distinct, first, group = np.unique(theta, axis=0, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    rank = np.argsort(order)[group.reshape(-1)]
+    rows = np.split(np.argsort(rank, kind="stable"), np.cumsum(np.bincount(rank))[:-1])
+    values = f[:, 0] if "f" in table else f
+    return distinct[order], [x[row] for row in rows], [values[row] for row in rows]
+
+
+def _columns(frame: Any) -> dict[str, Array]:
+    """The columns of a table by name, each (n,)."""
+    try:
+        table = {str(name): real(frame[name], f"column {name!r}") for name in getattr(frame, "columns", frame)}
+        lengths = {len(column) for column in table.values() if column.ndim == 1}
+    except (KeyError, IndexError, TypeError) as error:
+        raise TypeError(
+            f"from_frame takes a pandas DataFrame or a mapping from names to columns of numbers, but a "
+            f"{type(frame).__name__} arrived ({error})."
+        ) from error
+    if any(column.ndim != 1 for column in table.values()) or len(lengths) != 1 or 0 in lengths:
+        shapes = {name: column.shape for name, column in table.items()}
+        raise ValueError(f"columns of a table must be 1-D, of one length and not empty, but their shapes are {shapes}.")
+    unknown = [name for name in table if name.partition("_")[0] not in ("theta", "x", "f")]
+    if unknown:
+        raise ValueError(
+            f"the table has columns {unknown}, but only theta, x and f, or theta_*, ..., are known: drop them."
+        )
+    return table
+
+
+def _block(table: dict[str, Array], name: str) -> Array:
+    """The column `name`, or the columns `name_*`, side by side: (n, k)."""
+    found = [column for column in table if column.partition("_")[0] == name]
+    if not found or (name in found and len(found) > 1):
+        raise ValueError(
+            f"the table must have either one column {name!r} or columns {name}_*, but of those it has {found} "
+            f"(all columns: {list(table)})."
+        )
+    return np.column_stack([table[column] for column in found])
+
+
 def equal_rows(keys: Array) -> tuple[Integers, Integers]:
-    """The first of each kind of row of keys (n, k), in their order, and which of these kinds each row is: (n,)."""
+    """The indices of the first of each set of equal rows of keys (n, k), in order; and the set of each row: (n,)."""
     order = np.lexsort(keys.T[::-1])
-    fresh = np.append(True, np.any(keys[order[1:]] != keys[order[:-1]], axis=1))
+    is_new = np.append(True, np.any(keys[order[1:]] != keys[order[:-1]], axis=1))
     label = np.empty(len(keys), dtype=np.intp)
-    label[order] = np.cumsum(fresh) - 1
+    label[order] = np.cumsum(is_new) - 1
     first = np.full(label.max() + 1, len(keys))
     np.minimum.at(first, label, np.arange(len(keys)))
     return np.sort(first), np.argsort(np.argsort(first))[label]
@@ -110,3 +158,24 @@ def group_averages(values: Array, group: Integers) -> Array:
     """The averages (G, C) of values (n, C) over the rows of each group, numbered (n,) from 0 to G - 1."""
     sums = np.stack([np.bincount(group, column) for column in values.T], axis=1)
     return np.asarray(sums / np.bincount(group)[:, None])
+
+
+def units(f: Array, *, centred: bool = True) -> tuple[Array, Array]:
+    """The shift and the scale, (C,) each, for which (f - shift) / scale, f (n, C), has standard deviation 1."""
+    check_magnitude(f)
+    shift = np.mean(f, axis=0) if centred else np.zeros(f.shape[1])
+    largest = np.max(np.abs(f), axis=0)
+    scale = np.sqrt(np.mean((f - shift) ** 2, axis=0))
+    rounding = np.finfo(float).eps * largest  # the only variation of a constant f
+    return shift, np.where(scale > rounding, scale, np.where(largest > 0, rounding, 1.0))
+
+
+def check_magnitude(f: Array, largest: float = MAX_MAGNITUDE, smallest: float = 1 / MAX_MAGNITUDE) -> None:
+    """Raise if the squares of values f (n, C) would overflow or underflow."""
+    size = np.max(np.abs(f), axis=0)
+    if np.any(size > largest) or np.any((size > 0) & (size < smallest)):
+        extreme = size[np.argmax(np.abs(np.log(np.maximum(size, 1e-300))))]
+        raise ValueError(
+            f"values of f of about {extreme:.0e} are too {'large' if extreme > 1 else 'small'}: their squares leave "
+            f"the range of float64. Multiply f by a constant, and divide the answers by it."
+        )

@@ -1,4 +1,4 @@
-"""The measures of the points, one for each theta, from the ways in which they can be given."""
+"""The measures of x, one for each theta, from all the ways in which they can be given."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.st
 
 
 def measures_at(family: Family, theta: Array) -> tuple[Measure, ...]:
-    """The measure of x at each theta (T, p): single measures of one dimension."""
+    """The measure of x at each theta (T, p): single measures, all of the same dimension."""
     measures = []
     for t, row in enumerate(theta):
         try:
@@ -24,7 +24,7 @@ def measures_at(family: Family, theta: Array) -> tuple[Measure, ...]:
             what = f"{type(error).__name__}: {error}"
             raise ValueError(f"the family gives no measure at theta index t = {t} (theta = {row}): {what}") from error
         measures.append(measure)
-    _refuse_measures(measures, measures[0].dim, "the measure at theta index 0")
+    _check_measures(measures, measures[0].dim, "the measure at theta index 0")
     return tuple(measures)
 
 
@@ -32,8 +32,8 @@ def measures_at(family: Family, theta: Array) -> tuple[Measure, ...]:
 class ConditionalMeasure:
     """The measure of x as a function of theta.
 
-    family: gives it at any theta. Where there is none, it is known at the observed thetas (T, p), as `observed`: a
-    measure with batch shape (T,), T measures, or one that all thetas share.
+    A `family` gives it at any theta. Without one, it is known at the observed thetas (T, p) only, as `observed`: a
+    measure with batch shape (T,), T measures, or one measure for all thetas, which is then known everywhere.
     """
 
     theta: Array
@@ -44,11 +44,18 @@ class ConditionalMeasure:
         """The measures at theta (M, p)."""
         if self.family is not None:
             measures = measures_at(self.family, theta)
-            _refuse_measures(measures, self.observed_at(0).dim, "x")
+            _check_measures(measures, self.observed_at(0).dim, "x")
             return measures
         if isinstance(self.observed, Measure) and self.everywhere:
             return (self.observed,) * len(theta)
-        return tuple(self.observed_at(int(t)) for t in self._places(theta))
+        indices = find_thetas(theta, self.theta)
+        if np.any(indices < 0):
+            raise ValueError(
+                f"the measure of x is not known at theta = {theta[np.argmin(indices)]}, which is none of the "
+                f"{len(self.theta)} observed ones: pass the family, a function from theta to its measure, as the "
+                f"measure of the samples."
+            )
+        return tuple(self.observed_at(int(t)) for t in indices)
 
     @property
     def everywhere(self) -> bool:
@@ -62,30 +69,22 @@ class ConditionalMeasure:
             return self.observed[t] if self.observed.batch_shape else self.observed
         return self.observed[t]
 
-    def _places(self, theta: Array) -> Integers:
-        """Where each theta is among the observed ones."""
-        rows = places(theta, self.theta)
-        if np.any(rows < 0):
-            raise ValueError(
-                f"the measure of x is not known at theta = {theta[np.argmin(rows)]}, which is none of the "
-                f"{len(self.theta)} observed ones: pass the family, a function from theta to its measure, as the measure "
-                f"of the samples."
-            )
-        return rows
 
-
-def places(theta: Array, known: Array) -> Integers:
-    """Where each theta (M, p) is among the known ones (T, p), the first of equal ones: (M,); -1 if it is not there."""
-    place = {row.tobytes(): t for t, row in reversed(list(enumerate(known + 0.0)))}  # + 0.0: -0 is 0
-    return np.array([place.get(row.tobytes(), -1) for row in theta + 0.0], dtype=np.intp)
+def find_thetas(theta: Array, known: Array) -> Integers:
+    """The index of each theta (M, p) among the known ones (T, p), the first of equal ones, or -1: (M,)."""
+    index = {row.tobytes(): t for t, row in reversed(list(enumerate(known + 0.0)))}  # + 0.0 turns -0 into 0
+    return np.array([index.get(row.tobytes(), -1) for row in theta + 0.0], dtype=np.intp)
 
 
 def as_measures(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Measure, ...], Family | None]:
-    """The measures that `measure` means, checked against theta (T, p) and points in d dimensions; and the family."""
-    T, scipys = len(theta), type(measure).__module__.startswith("scipy.stats")
-    if callable(measure) and not isinstance(measure, Measure) and not scipys:
+    """The measures that the argument `measure` of `Samples` stands for, and the family, if it is one.
+
+    They are checked against theta (T, p) and the dimension d of x.
+    """
+    T, is_scipy = len(theta), type(measure).__module__.startswith("scipy.stats")
+    if callable(measure) and not isinstance(measure, Measure) and not is_scipy:
         measures = measures_at(measure, theta)
-        _refuse_measures(measures, d, "x")
+        _check_measures(measures, d, "x")
         return measures, measure
     if isinstance(measure, list | tuple):
         if len(measure) != T:
@@ -93,36 +92,36 @@ def as_measures(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Mea
                 f"measure is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
             )
         measures = tuple(as_measure(each) for each in measure)
-        _refuse_measures(measures, d, "x")
+        _check_measures(measures, d, "x")
         return measures, None
-    whole = as_measure(measure)
-    if whole.batch_shape not in ((), (T,)):
+    batched = as_measure(measure)
+    if batched.batch_shape not in ((), (T,)):
         raise ValueError(
-            f"measure has batch shape {whole.batch_shape}, but with T = {T} thetas it must be ({T},), one measure for each "
-            f"theta, or (), one measure for all."
+            f"measure has batch shape {batched.batch_shape}, but with T = {T} thetas it must be ({T},), one measure "
+            f"for each theta, or (), one measure for all."
         )
-    _refuse_measures([whole[0] if whole.batch_shape else whole], d, "x")
-    return whole, None
+    _check_measures([batched[0] if batched.batch_shape else batched], d, "x")
+    return batched, None
 
 
-def _refuse_measures(measures: Sequence[Measure], d: int, what: str) -> None:
-    """Raise unless every measure is a single one in the d dimensions that `what` has."""
+def _check_measures(measures: Sequence[Measure], d: int, owner: str) -> None:
+    """Raise unless every measure is a single one in d dimensions, the number that `owner` has."""
     for t, measure in enumerate(measures):
         if measure.batch_shape:
             raise ValueError(
-                f"the measure at theta index t = {t} is {measure!r}, a batch of shape {measure.batch_shape}, but one measure is needed "
-                f"for each theta: a family receives one theta (p,), so that theta[0] is a number."
+                f"the measure at theta index t = {t} is {measure!r}, a batch of shape {measure.batch_shape}, but each "
+                f"theta needs a single measure: a family receives one theta (p,), so that theta[0] is a number."
             )
         if measure.dim != d:
-            shapes = ": x is (T, N, d), or a list of T arrays (N_t, d), and without the last axis d is 1"
+            hint = ": x is (T, N, d), or a list of T arrays (N_t, d), and without the last axis d is 1"
             raise ValueError(
-                f"the measure at theta index t = {t} is {measure!r} in {measure.dim} dimension{'s' * (measure.dim > 1)}, but {what} "
-                f"has {d}{shapes * (what == 'x')}."
+                f"the measure at theta index t = {t} is {measure!r} in {measure.dim} dimension"
+                f"{'s' * (measure.dim > 1)}, but {owner} has {d}{hint * (owner == 'x')}."
             )
 
 
 def log_density(measure: Measure, x: Array) -> Array:
-    """The log density of the points x (..., n, d) under a measure: (..., n); zero where the measure has none."""
+    """The log density of the points x (..., n, d) under a measure: (..., n); zero if the measure has no density."""
     try:
         with np.errstate(over="ignore"):
             return np.asarray(measure.logpdf(x))

@@ -9,15 +9,17 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, Integers
+from cbq._arrays import Array, Booleans, Integers, rows_not_finite
+from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
+from cbq.checkpoint import read_run
 from cbq.measures import Measure
 from cbq.measures.base import stack
-from cbq.samples.arrays import as_thetas, equal_rows, flatten, group_averages, refuse_other_counts, some_infinite
+from cbq.samples.arrays import as_thetas, check_counts, equal_rows, flatten, group_averages, read_table
 from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, log_density
-from cbq.samples.tables import block, columns
 
 Design = Literal["iid", "sobol", "mcmc"]
+MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
 
 
 class Samples(Immutable):
@@ -26,23 +28,26 @@ class Samples(Immutable):
     Parameters
     ----------
     theta : (T, p); (T,) means p = 1. Equal thetas are allowed.
-    x : (T, N, d), or (T, N) for d = 1; where the N_t differ, a list of T arrays (N_t, d) or (N_t,).
+    x : (T, N, d), or (T, N) for d = 1; a list of T arrays (N_t, d) or (N_t,) if the N_t differ.
     f : (T, N), or (T, N, C) for C outputs; or a list of T arrays (N_t,) or (N_t, C).
-    measure : the measures of x: a measure with batch shape (T,), or () where all thetas share one measure; a list of T
-        measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions will do as well.
-    depends_on_theta : whether f is a function of theta besides x. Where it is not, values can be reused.
+    measure : the measures of x: a measure with batch shape (T,), or () if all thetas share one measure; a list of T
+        measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions are accepted, too.
+    depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
     design : how the points were drawn from their measures: "iid", "sobol" or "mcmc".
     """
 
     theta: Array  # (T, p)
     counts: Integers  # (T,): N_t
-    family: Family | None  # the function from theta to its measure, where one was given
+    family: Family | None  # the function from theta to its measure, if one was given
     depends_on_theta: bool
     design: Design
     starts: Integers  # (T,): the rows of theta t in _x and _f are starts[t] : starts[t] + counts[t]
     _x: Array  # (sum N_t, d)
     _f: Array  # (sum N_t,) or (sum N_t, C)
     _measure: Measure | tuple[Measure, ...]
+
+    law = DeprecatedAttribute("measure")
+    laws = DeprecatedAttribute("conditional")
 
     def __init__(
         self,
@@ -58,71 +63,66 @@ class Samples(Immutable):
             raise ValueError(f"design must be one of {', '.join(map(repr, get_args(Design)))}, but it is {design!r}.")
         theta = as_thetas(theta)
         (points, counts), (values, f_counts) = flatten(x, "x", len(theta)), flatten(f, "f", len(theta))
-        refuse_other_counts(counts, f_counts)
+        check_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
         measure, family = as_measures(measure, theta, points.shape[1])
         self.theta, self.counts, self.family = theta, counts, family
         self.depends_on_theta, self.design = bool(depends_on_theta), design
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
-        self._refuse(some_infinite(points), "x", points, "must be finite")
-        self._refuse(some_infinite(values), "f", values, "must be finite")
-        self._refuse(
-            self.log_density() == -np.inf, "x", points, "must lie where the density of its measure is positive"
-        )
+        self._require_none(rows_not_finite(points), "x", points, "must be finite")
+        self._require_none(rows_not_finite(values), "f", values, "must be finite")
+        outside = self.log_density() == -np.inf
+        self._require_none(outside, "x", points, "must lie where the density of its measure is positive")
 
     @classmethod
     def from_frame(cls, frame: Any, measure: Any, *, depends_on_theta: bool = True, design: Design = "iid") -> Samples:
-        """Samples from a long table: one row per point, rows with equal theta belonging together.
+        """Make samples from a long table, which has one row per point.
 
-        `frame` is a pandas DataFrame or a mapping from names to columns. Its columns are `theta` or `theta_*`, `x` or
-        `x_*`, and `f` or `f_*`, in the order of the coordinates. Thetas come in the order of their first rows.
+        Parameters
+        ----------
+        frame : a pandas DataFrame, or a mapping from names to columns. Its columns are `theta` or `theta_*`, `x` or
+            `x_*`, and `f` or `f_*`, in the order of the coordinates. Rows with equal theta belong together, and
+            thetas keep the order of their first rows.
+        measure, depends_on_theta, design : as for the constructor.
         """
-        table = columns(frame)
-        theta, _ = block(table, "theta")
-        x, _ = block(table, "x")
-        f, single = block(table, "f")
-        bad = ~np.isfinite(theta).all(axis=1)
-        if np.any(bad):
-            raise ValueError(
-                f"theta must be finite, but row {np.argmax(bad)} holds {theta[np.argmax(bad)]}: remove it."
-            )
-        kinds, first, group = np.unique(theta, axis=0, return_index=True, return_inverse=True)
-        order = np.argsort(first)
-        rank = np.argsort(order)[group.reshape(-1)]
-        rows = np.split(np.argsort(rank, kind="stable"), np.cumsum(np.bincount(rank))[:-1])
-        values = f[:, 0] if single else f
-        return cls(
-            kinds[order],
-            [x[row] for row in rows],
-            [values[row] for row in rows],
-            measure,
-            depends_on_theta=depends_on_theta,
-            design=design,
-        )
+        theta, x, f = read_table(frame)
+        return cls(theta, x, f, measure, depends_on_theta=depends_on_theta, design=design)
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], measure: Any = None) -> Samples:
-        """The samples of all finished batches of `problem.collect(..., checkpoint=path)`, without evaluating anything.
+        """Read the samples of all finished batches of `problem.collect(..., checkpoint=path)`; f is not evaluated.
 
-        Where the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which
-        the integrand failed. A run that is going on has the file for itself.
+        If the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which f
+        failed. A file cannot be read while its run is going on.
 
-        measure: the measures of x, as for the constructor, in place of those of the file; a family, to have them at any
-            theta, or because the file does not hold measures that are code of your own. Others than those of the file are
-            refused.
+        Parameters
+        ----------
+        path : the checkpoint.
+        measure : the measures of x, as for the constructor (default: those of the file). Pass the family to have
+            the measure at any theta, or if the measures are code of your own, which a file does not hold. Measures
+            other than those of the file are refused.
         """
-        from cbq.collect.loading import load_samples
-
-        return load_samples(path, measure)
+        run = read_run(path)
+        samples = cls(
+            run.theta,
+            run.x,
+            run.f,
+            run.measures() if measure is None else measure,
+            depends_on_theta=run.settings["depends_on_theta"],
+            design=run.settings["design"],
+        )
+        if measure is not None:
+            run.require_measures(samples.measures)
+        return samples
 
     def to_columns(self) -> dict[str, Array]:
         """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas)."""
         theta = np.repeat(self.theta, self.counts, axis=0)
-        parts_of = {"theta": (theta, self.p == 1), "x": (self._x, self.d == 1), "f": (self._f, self.C is None)}
+        parts = {"theta": (theta, self.p == 1), "x": (self._x, self.d == 1), "f": (self._f, self.C is None)}
         table: dict[str, Array] = {}
-        for name, (rows, single) in parts_of.items():
-            parts = rows.reshape(len(rows), -1).T
-            table |= {name if single else f"{name}_{j}": part.copy() for j, part in enumerate(parts)}
+        for name, (rows, single) in parts.items():
+            columns = rows.reshape(len(rows), -1).T
+            table |= {name if single else f"{name}_{j}": column.copy() for j, column in enumerate(columns)}
         return table
 
     @property
@@ -142,12 +142,12 @@ class Samples(Immutable):
 
     @property
     def C(self) -> int | None:
-        """The number of outputs of f; None where f has no axis of outputs."""
+        """The number of outputs of f; None if f has no axis of outputs."""
         return None if self._f.ndim == 1 else int(self._f.shape[1])
 
     @property
     def n_evaluations(self) -> int:
-        """The number of points over all thetas."""
+        """The number of points of all thetas."""
         return len(self._x)
 
     @property
@@ -157,12 +157,12 @@ class Samples(Immutable):
 
     @property
     def x(self) -> Array | tuple[Array, ...]:
-        """The points (T, N, d); a tuple of T arrays (N_t, d) where the N_t differ."""
+        """The points (T, N, d); a tuple of T arrays (N_t, d) if the N_t differ."""
         return self._by_theta(self._x)
 
     @property
     def f(self) -> Array | tuple[Array, ...]:
-        """The values (T, N) or (T, N, C); a tuple of T arrays (N_t,) or (N_t, C) where the N_t differ."""
+        """The values (T, N) or (T, N, C); a tuple of T arrays (N_t,) or (N_t, C) if the N_t differ."""
         return self._by_theta(self._f)
 
     def points(self, t: int) -> Array:
@@ -179,7 +179,7 @@ class Samples(Immutable):
 
     @property
     def conditional(self) -> ConditionalMeasure:
-        """The measure of x as a function of theta: at any theta where there is a family, else at the observed ones."""
+        """The measure of x as a function of theta: of any theta if there is a family, else of the observed ones."""
         return ConditionalMeasure(self.theta, self._measure, self.family)
 
     @property
@@ -188,55 +188,48 @@ class Samples(Immutable):
         return tuple(self.measure(t) for t in range(self.T))
 
     def batched_measure(self) -> Measure | None:
-        """One measure for all thetas, with batch shape (T,), or () where they share one measure; None if there is none."""
+        """One measure with batch shape (T,), or () if all thetas share it; None if the measures cannot be stacked."""
         return self._measure if isinstance(self._measure, Measure) else stack(self._measure)
 
     def select(self, indices: Any) -> Samples:
-        """The samples of some thetas: `indices` is a number, a slice, a list or a mask, as NumPy takes them."""
+        """The samples of some thetas; `indices` is a number, a slice, a list or a mask, as for NumPy arrays."""
         chosen = np.atleast_1d(np.arange(self.T)[indices])
         if chosen.size == 0:
-            raise ValueError(f"select needs at least one of the {self.T} thetas, but {indices!r} chooses none.")
-        rows = [self._rows(t) for t in chosen]
-        counts, measure = self.counts[chosen], self._measure
+            raise ValueError(f"select needs at least one of the {self.T} thetas, but {indices!r} selects none.")
+        measure = self._measure
         if not isinstance(measure, Measure):
             measure = tuple(measure[t] for t in chosen)
         elif measure.batch_shape:
             measure = measure[chosen]
-        return self._changed(
-            theta=self.theta[chosen],
-            counts=counts,
-            starts=np.cumsum(counts) - counts,
-            _x=np.concatenate([self._x[row] for row in rows]),
-            _f=np.concatenate([self._f[row] for row in rows]),
-            _measure=measure,
-        )
+        rows = [self._rows(t) for t in chosen]
+        x, f = (np.concatenate([flat[row] for row in rows]) for flat in (self._x, self._f))
+        return self._with_rows(self.counts[chosen], x, f, theta=self.theta[chosen], _measure=measure)
 
     def with_values(self, f: npt.ArrayLike | Sequence[npt.ArrayLike]) -> Samples:
-        """The same thetas, points and measures with other values of f, given as to the constructor."""
+        """The same thetas, points and measures with other values of f, given as for the constructor."""
         values, counts = flatten(f, "f", self.T)
-        refuse_other_counts(self.counts, counts)
-        self._refuse(some_infinite(values), "f", values, "must be finite")
+        check_counts(self.counts, counts)
+        self._require_none(rows_not_finite(values), "f", values, "must be finite")
         return self._changed(_f=values)
 
     def rescaled(self, shift: Array | float, scale: Array | float) -> Samples:
-        """The same samples of (f - shift) / scale, both numbers or (C,)."""
+        """The samples of (f - shift) / scale; both are numbers or (C,)."""
         return self._changed(_f=(self._f - shift) / scale)
 
     def thinned(self, n: int) -> Samples:
-        """At most n points of each theta: the first, or where they are a Markov chain, evenly spaced ones."""
+        """At most n points of each theta: the first ones, or evenly spaced ones if they are a Markov chain."""
         counts = np.minimum(self.counts, n)
         steps = self.counts // counts if self.design == "mcmc" else np.ones_like(counts)
-        pairs = zip(self.starts, counts, steps, strict=True)
-        rows = np.concatenate([start + step * np.arange(count) for start, count, step in pairs])
-        return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=self._x[rows], _f=self._f[rows])
+        per_theta = zip(self.starts, counts, steps, strict=True)
+        return self.regrouped([start + step * np.arange(count) for start, count, step in per_theta])
 
     def regrouped(self, rows: Sequence[Integers]) -> Samples:
-        """The same thetas and measures, each with the points of these rows, whatever theta they were drawn for."""
-        counts, every = np.array([len(row) for row in rows]), np.concatenate(rows)
-        return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=self._x[every], _f=self._f[every])
+        """The same thetas and measures, each theta with the points of these rows, whichever theta they came from."""
+        joined = np.concatenate(rows)
+        return self._with_rows(np.array([len(row) for row in rows]), self._x[joined], self._f[joined])
 
     def merged(self) -> tuple[Samples, Integers]:
-        """The samples with equal points of a theta made one, f averaged, and the row (n,) that each point went to.
+        """The samples with equal points of a theta joined, f averaged; and the row that each point went to, (n,).
 
         Markov chains repeat points, and so do draws from a finite measure.
         """
@@ -244,35 +237,33 @@ class Samples(Immutable):
         if len(rows) == len(group):
             return self, np.arange(len(group))
         f = group_averages(self.table, group).reshape(len(rows), *self._f.shape[1:])
-        counts = np.bincount(self.owners[rows], minlength=self.T)
-        starts = np.cumsum(counts) - counts
-        return self._changed(counts=counts, starts=starts, _x=self._x[rows], _f=f), group
+        return self._with_rows(np.bincount(self.owners[rows], minlength=self.T), self._x[rows], f), group
 
     def averages(self, values: Array) -> Array:
-        """The averages over the points of each theta (T, ...) of numbers that belong to points (sum N_t, ...)."""
+        """The averages over the points of each theta (T, ...) of values at all points (sum N_t, ...)."""
         sums = np.add.reduceat(values, self.starts, axis=0)
         return np.asarray(sums / self.counts.reshape(-1, *(1,) * (values.ndim - 1)))
 
     def log_density(self) -> Array:
-        """The log density of each point under its measure: (sum N_t,); zero where the measure has none."""
-        whole, x = self.batched_measure(), self.x
-        if whole is not None and isinstance(x, np.ndarray):
-            return log_density(whole, x).reshape(-1)
+        """The log density of each point under its measure: (sum N_t,); zero if the measure has no density."""
+        batched, x = self.batched_measure(), self.x
+        if batched is not None and isinstance(x, np.ndarray):
+            return log_density(batched, x).reshape(-1)
         return np.concatenate([log_density(self.measure(t), self.points(t)) for t in range(self.T)])
 
     @property
     def all_points(self) -> Array:
-        """All points, those of each theta together: (sum N_t, d)."""
+        """The points of all thetas, one theta after the other: (sum N_t, d)."""
         return self._x
 
     @property
     def table(self) -> Array:
-        """All values of f, those of each theta together: (sum N_t, C), with C = 1 for a single output."""
+        """The values of all thetas, one theta after the other: (sum N_t, C), with C = 1 for a single output."""
         return self._f.reshape(len(self._f), -1)
 
     @property
     def owners(self) -> Integers:
-        """The theta of each point, all points in one row: (sum N_t,)."""
+        """The theta index of each point: (sum N_t,)."""
         return np.repeat(np.arange(self.T), self.counts)
 
     def output(self, c: int) -> Samples:
@@ -284,7 +275,7 @@ class Samples(Immutable):
 
     @property
     def outputs(self) -> Iterator[Samples]:
-        """The samples of every output, one after the other; of f itself where C is None."""
+        """The samples of each output in turn; these samples if C is None."""
         return (self.output(c) for c in range(self.C or 1))
 
     def __repr__(self) -> str:
@@ -300,7 +291,8 @@ class Samples(Immutable):
             return tuple(flat[self._rows(t)] for t in range(self.T))
         return flat.reshape(self.T, int(self.counts[0]), *flat.shape[1:])
 
-    def _refuse(self, bad: Booleans, name: str, flat: Array, rule: str) -> None:
+    def _require_none(self, bad: Booleans, name: str, flat: Array, rule: str) -> None:
+        """Raise if a point is bad, (sum N_t,), and say where it is."""
         if not np.any(bad):
             return
         row, more = int(np.argmax(bad)), int(np.count_nonzero(bad)) - 1
@@ -311,7 +303,21 @@ class Samples(Immutable):
             f"point out of x and f (lists of arrays may differ in length)."
         )
 
+    def _with_rows(self, counts: Integers, x: Array, f: Array, **values: Any) -> Self:
+        """A copy with other points (n, d) and values of f, counts (T,) of them for each theta."""
+        return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=x, _f=f, **values)
+
     def _changed(self, **values: Any) -> Self:
         new = object.__new__(type(self))
         new.__setstate__({**self.__dict__, **values})
         return new
+
+
+def spread(samples: Samples) -> Array:
+    """The standard deviation of f at each theta (T, C), for f in units near 1; 1 where a theta has a single point.
+
+    Divide by it so that thetas with a large variance do not dominate.
+    """
+    residuals = samples.table - samples.averages(samples.table)[samples.owners]
+    found = np.maximum(np.sqrt(samples.averages(residuals**2)), MIN_SPREAD)
+    return np.where(samples.counts[:, None] > 1, found, 1.0)

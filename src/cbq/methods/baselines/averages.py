@@ -9,8 +9,8 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.fit.predictive import correlation
 from cbq.samples import Samples
-from cbq.samples.conditional import places
-from cbq.samples.units import refuse_size
+from cbq.samples.arrays import check_magnitude
+from cbq.samples.conditional import find_thetas
 
 
 @dataclass(frozen=True, eq=False)
@@ -34,8 +34,8 @@ class Averages:
 
 def averages(samples: Samples, *, pool: bool = False) -> Averages:
     """The averages at each theta; with `pool`, the points of equal thetas belong together."""
-    refuse_size(samples.table, huge=1e153, tiny=0.0)
-    owner = places(samples.theta, samples.theta) if pool else np.arange(samples.T)
+    check_magnitude(samples.table, largest=1e153, smallest=0.0)
+    owner = find_thetas(samples.theta, samples.theta) if pool else np.arange(samples.T)
     firsts, label = np.unique(owner, return_inverse=True)
     order = np.argsort(label[samples.owners], kind="stable")
     counts = np.bincount(label, samples.counts).astype(np.intp)

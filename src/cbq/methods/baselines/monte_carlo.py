@@ -13,7 +13,7 @@ from cbq.fit.summary import design_warnings, heading, per_output, warning_lines
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.options import require_samples
 from cbq.samples import Samples
-from cbq.samples.conditional import places
+from cbq.samples.conditional import find_thetas
 from cbq.samples.samples import Design
 
 
@@ -83,7 +83,7 @@ class MonteCarloFit(Fit):
 
     def _rows(self, theta: Array) -> Integers:
         """Where each theta is among the observed ones."""
-        rows = places(theta, self.theta)
+        rows = find_thetas(theta, self.theta)
         if np.any(rows < 0):
             raise ValueError(
                 f"cbq.MonteCarlo predicts at the {len(self.theta)} observed thetas only, and theta = "

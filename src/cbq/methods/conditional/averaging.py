@@ -20,7 +20,7 @@ from cbq.linalg import Jitter
 from cbq.methods.conditional.blocks import BlockedSamples
 from cbq.methods.conditional.candidates import Candidate
 from cbq.samples import Samples
-from cbq.samples.units import spread
+from cbq.samples.samples import spread
 
 MSE_POWER = 2.0  # a family has the weight mse^-MSE_POWER
 FEW = 4  # points: with fewer, a theta's own values say too little about its kernel

@@ -20,7 +20,8 @@ from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screen
 from cbq.methods.conditional.blocks import BlockedSamples, stacked
 from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
 from cbq.samples import Samples
-from cbq.samples.units import spread, units
+from cbq.samples.arrays import units
+from cbq.samples.samples import spread
 
 DEFAULT_JITTER = Jitter()
 

@@ -14,8 +14,8 @@ from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThet
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples import Samples
-from cbq.samples.arrays import equal_rows, group_averages
-from cbq.samples.units import spread, units
+from cbq.samples.arrays import equal_rows, group_averages, units
+from cbq.samples.samples import spread
 
 Automatic = Literal["auto"]
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway

@@ -1,0 +1,125 @@
+"""An SQLite file that one process owns, with errors that say what to do."""
+
+from __future__ import annotations
+
+import os
+import zlib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbq._arrays import Array
+
+if TYPE_CHECKING:
+    import sqlite3
+
+LOCK_TIMEOUT = 0.2  # seconds to wait for a process that is just closing the file
+LEFT_UNCHANGED = "The file is unchanged: restore it from a copy, or pass another name to start a new run."
+
+
+class CheckpointError(ValueError):
+    """A checkpoint belongs to another run, is damaged, is in use, or cannot be written."""
+
+
+def connect(path: str, *, write: bool) -> sqlite3.Connection:
+    """Return a connection. One that writes excludes all others and creates the file if it does not exist.
+
+    The lock is held by the operating system on the file itself, so that it ends with the process, however that ends.
+    """
+    import sqlite3  # slow to import
+
+    folder = os.path.dirname(os.path.abspath(path))
+    if not os.path.isdir(folder):
+        raise FileNotFoundError(f"cannot create the checkpoint {path}: there is no folder {folder}. Create it first.")
+    if os.path.exists(path) and not os.path.isfile(path):
+        raise CheckpointError(f"{path} is a folder or a device: pass the name of a file.")
+    if not write and not os.path.exists(path):
+        raise FileNotFoundError(f"there is no checkpoint {path}.")
+    uri = f"{Path(path).absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT)
+    if write:
+        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+    return connection
+
+
+def make_durable(connection: sqlite3.Connection) -> None:
+    """Hold the lock until the connection closes, and write each transaction to the disk before it counts as done."""
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.execute("PRAGMA synchronous = FULL")
+    with transaction(connection, "EXCLUSIVE"):
+        pass  # in exclusive mode the lock of a transaction outlives it
+
+
+@contextmanager
+def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
+    """Write everything inside the block, or nothing of it."""
+    connection.execute(f"BEGIN {kind}")
+    try:
+        yield
+        connection.execute("COMMIT")
+    except BaseException:
+        if connection.in_transaction:
+            connection.execute("ROLLBACK")
+        raise
+
+
+@contextmanager
+def explained(path: str) -> Iterator[None]:
+    """Turn errors of SQLite into a CheckpointError that says what to do."""
+    import sqlite3
+
+    try:
+        yield
+    except sqlite3.Error as error:
+        code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the primary code of an extended one
+        if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):
+            message = f"{path} is in use by another run: wait until that run has ended, or pass another name."
+        elif code == sqlite3.SQLITE_NOTADB:
+            message = f"{path} is not a checkpoint of cbq ({error}). {LEFT_UNCHANGED}"
+        elif isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_CORRUPT:
+            message = (
+                f"{path} cannot be read or written ({error}). It keeps what was finished before: remove the cause, and "
+                f"repeat the call."
+            )
+        else:
+            message = f"{path} is damaged ({error}). {LEFT_UNCHANGED}"
+        raise CheckpointError(message) from error
+
+
+@contextmanager
+def reading(path: str) -> Iterator[None]:
+    """Like `explained`; rows that pass their checksums but make no sense are reported as damage, too."""
+    try:
+        with explained(path):
+            yield
+    except (CheckpointError, OSError):
+        raise
+    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
+        raise damaged(path, str(error)) from error
+
+
+def damaged(path: str, reason: str) -> CheckpointError:
+    """The error for a file that does not hold what was written."""
+    return CheckpointError(f"{path} is damaged: {reason}. {LEFT_UNCHANGED}")
+
+
+def checksum(*parts: Any) -> int:
+    """A number that changes when one of these integers, strings or bytes does."""
+    total = 0
+    for part in parts:
+        data = part if isinstance(part, bytes) else repr(part).encode()
+        total = zlib.crc32(data, zlib.crc32(b"%d;" % len(data), total))
+    return total
+
+
+def to_bytes(array: np.ndarray[Any, Any]) -> bytes:
+    """Floats as little-endian bytes, in C order."""
+    return np.ascontiguousarray(array, dtype="<f8").tobytes()
+
+
+def from_bytes(data: bytes, shape: tuple[int, ...]) -> Array:
+    """The array of this shape, which may contain one -1; a ValueError if the number of bytes does not fit."""
+    return np.frombuffer(data, dtype="<f8").astype(np.float64).reshape(shape)

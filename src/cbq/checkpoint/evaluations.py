@@ -1,0 +1,102 @@
+"""What is known of f at the points of a run, filled in batch by batch."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+
+from cbq._arrays import Array, Booleans
+
+Outputs = tuple[int, ...]  # the shape of f at one point: () for a number, (C,) for C outputs
+
+
+class Batch(NamedTuple):
+    """The points start : stop of theta t, which are evaluated together."""
+
+    t: int
+    start: int
+    stop: int
+
+    def __str__(self) -> str:
+        return f"points {self.start} to {self.stop - 1} of theta index t = {self.t}"
+
+
+class BatchResult(NamedTuple):
+    """The values f (n, *outputs) at the points of a batch, NaN where f failed.
+
+    failures: what f did where it failed, by the index of the point at its theta.
+    """
+
+    batch: Batch
+    f: Array
+    failures: dict[int, str]
+
+
+class Evaluations:
+    """The points x of a run, T arrays (N_t, d), and the values of f there, as far as they are known.
+
+    Attributes
+    ----------
+    f : T arrays (N_t, *outputs), NaN where f failed or is not known yet; empty before `allocate`.
+    known : T arrays (N_t,), whether f was evaluated, successfully or not.
+    failures : what f did where it failed, by (t, i), i the index of the point at theta t.
+    n_done, n_total : the number of points at which f is known, and of all points.
+    """
+
+    def __init__(self, x: list[Array]) -> None:
+        self.x = x
+        self.f: list[Array] = []
+        self.known: list[Booleans] = [np.zeros(len(points), dtype=bool) for points in x]
+        self.failures: dict[tuple[int, int], str] = {}
+        self.n_done, self.n_total = 0, sum(len(points) for points in x)
+
+    def allocate(self, outputs: Outputs) -> None:
+        """Make room for the values."""
+        self.f = [np.full((len(points), *outputs), np.nan) for points in self.x]
+
+    def add(self, result: BatchResult, x: Array | None = None) -> None:
+        """Take in a batch, or the part of it that lies within the run; a later result replaces an earlier one.
+
+        x: (n, d), the points at which the batch was evaluated, which replace those of the run.
+        """
+        t, start, stop = result.batch
+        stop = min(stop, len(self.x[t]))
+        if start >= stop:
+            return
+        self.f[t][start:stop] = result.f[: stop - start]
+        if x is not None:
+            self.x[t][start:stop] = x[: stop - start]
+        self.n_done += (stop - start) - int(np.count_nonzero(self.known[t][start:stop]))
+        self.known[t][start:stop] = True
+        if self.failures:
+            for i in range(start, stop):
+                self.failures.pop((t, i), None)
+        self.failures |= {(t, i): reason for i, reason in result.failures.items() if i < stop}
+
+    def forget_failures(self) -> None:
+        """Count points at which f failed as not evaluated."""
+        for t, i in self.failures:
+            self.known[t][i] = False
+        self.n_done -= len(self.failures)
+        self.failures.clear()
+
+    def successes(self) -> dict[int, Booleans]:
+        """Which points have a value, (N_t,), by theta index t; thetas without any value are left out."""
+        good = [known.copy() for known in self.known]
+        for t, i in self.failures:
+            good[t][i] = False
+        return {t: rows for t, rows in enumerate(good) if np.any(rows)}
+
+    def missing_batches(self, size: int) -> Iterator[Batch]:
+        """Batches of at most `size` points that cover exactly the points at which f is not known.
+
+        They end at multiples of `size`, so that the rest of a run is divided as the whole run was.
+        """
+        for t, known in enumerate(self.known):
+            edges = np.flatnonzero(np.diff(~known, prepend=False, append=False)).tolist()
+            for start, stop in zip(edges[::2], edges[1::2], strict=True):
+                for first, last in pairwise([start, *range(start - start % size + size, stop, size), stop]):
+                    yield Batch(t, first, last)

@@ -1,0 +1,135 @@
+"""The tables of a checkpoint. Every row has a checksum, which is verified before the row is used.
+
+meta : one JSON object: the format, its version, the version of cbq, the outputs of f, and the settings of the run.
+measures : a JSON text and numbers; each distinct measure once.
+thetas : (p,) numbers, and which measure x has there.
+batches : the n points start : stop of theta t as x (n, d) and f (n, *outputs). Where f failed, its values are NaN, and
+    a JSON object says what it did, by the index of the point. If two batches have a point in common, the later counts.
+
+Numbers are float64, little-endian.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+
+from cbq._arrays import Array, rows_not_finite
+from cbq.checkpoint.database import LEFT_UNCHANGED, CheckpointError, checksum, damaged, from_bytes, to_bytes
+from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
+
+if TYPE_CHECKING:
+    import sqlite3
+
+FORMAT = "cbq-checkpoint"
+VERSION = 1  # of the format; raised when older readers would misread a file
+SCHEMA = (
+    "CREATE TABLE meta (json TEXT NOT NULL, checksum INTEGER NOT NULL)",
+    "CREATE TABLE measures (id INTEGER PRIMARY KEY, json TEXT NOT NULL, numbers BLOB NOT NULL, "
+    "checksum INTEGER NOT NULL)",
+    "CREATE TABLE thetas (t INTEGER PRIMARY KEY, theta BLOB NOT NULL, measure INTEGER NOT NULL, "
+    "checksum INTEGER NOT NULL)",
+    "CREATE TABLE batches (id INTEGER PRIMARY KEY, t INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, "
+    "x BLOB NOT NULL, f BLOB NOT NULL, failures TEXT NOT NULL, checksum INTEGER NOT NULL)",
+)
+PackedMeasure = tuple[str, bytes]  # JSON and numbers
+
+
+class Header(NamedTuple):
+    """The settings of a run, and the outputs of its f."""
+
+    settings: dict[str, Any]
+    outputs: Outputs
+
+
+def is_empty(path: str, connection: sqlite3.Connection) -> bool:
+    """Whether the file holds nothing yet; an error if it is not a checkpoint."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
+    if tables and not tables >= {"meta", "measures", "thetas", "batches"}:
+        found = ", ".join(sorted(map(str, tables)))
+        raise CheckpointError(f"{path} is not a checkpoint of cbq, but a database with {found}. {LEFT_UNCHANGED}")
+    return not tables
+
+
+def write_header(connection: sqlite3.Connection, header: Header) -> None:
+    """Create the tables and write the header."""
+    from cbq import __version__  # not known before cbq is imported
+
+    for statement in SCHEMA:
+        connection.execute(statement)
+    record = {"format": FORMAT, "version": VERSION, "cbq": __version__, "outputs": list(header.outputs)}
+    text = json.dumps({**record, "identity": header.settings}, allow_nan=False)
+    connection.execute("INSERT INTO meta VALUES (?, ?)", (text, checksum(text)))
+
+
+def read_header(path: str, connection: sqlite3.Connection) -> Header:
+    """The header, if this version of cbq reads the format."""
+    rows = connection.execute("SELECT json, checksum FROM meta").fetchall()
+    if len(rows) != 1 or checksum(rows[0][0]) != rows[0][1]:
+        raise damaged(path, "its header is not what was written")
+    record = json.loads(rows[0][0])
+    if record["format"] != FORMAT or record["version"] > VERSION:
+        raise CheckpointError(
+            f"{path} has version {record['version']} of the format {record['format']}, and this cbq reads {FORMAT} up "
+            f"to {VERSION}: cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
+        )
+    return Header(record["identity"], tuple(record["outputs"]))
+
+
+def write_thetas(connection: sqlite3.Connection, first: int, thetas: Array, measures: Sequence[PackedMeasure]) -> None:
+    """Add thetas (n, p), numbered from `first` on, with their measures."""
+    rows = connection.execute("SELECT id, json, numbers FROM measures")
+    ids = {(text, numbers): number for number, text, numbers in rows}
+    for t, (theta, measure) in enumerate(zip(thetas, measures, strict=True), first):
+        if measure not in ids:
+            ids[measure] = len(ids)
+            row: tuple[Any, ...] = (ids[measure], *measure, checksum(*measure))
+            connection.execute("INSERT INTO measures VALUES (?, ?, ?, ?)", row)
+        row = (t, to_bytes(theta), ids[measure])
+        connection.execute("INSERT INTO thetas VALUES (?, ?, ?, ?)", (*row, checksum(*row)))
+
+
+def read_thetas(path: str, connection: sqlite3.Connection, p: int) -> tuple[Array, list[PackedMeasure]]:
+    """The thetas (T, p) and their measures; thetas that share a measure share the object."""
+    by_id = {}
+    for number, text, numbers, check in connection.execute("SELECT id, json, numbers, checksum FROM measures"):
+        if checksum(text, numbers) != check:
+            raise damaged(path, f"measure {number} is not what was written")
+        by_id[number] = (text, numbers)
+    thetas, measures = [], []
+    for t, (*row, check) in enumerate(connection.execute("SELECT t, theta, measure, checksum FROM thetas ORDER BY t")):
+        if checksum(*row) != check or row[0] != t or row[2] not in by_id:
+            raise damaged(path, f"theta index t = {t} is not what was written")
+        thetas.append(from_bytes(row[1], (p,)))
+        measures.append(by_id[row[2]])
+    if not thetas:
+        raise damaged(path, "it has no thetas")
+    return np.stack(thetas), measures
+
+
+def write_batch(connection: sqlite3.Connection, x: Array, result: BatchResult) -> None:
+    """Add a batch with its points (n, d)."""
+    failures = json.dumps(result.failures) if result.failures else ""
+    row = (*result.batch, to_bytes(x), to_bytes(result.f), failures)
+    connection.execute("INSERT INTO batches VALUES (NULL, ?, ?, ?, ?, ?, ?, ?)", (*row, checksum(*row)))
+
+
+def read_batches(
+    path: str, connection: sqlite3.Connection, T: int, d: int, outputs: Outputs, first: int | None = None
+) -> Iterator[tuple[Array, BatchResult]]:
+    """The points (n, d) and results of all batches, or of those of the `first` thetas, in the order they finished."""
+    condition = "" if first is None else f" WHERE t < {int(first)}"
+    columns = "id, t, start, stop, x, f, failures, checksum"
+    for number, *row, check in connection.execute(f"SELECT {columns} FROM batches{condition} ORDER BY id"):
+        t, start, stop, x, f, text = row
+        if checksum(*row) != check or not (0 <= t < T and 0 <= start < stop):
+            raise damaged(path, f"batch {number} is not what was written")
+        points, values = from_bytes(x, (stop - start, d)), from_bytes(f, (stop - start, *outputs))
+        failures = {int(i): str(reason) for i, reason in json.loads(text).items()} if text else {}
+        failed = np.flatnonzero(rows_not_finite(values)) + start
+        if np.any(rows_not_finite(points)) or failed.tolist() != sorted(failures):
+            raise damaged(path, f"batch {number} has values that are not finite")
+        yield points, BatchResult(Batch(t, start, stop), values, failures)

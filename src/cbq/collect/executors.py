@@ -1,0 +1,261 @@
+"""Evaluating batches on workers: the pool behind an executor, and the loop that keeps it busy.
+
+A batch whose worker died is submitted again; an exception of f ends the run. Either way, finished batches are kept.
+"""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import sys
+import threading
+import time
+from collections import Counter, deque
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from typing import Any
+
+from cbq.checkpoint.evaluations import Batch, BatchResult
+from cbq.collect.integrand import Evaluator, IntegrandError, Task
+
+PARENT_CHECK_INTERVAL = 0.5  # seconds between two checks of a worker that its run is still there
+_worker_evaluator: list[Evaluator] = []  # in a process that a run started: what it evaluates
+
+OnFinished = Callable[[Sequence[BatchResult]], None]  # called with batches that have finished
+
+
+class WorkerError(RuntimeError):
+    """The workers that evaluate the integrand failed, rather than the integrand itself."""
+
+
+def evaluate(evaluator: Evaluator | None, task: Task, attempt: int = 0) -> BatchResult:
+    """Evaluate a task in a worker; processes that the run started have the evaluator already.
+
+    attempt: keeps a scheduler that caches calls from returning the first attempt for the second.
+    """
+    return (_worker_evaluator[0] if evaluator is None else evaluator).evaluate(task)
+
+
+class Workers:
+    """The worker pool behind an executor: an executor of the user, or a number of processes that this run starts.
+
+    The processes receive f when they start, end with this process, and can be replaced when they die.
+    """
+
+    def __init__(self, executor: Executor | int, evaluator: Evaluator) -> None:
+        self._evaluator = evaluator
+        self._n_processes = executor if isinstance(executor, int) else None
+        self._executor = self._start(executor) if isinstance(executor, int) else executor
+        pools = sys.modules.get("concurrent.futures.process")  # slow to import; without it, this is no process pool
+        if pools is not None and isinstance(executor, pools.ProcessPoolExecutor):
+            _require_picklable(evaluator)
+
+    @property
+    def restartable(self) -> bool:
+        """Whether `restart` can be called."""
+        return self._n_processes is not None
+
+    @property
+    def count(self) -> int:
+        """How many tasks run at a time, as far as the executor tells."""
+        names = ("_max_workers", "num_workers")  # the standard library and loky; mpi4py
+        for n in (self._n_processes, *(getattr(self._executor, name, None) for name in names)):
+            if isinstance(n, int) and n > 0:
+                return n
+        client: Any = getattr(self._executor, "_client", None)  # Dask
+        threads = sum(client.nthreads().values()) if hasattr(client, "nthreads") else os.cpu_count()
+        return threads or 1
+
+    def submit(self, task: Task, attempt: int) -> Future[BatchResult]:
+        """Start a task, or queue it."""
+        return self._executor.submit(evaluate, None if self.restartable else self._evaluator, task, attempt)
+
+    def restart(self) -> None:
+        """Replace the broken pool by a new one."""
+        if self._n_processes is not None:
+            self._executor.shutdown(wait=True, cancel_futures=True)
+            self._executor = self._start(self._n_processes)
+
+    def close(self, *, wait: bool) -> None:
+        """End the processes of this run, after they have become idle if `wait`; the user closes their own executor."""
+        if self.restartable:
+            self._executor.shutdown(wait=wait, cancel_futures=True)
+
+    def _start(self, n_processes: int) -> Executor:
+        import multiprocessing  # slow to import
+        from concurrent.futures import ProcessPoolExecutor
+
+        context = multiprocessing.get_context()
+        if context.get_start_method() != "fork":  # forked processes have f already
+            _require_picklable(self._evaluator)
+        return ProcessPoolExecutor(n_processes, context, _initialise_worker, (self._evaluator,))
+
+
+def _initialise_worker(evaluator: Evaluator) -> None:
+    _worker_evaluator[:] = [evaluator]
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a run in the background may have been told to ignore it
+        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches workers, too: they end without a traceback
+    threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
+
+
+def exit_with_parent(parent: int) -> None:
+    """End this process soon after its parent, a run or its fork server, was killed; it would wait for work forever."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_INTERVAL)
+    os._exit(1)
+
+
+def _require_picklable(evaluator: Evaluator) -> None:
+    try:
+        pickle.dumps(evaluator)
+    except Exception as error:
+        raise TypeError(
+            f"the integrand cannot be sent to other processes ({type(error).__name__}: {error}). Define it at the top "
+            f"level of a module, since lambdas and functions inside functions cannot be pickled; or pass a pool of "
+            f"threads, or an executor that uses cloudpickle, such as loky or client.get_executor() of Dask."
+        ) from error
+
+
+def as_executor(executor: Any) -> Executor | int | None:
+    """The argument `executor` of `collect`, checked."""
+    if executor is None or isinstance(executor, Executor):
+        return executor
+    if isinstance(executor, int) and not isinstance(executor, bool):
+        if executor < 1:
+            raise ValueError(f"executor must be a number of processes, at least 1, but it is {executor}.")
+        return executor
+    hint = " (of a Dask client, pass client.get_executor())" if hasattr(executor, "get_executor") else ""
+    raise TypeError(
+        f"executor must be None, a number of processes or a concurrent.futures.Executor, but it is a "
+        f"{type(executor).__name__}{hint}."
+    )
+
+
+def evaluate_on_workers(
+    executor: Executor | int,
+    evaluator: Evaluator,
+    tasks: Iterable[Task],
+    on_finished: OnFinished,
+    *,
+    max_pending: int | None,
+    retries: int,
+) -> None:
+    """Evaluate tasks, in any order, with at most `max_pending` of them submitted and not finished."""
+    workers, completed = Workers(executor, evaluator), False
+    try:
+        _Submission(workers, tasks, on_finished, max_pending or 2 * workers.count + 2, retries).run()
+        completed = True
+    finally:
+        workers.close(wait=completed)
+
+
+class _Submission:
+    """The loop that submits tasks, passes finished batches on, and retries those whose worker died."""
+
+    def __init__(
+        self, workers: Workers, tasks: Iterable[Task], on_finished: OnFinished, max_pending: int, retries: int
+    ) -> None:
+        self._workers, self._on_finished = workers, on_finished
+        self._max_pending, self._retries = max_pending, retries
+        self._new, self._again = iter(tasks), deque[Task]()
+        self._pending: dict[Future[BatchResult], Task] = {}
+        self._losses: Counter[Batch] = Counter()  # how often the worker of a batch died
+
+    def run(self) -> None:
+        """Evaluate all tasks."""
+        try:
+            while self._submit():
+                self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
+        except (IntegrandError, WorkerError):
+            self._stop(wait_for_running=True)
+            raise
+        except BaseException:
+            self._stop(wait_for_running=False)
+            raise
+
+    def _submit(self) -> bool:
+        """Submit as many tasks as allowed; whether there is anything to wait for."""
+        while len(self._pending) < self._max_pending:
+            task = self._again.popleft() if self._again else next(self._new, None)
+            if task is None:
+                break
+            try:
+                self._pending[self._workers.submit(task, self._losses[task.batch])] = task
+            except BrokenExecutor as error:
+                self._again.appendleft(task)
+                self._restart_idle(error)
+                break
+        return bool(self._pending or self._again)
+
+    def _restart_idle(self, error: BrokenExecutor) -> None:
+        """Restart workers that died before they received a task; pending tasks come back with an error of their own."""
+        if not self._pending:
+            self._losses[self._again[0].batch] += 1
+            failure = self._final_failure(self._again[0].batch, error)
+            if failure is not None:
+                raise failure
+            self._workers.restart()
+
+    def _collect(self, done: Iterable[Future[BatchResult]]) -> None:
+        """Pass on the batches that finished, and queue again those whose worker died."""
+        errors = {future: _exception(future) for future in done}
+        self._pass_on([future for future, error in errors.items() if error is None])
+        failure: BaseException | None = None
+        for future, error in errors.items():
+            if error is None:
+                continue
+            task = self._pending.pop(future)
+            if isinstance(error, IntegrandError | KeyboardInterrupt):
+                failure = failure or error
+            else:
+                self._losses[task.batch] += 1
+                self._again.append(task)
+                failure = failure or self._final_failure(task.batch, error)
+        if failure is not None:
+            raise failure
+        if not self._pending and any(isinstance(error, BrokenExecutor) for error in errors.values()):
+            self._workers.restart()
+
+    def _pass_on(self, finished: Sequence[Future[BatchResult]]) -> None:
+        if finished:
+            self._on_finished([future.result() for future in finished])
+        for future in finished:  # only now, so that an interrupt does not lose them
+            del self._pending[future]
+
+    def _final_failure(self, batch: Batch, error: BaseException) -> WorkerError | None:
+        """The error to raise if a batch that was lost must not be tried again."""
+        if isinstance(error, BrokenExecutor) and not self._workers.restartable:
+            failure = WorkerError(
+                f"a worker of the executor died, and the executor cannot be used any more ({_short(error)}): make a "
+                f"new one. With a number, such as executor=2, cbq makes its own and restarts it when a worker dies."
+            )
+        elif self._losses[batch] > self._retries:
+            failure = WorkerError(
+                f"{batch} came back {self._losses[batch]} times without values, although f raised no exception "
+                f"({_short(error)}): the worker was killed, ran out of memory or cannot receive f, or f ends its "
+                f"process. A batch is tried again retries = {self._retries} times."
+            )
+        else:
+            return None
+        failure.__cause__ = error
+        return failure
+
+    def _stop(self, *, wait_for_running: bool) -> None:
+        """Cancel what has not started, and keep what has finished; running tasks are waited for, or given up."""
+        for future in list(self._pending):
+            if future.cancel():
+                del self._pending[future]
+        done = wait(self._pending, timeout=None if wait_for_running else 0).done
+        self._pass_on([future for future in done if _exception(future) is None])
+
+
+def _exception(future: Future[BatchResult]) -> BaseException | None:
+    try:
+        return future.exception()
+    except CancelledError as error:  # by the executor, as Dask does when it loses a task
+        return error
+
+
+def _short(error: BaseException) -> str:
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
