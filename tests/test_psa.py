@@ -86,7 +86,7 @@ test_refused_decisions = refusals(
         "without wtp": (four(**BOTH), "came without willingness_to_pay"),
         "wtp alone": (four(willingness_to_pay=1), "came without effects and costs"),
         "unknown": (four(effects=["e0", "e2"], costs=["c0", "c1"], willingness_to_pay=1), "the columns are 'e0', 'e1'"),
-        "out of range": (four(effects=[0, 9], costs=[2, 3], willingness_to_pay=1), "names 9, which is no column"),
+        "out of range": (four(effects=[0, 9], costs=[2, 3], willingness_to_pay=1), "lists 9, which is not a column"),
         "repeated": (four(effects=["e0", "e0"], costs=["c0", "c1"], willingness_to_pay=1), "more than once"),
         "lengths": (four(effects=["e0", "e1"], costs=["c0"], willingness_to_pay=1), "2 columns and costs has 1"),
         "one decision": (four(effects=["e0"], costs=["c0"], willingness_to_pay=1), "at least 2 options"),
@@ -96,7 +96,7 @@ test_refused_decisions = refusals(
         "matrix": (four(**BOTH, willingness_to_pay=[[1.0]]), "a number or a vector"),
         "position beside numbers": (
             lambda: make_decisions(4, ["1", "2", "3", "4"], effects=[0, 1], costs=[2, 3], willingness_to_pay=1),
-            "names 0, which is no column: .* Positions count only where no column is called by a whole number",
+            "lists 0, which is not a column: .* A position is accepted only if no column name is an integer",
         ),
     },
     ValueError,
@@ -549,7 +549,7 @@ def test_whole_numbers_are_names_before_they_are_positions():
     outputs, inputs = rows_of_pandas(np.arange(100))
     inputs.columns = [1, 2, "other"]
     assert [row.pars for row in values_of_information(outputs, inputs, [[2], 1]).rows] == ["2", "1"]
-    with pytest.raises(ValueError, match="names 0, which is no column"):
+    with pytest.raises(ValueError, match="lists 0, which is not a column"):
         values_of_information(outputs, inputs, [[0]])
     inputs.columns = ["a", "b", "1st"]
     assert values_of_information(outputs, inputs, [[2]]).rows[0].pars == "1st"

@@ -13,9 +13,9 @@ from cbq.embeddings.errors import NoEmbedding
 from cbq.fit.base import Fit
 from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods import MOBQ
-from cbq.nested.answer import Answer, answer
-from cbq.nested.functionals import drawn
-from cbq.nested.outer import Design, Prior, as_prior, check_design
+from cbq.nested.answer import Answer, answer, drawn
+from cbq.nested.outer import Design, as_prior, check_design
+from cbq.nested.outer import PriorLike as Prior
 from cbq.pooled import Integrals
 from cbq.pooled.process import ExactGP
 from cbq.samples import Samples
