@@ -53,9 +53,7 @@ def standard_error(of_parts: Sequence[Array]) -> Array:
     return np.std(of_parts, axis=0, ddof=1) / np.sqrt(len(of_parts)) if len(of_parts) else np.zeros(())
 
 
-def outer(
-    prior: PriorLike, n: int, design: Design, rng: np.random.Generator | int, p: int, min_part: int = 1
-) -> Outer:
+def outer(prior: PriorLike, n: int, design: Design, rng: np.random.Generator | int, p: int, min_part: int = 1) -> Outer:
     """The n thetas of a prior over p coordinates; all thetas of a table of draws or of an `Empirical` measure.
 
     min_part : the smallest number of thetas in a part.

@@ -80,7 +80,7 @@ def conditional_value_at_risk(
 
 
 def quantile(values: Array, weights: Array, alpha: float) -> Array:
-    """The alpha-quantile (...) of values (..., m) with weights (m,), interpolated between the midpoints of the steps."""
+    """The alpha-quantile (...) of values (..., m) with weights (m,), interpolated between midpoints of its steps."""
     order = np.argsort(values, axis=-1)
     ordered, mass = np.take_along_axis(values, order, axis=-1), weights[order]
     middle = np.cumsum(mass, axis=-1) - 0.5 * mass
