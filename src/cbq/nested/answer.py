@@ -18,7 +18,7 @@ from cbq.fit.base import Fit
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
-Estimator = Callable[[Outer, Array], tuple[Array, Array]]  # from I (n, ...): the functional and its standard error
+ValueAndError = Callable[[Outer, Array], tuple[Array, Array]]  # of a functional, for I (n, ...) at all thetas
 PATHS = 1000  # draws of I as a function of theta
 OUTER_QUANTILES = 101  # quantiles that represent the distribution of the outer error in an interval
 
@@ -100,7 +100,7 @@ def assess(
     design: Design,
     rng: np.random.Generator | int,
     least: float = -np.inf,
-    estimator: Estimator | None = None,
+    at_mean: ValueAndError | None = None,
     min_part: int = 1,
 ) -> Answer:
     """The answer for a functional of I under the prior of theta.
@@ -109,20 +109,20 @@ def assess(
     their differences from the posterior mean on that subset are added to the value at all thetas.
 
     least : a lower bound of the functional.
-    estimator : an estimator for the posterior mean of I, if not the functional at all thetas.
+    at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
     min_part : the smallest number of thetas from which the functional can be estimated.
     """
     require_fit(fit)
     for_thetas, for_paths = generator(rng).spawn(2)
     nodes = outer(prior, n, design, for_thetas, fit.p, min_part)
     mean = np.asarray(fit.predict(nodes.theta))
-    if estimator is None:
+    if at_mean is None:
         value, outer_std = functional(mean, nodes.weights), standard_error(nodes.of_parts(functional, mean))
     else:
-        value, outer_std = estimator(nodes, mean)
+        value, outer_std = at_mean(nodes, mean)
     paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
-    at_mean = functional(mean[nodes.subset], nodes.subset_weights)
-    deviations = functional(paths, nodes.subset_weights) - at_mean  # (PATHS, ...)
+    weights = nodes.subset_weights
+    deviations = functional(paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
     return answer(value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df, least=least)
 
 

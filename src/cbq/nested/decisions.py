@@ -89,12 +89,12 @@ def evppi(
         found = [_gain(values @ each.T, weights) for each in decisions.weights]
         return np.stack(found, axis=-1) if decisions.several else found[0]
 
-    def estimator(nodes: Outer, mean: Array) -> tuple[Array, Array]:
+    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
         found = [_gain_and_error(nodes, mean @ each.T) for each in decisions.weights]
         values, errors = (np.stack(each) for each in zip(*found, strict=True))
         return (values, errors) if decisions.several else (values[0], errors[0])
 
-    found = assess(fit, functional, prior, n=n, design=design, rng=rng, least=0.0, estimator=estimator)
+    found = assess(fit, functional, prior, n=n, design=design, rng=rng, least=0.0, at_mean=at_mean)
     return Evppi(**{each.name: getattr(found, each.name) for each in fields(found)}, fit=fit, decisions=decisions)
 
 

@@ -46,14 +46,14 @@ def value_at_risk(
     def functional(values: Array, weights: Array) -> Array:
         return sign * find(sign * select(values), weights, alpha)
 
-    def estimator(nodes: Outer, mean: Array) -> tuple[Array, Array]:
+    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
         # The standard error is that of the average over parts, which in one dimension is also the better estimate
         # for Sobol points.
         parts = nodes.of_parts(functional, mean)
         value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
         return value, standard_error(parts)
 
-    return assess(fit, functional, prior, n=n, design=design, rng=rng, estimator=estimator, min_part=_min_part(alpha))
+    return assess(fit, functional, prior, n=n, design=design, rng=rng, at_mean=at_mean, min_part=_min_part(alpha))
 
 
 def conditional_value_at_risk(

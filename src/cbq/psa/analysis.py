@@ -20,7 +20,7 @@ from cbq.psa.net_benefits import Contrasts
 from cbq.psa.regression import RegressionPosterior, RowBlock, fit_regression
 
 FUNCTION_DRAWS = 256  # of the regression functions, for the standard error
-MAX_DRAWS = 32  # for each row, for E max of more than two decisions
+ROW_DRAWS = 32  # for each row, for E max of more than two decisions
 
 
 @dataclass(frozen=True, eq=False)
@@ -160,12 +160,12 @@ def expected_max(g: Array, B: Array, variance: Array, rng: np.random.Generator) 
         difference = g[:, 1] - g[:, 0]
         return np.asarray(g[:, 0] + _expected_positive_part(difference, np.sqrt(variance @ (B[:, 1] - B[:, 0]) ** 2)))
     best = np.argmax(g, axis=-1)[:, None, None]
-    half = rng.standard_normal((len(g), MAX_DRAWS // 2, len(B))) * np.sqrt(variance)[:, None, :] @ B
+    half = rng.standard_normal((len(g), ROW_DRAWS // 2, len(B))) * np.sqrt(variance)[:, None, :] @ B
     excess = np.zeros(len(g))
     for deviation in (half, -half):
         each = g[:, None, :] + deviation
         excess += np.sum(np.max(each, axis=-1) - np.take_along_axis(each, best, axis=-1)[..., 0], axis=-1)
-    return np.asarray(np.max(g, axis=-1) + excess / MAX_DRAWS)
+    return np.asarray(np.max(g, axis=-1) + excess / ROW_DRAWS)
 
 
 def _expected_positive_part(m: Array, s: Array) -> Array:
@@ -183,7 +183,7 @@ def heteroscedastic_variance(posteriors: Sequence[RegressionPosterior], outputs:
     assumes sum_c s2_c sum_j influence_jc^2.
     """
     n, noise = len(outputs), np.array([s.noise for s in posteriors])
-    scale = np.sqrt(n / np.maximum(n - np.array([s.dof for s in posteriors]), 1.0))  # residuals are below errors
+    scale = np.sqrt(n / np.maximum(n - np.array([s.dof for s in posteriors]), 1.0))  # residuals underestimate errors
     sandwich, assumed = np.zeros(len(benefits.offset)), np.zeros(len(benefits.offset))
     for blocks, influence in influences(posteriors, benefits):
         residual = outputs[blocks[0].rows] - _means(blocks)

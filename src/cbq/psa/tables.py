@@ -73,16 +73,11 @@ def check_same_rows(outputs: ColumnTable, inputs: ColumnTable) -> None:
 
 def _common_index(names: Sequence[str], take: Callable[[int], Any], what: str) -> Any:
     """The row labels of those columns that are pandas Series, which must agree; None if there are none."""
-    indexes = [(f"column {name!r} of {what}", _index(take(i))) for i, name in enumerate(names)]
-    labelled = [(name, index) for name, index in indexes if index is not None]
+    columns = [(f"column {name!r} of {what}", take(i)) for i, name in enumerate(names)]
+    labelled = [(name, column.index) for name, column in columns if hasattr(column, "iloc")]
     for each in labelled[1:]:
         _check_same_labels(labelled[0], each)
     return labelled[0][1] if labelled else None
-
-
-def _index(column: Any) -> Any:
-    """The row labels of a pandas Series, or None."""
-    return column.index if hasattr(column, "iloc") else None
 
 
 def _check_same_labels(one: tuple[str, Any], other: tuple[str, Any]) -> None:
