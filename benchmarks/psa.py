@@ -19,7 +19,8 @@ from _common import Pool, at_least_one, print_record, yes
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
 from cbq.psa import values_of_information
-from cbq.psa.analysis import Contrasts, analyse
+from cbq.psa.analysis import analyse
+from cbq.psa.net_benefits import Contrasts
 
 SETS = (("theta1", "theta2"), ("theta1",), ("theta2",), ("x6",), ("x5",), ("theta2", "x1"))
 PAIRS = (  # a set, and one that holds it
@@ -70,7 +71,7 @@ def of_health(rows: int, seed: int) -> dict[tuple[str, ...], tuple[float, float,
     contrasts, found = Contrasts.of(outputs, make_decisions(2)), {}
     for names in SETS:
         start = perf_counter()
-        value = analyse(contrasts, np.column_stack([inputs[name] for name in names]), np.random.default_rng(0)).value
+        value = analyse(contrasts, np.column_stack([inputs[name] for name in names]), np.random.default_rng(0))
         found[names] = float(value.evppi[0]), float(value.se[0]), perf_counter() - start
     return found
 

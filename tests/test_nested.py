@@ -1,4 +1,4 @@
-"""Nested expectations, decisions and risk against closed forms, and intervals that hold what they promise."""
+"""Nested expectations, decisions and risk against closed forms, and the coverage of intervals."""
 
 import json
 
@@ -22,7 +22,7 @@ PHI0 = 1 / np.sqrt(2 * np.pi)  # E max(Z, 0) of a standard normal Z
 
 
 class Known(Fit):
-    """A fit that knows I to be curves of theta with Gaussian errors of one size, correlated over theta and outputs."""
+    """A fit in which I is a known function of theta plus a Gaussian error, correlated over theta and outputs."""
 
     def __init__(self, curves, std=0.0, lengthscale=1.0, together=None, C=None, p=1):
         self.curves, self.std, self.lengthscale, self.C = curves, std, lengthscale, C
@@ -55,7 +55,7 @@ UNSURE = Known([line], std=0.7, lengthscale=0.5)
 
 @pytest.mark.parametrize("method", ["mc", "bq"])
 @pytest.mark.parametrize(("phi", "truth"), [(np.square, 1.0), (np.cos, np.exp(-0.5))], ids=["square", "cos"])
-def test_the_mean_of_a_smooth_phi(method, phi, truth):
+def test_expectation_of_a_smooth_phi(method, phi, truth):
     answer = cbq.nested_expectation(LINE, phi, STANDARD, method=method)
     assert abs(answer.estimate - truth) < 4 * answer.std + 1e-9
     assert abs(answer.estimate - truth) < 1e-3
@@ -63,7 +63,7 @@ def test_the_mean_of_a_smooth_phi(method, phi, truth):
     assert low <= answer.estimate <= high
 
 
-def test_the_mean_of_a_phi_with_a_kink():
+def test_expectation_of_a_phi_with_a_kink():
     answer = cbq.nested_expectation(LINE, lambda I: np.maximum(I, 0), STANDARD)
     assert abs(answer.estimate - PHI0) < 4 * answer.std
     assert answer.std < 1e-4
@@ -75,8 +75,8 @@ def test_the_mean_of_a_phi_with_a_kink():
     assert abs(quadrature.estimate - PHI0) < min(4 * quadrature.std, 1e-3)
 
 
-def test_what_is_not_known_about_I_enters_the_mean_of_a_curved_phi():
-    # I(theta) = theta + an error of variance s^2: I is N(0, 1 + s^2), and the mean alone would give N(0, 1)
+def test_uncertainty_of_I_enters_the_expectation_of_a_nonlinear_phi():
+    # I(theta) is theta plus an error of variance s^2, so it is N(0, 1 + s^2); its posterior mean is N(0, 1)
     size = np.sqrt(1 + UNSURE.std**2)
     square = cbq.nested_expectation(UNSURE, np.square, STANDARD)
     assert_allclose(square.estimate, size**2, atol=0.05)
@@ -88,7 +88,7 @@ def test_what_is_not_known_about_I_enters_the_mean_of_a_curved_phi():
 
 
 @pytest.mark.parametrize("method", ["mc", "bq"])
-def test_intervals_hold_the_numbers_of_functions_drawn_from_the_posterior(method):
+def test_intervals_cover_posterior_draws(method):
     answer = cbq.nested_expectation(UNSURE, np.abs, STANDARD, method=method)
     grid = STANDARD.transport((np.arange(400) + 0.5)[:, None] / 400)
     numbers = np.mean(np.abs(UNSURE.sample(grid, 4000, 5)), axis=1)
@@ -98,23 +98,23 @@ def test_intervals_hold_the_numbers_of_functions_drawn_from_the_posterior(method
 
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
-def test_intervals_hold_the_outer_error(design):
+def test_intervals_cover_under_outer_error(design):
     def phi(I):
         return np.maximum(I, 0.3)
 
     truth = 0.3 * stats.norm.cdf(0.3) + stats.norm.pdf(0.3)
     answers = [cbq.nested_expectation(LINE, phi, STANDARD, n=256, design=design, rng=seed) for seed in range(100)]
-    held = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
-    assert 0.81 < np.mean(held) < 0.98
+    covered = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
+    assert 0.81 < np.mean(covered) < 0.98
     errors = np.array([answer.estimate for answer in answers]) - truth
     assert_allclose(np.sqrt(np.mean([answer.std**2 for answer in answers])), np.std(errors), rtol=0.25)
 
 
-def test_the_outer_error_of_quadrature_holds_too():
+def test_intervals_of_quadrature_cover_under_outer_error():
     truth = np.exp(-0.5)
     answers = [cbq.nested_expectation(LINE, np.cos, STANDARD, method="bq", n=8, rng=seed) for seed in range(60)]
-    held = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
-    assert np.mean(held) > 0.75
+    covered = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
+    assert np.mean(covered) > 0.75
 
 
 def test_quadrature_over_theta_converges_faster_than_averages():
@@ -125,10 +125,10 @@ def test_quadrature_over_theta_converges_faster_than_averages():
         return np.median([abs(answer.estimate - (np.exp(0.5) + 1.0)) for answer in answers])
 
     assert error("bq", 256) < 0.01 * error("mc", 256)
-    assert error("bq", 256) < error("bq", 32) / 16  # with eight times as many thetas averages gain a factor of 3 to 8
+    assert error("bq", 256) < error("bq", 32) / 16  # averages gain a factor of 3 to 8 from eight times as many thetas
 
 
-def test_outputs_enter_phi_as_the_last_axis():
+def test_outputs_are_the_last_axis_of_the_argument_of_phi():
     two = Known([line, lambda theta: 1.0 + 0 * theta[:, 0]], C=2)
     largest = cbq.nested_expectation(two, lambda I: I.max(axis=-1), STANDARD)
     assert abs(largest.estimate - (stats.norm.pdf(1) + stats.norm.cdf(1))) < 4 * largest.std
@@ -136,10 +136,10 @@ def test_outputs_enter_phi_as_the_last_axis():
     assert cbq.expected_loss(two, STANDARD, output=0).estimate == cbq.expected_loss(LINE, STANDARD).estimate
 
 
-# the distribution of theta
+# the prior of theta
 
 
-def test_priors_of_all_kinds():
+def test_all_types_of_priors():
     frozen = cbq.nested_expectation(LINE, np.square, stats.norm(0, 1))
     assert frozen.estimate == cbq.nested_expectation(LINE, np.square, STANDARD).estimate
     atoms = cbq.nested_expectation(LINE, np.square, Empirical([1.0, 2.0, 4.0], [0.5, 0.25, 0.25]))
@@ -147,10 +147,10 @@ def test_priors_of_all_kinds():
     draws = np.random.default_rng(0).normal(size=5000)
     table = cbq.nested_expectation(LINE, np.square, draws)
     assert_allclose(table.estimate, np.mean(draws**2))
-    assert_allclose(table.std, np.std(draws**2) / np.sqrt(5000), rtol=0.4)  # 32 parts: 13% at one sigma
+    assert_allclose(table.std, np.std(draws**2) / np.sqrt(5000), rtol=0.4)  # 13% standard error, from 32 parts
 
 
-def test_many_atoms_are_all_in_the_estimate():
+def test_all_atoms_of_an_empirical_prior_enter_the_estimate():
     points, weights = np.linspace(-3, 3, 2000), np.linspace(1, 5, 2000)
     weights /= np.sum(weights)
     unsure = cbq.nested_expectation(UNSURE, np.square, Empirical(points, weights))
@@ -158,7 +158,7 @@ def test_many_atoms_are_all_in_the_estimate():
     assert_allclose(unsure.estimate, weights @ points**2 + UNSURE.std**2, rtol=0.02)
 
 
-def test_answers_depend_on_the_seed_and_on_nothing_else():
+def test_answers_are_determined_by_the_seed():
     first, again, other = (cbq.expected_loss(UNSURE, STANDARD, n=64, rng=seed) for seed in (1, 1, 2))
     assert_array_equal(first.draws, again.draws)
     assert first.estimate == again.estimate != other.estimate
@@ -166,7 +166,7 @@ def test_answers_depend_on_the_seed_and_on_nothing_else():
     assert cbq.expected_loss(UNSURE, STANDARD, n=64, rng=rng).estimate == first.estimate
 
 
-def test_an_answer_prints_itself():
+def test_the_repr_of_an_answer():
     text = repr(cbq.expected_loss(LINE, STANDARD))
     assert text.startswith("Answer: 0.399")
     assert "95% interval" in text
@@ -176,7 +176,7 @@ def test_an_answer_prints_itself():
 # decisions
 
 
-def test_the_value_of_information_of_two_gaussian_net_benefits():
+def test_evppi_of_two_gaussian_net_benefits():
     two = Known([lambda theta: 0 * theta[:, 0], line], C=2)
     found = cbq.evppi(two, STANDARD)
     assert isinstance(found, Evppi)
@@ -186,7 +186,7 @@ def test_the_value_of_information_of_two_gaussian_net_benefits():
     assert_allclose(found.net_benefits([-1.0, 2.0]), [[0, -1], [0, 2]])
 
 
-def test_the_value_of_information_from_samples_of_two_gaussian_net_benefits():
+def test_evppi_from_samples_of_two_gaussian_net_benefits():
     problem = cbq.Problem(
         lambda x, theta: np.stack([0 * x[:, 0], x[:, 0] + 0 * theta[0]], axis=-1), lambda t: Gaussian(t, 1.0), STANDARD
     )
@@ -204,23 +204,25 @@ def clark(m1, m2, s1, s2, r):
 
 
 @pytest.mark.parametrize("r", [-0.8, 0.0, 0.9])
-def test_the_expectation_of_the_largest_is_over_the_joint_posterior(r):
+def test_evppi_is_the_expectation_over_the_joint_posterior(r):
     s, theta = 0.5, STANDARD.transport((np.arange(2000) + 0.5)[:, None] / 2000)
     two = Known([lambda t: 0.2 + 0 * t[:, 0], line], std=s, lengthscale=1e-3, together=[[1, r], [r, 1]], C=2)
     found = cbq.evppi(two, STANDARD)
-    truth = np.mean(clark(0.2, theta[:, 0], s, s, r)) - 0.2  # thetas so far apart are independent: means are sure
+    truth = (
+        np.mean(clark(0.2, theta[:, 0], s, s, r)) - 0.2
+    )  # errors at different thetas are independent and average out
     assert_allclose(found.estimate, truth, atol=0.004)
     assert_allclose(found.plug_in, stats.norm.pdf(0.2) - 0.2 * stats.norm.sf(0.2), atol=1e-4)
 
 
-def test_effects_costs_and_what_one_is_willing_to_pay():
+def test_effects_costs_and_willingness_to_pay():
     # effects 0 and theta, costs 0 and 1: the net benefit of the second is w theta - 1
     curves = [lambda t: 0 * t[:, 0], line, lambda t: 0 * t[:, 0], lambda t: 1 + 0 * t[:, 0]]
     fit = Known(curves, C=4)
-    prices = np.array([0.5, 1.0, 3.0])
-    found = cbq.evppi(fit, STANDARD, effects=[0, 1], costs=[2, 3], willingness_to_pay=prices)
-    z = 1 / prices
-    truth = prices * (stats.norm.pdf(z) - z * stats.norm.sf(z))
+    thresholds = np.array([0.5, 1.0, 3.0])
+    found = cbq.evppi(fit, STANDARD, effects=[0, 1], costs=[2, 3], willingness_to_pay=thresholds)
+    z = 1 / thresholds
+    truth = thresholds * (stats.norm.pdf(z) - z * stats.norm.sf(z))
     low, high = found.interval()
     assert found.estimate.shape == low.shape == high.shape == found.std.shape == (3,)
     assert np.all(np.abs(found.estimate - truth) < 4 * found.std)
@@ -230,13 +232,13 @@ def test_effects_costs_and_what_one_is_willing_to_pay():
     assert isinstance(one.estimate, float)
 
 
-def test_no_decision_to_make_has_no_value():
+def test_a_dominant_decision_leaves_nothing_to_learn():
     two = Known([line, lambda theta: theta[:, 0] - 5.0], std=0.1, C=2)
     found = cbq.evppi(two, STANDARD)
     assert (found.estimate, found.interval()) == (0.0, (0.0, 0.0))
 
 
-def test_information_is_worth_what_it_is_worth_in_any_units_and_order():
+def test_evppi_does_not_depend_on_units_or_on_the_order_of_decisions():
     curves = [lambda t: 0.3 * t[:, 0] ** 2, line, lambda t: 0.5 - t[:, 0]]
     plain = cbq.evppi(Known(curves, std=0.2, C=3), STANDARD)
     scaled = cbq.evppi(Known([lambda t, c=c: 1e9 * c(t) + 1e9 for c in curves], std=2e8, C=3), STANDARD)
@@ -248,7 +250,7 @@ def test_information_is_worth_what_it_is_worth_in_any_units_and_order():
 # risk
 
 
-def test_value_at_risk_and_its_tail_of_a_gaussian():
+def test_risk_measures_of_a_gaussian():
     fit = Known([lambda theta: 1.0 + 2.0 * theta[:, 0]])
     z = stats.norm.ppf(0.95)
     value = cbq.value_at_risk(fit, STANDARD)
@@ -262,7 +264,7 @@ def test_value_at_risk_and_its_tail_of_a_gaussian():
 
 
 @pytest.mark.parametrize("risk", [cbq.value_at_risk, cbq.conditional_value_at_risk])
-def test_intervals_of_risk_hold_those_of_functions_drawn_from_the_posterior(risk):
+def test_intervals_of_risk_measures_cover_posterior_draws(risk):
     answer = risk(UNSURE, STANDARD, 0.9)
     grid = STANDARD.transport((np.arange(500) + 0.5)[:, None] / 500)
     draws = UNSURE.sample(grid, 2000, 5)
@@ -273,7 +275,7 @@ def test_intervals_of_risk_hold_those_of_functions_drawn_from_the_posterior(risk
 
 
 def integrated_quantiles(values, weights, alpha):
-    """The mean of the quantiles above alpha, each step of the distribution taken by itself."""
+    """The mean of the quantiles above alpha, summed over the steps of the distribution."""
     order = np.argsort(values)
     ends = np.concatenate([[0.0], np.cumsum(weights[order])])
     lengths = np.clip(ends[1:] - np.maximum(ends[:-1], alpha), 0.0, None)
@@ -292,7 +294,7 @@ def test_quantiles_and_tail_means_of_weighted_values():
         assert_allclose(tail_mean(values[0], uneven, alpha), integrated_quantiles(values[0], uneven, alpha))
 
 
-def test_risk_of_a_measure_with_few_atoms_is_that_of_its_steps():
+def test_risk_measures_under_an_empirical_prior_are_exact():
     measure = Empirical([0.0, 100.0], [0.96, 0.04])
     assert_allclose(cbq.value_at_risk(LINE, measure, 0.95).estimate, 0.0)
     assert_allclose(cbq.value_at_risk(LINE, measure, 0.97).estimate, 100.0)
@@ -302,12 +304,12 @@ def test_risk_of_a_measure_with_few_atoms_is_that_of_its_steps():
 
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("risk", [cbq.value_at_risk, cbq.conditional_value_at_risk], ids=["value", "conditional"])
-def test_intervals_of_risk_hold_the_outer_error(risk, design):
+def test_intervals_of_risk_measures_cover_under_outer_error(risk, design):
     z = stats.norm.ppf(0.9)
     truth = z if risk is cbq.value_at_risk else stats.norm.pdf(z) / 0.1
     answers = [risk(LINE, STANDARD, 0.9, n=1024, design=design, rng=seed) for seed in range(40)]
-    held = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
-    assert np.mean(held) > 0.75
+    covered = [low < truth < high for low, high in (answer.interval(0.9) for answer in answers)]
+    assert np.mean(covered) > 0.75
 
 
 def test_a_table_of_draws_must_reach_into_the_tail():
@@ -318,7 +320,7 @@ def test_a_table_of_draws_must_reach_into_the_tail():
         cbq.value_at_risk(LINE, draws[:300], 0.95)
 
 
-# real fits, and odd ones
+# fits of real estimators, and edge cases
 
 
 def test_the_expected_loss_of_the_butterfly():
@@ -332,13 +334,13 @@ def test_the_expected_loss_of_the_butterfly():
         assert abs(answer.estimate - truth) < close
 
 
-def test_averages_alone_serve_where_the_thetas_are_draws_of_the_prior():
+def test_monte_carlo_fits_serve_at_thetas_drawn_from_the_prior():
     theta = np.random.default_rng(0).normal(size=400)
     x = theta[:, None] + np.random.default_rng(1).normal(size=(400, 50))
     fit = cbq.MonteCarlo().fit(cbq.Samples(theta, x, x, lambda t: Gaussian(t, 1.0)))
     answer = cbq.nested_expectation(fit, np.square, fit.theta)
     assert isinstance(answer, Answer)
-    # the averages scatter by 1/50 around theta, and the posterior adds as much again
+    # averages have variance 1/50 around theta, and the posterior adds the same again
     assert abs(answer.plug_in - np.mean(theta**2) - 1 / 50) < 0.05
     assert_allclose(answer.estimate - answer.plug_in, 49 / 47 / 50, rtol=0.3)
     answers = cbq.expected_loss(fit, Empirical(fit.theta))
@@ -405,27 +407,27 @@ test_bad_types = refusals(
 )
 
 
-def test_no_standard_error_no_interval():
+def test_a_fit_without_standard_errors_raises():
     x = np.zeros((4, 1))
     fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(4.0), x, x, STANDARD))
     with pytest.raises(ValueError, match="no standard error"):
         cbq.expected_loss(fit, fit.theta)
 
 
-def test_no_variance_no_average():
+def test_a_fit_without_finite_variance_raises():
     x = np.random.default_rng(0).normal(size=(40, 3))
     fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(40.0), x, x, STANDARD))
     with pytest.raises(ValueError, match="two degrees of freedom"):
         cbq.nested_expectation(fit, np.square, fit.theta)
 
 
-def test_few_iid_thetas_are_parts_by_themselves():
+def test_each_of_few_iid_thetas_is_a_part():
     five = Known([lambda theta: 5.0 + 0 * theta[:, 0]])
     answer = cbq.nested_expectation(five, lambda I: I, STANDARD, n=16, design="iid")
     assert (answer.estimate, answer.std) == (5.0, 0.0)
 
 
-def test_quadrature_under_measures_without_an_embedding():
+def test_quadrature_under_a_prior_without_an_embedding():
     measure = stats.weibull_min(2.0)
     for n, close in ((16, 1e-2), (64, 1e-4)):
         answer = cbq.nested_expectation(LINE, np.square, measure, method="bq", n=n)
@@ -437,7 +439,7 @@ def test_quadrature_under_measures_without_an_embedding():
     )
 
 
-def test_answers_cannot_be_changed():
+def test_answers_are_read_only():
     answer = cbq.evppi(Known([line] * 4, C=4), STANDARD, effects=[0, 1], costs=[2, 3], willingness_to_pay=[1, 2], n=64)
     for array in (answer.draws, answer.estimate, answer.outer_std):
         assert not array.flags.writeable
@@ -449,10 +451,10 @@ def test_a_loss_is_never_negative():
     assert cbq.expected_loss(fit, Empirical(theta)).interval()[0] >= 0
 
 
-def test_draws_in_pairs_are_those_of_the_joint_measure():
+def test_antithetic_draws_are_those_of_the_joint_predictive_distribution():
     draws = UNSURE.sample([0.0, 1.0], 10, 0, antithetic=True)
     assert_allclose(np.mean(draws, axis=0), [0.0, 1.0], atol=1e-12)
     assert_array_equal(draws[:5, 0] - 0.0, -(draws[5:, 0] - 0.0))
-    measures = UNSURE._predictives(np.array([[0.0], [1.0]]), joint=True)
-    again = predictive.sample_jointly(measures, np.eye(1), 10, np.random.default_rng(0), antithetic=True)
+    predictives = UNSURE._predictives(np.array([[0.0], [1.0]]), joint=True)
+    again = predictive.sample_jointly(predictives, np.eye(1), 10, np.random.default_rng(0), antithetic=True)
     assert_array_equal(draws, again[..., 0])

@@ -1,7 +1,7 @@
-"""Numbers that depend on I as a whole when theta follows its measure: nested expectations, decisions, risk."""
+"""Quantities that depend on I as a function of theta: nested expectations, value of information, risk measures."""
 
 from cbq.nested.answer import Answer
-from cbq.nested.evppi import Evppi, evppi
+from cbq.nested.decisions import Evppi, evppi
 from cbq.nested.expectation import expected_loss, nested_expectation
 from cbq.nested.risk import conditional_value_at_risk, value_at_risk
 

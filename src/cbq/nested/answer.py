@@ -1,29 +1,40 @@
-"""A number that depends on I as a whole, with what is not known about it."""
+"""Answers: estimates of functionals of I under the prior of theta, with an interval.
+
+A functional maps I, as a function of theta, and a distribution of theta to a number: an expectation, a quantile, a
+value of information. Its estimate has two errors: I is known only through its posterior, and the prior is represented
+by finitely many outer thetas.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq._arrays import Array, between_0_and_1
+from cbq._arrays import Array, between_0_and_1, generator
+from cbq.fit.base import Fit
+from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 
-OFFSETS = 101  # values that stand for the measure of the outer error
+Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
+ValueAndError = Callable[[Outer, Array], tuple[Array, Array]]  # of a functional, for I (n, ...) at all thetas
+PATHS = 1000  # draws of I as a function of theta
+OUTER_QUANTILES = 101  # quantiles that represent the distribution of the outer error in an interval
 
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer:
     """An estimate with its interval. Numbers, or arrays (K,) where there are K of them.
 
-    estimate : the posterior expectation, over what I may be given the data.
-    plug_in : the same with the posterior mean of I put in the place of I, which is wrong where phi is curved.
-    posterior_std : how far the number varies with what I may be.
-    outer_std : the standard error of standing for the distribution of theta by n thetas.
-    draws : (S,) or (S, K), the number for draws of I.
-    n : the number of thetas.
+    estimate : the posterior expectation of the quantity.
+    plug_in : the quantity at the posterior mean of I, which is biased where the functional is not linear.
+    posterior_std : the posterior standard deviation of the quantity, due to the uncertainty of I.
+    outer_std : the standard error of representing the prior by n thetas.
+    draws : (S,) or (S, K), the quantity for draws of I from the posterior.
+    n : the number of outer thetas.
     outer_df : the degrees of freedom of outer_std.
-    least : the smallest value that the number can have.
+    least : a lower bound of the quantity, such as 0 for an expected loss.
     """
 
     estimate: float | Array
@@ -37,22 +48,22 @@ class Answer:
 
     @property
     def std(self) -> float | Array:
-        """The standard deviation of the estimate: of the posterior of I and of the outer error together."""
-        return _plain(np.hypot(self.posterior_std, self.outer_std))
+        """The standard deviation of the estimate: posterior and outer errors together."""
+        return _number_or_array(np.hypot(self.posterior_std, self.outer_std))
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
-        """The ends of the central interval that holds the number with probability `level`."""
+        """The ends of the central interval that contains the quantity with probability `level`."""
         level = between_0_and_1(level, "level")
-        offsets = stdtrit(self.outer_df, (np.arange(OFFSETS) + 0.5) / OFFSETS)
+        offsets = stdtrit(self.outer_df, (np.arange(OUTER_QUANTILES) + 0.5) / OUTER_QUANTILES)
         columns = self.draws.reshape(len(self.draws), -1).T  # (K, S)
-        spread = np.broadcast_to(np.ravel(self.outer_std), len(columns))
+        outer_stds = np.broadcast_to(np.ravel(self.outer_std), len(columns))
         ends = [
             np.quantile((column[:, None] + std * offsets).ravel(), [0.5 * (1 - level), 0.5 * (1 + level)])
-            for column, std in zip(columns, spread, strict=True)
+            for column, std in zip(columns, outer_stds, strict=True)
         ]
         low, high = np.maximum(np.array(ends).T, self.least)
         shape = np.shape(self.estimate)
-        return _plain(low.reshape(shape)), _plain(high.reshape(shape))
+        return _number_or_array(low.reshape(shape)), _number_or_array(high.reshape(shape))
 
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())
@@ -63,33 +74,94 @@ class Answer:
         return f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
 
 
-def _plain(value: float | Array) -> float | Array:
-    """A number where there is one, or a read-only array."""
-    if np.ndim(value) == 0:
-        return float(value)
-    array = np.array(value)
-    array.setflags(write=False)
-    return array
-
-
 def answer(
-    mean_value: Array,
-    draws: Array,
-    outer_std: Array,
-    *,
-    n: int,
-    outer_df: float,
-    least: float = -np.inf,
+    mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_df: float, least: float = -np.inf
 ) -> Answer:
-    """An answer from the value (...) at the mean of I, and draws (S, ...) of it."""
+    """The answer from the functional at the posterior mean of I, (...), and at draws of I, (S, ...)."""
     draws.setflags(write=False)
     return Answer(
-        _plain(np.maximum(np.mean(draws, axis=0), least)),
-        _plain(mean_value),
-        _plain(np.std(draws, axis=0)),
-        _plain(np.broadcast_to(outer_std, np.shape(mean_value))),
+        _number_or_array(np.maximum(np.mean(draws, axis=0), least)),
+        _number_or_array(mean_value),
+        _number_or_array(np.std(draws, axis=0)),
+        _number_or_array(np.broadcast_to(outer_std, np.shape(mean_value))),
         draws,
         n,
         outer_df,
         least,
     )
+
+
+def assess(
+    fit: Fit,
+    functional: Functional,
+    prior: PriorLike,
+    *,
+    n: int,
+    design: Design,
+    rng: np.random.Generator | int,
+    least: float = -np.inf,
+    at_mean: ValueAndError | None = None,
+    min_part: int = 1,
+) -> Answer:
+    """The answer for a functional of I under the prior of theta.
+
+    The functional is computed for the posterior mean of I at all n thetas. Draws of I are made at a subset of them;
+    their differences from the posterior mean on that subset are added to the value at all thetas.
+
+    least : a lower bound of the functional.
+    at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
+    min_part : the smallest number of thetas from which the functional can be estimated.
+    """
+    require_fit(fit)
+    for_thetas, for_paths = generator(rng).spawn(2)
+    nodes = outer(prior, n, design, for_thetas, fit.p, min_part)
+    mean = np.asarray(fit.predict(nodes.theta))
+    if at_mean is None:
+        value, outer_std = functional(mean, nodes.weights), standard_error(nodes.of_parts(functional, mean))
+    else:
+        value, outer_std = at_mean(nodes, mean)
+    paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
+    weights = nodes.subset_weights
+    deviations = functional(paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
+    return answer(value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df, least=least)
+
+
+def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
+    """Posterior draws of I as a function, at theta (m, p): (PATHS, m) or (PATHS, m, C)."""
+    _, std = fit.predict(theta, return_std=True)
+    if not np.all(np.isfinite(std)):
+        raise ValueError(
+            "the predictive distribution of I has infinite variance, so averages over its draws do not converge: it is "
+            "a Student-t distribution with at most two degrees of freedom. Evaluate f at more points per theta or at "
+            "more thetas, or use cbq.CBQ."
+        )
+    return fit.sample(theta, PATHS, rng, antithetic=True)
+
+
+def require_fit(fit: object) -> None:
+    """Raise unless `fit` is a fit."""
+    if not isinstance(fit, Fit):
+        raise TypeError(
+            f"fit must be the fit of an estimator, such as cbq.CBQ().fit(samples), but it is a {type(fit).__name__}."
+        )
+
+
+def output_selector(fit: Fit, output: int | None) -> Callable[[Array], Array]:
+    """A function that selects the values (..., m) of one output from those of all outputs."""
+    require_fit(fit)
+    if fit.C is None:
+        if output is not None:
+            raise ValueError(f"output is {output!r}, but f has no axis of outputs: omit output.")
+        return lambda values: values
+    if output is None or not (isinstance(output, int | np.integer) and 0 <= output < fit.C):
+        raise ValueError(f"output must be one of the {fit.C} outputs, output=0 to {fit.C - 1}, but it is {output!r}.")
+    return lambda values: values[..., output]
+
+
+def _number_or_array(value: float | Array) -> float | Array:
+    """A float if `value` is a scalar, else a read-only copy of the array."""
+    if np.ndim(value) == 0:
+        return float(value)
+    array = np.array(value)
+    array.setflags(write=False)
+    return array

@@ -1,27 +1,31 @@
-"""From outputs to the net benefits of decisions."""
+"""Decisions: their net benefits as linear functions of outputs, and the value of learning theta before deciding."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 from difflib import get_close_matches
+from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, real
+from cbq._arrays import Array, Integers, real
+from cbq.fit.base import Fit
+from cbq.nested.answer import Answer, assess, require_fit
+from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
 
 Name = str | int
 
 
 @dataclass(frozen=True, eq=False)
 class Decisions:
-    """Net benefits of D decisions as linear maps of C outputs, one map for each of K willingnesses to pay.
+    """Net benefits of D decisions as linear functions of C outputs, for each of K values of the willingness to pay.
 
     weights : (K, D, C); the net benefits of outputs f (..., C) are `f @ weights[k].T`, of shape (..., D).
-    willingness_to_pay : None where the outputs are net benefits themselves (K = 1); of shape () where a number was
-        given (K = 1), of shape (K,) where a vector was.
+    willingness_to_pay : None if the outputs are net benefits (K = 1); else of shape () for a number (K = 1) or (K,)
+        for a vector.
     """
 
     weights: Array
@@ -29,8 +33,69 @@ class Decisions:
 
     @property
     def several(self) -> bool:
-        """Whether answers have an axis of willingness to pay: a vector of them was given."""
+        """Whether answers have an axis of willingness to pay, because a vector was given."""
         return self.willingness_to_pay is not None and self.willingness_to_pay.ndim == 1
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class Evppi(Answer):
+    """The expected value of learning theta, and the best decision at each theta; see `Answer`.
+
+    Numbers are arrays (K,) if a vector of K values of the willingness to pay was given.
+    """
+
+    fit: Fit
+    decisions: Decisions
+
+    def best(self, theta: npt.ArrayLike) -> Integers:
+        """The decision with the largest expected net benefit at each theta: (M,), or (M, K)."""
+        return np.asarray(np.argmax(self.net_benefits(theta), axis=-1))
+
+    def net_benefits(self, theta: npt.ArrayLike) -> Array:
+        """The expected net benefits of all decisions at each theta: (M, D), or (M, K, D)."""
+        found = np.einsum("mc,kdc->mkd", self.fit.predict(theta), self.decisions.weights)
+        return np.asarray(found if self.decisions.several else found[:, 0])
+
+
+def evppi(
+    fit: Fit,
+    prior: PriorLike,
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: npt.ArrayLike | None = None,
+    n: int = NODES,
+    design: Design = "sobol",
+    rng: np.random.Generator | int = 0,
+) -> Evppi:
+    """The expected value of learning theta before deciding: E max_d NB_d(theta) - max_d E NB_d(theta).
+
+    The estimate is the expectation over the joint posterior of the net benefits of all decisions. The plug-in of their
+    posterior means is reported beside it; it is too small where decisions are close.
+
+    Parameters
+    ----------
+    fit : the fit of an estimator, for f with C outputs: net benefits of C decisions, or their effects and costs.
+    prior : the distribution of theta, all its coordinates jointly; or draws of it, (n, p), or (n,) for p = 1.
+    effects, costs : the positions of the outputs that are the effect and the cost of each decision.
+    willingness_to_pay : for one unit of effect, a number or a vector (K,). The net benefit is
+        willingness_to_pay * effect - cost.
+    n, design, rng : the number of thetas, "sobol" (scrambled) or "iid", and a generator or a seed.
+    """
+    require_fit(fit)
+    decisions = make_decisions(fit.C or 1, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay)
+
+    def functional(values: Array, weights: Array) -> Array:
+        found = [_gain(values @ each.T, weights) for each in decisions.weights]
+        return np.stack(found, axis=-1) if decisions.several else found[0]
+
+    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
+        found = [_gain_and_error(nodes, mean @ each.T) for each in decisions.weights]
+        values, errors = (np.stack(each) for each in zip(*found, strict=True))
+        return (values, errors) if decisions.several else (values[0], errors[0])
+
+    found = assess(fit, functional, prior, n=n, design=design, rng=rng, least=0.0, at_mean=at_mean)
+    return Evppi(**{each.name: getattr(found, each.name) for each in fields(found)}, fit=fit, decisions=decisions)
 
 
 def make_decisions(
@@ -43,11 +108,10 @@ def make_decisions(
 ) -> Decisions:
     """The decisions that C outputs describe.
 
-    names : of the outputs, C of them; None calls them by their positions "0", "1", ...
-    effects, costs : the outputs that hold the effect and the cost of each decision, D >= 2 each, by name, or by
-        position where no name is a whole number.
-    willingness_to_pay : for one unit of effect, a number or a vector (K,). The net benefit of decision d is then
-        willingness_to_pay * effect_d - cost_d. Without any of these three the outputs are net benefits.
+    names : of the C outputs, by default their positions "0", "1", ...
+    effects, costs : the outputs that are the effect and the cost of each of D >= 2 decisions; see `positions`.
+    willingness_to_pay : for one unit of effect, a number or a vector (K,). The net benefit of decision d is
+        willingness_to_pay * effect_d - cost_d. Without effects, costs and this, the outputs are net benefits.
     """
     known = [str(c) for c in range(C)] if names is None else [str(name) for name in names]
     if len(known) != C:
@@ -55,93 +119,114 @@ def make_decisions(
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
     missing = [name for name, value in options.items() if value is None]
     if len(missing) == len(options):
-        return _of_net_benefits(known)
+        return _from_net_benefits(known)
     if missing:
         given = " and ".join(name for name in options if name not in missing)
         raise ValueError(
             f"{given} came without {' and '.join(missing)}: pass effects, costs and willingness_to_pay together, or "
-            f"none of them for outputs that are net benefits."
+            f"none of them if the outputs are net benefits."
         )
-    return _of_effects_and_costs(known, effects, costs, _prices(willingness_to_pay))
+    return _from_effects_and_costs(known, effects, costs, _thresholds(willingness_to_pay))
 
 
 def positions(wanted: Any, known: Sequence[str], what: str) -> list[int]:
-    """Where the columns `wanted` are among the known ones, each of them once.
+    """The positions of the columns `wanted` among those called `known`, each at most once.
 
-    wanted: names, or positions where no name is a whole number, which could be meant instead.
-    what: what the columns are, for the words of an error.
+    wanted : names; or positions, unless some name is an integer, which makes a position ambiguous.
+    what : how an error refers to `wanted`.
     """
     if isinstance(wanted, str) or not isinstance(wanted, Sequence | np.ndarray):
         raise TypeError(f"{what} must be a list of names or positions, but {wanted!r} arrived.")
     found = [_position(name, known, what) for name in wanted]
     repeated = [known[i] for i in dict.fromkeys(found) if found.count(i) > 1]
     if repeated:
-        raise ValueError(f"{what} name {_quoted(repeated)} more than once: name each column once.")
+        raise ValueError(f"{what} lists {_quoted(repeated)} more than once: list each column once.")
     return found
 
 
-def _of_net_benefits(known: list[str]) -> Decisions:
+def _gain(benefits: Array, weights: Array, overall: Array | None = None) -> Array:
+    """The gain (...) of deciding at each theta over the best single decision, for net benefits (..., m, D).
+
+    overall : (..., D), the mean net benefits that select the single decision, by default those of these thetas.
+    """
+    overall = np.einsum("...md,m->...d", benefits, weights) if overall is None else overall
+    best = np.argmax(overall, axis=-1)[..., None, None]
+    chosen = np.take_along_axis(benefits, best, axis=-1)[..., 0]
+    return np.asarray((np.max(benefits, axis=-1) - chosen) @ weights)
+
+
+def _gain_and_error(nodes: Outer, benefits: Array) -> tuple[Array, Array]:
+    """The gain for net benefits (n, D) at all thetas, and its standard error.
+
+    All parts are compared with the same single decision. If each part chose its own, nearly equal decisions would give
+    gains that are too small in all parts, and the standard error would not show it.
+    """
+    overall = nodes.weights @ benefits
+    gains = nodes.of_parts(partial(_gain, overall=overall), benefits)
+    return _gain(benefits, nodes.weights), standard_error(gains)
+
+
+def _from_net_benefits(known: list[str]) -> Decisions:
     D = len(known)
     if D < 2:
         raise ValueError(
             f"a decision needs at least 2 net benefits to choose from, but {D} output{'s' * (D != 1)} arrived "
-            f"({_quoted(known)}): for a new decision against doing nothing, add an output of zeros."
+            f"({_quoted(known)}): to compare an intervention with doing nothing, add an output of zeros."
         )
     return Decisions(_frozen(np.eye(D)[None]), None)
 
 
-def _of_effects_and_costs(known: list[str], effects: Any, costs: Any, prices: Array) -> Decisions:
-    gains, losses = positions(effects, known, "effects"), positions(costs, known, "costs")
-    if len(gains) != len(losses):
+def _from_effects_and_costs(known: list[str], effects: Any, costs: Any, thresholds: Array) -> Decisions:
+    effect_at, cost_at = positions(effects, known, "effects"), positions(costs, known, "costs")
+    if len(effect_at) != len(cost_at):
         raise ValueError(
-            f"effects has {len(gains)} columns and costs has {len(losses)}, but each decision has one of both."
+            f"effects has {len(effect_at)} columns and costs has {len(cost_at)}, but each decision needs one of each."
         )
-    D = len(gains)
+    D = len(effect_at)
     if D < 2:
         raise ValueError(
-            f"a decision needs at least 2 options to choose from, but effects and costs name {D}: for a new one "
-            f"against doing nothing, add columns of zeros for the effect and the cost of nothing."
+            f"a decision needs at least 2 options to choose from, but effects and costs list {D}: to compare an "
+            f"intervention with doing nothing, add columns of zeros for the effect and the cost of doing nothing."
         )
-    both = [known[i] for i in gains if i in losses]
+    both = [known[i] for i in effect_at if i in cost_at]
     if both:
-        raise ValueError(f"{_quoted(both)} is named as an effect and as a cost: a column is one of them.")
-    weights = np.zeros((prices.size, D, len(known)))
-    weights[:, np.arange(D), gains] = prices.reshape(-1, 1)
-    weights[:, np.arange(D), losses] = -1.0
-    return Decisions(_frozen(weights), prices)
+        raise ValueError(f"{_quoted(both)} is listed as an effect and as a cost: list each column as one of them.")
+    weights = np.zeros((thresholds.size, D, len(known)))
+    weights[:, np.arange(D), effect_at] = thresholds.reshape(-1, 1)
+    weights[:, np.arange(D), cost_at] = -1.0
+    return Decisions(_frozen(weights), thresholds)
 
 
-def _prices(willingness_to_pay: Any) -> Array:
-    """Willingness to pay as an array () or (K,) of finite numbers, none below 0."""
-    prices = real(willingness_to_pay, "willingness_to_pay")
-    if prices.ndim > 1 or prices.size == 0:
-        raise ValueError(f"willingness_to_pay must be a number or a vector, but its shape is {prices.shape}.")
-    bad = prices[~(np.isfinite(prices) & (prices >= 0))]
+def _thresholds(willingness_to_pay: Any) -> Array:
+    """The willingness to pay as an array () or (K,) of finite, non-negative numbers."""
+    thresholds = real(willingness_to_pay, "willingness_to_pay")
+    if thresholds.ndim > 1 or thresholds.size == 0:
+        raise ValueError(f"willingness_to_pay must be a number or a vector, but its shape is {thresholds.shape}.")
+    bad = thresholds[~(np.isfinite(thresholds) & (thresholds >= 0))]
     if bad.size:
         raise ValueError(
-            f"willingness_to_pay must be finite and not negative, but it holds {bad[0]:g}: it is what one unit of "
-            f"effect is worth, in units of cost."
+            f"willingness_to_pay must be finite and not negative, but it holds {bad[0]:g}: it is the value of one "
+            f"unit of effect, in units of cost."
         )
-    return prices
+    return thresholds
 
 
 def _position(name: Any, known: Sequence[str], what: str) -> int:
-    """Where a column is: by its name, or by its position where no column is called by a whole number."""
     if str(name) in known:
         return list(known).index(str(name))
-    numbered = any(map(_is_whole, known))
-    number = isinstance(name, int | np.integer) and not isinstance(name, bool)
-    if number and not numbered and 0 <= name < len(known):
+    ambiguous = any(map(_is_integer, known))
+    is_position = isinstance(name, int | np.integer) and not isinstance(name, bool)
+    if is_position and not ambiguous and 0 <= name < len(known):
         return int(name)
     close = get_close_matches(str(name), known, n=3)
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"the columns are {_quoted(known)}."
-    if number and numbered:
-        hint += " Positions count only where no column is called by a whole number."
-    raise ValueError(f"{what} names {name!r}, which is no column: {hint}")
+    if is_position and ambiguous:
+        hint += " A position is accepted only if no column name is an integer."
+    raise ValueError(f"{what} lists {name!r}, which is not a column: {hint}")
 
 
-def _is_whole(name: str) -> bool:
-    """Whether a name reads as a whole number."""
+def _is_integer(name: str) -> bool:
+    """Whether a name reads as an integer."""
     try:
         return float(name).is_integer()
     except ValueError:
@@ -149,7 +234,7 @@ def _is_whole(name: str) -> bool:
 
 
 def _quoted(names: Sequence[str], most: int = 20) -> str:
-    """Names in a sentence, the first of them where there are many."""
+    """The names in quotes, at most the first `most` of them."""
     listed = ", ".join(map(repr, names[:most]))
     return listed + f" and {len(names) - most} more" * (len(names) > most)
 

@@ -1,4 +1,4 @@
-"""Thetas that stand for their measure Q in an expectation over it, and how far off they may be."""
+"""Outer thetas: weighted thetas that represent the prior of theta, and the standard error that this causes."""
 
 from __future__ import annotations
 
@@ -16,26 +16,26 @@ from cbq.measures import Empirical, Measure, Unnormalised, as_measure
 from cbq.samples.arrays import thetas_in
 
 Design = Literal["sobol", "iid"]
-Prior = Measure | npt.ArrayLike
-NODES = 2**14  # thetas, where no number is asked for
-SCRAMBLES = 8  # independent Sobol designs, from whose differences their error is known
-BATCHES, FEWEST_PARTS = 32, 4  # parts of draws that are compared in the same way, and of a short table
-FEW = 512  # thetas at which whole functions are drawn
+PriorLike = Measure | npt.ArrayLike  # a distribution of theta, or a table of its draws
+NODES = 2**14  # default number of thetas
+SCRAMBLES = 8  # independent Sobol designs, whose differences give the standard error
+MAX_PARTS, MIN_TABLE_PARTS = 32, 4  # parts into which draws are divided for the same purpose
+SUBSET = 512  # thetas at which I is drawn as a function
 
 
 @dataclass(frozen=True, eq=False)
 class Outer:
     """Thetas (n, p) with weights (n,) that sum to one.
 
-    parts: slices of them that are designs of their own, and independent; none where the thetas are all of Q.
-    few: rows (m,) of thetas that stand for all at a lower price, with the weights few_weights (m,).
+    parts : slices of the thetas that are independent designs of their own; empty if the thetas are all of the prior.
+    subset : rows (m,) of a smaller set of thetas that represents the prior, with subset_weights (m,).
     """
 
     theta: Array
     weights: Array
     parts: tuple[slice, ...]
-    few: Integers
-    few_weights: Array
+    subset: Integers
+    subset_weights: Array
 
     @property
     def df(self) -> float:
@@ -43,89 +43,85 @@ class Outer:
         return max(len(self.parts) - 1.0, 1.0)
 
     def of_parts(self, functional: Callable[[Array, Array], Array], values: Array) -> list[Array]:
-        """A functional of values (n, ...) and weights, for the thetas of each part alone."""
+        """A functional of values (n, ...) and weights (n,), for each part by itself."""
         return [functional(values[part], _normalised(self.weights[part])) for part in self.parts]
 
 
 def standard_error(of_parts: Sequence[Array]) -> Array:
-    """That of the average over parts, from how they differ; none where there are no parts."""
+    """The standard error of the average over independent parts; 0 if there are none."""
     return np.std(of_parts, axis=0, ddof=1) / np.sqrt(len(of_parts)) if len(of_parts) else np.zeros(())
 
 
-def outer(prior: Prior, n: int, design: Design, rng: np.random.Generator | int, p: int, least: int = 1) -> Outer:
-    """n thetas of a prior over p coordinates, or the thetas of a table of draws, whose number is their own.
+def outer(prior: PriorLike, n: int, design: Design, rng: np.random.Generator | int, p: int, min_part: int = 1) -> Outer:
+    """The n thetas of a prior over p coordinates; all thetas of a table of draws or of an `Empirical` measure.
 
-    least: how many thetas a part of them must have for a functional of them to mean something.
+    min_part : the smallest number of thetas in a part.
     """
     check_design(design)
     if isinstance(prior, list | tuple | np.ndarray):
-        return _table(thetas_in(prior, p, "the fit"), least)
+        return _table(thetas_in(prior, p, "the fit"), min_part)
     measure = as_prior(prior, p)
     if isinstance(measure, Empirical):
-        return _atoms(measure)
-    fewest = SCRAMBLES * max(least, 2)
+        weights = np.asarray(measure.weights)
+        return Outer(np.asarray(measure.points), weights, (), *_systematic(weights))  # a finite sum has no error
+    fewest = SCRAMBLES * max(min_part, 2)
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < fewest:
         raise ValueError(f"n must be a number of thetas, here {fewest} or more, but it is {n!r}.")
     if design == "sobol":
         return _sobol(measure, int(n), generator(rng))
-    return _equal(iid(measure, int(n), generator(rng)), min(BATCHES, n // least))
+    return _equally_weighted(iid(measure, int(n), generator(rng)), min(MAX_PARTS, n // min_part))
 
 
 def check_design(design: str) -> None:
-    """Raise unless thetas can be drawn in this way."""
+    """Raise unless `design` is a design of the outer thetas."""
     if design not in get_args(Design):
         raise ValueError(f"design must be one of {', '.join(map(repr, get_args(Design)))}, but it is {design!r}.")
 
 
-def as_prior(prior: Prior, p: int) -> Measure:
-    """The distribution of theta, of p coordinates, or an error."""
+def as_prior(prior: PriorLike, p: int) -> Measure:
+    """The prior as a single measure over p coordinates that can be drawn from; raise if it is none."""
     measure = as_measure(prior)
     if measure.batch_shape:
-        raise ValueError(
-            f"prior must be one distribution of theta, but {measure!r} is a batch: prior[0] is the first of them."
-        )
+        raise ValueError(f"prior must be one distribution of theta, but {measure!r} is a batch: pass prior[0].")
     if isinstance(measure, Unnormalised):
         raise ValueError(
-            "prior is a measure that cannot be drawn from: pass draws of theta instead, as an array (n, p)."
+            "prior is an unnormalised measure, which cannot be drawn from: pass draws of theta as an array (n, p)."
         )
     if measure.dim != p:
-        raise ValueError(f"prior is a measure of {measure.dim} coordinates, but theta has p = {p} in this fit.")
+        raise ValueError(f"prior has {measure.dim} coordinates, but theta has p = {p} in this fit: pass all {p}.")
     return measure
 
 
 def _sobol(measure: Measure, n: int, rng: np.random.Generator) -> Outer:
-    size = 2 ** (-(-n // SCRAMBLES) - 1).bit_length()  # of each design: powers of two are balanced best
+    size = 2 ** (-(-n // SCRAMBLES) - 1).bit_length()  # of each design: Sobol points are balanced at powers of two
     theta = np.concatenate([measure.transport(sobol(size, measure.dim, each)) for each in rng.spawn(SCRAMBLES)])
-    return _equal(theta, SCRAMBLES)
+    return _equally_weighted(theta, SCRAMBLES)
 
 
-def _equal(theta: Array, parts: int) -> Outer:
-    n, few = len(theta), min(len(theta), FEW)
-    return Outer(theta, np.full(n, 1 / n), _slices(n, parts), np.arange(few), np.full(few, 1 / few))
+def _equally_weighted(theta: Array, parts: int) -> Outer:
+    n, m = len(theta), min(len(theta), SUBSET)
+    return Outer(theta, np.full(n, 1 / n), _slices(n, parts), np.arange(m), np.full(m, 1 / m))
 
 
-def _table(theta: Array, least: int) -> Outer:
-    """Draws of theta as they are: neighbours may be alike, as in a Markov chain, so parts are long runs of them."""
-    n, fewest = len(theta), FEWEST_PARTS * least
+def _table(theta: Array, min_part: int) -> Outer:
+    """A table of draws; parts are long runs of rows, because the rows of a Markov chain are autocorrelated."""
+    n, fewest = len(theta), MIN_TABLE_PARTS * min_part
     if n < fewest:
-        raise ValueError(f"prior is a table of {n} draw{'s' * (n > 1)} of theta, but here it takes {fewest} or more.")
-    few, few_weights = _systematic(np.full(n, 1 / n))
-    return Outer(theta, np.full(n, 1 / n), _slices(n, min(BATCHES, n // least)), few, few_weights)
-
-
-def _atoms(measure: Empirical) -> Outer:
-    """All thetas of a measure that has finitely many: the expectation is their sum, without an error."""
-    weights = np.asarray(measure.weights)
-    return Outer(np.asarray(measure.points), weights, (), *_systematic(weights))
+        raise ValueError(
+            f"prior is a table of {n} draw{'s' * (n > 1)} of theta, but this needs {fewest} or more: draw more, or "
+            f"pass a distribution."
+        )
+    weights = np.full(n, 1 / n)
+    return Outer(theta, weights, _slices(n, min(MAX_PARTS, n // min_part)), *_systematic(weights))
 
 
 def _systematic(weights: Array) -> tuple[Integers, Array]:
-    """Rows that stand for all, and their weights: all of them, or every so many by their weights."""
-    if len(weights) <= FEW:
+    """Rows of the subset and their weights: all rows, or a systematic sample by weight if there are many."""
+    if len(weights) <= SUBSET:
         return np.arange(len(weights)), weights
-    places = (np.arange(FEW) + 0.5) / FEW
-    rows = np.minimum(np.searchsorted(np.cumsum(weights), places), len(weights) - 1)
-    return rows, np.full(FEW, 1 / FEW)
+    levels = (np.arange(SUBSET) + 0.5) / SUBSET
+    rows = np.minimum(np.searchsorted(np.cumsum(weights), levels), len(weights) - 1)
+    return rows, np.full(SUBSET, 1 / SUBSET)
 
 
 def _slices(n: int, parts: int) -> tuple[slice, ...]:

@@ -1,4 +1,4 @@
-"""Risk measures of I(theta) when theta follows its measure: the tail of its distribution."""
+"""Risk measures: the tail of the distribution of I(theta) over the prior of theta."""
 
 from __future__ import annotations
 
@@ -9,18 +9,17 @@ import numpy as np
 from cbq._arrays import Array, between_0_and_1
 from cbq.fit.base import Fit
 from cbq.measures import Empirical
-from cbq.nested.answer import Answer
-from cbq.nested.functionals import assess, one_output
-from cbq.nested.outer import NODES, Design, Outer, Prior, standard_error
+from cbq.nested.answer import Answer, assess, output_selector
+from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
 
 Tail = Literal["upper", "lower"]
-IN_TAIL = 4  # thetas of each part of them, at least
-ROUNDING = 1e-12
+MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
+ROUNDING = 1e-12  # tolerance for a cumulative sum of weights
 
 
 def value_at_risk(
     fit: Fit,
-    prior: Prior,
+    prior: PriorLike,
     alpha: float = 0.95,
     *,
     tail: Tail = "upper",
@@ -29,36 +28,37 @@ def value_at_risk(
     design: Design = "sobol",
     rng: np.random.Generator | int = 0,
 ) -> Answer:
-    """The loss I(theta) that is exceeded with probability 1 - alpha, theta following its prior: a quantile.
+    """The value at risk: the alpha-quantile of the loss I(theta) over the prior of theta.
 
     Parameters
     ----------
-    fit : what a method returned. I is a loss, large values being bad; where small ones are, pass tail="lower".
+    fit : the fit of an estimator. I is a loss: large values are bad. If small values are, pass tail="lower".
     prior : the distribution of theta, a measure or a scipy distribution; or draws of it, (n, p), or (n,) for p = 1.
-    alpha : how much of the measure is not in the tail.
-    tail : "upper", or "lower" for the value that I falls below with probability 1 - alpha.
-    output : which output, where f has several.
-    n, design, rng : how many thetas stand for their measure, scrambled Sobol points or iid, and the seed. Far tails take
-        many: at least 32 / (1 - alpha), and half as many draws in a table.
+    alpha : the probability outside the tail.
+    tail : "upper", or "lower" for the (1 - alpha)-quantile.
+    output : the output that is the loss, if f has several.
+    n, design, rng : the number of thetas, "sobol" (scrambled) or "iid", and a generator or a seed. Far tails need many
+        thetas: at least 32 / (1 - alpha), or 16 / (1 - alpha) draws in a table.
     """
-    side, take = _side(alpha, tail), one_output(fit, output)
+    sign, select = _sign(alpha, tail), output_selector(fit, output)
     find = step_quantile if isinstance(prior, Empirical) else quantile
 
     def functional(values: Array, weights: Array) -> Array:
-        return side * find(side * take(values), weights, alpha)
+        return sign * find(sign * select(values), weights, alpha)
 
-    def estimator(nodes: Outer, mean: Array) -> tuple[Array, Array]:
-        # the average over parts is what the standard error is of, and on the line the better one for Sobol points
+    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
+        # The standard error is that of the average over parts, which in one dimension is also the better estimate
+        # for Sobol points.
         parts = nodes.of_parts(functional, mean)
         value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
         return value, standard_error(parts)
 
-    return assess(fit, functional, prior, n=n, design=design, rng=rng, estimator=estimator, in_a_part=_in_a_part(alpha))
+    return assess(fit, functional, prior, n=n, design=design, rng=rng, at_mean=at_mean, min_part=_min_part(alpha))
 
 
 def conditional_value_at_risk(
     fit: Fit,
-    prior: Prior,
+    prior: PriorLike,
     alpha: float = 0.95,
     *,
     tail: Tail = "upper",
@@ -67,20 +67,20 @@ def conditional_value_at_risk(
     design: Design = "sobol",
     rng: np.random.Generator | int = 0,
 ) -> Answer:
-    """The mean of the losses I(theta) in the tail of probability 1 - alpha, theta following its prior.
+    """The mean loss I(theta) in the tail of probability 1 - alpha, also called expected shortfall.
 
-    It is also called expected shortfall. See `value_at_risk` for the parameters.
+    For the parameters see `value_at_risk`.
     """
-    side, take = _side(alpha, tail), one_output(fit, output)
+    sign, select = _sign(alpha, tail), output_selector(fit, output)
 
     def functional(values: Array, weights: Array) -> Array:
-        return side * tail_mean(side * take(values), weights, alpha)
+        return sign * tail_mean(sign * select(values), weights, alpha)
 
-    return assess(fit, functional, prior, n=n, design=design, rng=rng, in_a_part=_in_a_part(alpha))
+    return assess(fit, functional, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha))
 
 
 def quantile(values: Array, weights: Array, alpha: float) -> Array:
-    """The alpha-quantile (...) of values (..., m) with weights (m,), linear between the middles of their steps."""
+    """The alpha-quantile (...) of values (..., m) with weights (m,), interpolated between midpoints of its steps."""
     order = np.argsort(values, axis=-1)
     ordered, mass = np.take_along_axis(values, order, axis=-1), weights[order]
     middle = np.cumsum(mass, axis=-1) - 0.5 * mass
@@ -95,7 +95,7 @@ def quantile(values: Array, weights: Array, alpha: float) -> Array:
 
 
 def step_quantile(values: Array, weights: Array, alpha: float) -> Array:
-    """The smallest of values (..., m) that the weight alpha lies at or below: (...)."""
+    """The smallest of values (..., m) at or below which the weight is at least alpha: (...)."""
     order = np.argsort(values, axis=-1)
     reached = np.cumsum(weights[order], axis=-1) >= alpha - ROUNDING
     first = np.take_along_axis(order, np.argmax(reached, axis=-1)[..., None], axis=-1)
@@ -103,13 +103,13 @@ def step_quantile(values: Array, weights: Array, alpha: float) -> Array:
 
 
 def tail_mean(values: Array, weights: Array, alpha: float) -> Array:
-    """The mean (...) of the largest values (..., m), those of the weight 1 - alpha (Rockafellar and Uryasev 2000)."""
+    """The mean (...) of the largest of values (..., m), of total weight 1 - alpha (Rockafellar and Uryasev 2000)."""
     start = step_quantile(values, weights, alpha)
     excess = np.maximum(values - start[..., None], 0.0) @ weights
     return np.asarray(start + excess / (1.0 - alpha))
 
 
-def _side(alpha: float, tail: Tail) -> float:
+def _sign(alpha: float, tail: Tail) -> float:
     """1 for the upper tail, -1 for the lower one."""
     between_0_and_1(alpha, "alpha")
     if tail not in get_args(Tail):
@@ -117,6 +117,6 @@ def _side(alpha: float, tail: Tail) -> float:
     return 1.0 if tail == "upper" else -1.0
 
 
-def _in_a_part(alpha: float) -> int:
-    """How many thetas it takes to have some of them in the tail."""
-    return int(np.ceil(IN_TAIL / (1.0 - alpha) - ROUNDING))
+def _min_part(alpha: float) -> int:
+    """The smallest part of the thetas, so that some of them lie in the tail."""
+    return int(np.ceil(MIN_IN_TAIL / (1.0 - alpha) - ROUNDING))

@@ -1,7 +1,12 @@
-"""Tables of probabilistic sensitivity analysis: the value of learning some of the inputs before deciding."""
+"""Probabilistic sensitivity analysis (PSA): the value of learning inputs before deciding, from a table of draws."""
 
-from cbq.psa.evpi import Evpi, evpi
-from cbq.psa.evppi import evppi_table, values_of_information
+from typing import TYPE_CHECKING
+
+from cbq._deprecation import deprecated_names
+from cbq.psa.information import Evpi, evpi, evppi_table, values_of_information
 from cbq.psa.result import EvppiRow, EvppiTable
 
 __all__ = ["Evpi", "EvppiRow", "EvppiTable", "evpi", "evppi_table", "values_of_information"]
+
+if not TYPE_CHECKING:
+    __getattr__ = deprecated_names(__name__, {"Row": "EvppiRow"})

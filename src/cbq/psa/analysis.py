@@ -1,65 +1,233 @@
-"""One set of columns: from its regression to the value of knowing it."""
+"""The EVPPI of one set of columns, from the joint posterior of the regressions on it.
+
+At a row, the net benefits of D decisions less that of the first are offset + Z B given the data, with independent
+Gaussian canonical outputs Z (r,) and B (r, D). EVPPI is the mean over rows of max_d less max_d of the means over rows.
+The estimate is the posterior expectation of the first term; the means over rows are taken as observed.
+"""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
+from scipy.special import ndtr
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.linalg.threads import one_blas_thread
-from cbq.nested.decisions import Decisions
-from cbq.psa.canonical import canonical
-from cbq.psa.coordinates import coordinates
-from cbq.psa.regression import fit_surface
-from cbq.psa.value import NetBenefits, Value, value
+from cbq.psa.canonical import candidate_coordinates, canonical_outputs
+from cbq.psa.net_benefits import Contrasts
+from cbq.psa.regression import RegressionPosterior, RowBlock, fit_regression
+
+FUNCTION_DRAWS = 256  # of the regression functions, for the standard error
+ROW_DRAWS = 32  # for each row, for E max of more than two decisions
 
 
 @dataclass(frozen=True, eq=False)
-class Contrasts:
-    """Net benefits as differences from the first decision, in terms of few outputs that are regressed once.
+class SetValue:
+    """The EVPPI of a set for K values of the willingness to pay, (K,) each.
 
-    y: (n, q). maps: (K, q, D), so that y @ maps[k] are the net benefits less that of the first decision.
+    evppi : the posterior expectation. plug_in : EVPPI at the posterior means.
+    regression, sampling : the variances due to the regression and to the rows being a sample.
+    unseen : the part of evppi that is due to variance not represented by the landmarks.
+    landmarks : the largest number of landmarks of a regression.
     """
 
-    y: Array
-    maps: Array
+    evppi: Array
+    plug_in: Array
+    regression: Array
+    sampling: Array
+    unseen: Array
+    landmarks: int = 0
 
-    @classmethod
-    def of(cls, outputs: Array, decisions: Decisions) -> Contrasts:
-        """Of outputs (n, C).
+    @property
+    def se(self) -> Array:
+        """The standard error."""
+        return np.asarray(np.sqrt(self.regression + self.sampling))
 
-        Net benefits are straight lines in willingness to pay: those at its two ends give all others.
-        """
-        apart = decisions.weights[:, 1:] - decisions.weights[:, :1]  # (K, D - 1, C)
-        K, others = apart.shape[:2]
-        prices = np.zeros(1) if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay)
-        low, high = int(np.argmin(prices)), int(np.argmax(prices))
-        ends = [low] if prices[low] == prices[high] else [low, high]
-        share = (prices - prices[low]) / (prices[high] - prices[low]) if len(ends) == 2 else np.zeros(K)
-        maps = np.zeros((K, len(ends), others, others + 1))
-        for e, part in enumerate([1.0 - share, share][: len(ends)]):
-            maps[:, e, :, 1:] = part[:, None, None] * np.eye(others)
-        y = np.concatenate([outputs @ apart[e].T for e in ends], axis=1)
-        return cls(y, maps.reshape(K, -1, others + 1))
+    def mixed_with_zero(self, probability: float) -> SetValue:
+        """The value of a set that is independent of the net benefits, so that EVPPI is 0, with this probability."""
+        between = probability * (1.0 - probability) * self.evppi**2
+        share = 1.0 - probability
+        return replace(
+            self,
+            evppi=share * self.evppi,
+            plug_in=share * self.plug_in,
+            regression=share * self.regression + between,
+            sampling=share * self.sampling,
+            unseen=share * self.unseen,
+        )
 
 
 @dataclass(frozen=True, eq=False)
-class Analysis:
-    """The value of a set for K willingnesses to pay, and the landmarks of its regressions."""
+class NetBenefits:
+    """Net benefits offset + Z B for K values of the willingness to pay: offset (K, D), B (K, r, D)."""
 
-    value: Value
-    landmarks: int
+    offset: Array
+    B: Array
+
+    @property
+    def default(self) -> Integers:
+        """The decisions (K,) with the largest mean net benefit, which are best without information."""
+        return np.asarray(np.argmax(self.offset, axis=-1))
 
 
-def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> Analysis:
-    """The value of knowing the columns (n, p) of a set."""
+def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> SetValue:
+    """The EVPPI of a set with the columns (n, p)."""
     with one_blas_thread():
-        choices = coordinates(columns)
-        outputs = canonical(contrasts.y, choices[-1], rng)
-        if not outputs.values.shape[1]:  # the decisions differ by constants: there is nothing to learn
-            return Analysis(Value(*(np.zeros(len(contrasts.maps)) for _ in range(5))), 0)
-        surfaces = [fit_surface(choices, y, rng) for y in outputs.values.T]
+        candidates = candidate_coordinates(columns)
+        outputs = canonical_outputs(contrasts.y, candidates[-1], rng)
+        if not outputs.values.shape[1]:  # net benefits differ by constants: there is nothing to learn
+            zeros = np.zeros(len(contrasts.maps))
+            return SetValue(zeros, zeros, zeros, zeros, zeros)
+        posteriors = [fit_regression(candidates, y, rng) for y in outputs.values.T]
         benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
-        found = value(surfaces, outputs.values, benefits, rng)
-    return Analysis(found, max(s.m for s in surfaces))
+        return _set_value(posteriors, outputs.values, benefits, rng)
+
+
+def _set_value(
+    posteriors: Sequence[RegressionPosterior], outputs: Array, benefits: NetBenefits, rng: np.random.Generator
+) -> SetValue:
+    """EVPPI from the posteriors of the canonical outputs (n, r), one for each output."""
+    sums = _RowSums(posteriors, benefits, rng)
+    xi = [_antithetic((s.m, FUNCTION_DRAWS), rng, axis=1) for s in posteriors]
+    for blocks in _blocks(posteriors):
+        variance = np.stack([np.sum(b.spread**2, axis=1) for b in blocks], axis=-1)
+        unseen = np.stack([b.unseen for b in blocks], axis=-1)
+        paths = np.stack([b.spread @ each for b, each in zip(blocks, xi, strict=True)], axis=-1)
+        sums.add(_means(blocks), variance, unseen, paths)
+    found = sums.value()
+    extra = heteroscedastic_variance(posteriors, outputs, benefits)
+    found = replace(found, regression=found.regression + extra, landmarks=max(s.m for s in posteriors))
+    return found.mixed_with_zero(float(np.prod([s.zero_probability for s in posteriors])))
+
+
+class _RowSums:
+    """Sums over rows for each of K values of the willingness to pay.
+
+    The standard error treats the default decision as fixed. Where another one is as good, EVPPI is not a smooth
+    function of the means, and this gives the larger error.
+    """
+
+    def __init__(
+        self, posteriors: Sequence[RegressionPosterior], benefits: NetBenefits, rng: np.random.Generator
+    ) -> None:
+        self.offset, self.B, self.default = benefits.offset, benefits.B, benefits.default
+        self.rng, self.n = rng, posteriors[0].moments.n
+        K = len(self.offset)
+        self.seen, self.expected, self.plug_in, self.gain, self.square = (np.zeros(K) for _ in range(5))
+        self.paths = np.zeros((K, FUNCTION_DRAWS))
+        stds = np.array([s.mean_std for s in posteriors])
+        self.row_means = stds * _antithetic((FUNCTION_DRAWS, len(stds)), rng, axis=0)  # of Z, (S, r)
+        self.overall = self.offset[:, None, :] + self.row_means @ self.B  # (K, S, D)
+
+    def add(self, mean: Array, variance: Array, unseen: Array, paths: Array) -> None:
+        """Add rows with the mean, variance and unseen variance of Z, (b, r) each, and centred draws of Z, (b, S, r)."""
+        draws = mean[:, None, :] + paths + self.row_means
+        for k, (offset, B) in enumerate(zip(self.offset, self.B, strict=True)):
+            g = offset + mean @ B
+            seed = int(self.rng.integers(2**62))  # common random numbers for the difference of `expected` and `seen`
+            seen = expected_max(g, B, variance, np.random.default_rng(seed))
+            expected = expected_max(g, B, variance + unseen, np.random.default_rng(seed))
+            gain = expected - g[:, self.default[k]]
+            self.seen[k] += np.sum(seen)
+            self.expected[k] += np.sum(expected)
+            self.plug_in[k] += np.sum(np.max(g, axis=-1))
+            self.gain[k] += np.sum(gain)
+            self.square[k] += np.sum(gain**2)
+            self.paths[k] += np.sum(np.max(offset + draws @ B, axis=-1), axis=0)
+
+    def value(self) -> SetValue:
+        """EVPPI from the sums over all rows."""
+        n, base = self.n, np.max(self.offset, axis=-1)
+        variance = np.maximum(self.square / n - (self.gain / n) ** 2, 0.0)
+        return SetValue(
+            evppi=np.maximum(self.expected / n - base, 0.0),  # negative only by rounding
+            plug_in=np.maximum(self.plug_in / n - base, 0.0),
+            regression=np.var(self.paths / n - self.overall[np.arange(len(base)), :, self.default], axis=1),
+            sampling=variance / max(n - 1, 1),
+            unseen=(self.expected - self.seen) / n,
+        )
+
+
+def expected_max(g: Array, B: Array, variance: Array, rng: np.random.Generator) -> Array:
+    """E max_d of g + Z B, (b,), for g (b, D), B (r, D) and independent Z of mean 0 and variances (b, r).
+
+    For two decisions this is Clark's formula. For more, only the excess of the best decision over the one with the
+    largest mean is estimated, from antithetic draws that are independent between rows.
+    """
+    if g.shape[-1] == 2:
+        difference = g[:, 1] - g[:, 0]
+        return np.asarray(g[:, 0] + _expected_positive_part(difference, np.sqrt(variance @ (B[:, 1] - B[:, 0]) ** 2)))
+    best = np.argmax(g, axis=-1)[:, None, None]
+    half = rng.standard_normal((len(g), ROW_DRAWS // 2, len(B))) * np.sqrt(variance)[:, None, :] @ B
+    excess = np.zeros(len(g))
+    for deviation in (half, -half):
+        each = g[:, None, :] + deviation
+        excess += np.sum(np.max(each, axis=-1) - np.take_along_axis(each, best, axis=-1)[..., 0], axis=-1)
+    return np.asarray(np.max(g, axis=-1) + excess / ROW_DRAWS)
+
+
+def _expected_positive_part(m: Array, s: Array) -> Array:
+    """E max(X, 0) for X ~ N(m, s^2): m Phi(m / s) + s phi(m / s)."""
+    q = np.divide(m, s, out=np.where(m < 0, -np.inf, np.inf), where=s > 0)
+    density = np.exp(-0.5 * np.minimum(q * q, 1e3)) / np.sqrt(2.0 * np.pi)
+    return np.asarray(m * ndtr(q) + s * density)
+
+
+def heteroscedastic_variance(posteriors: Sequence[RegressionPosterior], outputs: Array, benefits: NetBenefits) -> Array:
+    """The variance (K,) of EVPPI that unequal noise adds to that of the regression, at least 0; outputs (n, r).
+
+    To first order a residual e_jc of output c at row j moves EVPPI by influence_jc e_jc. The sandwich estimate (White
+    1980) of its variance is sum_j (sum_c influence_jc e_jc)^2, whatever the variances of the rows; the regression
+    assumes sum_c s2_c sum_j influence_jc^2.
+    """
+    n, noise = len(outputs), np.array([s.noise for s in posteriors])
+    scale = np.sqrt(n / np.maximum(n - np.array([s.dof for s in posteriors]), 1.0))  # residuals underestimate errors
+    sandwich, assumed = np.zeros(len(benefits.offset)), np.zeros(len(benefits.offset))
+    for blocks, influence in influences(posteriors, benefits):
+        residual = outputs[blocks[0].rows] - _means(blocks)
+        sandwich += np.sum(np.sum(influence * (scale * residual)[:, None, :], axis=-1) ** 2, axis=0)
+        assumed += np.sum(influence**2 @ noise, axis=0)
+    return np.asarray(np.maximum(sandwich - assumed, 0.0))
+
+
+def influences(
+    posteriors: Sequence[RegressionPosterior], benefits: NetBenefits
+) -> Iterator[tuple[tuple[RowBlock, ...], Array]]:
+    """Blocks of rows with the derivatives (b, K, r) of the plug-in EVPPI by their outputs, at fixed hyperparameters."""
+    by_level, by_weights = _derivatives(posteriors, benefits)
+    for blocks in _blocks(posteriors):
+        parts = zip(blocks, by_weights, posteriors, strict=True)
+        moves = [block.spread @ slope / posterior.noise for block, slope, posterior in parts]  # (b, K) each
+        yield blocks, np.stack(moves, axis=-1) + by_level / posteriors[0].moments.n
+
+
+def _derivatives(posteriors: Sequence[RegressionPosterior], benefits: NetBenefits) -> tuple[Array, list[Array]]:
+    """The derivatives of EVPPI by the means of Z over rows, (K, r), and by the weights of each spread, (m, K)."""
+    n, offset, B = posteriors[0].moments.n, benefits.offset, benefits.B
+    by_level = np.zeros(B.shape[:2])
+    by_weights = [np.zeros((s.m, len(offset))) for s in posteriors]
+    at_default = np.stack([b[:, d] for b, d in zip(B, benefits.default, strict=True)])  # (K, r)
+    for blocks in _blocks(posteriors):
+        best = np.argmax(offset[:, None, :] + _means(blocks) @ B, axis=-1)  # (K, b)
+        chosen = np.stack([b[:, d].T for b, d in zip(B, best, strict=True)]) - at_default[:, None, :]  # (K, b, r)
+        by_level += np.sum(chosen, axis=1) / n
+        for c, block in enumerate(blocks):
+            by_weights[c] += block.spread.T @ chosen[..., c].T / n
+    return by_level, by_weights
+
+
+def _blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[RowBlock, ...]]:
+    """The blocks of rows, for all posteriors side by side."""
+    return zip(*(s.blocks() for s in posteriors), strict=True)
+
+
+def _means(blocks: Sequence[RowBlock]) -> Array:
+    return np.stack([block.mean for block in blocks], axis=-1)
+
+
+def _antithetic(shape: tuple[int, int], rng: np.random.Generator, axis: int) -> Array:
+    """Standard normal draws whose second half along an axis is minus the first."""
+    half = rng.standard_normal(tuple(size // 2 if i == axis else size for i, size in enumerate(shape)))
+    return np.concatenate([half, -half], axis=axis)

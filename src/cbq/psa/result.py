@@ -1,24 +1,33 @@
-"""The values of sets of columns: a row for each, and the ways to look at them."""
+"""The EVPPI of sets of inputs as a table that prints, plots and turns into a pandas DataFrame."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
+
+from cbq.comparison.table import WIDTH, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+DIGITS = 4  # significant digits of estimates in text
+
 
 @dataclass(frozen=True)
 class EvppiRow:
-    """The value of knowing a set of columns, at one willingness to pay.
+    """The EVPPI of one set of inputs at one willingness to pay.
 
-    pars : the columns. willingness_to_pay : None where outputs are net benefits.
-    evppi, se, lower, upper : the estimate, its standard error, and the ends of its interval, none of them below 0.
-    plug_in : the estimate from the means of the regression alone, before estimates were brought into order.
-    evpi : the value of knowing everything.
-    n : rows. landmarks : of the regression. approximation : how much of evppi comes from variance that they do not see.
-    note : what there is to say besides.
+    pars : the names of the inputs.
+    willingness_to_pay : None if the outputs are net benefits.
+    evppi, se, lower, upper : the estimate, its standard error and the ends of its interval, at least 0.
+    plug_in : the estimate from the means of the regression alone, before estimates were made monotone over the sets.
+    evpi : the expected value of perfect information.
+    n : the number of rows (draws).
+    landmarks : of the regression.
+    approximation : the part of evppi that is due to variance not represented by the landmarks.
+    note : remarks on the estimate, or an empty string.
     """
 
     pars: str
@@ -37,9 +46,9 @@ class EvppiRow:
 
 @dataclass(frozen=True, repr=False, eq=False)
 class EvppiTable:
-    """Values of information side by side. Immutable; it prints as a table.
+    """The EVPPI of several sets of inputs. Immutable; it prints as a table.
 
-    rows : one for each set of columns and willingness to pay, in this order.
+    rows : one for each set and willingness to pay, in this order.
     level : of the intervals.
     """
 
@@ -49,16 +58,16 @@ class EvppiTable:
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
         if not self.rows:
-            raise ValueError("a table of values needs rows, but there are none.")
+            raise ValueError("an EvppiTable needs at least one row, but rows is empty.")
 
     @property
     def columns(self) -> list[str]:
-        """The fields of the rows that are in use."""
+        """The fields of the rows, without willingness_to_pay if the outputs are net benefits."""
         names = [field.name for field in fields(EvppiRow)]
         return names if self.rows[0].willingness_to_pay is not None else [n for n in names if n != "willingness_to_pay"]
 
     def to_frame(self) -> Any:
-        """A tidy pandas table, whose columns are the fields of the rows."""
+        """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
         try:
             import pandas as pd  # type: ignore[import-untyped]
         except ImportError as error:
@@ -66,14 +75,32 @@ class EvppiTable:
         return pd.DataFrame([asdict(row) for row in self.rows], columns=self.columns)
 
     def plot(self, ax: Any = None) -> Figure:
-        """A figure of EVPPI by set, or over willingness to pay; see `cbq.psa.plot.plot_values`."""
+        """A figure of EVPPI by set, or over the willingness to pay; see `cbq.psa.plot.plot_values`."""
         from cbq.psa.plot import plot_values
 
         return plot_values(self, ax)
 
     def __str__(self) -> str:
-        from cbq.psa.text import text
-
-        return text(self)
+        """Aligned columns, the first to the left and numbers to the right, with notes below."""
+        notes = list(dict.fromkeys(row.note for row in self.rows if row.note))
+        cells: dict[str, Callable[[EvppiRow], str]] = {
+            "pars": lambda row: row.pars,
+            "willingness to pay": lambda row: "" if row.willingness_to_pay is None else f"{row.willingness_to_pay:g}",
+            "evppi": lambda row: short(row.evppi, DIGITS),
+            "se": lambda row: short(row.se, 2),
+            "lower": lambda row: short(row.lower, DIGITS),
+            "upper": lambda row: short(row.upper, DIGITS),
+            "plug-in": lambda row: short(row.plug_in, DIGITS),
+            "evpi": lambda row: short(row.evpi, DIGITS),
+            "note": lambda row: f"[{notes.index(row.note) + 1}]" if row.note else "",
+        }
+        filled = {name: [cell(row) for row in self.rows] for name, cell in cells.items()}
+        used = {name: column for name, column in filled.items() if any(column)}
+        lines = [list(used), *map(list, zip(*used.values(), strict=True))]
+        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
+        aligned = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in lines]
+        legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
+        below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
+        return "\n".join([*aligned, *(fill(line, WIDTH, subsequent_indent="    ") for line in below)])
 
     __repr__ = __str__

@@ -1,0 +1,235 @@
+"""The expected value of perfect and of partial perfect information, from the table of a PSA."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from cbq._arrays import Array, between_0_and_1, generator
+from cbq.linalg.threads import run_in_pool, workers
+from cbq.nested.decisions import Decisions, Name, make_decisions
+from cbq.psa.analysis import SetValue, analyse
+from cbq.psa.net_benefits import Contrasts, read_outputs, scale_net_benefits
+from cbq.psa.result import EvppiRow, EvppiTable
+from cbq.psa.sets import ROUNDING, ColumnSet, column_sets, count_duplicates, monotone_estimates
+from cbq.psa.tables import ColumnTable, check_same_rows
+from cbq.samples import Samples
+
+# A note is written above these, in units of the standard error.
+NOTE_MOVED = 0.01  # how far an estimate was moved to be monotone over the sets
+NOTE_UNSEEN = 0.1  # the part of an estimate that is due to variance not represented by the landmarks
+
+
+@dataclass(frozen=True, eq=False)
+class Evpi:
+    """E max_d NB_d - max_d E NB_d with its standard error: numbers, or (K,) for a vector of willingness to pay.
+
+    Immutable: arrays are read-only.
+    """
+
+    estimate: float | Array
+    std: float | Array
+    willingness_to_pay: float | Array | None = None
+
+    def __post_init__(self) -> None:
+        for field in fields(self):
+            if isinstance(given := getattr(self, field.name), np.ndarray):
+                own = given.copy()
+                own.setflags(write=False)
+                object.__setattr__(self, field.name, own)
+
+    def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
+        """The ends of the normal interval of this level, at least 0."""
+        z = float(ndtri(0.5 * (1.0 + between_0_and_1(level, "level"))))
+        low, high = np.maximum(self.estimate - z * self.std, 0.0), self.estimate + z * self.std
+        return (low, high) if np.ndim(high) else (float(low), float(high))
+
+
+def evpi(
+    outputs: Any,
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: npt.ArrayLike | None = None,
+) -> Evpi:
+    """The expected value of perfect information: of learning all uncertain inputs before deciding.
+
+    Parameters
+    ----------
+    outputs : the net benefit of each decision, one row per draw: a pandas DataFrame, a mapping from names to columns,
+        an array (n, D); or cbq.Samples with C outputs, whose thetas are the independent draws.
+    effects, costs, willingness_to_pay : if outputs holds effects and costs instead, the columns of both for each
+        decision, and the value of one unit of effect, a number or a vector.
+    """
+    options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
+    if isinstance(outputs, Samples):
+        values, groups = outputs.table.reshape(int(np.sum(outputs.counts)), -1), np.asarray(outputs.counts)
+        decisions = make_decisions(values.shape[1], **options)  # type: ignore[arg-type]
+    else:
+        decisions, values = read_outputs(ColumnTable.of(outputs, "outputs"), options)
+        groups = np.ones(len(values), dtype=np.intp)
+    if len(groups) < 2:
+        raise ValueError("the standard error of EVPI needs at least 2 independent draws, but there is 1: draw more.")
+    values, decisions, unit = scale_net_benefits(values, decisions)
+    estimate, std = (unit * found for found in _perfect_information(values, decisions, groups))
+    thresholds = decisions.willingness_to_pay
+    if decisions.several:
+        return Evpi(estimate, std, thresholds)
+    return Evpi(float(estimate[0]), float(std[0]), None if thresholds is None else float(thresholds))
+
+
+def evppi_table(
+    outputs: Any,
+    inputs: Any,
+    pars: Sequence[Any],
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    rng: np.random.Generator | int = 0,
+) -> Any:
+    """The expected value of partial perfect information (EVPPI) of sets of inputs, as a pandas DataFrame.
+
+    For each set, the net benefits are regressed on its columns by a Gaussian process, and EVPPI is the posterior
+    expectation of E max_d E[NB_d | set] - max_d E NB_d. Estimates are then moved, as little as possible in units of
+    their standard errors, so that none is below 0, above EVPI, or above that of a superset.
+
+    Parameters
+    ----------
+    outputs : the net benefit of each decision, one row per draw: a pandas DataFrame, a mapping from names to columns, a
+        structured array, or an array (n, D), whose columns are called "0", "1", ...
+    inputs : the uncertain inputs in the same rows. If both are pandas objects, their row labels must agree.
+    pars : the sets, each a list of columns of `inputs` or a single one, by name; or by position (0, 1, ...), unless the
+        name of some column of `inputs` is an integer.
+    effects, costs, willingness_to_pay : if outputs holds effects and costs instead, the columns of both for each
+        decision, and the value of one unit of effect, a number or a vector. Net benefits are
+        willingness_to_pay * effect - cost.
+    level : of the intervals.
+    rng : a generator or a seed, for the choice of landmarks and for posterior draws.
+
+    Returns
+    -------
+    A row for each set and willingness to pay, with the columns pars, willingness_to_pay (if given), evppi, se, lower,
+    upper, plug_in, evpi, n, landmarks, approximation and note; see `cbq.psa.EvppiRow`.
+    """
+    return values_of_information(
+        outputs,
+        inputs,
+        pars,
+        effects=effects,
+        costs=costs,
+        willingness_to_pay=willingness_to_pay,
+        level=level,
+        rng=rng,
+    ).to_frame()
+
+
+def values_of_information(
+    outputs: Any,
+    inputs: Any,
+    pars: Sequence[Any],
+    *,
+    effects: Sequence[Name] | None = None,
+    costs: Sequence[Name] | None = None,
+    willingness_to_pay: npt.ArrayLike | None = None,
+    level: float = 0.95,
+    rng: np.random.Generator | int = 0,
+) -> EvppiTable:
+    """The same as `evppi_table`, as an immutable result that prints, plots and needs no pandas."""
+    level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
+    output_table, input_table = ColumnTable.of(outputs, "outputs"), ColumnTable.of(inputs, "inputs")
+    check_same_rows(output_table, input_table)
+    options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
+    decisions, values = read_outputs(output_table, options)
+    values, decisions, unit = scale_net_benefits(values, decisions)
+    sets = column_sets(pars, input_table)
+    contrasts = Contrasts.of(values, decisions)
+    found: dict[int, SetValue] = {}
+
+    def one(j: int) -> None:
+        # All sets have the same seed, so that the value of a set does not depend on which others are listed.
+        found[j] = analyse(contrasts, sets[j].columns, np.random.default_rng(seed))
+
+    run_in_pool(one, len(sets), min(workers(), len(sets)))
+    return EvppiTable(_rows(sets, [found[j] for j in range(len(sets))], values, decisions, unit, level), level)
+
+
+def _perfect_information(values: Array, decisions: Decisions, groups: npt.NDArray[np.intp]) -> tuple[Array, Array]:
+    """EVPI and its standard error, (K,) each, from outputs (rows, C) in independent groups of these sizes.
+
+    All groups have the same weight, whatever their size.
+    """
+    starts = np.concatenate([[0], np.cumsum(groups)[:-1]])
+    found = []
+    for weights in decisions.weights:
+        benefits = values @ (weights - weights[:1]).T  # less that of the first decision, which leaves EVPI unchanged
+        means = np.mean(np.add.reduceat(benefits, starts) / groups[:, None], axis=0)
+        gain = np.max(benefits, axis=1) - benefits[:, int(np.argmax(means))]
+        each = np.add.reduceat(gain, starts) / groups
+        found.append((np.mean(each), np.std(each, ddof=1) / np.sqrt(len(groups))))
+    estimate, std = np.array(found).T
+    return estimate, std
+
+
+def _rows(
+    sets: Sequence[ColumnSet],
+    found: Sequence[SetValue],
+    values: Array,
+    decisions: Decisions,
+    unit: float,
+    level: float,
+) -> tuple[EvppiRow, ...]:
+    """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
+    n = len(values)
+    perfect = unit * _perfect_information(values, decisions, np.ones(n, dtype=np.intp))[0]  # (K,)
+    raw, se, plug_in, unseen = (
+        unit * np.stack([getattr(each, name) for each in found]) for name in ("evppi", "se", "plug_in", "unseen")
+    )  # (J, K) each
+    duplicates = [count_duplicates(np.column_stack([values, each.columns])) for each in sets]
+    se = np.where(se > ROUNDING * perfect, se, 0.0)
+    members = [each.members for each in sets]
+    ordered = np.stack(
+        [monotone_estimates(raw[:, k], se[:, k], members, float(perfect[k])) for k in range(len(perfect))], axis=1
+    )
+    thresholds = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
+    z = float(ndtri(0.5 * (1.0 + level)))
+    return tuple(
+        EvppiRow(
+            pars=each.label,
+            willingness_to_pay=threshold,
+            evppi=float(ordered[j, k]),
+            se=float(se[j, k]),
+            lower=max(float(ordered[j, k] - z * se[j, k]), 0.0),
+            upper=float(ordered[j, k] + z * se[j, k]),
+            plug_in=float(plug_in[j, k]),
+            evpi=float(perfect[k]),
+            n=n,
+            landmarks=found[j].landmarks,
+            approximation=float(unseen[j, k]),
+            note=_note(raw[j, k], ordered[j, k], se[j, k], unseen[j, k], n, duplicates[j]),
+        )
+        for j, each in enumerate(sets)
+        for k, threshold in enumerate(thresholds)
+    )
+
+
+def _note(raw: float, ordered: float, se: float, unseen: float, n: int, duplicates: int) -> str:
+    """Remarks on an estimate and on the n rows it is from."""
+    parts = []
+    if abs(ordered - raw) > NOTE_MOVED * se > 0:
+        parts.append(f"{raw:.4g} before estimates were made monotone over the sets")
+    if unseen > NOTE_UNSEEN * se:
+        parts.append(
+            f"{unseen:.2g} of it is variance that the landmarks do not represent: the net benefits are rough in many "
+            f"columns"
+        )
+    if duplicates:
+        repeat = "row repeats another row" if duplicates == 1 else "rows repeat other rows"
+        parts.append(f"{duplicates} of {n} {repeat} but count as independent draws: if they are not, se is too small")
+    return "; ".join(parts)
