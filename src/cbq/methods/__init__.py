@@ -9,6 +9,7 @@ from cbq.methods.least_squares import LSMC, LSMCFit
 from cbq.methods.mobq import MOBQ
 from cbq.methods.mobq_fit import MOBQFit
 from cbq.methods.monte_carlo import MonteCarlo, MonteCarloFit
+from cbq.methods.paper import PaperCBQ
 
 __all__ = [
     "CBQ",
@@ -25,4 +26,5 @@ __all__ = [
     "MOBQFit",
     "MonteCarlo",
     "MonteCarloFit",
+    "PaperCBQ",
 ]

@@ -15,6 +15,7 @@ from cbq.methods.cbq import CBQ
 from cbq.methods.cbq_fit import CBQFit
 from cbq.methods.mobq import MOBQ
 from cbq.methods.mobq_fit import MOBQFit
+from cbq.methods.registry import estimator
 from cbq.pooled import UNKNOWN
 from cbq.samples import Samples
 
@@ -30,6 +31,7 @@ TWO_STAGES = "conditional Bayesian quadrature"
 POOLED = "one process on all points"
 
 
+@estimator("auto", title="the estimator that suits the samples", order=1)
 @dataclass(frozen=True)
 class Auto:
     """The method that suits the samples. A configuration: `fit` changes nothing.

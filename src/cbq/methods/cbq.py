@@ -13,6 +13,7 @@ from cbq.linalg import Jitter
 from cbq.measures import Unnormalised
 from cbq.methods.cbq_fit import CBQFit, check_samples
 from cbq.methods.options import check_choices, check_jitter, check_kernels
+from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.stage1 import StageOneOptions, fit_stage_one, quadratures
 from cbq.stage1.fit import DEFAULT_JITTER
@@ -28,6 +29,15 @@ Outputs = Literal["separate", "shared"]
 OPTIONS = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
 
 
+@estimator(
+    "cbq",
+    title="conditional Bayesian quadrature",
+    order=2,
+    compared=[
+        Compared("CBQ"),
+        Compared("CBQ, borrowing", {"borrow": 200}, suits=lambda samples: not samples.depends_on_theta),
+    ],
+)
 @dataclass(frozen=True)
 class CBQ:
     """Conditional Bayesian quadrature. A configuration: `fit` returns the result and changes nothing.

@@ -15,6 +15,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_warnings, heading, warning_lines
 from cbq.measures import Measure
 from cbq.methods.averages import Averages, averages, require_samples
+from cbq.methods.registry import Compared, estimator
 from cbq.methods.smoothing import rms
 from cbq.methods.weighting import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.samples import Samples
@@ -30,6 +31,7 @@ FORMULAS = {
 }
 
 
+@estimator("importance-sampling", title="weighted averages", order=6, compared=[Compared("ImportanceSampling")])
 @dataclass(frozen=True)
 class ImportanceSampling:
     """Importance sampling, for f that does not depend on theta. A configuration: `fit` changes nothing.

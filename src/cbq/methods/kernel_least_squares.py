@@ -12,6 +12,7 @@ from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter, factor
 from cbq.methods.averages import averages, require_samples
 from cbq.methods.least_squares import NO_LEVERAGE_LEFT, check_ridge
+from cbq.methods.registry import Compared, estimator
 from cbq.methods.smoothing import SmoothedFit, Smoother, in_units, validation_errors
 from cbq.samples import Samples
 
@@ -23,6 +24,7 @@ SMALLEST = 1e-10  # ridge in the same units: with less, equal thetas would leave
 ONLY_IF_NEEDED = Jitter(start=0.0)
 
 
+@estimator("klsmc", title="kernel least-squares Monte Carlo", order=5, compared=[Compared("KLSMC")])
 @dataclass(frozen=True)
 class KLSMC:
     """Kernel least-squares Monte Carlo: kernel ridge regression of the averages of f at each theta.

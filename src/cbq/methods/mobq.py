@@ -14,6 +14,7 @@ from cbq.linalg import Jitter
 from cbq.methods.averages import require_samples
 from cbq.methods.mobq_fit import MOBQFit, Part
 from cbq.methods.options import check_choices, check_jitter, check_kernels
+from cbq.methods.registry import Compared, estimator
 from cbq.pooled import PooledPoints, candidates, choose, landmarks, pooled_points, split_half_calibration
 from cbq.samples import Samples
 
@@ -23,6 +24,7 @@ MOST = 10_000  # points of an exact fit: its matrix takes 800 MB, and a minute o
 DEFAULT_JITTER = Jitter(start=1e-13)
 
 
+@estimator("mobq", title="multi-output Bayesian quadrature", order=3, compared=[Compared("MOBQ")])
 @dataclass(frozen=True)
 class MOBQ:
     """Multi-output Bayesian quadrature. A configuration: `fit` returns the result and changes nothing.

@@ -11,11 +11,13 @@ from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_warnings, heading, per_output, warning_lines
 from cbq.methods.averages import Averages, averages, require_samples
+from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.samples.conditional import places
 from cbq.samples.samples import Design
 
 
+@estimator("monte-carlo", title="averages at the observed thetas", order=7, compared=[Compared("MonteCarlo")])
 @dataclass(frozen=True)
 class MonteCarlo:
     """Plain averages: I(theta_t) is the mean of f over the N_t points of theta_t.

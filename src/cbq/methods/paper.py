@@ -17,6 +17,7 @@ from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
 from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Gaussian, LogNormal, Unnormalised
 from cbq.methods.cbq_fit import CBQFit, check_samples
+from cbq.methods.registry import estimator
 from cbq.samples import Samples
 from cbq.stage1 import KernelShare, StageOne
 from cbq.stage1.blocks import SampleBlock
@@ -31,6 +32,7 @@ LAMBDAS = (0.01, 0.1, 1.0)  # in units of the variance of f
 SMALLEST_CONSTANT = 0.01  # c of a Stein kernel, in units of the squared error of an estimate
 
 
+@estimator("paper", title="CBQ with the choices of the paper", order=8)
 @dataclass(frozen=True)
 class PaperCBQ:
     """Conditional Bayesian quadrature with the choices of the paper.
