@@ -465,7 +465,9 @@ def test_evppi_reports_bad_input(draws, tmp_path):
     assert "constant" in refused("evppi", path, *outputs, "--pars", "c2")
     assert "--level" in refused("evppi", path, *outputs, "--level", 95)
     (tmp_path / "short.csv").write_text("a,b\n")
-    assert "but 1 of its lines hold any" in refused("evppi", tmp_path / "short.csv", "--outputs", "a,b")
+    assert "at least one line of values, but it has 1 non-empty lines" in refused(
+        "evppi", tmp_path / "short.csv", "--outputs", "a,b"
+    )
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n\n1\n")
     assert "1 values in line 4" in refused("evppi", tmp_path / "ragged.csv", "--outputs", "a,b")
     (tmp_path / "twice.csv").write_text("a,b,a\n1,2,3\n")

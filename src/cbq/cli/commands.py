@@ -73,8 +73,8 @@ def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
     typer.echo(f"cbq: warning: {' '.join(str(message).split())}", err=True)
 
 
-def _print_version(asked: bool) -> None:
-    if asked:
+def _print_version(requested: bool) -> None:
+    if requested:
         typer.echo(f"cbq {__version__}")
         raise typer.Exit
 

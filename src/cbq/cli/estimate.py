@@ -18,7 +18,7 @@ from cbq.samples import Samples
 from cbq.samples.conditional import measures_at
 
 MAX_PRINTED = 11  # thetas in a printed table
-LINE, PLANE = 61, 41  # thetas of a grid: for p = 1, and along each coordinate for p = 2
+LINE_POINTS, PLANE_POINTS = 61, 41  # thetas of a grid: for p = 1, and along each coordinate for p = 2
 PRIOR_DRAWS, PRIOR_SEED = 100, 20240617  # thetas drawn from the prior for a table, for p > 1
 TEST_DRAWS, TEST_SEED = 200, 20240618  # thetas drawn from the prior for the error against the truth
 TAIL = 0.01  # prior probability beyond either end of a grid, where the prior is unbounded
@@ -106,7 +106,7 @@ def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:
     if fit.p > 1:
         return problem.prior.sample(PRIOR_DRAWS, PRIOR_SEED)
     low, high = (fit.theta.min(), fit.theta.max()) if own_thetas else _prior_range(problem, fit)
-    return np.linspace(low, high, LINE if low < high else 1)[:, None]
+    return np.linspace(low, high, LINE_POINTS if low < high else 1)[:, None]
 
 
 def figure_grid(fit: Fit, grid: Array) -> Array:
@@ -115,7 +115,7 @@ def figure_grid(fit: Fit, grid: Array) -> Array:
         inside = (fit.theta >= grid.min()) & (fit.theta <= grid.max())
         return np.union1d(grid, fit.theta[inside])[:, None]  # a rough I has its corners at the nodes
     low, high = np.min(fit.theta, axis=0), np.max(fit.theta, axis=0)
-    sides = [np.linspace(a, b, PLANE) for a, b in zip(low, high, strict=True)]
+    sides = [np.linspace(a, b, PLANE_POINTS) for a, b in zip(low, high, strict=True)]
     return np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2)
 
 

@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share, and collecting samples as they say."""
+"""The arguments and options that several commands share, and collecting samples with them."""
 
 from __future__ import annotations
 

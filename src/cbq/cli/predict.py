@@ -48,9 +48,9 @@ def predict(
 ) -> None:
     """Predict I at new thetas from a saved fit.
 
-    Prints the mean of I(theta), its standard deviation and the ends of its interval. Some fits (of auto, mobq and
-    importance-sampling) need the measure of x at a new theta, which the file does not contain. It comes from the
-    problem: that of --problem, or else that of run.json beside the fit. If the problem is a file of yours, it is run.
+    Prints the mean of I(theta), its standard deviation and the ends of its interval. Fits of some estimators, such as
+    mobq, need the measure of x at a new theta, which the file does not contain. It comes from the problem: that of
+    --problem, or else that of run.json beside the fit. If the problem is in a file of yours, that file is run.
 
     \b
     Examples:

@@ -116,7 +116,7 @@ def read_sheet(path: Path) -> Sheet:
     rows = [(reader.line_num + skipped, row) for row in reader if row]
     if len(rows) < 2:
         raise ValueError(
-            f"{path} must have a line of names and lines of values, but {len(rows)} of its lines hold any."
+            f"{path} must have a line of names and at least one line of values, but it has {len(rows)} non-empty lines."
         )
     header = [name.strip() for name in rows[0][1]]
     repeated = [name for name in dict.fromkeys(header) if name and header.count(name) > 1]

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import MISSING, Field, fields, is_dataclass
-from functools import partial
 from importlib import import_module
 from math import nan
 from time import perf_counter
@@ -16,7 +15,6 @@ import numpy.typing as npt
 from cbq._arrays import between_0_and_1
 from cbq.comparison.scores import (
     KnownTruth,
-    ReferenceValues,
     Scores,
     Truth,
     fit_checked,
@@ -129,9 +127,8 @@ def _leave_out_score(samples: Samples, folds: int, level: float) -> Score:
     except REFUSALS as error:
         note = f"no leave-one-out error, because stage 1 has no estimates to compare with: {reason(error)}"
         return lambda estimator, fit: Scores.unknown(samples.C or 1, note)
-    reference = ReferenceValues(samples.theta, columns["mean"])
-    score = partial(score_left_out, reference=reference, variance=columns["variance"], folds=folds, level=level)
-    return lambda estimator, fit: score(estimator, samples)
+    mean, variance = columns["mean"], columns["variance"]
+    return lambda estimator, fit: score_left_out(estimator, samples, mean, variance, folds, level)
 
 
 def _import_lazy_modules() -> None:

@@ -138,7 +138,7 @@ def score_against_truth(fit: Fit, references: Sequence[Callable[[], ReferenceVal
 
 
 def score_left_out(
-    estimator: Estimator, samples: Samples, reference: ReferenceValues, variance: Array, folds: int, level: float
+    estimator: Estimator, samples: Samples, estimates: Array, variance: Array, folds: int, level: float
 ) -> Scores:
     """Scores at left-out thetas, against estimates from their own points.
 
@@ -146,8 +146,7 @@ def score_left_out(
     the central interval of the normal distribution that has the mean of the prediction and the sum of both variances,
     so that its own error does not count against the estimator.
 
-    reference : the estimates (T, C) at the thetas of the samples.
-    variance : of the errors of these estimates, (T, C).
+    estimates, variance : the estimates at the thetas of the samples and the variances of their errors, (T, C) each.
     """
     T, C = samples.T, samples.C or 1
     if T == 1:
@@ -167,7 +166,7 @@ def score_left_out(
         except REFUSALS as error:
             return Scores.unknown(C, f"no leave-one-out error: {reason(error)}")
         note = note or no_intervals
-    difference = mean - reference.values
+    difference = mean - estimates
     half_width = ndtri(0.5 * (1 + level)) * np.sqrt(std**2 + variance)
     inside = _share(np.abs(difference) <= half_width, width)
     return Scores(_rms(difference), inside, np.mean(width, axis=0), note or "")

@@ -31,7 +31,7 @@ TWO_STAGES = "conditional Bayesian quadrature"
 POOLED = "one process on all points"
 
 
-@estimator("auto", title="the estimator that suits the samples", order=1)
+@estimator("auto", title="chosen for the samples", order=10)
 @dataclass(frozen=True)
 class Auto:
     """The method that suits the samples. A configuration: `fit` changes nothing.

@@ -32,7 +32,7 @@ OPTIONS = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
 @estimator(
     "cbq",
     title="conditional Bayesian quadrature",
-    order=2,
+    order=20,
     compared=[
         Compared("CBQ"),
         Compared("CBQ, borrowing", {"borrow": 200}, suits=lambda samples: not samples.depends_on_theta),

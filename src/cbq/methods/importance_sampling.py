@@ -31,7 +31,7 @@ FORMULAS = {
 }
 
 
-@estimator("importance-sampling", title="weighted averages", order=6, compared=[Compared("ImportanceSampling")])
+@estimator("importance-sampling", title="weighted averages", order=60, compared=[Compared("ImportanceSampling")])
 @dataclass(frozen=True)
 class ImportanceSampling:
     """Importance sampling, for f that does not depend on theta. A configuration: `fit` changes nothing.

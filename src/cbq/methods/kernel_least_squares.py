@@ -24,7 +24,7 @@ SMALLEST = 1e-10  # ridge in the same units: with less, equal thetas would leave
 ONLY_IF_NEEDED = Jitter(start=0.0)
 
 
-@estimator("klsmc", title="kernel least-squares Monte Carlo", order=5, compared=[Compared("KLSMC")])
+@estimator("klsmc", title="kernel least-squares Monte Carlo", order=50, compared=[Compared("KLSMC")])
 @dataclass(frozen=True)
 class KLSMC:
     """Kernel least-squares Monte Carlo: kernel ridge regression of the averages of f at each theta.

@@ -21,7 +21,7 @@ RIDGES = (*(10.0**k for k in range(2, -7, -1)), 0.0)  # the stiffest first, whic
 NO_LEVERAGE_LEFT = 1e-10  # of an average that its own curve follows whatever the others say
 
 
-@estimator("lsmc", title="least-squares Monte Carlo", order=4, compared=[Compared("LSMC")])
+@estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
 @dataclass(frozen=True)
 class LSMC:
     """Least-squares Monte Carlo: a regression of the averages of f at each theta on polynomials in theta.

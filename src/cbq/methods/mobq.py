@@ -24,7 +24,7 @@ MOST = 10_000  # points of an exact fit: its matrix takes 800 MB, and a minute o
 DEFAULT_JITTER = Jitter(start=1e-13)
 
 
-@estimator("mobq", title="multi-output Bayesian quadrature", order=3, compared=[Compared("MOBQ")])
+@estimator("mobq", title="multi-output Bayesian quadrature", order=30, compared=[Compared("MOBQ")])
 @dataclass(frozen=True)
 class MOBQ:
     """Multi-output Bayesian quadrature. A configuration: `fit` returns the result and changes nothing.

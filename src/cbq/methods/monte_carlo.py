@@ -17,7 +17,7 @@ from cbq.samples.conditional import places
 from cbq.samples.samples import Design
 
 
-@estimator("monte-carlo", title="averages at the observed thetas", order=7, compared=[Compared("MonteCarlo")])
+@estimator("monte-carlo", title="averages at the observed thetas", order=70, compared=[Compared("MonteCarlo")])
 @dataclass(frozen=True)
 class MonteCarlo:
     """Plain averages: I(theta_t) is the mean of f over the N_t points of theta_t.

@@ -32,7 +32,7 @@ LAMBDAS = (0.01, 0.1, 1.0)  # in units of the variance of f
 SMALLEST_CONSTANT = 0.01  # c of a Stein kernel, in units of the squared error of an estimate
 
 
-@estimator("paper", title="CBQ with the choices of the paper", order=8)
+@estimator("paper", title="CBQ with the choices of the paper", order=80)
 @dataclass(frozen=True)
 class PaperCBQ:
     """Conditional Bayesian quadrature with the choices of the paper.

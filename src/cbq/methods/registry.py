@@ -1,6 +1,6 @@
 """The registry of estimators: each declares here its name on the command line and its place in default comparisons.
 
-    @estimator("lsmc", title="least-squares Monte Carlo", order=4, compared=[Compared("LSMC")])
+    @estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
     @dataclass(frozen=True)
     class LSMC: ...
 
@@ -62,7 +62,7 @@ def estimator(name: str, *, title: str, order: int, compared: Sequence[Compared]
 
     name : the name on the command line.
     title : what the name stands for, in lower case, for help texts.
-    order : the position among all estimators.
+    order : the position among all estimators, in steps of ten so that others fit in between.
     compared : the entries of default comparisons; by default there is none.
     """
 
