@@ -159,11 +159,9 @@ def test_run_writes_a_table_a_figure_a_fit_and_a_record(tmp_path):
 def test_the_estimators_are_those_of_the_registry_in_order():
     names = ["auto", "cbq", "mobq", "lsmc", "klsmc", "importance-sampling", "monte-carlo", "paper"]
     assert [each.name for each in registrations()] == names
+    listed = ", ".join(f"{each.name} ({each.title})" for each in registrations())
     for command in ("run", "compare"):
-        text = " ".join(ok(command, "--help").split())
-        assert re.findall("|".join(f"{each.name} \\({each.title}\\)" for each in registrations()), text) == [
-            f"{each.name} ({each.title})" for each in registrations()
-        ]
+        assert "".join(listed.split()) in "".join(ok(command, "--help").split())  # the help wraps lines
 
 
 @pytest.mark.parametrize("method", [each.name for each in registrations()])
