@@ -11,6 +11,7 @@ from typing import Any
 
 import typer
 
+from cbq.comparison.table import aligned
 from cbq.methods.registry import reason
 
 Row = Sequence[str]
@@ -22,7 +23,7 @@ DECIMAL_COMMA = ";"  # with this separator, spreadsheets may write a comma for t
 def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
     """Print a table, framed on a terminal and in plain columns elsewhere; the first `left` columns align left."""
     if not sys.stdout.isatty():
-        typer.echo(_plain(header, rows, left))
+        typer.echo(aligned([header, *rows], left=left))
         return
     from rich.console import Console
     from rich.table import Table
@@ -33,18 +34,6 @@ def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
     for row in rows:
         table.add_row(*row)
     Console(markup=False, highlight=False).print(table)
-
-
-def _plain(header: Row, rows: Sequence[Row], left: int) -> str:
-    cells = [header, *rows]
-    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-    return "\n".join(
-        "  ".join(
-            cell.ljust(width) if j < left else cell.rjust(width)
-            for j, (cell, width) in enumerate(zip(row, widths, strict=True))
-        ).rstrip()
-        for row in cells
-    )
 
 
 def write_csv(path: Path, header: Row, rows: Iterable[Sequence[object]]) -> None:

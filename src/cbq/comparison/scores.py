@@ -142,7 +142,7 @@ def score_left_out(
 ) -> Scores:
     """Scores at left-out thetas, against estimates from their own points.
 
-    Theta t is left out together with all thetas equal to t modulo `folds`. An estimate counts as covered if it lies in
+    Theta t is left out together with all t' = t modulo `folds`. An estimate counts as covered if it lies in
     the central interval of the normal distribution that has the mean of the prediction and the sum of both variances,
     so that its own error does not count against the estimator.
 

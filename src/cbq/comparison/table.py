@@ -89,11 +89,9 @@ class Comparison:
         return Comparison(self.rows + other.rows, self.level)
 
     def __str__(self) -> str:
-        """Aligned columns, the first to the left and numbers to the right, with notes below."""
+        """Aligned columns with notes below."""
         cells, notes = _cells(self)
-        widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
-        lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in cells]
-        return "\n".join([*lines, *(fill(note, WIDTH, subsequent_indent="    ") for note in notes)])
+        return "\n".join([aligned(cells, left=1), *(fill(note, WIDTH, subsequent_indent="    ") for note in notes)])
 
     __repr__ = __str__
 
@@ -170,3 +168,12 @@ def short(value: float, digits: int = 3) -> str:
         return BLANK
     few = f"{value:.{digits}g}"
     return f"{float(few):.6g}" if 1 <= abs(value) < EXPONENT_FROM else few
+
+
+def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
+    """Rows of cells as plain text: the first `left` columns align left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    pads = [str.ljust if j < left else str.rjust for j in range(len(widths))]
+    return "\n".join(
+        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip() for row in rows
+    )
