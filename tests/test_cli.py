@@ -1,4 +1,4 @@
-"""The command line: what it prints and writes, and how it refuses."""
+"""The command line: what it prints and writes, and how it reports errors."""
 
 from __future__ import annotations
 
@@ -18,12 +18,12 @@ from typer.testing import CliRunner
 import cbq
 from cbq import problems
 from cbq.cli import main
-from cbq.cli.app import app
-from cbq.cli.words import METHODS
+from cbq.cli.commands import app
+from cbq.methods.registry import registrations
 from cbq.problems import registry
 
 SMALL = ["--T", "5", "--N", "6"]
-LINE = ["linear", "--option", "dim=1"]  # whose fits are quick
+LINE = ["linear", "--option", "dim=1"]  # with fast fits
 FILE = """
 import numpy as np
 import cbq
@@ -44,12 +44,12 @@ number = 3
 
 
 def run(*arguments):
-    """The program in this process."""
+    """Run the program in this process."""
     return CliRunner().invoke(app, [str(word) for word in arguments])
 
 
 def ok(*arguments):
-    """What it prints."""
+    """The output of a run that succeeds without warnings."""
     result = run(*arguments)
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
@@ -57,7 +57,7 @@ def ok(*arguments):
 
 
 def refused(*arguments):
-    """The one line of a refusal."""
+    """The one-line error of a run that fails."""
     result = run(*arguments)
     assert result.exit_code in (1, 2)
     assert result.stdout == ""
@@ -67,14 +67,14 @@ def refused(*arguments):
 
 
 def process(*arguments, **options):
-    """The program in a process of its own."""
+    """Run the program in a new process."""
     words = [sys.executable, "-m", "cbq", *map(str, arguments)]
     return subprocess.run(words, capture_output=True, text=True, check=False, **options)
 
 
 @pytest.fixture
 def write(tmp_path, monkeypatch):
-    """Writes a module of the user's, which is forgotten afterwards."""
+    """A function that writes a user's module, which is removed from sys.modules afterwards."""
     monkeypatch.setattr(sys, "path", list(sys.path))
     before = set(sys.modules)
 
@@ -97,7 +97,7 @@ def read(path):
 
 
 def numbers(text):
-    """The rows of the first printed table: a mapping from names to floats for each."""
+    """The rows of the first printed table, each a mapping from column names to floats."""
     lines = text.splitlines()
     start = next(i for i, line in enumerate(lines) if line.split()[:1] and line.split()[0].startswith("theta"))
     rows = []
@@ -124,7 +124,9 @@ def test_run_prints_the_numbers_of_the_python_api():
     columns = {"mean": mean, "std": std, "lower": low, "upper": high, "truth": problem.exact(theta)}
     for name, values in columns.items():
         np.testing.assert_allclose([row[name] for row in rows], values, rtol=1e-5)
-    (error,) = re.findall(r"RMSE against the truth at 200 thetas of the prior: (\S+); \d+% of truths in 80%", text)
+    (error,) = re.findall(
+        r"RMSE against the truth at 200 thetas drawn from the prior: (\S+); \d+% of 80% intervals contain", text
+    )
     new = problem.prior.sample(4000, 0)
     assert float(error) == pytest.approx(np.sqrt(np.mean((fit.predict(new) - problem.exact(new)) ** 2)), rel=0.3)
 
@@ -154,8 +156,16 @@ def test_run_writes_a_table_a_figure_a_fit_and_a_record(tmp_path):
     assert record["seconds"].keys() == {"collect", "fit"}
 
 
-@pytest.mark.parametrize("method", METHODS)
-def test_every_method_answers(method, tmp_path):
+def test_the_estimators_are_those_of_the_registry_in_order():
+    names = ["auto", "cbq", "mobq", "lsmc", "klsmc", "importance-sampling", "monte-carlo", "paper"]
+    assert [each.name for each in registrations()] == names
+    listed = ", ".join(f"{each.name} ({each.title})" for each in registrations())
+    for command in ("run", "compare"):
+        assert "".join(listed.split()) in "".join(ok(command, "--help").split())  # the help wraps lines
+
+
+@pytest.mark.parametrize("method", [each.name for each in registrations()])
+def test_every_estimator_gives_estimates(method, tmp_path):
     text = ok("run", "sir", *SMALL, "--method", method, "--option", "step=0.25", "--out", tmp_path)
     assert "RMSE against the truth" in text
     assert len(numbers(text)) >= 5
@@ -164,21 +174,21 @@ def test_every_method_answers(method, tmp_path):
     assert np.all((truth > 1e5) & (truth < 1e6))
 
 
-def test_a_method_that_answers_at_the_observed_thetas_only():
+def test_an_estimator_that_predicts_at_the_observed_thetas_only():
     text = ok("run", "truncated", *SMALL, "--method", "monte-carlo")
     theta = np.sort(problems.get("truncated").collect(5, 6, rng=0).theta[:, 0])
     np.testing.assert_allclose([row["theta"] for row in numbers(text)], theta, rtol=1e-5)
     assert "RMSE against the truth at the observed thetas" in text
 
 
-def test_a_method_without_intervals_says_so(tmp_path):
+def test_missing_intervals_are_explained(tmp_path):
     text = ok("run", "truncated", "--T", 3, "--N", 1, "--method", "monte-carlo", "--out", tmp_path)
     assert "There are no intervals: there is no standard error at theta" in text
     assert list(read(tmp_path / "estimate.csv")) == ["theta", "mean", "truth"]
     assert "no figure.png: there is no standard error" in text
 
 
-def test_several_outputs_have_rows_of_their_own(tmp_path):
+def test_every_output_has_its_own_row(tmp_path):
     text = ok("run", "characteristic", *SMALL, "--at", 0.5, "--at", 2, "--out", tmp_path)
     rows = numbers(text)
     assert [(row["theta"], row["output"]) for row in rows] == [(0.5, 0), (0.5, 1), (2, 0), (2, 1)]
@@ -192,12 +202,12 @@ def test_several_outputs_have_rows_of_their_own(tmp_path):
 
 def test_three_coordinates_have_a_table_and_no_figure(tmp_path):
     text = ok("run", "linear", *SMALL, "--option", "dim=3", "--method", "lsmc", "--out", tmp_path)
-    assert "no figure.png: a figure shows one or two coordinates of theta, but there are 3" in text
+    assert "no figure.png: a figure shows one or two coordinates of theta, but this fit has p = 3" in text
     assert not (tmp_path / "figure.png").exists()
     assert len(read(tmp_path / "estimate.csv")["theta_2"]) == 100
 
 
-def test_thetas_of_ones_own():
+def test_the_grid_covers_the_thetas_of_the_user():
     words = [word for theta in (0.5, 1.0, 2.0) for word in ("--theta", theta)]
     rows = numbers(ok("run", "truncated", "--N", 6, "--method", "cbq", *words))
     assert (rows[0]["theta"], rows[-1]["theta"]) == (0.5, 2.0)
@@ -222,17 +232,17 @@ problem = cbq.Problem(f, family, cbq.measures.Uniform(0.0, 1.0))
     assert rows[-1]["theta"] == 1.0
 
 
-# problems of one's own
+# problems in a user's file
 
 
 @pytest.mark.parametrize("attribute", ["problem", "build"])
-def test_a_problem_of_a_file(write, attribute):
+def test_a_problem_in_a_file(write, attribute):
     text = ok("run", f"{write()}:{attribute}", *SMALL, "--method", "cbq")
     assert text.startswith("mine: 30 evaluations")
     assert numbers(text)[-1]["truth"] == 1.0
 
 
-def test_options_reach_the_function_of_a_file(write):
+def test_options_are_passed_to_a_function_in_a_file(write):
     assert numbers(ok("run", f"{write()}:build", *SMALL, "--option", "scale=4", "--method", "cbq"))[-1]["theta"] == 4.0
 
 
@@ -261,9 +271,9 @@ def test_a_registered_problem_is_found_by_name():
 
 
 FILES = {
-    "no attribute": (FILE, "", "simulator.py is a file: name what to take from it, as in .*simulator.py:problem"),
-    "a typo": (FILE, ":problm", r"simulator.py has no 'problm': there is build, problem\."),
-    "a number": (FILE, ":number", "must be a cbq.Problem, or a function that returns one, but it gives a int"),
+    "no attribute": (FILE, "", "simulator.py is a file: name the problem in it, as in .*simulator.py:problem"),
+    "a typo": (FILE, ":problm", r"simulator.py has no 'problm': it has build, problem\."),
+    "a number": (FILE, ":number", "must be a cbq.Problem, or a function that returns one, but it gives int"),
     "a function that needs more": (FILE, ":f", "cannot be called with these options: missing a required argument: 'x'"),
     "an empty attribute": (FILE, ":", "must end in the name of a problem"),
     "an error at the top": (
@@ -293,47 +303,47 @@ FILES = {
 
 
 @pytest.mark.parametrize(("text", "attribute", "says"), FILES.values(), ids=FILES)
-def test_what_is_wrong_with_a_file_is_said_in_one_line(write, text, attribute, says):
+def test_an_error_in_a_file_is_reported_in_one_line(write, text, attribute, says):
     assert re.search(says, refused("run", f"{write(text)}{attribute}", *SMALL))
 
 
-def test_files_that_cannot_be_had(write, tmp_path):
+def test_files_that_cannot_be_loaded(write, tmp_path):
     assert "there is no file" in refused("run", f"{tmp_path}/nothing.py:problem")
-    assert "is no function, so it takes no option a" in refused("run", f"{write()}:problem", "--option", "a=1")
+    assert "is not a function, so it has no option a" in refused("run", f"{write()}:problem", "--option", "a=1")
     assert "got an unexpected keyword argument 'a'" in refused("run", f"{write()}:build", "--option", "a=1")
-    assert "a name that is taken: rename the file" in refused("run", f"{write(name='random.py')}:problem")
+    assert "because the name 'random' is taken: rename the file" in refused("run", f"{write(name='random.py')}:problem")
 
 
-# what is refused
+# errors
 
-WORDS = {
+ARGUMENTS = {
     "a problem": (
         ["run", "lorenz"],
         "there is no problem 'lorenz': the problems are butterfly, characteristic, health",
     ),
     "a method": (
         ["run", "sir", "--method", "magic"],
-        "there is no method 'magic': the methods are auto, cbq, mobq, lsmc",
+        "there is no estimator 'magic': choose one of auto, cbq, mobq, lsmc",
     ),
-    "methods": (["compare", "sir", "--methods", "cbq,magic"], "there is no method 'magic'"),
+    "methods": (["compare", "sir", "--methods", "cbq,magic"], "there is no estimator 'magic'"),
     "a design": (["run", "sir", "--design", "grid"], "design must be 'iid' or 'sobol', but it is 'grid'"),
     "an option": (["run", "linear", "--option", "d=3"], "problem 'linear' has no option d: it has dim, f, seed"),
     "a value": (["run", "linear", "--option", "f=cube"], "f must be 'square' or 'inner', but it is 'cube'"),
-    "no value": (["run", "linear", "--option", "dim"], "an option must be key=value, as in --option dim=3"),
+    "no value": (["run", "linear", "--option", "dim"], "--option must be key=value, as in --option dim=3"),
     "a level": (["run", "sir", "--level", "95"], "--level must lie between 0 and 1, as 0.95 does, but it is 95.0"),
     "T": (["run", "sir", "--T", "0"], "Invalid value for '--T': "),
     "no number": (["run", "sir", "--N", "many"], "Invalid value for '--N': "),
-    "a theta": (["run", "sir", "--theta", "4;5"], "theta must be a number, or several with commas between them"),
+    "a theta": (["run", "sir", "--theta", "4;5"], "theta must be a number, or several separated by commas"),
     "an infinite theta": (["run", "sir", "--theta", "inf"], "theta must be finite, but it is 'inf'"),
     "coordinates": (
         ["run", "sir", "--theta", "4,5"],
-        "theta 4,5 has 2 coordinates, but here a theta has 1: write --theta",
+        "theta 4,5 has 2 coordinates, but p = 1: repeat the option for each theta",
     ),
     "few coordinates": (
         ["run", "linear", "--theta", "2"],
-        "has 1 coordinates, but here a theta has 2: write it as 1.5,1.5",
+        "has 1 coordinates, but p = 2: write it as 1.5,1.5",
     ),
-    "places": (["run", "sir", "--at", "4,5"], "theta 4,5 has 2 coordinates"),
+    "thetas to report": (["run", "sir", "--at", "4,5"], "theta 4,5 has 2 coordinates"),
     "T and thetas": (["run", "sir", "--T", "3", "--theta", "4"], "T is 3, but theta holds 1 thetas"),
     "a command": (["walk"], "No such command 'walk'"),
     "an unknown option": (["run", "sir", "--speed", "3"], "No such option: --speed"),
@@ -342,18 +352,18 @@ WORDS = {
 }
 
 
-@pytest.mark.parametrize(("words", "says"), WORDS.values(), ids=WORDS)
-def test_bad_words_are_refused_in_one_line(words, says):
+@pytest.mark.parametrize(("words", "says"), ARGUMENTS.values(), ids=ARGUMENTS)
+def test_bad_arguments_are_reported_in_one_line(words, says):
     assert says in refused(*words)
 
 
-def test_debug_shows_where(capsys):
+def test_debug_raises_the_error(capsys):
     result = run("run", "lorenz", "--debug")
     assert isinstance(result.exception, ValueError)
     assert result.exit_code == 1
 
 
-def test_a_folder_that_is_a_file(tmp_path):
+def test_an_output_folder_that_is_a_file_is_refused(tmp_path):
     (tmp_path / "out").write_text("")
     assert "out" in refused("run", "truncated", *SMALL, "--out", tmp_path / "out")
 
@@ -373,8 +383,10 @@ def test_compare_prints_and_writes_the_table_of_cbq_compare(tmp_path):
         assert [float(value) for value in table[name]] == [getattr(row, name) for row in expected.rows]
     assert table["loo"] == [""] * 3
     assert all(isnan(row.loo) for row in expected.rows)
-    assert text.split("\n")[0].split() == str(expected).split("\n")[0].split()  # widths of columns follow the seconds
-    assert "Intervals of 90%" in text
+    assert (
+        text.split("\n")[0].split() == str(expected).split("\n")[0].split()
+    )  # the widths of columns vary with the seconds
+    assert "Intervals: 90%" in text
     assert (tmp_path / "comparison.png").read_bytes().startswith(b"\x89PNG")
 
 
@@ -423,7 +435,7 @@ def test_evppi_of_effects_and_costs(draws):
     assert [line.split()[:2] for line in text.splitlines()[1:3]] == [["p1", "1"], ["p1", "2"]]
 
 
-def test_evppi_of_every_other_column_by_itself_and_of_files_from_elsewhere(draws):
+def test_evppi_of_every_other_column_and_of_other_csv_dialects(draws):
     path, _ = draws
     rows = [line.split(",") for line in path.read_text().splitlines()]
     plain, other = path.with_name("plain.csv"), path.with_name("other.csv")
@@ -435,7 +447,7 @@ def test_evppi_of_every_other_column_by_itself_and_of_files_from_elsewhere(draws
     assert text == ok("evppi", plain, "--outputs", "nb1,nb2")
 
 
-def test_evppi_refuses(draws, tmp_path):
+def test_evppi_reports_bad_input(draws, tmp_path):
     path, _ = draws
     outputs = ["--outputs", "nb1,nb2"]
     assert "did you mean 'nb2'" in refused("evppi", path, "--outputs", "nb1,nb22")
@@ -443,22 +455,26 @@ def test_evppi_refuses(draws, tmp_path):
     assert "pass --outputs" in refused("evppi", path)
     assert "pass --outputs" in refused("evppi", path, *outputs, "--wtp", "3")
     assert "willingness_to_pay" in refused("evppi", path, "--effects", "nb1,nb2", "--costs", "c1,c2", "--pars", "p1")
-    assert "not '1,two'" in refused("evppi", path, "--effects", "nb1,nb2", "--costs", "c1,c2", "--wtp", "1,two")
-    assert "holds 'r0' in line 2" in refused("evppi", path, *outputs, "--pars", "id")
+    assert "separated by commas, but it is '1,two'" in refused(
+        "evppi", path, "--effects", "nb1,nb2", "--costs", "c1,c2", "--wtp", "1,two"
+    )
+    assert "must hold numbers, but holds 'r0' in line 2" in refused("evppi", path, *outputs, "--pars", "id")
     assert "No such file" in refused("evppi", tmp_path / "none.csv", *outputs)
     assert "constant" in refused("evppi", path, *outputs, "--pars", "c2")
     assert "--level" in refused("evppi", path, *outputs, "--level", 95)
     (tmp_path / "short.csv").write_text("a,b\n")
-    assert "only 1 hold" in refused("evppi", tmp_path / "short.csv", "--outputs", "a,b")
+    assert "at least one line of values, but it has 1 non-empty lines" in refused(
+        "evppi", tmp_path / "short.csv", "--outputs", "a,b"
+    )
     (tmp_path / "ragged.csv").write_text("a,b\n1,2\n\n1\n")
     assert "1 values in line 4" in refused("evppi", tmp_path / "ragged.csv", "--outputs", "a,b")
     (tmp_path / "twice.csv").write_text("a,b,a\n1,2,3\n")
-    assert "several columns called 'a'" in refused("evppi", tmp_path / "twice.csv", "--outputs", "a,b")
+    assert "several columns named 'a'" in refused("evppi", tmp_path / "twice.csv", "--outputs", "a,b")
     (tmp_path / "other.csv").write_bytes("a,b\n1,\u20ac\n".encode("cp1252"))
     assert "CSV UTF-8" in refused("evppi", tmp_path / "other.csv", "--outputs", "a,b")
 
 
-def test_evppi_overwrites_no_draws(draws):
+def test_evppi_does_not_overwrite_the_draws(draws):
     path, _ = draws
     before = path.read_bytes()
     assert "would overwrite" in refused("evppi", path, "--outputs", "nb1,nb2", "--pars", "p1", "--out", path)
@@ -499,7 +515,7 @@ def test_predict_with_coordinates_and_without_thetas(tmp_path):
     np.testing.assert_allclose([row["mean"] for row in observed], fit.predict(fit.theta), rtol=1e-5)
 
 
-def test_the_problem_of_a_fit_is_that_of_the_record_or_the_one_given(tmp_path, write):
+def test_the_problem_of_a_fit_is_the_recorded_or_the_given_one(tmp_path, write):
     ok("run", f"{write()}:build", *SMALL, "--method", "mobq", "--out", tmp_path / "out", "--option", "scale=2")
     beside = ok("predict", tmp_path / "out" / "fit.cbq", "--theta", 0.5)
     moved = tmp_path / "moved.cbq"
@@ -514,20 +530,22 @@ def test_the_problem_of_a_fit_is_that_of_the_record_or_the_one_given(tmp_path, w
     assert "run.json is not a record that cbq run wrote" in refused("predict", moved, "--theta", 0.5)
 
 
-def test_a_file_of_the_record_that_is_gone(tmp_path, write):
+def test_a_recorded_file_that_no_longer_exists(tmp_path, write):
     path = write()
     ok("run", f"{path}:problem", *SMALL, "--method", "mobq", "--out", tmp_path / "out")
     path.unlink()
     assert "there is no file" in refused("predict", tmp_path / "out" / "fit.cbq", "--theta", 0.5)
 
 
-def test_files_that_are_no_fits(tmp_path):
+def test_files_that_are_not_fits(tmp_path):
     (tmp_path / "fit.cbq").write_text("nothing")
     assert "is not a fit of cbq" in refused("predict", tmp_path / "fit.cbq", "--theta", 1)
-    assert "--option is for the problem of --problem" in refused("predict", tmp_path / "fit.cbq", "--option", "a=1")
+    assert "--option is for the problem of --problem: pass --problem as well" in refused(
+        "predict", tmp_path / "fit.cbq", "--option", "a=1"
+    )
 
 
-# the rest
+# the program
 
 
 def test_problems_are_listed_with_their_options():
@@ -546,8 +564,8 @@ def test_version_and_help():
         assert f"cbq {command} " in text.replace("Usage: cbq", "") or command == "problems"
 
 
-def test_every_example_of_the_help_can_be_read():
-    """Their words are parsed: with a problem that does not exist, the refusal is about it and nothing else."""
+def test_every_example_in_the_help_can_be_parsed():
+    """With a problem that does not exist, the only error is about the problem."""
     for command in ("run", "compare"):
         examples = re.findall(rf"^ +cbq {command} (.*)$", ok(command, "--help"), flags=re.MULTILINE)
         assert len(examples) >= 3
@@ -563,7 +581,7 @@ def test_main_returns_the_exit_status(capsys):
     assert capsys.readouterr().err.count("\n") == 2
 
 
-def test_on_a_terminal_tables_are_framed(monkeypatch):
+def test_tables_are_framed_on_a_terminal(monkeypatch):
     monkeypatch.setattr("cbq.cli.tables.sys", type("Terminal", (), {"stdout": type("S", (), {"isatty": lambda: True})}))
     monkeypatch.setenv("COLUMNS", "120")
     text = ok("problems")
@@ -571,17 +589,17 @@ def test_on_a_terminal_tables_are_framed(monkeypatch):
     assert all(name in text for name in problems.names())
 
 
-# real processes
+# new processes
 
 
-def test_a_run_in_a_process_of_its_own(tmp_path):
+def test_a_run_in_a_new_process(tmp_path):
     done = process("run", *LINE, *SMALL, "--out", tmp_path)
     assert (done.returncode, done.stderr) == (0, "")
     assert done.stdout.startswith("linear-1-square: 30 evaluations")
     assert numbers(done.stdout)[0]["theta"] == 1.0
 
 
-def test_a_refusal_in_a_process_of_its_own():
+def test_an_error_in_a_new_process():
     done = process("run", "lorenz")
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.count("\n") == 1
@@ -609,7 +627,7 @@ def test_workers_and_a_checkpoint_give_the_same_samples(tmp_path, write):
     assert other.stderr.count("\n") == 1
 
 
-def test_errors_in_worker_processes_have_file_and_line(write):
+def test_errors_in_worker_processes_are_reported_with_file_and_line(write):
     body = "    import multiprocessing\n    assert multiprocessing.parent_process() is None\n    return x[0]"
     path = write(FILE.replace("    return x[0]", body))
     done = process("run", f"{path}:problem", *SMALL, "--workers", 2)
@@ -635,7 +653,7 @@ sys.exit(main(["--version"]))
 
 
 @pytest.mark.parametrize("name", ["typer", "rich"])
-def test_without_the_extra_one_line_says_what_to_install(name):
+def test_a_missing_extra_is_named_in_one_line(name):
     words = [sys.executable, "-c", WITHOUT.format(name=name)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 1
@@ -650,7 +668,7 @@ sys.exit(main(["run", "linear", "--T", "3", "--N", "4", "--out", sys.argv[1]]))
 """
 
 
-def test_without_matplotlib_a_run_has_all_but_the_figure(tmp_path):
+def test_without_matplotlib_a_run_writes_all_but_the_figure(tmp_path):
     words = [sys.executable, "-c", NO_FIGURES, str(tmp_path)]
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr

@@ -1,4 +1,4 @@
-"""Methods side by side: every number is what a few lines by hand give, and no method can stop the others."""
+"""Comparisons: every number agrees with a few lines by hand, and no estimator can stop the others."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ from scipy.stats import norm
 
 import cbq
 from cbq.comparison import Comparison, ComparisonRow, compare
-from cbq.comparison.methods import default_methods
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
+from cbq.methods.registry import Compared, create, default_estimators, estimator, registrations
 from refusals import refusals
 
 
-def slope(samples):
+def overall_mean(samples):
     """The mean of f over all points, for each output, (C,)."""
     return np.mean(samples.table, axis=0)
 
 
 class Flat(Fit):
-    """The same Gaussian distribution of I at all thetas, or at the observed ones alone."""
+    """The same normal distribution of I at all thetas, or at the observed thetas only."""
 
     def __init__(self, theta, C, mean, std, observed_only=False):
         self.theta, self.C, self.mean, self.std, self.observed_only = theta, C, mean, std, observed_only
 
     def _predictives(self, theta, *, joint):
         if self.observed_only and not set(map(tuple, theta)) <= set(map(tuple, self.theta)):
-            raise ValueError(f"it knows theta = {self.theta[0]} and such: ask there. And nowhere else.")
+            raise ValueError(f"it predicts at theta = {self.theta[0]} and such only. Use these.")
         variance = np.full((1, len(theta)), self.std**2)
         return [PredictiveDistribution(np.full((1, len(theta)), mean), variance, np.inf) for mean in self.mean]
 
@@ -44,29 +44,29 @@ class Flat(Fit):
 
 @dataclass(frozen=True)
 class Average:
-    """I is the same at all thetas: the average of f."""
+    """An estimator for which I is the average of f at all thetas."""
 
     std: float = 1.0
     observed_only: bool = False
 
     def fit(self, samples):
-        return Flat(samples.theta, samples.C, slope(samples), self.std, self.observed_only)
+        return Flat(samples.theta, samples.C, overall_mean(samples), self.std, self.observed_only)
 
 
 class NoIntervals(Average):
     def fit(self, samples):
         class Bare(Flat):
             def interval(self, theta, level=0.95):
-                raise NotImplementedError("there is no standard error. Ask for means.")
+                raise NotImplementedError("there is no standard error. Use the mean.")
 
             def predict(self, theta, return_std=False, return_cov=False):
                 return self.interval(theta) if return_std else super().predict(theta)
 
-        return Bare(samples.theta, samples.C, slope(samples), 1.0)
+        return Bare(samples.theta, samples.C, overall_mean(samples), 1.0)
 
 
-class Unsure(Average):
-    """NaN as the mean of the second theta that it is asked about."""
+class SometimesNaN(Average):
+    """An estimator whose mean at the second theta of a prediction is NaN."""
 
     def fit(self, samples):
         class Patchy(Flat):
@@ -75,10 +75,12 @@ class Unsure(Average):
                 mean[1] = np.nan
                 return mean
 
-        return Patchy(samples.theta, samples.C, slope(samples), 1.0)
+        return Patchy(samples.theta, samples.C, overall_mean(samples), 1.0)
 
 
 class Refuses:
+    """An estimator that raises the error it is given."""
+
     def __init__(self, error):
         self.error = error
 
@@ -87,11 +89,11 @@ class Refuses:
 
 
 @dataclass(frozen=True)
-class TheMean:
-    """A method that loses the axis of outputs."""
+class OneOutput:
+    """An estimator that drops the axis of outputs."""
 
     def fit(self, samples):
-        return Flat(samples.theta, None, slope(samples), 1.0)
+        return Flat(samples.theta, None, overall_mean(samples), 1.0)
 
 
 def exact(theta):
@@ -125,8 +127,8 @@ REASONS = [
 ]
 
 
-def known(row):
-    """What a row says, without its seconds and NaN made comparable."""
+def comparable(row):
+    """A row without its seconds, as text, so that NaN equals NaN."""
     return repr(replace(row, seconds=0.0))
 
 
@@ -135,7 +137,7 @@ def known(row):
 
 @pytest.mark.parametrize("method", [Average(std=2.0), cbq.CBQ()], ids=["average", "CBQ"])
 @pytest.mark.parametrize("level", [0.5, 0.95])
-def test_errors_coverage_and_width_are_what_they_are_by_hand(method, level):
+def test_errors_coverage_and_width_agree_with_hand_computation(method, level):
     (row,) = compare(SAMPLES, method, exact, theta=NEW, level=level).rows
     fit = method.fit(SAMPLES)
     low, high = fit.interval(NEW, level)
@@ -148,50 +150,50 @@ def test_errors_coverage_and_width_are_what_they_are_by_hand(method, level):
     assert (row.T, row.N, row.evaluations, row.output, row.note) == (7, 6, 42, None, "")
 
 
-def test_coverage_counts_some_and_not_all():
+def test_coverage_is_between_zero_and_one():
     (row,) = compare(SAMPLES, Average(std=1.0), exact, theta=NEW).rows
     assert 0 < row.coverage < 1
 
 
-def test_a_problem_is_asked_at_draws_from_its_prior():
+def test_a_problem_is_evaluated_at_draws_from_its_prior():
     (row,) = compare(SAMPLES, Average(), PROBLEM).rows
-    # I is theta^2 + 1 with theta uniform on (1, 3), and the answer is the constant m
-    m = slope(SAMPLES)[0]
+    # I is theta^2 + 1 with theta uniform on (1, 3), and the prediction is the constant m
+    m = overall_mean(SAMPLES)[0]
     theta = np.linspace(1, 3, 200_001)
     assert_allclose(row.rmse, np.sqrt(np.mean((theta**2 + 1 - m) ** 2)), rtol=0.05)
     again = compare(SAMPLES, Average(), PROBLEM).rows[0]
-    assert known(again) == known(row)
+    assert comparable(again) == comparable(row)
     at_new = compare(SAMPLES, Average(), PROBLEM, theta=NEW).rows[0]
-    assert known(at_new) == known(compare(SAMPLES, Average(), exact, theta=NEW).rows[0])
+    assert comparable(at_new) == comparable(compare(SAMPLES, Average(), exact, theta=NEW).rows[0])
 
 
-def test_a_function_and_an_array_are_taken_at_the_observed_thetas():
+def test_a_function_and_an_array_are_compared_at_the_observed_thetas():
     by_function = compare(SAMPLES, Average(), exact).rows[0]
     by_array = compare(SAMPLES, Average(), exact(SAMPLES.theta)).rows[0]
     by_column = compare(SAMPLES, Average(), exact(SAMPLES.theta)[:, None]).rows[0]
     explicit = compare(SAMPLES, Average(), exact, theta=SAMPLES.theta).rows[0]
-    assert known(by_function) == known(by_array) == known(by_column) == known(explicit)
-    assert_allclose(by_function.rmse, np.sqrt(np.mean((slope(SAMPLES) - exact(SAMPLES.theta)) ** 2)), rtol=1e-12)
+    assert comparable(by_function) == comparable(by_array) == comparable(by_column) == comparable(explicit)
+    assert_allclose(by_function.rmse, np.sqrt(np.mean((overall_mean(SAMPLES) - exact(SAMPLES.theta)) ** 2)), rtol=1e-12)
 
 
-def test_a_method_that_knows_observed_thetas_only_is_judged_there():
+def test_an_estimator_that_predicts_at_observed_thetas_only_is_scored_there():
     here, there = compare(SAMPLES, {"here": Average(observed_only=True), "all": Average()}, PROBLEM).rows
     at_observed = compare(SAMPLES, Average(), exact).rows[0]
     assert (here.rmse, here.coverage, here.width) == (at_observed.rmse, at_observed.coverage, at_observed.width)
     assert here.rmse != there.rmse
-    assert "observed thetas" in here.note
+    assert here.note == "scored at the observed thetas, because it does not predict elsewhere"
     assert there.note == ""
     assert compare(SAMPLES, Average(observed_only=True), exact).rows[0].note == ""
 
 
-def test_without_a_truth_there_it_has_no_answer():
+def test_without_a_truth_at_the_observed_thetas_it_has_no_scores():
     (row,) = compare(SAMPLES, Average(observed_only=True), exact(NEW[:, None]), theta=NEW).rows
     assert isnan(row.rmse)
     assert row.seconds > 0
-    assert row.note == f"no answer: it knows theta = {SAMPLES.theta[0]} and such: ask there"
+    assert row.note == f"no predictions: it predicts at theta = {SAMPLES.theta[0]} and such only"
 
 
-def test_the_truth_is_not_asked_at_observed_thetas_in_vain():
+def test_the_truth_is_evaluated_only_where_it_is_used():
     asked = []
 
     def truth(theta):
@@ -229,7 +231,7 @@ def by_hand(method, samples, groups, level, c=0):
     ("folds", "groups"),
     [(10, [[t] for t in range(7)]), (7, [[t] for t in range(7)]), (3, [[0, 3, 6], [1, 4], [2, 5]])],
 )
-def test_left_out_errors_are_what_refits_by_hand_give(method, folds, groups):
+def test_left_out_errors_agree_with_refits_by_hand(method, folds, groups):
     (row,) = compare(SAMPLES, method, folds=folds, level=0.8).rows
     loo, coverage, width = by_hand(method, SAMPLES, groups, 0.8)
     assert_allclose(row.loo, loo, rtol=1e-9)
@@ -238,13 +240,13 @@ def test_left_out_errors_are_what_refits_by_hand_give(method, folds, groups):
     assert isnan(row.rmse)
 
 
-def test_left_out_coverage_counts_some_and_not_all():
+def test_left_out_coverage_is_between_zero_and_one():
     (row,) = compare(SAMPLES, Average(std=1.0)).rows
     assert 0 < row.coverage < 1
 
 
-def test_left_out_coverage_forgives_the_error_of_the_estimates():
-    # the truth is constant and the method knows it, without any doubt: only the estimates are off
+def test_left_out_coverage_allows_for_the_error_of_the_estimates():
+    # the truth is constant and the estimator predicts it exactly: all differences are errors of the estimates
     class Zero:
         def fit(self, samples):
             return Flat(samples.theta, None, [0.0], 0.0)
@@ -256,70 +258,71 @@ def test_left_out_coverage_forgives_the_error_of_the_estimates():
     assert row.coverage > 0.7
 
 
-def test_no_error_where_thetas_cannot_be_left_out():
+def test_there_is_no_error_if_thetas_cannot_be_left_out():
     (single,) = compare(SAMPLES.select([0]), Average()).rows
     assert (isnan(single.loo), isnan(single.coverage), single.seconds > 0) == (True, True, True)
     assert "one theta" in single.note
     (here,) = compare(SAMPLES, Average(observed_only=True)).rows
     assert isnan(here.loo)
     assert here.seconds > 0
-    assert here.note.startswith("no leave-one-out error: it knows theta")
+    assert here.note.startswith("no leave-one-out error: it predicts at theta")
 
 
-def test_samples_without_estimates_at_single_thetas_still_give_rows():
+def test_samples_that_stage_1_refuses_still_give_rows():
     enormous = SAMPLES.with_values(np.asarray(SAMPLES.f) * 1e200)
     (row,) = compare(enormous, Average()).rows
     assert isnan(row.loo)
-    assert row.note.startswith("no leave-one-out error, for want of estimates")
+    assert row.note.startswith("no leave-one-out error, because stage 1 has no estimates to compare with: ")
 
 
-# What methods may do --------------------------------------------------------------------------------------------------
+# What estimators may do -----------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("truth", [None, PROBLEM], ids=["left-out", "truth"])
 @pytest.mark.parametrize("error", REASONS, ids=lambda error: type(error).__name__)
-def test_a_refusal_is_a_row(error, truth):
+def test_an_estimator_that_refuses_has_a_row(error, truth):
     first, last = compare(SAMPLES, {"no": Refuses(error), "yes": Average()}, truth).rows
     assert all(isnan(getattr(first, name)) for name in ("rmse", "loo", "coverage", "width", "seconds"))
     assert (first.T, first.N, first.evaluations) == (7, 6, 42)
-    assert known(last) == known(compare(SAMPLES, {"yes": Average()}, truth).rows[0])
+    assert comparable(last) == comparable(compare(SAMPLES, {"yes": Average()}, truth).rows[0])
 
 
-def test_a_note_is_the_first_sentence():
+def test_the_note_is_the_first_sentence_of_the_error():
     notes = [compare(SAMPLES, Refuses(error), PROBLEM).rows[0].note for error in REASONS]
     assert notes[0] == "it needs theta = [1. 2.], sorted"
     assert notes[2:5] == ["NotImplementedError", "it needs more packages", "0/0"]
 
 
-def test_other_errors_are_mistakes_and_come_through():
+def test_other_errors_are_raised():
     with pytest.raises(KeyError):
         compare(SAMPLES, Refuses(KeyError("typo")), PROBLEM)
 
 
 @pytest.mark.parametrize("truth", [None, exact], ids=["left-out", "truth"])
-def test_without_intervals_the_error_remains(truth):
+def test_an_estimator_without_intervals_has_an_error(truth):
     bare, full = compare(SAMPLES, [NoIntervals(), Average()], truth).rows
     assert bare.error == full.error
     assert (isnan(bare.coverage), isnan(bare.width)) == (True, True)
     assert bare.note == "no intervals: there is no standard error"
 
 
-def test_answers_that_are_no_answers_are_told():
-    (row,) = compare(SAMPLES, Unsure(), exact).rows
+def test_invalid_predictions_are_noted():
+    (row,) = compare(SAMPLES, SometimesNaN(), exact).rows
     assert isnan(row.rmse)
-    assert row.note == "no answer: its answers are NaN at 1 of 7 thetas"
-    assert compare(SAMPLES, Unsure(), PROBLEM).rows[0].note == "no answer: its answers are NaN at 1 of 1000 thetas"
-    (row, _) = compare(PAIRS, TheMean(), PAIR).rows
-    assert row.note == "no answer: it answers for 1 outputs, but f has 2"
+    assert row.note == "no predictions: its predictions are NaN at 1 of 7 thetas"
+    (row,) = compare(SAMPLES, SometimesNaN(), PROBLEM).rows
+    assert row.note == "no predictions: its predictions are NaN at 1 of 1000 thetas"
+    (row, _) = compare(PAIRS, OneOutput(), PAIR).rows
+    assert row.note == "no predictions: it predicts 1 outputs, but f has 2"
 
     class Nothing:
         def fit(self, samples):
             return None
 
-    assert compare(SAMPLES, Nothing()).rows[0].note == "fit returned a NoneType, but a cbq.Fit is needed"
+    assert compare(SAMPLES, Nothing()).rows[0].note == "fit returned a NoneType, but it must return a cbq.Fit"
 
 
-def test_names():
+def test_estimators_are_named_by_class_and_options():
     def names(methods):
         return [row.method for row in compare(SAMPLES, methods, exact).rows]
 
@@ -333,13 +336,30 @@ def test_names():
     assert names([cbq.CBQ(ard=False), cbq.CBQ.paper(), cbq.CBQ()]) == ["CBQ(ard=False)", "PaperCBQ", "CBQ"]
 
 
-def test_the_default_methods_are_those_of_the_library():
-    chosen = default_methods(SAMPLES)
-    assert next(iter(chosen)) == "CBQ"
-    assert all(callable(method.fit) for method in chosen.values())
+def test_the_default_comparison_is_that_of_the_registry():
+    labels = ["CBQ", "CBQ, borrowing", "MOBQ", "LSMC", "KLSMC", "ImportanceSampling", "MonteCarlo"]
+    chosen = default_estimators(SAMPLES)
+    assert list(chosen) == labels
+    assert chosen["CBQ, borrowing"] == cbq.CBQ(borrow=200)
+    assert list(default_estimators(PAIRS)) == [label for label in labels if label != "CBQ, borrowing"]
     rows = compare(SAMPLES, None, PROBLEM).rows
-    assert [row.method for row in rows] == list(chosen)
+    assert [row.method for row in rows] == labels
     assert not isnan(rows[0].rmse)
+
+
+def test_an_estimator_enters_the_registry_by_its_declaration(monkeypatch):
+    monkeypatch.setattr("cbq.methods.registry._REGISTRATIONS", {each.name: each for each in registrations()})
+    known = [each.name for each in registrations()]
+    wide = Compared("wide", {"std": 3.0}, suits=lambda samples: samples.C is None)
+    declared = estimator("average", title="the average of f", order=0, compared=[Compared("average"), wide])(Average)
+    assert declared is Average
+    assert create("average") == Average()
+    assert [each.name for each in registrations()] == ["average", *known]
+    assert list(default_estimators(SAMPLES))[:3] == ["average", "wide", "CBQ"]
+    assert default_estimators(SAMPLES)["wide"] == Average(std=3.0)
+    assert list(default_estimators(PAIRS))[:2] == ["average", "CBQ"]
+    with pytest.raises(ValueError, match="'average' is registered already: choose another name for OneOutput"):
+        estimator("average", title="", order=0)(OneOutput)
 
 
 # Samples of several sizes, several outputs ----------------------------------------------------------------------------
@@ -364,12 +384,12 @@ def test_several_samples_and_outputs_have_rows_of_their_own():
         assert_allclose([left_out.loo, left_out.coverage, left_out.width], by_refits, rtol=1e-9)
 
 
-def test_the_result_is_the_same_again_and_nothing_is_changed():
+def test_the_result_is_reproducible_and_inputs_are_not_changed():
     before = [SAMPLES.theta.copy(), np.array(SAMPLES.f), np.array(SAMPLES.x)]
     theta, truth = NEW.copy(), exact(NEW[:, None])
     first, again = (compare(SAMPLES, {"CBQ": cbq.CBQ()}, truth, theta=theta) for _ in range(2))
     left, right = (compare(SAMPLES, {"CBQ": cbq.CBQ()}) for _ in range(2))
-    assert list(map(known, first.rows + left.rows)) == list(map(known, again.rows + right.rows))
+    assert list(map(comparable, first.rows + left.rows)) == list(map(comparable, again.rows + right.rows))
     for array, copy in zip((SAMPLES.theta, SAMPLES.f, SAMPLES.x, theta), (*before, NEW), strict=True):
         assert_array_equal(array, copy)
     with pytest.raises(FrozenInstanceError):
@@ -378,10 +398,10 @@ def test_the_result_is_the_same_again_and_nothing_is_changed():
         first.rows = ()
 
 
-def test_two_comparisons_make_one():
+def test_comparisons_can_be_added():
     a, b = compare(SAMPLES, {"a": Average()}, PROBLEM), compare(SAMPLES, {"b": Average(2.0)}, PROBLEM)
     assert (a + b).rows == a.rows + b.rows
-    with pytest.raises(ValueError, match=r"intervals of 0\.95 and of 0\.5"):
+    with pytest.raises(ValueError, match=r"intervals of level 0\.95 and 0\.5 cannot be added"):
         a + compare(SAMPLES, Average(), PROBLEM, level=0.5)
     with pytest.raises(TypeError):
         a + 1
@@ -396,7 +416,7 @@ def row(method="CBQ", **values):
     return ComparisonRow(method, **{**sizes, **scores, **values})
 
 
-def test_the_table_is_aligned_with_the_best_marked_and_notes_below():
+def test_the_table_is_aligned_with_the_best_row_marked_and_notes_below():
     table = Comparison(
         (
             row(rmse=0.01234),
@@ -412,28 +432,28 @@ def test_the_table_is_aligned_with_the_best_marked_and_notes_below():
         "a longer name  20  50    1230          -      -        1   [1]",
         "third          20  50       -      90.0%      2        -   [2]",
         "fourth         20  50     0.5      90.0%      2        1   [2]",
-        "Intervals of 95%; *: the smallest error.",
+        "Intervals: 95%; *: the smallest error.",
         "[1] no intervals: none.",
         "[2] refused.",
     ]
     assert repr(table) == str(table)
 
 
-def test_the_best_is_that_of_each_size_and_output():
+def test_the_best_row_of_each_size_and_output_is_marked():
     rows = [row(N=N, output=c, rmse=N + c + i, method=f"m{i}") for N in (1, 2) for c in (0, 1) for i in (1, 0)]
     lines = str(Comparison(tuple(rows))).splitlines()[1:-1]
     assert [line.split()[0] for line in lines if "*" in line] == ["m0"] * 4
     assert "*" not in str(Comparison((row(),)))
 
 
-def test_columns_that_say_nothing_are_left_out():
+def test_empty_columns_are_left_out():
     header = str(compare(SAMPLES, METHODS)).splitlines()[0].split()
     assert header == ["method", "T", "N", "loo", "coverage", "width", "seconds"]
     assert "left-out thetas" in str(compare(SAMPLES, METHODS))
     assert "output" in str(Comparison((row(output=0),))).splitlines()[0]
 
 
-def test_the_frame_is_tidy():
+def test_the_data_frame_is_tidy():
     pd = pytest.importorskip("pandas")
     result = compare(PAIRS, METHODS, PAIR)
     frame = result.to_frame()
@@ -465,7 +485,7 @@ def words(ax):
     return [text.get_text() for text in ax.texts]
 
 
-def test_dots_of_one_size():
+def test_estimators_are_dots_if_all_samples_have_one_size():
     rows = (
         row(rmse=0.01, seconds=2),
         row("b", rmse=3.0, seconds=20),
@@ -478,8 +498,8 @@ def test_dots_of_one_size():
     assert [label.get_text() for label in errors.get_yticklabels()] == ["CBQ", "b", "no", "z"]
     dots = [line.get_xydata()[0].tolist() for line in errors.lines if line.get_marker() == "o"]
     assert dots == [[0.01, 0.0], [3.0, 1.0]]
-    assert words(errors) == ["0.01", "3", "no answer", "0"]
-    assert words(seconds) == ["2", "20", "no answer", "1"]
+    assert words(errors) == ["0.01", "3", "no estimate", "0"]
+    assert words(seconds) == ["2", "20", "no estimate", "1"]
     low, high = errors.get_xlim()
     assert low < 0.01 < 3.0 < high
     assert errors.get_xscale() == seconds.get_xscale() == "log"
@@ -494,7 +514,7 @@ def test_dots_of_several_samples_of_one_size_show_the_median():
 
 
 @pytest.mark.parametrize("methods", [1, 2, 8, 20])
-def test_figures_grow_with_the_methods(methods):
+def test_figures_grow_with_the_number_of_estimators(methods):
     rows = tuple(row(f"method {i}", rmse=1.0 + i) for i in range(methods))
     figure = Comparison(rows).plot()
     png(figure)
@@ -534,7 +554,7 @@ def test_lines_over_evaluations_where_T_differs_too():
     assert [x for x, _ in lines(errors)["wide"]] == [24, 42]
 
 
-def test_lines_go_through_medians_and_skip_what_is_unknown():
+def test_lines_go_through_medians_and_skip_unknown_values():
     rows = [
         row(N=N, rmse=value)
         for N, values in {10: (1, 5, 2), 20: (nan, 3, 4), 40: (nan, 0.0, nan)}.items()
@@ -545,16 +565,16 @@ def test_lines_go_through_medians_and_skip_what_is_unknown():
     assert max(len(line.get_xdata()) for line in errors.lines) == 5
 
 
-def test_twenty_lines_can_be_told_apart():
+def test_twenty_lines_have_distinct_styles():
     figure = Comparison(tuple(row(f"m{i}", N=N, rmse=i / N) for i in range(1, 21) for N in (1, 2))).plot()
     drawn = figure.axes[0].lines
     assert len({(line.get_color(), line.get_marker(), line.get_linestyle()) for line in drawn}) == len(drawn) == 20
     png(figure)
 
 
-def test_the_legend_says_who_has_no_answer():
+def test_the_legend_names_estimators_without_an_estimate():
     figure = Comparison(tuple(row(m, N=N, rmse=r) for m, r in (("a", 1.0), ("b", nan)) for N in (1, 2))).plot()
-    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b (no answer)"]
+    assert [text.get_text() for text in figure.legends[0].get_texts()] == ["a", "b (no estimate)"]
 
 
 def test_a_row_of_panels_for_each_output():
@@ -570,13 +590,13 @@ def test_a_row_of_panels_for_each_output():
         png(figure)
 
 
-def test_nothing_known_can_be_drawn():
+def test_a_comparison_without_any_score_can_be_drawn():
     png(Comparison((row(rmse=nan, seconds=nan),)).plot())
     png(Comparison((row(rmse=nan, seconds=nan), row(rmse=nan, seconds=nan, N=7))).plot())
 
 
 @pytest.mark.parametrize("samples", [SAMPLES, [SAMPLES, RAGGED]], ids=["dots", "lines"])
-def test_axes_of_ones_own(samples):
+def test_figures_can_be_drawn_into_given_axes(samples):
     from matplotlib.figure import Figure
 
     result = compare(samples, METHODS, PROBLEM)
@@ -593,13 +613,13 @@ def test_axes_of_ones_own(samples):
         compare(PAIRS, METHODS, PAIR).plot(pair)
 
 
-def test_importing_loads_nothing_slow():
+def test_importing_loads_no_slow_module():
     code = "import sys, cbq.comparison; print(*sys.modules)"
     loaded = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout.split()
     assert not {"matplotlib", "pandas", "scipy.stats", "scipy.optimize"} & set(loaded)
 
 
-# What is refused ------------------------------------------------------------------------------------------------------
+# Errors ------------------------------------------------------------------------------------------------------
 
 NO_ANSWER = cbq.Problem(lambda x, theta: x[:, 0], family, PRIOR, name="mine")
 PLANE = cbq.problems.get("linear", dim=2)
@@ -607,11 +627,14 @@ PLANE = cbq.problems.get("linear", dim=2)
 test_bad_values = refusals(
     {
         "level": (lambda: compare(SAMPLES, METHODS, level=95), "level must lie between 0 and 1.*95"),
-        "folds": (lambda: compare(SAMPLES, METHODS, folds=1), "folds must be a whole number.*1"),
-        "folds 2.5": (lambda: compare(SAMPLES, METHODS, folds=2.5), "folds must be"),
+        "folds": (lambda: compare(SAMPLES, METHODS, folds=1), "folds must be an integer, 2 or more, but it is 1"),
+        "folds 2.5": (
+            lambda: compare(SAMPLES, METHODS, folds=2.5),
+            "folds must be an integer, 2 or more, but it is 2.5",
+        ),
         "no methods": (lambda: compare(SAMPLES, {}), "methods is empty"),
         "no methods in a list": (lambda: compare(SAMPLES, []), "methods is empty"),
-        "names": (lambda: compare(SAMPLES, [Average(), Average()]), "two methods are called 'Average'"),
+        "names": (lambda: compare(SAMPLES, [Average(), Average()]), "two methods have the name 'Average'"),
         "no samples": (lambda: compare([], METHODS), "samples is empty"),
         "p": (lambda: compare([SAMPLES, PLANE.collect(2, 3, rng=0)], METHODS), "p = 1 and 2"),
         "C": (lambda: compare([SAMPLES, PAIRS], METHODS), "C = None and 2"),
@@ -623,9 +646,9 @@ test_bad_values = refusals(
         "too many": (lambda: compare(SAMPLES, METHODS, exact_pair), r"truth has shape \(7, 2\).*\(7,\)"),
         "NaN": (lambda: compare(SAMPLES, METHODS, np.full(7, np.nan)), "truth must be finite"),
         "array of many": (lambda: compare([SAMPLES, RAGGED], METHODS, np.ones(7)), "different thetas"),
-        "no exact": (lambda: compare(SAMPLES, METHODS, NO_ANSWER), "'mine' is not known"),
+        "no exact": (lambda: compare(SAMPLES, METHODS, NO_ANSWER), "exact I of problem 'mine' is not known"),
         "other problem": (lambda: compare(SAMPLES, METHODS, PLANE), "p = 2, but the samples have p = 1"),
-        "no rows": (lambda: Comparison(()), "needs rows"),
+        "no rows": (lambda: Comparison(()), "needs at least one row"),
     },
     ValueError,
 )
@@ -634,11 +657,11 @@ test_bad_types = refusals(
     {
         "samples": (lambda: compare([1.0], METHODS), "samples must be cbq.Samples.*float"),
         "array": (lambda: compare(np.ones(3), METHODS), "samples must be cbq.Samples.*ndarray"),
-        "class": (lambda: compare(SAMPLES, cbq.CBQ), r"the class CBQ arrived: CBQ\(\)"),
+        "class": (lambda: compare(SAMPLES, cbq.CBQ), r"the class CBQ arrived: pass CBQ\(\)"),
         "class in a list": (lambda: compare(SAMPLES, [Average]), "the class Average"),
         "string": (lambda: compare(SAMPLES, "CBQ"), "must have fit.*str"),
         "value": (lambda: compare(SAMPLES, {"CBQ": None}), "must have fit.*NoneType"),
-        "name": (lambda: compare(SAMPLES, {1: Average()}), "called 1"),
+        "name": (lambda: compare(SAMPLES, {1: Average()}), "one name is 1"),
     },
     TypeError,
 )

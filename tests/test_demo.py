@@ -1,4 +1,4 @@
-"""The command that `make demo` runs, at a tiny size, and what the demo leaves behind."""
+"""The command of `make demo` at a tiny size, and the files it writes."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def demo() -> list[str]:
     return shlex.split(line)
 
 
-def test_the_demo_runs_and_says_where_its_files_are(
+def test_the_demo_runs_and_names_its_files(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.chdir(tmp_path)
@@ -37,7 +37,7 @@ def test_the_demo_runs_and_says_where_its_files_are(
     assert "RMSE against the truth" in printed
 
 
-def test_the_demo_is_about_sir_and_shows_the_truth() -> None:
+def test_the_demo_runs_sir_and_writes_a_figure() -> None:
     assert demo()[:2] == ["run", "sir"]
     assert "--out" in demo()
     assert "figure.png" in MAKEFILE

@@ -1,4 +1,4 @@
-"""The examples run as their README says, through the command line, unchanged."""
+"""The commands in the README of the examples run unchanged."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ COMMANDS = [
 
 
 def shell(line, folder, **environment):
-    """Run a line of the README in a folder: variables first, then `cbq` and its arguments."""
+    """Run a line of the README in a folder: environment variables, then `cbq` and its arguments."""
     words = shlex.split(line)
     variables = dict(word.split("=", 1) for word in words[: words.index("cbq")])
     arguments = words[words.index("cbq") + 1 :]
@@ -39,7 +39,7 @@ def shell(line, folder, **environment):
 
 @pytest.fixture(scope="module")
 def ran(tmp_path_factory):
-    """All commands of the README, in its order, in a folder that has the examples."""
+    """The results of all commands of the README, in order, in a folder with the examples."""
     folder = tmp_path_factory.mktemp("examples")
     (folder / "examples").symlink_to(EXAMPLES)
     return folder, {line: shell(line, folder) for line in COMMANDS}
@@ -51,7 +51,7 @@ def table(path):
     return {name: np.array([float(row[name]) for row in rows]) for name in rows[0]}
 
 
-def test_every_command_of_the_readme_succeeds(ran):
+def test_every_command_in_the_readme_succeeds(ran):
     _, results = ran
     assert len(results) >= 5
     for line, done in results.items():
@@ -59,7 +59,7 @@ def test_every_command_of_the_readme_succeeds(ran):
         assert "Traceback" not in done.stderr
 
 
-def test_the_scenario_of_the_environment_reaches_the_simulator(ran):
+def test_the_environment_variable_reaches_the_simulator(ran):
     folder, results = ran
     wet, dry = (table(folder / "out" / scenario / "estimate.csv")["mean"] for scenario in ("wet", "dry"))
     assert np.all(wet < dry)
@@ -68,21 +68,21 @@ def test_the_scenario_of_the_environment_reaches_the_simulator(ran):
     assert "reservoir-dry" in names
 
 
-def test_the_answer_agrees_with_many_runs_of_the_simulator(ran, monkeypatch):
+def test_the_estimate_agrees_with_many_evaluations_of_f(ran, monkeypatch):
     folder, _ = ran
     monkeypatch.setenv("RESERVOIR_SCENARIO", "wet")
     spec = importlib.util.spec_from_file_location("wet_reservoir", EXAMPLES / "reservoir.py")
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
-    answer = table(folder / "out" / "wet" / "estimate.csv")
+    estimate = table(folder / "out" / "wet" / "estimate.csv")
     for row in (20, 50):
-        theta = np.array([answer["theta"][row]])
+        theta = np.array([estimate["theta"][row]])
         f = np.array([module.shortage(x, theta) for x in module.family(theta).sample(3000, 0)])
         error = f.std() / np.sqrt(len(f))
-        assert abs(answer["mean"][row] - f.mean()) < 4 * np.hypot(error, answer["std"][row])
+        assert abs(estimate["mean"][row] - f.mean()) < 4 * np.hypot(error, estimate["std"][row])
 
 
-def test_a_scenario_that_does_not_exist_is_reported_with_the_line(tmp_path):
+def test_an_unknown_scenario_is_reported_with_the_line(tmp_path):
     (tmp_path / "examples").symlink_to(EXAMPLES)
     done = shell(COMMANDS[0], tmp_path, RESERVOIR_SCENARIO="monsoon")
     assert done.returncode == 1

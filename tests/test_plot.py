@@ -1,4 +1,4 @@
-"""Figures: what is drawn is what the fit says, in every size, without a screen, and nothing else is touched."""
+"""Figures of fits: the drawn values are those of the fit, at every size, without a window or global state."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from refusals import refusals
 
 
 class Known(Fit):
-    """A fit that is known, of a method without a stage 1: output c has mean (c + 1) (theta_0 + theta_1 + ...)."""
+    """A fit without a stage 1 whose output c has mean (c + 1) (theta_0 + theta_1 + ...)."""
 
     def __init__(self, theta, C=None):
         self.theta, self.C = np.array(theta, dtype=float), C
@@ -75,7 +75,7 @@ def labels(ax):
 # p = 1
 
 
-def test_the_line_and_the_bands_are_the_fit(butterfly):
+def test_the_line_and_the_bands_show_the_fit(butterfly):
     fit, problem = butterfly
     theta = np.linspace(60, 150, 40)
     figure = fit.plot(theta, level=0.9, truth=problem.exact)
@@ -90,7 +90,7 @@ def test_the_line_and_the_bands_are_the_fit(butterfly):
     png(figure)
 
 
-def test_dots_and_bars_are_stage_one(butterfly):
+def test_dots_and_bars_show_stage_1(butterfly):
     fit, _ = butterfly
     (ax,) = fit.plot(level=0.8).axes
     dots, _, (bars,) = ax.containers[0]
@@ -99,7 +99,7 @@ def test_dots_and_bars_are_stage_one(butterfly):
     np.testing.assert_allclose(half, ndtri(0.9) * fit.stage1.std, rtol=1e-10)
 
 
-def test_dots_outside_the_thetas_are_left_out(butterfly):
+def test_dots_outside_the_drawn_thetas_are_left_out(butterfly):
     fit, _ = butterfly
     (ax,) = fit.plot(np.linspace(90, 110, 5)).axes
     x = ax.containers[0][0].get_xdata()
@@ -118,14 +118,14 @@ def test_the_grid_covers_the_observed_thetas():
 
 
 @pytest.mark.parametrize("theta", [[0.01, 1.0, 9.0], [5.0], [1e-300, 1e-299]])
-def test_the_grid_stays_positive_where_the_thetas_are(theta):
+def test_the_grid_is_positive_if_the_thetas_are(theta):
     x, _ = drawn(Known(np.array(theta)[:, None]).plot().axes[0], "mean")
     assert 0 < x[0] < theta[0]
     assert x[-1] > theta[-1]
 
 
 @pytest.mark.parametrize("theta", [[0.0], [-3.0, 2.0], [-1.0], [0.0, 1.0]])
-def test_the_grid_goes_on_both_sides_of_other_thetas(theta):
+def test_the_grid_reaches_beyond_other_thetas_on_both_sides(theta):
     x, _ = drawn(Known(np.array(theta)[:, None]).plot().axes[0], "mean")
     assert x[0] < theta[0]
     assert x[-1] > theta[-1]
@@ -146,13 +146,13 @@ def test_thetas_are_drawn_in_order_and_their_truth_with_them():
     np.testing.assert_array_equal(drawn(ax, "truth"), [[1, 2, 3], [10, 20, 30]])
 
 
-def test_a_method_without_a_stage_one_has_no_dots():
+def test_a_fit_without_single_theta_estimates_has_no_dots():
     (ax,) = LINE.plot().axes
     assert labels(ax) == ["mean", "95% interval", "50% interval"]
     assert not ax.containers
 
 
-def test_a_narrow_band_is_alone():
+def test_there_is_one_band_up_to_level_one_half():
     assert labels(LINE.plot(level=0.5).axes[0]) == ["mean", "50% interval"]
     assert labels(LINE.plot(level=0.3).axes[0]) == ["mean", "30% interval"]
 
@@ -177,7 +177,7 @@ def test_an_output_can_be_chosen(truth):
     assert LINE.plot(output=0).axes[0].get_ylabel() == r"$I(\theta)$"
 
 
-def test_bands_and_dots_are_in_the_picture_and_long_bars_leave_it(butterfly):
+def test_bands_and_dots_are_within_the_limits_and_long_bars_are_cut_off(butterfly):
     fit, _ = butterfly
 
     class Stage:
@@ -210,7 +210,7 @@ def test_the_legend_hides_nothing(butterfly):
     assert not ax.get_legend().get_frame_on()
 
 
-def test_a_crowd_of_dots_goes_below_the_line():
+def test_many_dots_are_drawn_below_the_line():
     crowd = Known(np.linspace(1, 2, 100)[:, None])
     object.__setattr__(crowd, "stage1", type("Stage", (), {"mean": np.ones(100), "std": np.ones(100)}))
     (ax,) = crowd.plot().axes
@@ -218,10 +218,10 @@ def test_a_crowd_of_dots_goes_below_the_line():
     assert ax.containers[0][0].get_zorder() < line.get_zorder()
 
 
-# axes of the user
+# given axes
 
 
-def test_axes_of_the_user_are_drawn_into():
+def test_figures_can_be_drawn_into_given_axes():
     figure = Figure()
     left, right = figure.subplots(1, 2)
     left.plot([1, 4], [0, 0], label="mine")
@@ -233,6 +233,15 @@ def test_axes_of_the_user_are_drawn_into():
     assert right.get_xlim() == limits
     assert not right.lines
     png(figure)
+
+
+def test_the_legend_does_not_depend_on_the_labels_of_other_artists():
+    ax = Figure().subplots()
+    ax.plot([1, 4], [0, 0], label="90% interval")
+    LINE.plot(ax=ax)
+    assert labels(ax) == ["mean", "95% interval", "50% interval", "90% interval"]
+    LINE.plot(ax=ax)
+    assert labels(ax) == ["mean", "95% interval", "50% interval", "90% interval"]
 
 
 def test_the_figure_of_a_subfigure_is_the_whole():
@@ -310,19 +319,19 @@ def test_outputs_of_two_coordinates_have_a_row_each():
     assert len([ax for ax in both.plot(points=4, output=1).axes if ax.get_title()]) == 2
 
 
-# everything
+# all figures
 
 
 @pytest.mark.parametrize(
     ("name", "T"), [("butterfly", 1), ("butterfly", 2), ("sir", 1), ("linear", 1), ("linear", 2), ("health", 3)]
 )
-def test_every_problem_is_drawn(name, T):
+def test_every_problem_can_be_drawn(name, T):
     problem = cbq.problems.get(name)
     fit = cbq.CBQ().fit(problem.collect(T, 5, rng=1))
     png(fit.plot(points=12, truth=problem.exact))
 
 
-def test_the_same_fit_gives_the_same_picture():
+def test_figures_are_reproducible():
     assert png(LINE.plot()) == png(LINE.plot())
 
 
@@ -333,7 +342,7 @@ def test_no_setting_of_matplotlib_changes():
     assert dict(matplotlib.rcParams) == before
 
 
-def test_pyplot_is_left_alone():
+def test_pyplot_is_not_imported():
     code = """
 import sys, cbq
 samples = cbq.problems.get("butterfly").collect(3, 4, rng=0)
@@ -347,7 +356,7 @@ assert "matplotlib.pyplot" not in sys.modules
     assert done.stdout.startswith(b"\x89PNG")
 
 
-def test_matplotlib_is_asked_for_when_it_is_missing(monkeypatch):
+def test_a_missing_matplotlib_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
     with pytest.raises(ImportError, match=r"plot needs matplotlib: python -m pip install 'cbq\[plot\]'"):
         LINE.plot()
@@ -359,21 +368,21 @@ test_bad_requests_are_refused = refusals(
     {
         "three coordinates": (
             lambda: SPACE.plot(),
-            r"p = 3: fix all but .* in an array of thetas \(M, 3\), .* fit.to_frame",
+            r"this fit has p = 3: fix all but .* in an array of thetas \(M, 3\), .* fit.to_frame",
         ),
         "output": (lambda: PAIR.plot(output=2), "output must be one of 0 to 1, or None for all, but it is 2"),
         "negative output": (lambda: PAIR.plot(output=-1), "but it is -1"),
         "output of none": (lambda: LINE.plot(output=1), "output must be 0, or None for all, but it is 1"),
         "output text": (lambda: LINE.plot(output="cost"), "but it is 'cost'"),
         "ax of two outputs": (lambda: PAIR.plot(ax=AX), "choose one of 2 outputs, as with output=0"),
-        "ax of maps": (lambda: PLANE.plot(ax=AX), "ax takes a single panel.* leave ax out for p = 2"),
+        "ax of maps": (lambda: PLANE.plot(ax=AX), "ax takes a single panel.* omit ax for p = 2"),
         "level": (lambda: LINE.plot(level=95), "level must lie between 0 and 1, as 0.95 does, but it is 95"),
         "points": (
             lambda: LINE.plot(points=1),
-            "points must be the number of points of a grid, 2 or more, but it is 1",
+            "points must be the number of grid points, an integer of 2 or more, but it is 1",
         ),
         "half points": (lambda: LINE.plot(points=2.5), "but it is 2.5"),
-        "one theta": (lambda: LINE.plot([1.0]), "a line over two thetas or more, but there is one: ask fit.interval"),
+        "one theta": (lambda: LINE.plot([1.0]), "a line over two thetas or more, but there is one: use fit.interval"),
         "theta": (
             lambda: LINE.plot(np.ones((4, 2))),
             r"theta has shape \(4, 2\).*this fit has p = 1",
@@ -382,11 +391,11 @@ test_bad_requests_are_refused = refusals(
         "truth without theta": (lambda: LINE.plot(truth=np.ones(200)), "truth is an array: pass the thetas"),
         "truth shape": (
             lambda: LINE.plot([1, 2], truth=np.ones(3)),
-            r"shape \(3,\), but for 2 thetas it must be \(2,\)",
+            r"shape \(3,\), but for 2 thetas it must have shape \(2,\)",
         ),
         "truth of one": (
             lambda: PAIR.plot([1, 2], truth=[1, 2]),
-            r"shape \(2,\), but for 2 thetas it must be \(2, 2\)\.",
+            r"shape \(2,\), but for 2 thetas it must have shape \(2, 2\)\.",
         ),
         "truth nan": (lambda: LINE.plot(truth=lambda theta: theta * np.nan), "truth must be finite"),
     },

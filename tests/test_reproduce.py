@@ -23,7 +23,7 @@ from scipy.integrate import quad
 from typer.testing import CliRunner
 
 import cbq
-from cbq.cli.app import app
+from cbq.cli.commands import app
 from cbq.kernels import Matern
 from cbq.linalg import lapack
 from cbq.reproduce import EXPERIMENTS, Experiment, chosen, draw, measure, rates, record, redraw, reproduce, rough, run

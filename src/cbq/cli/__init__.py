@@ -1,4 +1,4 @@
-"""The command `cbq`, which is also `python -m cbq`: problems, methods, saved fits, the value of information."""
+"""The command `cbq`, also `python -m cbq`: estimate, compare and predict from the command line."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program with these arguments (None: those of this process) and return its exit status."""
-    missing = [name for name in ("typer", "rich") if not _installed(name)]
+    """Run the program with these arguments (by default those of this process) and return its exit status."""
+    missing = [name for name in ("typer", "rich") if not _is_installed(name)]
     if missing:
         needed = " and ".join(missing)
         sys.stderr.write(f"cbq: error: the command line needs {needed}: python -m pip install 'cbq[cli]'\n")
         return 1
-    from cbq.cli.app import app
+    from cbq.cli.commands import app
 
     try:
         app(list(sys.argv[1:] if arguments is None else arguments))
@@ -25,8 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _installed(name: str) -> bool:
+def _is_installed(name: str) -> bool:
     try:
         return find_spec(name) is not None
-    except ValueError:  # sys.modules holds None for it
+    except ValueError:  # sys.modules contains None for it
         return False

@@ -1,21 +1,18 @@
-"""`cbq compare`: methods side by side on one problem."""
+"""`cbq compare`: compare estimators on one problem."""
 
 from __future__ import annotations
 
 from dataclasses import astuple, fields
 from math import isnan
-from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from cbq.cli import options, words
-from cbq.cli.figures import write_figure
-from cbq.cli.sampling import Sampling
-from cbq.cli.source import Source
-from cbq.cli.tables import write_csv
-from cbq.comparison import Comparison, ComparisonRow
-from cbq.comparison import compare as put_side_by_side
+from cbq.cli import options, parsing
+from cbq.cli.source import ProblemSource
+from cbq.cli.tables import write_csv, write_figure
+from cbq.comparison import ComparisonRow
+from cbq.comparison import compare as compare_estimators
 
 Methods = Annotated[
     list[str] | None,
@@ -23,13 +20,13 @@ Methods = Annotated[
         "--methods",
         metavar="METHODS",
         show_default="all that suit the problem",
-        help=f"Which, with commas between them: {', '.join(words.METHODS)}.",
+        help=f"The estimators, separated by commas: {options.ESTIMATORS}.",
     ),
 ]
 
 
 def compare(
-    problem: options.Problem,
+    problem: options.ProblemName,
     methods: Methods = None,
     T: options.T = None,
     N: options.N = 40,
@@ -45,11 +42,11 @@ def compare(
     option: options.Options = None,
     debug: options.Debug = False,
 ) -> None:
-    """Put methods side by side on the same samples.
+    """Compare estimators on the same samples.
 
-    Prints a table of errors, shares of intervals that hold the truth, their widths, and seconds. Errors are against the
-    truth where the problem knows it. Where it does not, thetas are left out in turn, and a method is judged by what it
-    says there without their points. With --out, the folder gets comparison.csv and comparison.png.
+    Prints a table of errors, coverage and width of intervals, and seconds. Errors are against the truth if the problem
+    knows it. Otherwise thetas are left out in turn, and predictions there are compared with estimates from the points
+    of the left-out thetas. With --out, writes comparison.csv and comparison.png to the folder.
 
     \b
     Examples:
@@ -58,20 +55,17 @@ def compare(
       cbq compare simulator.py:problem --checkpoint run.sqlite
     """
     options.check(level, out)
-    chosen = words.methods(methods)
-    source = Source.parse(problem, words.options(option))
+    estimators = parsing.estimators(methods)
+    source = ProblemSource.parse(problem, parsing.options(option))
     target = source.load()
-    samples = Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error).collect(target, source)
-    with source.blamed():
-        comparison = put_side_by_side(samples, chosen, target if target.has_exact else None, level=level)
+    sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error)
+    samples = sampling.collect(target, source)
+    with source.locating_errors():
+        comparison = compare_estimators(samples, estimators, target if target.has_exact else None, level=level)
     typer.echo(str(comparison))
-    if out is not None:
-        _keep(out, comparison)
-
-
-def _keep(out: Path, comparison: Comparison) -> None:
-    """Write the table and the figure."""
-    path = out / "comparison.csv"
+    if out is None:
+        return
     rows = [["" if isinstance(v, float) and isnan(v) else v for v in astuple(row)] for row in comparison.rows]
-    write_csv(path, [field.name for field in fields(ComparisonRow)], rows)
-    typer.echo(f"Written: {path}, {write_figure(out / 'comparison.png', comparison.plot)}.")
+    write_csv(out / "comparison.csv", [field.name for field in fields(ComparisonRow)], rows)
+    drawn = write_figure(out / "comparison.png", comparison.plot)
+    typer.echo(f"Written: {out / 'comparison.csv'}, {drawn}.")

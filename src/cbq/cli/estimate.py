@@ -1,65 +1,73 @@
-"""What a fit says at some thetas, and how far it is from the truth."""
+"""The estimate of a fit at a grid of thetas: its table, its figure, and its distance from the truth."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array
 from cbq.cli.tables import show, write_csv
-from cbq.comparison.methods import REFUSALS, reason
-from cbq.comparison.scores import against_truth
-from cbq.comparison.truth import Judge
+from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.fit.base import Fit
+from cbq.methods.registry import REFUSALS, reason
 from cbq.problem import Problem
 from cbq.samples import Samples
+from cbq.samples.conditional import measures_at
 
-SHOWN = 11  # rows of a printed table, at most
-JUDGED, SEED = 200, 20240618  # thetas of the prior that a fit is compared with the truth at
+MAX_PRINTED = 11  # thetas in a printed table
+LINE_POINTS, PLANE_POINTS = 61, 41  # thetas of a grid: for p = 1, and along each coordinate for p = 2
+PRIOR_DRAWS, PRIOR_SEED = 100, 20240617  # thetas drawn from the prior for a table, for p > 1
+TEST_DRAWS, TEST_SEED = 200, 20240618  # thetas drawn from the prior for the error against the truth
+TAIL = 0.01  # prior probability beyond either end of a grid, where the prior is unbounded
 
 
 @dataclass(frozen=True, eq=False)
 class Estimate:
-    """Named columns of numbers for each output, (M, C), at thetas (M, p)."""
+    """A table of estimates at thetas (M, p): named columns, each (M, C).
+
+    C : the number of outputs, or None if f has no axis of outputs.
+    note : why columns are missing.
+    """
 
     theta: Array
     columns: dict[str, Array]
-    outputs: int | None  # their number C, None where f has no axis of outputs
+    C: int | None
     note: str = ""
 
-    def show(self, *, everything: bool = False) -> None:
-        """Print the table; not all of its rows when there are many, unless everything is asked for."""
+    def show(self, *, all_rows: bool = False) -> None:
+        """Print the table, with a row for each theta and output; by default at most `MAX_PRINTED` of the thetas."""
         M = len(self.theta)
-        rows = np.linspace(0, M - 1, M if everything else min(M, SHOWN)).round().astype(int)
-        several = self.outputs is not None
-        header = [*self._names(), *["output"] * several, *self.columns]
+        rows = np.linspace(0, M - 1, M if all_rows else min(M, MAX_PRINTED)).round().astype(int)
+        several = self.C is not None
+        header = [*self._theta_names(), *["output"] * several, *self.columns]
         cells = [
-            [*map(_short, self.theta[i]), *[str(c)] * several, *(_short(v[i, c]) for v in self.columns.values())]
+            [*map(_format, self.theta[i]), *[str(c)] * several, *(_format(v[i, c]) for v in self.columns.values())]
             for i in rows
-            for c in range(self.outputs or 1)
+            for c in range(self.C or 1)
         ]
         show(header, cells)
 
     def write(self, path: Path) -> None:
-        """A file with a row for each theta."""
-        suffixes = [""] if self.outputs is None else [f"_{c}" for c in range(self.outputs)]
-        header = [*self._names(), *(f"{name}{suffix}" for name in self.columns for suffix in suffixes)]
+        """Write the table, with a row for each theta and columns for each output."""
+        suffixes = [""] if self.C is None else [f"_{c}" for c in range(self.C)]
+        header = [*self._theta_names(), *(f"{name}{suffix}" for name in self.columns for suffix in suffixes)]
         write_csv(path, header, np.hstack([self.theta, *self.columns.values()]).tolist())
 
-    def _names(self) -> list[str]:
+    def _theta_names(self) -> list[str]:
         p = self.theta.shape[1]
         return ["theta"] if p == 1 else [f"theta_{j}" for j in range(p)]
 
 
 def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = None) -> Estimate:
-    """The mean, standard deviation and interval of a fit at theta (M, p), and the truth where the problem knows it."""
+    """The mean, standard deviation and interval of I at theta (M, p), and the truth if the problem knows it."""
     try:
         mean, std = fit.predict(theta, return_std=True)
         low, high = fit.interval(theta, level)
         columns, note = {"mean": mean, "std": std, "lower": low, "upper": high}, ""
-    except REFUSALS as error:  # methods that know no uncertainty say so
+    except REFUSALS as error:  # raised by fits without standard errors
         columns, note = {"mean": np.asarray(fit.predict(theta))}, f"There are no intervals: {reason(error)}."
     if problem is not None and problem.has_exact:
         columns["truth"] = problem.exact(theta)
@@ -67,20 +75,76 @@ def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = Non
     return Estimate(theta, shaped, fit.C, note)
 
 
-def against(problem: Problem, samples: Samples, fit: Fit, level: float) -> str:
-    """A line on how far the fit is from the truth at thetas of the prior."""
-    judge = Judge(problem, problem.prior.sample(JUDGED, SEED), [samples])
-    scores = against_truth(fit, judge.targets(samples), samples.C or 1, level)
+def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: float) -> str:
+    """One line on the error of a fit and the coverage of its intervals at thetas drawn from the prior."""
+    truth = KnownTruth(problem, problem.prior.sample(TEST_DRAWS, TEST_SEED), [samples])
+    scores = score_against_truth(fit, truth.references(samples), samples.C or 1, level)
+    thetas = "the observed thetas" if scores.observed_only else f"{TEST_DRAWS} thetas drawn from the prior"
     errors = ", ".join(f"{error:.3g}" for error in scores.error)
-    held = "" if np.any(np.isnan(scores.coverage)) else _held(scores.coverage, level)
-    place = f"{JUDGED} thetas of the prior" if not scores.note.startswith("judged") else "the observed thetas"
-    return f"RMSE against the truth at {place}: {errors}{held}."
+    shares = ", ".join(f"{share:.0%}" for share in scores.coverage)
+    known = not np.any(np.isnan(scores.coverage))
+    coverage = f"; {shares} of {100 * level:.4g}% intervals contain the truth" if known else ""
+    return f"RMSE against the truth at {thetas}: {errors}{coverage}."
 
 
-def _held(coverage: Array, level: float) -> str:
-    shares = ", ".join(f"{share:.0%}" for share in coverage)
-    return f"; {shares} of truths in {100 * level:.4g}% intervals"
+def figure(fit: Fit, problem: Problem, level: float, grid: Array) -> Any:
+    """A figure of the fit over theta, with the truth if it is known; `grid` holds the thetas of the table."""
+    if fit.p > 2:
+        raise ValueError(f"a figure shows one or two coordinates of theta, but this fit has p = {fit.p}")
+    truth = problem.exact if problem.has_exact else None
+    try:
+        return fit.plot(figure_grid(fit, grid), level=level, truth=truth)
+    except REFUSALS:  # raised by fits that predict at the observed thetas only
+        return fit.plot(observed(fit), level=level, truth=truth)
 
 
-def _short(value: float) -> str:
+def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:
+    """The thetas (M, p) of a table: a regular grid for p = 1, draws from the prior otherwise.
+
+    own_thetas : whether the user chose the observed thetas; the grid then covers their range rather than the prior.
+    """
+    if fit.p > 1:
+        return problem.prior.sample(PRIOR_DRAWS, PRIOR_SEED)
+    low, high = (fit.theta.min(), fit.theta.max()) if own_thetas else _prior_range(problem, fit)
+    return np.linspace(low, high, LINE_POINTS if low < high else 1)[:, None]
+
+
+def figure_grid(fit: Fit, grid: Array) -> Array:
+    """The thetas (M, p) of a figure: those of the table and the nodes among them for p = 1, a grid for p = 2."""
+    if fit.p == 1:
+        inside = (fit.theta >= grid.min()) & (fit.theta <= grid.max())
+        return np.union1d(grid, fit.theta[inside])[:, None]  # a rough I has its corners at the nodes
+    low, high = np.min(fit.theta, axis=0), np.max(fit.theta, axis=0)
+    sides = [np.linspace(a, b, PLANE_POINTS) for a, b in zip(low, high, strict=True)]
+    return np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2)
+
+
+def observed(fit: Fit) -> Array:
+    """The observed thetas in order, (T, p), at which every fit predicts."""
+    return fit.theta[np.lexsort(fit.theta.T[::-1])]
+
+
+def _prior_range(problem: Problem, fit: Fit) -> list[float]:
+    """The ends of a grid for p = 1: those of the prior if x has a measure there, or else quantiles of the prior."""
+    try:
+        quantiles = problem.prior.transport([[TAIL], [1 - TAIL]]).ravel()
+    except (NotImplementedError, TypeError, ValueError):
+        return [float(fit.theta.min()), float(fit.theta.max())]
+    ends = np.ravel(problem.prior.support)
+    return [float(b if _has_measure(problem, b) else a) for a, b in zip(quantiles, ends, strict=True)]
+
+
+def _has_measure(problem: Problem, theta: float) -> bool:
+    """Whether theta is finite and the family has a measure there."""
+    if not np.isfinite(theta):
+        return False
+    try:
+        with np.errstate(all="ignore"):
+            measures_at(problem.family, np.array([[theta]]))
+    except ValueError:
+        return False
+    return True
+
+
+def _format(value: float) -> str:
     return f"{value:.6g}"

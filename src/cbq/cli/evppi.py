@@ -1,4 +1,4 @@
-"""`cbq evppi`: the value of information, from a table of draws."""
+"""`cbq evppi`: the expected value of partial perfect information (EVPPI), from a table of draws."""
 
 from __future__ import annotations
 
@@ -7,15 +7,13 @@ from typing import Annotated
 
 import typer
 
-from cbq.cli import options
-from cbq.cli.figures import write_figure
-from cbq.cli.spreadsheet import read_sheet
-from cbq.cli.tables import write_csv
+from cbq.cli import options, parsing
+from cbq.cli.tables import read_sheet, write_csv, write_figure
 from cbq.nested.decisions import positions
-from cbq.psa import EvppiTable, values_of_information
+from cbq.psa import values_of_information
 
 Draws = Annotated[
-    Path, typer.Argument(metavar="TABLE", show_default=False, help="A file of comma-separated values, a row per draw.")
+    Path, typer.Argument(metavar="TABLE", show_default=False, help="A CSV file with a row for each draw.")
 ]
 Outputs = Annotated[
     str | None,
@@ -23,10 +21,13 @@ Outputs = Annotated[
 ]
 Effects = Annotated[
     str | None,
-    typer.Option(metavar="NAMES", show_default=False, help="Instead, the columns of effects, one for each decision,"),
+    typer.Option(
+        metavar="NAMES", show_default=False, help="Instead of --outputs: the columns of effects, one for each decision."
+    ),
 ]
 Costs = Annotated[
-    str | None, typer.Option(metavar="NAMES", show_default=False, help="those of costs, in the same order,")
+    str | None,
+    typer.Option(metavar="NAMES", show_default=False, help="With --effects: the columns of costs, in the same order."),
 ]
 Willingness = Annotated[
     str | None,
@@ -35,7 +36,7 @@ Willingness = Annotated[
         "--wtp",
         metavar="NUMBERS",
         show_default=False,
-        help="and what a unit of effect is worth: one number or several, with commas between them.",
+        help="With --effects: the value of a unit of effect, one number or several separated by commas.",
     ),
 ]
 Pars = Annotated[
@@ -43,13 +44,16 @@ Pars = Annotated[
     typer.Option(
         metavar="SETS",
         show_default="every other column of numbers",
-        help='The sets of columns that might be learnt, with semicolons between sets: "p1;p2;p1,p2".',
+        help='The sets of inputs to be learnt, separated by semicolons: "p1;p2;p1,p2".',
     ),
 ]
 Out = Annotated[
     Path | None,
     typer.Option(
-        metavar="FILE", dir_okay=False, show_default=False, help="A file for the table; the chart is a .png beside it."
+        metavar="FILE",
+        dir_okay=False,
+        show_default=False,
+        help="A CSV file for the table; the chart is a .png beside it.",
     ),
 ]
 
@@ -66,11 +70,11 @@ def evppi(
     out: Out = None,
     debug: options.Debug = False,
 ) -> None:
-    """The value of learning inputs before deciding, from a table of a probabilistic sensitivity analysis.
+    """Estimate the value of learning inputs before deciding, from a probabilistic sensitivity analysis.
 
-    Each row of the table is a draw of all uncertain inputs, with the net benefits of the decisions there, or with their
-    effects and costs. Prints the expected value of partial perfect information of each set of inputs, with its standard
-    error and interval. With --out, writes the table, and a bar chart beside it.
+    Each row of the table is a draw of all uncertain inputs, with the net benefits of the decisions, or with their
+    effects and costs. Prints the expected value of partial perfect information (EVPPI) of each set of inputs, with its
+    standard error and interval. With --out, writes the table, and a bar chart beside it.
 
     \b
     Examples:
@@ -79,67 +83,44 @@ def evppi(
     """
     options.check(level, None if out is None else out.absolute().parent)
     if out is not None:
-        _refuse_place(out, table)
+        _check_overwriting(out, table)
     sheet = read_sheet(table)
-    known = list(sheet.columns)
-    benefits, gains, losses = _names(outputs), _names(effects), _names(costs)
-    if bool(benefits) == bool(gains or losses or willingness_to_pay):
+    columns = {
+        "--outputs": parsing.names(outputs),
+        "--effects": parsing.names(effects),
+        "--costs": parsing.names(costs),
+    }
+    if bool(columns["--outputs"]) == bool(columns["--effects"] or columns["--costs"] or willingness_to_pay):
         raise ValueError("pass --outputs, which are net benefits, or --effects, --costs and --willingness-to-pay.")
-    for option, names in {"--outputs": benefits, "--effects": gains, "--costs": losses}.items():
-        positions(names, known, option)
-    decisive, prices = [*benefits, *gains, *losses], _prices(willingness_to_pay)
-    sets = [[name] for name in sheet.of_numbers() if name not in decisive] if pars is None else _sets(pars)
-    read = sheet.numbers([*decisive, *(name for each in sets for name in each)])
+    for name, chosen in columns.items():
+        positions(chosen, list(sheet.columns), name)
+    decisive = [name for chosen in columns.values() for name in chosen]
+    prices = parsing.prices(willingness_to_pay)
+    if pars is None:
+        sets = [[name] for name in sheet.numeric_columns() if name not in decisive]
+    else:
+        sets = parsing.name_sets(pars)
+    draws = sheet.with_numbers([*decisive, *(name for each in sets for name in each)])
     found = values_of_information(
-        {name: read[name] for name in decisive},
-        read,
+        {name: draws[name] for name in decisive},
+        draws,
         sets,
-        effects=gains or None,
-        costs=losses or None,
+        effects=columns["--effects"] or None,
+        costs=columns["--costs"] or None,
         willingness_to_pay=prices,
         level=level,
         rng=seed,
     )
     typer.echo(str(found))
     if out is not None:
-        _keep(out, found)
+        write_csv(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])
+        typer.echo(f"Written: {out}, {write_figure(out.with_suffix('.png'), found.plot)}.")
 
 
-def _keep(out: Path, found: EvppiTable) -> None:
-    """Write the table and the figure."""
-    write_csv(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])
-    typer.echo(f"Written: {out}, {write_figure(out.with_suffix('.png'), found.plot)}.")
-
-
-def _refuse_place(out: Path, table: Path) -> None:
-    """Raise where the results would take the place of the draws, or the figure that of the results."""
-    figure = out.with_suffix(".png")
-    if table.resolve() in (out.resolve(), figure.resolve()):
+def _check_overwriting(out: Path, table: Path) -> None:
+    """Raise if the results would overwrite the draws, or the chart the results."""
+    chart = out.with_suffix(".png")
+    if table.resolve() in (out.resolve(), chart.resolve()):
         raise ValueError(f"--out {out} would overwrite {table}: name another file.")
-    if out == figure:
+    if out == chart:
         raise ValueError(f"--out {out} is for the table, and the chart is a .png beside it: name a .csv file.")
-
-
-def _names(text: str | None) -> list[str]:
-    """The names in a text, with commas between them."""
-    return _parts(text or "", ",")
-
-
-def _sets(text: str) -> list[list[str]]:
-    """The sets of names in a text, with semicolons between them."""
-    return [_names(part) for part in _parts(text, ";")]
-
-
-def _parts(text: str, separator: str) -> list[str]:
-    return [part.strip() for part in text.split(separator) if part.strip()]
-
-
-def _prices(text: str | None) -> float | list[float] | None:
-    """The numbers in a text: one where there is one."""
-    if text is None:
-        return None
-    try:
-        found = [float(part) for part in _names(text)]
-    except ValueError as error:
-        raise ValueError(f"--willingness-to-pay must be numbers with commas between them, not {text!r}.") from error
-    return found[0] if len(found) == 1 else found

@@ -1,4 +1,4 @@
-"""`cbq predict`: what a saved fit says at new thetas."""
+"""`cbq predict`: predictions of a saved fit."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from typing import Annotated
 
 import typer
 
-from cbq.cli import options, record, words
+from cbq.cli import options, parsing
 from cbq.cli.estimate import estimate
-from cbq.cli.source import Source
+from cbq.cli.source import RECORD, ProblemSource, recorded_source
 from cbq.fit.base import Fit
 from cbq.io import load
 from cbq.io.archive import Archive, IncompatibleFile
@@ -24,7 +24,7 @@ Thetas = Annotated[
         "--theta",
         metavar="THETA",
         show_default="those of the fit",
-        help="Where to ask; may be repeated. Coordinates have commas between them: 1.0,2.0.",
+        help="A theta to predict at; repeatable. Separate coordinates by commas: 1.0,2.0.",
     ),
 ]
 From = Annotated[
@@ -46,11 +46,11 @@ def predict(
     option: options.Options = None,
     debug: options.Debug = False,
 ) -> None:
-    """Ask a saved fit about thetas.
+    """Predict I at new thetas from a saved fit.
 
-    Prints the mean of I(theta), its standard deviation and the ends of its interval. Some fits (of auto, mobq and
-    importance-sampling) need the measure of x at a new theta, which no file holds. It comes from the problem: that of
-    --problem, or else the one which run.json beside the fit names. If that is a file of yours, it is run.
+    Prints the mean of I(theta), its standard deviation and the ends of its interval. Fits of some estimators, such as
+    mobq, need the measure of x at a new theta, which the file does not contain. It comes from the problem: that of
+    --problem, or else that of run.json beside the fit. If the problem is in a file of yours, that file is run.
 
     \b
     Examples:
@@ -59,42 +59,37 @@ def predict(
       cbq predict elsewhere.cbq --theta 3.5 --problem sir
     """
     options.check(level, None)
-    given = None if problem is None else Source.parse(problem, words.options(option))
+    given = None if problem is None else ProblemSource.parse(problem, parsing.options(option))
     if given is None and option:
-        raise ValueError("--option is for the problem of --problem, which is not given.")
-    source = (given or record.source_beside(fit)) if _needs_family(fit) else None
-    if source is None:
-        loaded = _loaded(fit)
-        show(loaded, theta, level)
+        raise ValueError("--option is for the problem of --problem: pass --problem as well.")
+    if not _needs_family(fit):
+        _show(load(fit), theta, level)
         return
+    source = given or recorded_source(fit)
+    if source is None:
+        raise ValueError(
+            f"{fit} needs the measure of x at any theta, which the file does not contain, and there is no {RECORD} "
+            f"beside it: pass --problem NAME or --problem path/to/file.py:attribute."
+        )
     target = source.load()
-    with source.blamed():
-        show(load(fit, family=target.family), theta, level)
+    with source.locating_errors():
+        _show(load(fit, family=target.family), theta, level)
 
 
-def show(fit: Fit, theta: list[str] | None, level: float) -> None:
-    """Print the table of a fit."""
-    places = words.thetas(theta, fit.p)
-    table = estimate(fit, fit.theta if places is None else places, level)
-    table.show(everything=True)
+def _show(fit: Fit, theta: list[str] | None, level: float) -> None:
+    """Print the table of predictions."""
+    thetas = parsing.thetas(theta, fit.p)
+    table = estimate(fit, fit.theta if thetas is None else thetas, level)
+    table.show(all_rows=True)
     if table.note:
         typer.echo(table.note)
 
 
 def _needs_family(path: Path) -> bool:
-    """Whether a fit needs the measure of x; of a file that is no fit, `load` will say what is wrong."""
+    """Whether a fit needs the measure of x; False for other files, which `load` refuses with a reason."""
     with path.open("rb") as file:
         try:
             kind = KINDS.get(Archive(file).header().get("kind", ""))
         except (IncompatibleFile, ValueError, TypeError):
             return False
     return kind is not None and kind.needs_family
-
-
-def _loaded(path: Path) -> Fit:
-    if _needs_family(path):
-        raise ValueError(
-            f"{path} needs the measure of x at any theta, which no file holds, and there is no {record.NAME} beside it: "
-            f"pass --problem NAME or --problem path/to/file.py:attribute."
-        )
-    return load(path)

@@ -1,22 +1,19 @@
-"""`cbq run`: from a problem to an answer."""
+"""`cbq run`: collect samples of a problem and estimate I."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated
 
 import typer
 
 from cbq._arrays import Array
-from cbq.cli import options, record, words
-from cbq.cli.estimate import Estimate, against, estimate
-from cbq.cli.figures import figure, write_figure
-from cbq.cli.places import observed, reported
-from cbq.cli.sampling import Sampling
-from cbq.cli.source import Source
-from cbq.comparison.methods import REFUSALS
+from cbq.cli import options, parsing
+from cbq.cli.estimate import Estimate, error_against_truth, estimate, figure, observed, table_grid
+from cbq.cli.source import RECORD, ProblemSource, write_record
+from cbq.cli.tables import write_figure
 from cbq.fit.base import Fit
+from cbq.methods.registry import REFUSALS, create
 from cbq.problem import Problem
 
 At = Annotated[
@@ -25,13 +22,13 @@ At = Annotated[
         "--at",
         metavar="THETA",
         show_default=False,
-        help="A theta to report the answer at, in place of a grid; may be repeated.",
+        help="A theta to report the estimate at, instead of a grid; repeatable.",
     ),
 ]
 
 
 def run(
-    problem: options.Problem,
+    problem: options.ProblemName,
     T: options.T = None,
     N: options.N = 40,
     method: options.Method = "auto",
@@ -50,13 +47,13 @@ def run(
 ) -> None:
     """Estimate I(theta) from few evaluations of f.
 
-    f is evaluated at T thetas, N times each, and I(theta) = E f(X, theta) estimated as a function of theta. Prints how
-    it was done and a table: theta, the mean of I, its standard deviation, the ends of its interval. Where the truth is
-    known it is put beside. With --out, the folder gets
+    Evaluates f at T thetas, N times each, and estimates I(theta) = E f(X, theta) as a function of theta. Prints a
+    summary of the fit and a table: theta, the mean of I, its standard deviation, the ends of its interval, and the
+    truth if it is known. With --out, writes to the folder
 
     \b
       estimate.csv  the table, on a finer grid
-      figure.png    the answer over theta, where theta has one or two coordinates
+      figure.png    the estimate over theta, if theta has one or two coordinates
       fit.cbq       the fit, for `cbq predict` and `cbq.load`
       run.json      versions, seed, options, timings
 
@@ -68,53 +65,50 @@ def run(
       cbq run simulator.py:build --option days=30 --theta 0.5 --theta 1.0 --theta 2.0
     """
     options.check(level, out)
-    chosen = words.method(method)
-    source = Source.parse(problem, words.options(option))
-    sampling = Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error)
+    estimator = create(method)
+    source = ProblemSource.parse(problem, parsing.options(option))
+    sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error)
     target = source.load()
-    words.thetas(at, target.p)  # refused now rather than after the run
-    clock = [perf_counter()]
+    at_thetas = parsing.thetas(at, target.p)  # refused before the run rather than after it
+    start = perf_counter()
     samples = sampling.collect(target, source)
-    clock.append(perf_counter())
-    with source.blamed():
-        fit = chosen.fit(samples)
-        clock.append(perf_counter())
-        seconds = {"collect": clock[1] - clock[0], "fit": clock[2] - clock[1]}
-        if out is not None:  # at once: what was expensive is safe whatever comes next
-            sizes = {"T": samples.T, "evaluations": samples.n_evaluations}
-            parts = {"sampling": sampling.record() | sizes, "method": method, "level": level, "seconds": seconds}
-            _keep(out, source, target, fit, **parts)
-        _say(target, samples.n_evaluations, fit, seconds)
-        table = _table(target, fit, words.thetas(at, target.p), level, own=theta is not None)
+    collected = perf_counter()
+    with source.locating_errors():
+        fit = estimator.fit(samples)
+        seconds = {"collect": collected - start, "fit": perf_counter() - collected}
+        if out is not None:  # now, so that a later error does not lose an expensive run
+            fit.save(out / "fit.cbq")
+            write_record(
+                out,
+                source,
+                target.name,
+                sampling={**sampling.record(), "T": samples.T, "evaluations": samples.n_evaluations},
+                method=method,
+                level=level,
+                seconds=seconds,
+                choice=fit.choice,
+                fit=type(fit).__name__,
+            )
+        times = f"collected in {seconds['collect']:.1f} s, fitted in {seconds['fit']:.1f} s"
+        typer.echo(f"{target.name}: {samples.n_evaluations} evaluations, {times}.\n\n{fit.summary()}\n")
+        own_thetas = theta is not None
+        table = _estimate(target, fit, at_thetas, level, own_thetas=own_thetas)
         table.show()
-        lines = [table.note, against(target, samples, fit, level)] if target.has_exact else [table.note]
+        lines = [table.note, error_against_truth(target, samples, fit, level) if target.has_exact else ""]
         typer.echo("\n".join(["", *filter(None, lines)]).rstrip("\n"))
         if out is None:
             return
         table.write(out / "estimate.csv")
-        line = table.theta if at is None else reported(target, fit, own=theta is not None)
-        drawn = write_figure(out / "figure.png", lambda: figure(fit, target, level, line))
-    typer.echo(f"Written: {out / 'estimate.csv'}, {drawn}, {out / 'fit.cbq'}, {out / record.NAME}.")
+        grid = table.theta if at is None else table_grid(target, fit, own_thetas=own_thetas)
+        drawn = write_figure(out / "figure.png", lambda: figure(fit, target, level, grid))
+    typer.echo(f"Written: {out / 'estimate.csv'}, {drawn}, {out / 'fit.cbq'}, {out / RECORD}.")
 
 
-def _table(problem: Problem, fit: Fit, at: Array | None, level: float, *, own: bool) -> Estimate:
-    """The answer at the thetas that were asked for, or over the prior, or at the observed thetas if it must be."""
+def _estimate(problem: Problem, fit: Fit, at: Array | None, level: float, *, own_thetas: bool) -> Estimate:
+    """The estimate at the thetas of --at, or on a grid, or at the observed thetas if the fit predicts only there."""
     if at is not None:
         return estimate(fit, at, level, problem)
     try:
-        return estimate(fit, reported(problem, fit, own=own), level, problem)
-    except REFUSALS:  # a fit that has no answer between observed thetas
+        return estimate(fit, table_grid(problem, fit, own_thetas=own_thetas), level, problem)
+    except REFUSALS:
         return estimate(fit, observed(fit), level, problem)
-
-
-def _keep(out: Path, source: Source, problem: Problem, fit: Fit, **parts: Any) -> None:
-    """Write the fit and the record of the run."""
-    fit.save(out / "fit.cbq")
-    parts |= {"choice": fit.choice, "fit": type(fit).__name__}
-    record.write(out, source, problem.name, **parts)
-
-
-def _say(problem: Problem, evaluations: int, fit: Fit, seconds: dict[str, float]) -> None:
-    """What was done."""
-    times = f"collected in {seconds['collect']:.1f} s, fitted in {seconds['fit']:.1f} s"
-    typer.echo(f"{problem.name}: {evaluations} evaluations, {times}.\n\n{fit.summary()}\n")

@@ -1,24 +1,34 @@
-"""Where a problem comes from: a name of the registry, or an attribute of a user's file."""
+"""Where a problem comes from (a name, or an attribute of a user's file), and the record of a run that keeps it."""
 
 from __future__ import annotations
 
 import inspect
+import json
+import platform
+import re
 import sys
+import traceback
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Self
 
-from cbq import problems
-from cbq.cli.errors import line_in, one_line
+import numpy as np
+import scipy
+
+from cbq import __version__, problems
 from cbq.problem import Problem
+
+RECORD = "run.json"
+FORMAT, VERSION = "cbq-run", 1
 
 
 @dataclass(frozen=True)
-class Source:
+class ProblemSource:
     """A problem by name, or by file and attribute, with the options of the function that builds it."""
 
     name: str  # of the problem, or of the attribute
@@ -30,7 +40,7 @@ class Source:
         """From NAME or path/to/file.py:attribute."""
         path, _, attribute = text.rpartition(":")
         if text.endswith(".py"):
-            raise ValueError(f"{text} is a file: name what to take from it, as in {text}:problem.")
+            raise ValueError(f"{text} is a file: name the problem in it, as in {text}:problem.")
         if not path.endswith(".py"):
             return cls(text, None, options)
         if not attribute.isidentifier():
@@ -39,68 +49,77 @@ class Source:
 
     @classmethod
     def from_record(cls, record: dict[str, Any]) -> Self:
-        """From what `record` returned."""
+        """From the JSON of `record`."""
         file = record["file"]
         return cls(record["name"], None if file is None else Path(file), record["options"])
 
     def record(self) -> dict[str, Any]:
-        """As JSON."""
+        """The source as JSON."""
         file = None if self.file is None else str(self.file)
         return {"name": self.name, "file": file, "options": self.options}
 
     def __str__(self) -> str:
-        return self.name if self.file is None else f"{_shown(self.file)}:{self.name}"
+        return self.name if self.file is None else f"{_short_path(self.file)}:{self.name}"
 
     def load(self) -> Problem:
-        """The problem itself; runs the file, whose folder becomes importable."""
+        """Return the problem; this runs the user's file and makes its folder importable."""
         if self.file is None:
             return problems.get(self.name, **self.options)
         if not self.file.is_file():
-            raise ValueError(f"there is no file {_shown(self.file)}.")
-        with self.blamed():
+            raise ValueError(f"there is no file {_short_path(self.file)}.")
+        with self.locating_errors():
             module = _imported(self.file)
         if not hasattr(module, self.name):
-            found = ", ".join(_candidates(module)) or "no problem at all"
-            raise ValueError(f"{_shown(self.file)} has no {self.name!r}: there is {found}.")
-        thing = getattr(module, self.name)
-        if callable(thing) and not isinstance(thing, type):
-            thing = self._called(thing)
+            candidates = ", ".join(_candidates(module)) or "no problem"
+            raise ValueError(f"{_short_path(self.file)} has no {self.name!r}: it has {candidates}.")
+        found = getattr(module, self.name)
+        if callable(found) and not isinstance(found, type):
+            found = self._call(found)
         elif self.options:
-            raise ValueError(f"{self} is no function, so it takes no option {', '.join(self.options)}.")
-        if not isinstance(thing, Problem):
-            kind = thing.__name__ if isinstance(thing, type) else type(thing).__name__
-            raise TypeError(f"{self} must be a cbq.Problem, or a function that returns one, but it gives a {kind}.")
-        return thing
+            raise ValueError(f"{self} is not a function, so it has no option {', '.join(self.options)}.")
+        if not isinstance(found, Problem):
+            kind = found.__name__ if isinstance(found, type) else type(found).__name__
+            raise TypeError(f"{self} must be a cbq.Problem, or a function that returns one, but it gives {kind}.")
+        return found
 
     @contextmanager
-    def blamed(self) -> Iterator[None]:
-        """Errors that arise in the user's file are reported with the file and the line."""
+    def locating_errors(self) -> Iterator[None]:
+        """Report errors that arise in the user's file with the file and the line."""
         try:
             yield
         except (Exception, SystemExit) as error:
-            line = None if self.file is None else line_in(self.file, error)
+            line = None if self.file is None else _line_in(self.file, error)
             if line is None or self.file is None:
                 raise
             kind = "" if type(error).__module__.startswith("cbq.") else f"{type(error).__name__}: "
-            text = error.msg if isinstance(error, SyntaxError) else one_line(error).removeprefix(kind)
-            raise ValueError(f"{_shown(self.file)}, line {line}: {kind}{text}") from error
+            text = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+            raise ValueError(f"{_short_path(self.file)}, line {line}: {kind}{text}") from error
 
-    def _called(self, function: Any) -> Any:
+    def _call(self, function: Any) -> Any:
         try:
             inspect.signature(function).bind(**self.options)
         except TypeError as error:
             raise ValueError(f"{self} cannot be called with these options: {error}.") from error
-        with self.blamed():
+        with self.locating_errors():
             return function(**self.options)
 
 
+def _line_in(file: Path, error: BaseException) -> int | None:
+    """The line of a file in which an error arose, in this or in a worker process; None if it arose elsewhere."""
+    text = "".join(traceback.format_exception(error))  # the traceback of a worker process exists as text only
+    lines = re.findall(rf'File "{re.escape(str(file))}", line (\d+)', text)
+    return int(lines[-1]) if lines else None
+
+
 def _imported(file: Path) -> ModuleType:
-    """A file as a module with the name of the file, under which worker processes find it too."""
+    """Import a file as the module with its name, so that worker processes can import it too."""
     name, known = file.stem, sys.modules.get(file.stem)
     if known is not None and getattr(known, "__file__", None) == str(file):
         return known
     if known is not None or name in sys.stdlib_module_names or "." in name:
-        raise ValueError(f"{_shown(file)} cannot be imported as {name!r}, a name that is taken: rename the file.")
+        raise ValueError(
+            f"{_short_path(file)} cannot be imported, because the name {name!r} is taken: rename the file."
+        )
     if str(file.parent) not in sys.path:
         sys.path.insert(0, str(file.parent))
     spec = spec_from_file_location(name, file)
@@ -117,21 +136,54 @@ def _imported(file: Path) -> ModuleType:
 
 
 def _candidates(module: ModuleType) -> list[str]:
-    """The problems of a module, and its functions without arguments that are needed."""
+    """The names of the problems in a module, and of its functions that can be called without arguments."""
     return [
         name
         for name, thing in vars(module).items()
-        if isinstance(thing, Problem) or (inspect.isfunction(thing) and _needs_nothing(thing, module))
+        if isinstance(thing, Problem) or (inspect.isfunction(thing) and _may_build_problem(thing, module))
     ]
 
 
-def _needs_nothing(function: Any, module: ModuleType) -> bool:
-    mine = function.__module__ == module.__name__ and not function.__name__.startswith("_")
-    kinds = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+def _may_build_problem(function: Any, module: ModuleType) -> bool:
+    public = function.__module__ == module.__name__ and not function.__name__.startswith("_")
+    variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
-    return mine and all(each.default is not each.empty or each.kind in kinds for each in parameters)
+    return public and all(each.default is not each.empty or each.kind in variadic for each in parameters)
 
 
-def _shown(file: Path) -> str:
-    """A path as short as it can be from here."""
+def _short_path(file: Path) -> str:
+    """The path relative to the current folder if the file is in it."""
     return str(file.relative_to(Path.cwd())) if file.is_relative_to(Path.cwd()) else str(file)
+
+
+def write_record(folder: Path, source: ProblemSource, problem: str, **parts: Any) -> None:
+    """Write the record of a run: the source and the name of its problem, versions, and named parts that are JSON."""
+    record = {
+        "format": FORMAT,
+        "version": VERSION,
+        "problem": {"called": problem, **source.record()},
+        **parts,
+        "versions": {
+            "cbq": __version__,
+            "python": platform.python_version(),
+            "numpy": np.__version__,
+            "scipy": scipy.__version__,
+            "platform": platform.platform(),
+        },
+        "finished": datetime.now(UTC).isoformat(timespec="seconds"),
+    }
+    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+
+
+def recorded_source(fit: Path) -> ProblemSource | None:
+    """The problem of a saved fit, from the record in its folder; None if there is no record."""
+    path = fit.parent / RECORD
+    if not path.is_file():
+        return None
+    try:
+        record = json.loads(path.read_text(encoding="utf-8"))
+        if record["format"] != FORMAT or record["version"] > VERSION:
+            raise ValueError(f"it has format {record['format']!r}, version {record['version']}")
+        return ProblemSource.from_record(record["problem"])
+    except (ValueError, KeyError, TypeError) as error:
+        raise ValueError(f"{path} is not a record that cbq run wrote ({error}): pass --problem.") from error

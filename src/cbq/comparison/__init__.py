@@ -1,6 +1,6 @@
-"""Methods side by side on the same samples: errors, coverage of intervals, seconds."""
+"""Estimators compared on the same samples: errors, coverage of intervals, seconds."""
 
-from cbq.comparison.compare import compare
-from cbq.comparison.comparison import Comparison, ComparisonRow
+from cbq.comparison.run import compare
+from cbq.comparison.table import Comparison, ComparisonRow
 
 __all__ = ["Comparison", "ComparisonRow", "compare"]

@@ -1,114 +1,195 @@
-"""How far a method is from the truth, or from estimates that it has not seen."""
+"""Scores of an estimator: against the truth, or against estimates at thetas that were left out of its samples."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array
-from cbq.comparison.methods import REFUSALS, Method, fitted, reason
-from cbq.comparison.truth import Target
+from cbq._arrays import Array, Booleans, finite
 from cbq.fit.base import Fit
+from cbq.methods.registry import REFUSALS, Estimator, reason
+from cbq.problem import Problem
 from cbq.samples import Samples
+from cbq.samples.arrays import thetas_in
+
+Truth = Problem | Callable[[Array], npt.ArrayLike] | npt.ArrayLike
+
+PRIOR_DRAWS, SEED = 1000, 20240616  # thetas drawn from the prior of a problem, by a seed no samples are likely to have
 
 
 @dataclass(frozen=True, eq=False)
 class Scores:
-    """For each output: the root mean squared error, the coverage and the mean width of intervals, (C,) each."""
+    """For each output: the root mean squared error, the coverage and the mean width of intervals, (C,) each.
+
+    observed_only: whether the scores are those at the observed thetas because the fit does not predict elsewhere.
+    """
 
     error: Array
     coverage: Array
     width: Array
     note: str = ""
+    observed_only: bool = False
 
     @classmethod
-    def none(cls, C: int, note: str) -> Scores:
-        """Of a method that has no answer."""
+    def unknown(cls, C: int, note: str) -> Scores:
+        """NaN for every output."""
         blank = np.full(C, np.nan)
         return cls(blank, blank, blank, note)
 
 
-def against_truth(fit: Fit, targets: Sequence[Callable[[], Target]], C: int, level: float) -> Scores:
-    """Scores at the first of the targets that a fit answers at."""
-    refused = ""
-    for place in targets:
-        target = place()
-        try:
-            mean = _columns(fit.predict(target.theta), C)
-        except REFUSALS as error:
-            refused = refused or reason(error)
-            continue
-        elsewhere = "judged at the observed thetas, as it does not answer elsewhere" if refused else ""
-        low, high, note = _ends(fit, target.theta, C, level)
-        inside = _share((low <= target.values) & (target.values <= high), high - low)
-        return Scores(_rms(mean - target.values), inside, np.mean(high - low, axis=0), _both(elsewhere, note))
-    return Scores.none(C, f"no answer: {refused}")
+@dataclass(frozen=True, eq=False)
+class ReferenceValues:
+    """Values (M, C) at theta (M, p) that predictions are compared with."""
+
+    theta: Array
+    values: Array
 
 
-def left_out(method: Method, samples: Samples, reference: Target, variance: Array, folds: int, level: float) -> Scores:
-    """Scores at thetas that were left out, against estimates from their own points.
+class KnownTruth:
+    """The true I, and the thetas at which estimators are compared with it.
 
-    reference: the estimates (T, C) at the thetas of the samples. variance: of their errors, (T, C). Theta t is left
-    out with all t' = t modulo `folds`. An estimate counts as covered where it lies in the central interval of the
-    normal distribution with the mean of the prediction and the sum of both variances: its own error is no fault of the method.
+    truth, theta : as `cbq.compare` takes them.
+    samples : all samples of the comparison, which have the same p and C.
     """
-    C, seen = samples.C or 1, _Seen(samples)
-    if samples.T == 1:
-        return Scores.none(C, "no leave-one-out error: there is one theta, and two are needed")
-    group = np.arange(samples.T) % folds
-    for g in range(min(folds, samples.T)):
-        left = group == g
+
+    def __init__(self, truth: Truth, theta: npt.ArrayLike | None, samples: Sequence[Samples]) -> None:
+        self._columns = samples[0].C or 1
+        p = samples[0].p
+        self._function = _function(truth, p)
+        thetas = None if theta is None else thetas_in(theta, p, "the samples' theta")
+        if thetas is None and isinstance(truth, Problem):
+            thetas = truth.prior.sample(PRIOR_DRAWS, SEED)
+        if self._function is None and thetas is None:
+            if any(not np.array_equal(each.theta, samples[0].theta) for each in samples):
+                raise ValueError(
+                    "truth is an array, but the samples have different thetas: pass the thetas of its values as theta, "
+                    "or a function of theta as truth."
+                )
+            thetas = samples[0].theta
+        values = truth if self._function is None else None if thetas is None else self._function(thetas)
+        self._shared = None if thetas is None else ReferenceValues(thetas, self._checked(values, len(thetas)))
+
+    def references(self, samples: Samples) -> list[Callable[[], ReferenceValues]]:
+        """Where to compare a fit to these samples, in order of preference: the thetas of all samples, its own thetas.
+
+        The truth at the latter is evaluated when it is first called.
+        """
+        function, shared = self._function, self._shared
+        found: list[Callable[[], ReferenceValues]] = [] if shared is None else [lambda: shared]
+        if function is not None:
+            theta = samples.theta
+            found.append(cache(lambda: ReferenceValues(theta, self._checked(function(theta), len(theta)))))
+        return found
+
+    def _checked(self, truth: Any, M: int) -> Array:
+        """True values at M thetas as (M, C)."""
+        values, C = finite(truth, "truth"), self._columns
+        if values.shape != (M, C) and not (C == 1 and values.shape == (M,)):
+            wanted = f"({M},)" if C == 1 else f"({M}, {C})"
+            raise ValueError(f"truth has shape {values.shape}, but at {M} thetas it must have shape {wanted}.")
+        return values.reshape(M, C)
+
+
+def _function(truth: Truth, p: int) -> Callable[[Array], Any] | None:
+    """The truth as a function of theta, or None if it is an array."""
+    if isinstance(truth, Problem):
+        if not truth.has_exact:
+            raise ValueError(
+                f"the exact I of problem {truth.name!r} is not known: pass a function of theta as truth, or omit truth "
+                f"to compare by leaving thetas out."
+            )
+        if truth.p != p:
+            raise ValueError(f"truth is a problem with p = {truth.p}, but the samples have p = {p}.")
+        return truth.exact
+    return truth if callable(truth) else None
+
+
+def fit_checked(estimator: Estimator, samples: Samples) -> Fit:
+    """Fit the estimator, and raise TypeError unless it returns a cbq.Fit."""
+    fit = estimator.fit(samples)
+    if not isinstance(fit, Fit):
+        raise TypeError(f"fit returned a {type(fit).__name__}, but it must return a cbq.Fit.")
+    return fit
+
+
+def score_against_truth(fit: Fit, references: Sequence[Callable[[], ReferenceValues]], C: int, level: float) -> Scores:
+    """Scores against the first of the references at whose thetas the fit predicts."""
+    refusal: str | None = None
+    for reference in (each() for each in references):
         try:
-            seen.add(left, fitted(method, samples.select(~left)), samples.theta[left], level)
+            mean = _columns(fit.predict(reference.theta), C)
         except REFUSALS as error:
-            return Scores.none(C, f"no leave-one-out error: {reason(error)}")
-    apart = seen.mean - reference.values
-    reach = ndtri(0.5 * (1 + level)) * np.sqrt(seen.std**2 + variance)
-    inside = _share(np.abs(apart) <= reach, seen.width)
-    return Scores(_rms(apart), inside, np.mean(seen.width, axis=0), seen.note)
+            refusal = refusal or reason(error)
+            continue
+        low, high, no_intervals = _interval(fit, reference.theta, C, level)
+        inside = _share((low <= reference.values) & (reference.values <= high), high - low)
+        observed_only = refusal is not None
+        notes = ["scored at the observed thetas, because it does not predict elsewhere"] if observed_only else []
+        notes += [] if no_intervals is None else [no_intervals]
+        rmse, width = _rms(mean - reference.values), np.mean(high - low, axis=0)
+        return Scores(rmse, inside, width, "; ".join(notes), observed_only)
+    return Scores.unknown(C, f"no predictions: {refusal}")
 
 
-class _Seen:
-    """Predictions at all thetas, each from fits without it: arrays (T, C)."""
+def score_left_out(
+    estimator: Estimator, samples: Samples, estimates: Array, variance: Array, folds: int, level: float
+) -> Scores:
+    """Scores at left-out thetas, against estimates from their own points.
 
-    def __init__(self, samples: Samples) -> None:
-        shape = (samples.T, samples.C or 1)
-        self.mean, self.std, self.width = (np.full(shape, np.nan) for _ in range(3))
-        self.note = ""
+    Theta t is left out together with all t' = t modulo `folds`. An estimate counts as covered if it lies in
+    the central interval of the normal distribution that has the mean of the prediction and the sum of both variances,
+    so that its own error does not count against the estimator.
 
-    def add(self, left: Any, fit: Fit, theta: Array, level: float) -> None:
-        """Ask a fit about the thetas that it was made without."""
-        C = self.mean.shape[1]
-        self.mean[left] = _columns(fit.predict(theta), C)
-        low, high, note = _ends(fit, theta, C, level)
-        self.note = self.note or note
-        if not note:
-            self.std[left] = _columns(fit.predict(theta, return_std=True)[1], C)
-            self.width[left] = high - low
+    estimates, variance : the estimates at the thetas of the samples and the variances of their errors, (T, C) each.
+    """
+    T, C = samples.T, samples.C or 1
+    if T == 1:
+        return Scores.unknown(C, "no leave-one-out error: it needs two thetas or more, but there is one theta")
+    mean, std, width = (np.full((T, C), np.nan) for _ in range(3))
+    note: str | None = None
+    for fold in range(min(folds, T)):
+        left_out = np.arange(T) % folds == fold
+        theta = samples.theta[left_out]
+        try:
+            fit = fit_checked(estimator, samples.select(~left_out))
+            mean[left_out] = _columns(fit.predict(theta), C)
+            low, high, no_intervals = _interval(fit, theta, C, level)
+            if no_intervals is None:
+                std[left_out] = _columns(fit.predict(theta, return_std=True)[1], C)
+                width[left_out] = high - low
+        except REFUSALS as error:
+            return Scores.unknown(C, f"no leave-one-out error: {reason(error)}")
+        note = note or no_intervals
+    difference = mean - estimates
+    half_width = ndtri(0.5 * (1 + level)) * np.sqrt(std**2 + variance)
+    inside = _share(np.abs(difference) <= half_width, width)
+    return Scores(_rms(difference), inside, np.mean(width, axis=0), note or "")
 
 
-def _ends(fit: Fit, theta: Array, C: int, level: float) -> tuple[Array, Array, str]:
-    """The ends of intervals, (M, C) each; NaN and the reason where there are none."""
+def _interval(fit: Fit, theta: Array, C: int, level: float) -> tuple[Array, Array, str | None]:
+    """The ends of intervals, (M, C) each, and None; if the fit has no intervals, NaN and a note with the reason."""
     try:
         low, high = (_columns(end, C) for end in fit.interval(theta, level))
     except REFUSALS as error:
         blank = np.full((len(theta), C), np.nan)
         return blank, blank, f"no intervals: {reason(error)}"
-    return low, high, ""
+    return low, high, None
 
 
 def _columns(values: Any, C: int) -> Array:
-    """Answers (M,) or (M, C) as (M, C), without NaN."""
+    """Predictions (M,) or (M, C) as (M, C), refused if some are NaN."""
     columns = np.asarray(values, dtype=np.float64).reshape(len(values), -1)
     if columns.shape[1] != C:
-        raise ValueError(f"it answers for {columns.shape[1]} outputs, but f has {C}")
+        raise ValueError(f"it predicts {columns.shape[1]} outputs, but f has {C}")
     unknown = np.count_nonzero(np.any(np.isnan(columns), axis=1))
     if unknown:
-        raise ValueError(f"its answers are NaN at {unknown} of {len(columns)} thetas")
+        raise ValueError(f"its predictions are NaN at {unknown} of {len(columns)} thetas")
     return columns
 
 
@@ -116,10 +197,6 @@ def _rms(errors: Array) -> Array:
     return np.asarray(np.sqrt(np.mean(errors**2, axis=0)))
 
 
-def _share(inside: Any, width: Array) -> Array:
-    """The share of rows that are inside, for each column; NaN where some width is."""
+def _share(inside: Booleans, width: Array) -> Array:
+    """The share of rows that are inside, for each column; NaN where some width is NaN."""
     return np.asarray(np.mean(np.where(np.isnan(width), np.nan, inside), axis=0))
-
-
-def _both(*notes: str) -> str:
-    return "; ".join(note for note in notes if note)

@@ -1,84 +1,155 @@
-"""A comparison as a table to read: in plain text, and in HTML."""
+"""The result of a comparison: a row for each estimator, as a table in plain text, in HTML and in pandas."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, fields
 from html import escape
 from math import isnan
 from textwrap import fill
+from typing import TYPE_CHECKING, Any
 
-from cbq.comparison.comparison import Comparison, ComparisonRow
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
-WIDTH = 100  # of notes, in characters
+WIDTH = 100  # line length of notes, in characters
 BLANK = "-"
-WRITTEN_OUT = 1e6  # numbers below this have no power of ten
+EXPONENT_FROM = 1e6  # numbers from here on are written with an exponent
 
 
 @dataclass(frozen=True)
-class TextTable:
-    """Cells in rows, the first of which is the header, and the lines below."""
+class ComparisonRow:
+    """The scores of one estimator on one set of samples, for one output. Unknown numbers are NaN.
 
-    cells: list[list[str]]
-    notes: list[str]
+    T, N, evaluations : the number of thetas, of points at each theta (their mean if it varies), and of all points.
+    output : the index of the output, or None if f has no axis of outputs.
+    rmse : the root mean squared error against the truth.
+    loo : without a truth, the root mean squared difference from estimates at left-out thetas.
+    coverage, width : the share of intervals that contain the truth (or those estimates), and their mean width.
+    seconds : the time of the fit, without predictions.
+    note : why something is missing or different.
+    """
+
+    method: str
+    T: int
+    N: int | float
+    output: int | None
+    evaluations: int
+    rmse: float
+    loo: float
+    coverage: float
+    width: float
+    seconds: float
+    note: str
+
+    @property
+    def error(self) -> float:
+        """The error against the truth if it is known, and at left-out thetas otherwise."""
+        return self.loo if isnan(self.rmse) else self.rmse
 
 
-def text(comparison: Comparison) -> str:
-    """Aligned columns, the first to the left and numbers to the right, and notes below."""
-    table = _table(comparison)
-    widths = [max(map(len, column)) for column in zip(*table.cells, strict=True)]
-    lines = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in table.cells]
-    return "\n".join([*lines, *(fill(note, WIDTH, subsequent_indent="    ") for note in table.notes)])
+@dataclass(frozen=True, repr=False, eq=False)
+class Comparison:
+    """Estimators side by side. Immutable; it prints as a table, and `a + b` contains the rows of both.
+
+    rows : one for each set of samples, output and estimator, in this order.
+    level : the level of the intervals.
+    """
+
+    rows: tuple[ComparisonRow, ...]
+    level: float = 0.95
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "rows", tuple(self.rows))
+        if not self.rows:
+            raise ValueError("a comparison needs at least one row, but rows is empty.")
+
+    def to_frame(self) -> Any:
+        """A tidy pandas data frame, whose columns are the fields of the rows."""
+        try:
+            import pandas as pd  # type: ignore[import-untyped]
+        except ImportError as error:
+            raise ImportError("to_frame needs pandas: python -m pip install 'cbq[frame]'.") from error
+        return pd.DataFrame([asdict(row) for row in self.rows], columns=[field.name for field in fields(ComparisonRow)])
+
+    def plot(self, ax: Any = None) -> Figure:
+        """A figure of errors and seconds; see `cbq.comparison.plot.plot_comparison`."""
+        from cbq.comparison.plot import plot_comparison
+
+        return plot_comparison(self, ax)
+
+    def __add__(self, other: Comparison) -> Comparison:
+        if not isinstance(other, Comparison):
+            return NotImplemented
+        if other.level != self.level:
+            raise ValueError(
+                f"comparisons with intervals of level {self.level:.4g} and {other.level:.4g} cannot be added: compare "
+                f"with the same level."
+            )
+        return Comparison(self.rows + other.rows, self.level)
+
+    def __str__(self) -> str:
+        """Aligned columns with notes below."""
+        cells, notes = _cells(self)
+        return "\n".join([aligned(cells, left=1), *(fill(note, WIDTH, subsequent_indent="    ") for note in notes)])
+
+    __repr__ = __str__
+
+    def _repr_html_(self) -> str:
+        cells, notes = _cells(self)
+        tags = ["th", *["td"] * (len(cells) - 1)]
+        rows = [
+            "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
+            for tag, row in zip(tags, cells, strict=True)
+        ]
+        return f"<table>{''.join(rows)}</table>" + "".join(f"<div>{escape(note)}</div>" for note in notes)
 
 
-def html(comparison: Comparison) -> str:
-    """The same as a table of a web page."""
-    table = _table(comparison)
-    tags = ["th", *["td"] * (len(table.cells) - 1)]
-    rows = [
-        "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
-        for tag, row in zip(tags, table.cells, strict=True)
-    ]
-    return f"<table>{''.join(rows)}</table>" + "".join(f"<div>{escape(note)}</div>" for note in table.notes)
+def _cells(comparison: Comparison) -> tuple[list[list[str]], list[str]]:
+    """The rows of the table, the first of which is the header, and the lines below it.
 
-
-def _table(comparison: Comparison) -> TextTable:
-    rows = comparison.rows
+    A column appears only if some row has a value for it.
+    """
+    rows, best = comparison.rows, _best(comparison.rows)
     notes = list(dict.fromkeys(row.note for row in rows if row.note))
-    best = _best(rows)
     columns: dict[str, Callable[[int, ComparisonRow], str]] = {
         "method": lambda i, row: row.method,
         "T": lambda i, row: f"{row.T}",
         "N": lambda i, row: f"{row.N:.4g}" if isinstance(row.N, float) else f"{row.N}",
         "output": lambda i, row: BLANK if row.output is None else f"{row.output}",
-        "rmse": lambda i, row: short(row.rmse) + _mark(i in best),
+        "rmse": lambda i, row: short(row.rmse) + ("*" if i in best else " "),
         "loo": lambda i, row: short(row.loo),
         "coverage": lambda i, row: BLANK if isnan(row.coverage) else f"{row.coverage:.1%}",
         "width": lambda i, row: short(row.width),
         "seconds": lambda i, row: short(row.seconds),
         "note": lambda i, row: f"[{notes.index(row.note) + 1}]" if row.note else "",
     }
-    filled = {name: [cell(i, row) for i, row in enumerate(rows)] for name, cell in columns.items()}
-    used = {name: cells for name, cells in filled.items() if {cell.strip() for cell in cells} - {"", BLANK}}
-    cells = [list(used), *map(list, zip(*used.values(), strict=True))]
-    lines = [_legend(comparison, used, marked=bool(best)), *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
-    return TextTable(cells, lines)
+    used = [name for name in columns if any(_is_known(getattr(row, name)) for row in rows)]
+    cells = [used, *([columns[name](i, row) for name in used] for i, row in enumerate(rows))]
+    legend = _legend(comparison.level, used, best_is_marked=bool(best))
+    return cells, [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
 
 
-def _legend(comparison: Comparison, used: Iterable[str], *, marked: bool) -> str:
-    """What the columns mean, in a line."""
-    parts = [f"Intervals of {100 * comparison.level:.4g}%"]
-    if "loo" in used:
-        parts.append("loo: the error at left-out thetas, with that of the estimates it is measured by")
-    if marked:
+def _is_known(value: object) -> bool:
+    return value is not None and value != "" and not (isinstance(value, float) and isnan(value))
+
+
+def _legend(level: float, columns: Iterable[str], *, best_is_marked: bool) -> str:
+    """One line that explains the columns."""
+    parts = [f"Intervals: {100 * level:.4g}%"]
+    if "loo" in columns:
+        parts.append(
+            "loo: the error at left-out thetas, which includes the error of the estimates it is measured against"
+        )
+    if best_is_marked:
         parts.append("*: the smallest error")
     return "; ".join(parts) + "."
 
 
 def _best(rows: Sequence[ComparisonRow]) -> set[int]:
-    """The rows with the smallest error among those of the same size and output, where there are several.
+    """The rows with the smallest RMSE among several of the same sizes and output.
 
-    Errors at left-out thetas hold that of what they are measured by, which would choose: none of them is marked.
+    Errors at left-out thetas are not ranked: they include the error of the estimates they are measured against.
     """
     groups: dict[tuple[object, ...], list[int]] = {}
     for i, row in enumerate(rows):
@@ -92,12 +163,17 @@ def _best(rows: Sequence[ComparisonRow]) -> set[int]:
 
 
 def short(value: float, digits: int = 3) -> str:
-    """A number in few digits, without a power of ten where it is not far from 1."""
+    """A number in few digits, without an exponent from 1 to a million; `BLANK` for NaN."""
     if isnan(value):
         return BLANK
     few = f"{value:.{digits}g}"
-    return f"{float(few):.6g}" if 1 <= abs(value) < WRITTEN_OUT else few
+    return f"{float(few):.6g}" if 1 <= abs(value) < EXPONENT_FROM else few
 
 
-def _mark(best: bool) -> str:
-    return "*" if best else " "
+def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
+    """Rows of cells as plain text: the first `left` columns align left, the others right."""
+    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
+    pads = [str.ljust if j < left else str.rjust for j in range(len(widths))]
+    return "\n".join(
+        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip() for row in rows
+    )

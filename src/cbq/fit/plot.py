@@ -1,4 +1,4 @@
-"""Figures of I over theta: a line with bands for p = 1, maps of the mean and the standard deviation for p = 2."""
+"""Figures of I over theta: a line with bands for p = 1, maps of mean and standard deviation for p = 2."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ if TYPE_CHECKING:
 
 Truth = Callable[[Array], npt.ArrayLike] | npt.ArrayLike
 
-BLUE, ORANGE, INK = "#0072B2", "#D55E00", "#333333"  # told apart by the colour-blind (Okabe and Ito)
-LINE_SIZE, MAP_SIZE = (6.4, 4.0), (4.6, 3.7)  # of a panel, in inches
-AMONG_OTHERS = 0.65  # the height of a row among several, of its height alone
-MARGIN = 0.04  # of a range, on either side of it
-CROWD = 60  # thetas: with more, their marks become smaller, and go below the lines that they would hide
-FEW_DOTS: dict[str, Any] = {"color": INK, "ms": 3.6, "elinewidth": 1.0}
+BLUE, ORANGE, INK = "#0072B2", "#D55E00", "#333333"  # distinct for colour-blind readers (Okabe and Ito)
+LINE_SIZE, MAP_SIZE = (6.4, 4.0), (4.6, 3.7)  # of a panel, inches
+ROW_HEIGHT = 0.65  # of a row among several, relative to its height alone
+MARGIN = 0.04  # on either side of a range, relative to it
+MANY_THETAS = 60  # above this number, their dots are smaller and below the lines that they would hide
+DOTS: dict[str, Any] = {"color": INK, "ms": 3.6, "elinewidth": 1.0}
 MANY_DOTS: dict[str, Any] = {"color": "#8C8C8C", "ms": 2.0, "elinewidth": 0.6, "zorder": 1.5}
-ABOVE: dict[str, Any] = {  # a legend in one row, where it hides nothing
+LEGEND_ABOVE: dict[str, Any] = {  # in one row above the axes, where it hides nothing
     **{"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2},
     **{"frameon": False, "fontsize": "small", "columnspacing": 1.2, "handlelength": 1.6},
 }
-PLAIN = (-3, 6)  # powers of ten that are written out on axes
+EXPONENT_LIMITS = (-3, 6)  # powers of ten beyond which axes use an exponent
 
 
 def plot_fit(
@@ -42,23 +42,23 @@ def plot_fit(
     ax: Axes | None = None,
     points: int = 200,
 ) -> Figure:
-    """A figure of I over theta, as a fit knows it.
+    """A figure of the predictive distribution of I over theta.
 
-    For p = 1 the mean is a line, with bands that hold I with probability `level` and 50%; dots with bars are what the
-    points of each theta alone say, by the quadrature of stage 1 where there is one or by plain averages. For p = 2
-    there are maps of the mean and of the standard deviation, with the observed thetas as dots. Nothing is put on a
-    screen and no setting of matplotlib is changed: use `figure.savefig(path)`, or draw into axes of your own with `ax`.
+    For p = 1 the mean is a line, with bands of intervals at `level` and at 50%. Dots with error bars are estimates from
+    the points of each theta alone: those of stage 1, or plain averages for fits without a stage 1. For p = 2 there are
+    maps of the mean and of the standard deviation, with dots at the observed thetas. No window opens and no setting of
+    matplotlib changes: use `figure.savefig(path)`, or draw into axes of your own with `ax`.
 
     Parameters
     ----------
-    theta : where to draw, (M, p), or (M,) for p = 1; None is an even grid over the observed thetas. For p = 2, thetas
-        that do not form a grid are drawn one by one.
-    output : the one to draw where f has several; None draws all, a row for each.
-    level : the probability with which the wide band holds I, and the bars of the dots too.
-    truth : I itself, to compare with: a function of theta (M, p), or values at `theta`. For p = 1 it is a dashed line,
-        for p = 2 a map of the error.
+    theta : where to draw, (M, p), or (M,) for p = 1; by default a regular grid over the observed thetas. For p = 2,
+        thetas that do not form a grid are drawn as single squares.
+    output : the index of the output to draw; None draws all, a row for each.
+    level : the level of the intervals of the wide band and of the error bars.
+    truth : the true I, to compare with: a function of theta (M, p), or values at `theta`. For p = 1 it is a dashed
+        line, for p = 2 a map of the error.
     ax : axes to draw into, for p = 1 and one output.
-    points : of the grid, along each coordinate.
+    points : the number of grid points along each coordinate.
     """
     try:
         from matplotlib.figure import Figure
@@ -66,13 +66,13 @@ def plot_fit(
         raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error
     if fit.p > 2:
         raise ValueError(
-            f"plot draws one or two coordinates of theta, but there are p = {fit.p}: fix all but one or two of them in "
-            f"an array of thetas (M, {fit.p}), and draw the columns of fit.to_frame(thetas)."
+            f"plot draws one or two coordinates of theta, but this fit has p = {fit.p}: fix all but one or two of them "
+            f"in an array of thetas (M, {fit.p}), and draw the columns of fit.to_frame(thetas)."
         )
     outputs = _outputs(fit, output)
     if ax is not None and (fit.p > 1 or len(outputs) > 1):
-        way = "leave ax out for p = 2" if fit.p > 1 else f"choose one of {len(outputs)} outputs, as with output=0"
-        raise ValueError(f"ax takes a single panel, of p = 1 and one output: {way}.")
+        remedy = "omit ax for p = 2" if fit.p > 1 else f"choose one of {len(outputs)} outputs, as with output=0"
+        raise ValueError(f"ax takes a single panel, for p = 1 and one output: {remedy}.")
     thetas = _grid(fit.theta, points) if theta is None else fit._thetas(theta)
     true = None if truth is None else _truth(truth, thetas, outputs, fit.C or 1, given=theta is not None)
     if fit.p == 2:
@@ -80,46 +80,57 @@ def plot_fit(
     curve = _Curve(fit, thetas, level, true)
     if ax is None:
         return _lines(Figure, curve, outputs)
-    curve.draw(ax, outputs[0])
+    entries = curve.draw(ax, outputs[0])
+    handles, labels = ax.get_legend_handles_labels()
+    entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
     ax.set_xlabel(ax.get_xlabel() or r"$\theta$")
-    ax.legend(*_legend(ax), frameon=False)
-    return cast("Figure", cast(Any, ax.figure).figure)  # that of a subfigure is the whole
+    ax.legend(entries.values(), entries.keys(), frameon=False)
+    return cast("Figure", cast(Any, ax.figure).figure)  # the whole figure, also of a subfigure
 
 
 class _Curve:
-    """What is drawn of a fit with p = 1: values (M, C) in the order of theta, and those of stage 1 in their range."""
+    """What is drawn for p = 1: values (M, C) sorted by theta, and estimates at the nodes within their range."""
 
     def __init__(self, fit: Fit, thetas: Array, level: float, true: Array | None) -> None:
         if len(thetas) < 2:
-            raise ValueError("plot draws a line over two thetas or more, but there is one: ask fit.interval about it.")
+            raise ValueError("plot draws a line over two thetas or more, but there is one: use fit.interval for it.")
         order = np.argsort(thetas[:, 0], kind="stable")
         thetas, self.x = thetas[order], thetas[order, 0]
         self.fit, self.level, self.true = fit, level, None if true is None else true[order]
         self.mean = _columns(fit.predict(thetas))
         levels = (level, 0.5) if level > 0.5 else (level,)
         self.bands = {each: [_columns(end) for end in fit.interval(thetas, each)] for each in levels}
-        node, (self.dots, dot, std) = fit.theta[:, 0], _single_thetas(fit)
+        node, (self.dots_label, dot, std) = fit.theta[:, 0], _single_theta_estimates(fit)
         inside = (node >= self.x[0]) & (node <= self.x[-1]) & (len(dot) > 0)
         self.node = node[inside]
         self.dot, self.bar = (part[inside] if len(dot) else part for part in (dot, ndtri(0.5 * (1 + level)) * std))
 
-    def draw(self, ax: Axes, c: int) -> None:
-        """Draw output c."""
+    def draw(self, ax: Axes, c: int) -> dict[str, Any]:
+        """Draw output c; return the handles of the legend by label, in order.
+
+        The handle of the narrow band shows it on top of the wide one, as in the figure.
+        """
+        entries: dict[str, Any] = {}
+        bands: list[Any] = []
         for (level, (low, high)), alpha in zip(self.bands.items(), (0.16, 0.26), strict=False):
-            ax.fill_between(self.x, low[:, c], high[:, c], color=BLUE, alpha=alpha, lw=0, label=_interval(level))
+            label = f"{100 * level:.4g}% interval"
+            bands.append(ax.fill_between(self.x, low[:, c], high[:, c], color=BLUE, alpha=alpha, lw=0, label=label))
+            entries[label] = tuple(bands)
         if len(self.node):
-            style = FEW_DOTS if len(self.node) <= CROWD else MANY_DOTS
-            ax.errorbar(self.node, self.dot[:, c], self.bar[:, c], fmt="o", label=self.dots, **style)
-        ax.plot(self.x, self.mean[:, c], color=BLUE, lw=1.8, label="mean")
+            style, label = DOTS if len(self.node) <= MANY_THETAS else MANY_DOTS, self.dots_label
+            entries[label] = ax.errorbar(self.node, self.dot[:, c], self.bar[:, c], fmt="o", label=label, **style)
+        (mean,) = ax.plot(self.x, self.mean[:, c], color=BLUE, lw=1.8, label="mean")
         if self.true is not None:
-            ax.plot(self.x, self.true[:, c], color=ORANGE, lw=1.5, ls=(0, (4, 2)), label="truth")
+            dashes = (0, (4, 2))
+            (entries["truth"],) = ax.plot(self.x, self.true[:, c], color=ORANGE, lw=1.5, ls=dashes, label="truth")
         ax.set_ylabel(ax.get_ylabel() or _name(self.fit, c))
         ax.margins(x=0)
+        return {"mean": mean, **entries}
 
     def limits(self, c: int) -> tuple[float, float]:
-        """Of the axis of output c: bars that reach far beyond all else leave the picture."""
-        seen = [*self.bands[self.level], self.dot, *([] if self.true is None else [self.true])]
-        values = np.concatenate([each[:, c] for each in seen])
+        """The limits of the vertical axis of output c; error bars far beyond everything else are cut off."""
+        shown = [*self.bands[self.level], self.dot, *([] if self.true is None else [self.true])]
+        values = np.concatenate([each[:, c] for each in shown])
         low, high = float(np.min(values)), float(np.max(values))
         reach = 0.5 * (high - low)
         ends = np.concatenate([values, self.dot[:, c] - self.bar[:, c], self.dot[:, c] + self.bar[:, c]])
@@ -128,10 +139,10 @@ class _Curve:
         return low - margin, high + margin
 
 
-def _single_thetas(fit: Fit) -> tuple[str, Array, Array]:
-    """What is known from the points of each observed theta alone: a name, estimates and their errors, (T, C) each.
+def _single_theta_estimates(fit: Fit) -> tuple[str, Array, Array]:
+    """A label, estimates from the points of each observed theta alone, and their standard errors, (T, C) each.
 
-    Not every fit has it, and of some all is in the curve.
+    The arrays are (0, C) for fits that do not keep such estimates.
     """
     stage1, averages = (getattr(fit, name, None) for name in ("stage1", "averages"))
     if stage1 is not None:
@@ -143,36 +154,25 @@ def _single_thetas(fit: Fit) -> tuple[str, Array, Array]:
 
 
 def _lines(figure_class: type[Figure], curve: _Curve, outputs: list[int]) -> Figure:
-    """A figure with a row for each output of a curve."""
+    """A figure for p = 1 with a row for each output."""
     rows = len(outputs)
-    height = LINE_SIZE[1] * (1.0 if rows == 1 else AMONG_OTHERS * rows)
+    height = LINE_SIZE[1] * (1.0 if rows == 1 else ROW_HEIGHT * rows)
     figure = figure_class(figsize=(LINE_SIZE[0], height), layout="constrained")
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
+    legends = []
     for ax, c in zip(axes, outputs, strict=True):
-        curve.draw(ax, c)
+        legends.append(curve.draw(ax, c))
         ax.set_ylim(*curve.limits(c))
-        ax.ticklabel_format(scilimits=PLAIN, useMathText=True)
+        ax.ticklabel_format(scilimits=EXPONENT_LIMITS, useMathText=True)
         ax.spines[["top", "right"]].set_visible(False)
-    handles, labels = _legend(axes[0])
-    axes[0].legend(handles, labels, ncols=len(labels), **ABOVE)
+    axes[0].legend(legends[0].values(), legends[0].keys(), ncols=len(legends[0]), **LEGEND_ABOVE)
     axes[-1].set_xlabel(r"$\theta$")
     figure.align_ylabels(list(axes))
     return figure
 
 
-def _legend(ax: Axes) -> tuple[list[Any], list[str]]:
-    """What a legend shows: the mean first, and the narrow band upon the wide one, as it is drawn; then all else."""
-    handles, labels = ax.get_legend_handles_labels()
-    named = dict(zip(labels, handles, strict=True))
-    bands = [label for label in named if label.endswith("% interval")]
-    first = [label for label in ("mean", *bands, "stage 1", "truth") if label in named]
-    upon = {label: tuple(named[band] for band in bands[: i + 1]) for i, label in enumerate(bands)}
-    order = [*first, *(label for label in named if label not in first)]
-    return [upon.get(label, named[label]) for label in order], order
-
-
 def _maps(figure_class: type[Figure], fit: Fit, thetas: Array, outputs: list[int], true: Array | None) -> Figure:
-    """A figure of the mean, the standard deviation and maybe the error of a fit with p = 2, a row for each output."""
+    """A figure for p = 2: maps of mean, standard deviation and, given the truth, error, with a row for each output."""
     mean, std = (_columns(values) for values in fit.predict(thetas, return_std=True))
     shape = (len(outputs), 2 if true is None else 3)
     figure = figure_class(figsize=(MAP_SIZE[0] * shape[1], MAP_SIZE[1] * shape[0]), layout="constrained")
@@ -192,7 +192,7 @@ def _maps(figure_class: type[Figure], fit: Fit, thetas: Array, outputs: list[int
 
 
 def _map(ax: Axes, fit: Fit, thetas: Array, values: Array, title: str, **colours: Any) -> None:
-    """Values (M,) at thetas (M, 2): filled cells where the thetas form a grid, one by one where they do not."""
+    """Draw values (M,) at thetas (M, 2): filled cells if the thetas form a grid, single squares otherwise."""
     x, y = np.unique(thetas[:, 0]), np.unique(thetas[:, 1])
     order = np.lexsort(thetas.T)  # by theta_1, then by theta_0
     grid = len(thetas) == len(x) * len(y) and np.array_equal(thetas[order], _mesh(x, y))
@@ -201,16 +201,16 @@ def _map(ax: Axes, fit: Fit, thetas: Array, values: Array, title: str, **colours
         drawn: Any = ax.pcolormesh(x, y, cells, shading="nearest", rasterized=True, **colours)
     else:
         drawn = ax.scatter(thetas[:, 0], thetas[:, 1], c=values, s=30, marker="s", **colours)
-    size = 16 if len(fit.theta) <= CROWD else 6
+    size = 16 if len(fit.theta) <= MANY_THETAS else 6
     ax.scatter(fit.theta[:, 0], fit.theta[:, 1], s=size, color="white", edgecolors=INK, linewidths=0.7)
     ax.set_title(title, fontsize="medium")
     bar = cast(Any, ax.figure).colorbar(drawn, ax=ax)
-    bar.formatter.set_powerlimits(PLAIN)
+    bar.formatter.set_powerlimits(EXPONENT_LIMITS)
     bar.formatter.set_useMathText(True)
 
 
 def _outputs(fit: Fit, output: int | None) -> list[int]:
-    """The outputs to draw."""
+    """The indices of the outputs to draw."""
     known = range(fit.C or 1)
     if output is None:
         return list(known)
@@ -221,9 +221,9 @@ def _outputs(fit: Fit, output: int | None) -> list[int]:
 
 
 def _grid(theta: Array, points: int) -> Array:
-    """An even grid over the thetas (T, p) and a little further, but not past zero where all are positive: (M, p)."""
+    """A regular grid (M, p) a little beyond the thetas (T, p), but positive in coordinates that are all positive."""
     if not isinstance(points, int | np.integer) or points < 2:
-        raise ValueError(f"points must be the number of points of a grid, 2 or more, but it is {points!r}.")
+        raise ValueError(f"points must be the number of grid points, an integer of 2 or more, but it is {points!r}.")
     axes = []
     for column in theta.T:
         low, high = float(np.min(column)), float(np.max(column))
@@ -232,18 +232,18 @@ def _grid(theta: Array, points: int) -> Array:
         axes.append(np.linspace(start, high + margin, points))
     if len(axes) == 2:
         return _mesh(*axes)
-    if len(theta) == 1:  # whose narrow interval would look like a crack in the band
+    if len(theta) == 1:  # without the node, whose narrow interval would look like a crack in the band
         return axes[0][:, None]
-    return np.union1d(axes[0], theta[:, 0])[:, None]  # the nodes too, where a rough I has its corners
+    return np.union1d(axes[0], theta[:, 0])[:, None]  # with the nodes, where a rough I has its corners
 
 
 def _mesh(x: Array, y: Array) -> Array:
-    """All pairs of x (n,) and y (m,), those with the same y together: (m n, 2)."""
+    """All pairs of x (n,) and y (m,), sorted by y: (m n, 2)."""
     return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 
 
 def _truth(truth: Truth, thetas: Array, outputs: list[int], C: int, *, given: bool) -> Array:
-    """The true values at thetas (M, p): (M, C), of which only the outputs to draw need be known."""
+    """The true values (M, C) at thetas (M, p); if one output is drawn, the truth of that output is enough."""
     if not callable(truth) and not given:
         raise ValueError("truth is an array: pass the thetas of its values as theta, or a function of theta as truth.")
     values = finite(cast(Any, truth(thetas) if callable(truth) else truth), "truth")
@@ -252,18 +252,14 @@ def _truth(truth: Truth, thetas: Array, outputs: list[int], C: int, *, given: bo
         return values
     if len(outputs) > 1 or values.shape not in {(M,), (M, 1)}:
         wanted = f"({M},)" if C == 1 else f"({M}, {C}){f' or ({M},)' * (len(outputs) == 1)}"
-        raise ValueError(f"truth has shape {values.shape}, but for {M} thetas it must be {wanted}.")
+        raise ValueError(f"truth has shape {values.shape}, but for {M} thetas it must have shape {wanted}.")
     return np.broadcast_to(values.reshape(M, 1), (M, C))
 
 
 def _columns(values: Any) -> Array:
-    """Values (M,) or (M, C), one column for each output."""
+    """Values (M,) or (M, C) as (M, C)."""
     return np.asarray(values).reshape(len(values), -1)
 
 
 def _name(fit: Fit, c: int) -> str:
     return r"$I(\theta)$" if fit.C is None else rf"$I_{{{c}}}(\theta)$"
-
-
-def _interval(level: float) -> str:
-    return f"{100 * level:.4g}% interval"

@@ -11,7 +11,7 @@ from cbq.methods.baselines import (
     MonteCarlo,
     MonteCarloFit,
 )
-from cbq.methods.conditional import CBQ, CBQFit, LeaveOneOut
+from cbq.methods.conditional import CBQ, CBQFit, LeaveOneOut, PaperCBQ
 from cbq.methods.multioutput import MOBQ, MOBQFit
 
 __all__ = [
@@ -29,4 +29,5 @@ __all__ = [
     "MOBQFit",
     "MonteCarlo",
     "MonteCarloFit",
+    "PaperCBQ",
 ]

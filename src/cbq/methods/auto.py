@@ -11,12 +11,13 @@ from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
 from cbq.measures import Empirical, Unnormalised
 from cbq.methods.conditional import CBQ, CBQFit
+from cbq.methods.conditional.estimator import BORROWED_POINTS
 from cbq.methods.multioutput import MOBQ, MOBQFit
 from cbq.methods.options import require_samples
+from cbq.methods.registry import estimator
 from cbq.samples import Samples
 
 MAX_POOLED_POINTS = 5000
-BORROWED = 200  # points that each theta has where it borrows
 LEARNT = 0.02  # leave-one-out error of f, in units of its spread: below, nothing is gained by borrowing
 # The ratio of MOBQ's predicted error to that of CBQ, up to which MOBQ is chosen.
 RATIO_IF_LEARNT = 30.0  # CBQ does not foresee its errors between and beyond the thetas, and MOBQ does not interpolate
@@ -25,6 +26,7 @@ RATIO_WITH_THETA = 0.25  # one kernel for x and theta fits an f that turns with 
 COMPARED_THETAS = 100  # at most
 
 
+@estimator("auto", title="chosen for the samples", order=10)
 @dataclass(frozen=True)
 class Auto:
     """The estimator that suits the samples. A configuration: `fit` changes nothing.
@@ -49,7 +51,7 @@ class Auto:
             and max(group.chosen.error for group in pooled.groups) <= LEARNT
         )
         if _can_borrow(samples) and not learnt:
-            rivals["CBQ with borrowed points"] = CBQ(borrow=BORROWED).fit(samples)
+            rivals["CBQ with borrowed points"] = CBQ(borrow=BORROWED_POINTS).fit(samples)
         theta = _compared_thetas(samples)
         errors = {name: _predicted_error(fit, theta) for name, fit in rivals.items()}
         name = min(errors, key=lambda each: _ratio(errors[each], errors["CBQ"]))
@@ -87,7 +89,10 @@ def _can_borrow(samples: Samples) -> bool:
     """Whether thetas may use points of others, and have room for them."""
     unknown_bulk = any(isinstance(measure, Empirical | Unnormalised) for measure in samples.measures)
     return (
-        not samples.depends_on_theta and samples.T > 1 and bool(np.any(samples.counts < BORROWED)) and not unknown_bulk
+        not samples.depends_on_theta
+        and samples.T > 1
+        and bool(np.any(samples.counts < BORROWED_POINTS))
+        and not unknown_bulk
     )
 
 

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cbq.comparison.methods import REFUSALS, reason
 from cbq.fit.base import Fit
+from cbq.methods.registry import REFUSALS, reason
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.draw import PANEL, legend_below, new_figure
 from cbq.reproduce.experiment import Experiment

@@ -11,8 +11,8 @@ import numpy as np
 
 from cbq import problems
 from cbq._arrays import Array
-from cbq.comparison.methods import REFUSALS, reason
 from cbq.fit.base import Fit
+from cbq.methods.registry import REFUSALS, reason
 from cbq.problem import Problem
 from cbq.reproduce.cells import Cell, Row
 from cbq.reproduce.methods import METHODS

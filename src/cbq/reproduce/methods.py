@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from cbq.comparison.methods import Method
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped
 from cbq.kernels.radial import Radial
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling
+from cbq.methods.registry import Estimator
 
 BASELINES = ("LSMC", "KLSMC", "IS", "IS balance")
 LANDMARKS = 500
@@ -17,7 +17,7 @@ def _gaussianised(base: Radial) -> Kernel:
     return Warped(TensorProduct(base), "gaussianise")
 
 
-METHODS: dict[str, Callable[[], Method]] = {
+METHODS: dict[str, Callable[[], Estimator]] = {
     "CBQ.paper": CBQ.paper,
     "LSMC": LSMC,
     "KLSMC": KLSMC,

@@ -18,6 +18,7 @@ from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.baselines.smoothing import rms
 from cbq.methods.options import require_samples
+from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 
@@ -31,6 +32,7 @@ FORMULAS = {
 }
 
 
+@estimator("importance-sampling", title="weighted averages", order=60, compared=[Compared("ImportanceSampling")])
 @dataclass(frozen=True)
 class ImportanceSampling:
     """Importance sampling, for f that does not depend on theta. A configuration: `fit` changes nothing.

@@ -14,6 +14,7 @@ from cbq.kernels import RBF, Kernel, Matern
 from cbq.methods.baselines.averages import averages
 from cbq.methods.baselines.smoothing import SmoothedFit, Smoother, check_ridge, in_units, validation_errors
 from cbq.methods.options import require_samples
+from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
 # The stiffest first, which wins where all are equally good.
@@ -22,6 +23,7 @@ RIDGES = tuple(10.0**k for k in range(2, -9, -1))  # in units of the mean of k(t
 MAX_VALIDATION_THETAS = 500  # that lengthscale and ridge are chosen with
 
 
+@estimator("klsmc", title="kernel least-squares Monte Carlo", order=50, compared=[Compared("KLSMC")])
 @dataclass(frozen=True)
 class KLSMC:
     """Kernel least-squares Monte Carlo: kernel ridge regression of the averages of f at each theta.

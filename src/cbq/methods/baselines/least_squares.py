@@ -14,6 +14,7 @@ from cbq.linalg.dense import thin_svd
 from cbq.methods.baselines.averages import averages
 from cbq.methods.baselines.smoothing import SmoothedFit, Smoother, check_ridge, in_units, validation_errors
 from cbq.methods.options import is_whole, require_samples
+from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
 LARGEST_DEGREE = 4
@@ -21,6 +22,7 @@ RIDGES = (*(10.0**k for k in range(2, -7, -1)), 0.0)  # the stiffest first, whic
 NO_LEVERAGE_LEFT = 1e-10  # of an average that its own curve follows whatever the others say
 
 
+@estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
 @dataclass(frozen=True)
 class LSMC:
     """Least-squares Monte Carlo: a regression of the averages of f at each theta on polynomials in theta.

@@ -12,11 +12,13 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_warnings, heading, per_output, warning_lines
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.options import require_samples
+from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.samples.conditional import find_thetas
 from cbq.samples.samples import Design
 
 
+@estimator("monte-carlo", title="averages at the observed thetas", order=70, compared=[Compared("MonteCarlo")])
 @dataclass(frozen=True)
 class MonteCarlo:
     """Plain averages: I(theta_t) is the mean of f over the N_t points of theta_t.

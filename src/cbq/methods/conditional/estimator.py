@@ -26,15 +26,26 @@ from cbq.methods.options import (
     is_whole,
     require_several_values,
 )
+from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
 Automatic = Literal["auto"]
 Mean = Literal["constant", "zero"]
 Lengthscales = Literal["per-theta", "shared"]
 Outputs = Literal["separate", "shared"]
+BORROWED_POINTS = 200  # up to which thetas borrow in comparisons, and where Auto tries it
 CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
 
 
+@estimator(
+    "cbq",
+    title="conditional Bayesian quadrature",
+    order=20,
+    compared=[
+        Compared("CBQ"),
+        Compared("CBQ, borrowing", {"borrow": BORROWED_POINTS}, suits=lambda samples: not samples.depends_on_theta),
+    ],
+)
 @dataclass(frozen=True)
 class CBQ:
     """Conditional Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.

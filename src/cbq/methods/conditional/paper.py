@@ -23,6 +23,7 @@ from cbq.methods.conditional.fit import CBQFit
 from cbq.methods.conditional.stage_one import KernelShare, StageOne
 from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two
 from cbq.methods.options import require_several_values
+from cbq.methods.registry import estimator
 from cbq.samples import Samples
 
 LENGTHSCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # in units of the spread of each coordinate
@@ -31,6 +32,7 @@ PAPER_LAMBDAS = (0.01, 0.1, 1.0)  # in units of the variance of f
 SMALLEST_CONSTANT = 0.01  # c of a Stein kernel, in units of the squared error of an estimate
 
 
+@estimator("paper", title="CBQ with the choices of the paper", order=80)
 @dataclass(frozen=True)
 class PaperCBQ:
     """Conditional Bayesian quadrature with the choices of the paper.

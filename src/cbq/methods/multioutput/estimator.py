@@ -16,6 +16,7 @@ from cbq.linalg import Jitter
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
 from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
 from cbq.methods.options import check_choices, check_flag, check_jitter, check_kernels, is_whole, require_samples
+from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
 Automatic = Literal["auto"]
@@ -25,6 +26,7 @@ CALIBRATION_THETAS = 20
 DEFAULT_JITTER = Jitter(start=1e-13)
 
 
+@estimator("mobq", title="multi-output Bayesian quadrature", order=30, compared=[Compared("MOBQ")])
 @dataclass(frozen=True)
 class MOBQ:
     """Multi-output Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.

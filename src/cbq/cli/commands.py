@@ -1,0 +1,122 @@
+"""The program: its commands, and how it reports errors."""
+
+from __future__ import annotations
+
+import sys
+import warnings
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+from cbq import __version__
+from cbq.cli import compare, evppi, predict, problems, reproduce, run
+from cbq.collect import IntegrandError, WorkerError
+from cbq.linalg import LinAlgError
+
+INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
+
+# Errors that bad input raises. The type of any other error is part of its report.
+EXPECTED = (
+    IntegrandError,
+    WorkerError,
+    ValueError,
+    TypeError,
+    OSError,
+    ImportError,
+    NotImplementedError,
+    ArithmeticError,
+    LinAlgError,
+)
+
+
+class OneLineErrors(TyperGroup):
+    """Commands that report an error in one line, without a traceback unless --debug is passed."""
+
+    def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
+        arguments = sys.argv[1:] if args is None else list(args)
+        extra["standalone_mode"] = False  # so that errors are raised here
+        try:
+            with warnings.catch_warnings():
+                warnings.showwarning = _print_warning
+                code = super().main(arguments, "cbq", *rest, **extra)
+        except (typer.Abort, KeyboardInterrupt):
+            code = INTERRUPTED
+        except Exception as error:
+            if "--debug" in arguments:
+                raise
+            code = _report(error)
+        sys.exit(code if isinstance(code, int) else 0)
+
+
+def _report(error: Exception) -> int:
+    """Print the error and return the exit status, which is 2 if the command line cannot be parsed."""
+    message = getattr(error, "format_message", None)  # of typer's own errors
+    text = _one_line(error) if message is None else " ".join(message().split())
+    typer.echo(f"cbq: error: {text}", err=True)
+    return int(getattr(error, "exit_code", 1))
+
+
+def _one_line(error: Exception) -> str:
+    """The message of an error without line breaks."""
+    if isinstance(error, OSError) and error.strerror and error.filename:
+        text = f"{error.strerror}: {error.filename}"
+    else:
+        text = " ".join(str(error).split())
+    if isinstance(error, EXPECTED) and text:
+        return text
+    return f"{type(error).__name__}: {text} (--debug shows where)"
+
+
+def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
+    typer.echo(f"cbq: warning: {' '.join(str(message).split())}", err=True)
+
+
+def _print_version(requested: bool) -> None:
+    if requested:
+        typer.echo(f"cbq {__version__}")
+        raise typer.Exit
+
+
+app = typer.Typer(
+    cls=OneLineErrors, rich_markup_mode=None, pretty_exceptions_enable=False, add_completion=False, name="cbq"
+)
+
+
+@app.callback(invoke_without_command=True)
+def cbq(
+    context: typer.Context,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
+    ] = False,
+) -> None:
+    """Estimate conditional expectations I(theta) = E f(X, theta), X ~ P_theta, as a function of theta, with honest
+    uncertainty, from few evaluations of an expensive f.
+
+    \b
+    A first example, a problem whose exact I is known:
+      cbq problems
+      cbq run sir --T 15 --N 40 --design sobol --out out/
+      cbq predict out/fit.cbq --theta 3.5
+
+    \b
+    Your own simulator, in a file that defines `problem = cbq.Problem(...)`:
+      cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
+
+    \b
+    A table of draws of a decision model:
+      cbq evppi psa.csv --outputs nb1,nb2 --pars "p1;p2;p1,p2" --out evppi.csv
+
+    \b
+    The experiments of the paper:
+      cbq reproduce --list
+
+    Every command has its own --help.
+    """
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+
+
+for _command in (run.run, compare.compare, predict.predict, evppi.evppi, problems.problems, reproduce.reproduce):
+    app.command()(_command)

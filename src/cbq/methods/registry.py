@@ -1,0 +1,104 @@
+"""The registry of estimators: each declares here its name on the command line and its place in default comparisons.
+
+    @estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
+    @dataclass(frozen=True)
+    class LSMC: ...
+
+A new estimator needs a declaration in its own file and an import in `cbq/methods/__init__.py`.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar
+
+from cbq.fit.base import Fit
+from cbq.linalg import LinAlgError
+from cbq.samples import Samples
+
+# What an estimator raises when it cannot fit these samples or predict at these thetas. Any other exception is a bug.
+REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, LinAlgError)
+
+
+class Estimator(Protocol):
+    """A configuration that fits samples, such as `cbq.CBQ()`."""
+
+    def fit(self, samples: Samples) -> Fit:
+        """Return the fit to the samples, or raise one of `REFUSALS`."""
+        ...
+
+
+E = TypeVar("E", bound=Estimator)
+
+
+@dataclass(frozen=True)
+class Compared:
+    """An entry of default comparisons: its label, the options of the estimator, and which samples it is used for."""
+
+    label: str
+    options: Mapping[str, Any] = field(default_factory=dict)
+    suits: Callable[[Samples], bool] = lambda samples: True
+
+
+@dataclass(frozen=True)
+class Registration:
+    """A registered estimator. `order` sorts command-line help and comparisons."""
+
+    name: str
+    title: str
+    order: int
+    create: Callable[..., Estimator]
+    compared: tuple[Compared, ...]
+
+
+_REGISTRATIONS: dict[str, Registration] = {}
+
+
+def estimator(name: str, *, title: str, order: int, compared: Sequence[Compared] = ()) -> Callable[[type[E]], type[E]]:
+    """Register the decorated class, whose options all have defaults, and return it unchanged.
+
+    name : the name on the command line.
+    title : what the name stands for, in lower case, for help texts.
+    order : the position among all estimators, in steps of ten so that others fit in between.
+    compared : the entries of default comparisons; by default there is none.
+    """
+
+    def register(kind: type[E]) -> type[E]:
+        if name in _REGISTRATIONS:
+            raise ValueError(f"an estimator {name!r} is registered already: choose another name for {kind.__name__}.")
+        _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared))
+        return kind
+
+    return register
+
+
+def registrations() -> list[Registration]:
+    """All registered estimators, in order."""
+    return sorted(_REGISTRATIONS.values(), key=lambda each: each.order)
+
+
+def create(name: str) -> Estimator:
+    """Return the estimator with this name on the command line, with its default options."""
+    if name not in _REGISTRATIONS:
+        known = ", ".join(each.name for each in registrations())
+        raise ValueError(f"there is no estimator {name!r}: choose one of {known}.")
+    return _REGISTRATIONS[name].create()
+
+
+def default_estimators(samples: Samples) -> dict[str, Estimator]:
+    """The estimators of a default comparison on these samples, by label."""
+    return {
+        entry.label: each.create(**entry.options)
+        for each in registrations()
+        for entry in each.compared
+        if entry.suits(samples)
+    }
+
+
+def reason(error: Exception) -> str:
+    """The first sentence of an error message, without its full stop; the type of the error if there is no message."""
+    text = " ".join(str(error).split())
+    first = re.split(r"(?<=[.!?]) (?=[A-Z])", text)[0].rstrip(".")  # "[1. 2.]" does not end a sentence
+    return first or type(error).__name__
