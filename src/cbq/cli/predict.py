@@ -10,10 +10,8 @@ import typer
 from cbq.cli import options, record, words
 from cbq.cli.estimate import estimate
 from cbq.cli.source import Source
-from cbq.fit.base import Fit
-from cbq.io import load
-from cbq.io.archive import Archive, IncompatibleFile
-from cbq.io.files import KINDS
+from cbq.fit.base import Fit, load
+from cbq.samples.saving import FamilyNeeded
 
 Saved = Annotated[
     Path, typer.Argument(metavar="FIT", show_default=False, help="A file that `cbq run` or fit.save wrote.")
@@ -62,14 +60,20 @@ def predict(
     given = None if problem is None else Source.parse(problem, words.options(option))
     if given is None and option:
         raise ValueError("--option is for the problem of --problem, which is not given.")
-    source = (given or record.source_beside(fit)) if _needs_family(fit) else None
-    if source is None:
-        loaded = _loaded(fit)
-        show(loaded, theta, level)
+    try:
+        loaded = load(fit)
+    except FamilyNeeded as error:
+        source = given or record.source_beside(fit)
+        if source is None:
+            raise ValueError(
+                f"{fit} needs the measure of x at any theta, which no file holds, and there is no {record.NAME} beside "
+                f"it: pass --problem NAME or --problem path/to/file.py:attribute."
+            ) from error
+        target = source.load()
+        with source.blamed():
+            show(load(fit, family=target.family), theta, level)
         return
-    target = source.load()
-    with source.blamed():
-        show(load(fit, family=target.family), theta, level)
+    show(loaded, theta, level)
 
 
 def show(fit: Fit, theta: list[str] | None, level: float) -> None:
@@ -79,22 +83,3 @@ def show(fit: Fit, theta: list[str] | None, level: float) -> None:
     table.show(everything=True)
     if table.note:
         typer.echo(table.note)
-
-
-def _needs_family(path: Path) -> bool:
-    """Whether a fit needs the measure of x; of a file that is no fit, `load` will say what is wrong."""
-    with path.open("rb") as file:
-        try:
-            kind = KINDS.get(Archive(file).header().get("kind", ""))
-        except (IncompatibleFile, ValueError, TypeError):
-            return False
-    return kind is not None and kind.needs_family
-
-
-def _loaded(path: Path) -> Fit:
-    if _needs_family(path):
-        raise ValueError(
-            f"{path} needs the measure of x at any theta, which no file holds, and there is no {record.NAME} beside it: "
-            f"pass --problem NAME or --problem path/to/file.py:attribute."
-        )
-    return load(path)

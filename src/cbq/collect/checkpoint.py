@@ -16,6 +16,7 @@ from cbq.collect.batches import Board, Finished
 from cbq.collect.database import connect, damaged, explained, from_bytes, make_durable, to_bytes, transaction
 from cbq.collect.errors import CheckpointError
 from cbq.collect.integrand import Outputs
+from cbq.io import pack_measure
 from cbq.measures import Measure
 
 if TYPE_CHECKING:
@@ -143,8 +144,6 @@ def _open(path: str) -> Checkpoint:
 
 def pack_measures(measures: Sequence[Measure]) -> list[tables.PackedMeasure]:
     """Measures as they are stored; of one that cannot be, its description."""
-    from cbq.io.measures import pack_measure
-
     packed: dict[int, tables.PackedMeasure] = {}
     for measure in measures:
         if id(measure) in packed:

@@ -12,7 +12,7 @@ from cbq.collect import tables
 from cbq.collect.checkpoint import measure_text, pack_measures, same_measure, sound
 from cbq.collect.database import connect, damaged, explained, from_bytes
 from cbq.collect.errors import CheckpointError
-from cbq.io.measures import unpack_measure
+from cbq.io import unpack_measure
 from cbq.measures import Measure
 from cbq.samples.samples import Samples
 
@@ -81,7 +81,7 @@ def _measures(name: str, measures: list[tables.PackedMeasure]) -> list[Measure]:
                 f"the family that the points were drawn from."
             )
         try:
-            made[id(measure)] = unpack_measure(text, from_bytes(numbers, (-1,)))
+            made[id(measure)] = unpack_measure(text, from_bytes(numbers, (-1,)), Measure)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise damaged(name, str(error)) from error
     return [made[id(measure)] for measure in measures]

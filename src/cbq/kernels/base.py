@@ -14,6 +14,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, broadcast_batch, checked_out, finite, positive
 from cbq._immutable import Immutable
+from cbq.io import Instance, Many, Number, saved
 from cbq.kernels.combine import (
     PRODUCT,
     SUM,
@@ -265,6 +266,7 @@ class Composite(Kernel):
         return self.combination.contract(self.parts, fx, fy, G)
 
 
+@saved("SumKernel", parts=Many(Instance(Kernel)))
 class SumKernel(Composite):
     """k1 + k2 + ..."""
 
@@ -274,6 +276,7 @@ class SumKernel(Composite):
         return " + ".join(map(repr, self.parts))
 
 
+@saved("ProductKernel", parts=Many(Instance(Kernel)))
 class ProductKernel(Composite):
     """k1 * k2 * ..."""
 
@@ -283,6 +286,7 @@ class ProductKernel(Composite):
         return " * ".join(f"({k!r})" if isinstance(k, SumKernel) else repr(k) for k in self.parts)
 
 
+@saved("ScaledKernel", factor=Number(), kernel=Instance(Kernel))
 class ScaledKernel(Kernel):
     """c k, for a positive number c."""
 

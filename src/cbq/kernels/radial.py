@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
+from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.profiles import MATERN_PROFILES, RBF_PROFILE, Profile
 from cbq.linalg.distance import differences, sqdist
@@ -139,6 +140,7 @@ class Radial(Kernel):
             yield np.multiply(r2, r2, out=r2)
 
 
+@saved("RBF", lengthscale=Numbers(inline=True))
 class RBF(Radial):
     """exp(-|x - y|^2 / (2 lengthscale^2)), the Gaussian or squared-exponential kernel."""
 
@@ -160,6 +162,7 @@ class RBF(Radial):
         return type(self)(lengthscale)
 
 
+@saved("Matern", nu=Number(), lengthscale=Numbers(inline=True))
 class Matern(Radial):
     """The Matern kernel of smoothness nu = 1/2, 3/2 or 5/2, radial in any dimension."""
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, finite
+from cbq.io import saved
 from cbq.kernels.base import known_measure
 from cbq.linalg.small import cholesky, solve_lower
 from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, as_measure
@@ -18,6 +19,9 @@ class Transform(ABC):
     """A map of points (..., N, d) to points (..., N, d')."""
 
     name: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
     def __call__(self, x: Array) -> Array:
@@ -37,6 +41,7 @@ class Transform(ABC):
         """The measure of w(X) for X ~ measure, or a TypeError if it is not known."""
 
 
+@saved("Log")
 class Log(Transform):
     """w(x) = log x, coordinate by coordinate."""
 

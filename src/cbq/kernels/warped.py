@@ -7,12 +7,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans
+from cbq.io import Instance, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.transforms import NAMED, Transform, UserTransform
 from cbq.linalg.features import Features
 from cbq.measures import Measure, as_measure
 
 
+@saved("Warped", base=Instance(Kernel), warp=Instance(Transform))
 class Warped(Kernel):
     """k(x, y) = base(w(x), w(y)): a kernel on transformed points.
 

@@ -8,10 +8,12 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from cbq._arrays import Array, broadcast_batch, finite
+from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.weights import checked_weights
 
 
+@saved("Empirical", points=Numbers(), weights=Numbers())
 class Empirical(Measure):
     """Atoms with weights: the measure of a table of draws.
 

@@ -5,9 +5,11 @@ import numpy.typing as npt
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln, xlogy
 
 from cbq._arrays import Array, positive
+from cbq.io import Numbers, saved
 from cbq.measures.univariate import Univariate, columns
 
 
+@saved("Gamma", shape=Numbers(), rate=Numbers())
 class Gamma(Univariate):
     """Gamma measure on (0, inf), density proportional to x^(shape - 1) exp(-rate x).
 
@@ -57,6 +59,7 @@ class Gamma(Univariate):
         return np.asarray(gammainccinv(self.shape, q) / self.rate)
 
 
+@saved("Exponential", rate=Numbers())
 class Exponential(Univariate):
     """Exponential measure on (0, inf), density rate exp(-rate x).
 

@@ -4,10 +4,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite
+from cbq.io import Numbers, saved
 from cbq.linalg.small import cholesky, solve_lower, solve_upper
 from cbq.measures.base import Measure
 
 
+@saved("Gaussian", mean=Numbers(), cov=Numbers())
 class Gaussian(Measure):
     """N(mean, cov) on R^d.
 

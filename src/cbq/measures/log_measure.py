@@ -6,6 +6,7 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array
+from cbq.io import Instance, saved
 from cbq.measures.base import Measure
 from cbq.measures.from_scipy import as_measure
 
@@ -13,6 +14,7 @@ from cbq.measures.from_scipy import as_measure
 FLOOR, CEILING = -650.0, 700.0
 
 
+@saved("LogMeasure", measure=Instance(Measure))
 class LogMeasure(Measure):
     """The image of a measure under the logarithm: the measure of y = log x for x ~ `measure`.
 

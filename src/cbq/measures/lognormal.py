@@ -4,11 +4,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
+from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.gaussian import Gaussian
 from cbq.measures.univariate import refuse_score
 
 
+@saved("LogNormal", read=lambda measure: measure.parameters(), mean=Numbers(), cov=Numbers())
 class LogNormal(Measure):
     """The measure of x = exp(y) with y ~ N(mean, cov), on the positive orthant of R^d.
 

@@ -8,6 +8,7 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
+from cbq.io import Instance, Many, Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.batches import all_equal, take
 from cbq.measures.empirical import Empirical
@@ -19,6 +20,7 @@ from cbq.measures.unnormalised import Unnormalised
 from cbq.measures.weights import checked_weights, from_logarithms
 
 
+@saved("Mixture", weights=Numbers(), components=Many(Instance(Measure)))
 class Mixture(Measure):
     """The measure that draws component k with probability weights_k and then a point of it.
 

@@ -6,11 +6,13 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, broadcast_batch
+from cbq.io import Instance, Many, saved
 from cbq.measures.base import Measure
 from cbq.measures.batches import all_equal, join, take
 from cbq.measures.from_scipy import as_measure
 
 
+@saved("Product", read=lambda product: {"measures": product.blocks}, measures=Many(Instance(Measure)))
 class Product(Measure):
     """The joint distribution of independent blocks of coordinates, one measure per block.
 

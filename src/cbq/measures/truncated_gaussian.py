@@ -4,11 +4,19 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, finite, positive, real
+from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.truncated_mass import NODES, WEIGHTS, density, left_mass, left_quantile, mass
 from cbq.measures.univariate import Univariate, columns
 
 
+@saved(
+    "TruncatedGaussian",
+    mean=Numbers(),
+    std=Numbers(),
+    lower=Numbers(infinite=True),
+    upper=Numbers(infinite=True),
+)
 class TruncatedGaussian(Univariate):
     """N(mean, std^2) restricted to [lower, upper], accurate however far in a tail the interval lies.
 

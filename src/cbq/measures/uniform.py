@@ -5,10 +5,12 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from cbq._arrays import Array, broadcast_batch, finite
+from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.univariate import refuse_score
 
 
+@saved("Uniform", lower=Numbers(), upper=Numbers())
 class Uniform(Measure):
     """Uniform measure on the box [lower, upper] in R^d.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from cbq._arrays import Array
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_warnings, heading, warning_lines
+from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.methods.averages import Averages, averages, require_samples
 from cbq.methods.smoothing import rms
@@ -73,6 +74,19 @@ def _not_less(errors: Array, f: Array, size: float) -> Array:
     return np.full(len(f), least / np.sqrt(len(f)))
 
 
+def _check_saved(samples: Samples, **_: Any) -> None:
+    """Raise if a saved fit has samples that importance sampling cannot use."""
+    if samples.depends_on_theta:
+        raise ValueError("importance sampling needs samples of an f that does not depend on theta.")
+
+
+@saved(
+    "ImportanceSampling",
+    check=_check_saved,
+    samples=Instance(Samples),
+    log_q=Numbers("n"),
+    kind=Text(get_args(Kind)),
+)
 class ImportanceSamplingFit(Fit):
     """I over theta by importance sampling; see `Fit` for what to ask of it.
 

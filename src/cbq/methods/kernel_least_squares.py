@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
+from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, evenly
+from cbq.io import Instance, Many, Number, Record, saved
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter, factor
-from cbq.methods.averages import averages, require_samples
+from cbq.methods.averages import Averages, averages, require_samples
 from cbq.methods.least_squares import NO_LEVERAGE_LEFT, check_ridge
-from cbq.methods.smoothing import SmoothedFit, Smoother, in_units, validation_errors
+from cbq.methods.smoothing import SAVED_FIELDS, SmoothedFit, Smoother, in_units, validation_errors
 from cbq.samples import Samples
 
 # the stiffest first, which wins where all are as good
@@ -92,6 +94,33 @@ class KLSMC:
         return tuple(size * ridge for ridge in RIDGES)
 
 
+def _read(fit: KLSMCFit) -> dict[str, Any]:
+    """The fields of a saved fit that are not its attributes."""
+    chosen = [smoother for smoother in fit.smoothers if isinstance(smoother, KernelCurve)]
+    curves = [{"kernel": each.kernel, "ridge": each.ridge} for each in chosen]
+    return {"single": fit.C is None, "curves": curves}
+
+
+def _check_saved(averages: Averages, curves: Sequence[dict[str, Any]], **_: Any) -> None:
+    """Raise unless the kernels of a saved fit are kernels over its thetas."""
+    for curve in curves:
+        curve["kernel"].check_dim(averages.theta.shape[1])
+
+
+def _build(
+    cls: type[KLSMCFit], _: Any, averages: Averages, curves: Sequence[dict[str, Any]], **options: Any
+) -> KLSMCFit:
+    return cls(averages, [KernelCurve(averages.theta, **each) for each in curves], **options)
+
+
+@saved(
+    "KLSMC",
+    read=_read,
+    build=_build,
+    check=_check_saved,
+    **SAVED_FIELDS,
+    curves=Many(Record({"kernel": Instance(Kernel), "ridge": Number(0.0)}), "C"),
+)
 class KLSMCFit(SmoothedFit):
     """I over theta by kernel ridge regression of plain averages; see `SmoothedFit` for its standard errors."""
 

@@ -12,8 +12,10 @@ from cbq.fit.base import Fit
 from cbq.fit.joint import correlation
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, per_output, warning_lines
+from cbq.io import Instance, Integer, Many, Numbers, Optional, Text, Texts, saved
 from cbq.linalg import Jitter
 from cbq.methods.averages import Averages, averages
+from cbq.methods.mobq_saving import build_fit, check_fit, read_fit
 from cbq.pooled import (
     UNKNOWN,
     Integrals,
@@ -35,6 +37,13 @@ DEGREES = (
 MEMORY = 2**23  # numbers in the embeddings, and in the masses of measures, of a block of thetas
 
 
+@saved(
+    "Part",
+    outputs=Many(Integer(0), "K", least=1),
+    chosen=Instance(KernelChoice),
+    landmarks=Optional(Numbers("m", int, least=0)),
+    calibration=Instance(SplitHalfCalibration),
+)
 @dataclass(frozen=True, eq=False)
 class Part:
     """The process of some outputs.
@@ -49,6 +58,18 @@ class Part:
     calibration: SplitHalfCalibration
 
 
+@saved(
+    "MOBQ",
+    read=read_fit,
+    build=build_fit,
+    check=check_fit,
+    samples=Instance(Samples),
+    parts=Many(Instance(Part), least=1),
+    jitter=Instance(Jitter),
+    settings=Texts(),
+    warnings=Many(Text()),
+    embedding=Numbers("T _"),
+)
 class MOBQFit(Fit):
     """I over theta by multi-output Bayesian quadrature; see `Fit` for what to ask of it.
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
+from cbq.io import Numbers, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.pooled.hyperparameters import UNKNOWN, KernelChoice
@@ -35,6 +36,11 @@ def process(
     return NystromGP(kernel, points.u, points.f, nodes, jitter, noise)
 
 
+@saved(
+    "SplitHalfCalibration",
+    inflation=Numbers("K", least=0.0, inline=True),
+    common=Numbers("K", least=0.0, inline=True),
+)
 @dataclass(frozen=True, eq=False)
 class SplitHalfCalibration:
     """What the disagreement between halves of the points asks for, of C outputs in the units of the pool.

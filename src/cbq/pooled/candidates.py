@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans
 from cbq.embeddings import NoEmbedding, embed
+from cbq.io import Instance, Integer, saved
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped
 from cbq.kernels.base import Composite, as_points
 from cbq.kernels.combine import PRODUCT, parts_to_fit, split_lengthscales
@@ -20,6 +21,13 @@ from cbq.samples import Samples
 Automatic = Literal["auto"]
 
 
+@saved(
+    "XThetaKernel",
+    read=lambda kernel: dict(zip(("kernel_x", "kernel_theta"), kernel.parts, strict=True)),
+    kernel_x=Instance(Kernel),
+    kernel_theta=Instance(Kernel),
+    d=Integer(1),
+)
 class XThetaKernel(Composite):
     """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), of which the first d are x."""
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq._arrays import Array
+from cbq.io import Instance, Integer, Number, saved
 from cbq.kernels import RBF, Kernel, Matern, Warped
 from cbq.linalg import Jitter
 from cbq.linalg.threads import one_blas_thread
@@ -37,6 +38,7 @@ UNKNOWN = 0.5  # a leave-one-out error, in units of the spread of f, of what has
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
 
+@saved("KernelChoice", kernel=Instance(Kernel), error=Number(0.0), tried=Integer(1))
 @dataclass(frozen=True, eq=False)
 class KernelChoice:
     """A kernel with all its lengthscales, and its root-mean-square leave-one-out error.

@@ -11,14 +11,29 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, Integers
 from cbq._immutable import Immutable
+from cbq.io import Boolean, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.samples.arrays import as_thetas, equal_rows, flatten, group_averages, refuse_other_counts, some_infinite
 from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, log_density, stack
+from cbq.samples.saving import build_samples, read_samples
 from cbq.samples.tables import block, columns
 
 Design = Literal["iid", "sobol", "mcmc"]
 
 
+@saved(
+    "Samples",
+    read=read_samples,
+    build=build_samples,
+    theta=Numbers("T p"),
+    counts=Numbers("T", int, least=1, total="n"),
+    x=Numbers("n d"),
+    f=Numbers("n C"),
+    single=Boolean(only_if=("C", 1)),
+    log_density=Numbers("n"),
+    depends_on_theta=Boolean(),
+    design=Text(get_args(Design)),
+)
 class Samples(Immutable):
     """T thetas, and for each of them N_t points x with the values of f there. Immutable; arrays are read-only copies.
 

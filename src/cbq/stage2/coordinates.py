@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from cbq._arrays import Array, Booleans
+from cbq.io import Numbers, saved
 
 _FAR = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
 
 
+@saved(
+    "ThetaCoordinates",
+    logs=Numbers("p", bool, inline=True),
+    centre=Numbers("p", inline=True),
+    scale=Numbers("p", least=math.ulp(0.0), inline=True),
+)
 @dataclass(frozen=True, eq=False)
 class ThetaCoordinates:
     """z = (theta - centre) / scale, with log theta in place of theta where `logs`; all three (p,)."""

@@ -6,11 +6,13 @@ coefficients of the trend H (T, q) have a flat prior: S = H'K^-1 H, Q = K^-1 - K
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from cbq._arrays import Array
+from cbq.io import Instance, Integer, Number, Optional, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.small import cholesky, solve_lower, solve_upper
@@ -20,6 +22,17 @@ from cbq.stage2.trend import Trend, basis
 JITTER = Jitter(start=1e-13)  # of A: less than any noise that matters
 
 
+@saved(
+    "GPPrior",
+    coordinates=Instance(ThetaCoordinates),
+    kernel=Instance(Kernel),
+    amplitude=Number(0.0),
+    noise=Number(0.0),
+    degree=Optional(Integer(0)),
+    evidence=Number(null=-math.inf),
+    n_fitted=Integer(),
+    offset=Number(),
+)
 @dataclass(frozen=True, eq=False)
 class GPPrior:
     """The distribution of I before it is seen, with all hyperparameters.
