@@ -22,8 +22,8 @@ STORED = {float: np.float64, int: np.int64, bool: np.bool_}  # types of arrays i
 IN_MEMORY = {float: np.float64, int: np.intp, bool: np.bool_}
 
 
-class Store(Protocol):
-    """The place of arrays, beside the JSON."""
+class ArrayStore(Protocol):
+    """The location of arrays, beside the JSON."""
 
     def put(self, path: str, values: Values) -> Any:
         """Keep an array, and return the JSON value that stands for it."""
@@ -33,24 +33,24 @@ class Store(Protocol):
 
 
 @dataclass(frozen=True)
-class Place:
-    """Where a value is in a file.
+class Location:
+    """Where in a file a value is.
 
     path: the fields that lead to it. store: where its arrays are. sizes: the lengths that are known by name. context:
     passed by whoever loads objects that a file cannot hold completely.
     """
 
     path: str
-    store: Store
+    store: ArrayStore
     sizes: ChainMap[str, int] = field(default_factory=ChainMap)
     context: Any = None
 
-    def inside(self, name: str) -> Place:
-        """The place of a field of the object at this place."""
+    def inside(self, name: str) -> Location:
+        """The location of a field of the object at this location."""
         return replace(self, path=f"{self.path}/{name}" if self.path else name)
 
-    def item(self, i: int) -> Place:
-        """The place of an item of the list at this place."""
+    def item(self, i: int) -> Location:
+        """The location of an item of the list at this location."""
         return replace(self.inside(str(i)), sizes=self.sizes.new_child())
 
     def agrees(self, name: str, length: int) -> bool:
@@ -71,10 +71,10 @@ class Field(ABC):
     """What a value may be."""
 
     @abstractmethod
-    def encode(self, value: Any, at: Place) -> Any:
+    def encode(self, value: Any, at: Location) -> Any:
         """The JSON value of `value`, whose arrays go to the store; a ValueError if it breaks a rule."""
 
-    def decode(self, raw: Any, at: Place) -> Any:
+    def decode(self, raw: Any, at: Location) -> Any:
         """The value that was encoded as `raw`; by default `raw` itself, checked by the same rules."""
         return self.encode(raw, at)
 
@@ -86,7 +86,7 @@ class Number(Field):
     least: float = -math.inf
     null: float | None = None
 
-    def encode(self, value: Any, at: Place) -> float | None:
+    def encode(self, value: Any, at: Location) -> float | None:
         if isinstance(value, bool) or not isinstance(value, int | float | np.integer | np.floating):
             raise at.refusal("a number", value)
         if self.null is not None and value == self.null:
@@ -96,7 +96,7 @@ class Number(Field):
             raise at.refusal(f"a finite number{limit}", value)
         return float(value)
 
-    def decode(self, raw: Any, at: Place) -> float | None:
+    def decode(self, raw: Any, at: Location) -> float | None:
         return self.null if raw is None and self.null is not None else self.encode(raw, at)
 
 
@@ -106,7 +106,7 @@ class Integer(Field):
 
     least: float = -math.inf
 
-    def encode(self, value: Any, at: Place) -> int:
+    def encode(self, value: Any, at: Location) -> int:
         if isinstance(value, bool) or not isinstance(value, int | np.integer):
             raise at.refusal("an integer", value)
         if value < self.least:
@@ -120,7 +120,7 @@ class Boolean(Field):
 
     only_if: tuple[str, int] | None = None
 
-    def encode(self, value: Any, at: Place) -> bool:
+    def encode(self, value: Any, at: Location) -> bool:
         if not isinstance(value, bool | np.bool_):
             raise at.refusal("true or false", value)
         if value and self.only_if is not None and not at.agrees(*self.only_if):
@@ -134,7 +134,7 @@ class Text(Field):
 
     options: tuple[str, ...] = ()
 
-    def encode(self, value: Any, at: Place) -> str:
+    def encode(self, value: Any, at: Location) -> str:
         if not isinstance(value, str):
             raise at.refusal("a text", value)
         if self.options and value not in self.options:
@@ -146,7 +146,7 @@ class Text(Field):
 class Texts(Field):
     """A mapping from names to texts."""
 
-    def encode(self, value: Any, at: Place) -> dict[str, str]:
+    def encode(self, value: Any, at: Location) -> dict[str, str]:
         if not isinstance(value, Mapping):
             raise at.refusal("an object", value)
         return {Text().encode(name, at): Text().encode(text, at.inside(name)) for name, text in value.items()}
@@ -168,18 +168,18 @@ class Numbers(Field):
     total: str | None = None
     inline: bool = False
 
-    def encode(self, value: Any, at: Place) -> Any:
+    def encode(self, value: Any, at: Location) -> Any:
         values, dtype = np.asarray(value), STORED[self.kind]
         if not np.can_cast(values.dtype, dtype, "same_kind"):
             raise ValueError(f"{at.path} must hold values of type {self.kind.__name__}, but it holds {values.dtype}.")
         values = self.check(values, at).astype(dtype, copy=False)
         return values.tolist() if self.inline else at.store.put(at.path, values)
 
-    def decode(self, raw: Any, at: Place) -> Values:
+    def decode(self, raw: Any, at: Location) -> Values:
         values = self._listed(raw, at) if self.inline else at.store.take(at.path, raw, STORED[self.kind])
         return self.check(values, at).astype(IN_MEMORY[self.kind], copy=False)
 
-    def check(self, values: Values, at: Place) -> Values:
+    def check(self, values: Values, at: Location) -> Values:
         """`values`, if their shape and their size are right."""
         names = None if self.shape is None else self.shape.split()
         if names is not None:
@@ -197,7 +197,7 @@ class Numbers(Field):
             raise ValueError(f"{at.path} must have the sum {at.known(self.total)}, but it is {total}.")
         return values
 
-    def _listed(self, raw: Any, at: Place) -> Values:
+    def _listed(self, raw: Any, at: Location) -> Values:
         entry = {float: Number(), int: Integer(), bool: Boolean()}[self.kind]
         for value in _leaves(raw):
             entry.encode(value, at)
@@ -222,7 +222,7 @@ class Correlation(Numbers):
 
     least: float = -1.0
 
-    def check(self, values: Values, at: Place) -> Values:
+    def check(self, values: Values, at: Location) -> Values:
         super().check(values, at)
         if np.any(values > 1) or np.any(np.diagonal(values) != 1) or np.any(values != values.T):
             raise ValueError(f"{at.path} must be symmetric, with ones on its diagonal and no value above 1.")
@@ -237,13 +237,13 @@ class Many(Field):
     length: str = "_"
     least: int = 0
 
-    def encode(self, value: Any, at: Place) -> list[Any]:
+    def encode(self, value: Any, at: Location) -> list[Any]:
         return [self.each.encode(item, at.item(i)) for i, item in enumerate(self._checked(value, at))]
 
-    def decode(self, raw: Any, at: Place) -> tuple[Any, ...]:
+    def decode(self, raw: Any, at: Location) -> tuple[Any, ...]:
         return tuple(self.each.decode(item, at.item(i)) for i, item in enumerate(self._checked(raw, at)))
 
-    def _checked(self, value: Any, at: Place) -> list[Any] | tuple[Any, ...]:
+    def _checked(self, value: Any, at: Location) -> list[Any] | tuple[Any, ...]:
         if not isinstance(value, list | tuple):
             raise at.refusal("a list", value)
         if len(value) < self.least:
@@ -259,10 +259,10 @@ class OneOrMany(Field):
 
     each: Field
 
-    def encode(self, value: Any, at: Place) -> Any:
+    def encode(self, value: Any, at: Location) -> Any:
         return (Many(self.each) if isinstance(value, list | tuple) else self.each).encode(value, at)
 
-    def decode(self, raw: Any, at: Place) -> Any:
+    def decode(self, raw: Any, at: Location) -> Any:
         return (Many(self.each) if isinstance(raw, list) else self.each).decode(raw, at)
 
 
@@ -272,10 +272,10 @@ class Optional(Field):
 
     value: Field
 
-    def encode(self, value: Any, at: Place) -> Any:
+    def encode(self, value: Any, at: Location) -> Any:
         return None if value is None else self.value.encode(value, at)
 
-    def decode(self, raw: Any, at: Place) -> Any:
+    def decode(self, raw: Any, at: Location) -> Any:
         return None if raw is None else self.value.decode(raw, at)
 
 
@@ -285,10 +285,10 @@ class Record(Field):
 
     fields: Mapping[str, Field]
 
-    def encode(self, value: Any, at: Place) -> dict[str, Any]:
+    def encode(self, value: Any, at: Location) -> dict[str, Any]:
         return {name: each.encode(value[name], at.inside(name)) for name, each in self.fields.items()}
 
-    def decode(self, raw: Any, at: Place) -> dict[str, Any]:
+    def decode(self, raw: Any, at: Location) -> dict[str, Any]:
         if not isinstance(raw, dict):
             raise at.refusal("an object", raw)
         if missing := [name for name in self.fields if name not in raw]:

@@ -13,7 +13,7 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq._version import __version__
 from cbq.io.archive import Archive, IncompatibleFile, not_a_fit, write
-from cbq.io.fields import Field, Integer, Place, Record, Values
+from cbq.io.fields import Field, Integer, Location, Record, Values
 from cbq.io.registry import Instance
 
 FORMAT = "cbq-fit"
@@ -29,7 +29,7 @@ def save_file(path: str | os.PathLike[str], fields: dict[str, Field], values: di
     """
     store = _Entries()
     try:
-        record = Record(fields).encode(values, Place("", store))
+        record = Record(fields).encode(values, Location("", store))
     except ValueError as error:
         raise ValueError(f"this fit cannot be saved: {error}") from error
     header = {"format": FORMAT, "version": VERSION, "cbq": __version__}
@@ -47,7 +47,7 @@ def load_file(path: str | os.PathLike[str], fields: dict[str, Field], context: A
     with open(name, "rb") as file:
         try:
             archive = Archive(file)
-            found = Record(fields).decode(_body(archive.header()), Place("", _Entries(archive), context=context))
+            found = Record(fields).decode(_body(archive.header()), Location("", _Entries(archive), context=context))
             archive.refuse_unread()
             return found
         except IncompatibleFile as error:
@@ -61,7 +61,7 @@ def _body(header: dict[str, Any]) -> dict[str, Any]:
     found = header.get("format")
     if found != FORMAT:
         raise not_a_fit(f"its format is {found!r}, not {FORMAT!r}")
-    version = Integer(1).encode(header.get("version"), Place("version", _Entries()))
+    version = Integer(1).encode(header.get("version"), Location("version", _Entries()))
     if version != VERSION:
         other = f"has version {version} of its format, but this cbq reads version {VERSION}"
         newer = f"cbq {header.get('cbq')} wrote it. Upgrade this one with python -m pip install --upgrade cbq."
@@ -111,7 +111,7 @@ class _Row:
 def pack_measure(measure: object) -> tuple[str, Array]:
     """A measure, or any saved object, as a JSON text and one row of numbers; a ValueError says why it has none."""
     row = _Row()
-    record = Instance(object).encode(measure, Place("measure", row))
+    record = Instance(object).encode(measure, Location("measure", row))
     return json.dumps(record, separators=(",", ":")), np.concatenate([np.empty(0), *row.parts])
 
 
@@ -122,7 +122,7 @@ def unpack_measure(text: str, numbers: Array, base: type[Base]) -> Base:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"measure is not JSON ({error}).") from error
-    found: Base = Instance(base).decode(record, Place("measure", row))
+    found: Base = Instance(base).decode(record, Location("measure", row))
     if len(row.left):
         raise ValueError(f"measure leaves {len(row.left)} numbers unused.")
     return found

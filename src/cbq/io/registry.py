@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any, TypeVar
 
 from cbq.io.archive import IncompatibleFile
-from cbq.io.fields import Field, Place, Record
+from cbq.io.fields import Field, Location, Record
 
 Class = TypeVar("Class", bound=type)
 Read = Callable[[Any], Mapping[str, Any]]
@@ -25,7 +25,7 @@ class SavedClass:
     build: Callable[..., Any] | None
     check: Callable[..., None] | None
 
-    def encode(self, value: Any, at: Place) -> dict[str, Any]:
+    def encode(self, value: Any, at: Location) -> dict[str, Any]:
         """The object as JSON, with its arrays in the store."""
         found = {} if self.read is None else self._explained(at, self.read, value)
         values = {name: found[name] if name in found else getattr(value, name) for name in self.record.fields}
@@ -34,7 +34,7 @@ class SavedClass:
             self._explained(at, self.check, **values)
         return raw
 
-    def decode(self, raw: Mapping[str, Any], at: Place) -> Any:
+    def decode(self, raw: Mapping[str, Any], at: Location) -> Any:
         """The object that was encoded."""
         values = self.record.decode({name: value for name, value in raw.items() if name != TYPE}, at)
         if self.check is not None:
@@ -43,7 +43,7 @@ class SavedClass:
             return self._explained(at, self.cls, **values)
         return self._explained(at, self.build, self.cls, at.context, **values)
 
-    def _explained(self, at: Place, function: Callable[..., Any], /, *arguments: Any, **values: Any) -> Any:
+    def _explained(self, at: Location, function: Callable[..., Any], /, *arguments: Any, **values: Any) -> Any:
         """What the function returns; its errors say where in the file the object is."""
         try:
             return function(*arguments, **values)
@@ -98,7 +98,7 @@ class Instance(Field):
 
     base: type
 
-    def encode(self, value: Any, at: Place) -> dict[str, Any]:
+    def encode(self, value: Any, at: Location) -> dict[str, Any]:
         known = saved_classes(self.base)
         for name, cls in known.items():
             if type(value) is cls:
@@ -109,7 +109,7 @@ class Instance(Field):
             f"and fit again when needed."
         )
 
-    def decode(self, raw: Any, at: Place) -> Any:
+    def decode(self, raw: Any, at: Location) -> Any:
         if not isinstance(raw, dict) or not isinstance(name := raw.get(TYPE), str):
             raise at.refusal(f"an object with a {TYPE}", raw)
         known = saved_classes(self.base)
