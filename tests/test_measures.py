@@ -1,4 +1,4 @@
-"""Every measure against scipy.stats, mpmath, quadrature and finite differences."""
+"""Measures agree with scipy.stats, mpmath, quadrature and finite differences."""
 
 from __future__ import annotations
 
@@ -33,6 +33,7 @@ from cbq.measures import (
     as_measure,
     from_scipy,
 )
+from cbq.measures.base import stack
 
 COV = np.array([[1.0, 0.6], [0.6, 2.0]])
 ATOMS = np.random.default_rng(5).standard_normal((30, 2))
@@ -49,7 +50,7 @@ def two_normals(s):
     )
 
 
-# Each maps s of shape (*batch, 1), values of order one, to a batch of measures.
+# Functions from s (*batch, 1), with values of order one, to a batch of measures.
 EXAMPLES = {
     Beta: [lambda s: Beta(s, 3.0), lambda s: Beta(s / 2, 0.7), lambda s: Beta(1e3 * s, 2e3)],
     Empirical: [
@@ -101,6 +102,7 @@ CASES = [
 PROPER = [case for case in CASES if not case.id.startswith("Unnormalised")]
 SMOOTH = [case for case in PROPER if not case.id.startswith("Empirical")]
 SMOOTH_1D = [case for case in SMOOTH if case.values[0](ONE).dim == 1]
+STACKABLE = [case for case in PROPER if not case.id.startswith(("LogMeasure", "Mixture", "Quantile"))]
 BASES = ["uniform", "normal"]
 
 
@@ -115,12 +117,12 @@ def test_every_public_measure_has_examples():
     assert measures.__all__ == sorted(measures.__all__)
 
 
-def test_import_leaves_scipy_stats_alone():
+def test_importing_measures_does_not_import_scipy_stats():
     code = "import sys, cbq.measures; assert 'scipy.stats' not in sys.modules"
     subprocess.run([sys.executable, "-c", code], check=True)
 
 
-# shapes, indexing, inputs
+# shapes, indexing, inputs, equality and stacking
 
 
 @pytest.mark.parametrize("batch", [(), (3,), (3, 1)])
@@ -162,7 +164,7 @@ def test_points_broadcast_against_the_batch(build):
 
 
 @pytest.mark.parametrize("build", PROPER)
-def test_indexing_gives_the_measures_there(build):
+def test_indexing_selects_measures_of_the_batch(build):
     s = np.linspace(1, 2, 6).reshape(2, 3, 1)
     m = build(s)
     for index in (0, (1, 2), slice(0, 1), (slice(None), None), (..., -1), ([0, 1], [2, 0])):
@@ -183,7 +185,7 @@ def test_an_unnormalised_measure_has_no_batch_to_index():
         m[None]
 
 
-def test_one_dimensional_parameters_may_or_may_not_carry_the_event_axis():
+def test_the_last_axis_of_one_dimensional_parameters_is_optional():
     theta = np.linspace(2, 9, 5)
     flat, column = Gamma(theta, 10), Gamma(theta[:, None], 10)
     assert flat.batch_shape == column.batch_shape == (5,)
@@ -193,7 +195,7 @@ def test_one_dimensional_parameters_may_or_may_not_carry_the_event_axis():
 
 
 @pytest.mark.parametrize("build", PROPER)
-def test_inputs_are_left_alone_and_arrays_are_read_only(build):
+def test_inputs_are_not_modified_and_arrays_are_read_only(build):
     s = np.array([[1.0], [1.5]])
     before = s.copy()
     m = build(s)
@@ -211,6 +213,40 @@ def test_inputs_are_left_alone_and_arrays_are_read_only(build):
     assert not any(a.flags.writeable for a in m.parameters().values())
     s[:] = 7.0
     np.testing.assert_array_equal(m.transport(u), kept)
+
+
+def test_measures_are_equal_only_if_their_parts_have_the_same_types():
+    gaussian, lognormal = Gaussian(0.5, 1.0), LogNormal(0.5, 1.0)
+    assert not gaussian.equals(lognormal)
+    assert not Product([gaussian, gaussian]).equals(Product([gaussian, lognormal]))
+    assert not Product([gaussian, gaussian]).equals(Product([gaussian] * 3))
+    assert not Mixture([0.5, 0.5], [gaussian, gaussian]).equals(Mixture([0.5, 0.5], [gaussian, lognormal]))
+    assert not LogMeasure(Gamma(0.5, 1.0)).equals(LogMeasure(lognormal))
+
+
+@pytest.mark.parametrize("build", STACKABLE)
+def test_stack_makes_one_batch_of_measures(build):
+    s = np.array([[1.0], [1.5], [2.0]])
+    stacked = stack([build(row) for row in s])
+    assert stacked.batch_shape == (3,)
+    u = np.full((4, stacked.dim), 0.3)
+    np.testing.assert_array_equal(stacked.transport(u), build(s).transport(u))
+
+
+def test_stack_returns_none_for_measures_that_differ_in_type_or_shape():
+    gaussian, gamma = Gaussian(0.0, 1.0), Gamma(1.0, 1.0)
+    assert stack([gaussian, gamma]) is None
+    assert stack([gaussian, Gaussian([0.0, 0.0], 1.0)]) is None
+    assert stack([Product([gaussian, gamma]), Product([gaussian, gaussian])]) is None
+    assert stack([Product([gaussian]), Product([gaussian, gaussian])]) is None
+    assert stack([Empirical([1.0, 2.0]), Empirical([1.0, 2.0, 3.0])]) is None
+    for build in (two_normals, lambda s: LogMeasure(Gamma(s, 1.0)), lambda s: from_scipy(stats.laplace(s))):
+        assert stack([build(np.array([1.0])), build(np.array([2.0]))]) is None
+
+
+def test_stack_returns_a_measure_that_is_shared_as_it_is():
+    shared = Gaussian(0.0, 1.0)
+    assert stack([shared, shared, shared]) is shared
 
 
 # densities
@@ -254,7 +290,7 @@ def test_samples_follow_scipy(m, frozen):
 
 
 @pytest.mark.parametrize(("m", "frozen"), REFERENCES.values(), ids=REFERENCES)
-def test_outside_the_support_there_is_no_density(m, frozen):
+def test_the_density_is_zero_outside_the_support(m, frozen):
     lower, upper = frozen.support()
     outside = np.array([end + side for end, side in ((lower, -0.5), (upper, 0.5)) if np.isfinite(end)])
     if outside.size == 0:
@@ -279,7 +315,7 @@ def test_multivariate_densities_match_scipy():
 
 
 def expectation(m, g):
-    """Integral of g(x) p(x), panel by panel between quantiles: those only place the panels."""
+    """Integral of g(x) p(x) over panels between quantiles, which only choose the panels."""
     edges = quantiles(m, np.arange(-8.25, 8.5, 0.25))[:, 0]
     total = 0.0
     for a, b in itertools.pairwise(edges):
@@ -287,8 +323,8 @@ def expectation(m, g):
             nodes, weights = np.polynomial.legendre.leggauss(30)
             x = a + (b - a) * (0.5 + 0.5 * nodes)
             log_p = m.logpdf(x)
-            fine = np.isfinite(log_p)  # a node next to a pole may round onto it
-            total += 0.5 * (b - a) * np.sum((weights * g(x) * np.exp(np.where(fine, log_p, 0)))[fine])
+            valid = np.isfinite(log_p)  # a node next to a pole may round to it
+            total += 0.5 * (b - a) * np.sum((weights * g(x) * np.exp(np.where(valid, log_p, 0)))[valid])
     return total
 
 
@@ -362,8 +398,8 @@ def test_transport_undoes_inverse_transport(build, base):
 
 
 @pytest.mark.parametrize("build", PROPER)
-def test_tails_survive_the_round_trip(build):
-    # 7.03 is the normal quantile of 1e-12; a point 20 deviations out must come back too
+def test_transport_and_its_inverse_agree_in_the_tails(build):
+    # 7.03 is the normal quantile of 1 - 1e-12; the round trip must also work at 20 standard deviations.
     m = build(ONE)
     if isinstance(m, Empirical):
         return
@@ -371,7 +407,7 @@ def test_tails_survive_the_round_trip(build):
     x = quantiles(m, reach)
     assert np.all(np.isfinite(x))
     lower, upper = m.support
-    inside = np.all((x > lower) & (x < upper), axis=-1)  # elsewhere the end is the nearest double
+    inside = np.all((x > lower) & (x < upper), axis=-1)  # other points have been rounded to an end of the support
     v = m.inverse_transport(x[inside], "normal")
     assert np.all(np.isfinite(v))
     np.testing.assert_allclose(m.transport(v, "normal"), x[inside], rtol=1e-11)
@@ -445,7 +481,7 @@ def test_ends_of_the_unit_interval_map_to_the_ends_of_the_support(build):
     np.testing.assert_array_equal(m.transport([0.0, 1.0])[:, 0], [end[0] for end in m.support])
 
 
-# extremes against mpmath
+# extreme parameters against mpmath
 
 INTERVALS = [
     (8, 9),
@@ -524,7 +560,7 @@ def test_student_t_against_mpmath(df):
         assert m.inverse_transport(xi)[0, 0] == pytest.approx(float(tail), rel=1e-12)
 
 
-def test_log_measure_reaches_where_x_underflows():
+def test_log_measure_is_accurate_where_x_underflows():
     # P(X < x) = x^a / Gamma(a + 1) (1 + O(x)) for a unit-rate Gamma
     mp.mp.dps = 30
     a = 0.005
@@ -543,7 +579,7 @@ def test_score_of_a_log_measure_is_shape_minus_rate_times_x():
     np.testing.assert_allclose(LogMeasure(Gamma(2.5, 3.0)).score(y)[:, 0], 2.5 - 3 * np.exp(y), rtol=1e-13)
 
 
-# atoms and unnormalised measures
+# empirical and unnormalised measures
 
 
 def test_empirical_transport_is_the_quantile_function():
@@ -555,7 +591,7 @@ def test_empirical_transport_is_the_quantile_function():
     assert cov[0, 0] == pytest.approx(0.6 * 0.25 + 0.3 * 0.25 + 0.1 * 2.25)
 
 
-def test_empirical_in_two_dimensions_samples_its_weights():
+def test_empirical_samples_follow_the_weights_in_two_dimensions():
     weights = np.array([0.5, 0.3, 0.2, 0.0])
     points = np.array([[1.0, 5.0], [0.0, 2.0], [1.0, 4.0], [9.0, 9.0]])
     m = Empirical(points, weights)
@@ -576,7 +612,7 @@ def test_score_of_an_unnormalised_measure_by_differences():
     np.testing.assert_array_equal(given.score(x), -x)
 
 
-# scipy
+# distributions of scipy.stats
 
 RECOGNISED = [
     (stats.norm(1, 2), Gaussian),
@@ -606,7 +642,7 @@ RECOGNISED = [
 
 
 @pytest.mark.parametrize(("frozen", "kind"), RECOGNISED, ids=lambda a: getattr(getattr(a, "dist", a), "name", None))
-def test_from_scipy_gives_the_native_class_with_the_same_measure(frozen, kind):
+def test_from_scipy_gives_the_same_distribution_in_closed_form_where_there_is_one(frozen, kind):
     m = from_scipy(frozen)
     assert type(m) is kind
     assert m.dim == 1
@@ -662,7 +698,7 @@ def test_a_mixture_may_have_many_components_and_batched_ones():
     assert batched.sample(7, 1).shape == (2, 7, 1)
 
 
-def test_parameters_of_measures_on_the_line_broadcast_as_arrays_do():
+def test_parameters_of_measures_on_the_line_broadcast_like_arrays():
     assert Gamma(np.ones(3), 1.0).batch_shape == Gamma(np.ones((3, 1)), 1.0).batch_shape == (3,)
     grid = Gamma(np.array([[1.0], [2.0], [3.0]]), np.array([[4.0, 5.0, 6.0]]))
     assert grid.batch_shape == (3, 3)
@@ -671,7 +707,7 @@ def test_parameters_of_measures_on_the_line_broadcast_as_arrays_do():
 
 @pytest.mark.parametrize("measure", [Gaussian(0.0, 1.0), Mixture([0.5, 0.5], [Gaussian(0.0, 1.0), Gaussian(1.0, 1.0)])])
 @pytest.mark.parametrize("n", ["3", None, -1, 2.5])
-def test_a_number_of_points_is_needed(measure, n):
+def test_sample_needs_a_number_of_points(measure, n):
     with pytest.raises(ValueError, match="n must be a number of points, zero or more"):
         measure.sample(n, 0)
 
@@ -682,24 +718,26 @@ def test_weights_in_single_precision_are_accepted():
 
 
 @pytest.mark.parametrize("copied", [copy.deepcopy, lambda measure: pickle.loads(pickle.dumps(measure))])
-def test_measures_cannot_be_changed_nor_their_copies(copied):
+def test_measures_and_their_copies_are_immutable(copied):
     for measure in (Gamma(2.0, 3.0), copied(Gamma(2.0, 3.0))):
         with pytest.raises(AttributeError, match=r"Gamma.rate cannot be changed: .* Make a new Gamma"):
             measure.rate = np.ones(1)
+        with pytest.raises(AttributeError, match=r"Gamma.rate cannot be deleted: a Gamma is immutable"):
+            del measure.rate
         with pytest.raises(ValueError, match="read-only"):
             measure.rate[...] = 1.0
         assert measure.equals(Gamma(2.0, 3.0))
 
 
 @pytest.mark.parametrize("frozen", [stats.exponnorm(1.5), stats.moyal(), stats.crystalball(2.0, 3.0)])
-def test_far_quantiles_of_other_measures_are_as_good_as_their_distribution_functions(frozen):
-    v = np.array([-4.0, 0.0, 5.0, 7.0])  # scipy's own isf has 4 digits there
+def test_far_quantiles_of_scipy_distributions_are_as_accurate_as_their_distribution_functions(frozen):
+    v = np.array([-4.0, 0.0, 5.0, 7.0])  # where scipy's own isf has 4 digits
     x = from_scipy(frozen).transport(v, base="normal")[:, 0]
     np.testing.assert_allclose(frozen.sf(x[1:]), stats.norm.sf(v[1:]), rtol=1e-12)
     np.testing.assert_allclose(frozen.cdf(x[:2]), stats.norm.cdf(v[:2]), rtol=1e-12)
 
 
-def test_the_transport_of_a_mixture_reaches_its_ends():
+def test_the_transport_of_a_mixture_maps_0_and_1_to_the_ends_of_its_support():
     bounded = Mixture([0.5, 0.5], [Uniform(0.0, 1.0), Uniform(2.0, 5.0)])
     np.testing.assert_array_equal(bounded.transport([0.0, 1.0])[:, 0], [0.0, 5.0])
     half = Mixture([0.5, 0.5], [Gamma(2.0, 1.0), Uniform(2.0, 5.0)])

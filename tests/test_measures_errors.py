@@ -1,4 +1,4 @@
-"""What is refused, and what the refusal says."""
+"""Invalid arguments of measures raise errors that say what was wrong and what to do."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from refusals import refusals
 NORMAL = Gaussian(0, 1)
 NORMAL_2 = Gaussian([0, 0], 1)
 
-BAD_VALUES = {
+INVALID_VALUES = {
     "gamma shape": (lambda: Gamma(0, 1), "shape must be positive, but its smallest value is 0"),
     "gamma rate": (lambda: Gamma(1, [-2, 3]), "rate must be positive, but its smallest value is -2"),
     "gamma nan": (lambda: Gamma([1, np.nan], 1), "shape must be finite, but 1 of its 2 values"),
@@ -47,12 +47,12 @@ BAD_VALUES = {
     "truncated nan": (lambda: TruncatedGaussian(0, 1, np.nan, 1), "one of them is NaN"),
     "uniform order": (lambda: Uniform(1, 1), "lower must be below upper"),
     "uniform inf": (lambda: Uniform(0, np.inf), "upper must be finite"),
-    "uniform sides": (lambda: Uniform([0, 0], [1, 1, 1]), "lower has 2 sides and upper has 3"),
+    "uniform sides": (lambda: Uniform([0, 0], [1, 1, 1]), "lower has 2 coordinates, but upper has 3"),
     "lognormal": (lambda: LogNormal(0, -1), "positive definite"),
-    "mixture empty": (lambda: Mixture([], []), "at least one component, but the list is empty"),
+    "mixture empty": (lambda: Mixture([], []), "Mixture needs at least one measure, but the list is empty"),
     "mixture length": (
         lambda: Mixture([0.5, 0.5], [NORMAL]),
-        r"weights have shape \(2,\), but 1 component need",
+        r"weights have shape \(2,\), but the shape for 1 component is \(\.\.\., 1\)",
     ),
     "mixture negative": (
         lambda: Mixture([1.5, -0.5], [NORMAL, NORMAL]),
@@ -61,36 +61,36 @@ BAD_VALUES = {
     "mixture sum": (lambda: Mixture([0.5, 0.6], [NORMAL, NORMAL]), "must sum to 1, but they sum to 1.1"),
     "mixture dims": (
         lambda: Mixture([0.5, 0.5], [NORMAL, NORMAL_2]),
-        r"one dimension, but they have \[1, 2\]",
+        r"the same dimension, but they have dimensions \[1, 2\]",
     ),
     "mixture batch": (
         lambda: Mixture([0.5, 0.5], [Gamma(np.ones(2), 1), Gamma(np.ones(3), 1)]),
         "do not fit together",
     ),
-    "product empty": (lambda: Product([]), "at least one measure, but the list is empty"),
+    "product empty": (lambda: Product([]), "Product needs at least one measure, but the list is empty"),
     "product batch": (lambda: Product([Gamma(np.ones(2), 1), Gamma(np.ones(3), 1)]), "do not fit together"),
     "empirical empty": (lambda: Empirical([]), r"points have shape \(0, 1\)"),
     "empirical scalar": (lambda: Empirical(1.0), r"points have shape \(\)"),
     "empirical length": (
         lambda: Empirical([1, 2, 3], [0.5, 0.5]),
-        r"weights have shape \(2,\), but 3 points",
+        r"weights have shape \(2,\), but the shape for 3 points is \(\.\.\., 3\)",
     ),
     "empirical sum": (lambda: Empirical([1, 2], [0.5, 0.6]), "must sum to 1, but they sum to 1.1"),
     "empirical negative": (lambda: Empirical([1, 2], [1.5, -0.5]), "must not be negative"),
-    "empirical stranger": (
+    "empirical unknown point": (
         lambda: Empirical([1, 2]).inverse_transport([1, 3]),
-        "1 of 2 points are not atoms",
+        "1 of 2 points are not among its points of positive weight",
     ),
     "unnormalised dim": (
         lambda: Unnormalised(np.sum, dim=0),
-        "dim must be a positive whole number, but it is 0",
+        "dim must be a positive integer, but it is 0",
     ),
     "log measure dim": (lambda: LogMeasure(NORMAL_2), "one-dimensional"),
     "log measure support": (lambda: LogMeasure(NORMAL), "begins at -inf"),
     "t mean": (lambda: StudentT(1, 0, 1).moments(), "no mean and no covariance"),
     "t variance": (lambda: StudentT([3, 2], 0, 1).moments(), "df = 2 has no covariance: it needs df > 2"),
     "cauchy": (lambda: from_scipy(stats.levy()).moments(), "no finite mean"),
-    "scipy scale": (lambda: from_scipy(stats.laplace(0, -1)), "refuses its parameters"),
+    "scipy scale": (lambda: from_scipy(stats.laplace(0, -1)), "laplace is not defined for the shapes"),
     "scipy nan": (lambda: from_scipy(stats.weibull_min(np.nan)), "must not be NaN"),
     "cube": (lambda: Gamma(1, 1).transport([0.5, 1.5]), "must lie in the unit cube"),
     "base": (lambda: Gamma(1, 1).transport(0.5, "gauss"), "base must be 'uniform' or 'normal'"),
@@ -107,23 +107,23 @@ BAD_VALUES = {
     "n": (lambda: Gamma(2, 1).sample(-1, 0), "zero or more"),
 }
 
-BAD_TYPES = {
+INVALID_TYPES = {
     "discrete": (lambda: from_scipy(stats.poisson(3)), "poisson is discrete"),
     "multivariate": (lambda: from_scipy(stats.dirichlet([1, 2, 3])), "dirichlet has no quantile function"),
     "not frozen": (lambda: as_measure(stats.norm), "freeze it"),
     "not frozen, multivariate": (lambda: as_measure(stats.multivariate_normal), "freeze it"),
     "not frozen, from_scipy": (lambda: from_scipy(stats.norm), "takes a frozen scipy.stats distribution"),
     "anything": (lambda: as_measure("normal"), "but a str arrived"),
-    "product of one": (lambda: Product(NORMAL), "takes a list"),
-    "mixture of one": (lambda: Mixture([1.0], NORMAL), "takes a list"),
+    "product of one": (lambda: Product(NORMAL), r"takes a list of measures, .*: pass \[measure\]"),
+    "mixture of one": (lambda: Mixture([1.0], NORMAL), r"takes a list of measures, .*: pass \[measure\]"),
     "mixture of atoms": (lambda: Mixture([1.0], [Empirical([1, 2])]), "normalised densities"),
     "mixture of unknown": (lambda: Mixture([1.0], [Unnormalised(np.sum, dim=1)]), "normalised densities"),
     "text": (lambda: Gamma("a", 1), "shape must hold real numbers"),
     "rng": (lambda: Gamma(1, 1).sample(3, None), "rng must be"),
-    "empirical density": (lambda: Empirical([1, 2]).logpdf(1.0), "finite set of atoms"),
+    "empirical density": (lambda: Empirical([1, 2]).logpdf(1.0), "finite set of points"),
     "empirical score": (lambda: Empirical([1, 2]).score(1.0), "no score"),
     "empirical conditional": (lambda: Empirical([1, 2]).conditional(np.ones((2, 0))), "no conditional"),
-    "neither": (lambda: Unnormalised(dim=2), "neither arrived"),
+    "neither": (lambda: Unnormalised(dim=2), "neither was given"),
     "no function": (lambda: Unnormalised(3.0, dim=2), "log_density must be a function"),
     "score only": (lambda: Unnormalised(score=np.negative, dim=1).logpdf(1.0), "pass log_density"),
     "unnormalised sample": (lambda: Unnormalised(np.sum, dim=1).sample(3, 0), "no sample: its normalisation"),
@@ -135,8 +135,8 @@ BAD_TYPES = {
     "unnormalised moments": (lambda: Unnormalised(np.sum, dim=1).moments(), "Stein kernel"),
 }
 
-test_bad_values_are_refused_with_the_reason = refusals(BAD_VALUES, ValueError)
-test_bad_types_are_refused_with_the_reason = refusals(BAD_TYPES, TypeError)
+test_invalid_values_raise_an_error_that_says_why = refusals(INVALID_VALUES, ValueError)
+test_invalid_types_raise_an_error_that_says_why = refusals(INVALID_TYPES, TypeError)
 
 
 def test_functions_of_an_unnormalised_measure_are_checked():
@@ -145,9 +145,9 @@ def test_functions_of_an_unnormalised_measure_are_checked():
         Unnormalised(lambda x: np.sum(x), dim=2).logpdf(x)
     with pytest.raises(ValueError, match=r"score returned an array of shape \(4,\), but \(4, 2\)"):
         Unnormalised(score=lambda x: x[..., 0], dim=2).score(x)
-    with pytest.raises(ValueError, match="NaN or inf at 4 of 4"):
+    with pytest.raises(ValueError, match="NaN or inf in 4 of its 4 values"):
         Unnormalised(lambda x: np.full(x.shape[:-1], np.nan), dim=2).logpdf(x)
-    with pytest.raises(ValueError, match="NaN or inf at 8 of 8"):
+    with pytest.raises(ValueError, match="NaN or inf in 8 of its 8 values"):
         Unnormalised(score=lambda x: np.full(x.shape, np.inf), dim=2).score(x)
     half = Unnormalised(lambda x: np.where(x[..., 0] > 1, 0.0, -np.inf), dim=2)
     assert np.all(half.logpdf(x) == -np.inf)

@@ -1,4 +1,4 @@
-"""Turning what a user passes into float64 arrays, or into an error that says what to do."""
+"""Types of arrays, checks that turn arguments into float64 arrays, and small operations on arrays."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Booleans = npt.NDArray[np.bool_]
 
 
 def finite(value: npt.ArrayLike, name: str) -> Array:
-    """`value` as a read-only float64 array without NaN or inf."""
+    """A read-only float64 copy of `value`, which must not contain NaN or inf."""
     array = real(value, name)
     if not np.all(np.isfinite(array)):
         bad = int(np.size(array) - np.count_nonzero(np.isfinite(array)))
@@ -26,20 +26,20 @@ def finite(value: npt.ArrayLike, name: str) -> Array:
 
 
 def real(value: npt.ArrayLike, name: str) -> Array:
-    """`value` as a read-only float64 array (NaN and inf allowed); a copy, so that inputs stay as they are."""
+    """A read-only float64 copy of `value`, which may contain NaN and inf."""
     try:
         raw = np.asarray(value)
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array of numbers ({error}).") from error
     if raw.dtype.kind not in "buif":
-        raise TypeError(f"{name} must hold real numbers, but its type is {_describe(value, raw)}.")
+        raise TypeError(f"{name} must hold real numbers, but its type is {_type_name(value, raw)}.")
     array = np.array(raw, dtype=np.float64)
     array.setflags(write=False)
     return array
 
 
 def positive(value: npt.ArrayLike, name: str) -> Array:
-    """`value` as a read-only float64 array of finite, strictly positive numbers."""
+    """A read-only float64 copy of `value`, which must be finite and strictly positive."""
     array = finite(value, name)
     if not np.all(array > 0):
         raise ValueError(f"{name} must be positive, but its smallest value is {np.min(array):g}.")
@@ -47,7 +47,7 @@ def positive(value: npt.ArrayLike, name: str) -> Array:
 
 
 def points(x: npt.ArrayLike, dim: int, name: str = "x") -> Array:
-    """Points as an array (..., n, dim); a scalar or 1-D `x` means points in one dimension."""
+    """Points as an array (..., n, dim). A scalar or an array (n,) stands for points in one dimension."""
     array = finite(x, name)
     if array.ndim < 2 and dim == 1:
         return array.reshape(-1, 1)
@@ -60,56 +60,56 @@ def points(x: npt.ArrayLike, dim: int, name: str = "x") -> Array:
 
 
 def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int, ...]:
-    """The common batch shape of named batch shapes, or an error that lists them."""
+    """Broadcast batch shapes against each other; the names of the shapes and `what` they belong to serve the error."""
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError as error:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         raise ValueError(
-            f"{what}: the batch shapes {listed} do not fit together; "
-            f"leading axes must be equal, 1 or absent (NumPy broadcasting)."
+            f"{what}: the batch shapes {listed} do not fit together: leading axes must broadcast as in NumPy, so that "
+            f"each is equal, 1 or absent."
         ) from error
 
 
 def evenly(n: int, most: int) -> Integers:
-    """At most `most` of the numbers 0, ..., n - 1, evenly spaced, the ends among them."""
+    """At most `most` evenly spaced integers between 0 and n - 1, both included."""
     return np.unique(np.linspace(0, n - 1, most).round().astype(np.intp))
 
 
 def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
-    """`values` (*batch, ...) at `index` of the batch, as NumPy would but never touching the other axes."""
+    """`values` (*batch, ...) at `index` of the batch, with NumPy's indexing restricted to the batch axes."""
     order = np.arange(math.prod(batch)).reshape(batch)[index]
     return np.asarray(values.reshape(-1, *values.shape[len(batch) :])[order])
 
 
 def in_blocks(fn: Callable[[Array], Array], x: Array, size: int) -> Array:
-    """fn from points (..., n, d) to (..., n), applied to x (..., N, d) in blocks of at most `size` points."""
+    """Apply fn, from points (..., n, d) to (..., n), to x (..., N, d) in blocks of at most `size` points."""
     size = max(1, size)
     parts = [fn(x[..., i : i + size, :]) for i in range(0, x.shape[-2], size)]
     return np.concatenate(parts, axis=-1) if parts else np.empty((*x.shape[:-2], 0))
 
 
 def checked_out(out: Any, shape: tuple[int, ...], *, contiguous: bool = False) -> Array:
-    """`out`, if results of this shape can be written into it."""
-    wanted = f"out must be a writeable {'C-ordered ' * contiguous}float64 array of shape {shape}, but it is"
+    """Return `out` if results of this shape can be written into it, and raise otherwise."""
+    required = f"out must be a writeable {'C-ordered ' * contiguous}float64 array of shape {shape}, but it is"
     if not isinstance(out, np.ndarray):
-        raise ValueError(f"{wanted} {out!r}.")
-    order = contiguous and not out.flags.c_contiguous
-    if out.shape != shape or out.dtype != np.float64 or order or not out.flags.writeable:
-        extra = ", not C-ordered" * order + ", read-only" * (not out.flags.writeable)
-        raise ValueError(f"{wanted} {out.dtype} {out.shape}{extra}.")
+        raise ValueError(f"{required} {out!r}.")
+    not_ordered = contiguous and not out.flags.c_contiguous
+    if out.shape != shape or out.dtype != np.float64 or not_ordered or not out.flags.writeable:
+        flaws = ", not C-ordered" * not_ordered + ", read-only" * (not out.flags.writeable)
+        raise ValueError(f"{required} {out.dtype} {out.shape}{flaws}.")
     return out
 
 
 def between_0_and_1(value: Any, name: str) -> float:
-    """A number strictly between 0 and 1, such as the level of an interval."""
+    """Return `value` as a float if it lies strictly between 0 and 1, such as the level of an interval."""
     if not isinstance(value, int | float | np.integer | np.floating) or not 0 < value < 1:
         raise ValueError(f"{name} must lie between 0 and 1, as 0.95 does, but it is {value!r}.")
     return float(value)
 
 
 def generator(rng: Any) -> np.random.Generator:
-    """A Generator from a Generator or a seed (0 is a seed); None is refused: runs must be repeatable."""
+    """The Generator of a Generator or an integer seed. None is an error, so that results are reproducible."""
     if rng is None:
         raise TypeError(
             "rng must be a numpy.random.Generator or an integer seed, not None: "
@@ -119,11 +119,11 @@ def generator(rng: Any) -> np.random.Generator:
 
 
 def count(n: Any, name: str = "n") -> int:
-    """A number of points, zero or more."""
+    """Return `n` as an int if it is an integer of zero or more."""
     if not isinstance(n, (int, float, np.integer, np.floating)) or n < 0 or n != int(n):
         raise ValueError(f"{name} must be a number of points, zero or more, but it is {n!r}.")
     return int(n)
 
 
-def _describe(value: Any, raw: np.ndarray[Any, Any]) -> str:
+def _type_name(value: Any, raw: np.ndarray[Any, Any]) -> str:
     return f"{type(value).__name__}" if raw.dtype == object else f"{raw.dtype}"

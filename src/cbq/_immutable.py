@@ -1,4 +1,4 @@
-"""Objects whose attributes are set once."""
+"""A base class for immutable objects."""
 
 from __future__ import annotations
 
@@ -8,19 +8,19 @@ import numpy as np
 
 
 class Immutable:
-    """Refuses to change an attribute that has been set, and makes arrays read-only when they are, in copies too."""
+    """A base class whose attributes can be set only once, and whose arrays become read-only, also in copies."""
 
     def __setattr__(self, name: str, value: Any) -> None:
         if name in self.__dict__:
             kind = type(self).__name__
-            raise AttributeError(f"{kind}.{name} cannot be changed: others may rely on it. Make a new {kind} instead.")
+            raise AttributeError(f"{kind}.{name} cannot be changed: a {kind} is immutable. Make a new {kind} instead.")
         for part in value.values() if isinstance(value, dict) else (value,):
             if isinstance(part, np.ndarray):
                 part.setflags(write=False)
         object.__setattr__(self, name, value)
 
     def __delattr__(self, name: str) -> None:
-        raise AttributeError(f"{type(self).__name__}.{name} cannot be removed.")
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: a {type(self).__name__} is immutable.")
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

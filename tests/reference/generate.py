@@ -1,6 +1,6 @@
 """Reference values of kernel mean embeddings, computed without the library under test.
 
-For a law P, an independent law P2 and a kernel k of unit amplitude the file ``embeddings.json`` holds
+For a measure P, an independent measure P2 and a kernel k of unit amplitude the file ``embeddings.json`` holds
 
     mean      mu(x) = E k(X, x),        X ~ P, at a list of points x,
     variance  z = E k(X, X'),           X, X' ~ P independent,
@@ -10,20 +10,20 @@ with k the RBF kernel exp(-r^2 / 2 l^2) or a Matern kernel, a = sqrt(2 nu) / l,
 
     nu = 1/2: e^{-ar},   nu = 3/2: (1 + ar) e^{-ar},   nu = 5/2: (1 + ar + a^2 r^2 / 3) e^{-ar}.
 
-First way (the stored values): composite Gauss-Legendre quadrature of the plain definition in extended
+First method (the stored values): composite Gauss-Legendre quadrature of the plain definition in extended
 precision (``longdouble`` with 64 bits, unit roundoff 5e-20), constants and nodes from mpmath. Every integrand
 is positive, distances to the kink and to the edges of the support are carried as separate numbers so that
 no difference cancels, and panels are graded geometrically around the kink, the edges and the bulk.
 
-Second way (``--check``): mpmath at 40 to 60 digits on a random sample of entries, by other formulas: closed
+Second method (``--check``): mpmath at 40 to 60 digits on a random sample of entries, by other formulas: closed
 forms (Gaussian and uniform on the line); elsewhere on the line tanh-sinh quadrature for the means; for the
 double integrals the spectral representation (gamma, exponential, Student) or the density of |X - Y|
-(truncated, lognormal, beta); Matern kernels as scale mixtures of RBF ones in two and three dimensions. And
-the first way again, with more nodes on finer panels.
+(truncated, lognormal, beta); Matern kernels as scale mixtures of RBF ones in two and three dimensions. The
+check also repeats the first method with more nodes on finer panels.
 
 Usage:
     python generate.py [case ...]            compute these cases (default: all) and merge them into the file
-    python generate.py --check [case ...]    compare a random sample with the second way; writes nothing
+    python generate.py --check [case ...]    compare a random sample with the second method; write nothing
 """
 
 import argparse
@@ -56,7 +56,7 @@ mp.dps = 40
 
 
 def extended(value):
-    """An mpmath number as an extended-precision one."""
+    """Convert an mpmath number to extended precision."""
     return LD(mp.nstr(mp.mpf(value), 28))
 
 
@@ -157,11 +157,11 @@ def kernels(r, lengthscale=1):
     return values
 
 
-# --------------------------------------------------------------------------------------- laws on the line
+# ----------------------------------------------------------------------------------- measures on the line
 
 
-class Law:
-    """A law on the line: window (lower, upper) that holds all but 1e-22 of it, breakpoints, density.
+class Measure:
+    """A measure on the line: a window (lower, upper) with all but 1e-22 of its mass, breakpoints and a density.
 
     ``edges`` are the true finite ends of the support, ``power`` the substitution at the ends (``panels``),
     ``size`` a distance from the ends over which the smooth factors of the density are nearly constant.
@@ -176,7 +176,7 @@ class Law:
         self.cuts = np.array([lower, *cuts, upper], dtype=LD)
 
 
-class Gaussian(Law):
+class Gaussian(Measure):
     """Density exp(-(y - mean)^2 / 2 cov) / sqrt(2 pi cov)."""
 
     def __init__(self, mean, cov):
@@ -195,7 +195,7 @@ class Gaussian(Law):
         return mp.exp(-((y - mp.mpf(self.mean)) ** 2) / (2 * cov)) / mp.sqrt(2 * mp.pi * cov)
 
 
-class Uniform(Law):
+class Uniform(Measure):
     """Density 1 / (upper - lower) on the interval."""
 
     def __init__(self, lower, upper):
@@ -211,7 +211,7 @@ class Uniform(Law):
         return 1 / (mp.mpf(self.edges[1]) - mp.mpf(self.edges[0]))
 
 
-class LogNormal(Law):
+class LogNormal(Measure):
     """exp of a Gaussian: density exp(-(log y - mean)^2 / 2 cov) / (y sqrt(2 pi cov)), y > 0."""
 
     def __init__(self, mean, cov):
@@ -232,7 +232,7 @@ class LogNormal(Law):
         return mp.exp(-((mp.log(y) - mp.mpf(float(self.log_mean))) ** 2) / (2 * cov)) / y / mp.sqrt(2 * mp.pi * cov)
 
 
-class Gamma(Law):
+class Gamma(Measure):
     """Density rate^shape y^(shape - 1) e^(-rate y) / Gamma(shape), y > 0."""
 
     def __init__(self, shape, rate):
@@ -262,8 +262,8 @@ class Exponential(Gamma):
         super().__init__(1.0, rate)
 
 
-class TruncatedGaussian(Law):
-    """The law of N(mean, std^2) given lower < y < upper."""
+class TruncatedGaussian(Measure):
+    """N(mean, std^2) conditioned on lower < y < upper."""
 
     def __init__(self, mean, std, lower, upper):
         self.m, self.s, self.center_mp = LD(mean), LD(std), mp.mpf(mean)
@@ -289,7 +289,7 @@ class TruncatedGaussian(Law):
         return mp.npdf((y - self.center_mp) / s) / (s * self.mass)
 
 
-class Beta(Law):
+class Beta(Measure):
     """Density y^(a - 1) (1 - y)^(b - 1) / B(a, b) on (0, 1)."""
 
     power = 10
@@ -312,7 +312,7 @@ class Beta(Law):
         return below ** (a - 1) * above ** (b - 1) / self.mp_beta
 
 
-class StudentT(Law):
+class StudentT(Measure):
     """loc + scale times a standard Student variable with df degrees of freedom."""
 
     def __init__(self, df, loc, scale):
@@ -338,43 +338,44 @@ class StudentT(Law):
         return mp.besselk(half, t) * t**half * 2 ** (1 - half) / mp.gamma(half) * mp.expj(w * mp.mpf(self.loc))
 
 
-def line_means(law, lengthscale, x, below=None, above=None, radius=math.inf):
-    """mu(x) for the four kernels; below = x - law.lower and above = law.upper - x may be given accurately."""
+def line_means(measure, lengthscale, x, below=None, above=None, radius=math.inf):
+    """mu(x) for the four kernels; below = x - measure.lower and above = measure.upper - x may be given accurately."""
     x, lengthscale = LD(x), LD(lengthscale)
-    below = x - law.lower if below is None else below
-    above = law.upper - x if above is None else above
-    span = law.upper - law.lower
+    below = x - measure.lower if below is None else below
+    above = measure.upper - x if above is None else above
+    span = measure.upper - measure.lower
     reach = geometric(lengthscale, span + max(-below, -above, LD(0)))
-    first = min(lengthscale / 8, law.size)
-    nodes = line_rule((law.lower, law.upper), x, below, above, law.cuts, reach, law.power, first, radius * lengthscale)
+    first = min(lengthscale / 8, measure.size)
+    window = (measure.lower, measure.upper)
+    nodes = line_rule(window, x, below, above, measure.cuts, reach, measure.power, first, radius * lengthscale)
     if nodes is None:
         return np.zeros(4, dtype=LD)
-    mass = nodes.weight * law.density(nodes.y, nodes.below, nodes.above)
+    mass = nodes.weight * measure.density(nodes.y, nodes.below, nodes.above)
     return np.array([mass @ k for k in kernels(nodes.r, lengthscale)])
 
 
-def line_doubles(law, other, lengthscale):
-    """Variance of ``law`` and cross with ``other``, four kernels each: int mu(x) (p(x), p2(x)) dx.
+def line_doubles(measure, other, lengthscale):
+    """Variance of ``measure`` and cross with ``other``, four kernels each: int mu(x) (p(x), p2(x)) dx.
 
     mu is analytic away from the edges of the support of P, where it has layers of the width of the kernel.
     """
     scale = LD(lengthscale)
-    lower, upper = min(law.lower, other.lower), max(law.upper, other.upper)
+    lower, upper = min(measure.lower, other.lower), max(measure.upper, other.upper)
     layers = geometric(scale, min(upper - lower, RADIUS * scale))
-    cuts = [law.cuts, other.cuts] + [e + sign * layers for e in (law.lower, law.upper) for sign in (-1, 1)]
-    power = max(law.power, other.power)
-    first = min(scale / 2, law.size, other.size)
-    center = law.center
+    cuts = [measure.cuts, other.cuts] + [e + sign * layers for e in (measure.lower, measure.upper) for sign in (-1, 1)]
+    power = max(measure.power, other.power)
+    first = min(scale / 2, measure.size, other.size)
+    center = measure.center
     none = np.zeros(0, dtype=LD)
     window = (lower, upper)
     outer = line_rule(window, center, center - lower, upper - center, np.concatenate(cuts), none, power, first)
-    p = outer.weight * law.density(outer.y, outer.below, outer.above)
+    p = outer.weight * measure.density(outer.y, outer.below, outer.above)
     p2 = outer.weight * other.density(outer.y, outer.below, outer.above)
     total = np.zeros((2, 4), dtype=LD)
     for j in np.flatnonzero(np.maximum(p / p.max(), p2 / p2.max()) > 1e-40):
-        below = outer.below[j] if law.lower == lower else outer.y[j] - law.lower
-        above = outer.above[j] if law.upper == upper else law.upper - outer.y[j]
-        mu = line_means(law, scale, outer.y[j], below, above, RADIUS)
+        below = outer.below[j] if measure.lower == lower else outer.y[j] - measure.lower
+        above = outer.above[j] if measure.upper == upper else measure.upper - outer.y[j]
+        mu = line_means(measure, scale, outer.y[j], below, above, RADIUS)
         total[0] += p[j] * mu
         total[1] += p2[j] * mu
     return total
@@ -416,14 +417,14 @@ LINE_CASES = {
 def line_case(name):
     """Records of a case on the line."""
     family, parameters, others = LINE_CASES[name]
-    law, other = family(**parameters), family(**others)
+    measure, other = family(**parameters), family(**others)
     for factor in FACTORS:
-        lengthscale = float(factor * law.sd)
-        x = [float(law.mean + c * law.sd) for c in POINTS]
-        if law.edges:
-            x.append(float(law.edges[0] + 5e-4 * lengthscale))
-        means = np.array([line_means(law, lengthscale, point) for point in x])
-        variance, cross = line_doubles(law, other, lengthscale)
+        lengthscale = float(factor * measure.sd)
+        x = [float(measure.mean + c * measure.sd) for c in POINTS]
+        if measure.edges:
+            x.append(float(measure.edges[0] + 5e-4 * lengthscale))
+        means = np.array([line_means(measure, lengthscale, point) for point in x])
+        variance, cross = line_doubles(measure, other, lengthscale)
         for j, kernel in enumerate(KERNELS):
             yield record(
                 name, family.__name__, parameters, others, kernel, factor, lengthscale, [[p] for p in x],
@@ -502,7 +503,7 @@ def quadrant_integral(spans, cuts=((), ()), density=None):
 
 
 def sides(low, high):
-    """The interval (low, high) as intervals of |t|: one when 0 is outside, else one on each side of 0."""
+    """The interval (low, high) as intervals of |t|: one if 0 lies outside, otherwise one on each side of 0."""
     if low >= 0:
         return [(low, high)]
     if high <= 0:
@@ -511,7 +512,7 @@ def sides(low, high):
 
 
 def box_means(lower, upper, lengthscale, x):
-    """mu(x) of the uniform law on a box, split along the axes through x."""
+    """mu(x) of the uniform measure on a box, split along the axes through x."""
     scaled = [
         ((LD(a) - LD(p)) / LD(s), (LD(b) - LD(p)) / LD(s))
         for a, b, s, p in zip(lower, upper, lengthscale, x, strict=True)
@@ -523,7 +524,7 @@ def box_means(lower, upper, lengthscale, x):
 
 
 def box_double(first, second, lengthscale):
-    """E k(X, Y) for uniform laws on two boxes: X_j - Y_j has a trapezoidal density."""
+    """E k(X, Y) for uniform measures on two boxes: X_j - Y_j has a trapezoidal density."""
     ends = [[LD(e) / LD(scale) for e in axis] for *axis, scale in zip(*first, *second, lengthscale, strict=True)]
 
     def overlap(axis, t):
@@ -593,9 +594,9 @@ def plane_points(parameters):
     return [[float(v) for v in mean + c * sd * direction] for c in POINTS_2D]
 
 
-def plane_values(measure, parameters, others, lengthscale, points):
+def plane_values(family, parameters, others, lengthscale, points):
     """Means (points by kernels), variance and cross (per kernel)."""
-    if measure == "Gaussian":
+    if family == "Gaussian":
         mean, cov, scale = gaussian_spread(parameters, lengthscale)
         mean2, cov2, _ = gaussian_spread(others, lengthscale)
         means = [gaussian_expectation(mean - np.array(x, dtype=LD), cov, scale) for x in points]
@@ -608,13 +609,13 @@ def plane_values(measure, parameters, others, lengthscale, points):
 
 def plane_case(name):
     """Records of a case in two or three dimensions."""
-    measure, parameters, others, lengthscales = PLANE_CASES[name]
+    family, parameters, others, lengthscales = PLANE_CASES[name]
     points = plane_points(parameters)
     for factor, lengthscale in lengthscales.items():
-        means, variance, cross = plane_values(measure, parameters, others, lengthscale, points)
+        means, variance, cross = plane_values(family, parameters, others, lengthscale, points)
         for j, kernel in enumerate(KERNELS):
             yield record(
-                name, measure, parameters, others, kernel, factor, lengthscale, points,
+                name, family, parameters, others, kernel, factor, lengthscale, points,
                 means[:, j], variance[j], cross[j],
             )  # fmt: skip
 
@@ -628,7 +629,7 @@ def rounded(value):
 
 
 def record(case, measure, parameters, other, kernel, factor, lengthscale, x, mean, variance, cross):
-    """One line of the file."""
+    """One record, which is one line of the file."""
 
     def plain(mapping):
         return {key: str(v) if v in (math.inf, -math.inf) else v for key, v in mapping.items()}
@@ -641,7 +642,7 @@ def record(case, measure, parameters, other, kernel, factor, lengthscale, x, mea
 
 
 def load():
-    """The records on file."""
+    """The records in the file."""
     return json.loads(FILE.read_text()) if FILE.exists() else []
 
 
@@ -666,11 +667,11 @@ def generate(names):
         say(f"{name}: {len(fresh)} records, {time.perf_counter() - start:.1f} s")
 
 
-# ----------------------------------------------------------------------------------------------- second way
+# -------------------------------------------------------------------------------------------- second method
 
 
 def mpf(value):
-    """An extended-precision or float number as an mpmath one, exactly."""
+    """Convert an extended-precision number or a float to mpmath, exactly."""
     high = float(value)
     return mp.mpf(high) + mp.mpf(float(LD(value) - LD(high)))
 
@@ -705,25 +706,25 @@ def mp_kernel(kind, r):
     return mp.exp(-s) * (1, 1 + s, 1 + s + s * s / 3)[kind - 1]
 
 
-def thinned(law):
-    """Some breakpoints of a law for the second way."""
-    return [mpf(c) for c in law.cuts[::5]]
+def thinned(measure):
+    """Every fifth breakpoint of a measure, for the second method."""
+    return [mpf(c) for c in measure.cuts[::5]]
 
 
-def second_mean(law, kind, lengthscale, x):
+def second_mean(measure, kind, lengthscale, x):
     """mu(x) by tanh-sinh quadrature of the definition at 40 digits."""
     x, scale = mp.mpf(x), mp.mpf(lengthscale)
-    breaks = [x + sign * scale * j for j in (0, 1, 3, 9, 27, 81) for sign in (-1, 1)] + thinned(law)
+    breaks = [x + sign * scale * j for j in (0, 1, 3, 9, 27, 81) for sign in (-1, 1)] + thinned(measure)
     return tanh_sinh(
-        lambda y, below, above: law.mp_density(y, below, above) * mp_kernel(kind, abs(y - x) / scale),
-        mpf(law.lower), mpf(law.upper), breaks,
+        lambda y, below, above: measure.mp_density(y, below, above) * mp_kernel(kind, abs(y - x) / scale),
+        mpf(measure.lower), mpf(measure.upper), breaks,
     )  # fmt: skip
 
 
-def second_double(law, other, kind, lengthscale):
+def second_double(measure, other, kind, lengthscale):
     """E k(X, Y) = int k(r) q(r) dr, q(r) = int p(y) (p2(y + r) + p2(y - r)) dy the density of |X - Y|."""
     scale, coarse = mp.mpf(lengthscale), {"steps": 11, "reach": 3.6}
-    lower, upper, lower2, upper2 = map(mpf, (law.lower, law.upper, other.lower, other.upper))
+    lower, upper, lower2, upper2 = map(mpf, (measure.lower, measure.upper, other.lower, other.upper))
 
     def difference(t):
         low, high = max(lower, lower2 - t), min(upper, upper2 - t)
@@ -735,29 +736,29 @@ def second_double(law, other, kind, lengthscale):
         if high < upper:
             shift[3] = mp.mpf(0)
         breaks = [
-            *thinned(law),
+            *thinned(measure),
             *(c - t for c in thinned(other)),
             low + abs(t),
             high - abs(t),
             (low + high) / 2,
         ]
         return tanh_sinh(
-            lambda y, down, up: law.mp_density(y, shift[0] + down, shift[1] + up)
+            lambda y, down, up: measure.mp_density(y, shift[0] + down, shift[1] + up)
             * other.mp_density(y + t, shift[2] + down, shift[3] + up),
-            low, high, breaks, **({} if law.power > 1 else coarse),
+            low, high, breaks, **({} if measure.power > 1 else coarse),
         )  # fmt: skip
 
     longest = min(max(upper - lower2, upper2 - lower), 60 * scale)
-    breaks = [unit * j for j in (1, 4, 16) for unit in (scale, mp.mpf(law.sd))]
+    breaks = [unit * j for j in (1, 4, 16) for unit in (scale, mp.mpf(measure.sd))]
     breaks += [abs(a - b) for a in (lower, upper) for b in (lower2, upper2)]
 
     def integrand(r, _, __):
-        return mp_kernel(kind, r / scale) * (2 * difference(r) if other is law else difference(r) + difference(-r))
+        return mp_kernel(kind, r / scale) * (2 * difference(r) if other is measure else difference(r) + difference(-r))
 
     return tanh_sinh(integrand, mp.mpf(0), longest, breaks, **coarse)
 
 
-def spectral_double(law, other, kind, lengthscale):
+def spectral_double(measure, other, kind, lengthscale):
     """E k(X, Y) = 2 int_0^inf f(w) Re phi(w) conj(phi2(w)) dw, f the spectral density of the kernel.
 
     RBF: f normal with standard deviation 1/l; Matern: f = Gamma(nu + 1/2) / (sqrt(pi) Gamma(nu))
@@ -774,10 +775,10 @@ def spectral_double(law, other, kind, lengthscale):
 
     def integrand(u, _, __):
         w = mp.exp(u)
-        return 2 * w * density(w) * mp.re(law.characteristic(w) * mp.conj(other.characteristic(w)))
+        return 2 * w * density(w) * mp.re(measure.characteristic(w) * mp.conj(other.characteristic(w)))
 
-    # what is left out: a mass e^left below, e^(-2 nu right) above, less still where phi decays
-    right = 60 + mp.log(1 / scale) if isinstance(law, Gamma) else mp.log(120 / mp.mpf(law.scale))
+    # The truncation leaves out a mass e^left below and e^(-2 nu right) above, and less where phi decays.
+    right = 60 + mp.log(1 / scale) if isinstance(measure, Gamma) else mp.log(120 / mp.mpf(measure.scale))
     left = -60 - mp.log(scale)
     return tanh_sinh(integrand, left, right, mp.linspace(left, right, 30) + mp.linspace(-8, 8, 17))
 
@@ -819,14 +820,14 @@ def moments(kind, scale, t):
 
 
 def uniform_mean_closed(lower, upper, kind, lengthscale, x):
-    """mu(x) of the uniform law: a difference of the odd antiderivative of k, at 60 digits."""
+    """mu(x) of the uniform measure: a difference of the odd antiderivative of k, at 60 digits."""
     with mp.workdps(60):
         a, b, scale, x = map(mp.mpf, (lower, upper, lengthscale, x))
         return sum(mp.sign(t) * moments(kind, scale, abs(t))[0] for t in (b - x, x - a)) / (b - a)
 
 
 def uniform_double_closed(first, second, kind, lengthscale):
-    """E k(X, Y) of two uniform laws: differences of the double antiderivative of k, at 60 digits."""
+    """E k(X, Y) of two uniform measures: differences of the double antiderivative of k, at 60 digits."""
     with mp.workdps(60):
         scale = mp.mpf(lengthscale)
         a, b, c, d = map(mp.mpf, (*first, *second))
@@ -866,8 +867,8 @@ def gaussian_mixture(delta, cov, scale, kind):
     return mixture(kind, rbf)
 
 
-def second_way(item, entry):
-    """The second value of an entry: "variance", "cross", or the index of a point x."""
+def second_method(item, entry):
+    """An entry by the second method: "variance", "cross", or the mean at the point x of this index."""
     kind = KERNELS.index((item["kernel"], item["nu"]))
     scale, case = item["lengthscale"], item["case"]
     p, q = ({k: float(v) if isinstance(v, str) else v for k, v in item[key].items()} for key in ("parameters", "other"))
@@ -900,39 +901,39 @@ def second_way(item, entry):
             return uniform_double_closed((p["lower"], p["upper"]), (q["lower"], q["upper"]), kind, scale)
         return uniform_mean_closed(p["lower"], p["upper"], kind, scale, item["x"][entry][0])
     family = LINE_CASES[case][0]
-    law = family(**p)
-    other = law if entry == "variance" else family(**q)
+    measure = family(**p)
+    other = measure if entry == "variance" else family(**q)
     if entry not in ("variance", "cross"):
-        return second_mean(law, kind, scale, item["x"][entry][0])
-    if isinstance(law, (Gamma, StudentT)):
-        return spectral_double(law, other, kind, scale)
-    return second_double(law, other, kind, scale)
+        return second_mean(measure, kind, scale, item["x"][entry][0])
+    if isinstance(measure, (Gamma, StudentT)):
+        return spectral_double(measure, other, kind, scale)
+    return second_double(measure, other, kind, scale)
 
 
 def refined_difference(case, rng):
-    """Largest relative change of the means, variance and cross of one lengthscale under a finer first way."""
+    """Largest relative change of the means, variance and cross of one lengthscale under a finer first method."""
     values = []
     choice = rng.random()
     for order, ratio in ((32, 2.0), (44, 1.7)):
         RULE.update(order=order, ratio=ratio)
         if case in LINE_CASES:
             family, parameters, others = LINE_CASES[case]
-            law, other = family(**parameters), family(**others)
-            scale = float(FACTORS[int(choice * len(FACTORS))] * law.sd)
-            points = [law.mean + c * law.sd for c in POINTS] + [e + 5e-4 * scale for e in law.edges]
-            means = np.array([line_means(law, scale, point) for point in points])
-            doubles = line_doubles(law, other, scale)
+            measure, other = family(**parameters), family(**others)
+            scale = float(FACTORS[int(choice * len(FACTORS))] * measure.sd)
+            points = [measure.mean + c * measure.sd for c in POINTS] + [e + 5e-4 * scale for e in measure.edges]
+            means = np.array([line_means(measure, scale, point) for point in points])
+            doubles = line_doubles(measure, other, scale)
         else:
-            measure, parameters, others, lengthscales = PLANE_CASES[case]
+            family, parameters, others, lengthscales = PLANE_CASES[case]
             scale = list(lengthscales.values())[int(choice * len(lengthscales))]
-            means, *doubles = plane_values(measure, parameters, others, scale, plane_points(parameters))
+            means, *doubles = plane_values(family, parameters, others, scale, plane_points(parameters))
         values.append(np.concatenate([np.maximum(means, 1e-17 * means.max(axis=0)), doubles]))
     RULE.update(order=32, ratio=2.0)
     return float(np.max(np.abs(values[0] / values[1] - 1)))
 
 
 def check(names, count, seed):
-    """Compare a sample of every named case on file with the second way; true when all agree to 5e-16."""
+    """Compare a sample of every named case on file with the second method; true if all agree to 5e-16."""
     rng, good = random.Random(seed), True
     records = load()
     for name in names:
@@ -940,11 +941,11 @@ def check(names, count, seed):
         items = [item for item in records if item["case"] == name]
         for kind in worst:
             for j, item in enumerate(rng.sample(items, count)):
-                # the last point is the one beside an edge of the support, if there is an edge
+                # the last point lies beside an edge of the support, if there is one
                 entry = kind if kind != "mean" else rng.randrange(len(item["x"])) if j else len(item["x"]) - 1
                 stored = item["mean"][entry] if kind == "mean" else item[kind]
                 floor = 1e-17 * max(item["mean"]) if kind == "mean" else 0.0
-                value = second_way(item, entry)
+                value = second_method(item, entry)
                 error = float(abs(stored - value) / max(value, floor))
                 worst[kind] = max(worst[kind], error)
                 if error > 5e-16:
@@ -960,8 +961,8 @@ def check(names, count, seed):
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("cases", nargs="*", help="names of cases; all when none is given")
-    parser.add_argument("--check", action="store_true", help="compare a sample with the second way")
+    parser.add_argument("cases", nargs="*", help="names of cases (default: all)")
+    parser.add_argument("--check", action="store_true", help="compare a sample with the second method")
     parser.add_argument("--count", type=int, default=3, help="entries of each kind to check per case")
     parser.add_argument("--seed", type=int, default=0, help="seed of the sample")
     arguments = parser.parse_args()

@@ -1,16 +1,17 @@
-"""Measures of x and of theta: each can be sampled, evaluated and reached from the unit cube."""
+"""Probability measures of x and of theta, which can be sampled, evaluated and mapped from the unit cube."""
 
+from typing import TYPE_CHECKING
+
+from cbq._deprecation import deprecated_names
 from cbq.measures.base import Measure
 from cbq.measures.beta import Beta
 from cbq.measures.empirical import Empirical
-from cbq.measures.from_scipy import as_measure, from_scipy
 from cbq.measures.gamma import Exponential, Gamma
-from cbq.measures.gaussian import Gaussian
+from cbq.measures.gaussian import Gaussian, LogNormal
 from cbq.measures.log_measure import LogMeasure
-from cbq.measures.lognormal import LogNormal
 from cbq.measures.mixture import Mixture
 from cbq.measures.product import Product
-from cbq.measures.quantile import Quantile
+from cbq.measures.scipy_distributions import Quantile, as_measure, from_scipy
 from cbq.measures.student_t import StudentT
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
@@ -37,3 +38,7 @@ __all__ = [
     "as_measure",
     "from_scipy",
 ]
+
+
+if not TYPE_CHECKING:
+    __getattr__ = deprecated_names(__name__, {"LogLaw": "LogMeasure"})

@@ -1,15 +1,20 @@
-"""What a measure is: a measure P on R^d, batched over leading axes."""
+"""The interface of a measure: a probability measure P on R^d, or a batch of them."""
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
-from typing import Any, Literal, Self
+from collections.abc import Sequence
+from functools import cache
+from inspect import signature
+from itertools import pairwise
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, broadcast_batch, count, generator, points, take_rows
+from cbq._arrays import Array, Booleans, broadcast_batch, count, generator, points, take_rows
 from cbq._immutable import Immutable
 
 Base = Literal["uniform", "normal"]
@@ -18,23 +23,29 @@ Base = Literal["uniform", "normal"]
 class Measure(Immutable, ABC):
     """A probability measure P on R^d, or a batch of them.
 
-    Points have shape (..., n, d) and their leading axes broadcast against `batch_shape`; in one dimension a
-    scalar or an array (n,) will do. Measures are immutable.
+    Points have shape (..., n, d), and their leading axes broadcast against `batch_shape`. In one dimension, a scalar
+    or an array (n,) also stands for points. Measures are immutable.
+
+    To write a subclass, store each argument of the constructor under its own name, as an array whose leading axes are
+    the batch axes and, for the first one, whose last axis has length d. Then implement the abstract methods. Those that
+    begin with an underscore receive points (..., n, d) that have been checked.
     """
 
+    _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if they are the same for all measures
+
     @property
-    @abstractmethod
     def dim(self) -> int:
         """Dimension d of the points."""
+        return int(next(iter(self.parameters().values())).shape[-1])
 
     @property
-    @abstractmethod
     def batch_shape(self) -> tuple[int, ...]:
-        """Shape of the batch of measures; () for a single one."""
+        """Shape of the batch of measures; () for a single measure."""
+        return next(iter(self.parameters().values())).shape[:-1]
 
-    @abstractmethod
     def parameters(self) -> dict[str, Array]:
-        """The arguments of the constructor, each an array with the batch axes in front."""
+        """The arguments of the constructor, as arrays whose leading axes are the batch axes."""
+        return {name: getattr(self, name) for name in _argument_names(type(self))}
 
     def __getitem__(self, index: Any) -> Self:
         """The measures at `index` of the batch, with NumPy's indexing: `m[3]`, `m[2:5]`, `m[:, None]`."""
@@ -45,7 +56,7 @@ class Measure(Immutable, ABC):
         return type(self)(**parameters)
 
     def equals(self, other: Measure) -> bool:
-        """Whether the two are the same measures: one type with the same parameters."""
+        """Whether both are the same measures: of the same type, with the same parameters."""
         if self is other:
             return True
         mine, theirs = self.parameters(), other.parameters()
@@ -64,20 +75,18 @@ class Measure(Immutable, ABC):
         return self._score(self._points(x))
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        """`n` independent points of each measure: shape (*batch_shape, n, d)."""
+        """Draw `n` independent points from each measure: shape (*batch_shape, n, d)."""
         normal = generator(rng).standard_normal((*self.batch_shape, count(n), self.dim))
         return self._from_normal(normal)
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
-        """Map points u (..., n, d) of the unit cube to points of the measure, so that uniform u give x ~ P.
+        """Map points u (..., n, d) of the unit cube to points x of the measure, so that x ~ P if u is uniform.
 
-        With `base="normal"` the points u are those of a standard normal instead.
+        With `base="normal"`, x ~ P if u is standard normal.
         """
         u = self._points(u, "u")
-        if base == "normal":
+        if _is_normal(base):
             return self._from_normal(u)
-        if base != "uniform":
-            raise ValueError(f"base must be 'uniform' or 'normal', but it is {base!r}.")
         if np.any((u < 0) | (u > 1)):
             raise ValueError(
                 f"u must lie in the unit cube, but its values range over [{u.min():g}, {u.max():g}]: "
@@ -86,13 +95,9 @@ class Measure(Immutable, ABC):
         return self._from_uniform(u)
 
     def inverse_transport(self, x: npt.ArrayLike, base: Base = "uniform") -> Array:
-        """The inverse of `transport`: x (..., n, d) to the unit cube, or to the standard normal."""
+        """Map points x (..., n, d) of the measure to the unit cube, or to standard normal: inverts `transport`."""
         x = self._points(x)
-        if base == "normal":
-            return self._to_normal(x)
-        if base != "uniform":
-            raise ValueError(f"base must be 'uniform' or 'normal', but it is {base!r}.")
-        return self._to_uniform(x)
+        return self._to_normal(x) if _is_normal(base) else self._to_uniform(x)
 
     @abstractmethod
     def moments(self) -> tuple[Array, Array]:
@@ -102,37 +107,37 @@ class Measure(Immutable, ABC):
     def support(self) -> tuple[Array, Array]:
         """Lower and upper ends of the support along each coordinate, each (*batch_shape, d)."""
         shape = (*self.batch_shape, self.dim)
-        return np.full(shape, -np.inf), np.full(shape, np.inf)
+        return np.full(shape, self._ends[0]), np.full(shape, self._ends[1])
 
     @property
     def has_smooth_density(self) -> bool:
-        """Whether the density is analytic inside the support, as far as is known; panel rules rely on it."""
+        """Whether the density is known to be analytic inside the support, as panel quadrature assumes."""
         return True
 
     def translated(self, shift: Array) -> Measure | None:
-        """The measure of X + shift, shift (*batch_shape, d), for a family closed under translation; else None."""
+        """The measure of X + shift, for shift (*batch_shape, d); None if the family is not closed under translation."""
         return None
 
     def factors(self) -> tuple[Measure, ...]:
-        """Independent blocks of consecutive coordinates whose product is this measure; at least (self,)."""
+        """Measures of independent blocks of coordinates, in order, whose product is this measure; at least (self,)."""
         return (self,)
 
     def marginal(self, j: int) -> Measure:
-        """Measure of coordinate j alone: a 1-D measure."""
+        """The one-dimensional measure of coordinate j."""
         blocks = self.factors()
         if len(blocks) == 1:
             if self.dim == 1:
                 return self
-            raise NotImplementedError(f"{type(self).__name__} does not know its marginal distributions.")
+            raise NotImplementedError(f"{type(self).__name__} does not implement its marginal distributions.")
         starts = np.cumsum([0, *(block.dim for block in blocks)])
         i = int(np.searchsorted(starts, j, side="right")) - 1
         return blocks[i].marginal(j - int(starts[i]))
 
     def conditional(self, head: Array) -> Measure:
-        """Measure of coordinate j given the first j, head (..., n, j): a 1-D measure, batch (..., n)."""
+        """The one-dimensional measure of coordinate j given the first j, head (..., n, j): batch shape (..., n)."""
         raise NotImplementedError(
-            f"{type(self).__name__} in {self.dim} dimensions does not know its conditional distributions, "
-            f"which a mixture needs for its transport."
+            f"{type(self).__name__} in {self.dim} dimensions does not implement its conditional distributions, "
+            f"which the transport of a Mixture needs."
         )
 
     @abstractmethod
@@ -157,3 +162,67 @@ class Measure(Immutable, ABC):
         x = points(x, self.dim, name)
         broadcast_batch({name: x.shape[:-2], "measure": self.batch_shape}, f"{type(self).__name__}, points")
         return x
+
+    def _require_density(self, positive: Booleans) -> None:
+        """Raise unless the density is positive and finite at all points (..., n): elsewhere there is no score."""
+        if not np.all(positive):
+            bad = int(np.size(positive) - np.count_nonzero(positive))
+            raise ValueError(
+                f"score of {type(self).__name__}: {bad} of {np.size(positive)} points lie outside the support "
+                f"or where the density is zero or infinite: keep x strictly inside `measure.support`."
+            )
+
+    def _require_interior(self, v: Array) -> None:
+        """Raise if normal coordinates are infinite: in several dimensions the faces of the cube have no image."""
+        if not np.all(np.isfinite(v)):
+            raise ValueError(
+                f"transport to a {type(self).__name__} in several dimensions: u must lie strictly between 0 and 1, but "
+                f"some values are 0 or 1. Scramble or shift the points (unscrambled Sobol points begin at 0)."
+            )
+
+    def _broadcast_getitem(self, batch: tuple[int, ...], index: Any) -> Measure:
+        """The measures at `index` of the batch, after broadcasting to the batch shape `batch`."""
+        own = self.batch_shape
+        order = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch)[index]
+        if own:
+            return self[np.unravel_index(order, own)]
+        return self[(None,) * np.ndim(order)]  # a single measure: axes of length 1 broadcast
+
+    @classmethod
+    def _stack(cls, measures: Sequence[Self]) -> Measure | None:
+        """One measure with batch shape (T,) from T measures of this type; None if there is none."""
+        if cls.__getitem__ is not Measure.__getitem__ or cls._rebuild is not Measure._rebuild:
+            return None  # `parameters` may then differ from the arguments of the constructor
+        parameters = [measure.parameters() for measure in measures]
+        if any(p.keys() != q.keys() or any(p[k].shape != q[k].shape for k in p) for p, q in pairwise(parameters)):
+            return None
+        return cls(**{name: np.stack([p[name] for p in parameters]) for name in parameters[0]})
+
+
+def stack(measures: Sequence[Measure]) -> Measure | None:
+    """One measure with batch shape (T,) from T measures; None if their types or the shapes of parameters differ.
+
+    If all T are the same object, that object is returned, without a batch axis.
+    """
+    first = measures[0]
+    if all(measure is first for measure in measures):
+        return first
+    if any(type(measure) is not type(first) for measure in measures):
+        return None
+    return type(first)._stack(measures)
+
+
+def all_equal(these: Sequence[Measure], those: Sequence[Measure]) -> bool:
+    """Whether two sequences contain the same measures in the same order."""
+    return len(these) == len(those) and all(a.equals(b) for a, b in zip(these, those, strict=True))
+
+
+@cache
+def _argument_names(kind: type[Measure]) -> tuple[str, ...]:
+    return tuple(signature(kind).parameters)
+
+
+def _is_normal(base: Base) -> bool:
+    if base not in ("uniform", "normal"):
+        raise ValueError(f"base must be 'uniform' or 'normal', but it is {base!r}.")
+    return base == "normal"

@@ -12,25 +12,19 @@ from cbq.measures.univariate import Univariate, columns
 
 @saved("Beta", a=Numbers(), b=Numbers())
 class Beta(Univariate):
-    """Beta measure on (0, 1), density proportional to x^(a - 1) (1 - x)^(b - 1).
+    """The beta measure on (0, 1), with density proportional to x^(a - 1) (1 - x)^(b - 1).
 
     Parameters
     ----------
     a, b : (...) or (..., 1), or scalars.
     """
 
+    _ends = (0.0, 1.0)
     a: Array  # (*batch_shape, 1)
     b: Array  # (*batch_shape, 1)
 
     def __init__(self, a: npt.ArrayLike, b: npt.ArrayLike) -> None:
         self.a, self.b = columns("Beta", a=positive(a, "a"), b=positive(b, "b"))
-
-    def parameters(self) -> dict[str, Array]:
-        return {"a": self.a, "b": self.b}
-
-    @property
-    def support(self) -> tuple[Array, Array]:
-        return np.zeros_like(self.a), np.ones_like(self.a)
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
         total = self.a + self.b
@@ -38,7 +32,8 @@ class Beta(Univariate):
         return mean, mean * (self.b / total) / (total + 1)
 
     def _log_density(self, y: Array) -> Array:
-        # in w = x / mean and (1 - x) / (1 - mean), near 1 by one shared excess: its rounding then cancels
+        # In terms of x / mean and (1 - x) / (1 - mean). Near 1 both logarithms use the same `excess`, whose rounding
+        # error cancels between them.
         a, b, n = self.a, self.b, self.a + self.b
         excess = y * b - (1 - y) * a
         left, right = np.clip(excess / a, -0.5, 0.5), np.clip(-excess / b, -0.5, 0.5)
@@ -50,7 +45,7 @@ class Beta(Univariate):
         return np.asarray(head + tail + log_norm)
 
     def _slope(self, y: Array) -> Array:
-        # at an end the density is finite only when that end's exponent is zero
+        # At an end of the support the log density is finite only if the exponent there is zero.
         with np.errstate(over="ignore"):
             left = (self.a - 1) / np.where(y == 0, 1, y)
             return np.asarray(left - (self.b - 1) / np.where(y == 1, 1, 1 - y))

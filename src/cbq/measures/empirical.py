@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-import math
+from functools import partial
 from typing import NoReturn
 
 import numpy as np
@@ -10,20 +10,19 @@ from scipy.special import ndtr, ndtri
 from cbq._arrays import Array, broadcast_batch, finite
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
-from cbq.measures.weights import checked_weights
 
 
 @saved("Empirical", points=Numbers(), weights=Numbers())
 class Empirical(Measure):
-    """Atoms with weights: the measure of a table of draws.
+    """A discrete measure on finitely many points with weights, such as a table of draws.
 
-    It has no density. Its transport orders the atoms by their first coordinate (ties by the next ones) and
-    picks one by the first coordinate of u; in one dimension this is the quantile function.
+    It has no density. Its transport sorts the points by their first coordinate (ties by the next ones) and selects one
+    by the first coordinate of u. In one dimension, this is the quantile function.
 
     Parameters
     ----------
     points : (..., n, d), or (n,) for d = 1.
-    weights : (..., n), non-negative, summing to one; None for equal weights.
+    weights : (..., n), non-negative with sum one; None for equal weights.
     """
 
     points: Array  # (*batch_shape, n, d)
@@ -44,15 +43,8 @@ class Empirical(Measure):
         self.weights = np.broadcast_to(w, (*batch, n))
 
     @property
-    def dim(self) -> int:
-        return int(self.points.shape[-1])
-
-    @property
     def batch_shape(self) -> tuple[int, ...]:
         return self.points.shape[:-2]
-
-    def parameters(self) -> dict[str, Array]:
-        return {"points": self.points, "weights": self.weights}
 
     def moments(self) -> tuple[Array, Array]:
         mean = np.sum(self.weights[..., None] * self.points, axis=-2)
@@ -62,25 +54,23 @@ class Empirical(Measure):
     @property
     def support(self) -> tuple[Array, Array]:
         used = self.weights[..., None] > 0
-        return (
-            np.min(np.where(used, self.points, np.inf), axis=-2),
-            np.max(np.where(used, self.points, -np.inf), axis=-2),
-        )
+        lower, upper = np.where(used, self.points, np.inf), np.where(used, self.points, -np.inf)
+        return np.min(lower, axis=-2), np.max(upper, axis=-2)
 
     def marginal(self, j: int) -> Measure:
         return Empirical(self.points[..., j : j + 1], self.weights)
 
     def conditional(self, head: Array) -> NoReturn:
-        raise TypeError("Empirical has no density, so its coordinates have no conditional densities either.")
+        raise TypeError("Empirical has no density, and so its coordinates have no conditional densities.")
 
     def _logpdf(self, x: Array) -> NoReturn:
         raise TypeError(
-            "Empirical has no density: it is a finite set of atoms. If a density is needed, fit a Gaussian "
-            "or a Mixture to the points."
+            "Empirical has no density: it is a finite set of points. If you need a density, fit a Gaussian or a "
+            "Mixture to the points."
         )
 
     def _score(self, x: Array) -> NoReturn:
-        raise TypeError("Empirical has no density and so no score: it is a finite set of atoms.")
+        raise TypeError("Empirical has no density and so no score: it is a finite set of points.")
 
     def _from_normal(self, v: Array) -> Array:
         return self._from_uniform(np.asarray(ndtr(v)))
@@ -89,47 +79,53 @@ class Empirical(Measure):
         return np.asarray(ndtri(self._to_uniform(x)))
 
     def _from_uniform(self, u: Array) -> Array:
-        measures, lead = self._measures(u)
-        rows = np.broadcast_to(u[..., 0], (*lead, u.shape[-2])).reshape(len(measures), u.shape[-2])
-        picked = [_pick(*measure, row) for measure, row in zip(measures, rows, strict=True)]
-        return np.reshape(picked, (*lead, u.shape[-2], self.dim))
+        return np.asarray(_quantiles(self.points, self.weights, u[..., 0]))
 
     def _to_uniform(self, x: Array) -> Array:
-        measures, lead = self._measures(x)
-        rows = np.broadcast_to(x, (*lead, *x.shape[-2:])).reshape(len(measures), *x.shape[-2:])
-        u = np.full((*lead, *x.shape[-2:]), 0.5)
-        cells = [_cell(*measure, row) for measure, row in zip(measures, rows, strict=True)]
-        u[..., 0] = np.reshape(cells, (*lead, x.shape[-2]))
+        first = _probabilities(self.points, self.weights, x)
+        u = np.full((*first.shape, self.dim), 0.5)
+        u[..., 0] = first
         return u
 
-    def _measures(self, x: Array) -> tuple[list[tuple[Array, Array]], tuple[int, ...]]:
-        """Points (n, d) and weights (n,) of the measure for each leading index of x; and the leading shape."""
-        batch = self.batch_shape
-        lead = np.broadcast_shapes(x.shape[:-2], batch)
-        order = np.broadcast_to(np.arange(math.prod(batch)).reshape(batch), lead).ravel()
-        points = self.points.reshape(math.prod(batch), *self.points.shape[-2:])
-        weights = self.weights.reshape(math.prod(batch), self.weights.shape[-1])
-        return [(points[i], weights[i]) for i in order], lead
+
+def checked_weights(weights: Array, count: int, what: str) -> Array:
+    """`weights` (..., count) divided by their sum, which must be 1 to single precision; none may be negative."""
+    if weights.ndim == 0 or weights.shape[-1] != count:
+        raise ValueError(
+            f"weights have shape {weights.shape}, but the shape for {count} {what}{'s' * (count > 1)} is "
+            f"(..., {count}): pass one weight each."
+        )
+    if np.any(weights < 0):
+        raise ValueError(f"weights must not be negative, but the smallest is {np.min(weights):g}.")
+    sums = np.sum(weights, axis=-1, keepdims=True)
+    if np.any(np.abs(sums - 1) > 1e-6):
+        worst = sums.flat[np.argmax(np.abs(sums - 1))]
+        raise ValueError(
+            f"weights must sum to 1, but they sum to {worst:.10g}: pass weights / weights.sum(-1, keepdims=True)."
+        )
+    return np.asarray(weights / sums)
 
 
-def _pick(points: Array, weights: Array, u: Array) -> Array:
-    """The atoms (n', d) whose cells of cumulative weight hold u (n',)."""
+@partial(np.vectorize, signature="(n,d),(n),(m)->(m,d)", otypes=[float])
+def _quantiles(points: Array, weights: Array, u: Array) -> Array:
+    """The points (m, d) at which the cumulative weight, in sorted order, reaches u (m,)."""
     order = np.lexsort(points.T[::-1])
     order = order[weights[order] > 0]
     edges = np.cumsum(weights[order])[:-1]
     return points[order[np.searchsorted(edges, u, side="right")]]
 
 
-def _cell(points: Array, weights: Array, x: Array) -> Array:
-    """The middle of the weight cell of each x (n', d), equal atoms sharing one cell."""
+@partial(np.vectorize, signature="(n,d),(n),(m,d)->(m)", otypes=[float])
+def _probabilities(points: Array, weights: Array, x: Array) -> Array:
+    """The cumulative weight (m,) at each x (m, d), with half the weight of x itself; equal points count as one."""
     n = len(points)
-    kinds, which = np.unique(np.concatenate([points, x]), axis=0, return_inverse=True)
+    distinct, which = np.unique(np.concatenate([points, x]), axis=0, return_inverse=True)
     which = which.reshape(-1)
-    mass = np.bincount(which[:n], weights, minlength=len(kinds))
+    mass = np.bincount(which[:n], weights, minlength=len(distinct))
     absent = mass[which[n:]] == 0
     if np.any(absent):
         raise ValueError(
-            f"{np.count_nonzero(absent)} of {len(x)} points are not atoms of this Empirical measure (the first "
-            f"is {x[np.argmax(absent)]}): only its own points can be mapped back."
+            f"inverse_transport of an Empirical: {np.count_nonzero(absent)} of {len(x)} points are not among its "
+            f"points of positive weight (the first is {x[np.argmax(absent)]}): pass only points of the measure."
         )
     return np.asarray((np.cumsum(mass) - 0.5 * mass)[which[n:]])

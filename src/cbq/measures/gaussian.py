@@ -1,3 +1,5 @@
+"""The Gaussian measure, and the measure of the exponential of a Gaussian."""
+
 from __future__ import annotations
 
 import numpy as np
@@ -11,7 +13,7 @@ from cbq.measures.base import Measure
 
 @saved("Gaussian", mean=Numbers(), cov=Numbers())
 class Gaussian(Measure):
-    """N(mean, cov) on R^d.
+    """The Gaussian measure N(mean, cov) on R^d.
 
     Parameters
     ----------
@@ -21,29 +23,18 @@ class Gaussian(Measure):
 
     mean: Array  # (*batch_shape, d)
     cov: Array  # (*batch_shape, d, d)
-    cholesky: Array  # (*batch_shape, d, d), lower: x = mean + cholesky v
+    cholesky: Array  # (*batch_shape, d, d), lower triangular: x = mean + cholesky v for standard normal v
     is_diagonal: bool
 
     def __init__(self, mean: npt.ArrayLike, cov: npt.ArrayLike) -> None:
         mean = np.atleast_1d(finite(mean, "mean"))
-        full = full_covariance(finite(cov, "cov"), mean)
+        full = _full_covariance(finite(cov, "cov"), mean)
         d = mean.shape[-1]
         batch = broadcast_batch({"mean": mean.shape[:-1], "cov": full.shape[:-2]}, "Gaussian")
         self.mean = np.broadcast_to(mean, (*batch, d))
         self.cov = np.broadcast_to(full, (*batch, d, d))
         self.cholesky = np.broadcast_to(cholesky(full), (*batch, d, d))
         self.is_diagonal = bool(np.all(full[..., ~np.eye(d, dtype=bool)] == 0))
-
-    @property
-    def dim(self) -> int:
-        return int(self.mean.shape[-1])
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.mean.shape[:-1]
-
-    def parameters(self) -> dict[str, Array]:
-        return {"mean": self.mean, "cov": self.cov}
 
     def moments(self) -> tuple[Array, Array]:
         return self.mean, self.cov
@@ -79,32 +70,77 @@ class Gaussian(Measure):
 
     def _from_normal(self, v: Array) -> Array:
         if self.dim > 1:
-            refuse_infinite(v, "Gaussian")
+            self._require_interior(v)
         return self.mean[..., None, :] + v @ np.swapaxes(self.cholesky, -1, -2)
 
     def _to_normal(self, x: Array) -> Array:
         return solve_lower(self.cholesky[..., None, :, :], x - self.mean[..., None, :])
 
 
-def refuse_infinite(v: Array, what: str) -> None:
-    """Raise where the faces of the unit cube would be mapped: they have no image in several dimensions."""
-    if not np.all(np.isfinite(v)):
-        raise ValueError(
-            f"transport to a {what} in several dimensions: u must lie strictly between 0 and 1, but some "
-            f"value is on the boundary. Scramble or shift the points (unscrambled Sobol points begin at 0)."
-        )
+@saved("LogNormal", read=lambda measure: measure.parameters(), mean=Numbers(), cov=Numbers())
+class LogNormal(Measure):
+    """The measure of x = exp(y) with y ~ N(mean, cov), on the positive orthant of R^d.
+
+    Parameters
+    ----------
+    mean, cov : mean and covariance of log x, with the shapes that `Gaussian` takes.
+    """
+
+    _ends = (0.0, np.inf)
+    log: Gaussian  # the measure of log x
+
+    def __init__(self, mean: npt.ArrayLike, cov: npt.ArrayLike) -> None:
+        self.log = Gaussian(mean, cov)
+
+    def parameters(self) -> dict[str, Array]:
+        return self.log.parameters()
+
+    def moments(self) -> tuple[Array, Array]:
+        mean = np.exp(self.log.mean + 0.5 * np.diagonal(self.log.cov, axis1=-2, axis2=-1))
+        return mean, mean[..., :, None] * mean[..., None, :] * np.expm1(self.log.cov)
+
+    def factors(self) -> tuple[Measure, ...]:
+        blocks = (block.parameters() for block in self.log.factors())
+        return tuple(LogNormal(**block) for block in blocks)
+
+    def marginal(self, j: int) -> Measure:
+        return LogNormal(**self.log.marginal(j).parameters())
+
+    def conditional(self, head: Array) -> Measure:
+        return LogNormal(**self.log.conditional(_floored_log(head)).parameters())
+
+    def _logpdf(self, x: Array) -> Array:
+        y = _floored_log(x)
+        inside = np.all(x > 0, axis=-1)
+        return np.where(inside, self.log._logpdf(y) - np.sum(y, axis=-1), -np.inf)
+
+    def _score(self, x: Array) -> Array:
+        self._require_density(np.all(x > 0, axis=-1))
+        return (self.log._score(np.log(x)) - 1) / x
+
+    def _from_normal(self, v: Array) -> Array:
+        with np.errstate(over="ignore"):  # inf, where x exceeds the largest float64
+            return np.exp(self.log._from_normal(v))
+
+    def _to_normal(self, x: Array) -> Array:
+        if self.dim > 1 and np.any(x <= 0):
+            raise ValueError(
+                f"inverse_transport of a LogNormal in {self.dim} dimensions: x must be positive, but its smallest "
+                f"value is {np.min(x):g}."
+            )
+        return np.where(x > 0, self.log._to_normal(_floored_log(x)), -np.inf)
 
 
-def full_covariance(cov: Array, mean: Array) -> Array:
-    """The covariance (..., d, d) meant by a scalar, diagonal or full `cov`, for a mean (..., d)."""
+def _full_covariance(cov: Array, mean: Array) -> Array:
+    """The covariance (..., d, d) for a `cov` given as a scalar, diagonal or full, with a mean (..., d)."""
     d = mean.shape[-1]
     if cov.ndim == 0:
         full = cov * np.eye(d)
     elif cov.ndim >= 2 and cov.shape[-2:] == (d, d):
         if d > 1 and cov.ndim == mean.ndim:
             raise ValueError(
-                f"cov of shape {cov.shape} with a batch of {d} means in {d} dimensions is ambiguous: pass "
-                f"cov[None] for one full matrix shared by all, or full matrices of shape ({d}, {d}, {d})."
+                f"cov of shape {cov.shape} is ambiguous for a batch of {d} means in {d} dimensions: pass cov[None] for "
+                f"one full matrix shared by all means, or one matrix per mean, of shape ({d}, {d}, {d})."
             )
         full = cov
     elif cov.shape[-1] == d:
@@ -118,3 +154,8 @@ def full_covariance(cov: Array, mean: Array) -> Array:
     if np.any(np.abs(full - np.swapaxes(full, -1, -2)) > 1e-10 * scale):
         raise ValueError("cov must be symmetric, but it differs from its transpose: pass (cov + cov.T) / 2.")
     return 0.5 * (full + np.swapaxes(full, -1, -2))
+
+
+def _floored_log(x: Array) -> Array:
+    """log x, with x <= 0 replaced by the smallest positive float64."""
+    return np.log(np.maximum(x, np.finfo(float).smallest_subnormal))

@@ -6,33 +6,37 @@ import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array
+from cbq._deprecation import DeprecatedAttribute
 from cbq.io import Instance, saved
 from cbq.measures.base import Measure
-from cbq.measures.from_scipy import as_measure
+from cbq.measures.scipy_distributions import as_measure
 
-# Below exp(FLOOR) a measure with a density near zero is continued as a power law, above exp(CEILING) held.
-FLOOR, CEILING = -650.0, 700.0
+# Between these limits exp(y) is a normal float64. Below MIN_LOG_X, P(X < x) is continued as a power x^a; above
+# MAX_LOG_X, the density is evaluated at MAX_LOG_X.
+MIN_LOG_X, MAX_LOG_X = -650.0, 700.0
 
 
 @saved("LogMeasure", measure=Instance(Measure))
 class LogMeasure(Measure):
-    """The image of a measure under the logarithm: the measure of y = log x for x ~ `measure`.
+    """The measure of y = log x, for x ~ `measure`.
 
     Parameters
     ----------
     measure : a one-dimensional measure on (0, inf), or a frozen scipy.stats distribution.
     """
 
-    measure: Measure  # the measure of x = exp(y)
+    measure: Measure  # of x = exp(y)
+    law = DeprecatedAttribute("measure")
 
     def __init__(self, measure: Any) -> None:
         self.measure = as_measure(measure)
         if self.measure.dim != 1:
-            raise ValueError(f"LogMeasure takes one-dimensional measures, but {self.measure!r} arrived.")
+            raise ValueError(f"LogMeasure takes a one-dimensional measure, but it was given {self.measure!r}.")
         lower = self.measure.support[0]
         if np.any(lower < 0):
             raise ValueError(
-                f"LogMeasure takes measures of positive x, but the support of {self.measure!r} begins at {np.min(lower):g}."
+                f"LogMeasure takes measures of positive x, but the support of {self.measure!r} begins at "
+                f"{np.min(lower):g}."
             )
 
     @property
@@ -47,6 +51,9 @@ class LogMeasure(Measure):
         """The parameters of the measure of x."""
         return self.measure.parameters()
 
+    def equals(self, other: Measure) -> bool:
+        return isinstance(other, LogMeasure) and self.measure.equals(other.measure)
+
     def __getitem__(self, index: Any) -> LogMeasure:
         return LogMeasure(self.measure[index])
 
@@ -54,7 +61,7 @@ class LogMeasure(Measure):
         return f"LogMeasure({self.measure!r})"
 
     def moments(self) -> tuple[Array, Array]:
-        # over the normal coordinate, where log quantiles are smooth; panels reach where the weight is 1e-19
+        # Integrate over the normal coordinate, in which y is smooth; the panels end where its density is 1e-18.
         nodes, weights = np.polynomial.legendre.leggauss(40)
         v = (np.arange(-9, 9, 1.5)[:, None] + 0.75 * (1 + nodes)).ravel()
         w = np.tile(0.75 * weights, 12) * np.exp(-0.5 * v * v)
@@ -69,9 +76,6 @@ class LogMeasure(Measure):
             lower, upper = (np.log(end) for end in self.measure.support)
         return lower, upper
 
-    def equals(self, other: Measure) -> bool:
-        return isinstance(other, LogMeasure) and self.measure.equals(other.measure)
-
     @property
     def has_smooth_density(self) -> bool:
         return self.measure.has_smooth_density
@@ -80,43 +84,43 @@ class LogMeasure(Measure):
         return LogMeasure(self.measure.conditional(head))
 
     def _logpdf(self, y: Array) -> Array:
-        inside = np.clip(y, FLOOR, CEILING)
+        inside = np.clip(y, MIN_LOG_X, MAX_LOG_X)
         bulk = self.measure._logpdf(np.exp(inside)) + inside[..., 0]
-        return np.where(y[..., 0] < FLOOR, bulk + self._power() * (y - FLOOR)[..., 0], bulk)
+        return np.where(y[..., 0] < MIN_LOG_X, bulk + self._power() * (y - MIN_LOG_X)[..., 0], bulk)
 
     def _score(self, y: Array) -> Array:
-        x = np.exp(np.clip(y, FLOOR, CEILING))
+        x = np.exp(np.clip(y, MIN_LOG_X, MAX_LOG_X))
         power = self._power()[..., None]
-        return np.where(y < FLOOR, power, self.measure._score(x) * x + 1)
+        return np.where(y < MIN_LOG_X, power, self.measure._score(x) * x + 1)
 
     def _from_normal(self, v: Array) -> Array:
         x = self.measure._from_normal(v)
-        with np.errstate(divide="ignore"):  # the lower end of the support
+        with np.errstate(divide="ignore"):  # at the lower end of the support
             y = np.log(x)
         power = self._power()[..., None]
-        below = x < np.exp(FLOOR)
+        below = x < np.exp(MIN_LOG_X)
         if not np.any(below & (power > 0)):
             return y
         with np.errstate(divide="ignore", invalid="ignore"):
-            far = FLOOR + (log_ndtr(v) - self._log_floor()) / power
+            far = MIN_LOG_X + (log_ndtr(v) - self._log_mass_below()) / power
         return np.where(below & (power > 0), far, y)
 
     def _to_normal(self, y: Array) -> Array:
-        bulk = self.measure._to_normal(np.exp(np.clip(y, FLOOR, CEILING)))
-        if not np.any(y < FLOOR):
+        bulk = self.measure._to_normal(np.exp(np.clip(y, MIN_LOG_X, MAX_LOG_X)))
+        if not np.any(y < MIN_LOG_X):
             return bulk
         with np.errstate(invalid="ignore"):
-            far = self._log_floor() + self._power()[..., None] * (y - FLOOR)
-        return np.where(y < FLOOR, ndtri_exp(np.where(np.isnan(far), -np.inf, far)), bulk)
+            far = self._log_mass_below() + self._power()[..., None] * (y - MIN_LOG_X)
+        return np.where(y < MIN_LOG_X, ndtri_exp(np.where(np.isnan(far), -np.inf, far)), bulk)
 
-    def _log_floor(self) -> Array:
-        """log P(y < FLOOR): shape (*batch_shape, 1, 1)."""
-        return np.asarray(log_ndtr(self.measure._to_normal(np.full((1, 1), np.exp(FLOOR)))))
+    def _log_mass_below(self) -> Array:
+        """log P(y < MIN_LOG_X): shape (*batch_shape, 1, 1)."""
+        return np.asarray(log_ndtr(self.measure._to_normal(np.full((1, 1), np.exp(MIN_LOG_X)))))
 
     def _power(self) -> Array:
-        """The exponent a of P(X < x) ~ x^a at zero, as x p(x) / P(X < x) at exp(FLOOR): (*batch_shape, 1)."""
-        log_p = self.measure._logpdf(np.full((1, 1), np.exp(FLOOR)))
-        log_floor = self._log_floor()[..., 0]
-        known = np.isfinite(log_floor)
-        ratio = np.exp(np.where(known, log_p + FLOOR, -np.inf) - np.where(known, log_floor, 0.0))
+        """The exponent a of P(X < x) ~ x^a near 0, from x p(x) / P(X < x) at exp(MIN_LOG_X): (*batch_shape, 1)."""
+        log_p = self.measure._logpdf(np.full((1, 1), np.exp(MIN_LOG_X)))
+        log_below = self._log_mass_below()[..., 0]
+        known = np.isfinite(log_below)
+        ratio = np.exp(np.where(known, log_p + MIN_LOG_X, -np.inf) - np.where(known, log_below, 0.0))
         return np.asarray(ratio)

@@ -1,6 +1,7 @@
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
 from typing import Any
 
 import numpy as np
@@ -9,30 +10,25 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
 from cbq.io import Instance, Many, Numbers, saved
-from cbq.measures.base import Measure
-from cbq.measures.batches import all_equal, take
-from cbq.measures.empirical import Empirical
-from cbq.measures.from_scipy import as_measure
-from cbq.measures.gaussian import refuse_infinite
-from cbq.measures.inversion import increasing_root
-from cbq.measures.univariate import refuse_score
+from cbq.measures.base import Measure, all_equal
+from cbq.measures.empirical import Empirical, checked_weights
+from cbq.measures.scipy_distributions import measure_list
 from cbq.measures.unnormalised import Unnormalised
-from cbq.measures.weights import checked_weights, from_logarithms
 
 
 @saved("Mixture", weights=Numbers(), components=Many(Instance(Measure)))
 class Mixture(Measure):
-    """The measure that draws component k with probability weights_k and then a point of it.
+    """The measure sum_k weights_k P_k of components P_1, ..., P_K.
 
     Parameters
     ----------
-    weights : (..., K), non-negative, summing to one.
-    components : K measures (or frozen scipy.stats distributions) of one dimension, with batch shapes that
+    weights : (..., K), non-negative with sum one.
+    components : K measures (or frozen scipy.stats distributions) of the same dimension, with batch shapes that
         broadcast against each other and against the leading axes of the weights.
     """
 
     weights: Array  # (*batch_shape, K)
-    components: tuple[Measure, ...]
+    components: tuple[Measure, ...]  # K measures
 
     def __init__(self, weights: npt.ArrayLike, components: Sequence[Any]) -> None:
         self.components = _checked_components(components)
@@ -45,28 +41,22 @@ class Mixture(Measure):
     def dim(self) -> int:
         return self.components[0].dim
 
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.weights.shape[:-1]
-
     def parameters(self) -> dict[str, Array]:
-        """The weights, and every component's parameters under names like "0.mean" with its own batch axes."""
+        """The weights, and the parameters of every component under names like "0.mean", with its batch axes."""
         parts = {f"{k}.{n}": a for k, c in enumerate(self.components) for n, a in c.parameters().items()}
         return {"weights": self.weights, **parts}
 
+    def equals(self, other: Measure) -> bool:
+        if not isinstance(other, Mixture) or not np.array_equal(self.weights, other.weights):
+            return False
+        return all_equal(self.components, other.components)
+
     def __getitem__(self, index: Any) -> Mixture:
         weights = take_rows(self.weights, self.batch_shape, index)
-        return Mixture(weights, [take(c, self.batch_shape, index) for c in self.components])
+        return Mixture(weights, [c._broadcast_getitem(self.batch_shape, index) for c in self.components])
 
     def __repr__(self) -> str:
         return f"Mixture of {len(self.components)}(dim={self.dim}, batch_shape={self.batch_shape})"
-
-    def equals(self, other: Measure) -> bool:
-        return (
-            isinstance(other, Mixture)
-            and np.array_equal(self.weights, other.weights)
-            and all_equal(self.components, other.components)
-        )
 
     def moments(self) -> tuple[Array, Array]:
         parts = [c.moments() for c in self.components]
@@ -85,17 +75,13 @@ class Mixture(Measure):
         shape = (*self.batch_shape, self.dim)
         lower = np.stack([np.broadcast_to(low, shape) for low, _ in ends])
         upper = np.stack([np.broadcast_to(high, shape) for _, high in ends])
-        return (
-            np.min(np.where(used, lower, np.inf), axis=0),
-            np.max(np.where(used, upper, -np.inf), axis=0),
-        )
+        return np.min(np.where(used, lower, np.inf), axis=0), np.max(np.where(used, upper, -np.inf), axis=0)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        # a stream for each component and one for the choices: more draws then begin with the same ones
+        # Each component, and the choice between them, has its own generator: a larger n then extends the draws.
         n, shape = count(n), (*self.batch_shape, count(n), self.dim)
-        first, *streams = (
-            np.random.default_rng(s) for s in generator(rng).integers(2**63, size=len(self.components) + 1)
-        )
+        seeds = generator(rng).integers(2**63, size=len(self.components) + 1)
+        first, *streams = (np.random.default_rng(seed) for seed in seeds)
         edges = np.cumsum(self.weights, axis=-1)[..., None, :-1]
         which = np.sum(first.random((*self.batch_shape, n, 1)) >= edges, axis=-1)
         pairs = zip(self.components, streams, strict=True)
@@ -106,18 +92,14 @@ class Mixture(Measure):
         return Mixture(self.weights, [c.marginal(j) for c in self.components])
 
     def conditional(self, head: Array) -> Measure:
-        j = head.shape[-1]
-        walk = self._walk(head)
-        for _ in range(j):
-            next(walk)
-        return next(walk)
+        return next(islice(self._conditionals(head), head.shape[-1], None))
 
-    def _walk(self, x: Array) -> Iterator[Mixture]:
-        """The measures of coordinate j given x_<j, for j = 0, 1, ...; x may be filled in between the steps."""
+    def _conditionals(self, x: Array) -> Iterator[Mixture]:
+        """The measures of coordinate j given x_<j, for j = 0, 1, ...; x_j may be filled in before the next step."""
         log_w = self._log_weights()
         for j in range(self.dim):
             parts = [c.conditional(x[..., :j]) for c in self.components]
-            yield Mixture(from_logarithms(log_w, self._log_weights()), parts)
+            yield Mixture(_normalised(log_w, self._log_weights()), parts)
             terms = [part.logpdf(x[..., j, None, None])[..., 0] for part in parts]
             log_w = log_w + np.stack(np.broadcast_arrays(*terms), axis=-1)
 
@@ -127,10 +109,10 @@ class Mixture(Measure):
     def _score(self, x: Array) -> Array:
         terms = self._terms(x)
         log_p = np.logaddexp.reduce(terms, axis=-1)
-        refuse_score(self, np.isfinite(log_p))
+        self._require_density(np.isfinite(log_p))
         score = np.zeros((*log_p.shape, self.dim))
         for k, c in enumerate(self.components):
-            # a component has no score outside its own support, nor any share of the mixture's
+            # A component has no score outside its own support, and does not contribute there.
             present = np.isfinite(terms[..., k, None])
             inside = np.where(present, x, c._from_normal(np.zeros((1, self.dim))))
             share = np.exp(terms[..., k] - log_p)[..., None]
@@ -153,9 +135,9 @@ class Mixture(Measure):
         lead = np.broadcast_shapes(v.shape[:-1], (*self.batch_shape, 1))
         if self.dim == 1:
             return self._quantile(np.broadcast_to(v, (*lead, 1)))
-        refuse_infinite(v, "Mixture")
+        self._require_interior(v)
         x = np.zeros((*lead, self.dim))
-        for j, measure in enumerate(self._walk(x)):
+        for j, measure in enumerate(self._conditionals(x)):
             x[..., j] = measure._from_normal(v[..., j, None, None])[..., 0, 0]
         return x
 
@@ -164,7 +146,7 @@ class Mixture(Measure):
             below, above = self._log_tails(x[..., 0])
             return np.where(below <= above, ndtri_exp(below), -ndtri_exp(above))[..., None]
         x = np.broadcast_to(x, np.broadcast_shapes(x.shape, (*self.batch_shape, 1, self.dim)))
-        v = [measure._to_normal(x[..., j, None, None])[..., 0, 0] for j, measure in enumerate(self._walk(x))]
+        v = [measure._to_normal(x[..., j, None, None])[..., 0, 0] for j, measure in enumerate(self._conditionals(x))]
         return np.stack(v, axis=-1)
 
     def _log_tails(self, y: Array) -> tuple[Array, Array]:
@@ -176,7 +158,7 @@ class Mixture(Measure):
         return np.minimum(below, 0.0), np.minimum(above, 0.0)
 
     def _quantile(self, v: Array) -> Array:
-        """x with normal coordinate v (..., n, 1): between the components' own quantiles."""
+        """The x with normal coordinate v (..., n, 1), which lies between the quantiles of the components."""
         found = [c._from_normal(v)[..., 0] for c in self.components]
         parts, weights = np.stack(np.broadcast_arrays(*found), axis=-1), self.weights[..., None, :]
         low = np.min(np.where(weights > 0, parts, np.inf), axis=-1)
@@ -194,19 +176,65 @@ class Mixture(Measure):
 
         with np.errstate(invalid="ignore"):  # 0 inf and inf - inf, at the ends of unbounded components
             start = np.sum(np.where(weights > 0, weights * parts, 0.0), axis=-1)
-        return increasing_root(excess, low, high, start, noise)[..., None]
+        return _increasing_root(excess, low, high, start, noise)[..., None]
 
 
 def _checked_components(components: Sequence[Any]) -> tuple[Measure, ...]:
-    if isinstance(components, Measure):
-        raise TypeError(f"Mixture takes a list of components, but one {components!r} arrived: write [measure].")
-    measures = tuple(as_measure(c) for c in components)
-    if not measures:
-        raise ValueError("Mixture needs at least one component, but the list is empty.")
+    measures = measure_list(components, "Mixture")
     dims = [c.dim for c in measures]
     if len(set(dims)) > 1:
-        raise ValueError(f"the components of a Mixture must have one dimension, but they have {dims}.")
+        raise ValueError(f"the components of a Mixture must have the same dimension, but they have dimensions {dims}.")
     for c in measures:
         if isinstance(c, Empirical | Unnormalised):
-            raise TypeError(f"a Mixture needs normalised densities, which {type(c).__name__} does not have.")
+            raise TypeError(f"the components of a Mixture need normalised densities, but {type(c).__name__} has none.")
     return measures
+
+
+def _normalised(log_w: Array, fallback: Array) -> Array:
+    """Weights (..., K) from unnormalised log weights; from those of `fallback` where all of log_w are -inf."""
+    log_w = np.where(np.max(log_w, axis=-1, keepdims=True) == -np.inf, fallback, log_w)
+    weights = np.exp(log_w - np.max(log_w, axis=-1, keepdims=True))
+    return np.asarray(weights / np.sum(weights, axis=-1, keepdims=True))
+
+
+def _increasing_root(
+    function: Callable[[Array], tuple[Array, Array]], low: Array, high: Array, start: Array, noise: Array
+) -> Array:
+    """The x in [low, high] at which `function(x) = (value, slope)` has value 0, to the last digits of a float64.
+
+    All arrays have the same shape. The method is Newton's while its steps shrink, and otherwise bisection of the
+    *floating-point numbers* in [low, high], which takes at most 64 steps even if these span many orders of magnitude.
+    Values up to `noise` in size count as zero. Where low = high, which may be infinite, that is the root.
+    """
+    known, answer = ~(low < high), low
+    low, high = np.where(known, 0.0, low), np.where(known, 0.0, high)
+    x, done, step_before, step_last = np.clip(start, low, high), known, high - low, high - low
+    for _ in range(200):
+        if np.all(done):
+            break
+        with np.errstate(all="ignore"):  # far from the root, values and slopes may be infinite or zero
+            value, slope = function(x)
+            low, high = np.where(value <= 0, x, low), np.where(value >= 0, x, high)
+            newton = x - value / slope
+            step = np.abs(newton - x)
+            good = (newton >= low) & (newton <= high) & (step <= 0.5 * step_before)
+            target = np.where(good, newton, _middle(low, high))
+        arrived = good & ((step <= 2 * np.spacing(np.abs(x))) | (np.abs(value) <= noise))
+        step_before, step_last = step_last, np.where(done, step_last, np.abs(target - x))
+        x = np.where(done, x, target)
+        done = done | arrived | (_ordinal(high) - _ordinal(low) <= 1)
+    return np.where(known, answer, x)
+
+
+def _middle(low: Array, high: Array) -> Array:
+    """The float64 halfway between two others in the order of all float64."""
+    a, b = _ordinal(low), _ordinal(high)
+    middle = (a >> 1) + (b >> 1) + (a & b & 1)
+    bits = np.where(middle < 0, np.iinfo(np.int64).min - middle, middle)
+    return np.asarray(bits.view(np.float64))
+
+
+def _ordinal(x: Array) -> npt.NDArray[np.int64]:
+    """The position of each x in the order of all float64: neighbours differ by one."""
+    bits = np.ascontiguousarray(x).view(np.int64)
+    return np.where(bits < 0, np.iinfo(np.int64).min - bits, bits).reshape(np.shape(x))

@@ -1,20 +1,20 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from itertools import accumulate
+from typing import Any, Self
 
 import numpy as np
 
 from cbq._arrays import Array, broadcast_batch
 from cbq.io import Instance, Many, saved
-from cbq.measures.base import Measure
-from cbq.measures.batches import all_equal, join, take
-from cbq.measures.from_scipy import as_measure
+from cbq.measures.base import Measure, all_equal, stack
+from cbq.measures.scipy_distributions import measure_list
 
 
 @saved("Product", read=lambda product: {"measures": product.blocks}, measures=Many(Instance(Measure)))
 class Product(Measure):
-    """The joint distribution of independent blocks of coordinates, one measure per block.
+    """The joint measure of independent blocks of coordinates, with one measure per block.
 
     Parameters
     ----------
@@ -22,35 +22,40 @@ class Product(Measure):
         A Product among them is replaced by its blocks.
     """
 
-    blocks: tuple[Measure, ...]
+    blocks: tuple[Measure, ...]  # in the order of the coordinates
 
     def __init__(self, measures: Sequence[Any]) -> None:
-        if isinstance(measures, Measure):
-            raise TypeError(f"Product takes a list of measures, but one {measures!r} arrived: write [measure].")
-        given = [as_measure(m) for m in measures]
-        if not given:
-            raise ValueError("Product needs at least one measure, but the list is empty.")
+        given = measure_list(measures, "Product")
         self.blocks = tuple(block for m in given for block in (m.blocks if isinstance(m, Product) else (m,)))
-        self._batch = broadcast_batch(
-            {f"{i}: {type(m).__name__}": m.batch_shape for i, m in enumerate(self.blocks)}, "Product"
-        )
-        stops = np.cumsum([block.dim for block in self.blocks])
-        self._slices = [slice(int(b) - m.dim, int(b)) for b, m in zip(stops, self.blocks, strict=True)]
+        shapes = {f"{i}: {type(m).__name__}": m.batch_shape for i, m in enumerate(self.blocks)}
+        self._batch = broadcast_batch(shapes, "Product")
+        stops = accumulate(block.dim for block in self.blocks)
+        self._parts = [(m, slice(stop - m.dim, stop)) for m, stop in zip(self.blocks, stops, strict=True)]
 
     @property
     def dim(self) -> int:
-        return self._slices[-1].stop
+        return self._parts[-1][1].stop
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
         return self._batch
 
     def parameters(self) -> dict[str, Array]:
-        """The parameters of every block, under names like "0.mean"; each with its block's own batch axes."""
+        """The parameters of every block, under names like "0.mean" and with the batch axes of the block."""
         return {f"{i}.{name}": a for i, m in enumerate(self.blocks) for name, a in m.parameters().items()}
 
+    def equals(self, other: Measure) -> bool:
+        return isinstance(other, Product) and all_equal(self.blocks, other.blocks)
+
     def __getitem__(self, index: Any) -> Product:
-        return Product([take(block, self._batch, index) for block in self.blocks])
+        return Product([block._broadcast_getitem(self._batch, index) for block in self.blocks])
+
+    @classmethod
+    def _stack(cls, measures: Sequence[Self]) -> Measure | None:
+        if len({len(measure.blocks) for measure in measures}) > 1:
+            return None
+        stacked = [stack(blocks) for blocks in zip(*(measure.blocks for measure in measures), strict=True)]
+        return None if any(block is None for block in stacked) else Product(stacked)
 
     def __repr__(self) -> str:
         return f"Product([{', '.join(map(repr, self.blocks))}])"
@@ -58,63 +63,59 @@ class Product(Measure):
     def moments(self) -> tuple[Array, Array]:
         cov = np.zeros((*self._batch, self.dim, self.dim))
         mean = np.zeros((*self._batch, self.dim))
-        for block, part in zip(self.blocks, self._slices, strict=True):
+        for block, part in self._parts:
             mean[..., part], cov[..., part, part] = block.moments()
         return mean, cov
 
     @property
     def support(self) -> tuple[Array, Array]:
         ends = np.empty((2, *self._batch, self.dim))
-        for block, part in zip(self.blocks, self._slices, strict=True):
+        for block, part in self._parts:
             ends[0, ..., part], ends[1, ..., part] = block.support
         return ends[0], ends[1]
-
-    def equals(self, other: Measure) -> bool:
-        return isinstance(other, Product) and all_equal(self.blocks, other.blocks)
 
     @property
     def has_smooth_density(self) -> bool:
         return all(block.has_smooth_density for block in self.blocks)
 
     def factors(self) -> tuple[Measure, ...]:
-        parts = tuple(take(factor, self._batch, ...) for block in self.blocks for factor in block.factors())
+        factors = (factor for block in self.blocks for factor in block.factors())
+        parts = tuple(factor._broadcast_getitem(self._batch, ...) for factor in factors)
         return parts if len(parts) > 1 else (self,)
 
     def marginal(self, j: int) -> Measure:
         block, start = self._block_of(j)
-        return take(block.marginal(j - start), self._batch, ...)
+        return block.marginal(j - start)._broadcast_getitem(self._batch, ...)
 
     def conditional(self, head: Array) -> Measure:
         block, start = self._block_of(head.shape[-1])
         return block.conditional(head[..., start:])
 
     def _block_of(self, j: int) -> tuple[Measure, int]:
-        """The block that holds coordinate j, and where it starts."""
-        pairs = zip(self.blocks, self._slices, strict=True)
-        return next((block, part.start) for block, part in pairs if part.start <= j < part.stop)
-
-    def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        draw = super().sample(n, rng)
-        return np.broadcast_to(draw, (*self._batch, *draw.shape[-2:]))
+        """The block that contains coordinate j, and its first coordinate."""
+        return next((block, part.start) for block, part in self._parts if part.start <= j < part.stop)
 
     def _logpdf(self, x: Array) -> Array:
-        terms = [m._logpdf(x[..., part]) for m, part in zip(self.blocks, self._slices, strict=True)]
+        terms = [m._logpdf(x[..., part]) for m, part in self._parts]
         return np.asarray(np.sum(np.stack(np.broadcast_arrays(*terms)), axis=0))
 
     def _score(self, x: Array) -> Array:
-        return self._each(lambda m, part: m._score(part), x)
+        return self._blockwise(lambda m, part: m._score(part), x)
 
     def _from_normal(self, v: Array) -> Array:
-        return self._each(lambda m, part: m._from_normal(part), v)
+        return self._blockwise(lambda m, part: m._from_normal(part), v)
 
     def _to_normal(self, x: Array) -> Array:
-        return self._each(lambda m, part: m._to_normal(part), x)
+        return self._blockwise(lambda m, part: m._to_normal(part), x)
 
     def _from_uniform(self, u: Array) -> Array:
-        return self._each(lambda m, part: m._from_uniform(part), u)
+        return self._blockwise(lambda m, part: m._from_uniform(part), u)
 
     def _to_uniform(self, x: Array) -> Array:
-        return self._each(lambda m, part: m._to_uniform(part), x)
+        return self._blockwise(lambda m, part: m._to_uniform(part), x)
 
-    def _each(self, apply: Callable[[Measure, Array], Array], x: Array) -> Array:
-        return join([apply(m, x[..., part]) for m, part in zip(self.blocks, self._slices, strict=True)])
+    def _blockwise(self, function: Callable[[Measure, Array], Array], x: Array) -> Array:
+        """Apply function(block, coordinates of the block) to every block of x (..., n, d), and join the results."""
+        parts = [function(m, x[..., part]) for m, part in self._parts]
+        lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
+        return np.concatenate([np.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], axis=-1)

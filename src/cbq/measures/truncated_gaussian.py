@@ -1,13 +1,21 @@
+"""The Gaussian measure restricted to an interval.
+
+The functions at the end integrate exp(-(t^2 - r^2) / 2) over intervals with full relative accuracy anywhere on the
+line. There r <= 0, and if r < 0 the intervals end at or before r, so that the integrand never exceeds 1.
+"""
+
 from __future__ import annotations
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import erfcx, ndtr, ndtri_exp
 
 from cbq._arrays import Array, finite, positive, real
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
-from cbq.measures.truncated_mass import NODES, WEIGHTS, density, left_mass, left_quantile, mass
 from cbq.measures.univariate import Univariate, columns
+
+NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
 @saved(
@@ -18,15 +26,15 @@ from cbq.measures.univariate import Univariate, columns
     upper=Numbers(infinite=True),
 )
 class TruncatedGaussian(Univariate):
-    """N(mean, std^2) restricted to [lower, upper], accurate however far in a tail the interval lies.
+    """N(mean, std^2) restricted to [lower, upper], accurate even if the interval lies far in a tail.
 
     Parameters
     ----------
-    mean, std : (...) or (..., 1), or scalars: of the Gaussian before truncation.
-    lower, upper : likewise; -inf and inf are allowed.
+    mean, std : (...) or (..., 1), or scalars: mean and standard deviation before truncation.
+    lower, upper : (...) or (..., 1), or scalars; -inf and inf are allowed.
     """
 
-    mean: Array  # (*batch_shape, 1), as are all the others
+    mean: Array  # (*batch_shape, 1), like the others
     std: Array
     lower: Array
     upper: Array
@@ -41,27 +49,24 @@ class TruncatedGaussian(Univariate):
         if not np.all((self.lower < self.upper) & (self.lower < np.inf) & (self.upper > -np.inf)):
             raise ValueError(
                 f"lower must be below upper, but lower = {np.max(self.lower):g} and upper = "
-                f"{np.min(self.upper):g} occur: the interval [lower, upper] must have a length."
+                f"{np.min(self.upper):g} occur: pass an interval [lower, upper] of positive length."
             )
         self._standardise()
 
     def _standardise(self) -> None:
-        # z = (x - mean) / std runs over [a, b], mirrored when needed so that |a| >= |b|: then every
-        # integral is a difference of left tails; r is the mode
+        # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|. Every integral is then a
+        # difference of left tails. The mode is r.
         low, high = (self.lower - self.mean) / self.std, (self.upper - self.mean) / self.std
         self._mirrored = high > -low
         self._sign = np.where(self._mirrored, -1.0, 1.0)
         self._a, self._b = np.where(self._mirrored, -high, low), np.where(self._mirrored, -low, high)
         self._r = np.minimum(self._b, 0.0)
-        self._mass = mass(self._a, self._b, self._r)
+        self._mass = _mass(self._a, self._b, self._r)
         if not np.all(self._mass > 0):
             raise ValueError(
-                "TruncatedGaussian: [lower, upper] is too short or too far from the mean to hold any "
-                "double in standard units: use Uniform, or rescale."
+                "TruncatedGaussian: [lower, upper] is too short, or too far from the mean, to be resolved in float64 "
+                "in units of std: use Uniform, or rescale x."
             )
-
-    def parameters(self) -> dict[str, Array]:
-        return {"mean": self.mean, "std": self.std, "lower": self.lower, "upper": self.upper}
 
     @property
     def support(self) -> tuple[Array, Array]:
@@ -71,7 +76,7 @@ class TruncatedGaussian(Univariate):
         return TruncatedGaussian(self.mean + shift, self.std, self.lower + shift, self.upper + shift)
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
-        # panels over the part where the density is above exp(-45) of its peak, centred on the mode r
+        # Gauss-Legendre panels, relative to the mode r, over the part where the density exceeds exp(-45) of its peak
         reach = 90 / (np.sqrt(self._r**2 + 90) - self._r)
         low, high = np.maximum(self._a, self._r - reach), np.minimum(self._b, reach)
         edges = np.linspace(low - self._r, high - self._r, 13)  # (13, *batch_shape, 1)
@@ -109,33 +114,70 @@ class TruncatedGaussian(Univariate):
         return np.clip(self.mean + self._sign * self.std * z, self.lower, self.upper)
 
     def _left(self, y: Array) -> Array:
-        return np.minimum(mass(self._a, self._z(y), self._r) / self._mass, 1)
+        return np.minimum(_mass(self._a, self._z(y), self._r) / self._mass, 1)
 
     def _right(self, y: Array) -> Array:
-        return np.minimum(mass(self._z(y), self._b, self._r) / self._mass, 1)
+        return np.minimum(_mass(self._z(y), self._b, self._r) / self._mass, 1)
 
     def _from_left(self, q: Array) -> Array:
-        """z with mass q between a and z: first by the left tail, then polished on the logarithm."""
+        """The z with mass q between a and z: first from the left tail, then by Newton's method on the log mass."""
         target = q * self._mass
-        z = np.clip(left_quantile(left_mass(self._a, self._r) + target, self._r), self._a, self._b)
+        z = np.clip(_left_quantile(_left_mass(self._a, self._r) + target, self._r), self._a, self._b)
         return np.where(q == 1, self._b, self._polish(z, target, self._a, 1.0))
 
     def _from_right(self, q: Array) -> Array:
-        """z with mass q between z and b."""
+        """The z with mass q between z and b."""
         target = q * self._mass
-        near = left_quantile(left_mass(self._b, self._r) - target, self._r)
-        beyond = -left_quantile(left_mass(-self._b, self._r) + target, self._r)  # the right tail has the digits
+        near = _left_quantile(_left_mass(self._b, self._r) - target, self._r)
+        beyond = -_left_quantile(_left_mass(-self._b, self._r) + target, self._r)  # the right tail keeps its digits
         z = np.clip(np.where(self._b > 0, beyond, near), self._a, self._b)
         return np.where(q == 1, self._a, self._polish(z, target, self._b, -1.0))
 
     def _polish(self, z: Array, target: Array, end: Array, sign: float) -> Array:
-        """Newton's method for log mass(end, z) = log target; close to the end the mass is linear."""
-        with np.errstate(all="ignore"):  # an infinite end or a target of zero is settled below
-            linear = target / density(end, self._r)
+        """Solve log mass(end, z) = log target by Newton's method; close to the end the mass is linear in z."""
+        with np.errstate(all="ignore"):  # infinite steps are skipped, and a target of zero is handled at the end
+            linear = target / _density(end, self._r)
             z = np.where(linear * (1 + np.abs(end)) < 0.5, end + sign * linear, z)
             for _ in range(6):
-                reached = mass(end, z, self._r) if sign > 0 else mass(z, end, self._r)
-                step = np.log(reached / target) * reached / density(z, self._r)
+                reached = _mass(end, z, self._r) if sign > 0 else _mass(z, end, self._r)
+                step = np.log(reached / target) * reached / _density(z, self._r)
                 moved = np.clip(z - sign * step, self._a, self._b)
                 z = np.where(np.isfinite(step), moved, z)
         return np.where(target == 0, end, z)
+
+
+def _density(t: Array, r: Array) -> Array:
+    """exp(-(t^2 - r^2) / 2), for finite or infinite t."""
+    with np.errstate(over="ignore"):
+        return np.exp(-0.5 * (t - r) * (t + r))
+
+
+def _mass(low: Array, high: Array, r: Array) -> Array:
+    """Integral over [low, high], without cancellation for short intervals or far in a tail."""
+    low, high, r = np.broadcast_arrays(low, high, r)
+    flip = high > -low  # small differences are resolved in the left tail only
+    low, high = np.where(flip, -high, low), np.where(flip, -low, high)
+    with np.errstate(invalid="ignore"):  # inf - inf, if the interval is the whole line
+        width = np.where(np.isinf(low), np.inf, high - low)
+    short = width * (1 + np.maximum(np.abs(low), np.abs(high))) < 1
+    wide = _left_mass(high, r) - _left_mass(low, r)
+    if not np.any(short):
+        return wide
+    start, step = np.where(short, low, 0.0), np.where(short, width, 0.0)
+    t = start[..., None] + step[..., None] * (0.5 + 0.5 * NODES)
+    return np.where(short, 0.5 * step * np.sum(WEIGHTS * _density(t, r[..., None]), axis=-1), wide)
+
+
+def _left_mass(z: Array, r: Array) -> Array:
+    """Integral over (-inf, z]."""
+    t = np.minimum(z, 0.0)
+    finite = np.where(np.isinf(t), -1e300, t)
+    tail = np.sqrt(np.pi / 2) * erfcx(-finite / np.sqrt(2)) * _density(finite, r)
+    return np.where(np.isneginf(z), 0.0, np.where(z <= 0, tail, np.sqrt(2 * np.pi) * ndtr(z)))
+
+
+def _left_quantile(total: Array, r: Array) -> Array:
+    """The z with _left_mass(z, r) = total, to a few units in the last place of max(|z|, 1)."""
+    with np.errstate(divide="ignore"):
+        log_probability = np.log(total) - 0.5 * np.log(2 * np.pi) - 0.5 * r * r
+    return np.asarray(ndtri_exp(np.minimum(log_probability, 0.0)))

@@ -7,16 +7,15 @@ from scipy.special import ndtr, ndtri
 from cbq._arrays import Array, broadcast_batch, finite
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
-from cbq.measures.univariate import refuse_score
 
 
 @saved("Uniform", lower=Numbers(), upper=Numbers())
 class Uniform(Measure):
-    """Uniform measure on the box [lower, upper] in R^d.
+    """The uniform measure on the box [lower, upper] in R^d.
 
     Parameters
     ----------
-    lower, upper : (..., d), or scalars for d = 1; a scalar or a last axis of length 1 serves all d sides.
+    lower, upper : (..., d), or scalars for d = 1. A scalar, or a last axis of length 1, applies to all d coordinates.
     """
 
     lower: Array  # (*batch_shape, d)
@@ -26,26 +25,17 @@ class Uniform(Measure):
         low, high = np.atleast_1d(finite(lower, "lower")), np.atleast_1d(finite(upper, "upper"))
         if low.shape[-1] != high.shape[-1] and 1 not in (low.shape[-1], high.shape[-1]):
             raise ValueError(
-                f"lower has {low.shape[-1]} sides and upper has {high.shape[-1]} (shapes {low.shape} and "
-                f"{high.shape}): the last axis of both must be the dimension d of the box."
+                f"lower has {low.shape[-1]} coordinates, but upper has {high.shape[-1]} (shapes {low.shape} and "
+                f"{high.shape}): the last axis of both must have the dimension d of the box."
             )
         batch = broadcast_batch({"lower": low.shape[:-1], "upper": high.shape[:-1]}, "Uniform")
         shape = (*batch, max(low.shape[-1], high.shape[-1]))
         self.lower, self.upper = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
         if not np.all(self.lower < self.upper):
             gap = np.min(self.upper - self.lower)
-            raise ValueError(f"lower must be below upper on every side, but upper - lower is {gap:g} somewhere.")
-
-    @property
-    def dim(self) -> int:
-        return int(self.lower.shape[-1])
-
-    @property
-    def batch_shape(self) -> tuple[int, ...]:
-        return self.lower.shape[:-1]
-
-    def parameters(self) -> dict[str, Array]:
-        return {"lower": self.lower, "upper": self.upper}
+            raise ValueError(
+                f"lower must be below upper in every coordinate, but the smallest upper - lower is {gap:g}."
+            )
 
     def translated(self, shift: Array) -> Measure:
         return Uniform(self.lower + shift, self.upper + shift)
@@ -76,13 +66,13 @@ class Uniform(Measure):
 
     def _score(self, x: Array) -> Array:
         inside = np.isfinite(self._logpdf(x))
-        refuse_score(self, inside)
+        self._require_density(inside)
         return np.zeros((*inside.shape, self.dim))
 
     def _from_normal(self, v: Array) -> Array:
-        # measured from the nearer end, so that tails keep their digits
+        # Distances from the nearer end keep the digits of the tails.
         tail = np.asarray(ndtr(-np.abs(v)))
-        return np.where(v < 0, self._step(tail), self.upper[..., None, :] - self._width * tail)
+        return np.where(v < 0, self._from_lower(tail), self.upper[..., None, :] - self._width * tail)
 
     def _to_normal(self, x: Array) -> Array:
         below = self._to_uniform(x)
@@ -90,7 +80,7 @@ class Uniform(Measure):
         return np.where(below <= above, ndtri(below), -ndtri(above))
 
     def _from_uniform(self, u: Array) -> Array:
-        return np.minimum(self._step(u), self.upper[..., None, :])
+        return np.minimum(self._from_lower(u), self.upper[..., None, :])
 
     def _to_uniform(self, x: Array) -> Array:
         return np.clip((x - self.lower[..., None, :]) / self._width, 0, 1)
@@ -99,5 +89,5 @@ class Uniform(Measure):
     def _width(self) -> Array:
         return (self.upper - self.lower)[..., None, :]
 
-    def _step(self, u: Array) -> Array:
+    def _from_lower(self, u: Array) -> Array:
         return self.lower[..., None, :] + self._width * u

@@ -12,8 +12,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Integers, generator
 from cbq.collect.draws import iid, sobol
-from cbq.measures import Empirical, Measure, Unnormalised
-from cbq.measures.from_scipy import as_measure
+from cbq.measures import Empirical, Measure, Unnormalised, as_measure
 from cbq.samples.arrays import thetas_in
 
 Design = Literal["sobol", "iid"]

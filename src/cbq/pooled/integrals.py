@@ -12,9 +12,9 @@ from cbq.embeddings import embed
 from cbq.embeddings.panel_measures import PanelEmbedding
 from cbq.kernels import Kernel
 from cbq.measures import Measure
+from cbq.measures.base import stack
 from cbq.pooled.candidates import XThetaKernel
 from cbq.pooled.line import LineRule
-from cbq.samples.conditional import stack
 
 MEMORY = 2**23  # numbers in the covariances of the pairs of measures that are looked at together
 

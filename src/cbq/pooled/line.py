@@ -15,7 +15,7 @@ import numpy as np
 from cbq._arrays import Array, evenly
 from cbq.embeddings.panels import breakpoints
 from cbq.measures import Measure
-from cbq.samples.conditional import stack
+from cbq.measures.base import stack
 
 PANELS, MORE = 400, 800  # about, and at most so many beyond the ends
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.measures import Measure, Product, as_measure
+from cbq.measures import Measure, as_measure
 
 Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
 
@@ -120,28 +119,6 @@ def _refuse_measures(measures: Sequence[Measure], d: int, what: str) -> None:
                 f"the measure at theta index t = {t} is {measure!r} in {measure.dim} dimension{'s' * (measure.dim > 1)}, but {what} "
                 f"has {d}{shapes * (what == 'x')}."
             )
-
-
-def stack(measures: tuple[Measure, ...]) -> Measure | None:
-    """One measure with batch shape (T,) that holds the T measures, if they are of one kind with arrays of one shape."""
-    first = measures[0]
-    if all(measure is first for measure in measures):
-        return first
-    if any(type(measure) is not type(first) for measure in measures):
-        return None
-    if isinstance(first, Product):
-        tuples = [measure.blocks for measure in measures if isinstance(measure, Product)]
-        if any(len(blocks) != len(first.blocks) for blocks in tuples):
-            return None
-        stacked = [stack(blocks) for blocks in zip(*tuples, strict=True)]
-        return None if any(block is None for block in stacked) else Product(stacked)
-    kind = type(first)
-    if kind.__getitem__ is not Measure.__getitem__ or kind._rebuild is not Measure._rebuild:
-        return None  # only where indexing rebuilds from `parameters` are they the constructor's arguments
-    parameters = [measure.parameters() for measure in measures]
-    if any(p.keys() != q.keys() or any(p[k].shape != q[k].shape for k in p) for p, q in pairwise(parameters)):
-        return None
-    return kind(**{name: np.stack([p[name] for p in parameters]) for name in parameters[0]})
 
 
 def log_density(measure: Measure, x: Array) -> Array:

@@ -13,8 +13,9 @@ from cbq._arrays import Array, Booleans, Integers
 from cbq._immutable import Immutable
 from cbq.io import Boolean, Numbers, Text, saved
 from cbq.measures import Measure
+from cbq.measures.base import stack
 from cbq.samples.arrays import as_thetas, equal_rows, flatten, group_averages, refuse_other_counts, some_infinite
-from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, log_density, stack
+from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, log_density
 from cbq.samples.saving import build_samples, read_samples
 from cbq.samples.tables import block, columns
 
