@@ -115,7 +115,7 @@ PAIRS = [pytest.param(pair, id=f"{pair.kernel.__name__}-{pair.measure.__name__}"
 def test_every_pair_agrees_with_a_dense_rule(pair: cbq.embeddings.Pair, factor: float) -> None:
     """mu from the kernel, z and cross from mu, by a dense rule in normal coordinates that the library does not use."""
     assert pair.kernel in KERNELS, f"add a kernel of type {pair.kernel.__name__} to KERNELS"
-    assert pair.measure in MEASURES, f"add a measure of type {pair.measure.__name__} to LAWS"
+    assert pair.measure in MEASURES, f"add a measure of type {pair.measure.__name__} to MEASURES"
     any_measure = ANY.get(pair.kernel, (Gaussian, Uniform, Gamma))
     kinds = any_measure if pair.measure is Measure else (pair.measure,)
     for kind in kinds:
@@ -256,7 +256,7 @@ def test_kernel_on_logs_under_a_lognormal_is_the_kernel_under_a_gaussian() -> No
     assert_close(on_logs.cross(other), plain.cross(OTHER))
 
 
-def test_transport_makes_a_gaussianised_kernel_and_says_so() -> None:
+def test_transport_embeds_the_gaussianised_kernel() -> None:
     from scipy import stats
 
     measure = cbq.measures.from_scipy(stats.laplace(0.5, 2.0))
@@ -271,14 +271,14 @@ def test_transport_makes_a_gaussianised_kernel_and_says_so() -> None:
 
 @pytest.mark.parametrize("kernel", [RBF(0.4), Matern(1.5, 0.4), Matern(0.5, 0.05) + RBF(2.0)])
 @pytest.mark.parametrize("measure", [Gaussian(0.3, 0.7), Gamma(2.6, 1.5), Uniform(-0.5, 1.3)])
-def test_quadrature_by_name_is_a_second_way(kernel: Kernel, measure: Measure) -> None:
+def test_quadrature_agrees_with_closed_forms_on_the_line(kernel: Kernel, measure: Measure) -> None:
     x = measure.transport([0.01, 0.5, 0.97])
     closed, numerical = cbq.embed(kernel, measure), cbq.embed(kernel, measure, method="quadrature")
     assert (closed.method, numerical.method) == ("closed-form", "quadrature")
     assert_close(closed.mean(x), numerical.mean(x))
 
 
-def test_quadrature_knows_z_and_cross_too() -> None:
+def test_quadrature_gives_z_and_cross_too() -> None:
     measure, other = Gaussian(0.3, 0.7), Gaussian(-1.0, 2.0)
     closed, numerical = cbq.embed(RBF(0.8), measure), cbq.embed(RBF(0.8), measure, method="quadrature")
     assert_close(closed.variance, numerical.variance)
@@ -341,7 +341,7 @@ def test_no_points_and_one_point() -> None:
     ids=lambda measure: f"{type(measure).__name__}{[float(v.item()) for v in measure.parameters().values()]}",
 )
 def test_under_a_constant_kernel_every_mass_is_one(measure: Measure) -> None:
-    """For an endless lengthscale mu, z and cross are 1, however singular, skewed or heavy-tailed the measure."""
+    """For an infinite lengthscale mu, z and cross are 1, however singular, skewed or heavy-tailed the measure is."""
     embedding = cbq.embed(RBF(1e120), measure)
     assert embedding.mean([0.5]) == pytest.approx(1.0, abs=1e-9)
     assert embedding.variance == pytest.approx(1.0, abs=1e-9)
@@ -431,7 +431,7 @@ def test_an_empty_batch_of_measures() -> None:
         assert embedding.variance.shape == (0,)
 
 
-def test_results_cannot_be_spoilt_by_their_user() -> None:
+def test_results_are_read_only_or_copies() -> None:
     embedding = cbq.embed(RBF(1.0), Gamma(2.0, 1.0))
     with pytest.raises(ValueError, match="read-only"):
         embedding.variance[...] = 0.0

@@ -1,4 +1,4 @@
-"""What embeddings refuse, what the refusal says, and what an embedding tells about itself."""
+"""The errors of embeddings, what an embedding records about itself, and the registry."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from scipy import integrate, stats
 from scipy.special import erfcx, log_ndtr
 
 import cbq
-from cbq.embeddings import Embedding, NoEmbedding, Pair, available_pairs, embed, register, registry
+from cbq.embeddings import Embedding, NoEmbedding, Pair, available_pairs, embed, embedding, register
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.measures import (
     Beta,
@@ -82,7 +82,7 @@ BAD_VALUES = {
     ),
     "gaussianise outside": (
         lambda: embed(K, Gamma(2, 1), "transport").mean([1.0, -1.0]),
-        "points inside the support of their measure, but 1 coordinates lie on its edge or outside",
+        "points inside the support of their measure, but 1 coordinates lie on its boundary or outside",
     ),
     "cross dims": (lambda: embed(K, NORMAL).cross(NORMAL_2), "the measures have 1 and 2 dimensions: they must agree"),
     "cross batch": (
@@ -91,7 +91,7 @@ BAD_VALUES = {
     ),
     "registered": (
         lambda: register(RBF, Gaussian)(Embedding),
-        r"\(RBF, Gaussian\) has an embedding already, RBFGaussian: derive a kernel type of your own",
+        r"\(RBF, Gaussian\) has an embedding already, RBFGaussian: derive a kernel type of your own and register",
     ),
 }
 
@@ -134,11 +134,11 @@ NO_CLOSED_FORM = {
     "stein, atoms": (lambda: embed(Stein(K), Empirical([0.0, 1.0])), "zero under Empirical"),
     "stein, other measure": (
         lambda: embed(Stein(K).bind(NORMAL), StudentT(3, 0, 1)),
-        "made for Gaussian.* under that measure alone, not under StudentT.*: pass an unbound Stein kernel",
+        "bound to Gaussian.* under that measure only, not under StudentT.*: pass an unbound Stein kernel",
     ),
     "stein, cross": (
         lambda: embed(Stein(K), NORMAL).cross(StudentT(3, 0, 1)),
-        "that measure alone, not under StudentT",
+        "that measure only, not under StudentT",
     ),
     "tensor product, correlated": (
         lambda: embed(TensorProduct(Matern(1.5, 1.0)), CORRELATED),
@@ -168,7 +168,7 @@ NO_CLOSED_FORM = {
     ),
     "function": (
         lambda: embed(Warped(K, np.sin), NORMAL),
-        "measure of x warped by sin is not known.*method='quadrature'",
+        "measure of x warped by sin is known for Empirical measures only, not Gaussian.*method='quadrature'",
     ),
     "two materns": (
         lambda: embed(Matern(1.5, 1.0) * Matern(0.5, 1.0), CORRELATED),
@@ -176,11 +176,11 @@ NO_CLOSED_FORM = {
     ),
     "gaussianised cross": (
         lambda: embed(Warped(K, "gaussianise"), Gamma(3, 2)).cross(Exponential(2)),
-        "gaussianised under Gamma.* has no known measure under another, Exponential.*method='quadrature'",
+        "gaussianised under Gamma.* has no known measure if x follows another one, Exponential.*method='quadrature'",
     ),
     "transport cross": (
         lambda: embed(K, Gamma(3, 2), "transport").cross(embed(K, Beta(2, 2), "transport")),
-        "gaussianised under Gamma.* under another, Beta",
+        "gaussianised under Gamma.* if x follows another one, Beta",
     ),
     "cross, plane": (
         lambda: embed(K, CORRELATED).cross(Uniform([0, 0], [1, 1])),
@@ -203,7 +203,7 @@ def test_the_original_exception_is_kept():
     assert isinstance(caught.value.__cause__, TypeError)
 
 
-# what the messages recommend works
+# what the errors recommend
 
 
 RECOMMENDED = {
@@ -217,7 +217,7 @@ RECOMMENDED = {
 
 
 @pytest.mark.parametrize(("kernel", "measure", "method"), RECOMMENDED.values(), ids=RECOMMENDED)
-def test_the_ways_out_work(kernel, measure, method):
+def test_what_the_errors_recommend_works(kernel, measure, method):
     e = embed(kernel, measure, method)
     x = e.measure.transport(np.full((1, e.measure.dim), 0.4))
     assert 0 < e.mean(x)[0] < 1
@@ -225,7 +225,7 @@ def test_the_ways_out_work(kernel, measure, method):
         assert 0 < e.variance < 1
 
 
-# what an embedding says of itself
+# what an embedding records about itself
 
 
 CLOSED = {
@@ -251,7 +251,7 @@ CLOSED = {
 
 @pytest.mark.parametrize("method", ["auto", "closed-form"])
 @pytest.mark.parametrize(("kernel", "measure"), CLOSED.values(), ids=CLOSED)
-def test_a_closed_form_says_so(kernel, measure, method):
+def test_a_closed_form_is_recorded_as_the_method(kernel, measure, method):
     e = embed(kernel, measure, method)
     assert e.method == "closed-form"
     assert isinstance(e.rule, str)
@@ -263,7 +263,7 @@ def test_a_closed_form_says_so(kernel, measure, method):
 
 
 @pytest.mark.parametrize("measure", [NORMAL, Gamma(2, 1), stats.laplace(), CORRELATED], ids=lambda m: type(m).__name__)
-def test_quadrature_and_transport_say_so(measure):
+def test_quadrature_and_transport_are_recorded_as_the_method(measure):
     quadrature, transport = embed(K, measure, "quadrature"), embed(K, measure, "transport")
     assert quadrature.method == "quadrature"
     assert "adaptive quadrature" in quadrature.rule
@@ -276,7 +276,29 @@ def test_quadrature_and_transport_say_so(measure):
     assert transport.variance == pytest.approx(3 ** (-z / 2), rel=1e-14)  # of a standard normal
 
 
-def test_embedding_leaves_kernel_and_measure_as_they_were():
+USES_PANELS = {
+    "gamma": (Matern(1.5, 0.5), Gamma(2, 1), True),
+    "lognormal": (K, LogNormal(0, 1), True),
+    "log of gamma": (Warped(K, "log"), Gamma(2, 1), True),
+    "whitened": (Warped(K, "whiten"), Gamma(2, 1), True),
+    "tensor product": (TensorProduct(K), Gamma(2, 1), True),
+    "product of kernels": (K * Matern(0.5, 1.0), NORMAL, True),
+    "single block": (K, Product([Gamma(2, 1)]), True),
+    "gaussian": (K, NORMAL, False),
+    "uniform": (Matern(1.5, 0.5), Uniform(0, 1), False),
+    "log of lognormal": (Warped(K, "log"), LogNormal(0, 1), False),
+    "gaussianised": (Warped(K, "gaussianise"), Gamma(2, 1), False),
+    "sum": (K + K, Gamma(2, 1), False),
+    "mixture": (K, Mixture([1.0], [Gamma(2, 1)]), False),
+}
+
+
+@pytest.mark.parametrize(("kernel", "measure", "expected"), USES_PANELS.values(), ids=USES_PANELS)
+def test_an_embedding_knows_whether_it_is_a_panel_rule(kernel, measure, expected):
+    assert embed(kernel, measure).uses_panels is expected
+
+
+def test_embed_does_not_modify_the_kernel():
     kernel, measure = Stein(K), Gaussian([0, 0], COV)
     e = embed(kernel, measure)
     assert kernel.needs_measure
@@ -284,7 +306,7 @@ def test_embedding_leaves_kernel_and_measure_as_they_were():
     np.testing.assert_array_equal(e.kernel.gram(np.ones((1, 2))), kernel.bind(measure).gram(np.ones((1, 2))))
 
 
-def test_answers_are_the_callers_own():
+def test_results_are_copies():
     e = embed(K, NORMAL)
     x = np.zeros((3, 1))
     x.setflags(write=False)
@@ -323,13 +345,13 @@ def test_cross_with_a_measure_that_may_have_kinks_is_refused():
         embed(K, NORMAL).cross(stats.laplace())
 
 
-# rules of one's own
+# user-defined rules
 
 
 @pytest.fixture
 def own_rules(monkeypatch):
-    """A registry to write in, forgotten after the test."""
-    monkeypatch.setattr(registry, "_RULES", dict(registry._RULES))
+    """A copy of the registry, which is discarded after the test."""
+    monkeypatch.setattr(embedding, "_RULES", dict(embedding._RULES))
 
 
 class MyRBF(RBF):
@@ -359,7 +381,7 @@ class LaplaceRule(Embedding):
 
 
 @pytest.mark.usefixtures("own_rules")
-def test_a_rule_of_ones_own():
+def test_a_user_defined_rule():
     kernel, measure = RBF(0.8), stats.laplace()
     pair = Pair(RBF, Quantile, "RBF under Laplace(0, 1).")
     assert pair not in available_pairs()
@@ -381,7 +403,7 @@ def test_a_rule_of_ones_own():
     np.testing.assert_allclose(both.mean(x), 3 * e.mean(x), rtol=1e-14)
 
 
-def test_rules_of_other_tests_are_forgotten():
+def test_the_registry_is_restored_after_a_test():
     with pytest.raises(NoEmbedding):
         embed(RBF(0.8), stats.laplace())
 
@@ -404,7 +426,7 @@ class Constant(Embedding):
 
 
 @pytest.mark.usefixtures("own_rules")
-def test_types_derived_from_known_ones_use_their_rules():
+def test_derived_types_use_the_rules_of_their_base_types():
     assert embed(MyRBF(1.0), MyGaussian(0, 1)).variance == pytest.approx(1 / np.sqrt(3), rel=1e-14)
     register(MyRBF, Gaussian)(constant(0.25))
     assert embed(MyRBF(1.0), NORMAL).mean(0.0) == 0.25
@@ -413,7 +435,7 @@ def test_types_derived_from_known_ones_use_their_rules():
 
 
 @pytest.mark.usefixtures("own_rules")
-def test_ambiguous_rules_are_refused_until_one_decides():
+def test_ambiguous_rules_are_refused_until_a_more_specific_one_exists():
     register(MyRBF, Gaussian)(constant(0.25))
     register(RBF, MyGaussian)(constant(0.75))
     kernel, measure = MyRBF(1.0), MyGaussian(0, 1)
@@ -436,7 +458,7 @@ def test_a_pair_is_registered_once():
 
 
 @pytest.mark.usefixtures("own_rules")
-def test_a_rule_may_refuse():
+def test_a_rule_may_raise_no_embedding():
     @register(MyRBF, Quantile)
     def rule(kernel, measure):
         raise NoEmbedding("not for this measure")
@@ -521,13 +543,15 @@ def test_lengthscales_and_measures_must_broadcast():
         embed(RBF([[1.0], [2.0]]), Gaussian(np.zeros((3, 1)), 1.0))
 
 
-def test_unnormalised_measures_are_sent_to_stein_kernels():
-    with pytest.raises(NoEmbedding, match=r"Stein kernels only; write Stein\(RBF"):
+def test_the_error_for_unnormalised_measures_recommends_stein():
+    with pytest.raises(
+        NoEmbedding, match=r"only Stein kernels have one under a measure that is known up to a constant; use Stein\(RBF"
+    ):
         embed(K, Unnormalised(score=lambda x: -x, dim=1))
 
 
-def test_a_refused_registration_leaves_nothing_behind(monkeypatch):
-    monkeypatch.setattr(registry, "_RULES", dict(registry._RULES))
+def test_a_refused_registration_registers_nothing(monkeypatch):
+    monkeypatch.setattr(embedding, "_RULES", dict(embedding._RULES))
     before = available_pairs()
     with pytest.raises(ValueError, match="has an embedding already"):
         register(RBF, Quantile, Gaussian)(lambda kernel, measure: None)

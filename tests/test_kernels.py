@@ -1,4 +1,4 @@
-"""Every kernel against formulas written out again here, mpmath, finite differences and integration."""
+"""Every kernel against independent formulas, mpmath, finite differences and integration."""
 
 from __future__ import annotations
 
@@ -24,13 +24,14 @@ from cbq.kernels import (
     SumKernel,
     TensorProduct,
     Warped,
+    XThetaKernel,
 )
 from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, StudentT
 
 T = 3  # measures in a batch
 DIMS = [1, 2, 5]
 
-# the same kernels once more, on points x (N, d), y (M, d) of one measure
+# the same kernels, written independently, on points x (N, d), y (M, d) of one measure
 
 
 def rbf(x, y, ell):
@@ -298,6 +299,15 @@ EXAMPLES: dict[type, dict[str, Case]] = {
             lambda t, x, y: rbf(x, y, 0.8) * stein(1.5, x, y, score(t, x), score(t, y), 1.1),
         ),
     },
+    XThetaKernel: {
+        "one theta": Case(
+            lambda d: XThetaKernel(RBF(0.8), Matern(1.5, LS), d - 1),  # x has no coordinates where d is 1
+            lambda t, x, y: (
+                (rbf(x[:, :-1], y[:, :-1], 0.8) if x.shape[1] > 1 else 1.0)
+                * matern(1.5, x[:, -1:], y[:, -1:], LS[t, 0])
+            ),
+        ),
+    },
 }
 CASES = [
     pytest.param(case, id=f"{kind.__name__}-{name}") for kind, cases in EXAMPLES.items() for name, case in cases.items()
@@ -357,7 +367,7 @@ def test_gram_matches_the_formula(case, d):
 
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("case", ISOTROPIC_STEINS)
-def test_stein_is_its_definition(case, d):
+def test_stein_matches_its_definition(case, d):
     x, y = points(case, 3, d), points(case, 2, d, seed=1)
     gram, base = bound(case, d).gram(x, y), case.build(d).base
     name = "rbf" if isinstance(base, RBF) else base.nu
@@ -369,7 +379,7 @@ def test_stein_is_its_definition(case, d):
 
 @pytest.mark.parametrize("d", [1, 2])
 @pytest.mark.parametrize("base", [RBF(0.8), Matern(1.5, 1.1), Matern(2.5, 1.3)], ids=repr)
-def test_stein_is_made_of_differences_of_its_base(base, d):
+def test_stein_matches_finite_differences_of_its_base(base, d):
     h, m = 1e-4, Gaussian(*(p[0] for p in parameters(d)))
     x, y = np.random.default_rng(0).normal(size=(2, 4, d))
     sx, sy, e = m.score(x), m.score(y), h * np.eye(d)
@@ -394,14 +404,14 @@ def score_of(m, x):
     return -np.linalg.solve(m.cov, (x - m.mean).T).T
 
 
-def test_gaussianise_goes_through_the_distribution_function():
+def test_gaussianise_uses_the_distribution_function():
     x = np.array([0.2, 1.0, 4.0])
     v = stats.norm.ppf(stats.gamma(3, scale=0.5).cdf(x))[:, None]
     k = Warped(Matern(1.5, 0.8), "gaussianise").bind(Gamma(3, 2))
     np.testing.assert_allclose(k(x), matern(1.5, v, v, 0.8), rtol=1e-12)
 
 
-def test_whitening_takes_the_moments_of_any_measure():
+def test_whitening_uses_the_moments_of_any_measure():
     x = np.array([0.2, 1.0, 4.0])
     v = ((x - 1.5) / np.sqrt(0.75))[:, None]
     np.testing.assert_allclose(Warped(RBF(0.8), "whiten").bind(Gamma(3, 2))(x), rbf(v, v, 0.8), rtol=1e-13)
@@ -417,7 +427,7 @@ def test_extreme_lengthscales(nu, ell):
     np.testing.assert_array_equal(np.isfinite(k.derivatives(x)), True)
 
 
-def test_close_points_keep_their_digits():
+def test_close_points_lose_no_digits():
     # 1 - k is r^2 / 2 l^2 to leading order: not lost although the points lie far from the origin
     x = np.array([[1e3, 1e3], [1e3 + 2.0**-20, 1e3]])
     assert 1 - RBF(1.0)(x)[0, 1] == pytest.approx(2.0**-41, rel=1e-3)
@@ -483,7 +493,7 @@ def test_out_is_written_in_place(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_inputs_are_left_alone(case):
+def test_inputs_are_not_modified(case):
     k, x, y = bound(case, 2), points(case, 4, 2), points(case, 3, 2, seed=1)
     before = x.copy(), y.copy()
     x.setflags(write=False)
@@ -551,7 +561,7 @@ def test_thirty_dimensions(case):
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_a_batch_is_its_members(case):
+def test_a_batch_agrees_with_its_members(case):
     d = 2
     mean, cov = parameters(d)
     k, x = bound(case, d), points(case, 4, d)
@@ -568,7 +578,7 @@ def test_a_batch_is_its_members(case):
 
 @pytest.mark.parametrize("d", DIMS)
 @pytest.mark.parametrize("case", CASES)
-def test_lengthscales_go_round(case, d):
+def test_log_lengthscales_round_trip(case, d):
     k, x = bound(case, d), points(case, 4, d)
     theta = k.log_lengthscales
     assert theta.shape[-1] == k.n_lengthscales
@@ -587,7 +597,7 @@ def test_lengthscales_come_in_the_order_of_the_parts():
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_binding_is_done_once(case):
+def test_a_bound_kernel_is_not_bound_again(case):
     d = 2
     free, k = case.build(d), bound(case, d)
     assert not k.needs_measure
@@ -615,7 +625,68 @@ def test_a_kernel_knows_whether_it_needs_a_measure():
         assert k.bind(Gaussian(0, 1)).gram is not None
 
 
-def test_sums_and_products_flatten_and_speak():
+SMOOTHNESS = {
+    "rbf": (RBF(), np.inf),
+    "matern": (Matern(2.5), 2.5),
+    "scaled": (2.0 * Matern(1.5), 1.5),
+    "sum": (RBF() + Matern(0.5) + Matern(2.5), 0.5),
+    "product": (RBF() * Matern(1.5), 1.5),
+    "tensor product": (TensorProduct(Matern(1.5)), 1.5),
+    "tensor product of a list": (TensorProduct([RBF(), Matern(2.5)]), 2.5),
+    "additive": (Additive(RBF()), np.inf),
+    "warped": (Warped(TensorProduct(Matern(0.5)), "log"), 0.5),
+    "stein": (Stein(Matern(2.5)), 1.5),
+    "stein of rbf": (Stein(RBF()), np.inf),
+    "x and theta": (XThetaKernel(RBF(), Matern(1.5), 2), 1.5),
+}
+
+
+@pytest.mark.parametrize(("kernel", "smoothness"), SMOOTHNESS.values(), ids=SMOOTHNESS)
+def test_every_kernel_declares_its_smoothness(kernel, smoothness):
+    assert kernel.smoothness == smoothness
+    assert {type(k) for k, _ in SMOOTHNESS.values()} == set(EXAMPLES)
+
+
+def test_a_kernel_that_does_not_declare_its_smoothness_says_so():
+    class Silent(RBF):
+        smoothness = Kernel.smoothness
+
+    with pytest.raises(NotImplementedError, match=r"Silent does not declare its smoothness: define the property"):
+        _ = Silent(1.0).smoothness
+
+
+def test_a_kernel_knows_whether_its_embedding_is_slow():
+    slow = Matern(1.5, [1.0, 2.0])
+    for kernel in (slow, 2.0 * slow, Warped(slow, "log"), slow + RBF(1.0), XThetaKernel(slow, RBF(1.0), 2)):
+        assert kernel.has_slow_embedding
+    for kernel in (Matern(1.5, 1.0), RBF([1.0, 2.0]), TensorProduct(slow), Additive(slow), Stein(slow)):
+        assert not kernel.has_slow_embedding
+
+
+def test_a_kernel_knows_its_factors_on_x_and_on_theta():
+    on_x, on_theta = RBF(1.0), Warped(Matern(1.5, 2.0), "log")
+    both = XThetaKernel(on_x, on_theta, 2)
+    assert (both.on_x, both.on_theta) == (on_x, on_theta)
+    for kernel in (on_x, on_theta, on_x + on_theta):
+        assert kernel.on_x is kernel
+        assert kernel.on_theta is None
+
+
+@pytest.mark.parametrize(
+    ("old", "new"), [("Sum", "SumKernel"), ("Product", "ProductKernel"), ("Scaled", "ScaledKernel")]
+)
+def test_old_names_still_work_and_warn(old, new):
+    with pytest.warns(DeprecationWarning, match=rf"cbq.kernels.{old} is deprecated .* use {new} instead"):
+        assert getattr(kernels, old) is getattr(kernels, new)
+    assert old not in kernels.__all__
+
+
+def test_unknown_names_are_no_attributes():
+    with pytest.raises(AttributeError, match=r"module 'cbq.kernels' has no attribute 'Cosine'"):
+        _ = kernels.Cosine
+
+
+def test_sums_and_products_are_flat_and_have_a_readable_repr():
     k = RBF(1.0) + (RBF(2.0) + RBF(3.0))
     assert len(k.parts) == 3
     assert len((RBF(1.0) * (RBF(2.0) * RBF(3.0))).parts) == 3
@@ -711,7 +782,7 @@ def test_sum_of_a_list_of_kernels():
     np.testing.assert_allclose(sum([RBF(1.0), Matern(1.5, 2.0)])(x), RBF(1.0)(x) + Matern(1.5, 2.0)(x))
 
 
-def test_kernels_cannot_be_changed():
+def test_kernels_are_immutable():
     kernel = RBF(1.0)
     with pytest.raises(AttributeError, match=r"RBF.lengthscale cannot be changed"):
         kernel.lengthscale = np.array(2.0)

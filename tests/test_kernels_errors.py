@@ -1,4 +1,4 @@
-"""What kernels refuse, and what the refusal says."""
+"""The errors of kernels."""
 
 from __future__ import annotations
 
@@ -118,7 +118,7 @@ BAD_VALUES = {
     ),
     "gaussianise outside": (
         lambda: Warped(K, "gaussianise").bind(Exponential(1)).gram([1.0, -1.0]),
-        "needs points inside the support of their measure, but 1 coordinates lie on its edge or outside",
+        "needs points inside the support of their measure, but 1 coordinates lie on its boundary or outside",
     ),
     "stein outside": (
         lambda: Stein(K).bind(Gamma(3, 2)).gram([1.0, -1.0]),
@@ -134,9 +134,9 @@ BAD_VALUES = {
     "warp number": (lambda: Warped(K, 3.0), "or a function, but it is 3.0"),
     "warp axes": (
         lambda: Warped(K, flat).gram(X),
-        r"the warp flat turned points of shape \(4, 2\) into \(4,\): it must map \(\.\.\., N, d\)",
+        r"the warp flat mapped points of shape \(4, 2\) to \(4,\): it must map \(\.\.\., N, d\)",
     ),
-    "warp shape": (lambda: Warped(K, reordered).gram(X), r"reordered turned points of shape \(4, 2\) into \(2, 4\)"),
+    "warp shape": (lambda: Warped(K, reordered).gram(X), r"reordered mapped points of shape \(4, 2\) to \(2, 4\)"),
     "warp nan": (lambda: Warped(K, not_a_number).gram(X), "output of the warp not_a_number must be finite, but 8 of"),
 }
 
@@ -177,15 +177,15 @@ BAD_TYPES = {
         lambda: Stein(Matern(0.5, 1.0)),
         r"mixed second derivatives: RBF, Matern\(1.5\) or Matern\(2.5\), but it was given Matern\(0.5",
     ),
-    "stein of a sum": (lambda: Stein(K + K), "Stein takes a base with mixed second derivatives"),
+    "stein of a sum": (lambda: Stein(K + K), "Stein takes a base kernel with mixed second derivatives"),
     "stein of a word": (lambda: Stein("rbf"), "but it was given 'rbf'"),
     "stein on a warp": (
         lambda: Warped(Stein(K), flat).bind(NORMAL),
-        "the measure of x warped by flat is not known, except for empirical measures",
+        "the measure of x warped by flat is known for Empirical measures only, not Gaussian",
     ),
     "stein on whitened": (
         lambda: Warped(Stein(K), "whiten").bind(Gamma(3, 2)),
-        "the measure of whitened x is known for Gaussian distributions and their mixtures, not Gamma",
+        "the measure of whitened x is known for Gaussian, Mixture and Empirical measures, not Gamma",
     ),
     "stein without score": (
         lambda: Warped(K, "gaussianise").bind(Unnormalised(np.sum, dim=2)).gram(X),
@@ -203,7 +203,7 @@ def test_the_original_exception_is_kept():
     assert isinstance(caught.value.__cause__, ValueError)
 
 
-def test_a_refused_call_leaves_out_alone():
+def test_a_refused_call_does_not_write_into_out():
     out = np.full((4, 4), 7.0)
     with pytest.raises(ValueError, match="has 3 lengthscales"):
         RBF(np.ones(3)).gram(X, out=out)
@@ -269,7 +269,7 @@ def test_scaled_takes_one_number():
 
 
 @pytest.mark.parametrize("nu", [[1.5], np.array(1.5), None])
-def test_nu(nu):
+def test_nu_must_be_one_number(nu):
     if isinstance(nu, np.ndarray):
         assert Matern(nu, 1.0).nu == 1.5
         return
@@ -279,17 +279,17 @@ def test_nu(nu):
 
 @pytest.mark.parametrize("kind", [TensorProduct, Additive])
 @pytest.mark.parametrize("base", [3, None])
-def test_coordinatewise(kind, base):
+def test_coordinatewise_refuses_other_bases(kind, base):
     with pytest.raises(TypeError, match=f"{kind.__name__} takes"):
         kind(base)
 
 
-def test_empty_lengthscale():
+def test_an_empty_lengthscale_is_refused():
     with pytest.raises(ValueError, match="lengthscale"):
         RBF([])
 
 
-def test_out():
+def test_out_must_be_a_writeable_array():
     with pytest.raises((TypeError, ValueError), match="out must be"):
         K.gram([1.0], out=[[0.0]])
     out = np.empty((1, 1))
@@ -298,12 +298,12 @@ def test_out():
         K.gram([1.0], out=out)
 
 
-def test_batch_of_lengthscales_and_points():
+def test_batches_of_lengthscales_and_points_must_broadcast():
     with pytest.raises(ValueError, match="do not fit together"):
         RBF(np.ones((3, 1))).gram(np.ones((5, 4, 2)))
 
 
-def test_no_points():
+def test_no_points_give_an_empty_gram_matrix():
     assert Stein(K).bind(Gaussian([0, 0], 1)).gram(np.empty((0, 2))).shape == (0, 0)
 
 

@@ -59,7 +59,7 @@ def test_the_first_guess_is_the_spread_of_the_points(name, ard):
 
 @pytest.mark.parametrize("ard", [True, False])
 @pytest.mark.parametrize("kind", [SumKernel, ProductKernel])
-def test_given_lengthscales_stay_in_their_places(kind, ard):
+def test_given_lengthscales_stay_fixed_and_in_order(kind, ard):
     kernel = kind([RBF(0.3), 2.0 * Matern(), Matern(2.5, [0.7, 0.8]), Warped(RBF(), bent)])
     guess, free = kernel.to_fit(X, ard)
     assert type(guess) is kind
@@ -73,13 +73,13 @@ def test_given_lengthscales_stay_in_their_places(kind, ard):
 
 
 @pytest.mark.parametrize("kind", [TensorProduct, Additive])
-def test_kernels_of_single_coordinates_see_theirs_alone(kind):
+def test_kernels_of_single_coordinates_are_guessed_from_their_own(kind):
     guess, free = kind([RBF(), Matern(0.5, 7.0)]).to_fit(X, ard=True)
     np.testing.assert_allclose(np.exp(guess.log_lengthscales), [0.5, 7.0], rtol=1e-13)
     np.testing.assert_array_equal(free, [True, False])
 
 
-def test_a_constant_coordinate_has_no_say():
+def test_a_constant_coordinate_does_not_affect_the_first_guess():
     x = np.concatenate([X, np.full((3, 40, 1), 0.1)], axis=-1)
     each, one = (np.exp(RBF().to_fit(x, ard)[0].log_lengthscales) for ard in (True, False))
     np.testing.assert_allclose(each, np.sqrt(3) * np.array([0.5, 2.0, 1.0]), rtol=1e-13)
@@ -89,21 +89,21 @@ def test_a_constant_coordinate_has_no_say():
 
 
 @pytest.mark.parametrize("warp", ["whiten", "gaussianise"])
-def test_a_measure_that_is_not_known_yet_is_taken_to_have_unit_spread(warp):
+def test_an_unbound_warp_counts_as_having_unit_spread(warp):
     guess, free = (RBF(0.3) + Warped(RBF(), warp)).to_fit(X + 7.0, ard=True)
     assert guess.needs_measure
     np.testing.assert_allclose(np.exp(guess.log_lengthscales), [0.3, np.sqrt(2), np.sqrt(2)], rtol=1e-13)
     np.testing.assert_array_equal(free, [False, True, True])
 
 
-def test_batches_of_lengthscales_are_counted_once():
+def test_a_batch_of_lengthscales_is_counted_once():
     guess, free = (RBF(np.ones((3, 1))) + Matern()).to_fit(X, ard=True)
     assert guess.log_lengthscales.shape == (3, 3)
     np.testing.assert_array_equal(free, [False, True, True])
     assert guess(X).shape == (3, 40, 40)
 
 
-def test_what_to_fit_refuses():
+def test_to_fit_refuses_bad_input():
     with pytest.raises(ValueError, match=r"needs points, but x has shape \(0, 2\)"):
         RBF().to_fit(np.empty((0, 2)), ard=True)
     with pytest.raises(ValueError, match="x must be finite"):
@@ -198,7 +198,7 @@ def test_contract_takes_little_memory():
     assert peak < G.nbytes
 
 
-def test_what_contract_refuses():
+def test_contract_refuses_bad_input():
     with pytest.raises(ValueError, match=r"G has shape \(3, 4\), but 4 points need weights \(\.\.\., 4, 4\)"):
         RBF(1.0).contract(np.ones((4, 2)), np.ones((3, 4)))
     with pytest.raises(ValueError, match=r"contract: the batch shapes x \(3,\), G \(2,\) do not fit together"):

@@ -8,18 +8,16 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
 from cbq.embeddings import embed
-from cbq.kernels import RBF, Matern, TensorProduct, Warped
+from cbq.embeddings.many import Integrals, line_for
+from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform
 from cbq.pooled import (
-    Integrals,
     KernelChoice,
     PooledPoints,
-    XThetaKernel,
     candidates,
     choose,
     landmarks,
-    line_for,
     pooled_points,
     process,
     split_half_calibration,

@@ -1,18 +1,14 @@
-"""Integrals of kernels against measures: one rule for each pair of types, kept in a registry open to users."""
+"""Integrals of kernels against measures: a registry, open to users, holds one rule for each pair of types."""
 
 from cbq.embeddings import (  # noqa: F401  importing a module registers its rules
     exponential,
     gaussian,
     linear,
-    panel_measures,
-    product_kernels,
-    separable,
+    panel_embedding,
+    products,
     uniform,
     warped,
 )
-from cbq.embeddings.base import Embedding
-from cbq.embeddings.embed import embed
-from cbq.embeddings.errors import NoEmbedding
-from cbq.embeddings.registry import Pair, available_pairs, register
+from cbq.embeddings.embedding import Embedding, NoEmbedding, Pair, available_pairs, embed, register
 
 __all__ = ["Embedding", "NoEmbedding", "Pair", "available_pairs", "embed", "register"]

@@ -8,16 +8,14 @@ import numpy as np
 from scipy.special import erfcx, gammainc, ndtr
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Embedding
-from cbq.embeddings.matern import COEFFICIENTS, decay_rate
+from cbq.embeddings.embedding import Embedding, register
 from cbq.embeddings.panels import NODES, WEIGHTS
-from cbq.embeddings.registry import register
 from cbq.kernels import RBF, Matern
 from cbq.measures import Exponential, Measure
 
 
 class _UnderExponential(Embedding):
-    """The difference of two independent exponentials is a mixture of two: cross and z follow from mu(0)."""
+    """X - Y of independent exponentials is a mixture of X and -Y, so cross and z follow from mu(0)."""
 
     measure: Exponential
 
@@ -27,12 +25,12 @@ class _UnderExponential(Embedding):
     def _cross(self, other: Measure) -> Array:
         if not isinstance(other, Exponential):
             return super()._cross(other)
-        # X - Y is X with probability rate_Y / (rate_X + rate_Y), else -Y
+        # X - Y is distributed as X with probability rate_Y / (rate_X + rate_Y), otherwise as -Y
         a, b = self.measure.rate[..., 0], other.rate[..., 0]
         return np.asarray((b * self._at_zero(self.measure) + a * self._at_zero(other)) / (a + b))
 
     def _at_zero(self, measure: Exponential) -> Array:
-        """mu(0) under an exponential measure, (...)."""
+        """mu(0) under an exponential measure: (...)."""
         return type(self)(self.kernel, measure)._mean(np.zeros((1, 1)))[..., 0]
 
 
@@ -59,16 +57,16 @@ class MaternExponential(_UnderExponential):
     """Formula.
 
     For x >= 0:  mu(x) = rate e^(-rate x) sum_j c_j a^j [j! / (a + rate)^(j+1) + int_0^x r^j e^(-(a - rate) r) dr];
-    for x < 0, at distance e = -x from the support, (r + e)^j is expanded. Every term is positive.
+    for x < 0, at the distance e = -x from the support, (r + e)^j is expanded. All terms are positive.
     """
 
     kernel: Matern
 
     def _mean(self, x: Array) -> Array:
-        a, rate = decay_rate(self.kernel)[..., None], self.measure.rate
+        a, rate = self.kernel.decay_rate[..., None], self.measure.rate
         inside, e = np.maximum(x[..., 0], 0.0), np.maximum(-x[..., 0], 0.0)
-        c = COEFFICIENTS[self.kernel.nu]
-        # what lies to the right of x, seen from x or from the end of the support
+        c = self.kernel.coefficients
+        # the integral over y > x, or over the whole support where x < 0
         right = sum(
             cj * comb(j, i) * (a * e) ** (j - i) * factorial(i) * (a / (a + rate)) ** i
             for j, cj in enumerate(c)

@@ -7,11 +7,8 @@ from numpy.polynomial import chebyshev
 from scipy.special import ndtr
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Embedding
-from cbq.embeddings.matern import COEFFICIENTS, decay_rate
-from cbq.embeddings.registry import register
-from cbq.embeddings.scale_mixture import ScaleMixture
-from cbq.embeddings.separable import Factorised
+from cbq.embeddings.embedding import Embedding, register
+from cbq.embeddings.products import Factorised, ScaleMixture
 from cbq.kernels import RBF, Matern
 from cbq.linalg.distance import sqdist
 from cbq.linalg.small import cholesky, solve_lower
@@ -20,7 +17,7 @@ from cbq.measures import Gaussian, Measure
 
 @register(RBF, Gaussian)
 class RBFGaussian(Embedding):
-    """Formula in any dimension, full covariance included.
+    """Formula in any dimension, for any covariance.
 
     With Lam = diag(l^2) and N(m, S):
     mu(x) = |Lam|^1/2 |Lam + S|^-1/2 exp(-(x - m)' (Lam + S)^-1 (x - m) / 2),   z = |Lam|^1/2 |Lam + 2 S|^-1/2
@@ -47,19 +44,19 @@ class RBFGaussian(Embedding):
 
 
 def _common(cov: Array) -> Array:
-    """The covariance (d, d) that measures (..., d, d) have in common, or all of them where it is not the same."""
+    """The covariance (d, d) that all measures (..., d, d) share, or all covariances if they differ."""
     first = cov[(0,) * (cov.ndim - 2)]
     return first if np.all(cov == first) else cov
 
 
 def _all_pairs(ell: Array, cov: Array, mean: Array, x: Array) -> Array:
-    """What `_smoothed` gives for x (n, d) and measures of one covariance (d, d) with means (M, d): (M, n).
+    """`_smoothed` for all pairs of points x (n, d) and means (M, d) of measures with one covariance (d, d): (M, n).
 
-    Differences of all pairs, (M, n, d), would take d times the memory of the result.
+    The differences of all pairs, (M, n, d), would take d times the memory of the result.
     """
     L = cholesky(cov / np.outer(ell, ell) + np.eye(len(ell)))
-    places, points = (solve_lower(L, (y - mean[0]) / ell) for y in (mean, x))
-    out = sqdist(places, points, np.empty((len(mean), len(x))))
+    means, points = (solve_lower(L, (y - mean[0]) / ell) for y in (mean, x))
+    out = sqdist(means, points, np.empty((len(mean), len(x))))
     out *= -0.5
     np.exp(out, out=out)
     out /= np.prod(np.diagonal(L))
@@ -81,7 +78,7 @@ class MaternGaussian(Embedding):
 
         mu(x) = phi(u) sum_j c_j b^j [I_j(b - u) + I_j(b + u)]
 
-    X - X' is Gaussian too, so `cross` and z are means under a wider Gaussian.
+    X - X' is Gaussian too, so cross and z are means under a wider Gaussian.
     """
 
     kernel: Matern
@@ -98,21 +95,21 @@ class MaternGaussian(Embedding):
 
     def _smoothed(self, s: Array, difference: Array) -> Array:
         """E k(D, 0) for D ~ N(difference, s^2), with difference (..., n) and s (..., 1)."""
-        b, u = np.broadcast_arrays(decay_rate(self.kernel)[..., None] * s, difference / s)
-        return np.asarray(np.sum(_half_lines(COEFFICIENTS[self.kernel.nu], b, np.stack([u, -u])), axis=0))
+        b, u = np.broadcast_arrays(self.kernel.decay_rate[..., None] * s, difference / s)
+        return np.asarray(np.sum(_half_lines(self.kernel.coefficients, b, np.stack([u, -u])), axis=0))
 
 
 def _half_lines(c: tuple[float, ...], b: Array, u: Array) -> Array:
     """phi(u) sum_j c_j b^j I_j(b - u), without overflow or cancellation."""
     v = b - u
-    # where v < 0 the I_j come times e^(-v^2/2), and phi(u) e^(v^2/2) = e^(b^2/2 - b u) / sqrt(2 pi)
+    # for v < 0, `_moments` returns e^(-v^2/2) I_j, and phi(u) e^(v^2/2) = e^(b^2/2 - b u) / sqrt(2 pi)
     exponent = np.where(v < 0, b * (0.5 * b - u), -0.5 * u * u)
     total = sum(cj * b**j * I for j, (cj, I) in enumerate(zip(c, _moments(v, len(c)), strict=True)))
     return np.asarray(np.exp(exponent) * total / np.sqrt(2 * np.pi))
 
 
 def _moments(v: Array, count: int) -> Array:
-    """I_0, ..., I_(count-1), at most three, for v >= 0, and those times e^(-v^2/2) for v < 0: (count, ...)."""
+    """I_0, ..., I_(count-1), at most three of them, where v >= 0; e^(-v^2/2) times these where v < 0: (count, ...)."""
     out = np.empty((count, v.size))
     far = v.ravel() > _FAR
     for where, moments in ((np.flatnonzero(far), _far_moments), (np.flatnonzero(~far), _near_moments)):
@@ -123,7 +120,7 @@ def _moments(v: Array, count: int) -> Array:
 
 
 def _near_moments(v: Array) -> tuple[Array, Array, Array]:
-    """By I_1 = 1 - v I_0 and I_2 = I_0 - v I_1, which add positive terms for v < 0 and lose a digit at most here."""
+    """I_1 = 1 - v I_0 and I_2 = I_0 - v I_1: sums of positive terms for v < 0, and at most one digit is lost here."""
     below, above = np.minimum(v, 0.0), np.maximum(v, 0.0)
     I0 = np.sqrt(2 * np.pi) * np.exp(0.5 * above * above) * ndtr(-v)
     I1 = np.exp(-0.5 * below * below) - v * I0
@@ -131,7 +128,7 @@ def _near_moments(v: Array) -> tuple[Array, Array, Array]:
 
 
 def _far_moments(v: Array) -> tuple[Array, Array, Array]:
-    """By ratios: j I_(j-1) = v I_j + I_(j+1) gives r_j = I_j / I_(j-1) = j / (v + r_(j+1)), where all is positive."""
+    """From j I_(j-1) = v I_j + I_(j+1), the ratios r_j = I_j / I_(j-1) = j / (v + r_(j+1)) of positive terms."""
     r3 = _polynomial(_THIRD_RATIO, 2 * (_FAR + _SPREAD) / (v + _SPREAD) - 1)
     r2 = 2 / (v + r3)
     r1 = 1 / (v + r2)
@@ -141,7 +138,7 @@ def _far_moments(v: Array) -> tuple[Array, Array, Array]:
 
 
 def _polynomial(coefficients: Array, t: Array) -> Array:
-    """sum_k coefficients[k] t^k, by Horner's rule in place."""
+    """sum_k coefficients[k] t^k, by Horner's rule, in place."""
     out = np.full(t.shape, coefficients[-1])
     for c in coefficients[-2::-1]:
         out *= t
@@ -150,7 +147,7 @@ def _polynomial(coefficients: Array, t: Array) -> Array:
 
 
 def _third_ratio(t: Array) -> Array:
-    """r_3 = 3 / (v + 4 / (v + ...)) as a function of t in (-1, 1], which stands for v in [1.5, inf)."""
+    """r_3 = 3 / (v + 4 / (v + ...)) as a function of t in (-1, 1], onto which v in [1.5, inf) is mapped."""
     v = 2 * (_FAR + _SPREAD) / (t + 1) - _SPREAD
     ratio = np.zeros(t.shape)
     for j in range(_TERMS, 2, -1):
@@ -158,10 +155,10 @@ def _third_ratio(t: Array) -> Array:
     return ratio
 
 
-_FAR = 1.5  # where ratios take over from the recurrence
-_SPREAD = 4.0  # of the map from v to t: the polynomial is shortest for about this
-_TERMS = 400  # of the continued fraction: full accuracy from v = 1.5 on
-# r_3 to 2e-16 for all v from 1.5 on, and an error in it is smaller still in the r_2, r_1 and I_0 made from it
+_FAR = 1.5  # the v from which ratios replace the recurrence
+_SPREAD = 4.0  # of the map from v to t: about the value for which the polynomial is shortest
+_TERMS = 400  # of the continued fraction: full accuracy for v >= 1.5
+# r_3 has an error of 2e-16 for all v >= 1.5, and the r_2, r_1 and I_0 that follow from it have smaller ones
 _NODES = chebyshev.chebpts1(25)
 _THIRD_RATIO = np.array(chebyshev.cheb2poly(chebyshev.chebfit(_NODES, _third_ratio(_NODES), 24)), dtype=np.float64)
 

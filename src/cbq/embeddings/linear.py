@@ -1,4 +1,4 @@
-"""What is linear: sums and multiples of kernels, mixtures of measures, finite measures."""
+"""Embeddings that are linear in the kernel or the measure: sums and multiples of kernels, mixtures, atoms."""
 
 from __future__ import annotations
 
@@ -7,10 +7,11 @@ import math
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Embedding
-from cbq.embeddings.registry import find, register
+from cbq.embeddings.embedding import Embedding, find, register
 from cbq.kernels import RBF, Additive, Kernel, Matern, ProductKernel, ScaledKernel, SumKernel, TensorProduct
 from cbq.measures import Empirical, Measure, Mixture
+
+MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a time
 
 
 @register(SumKernel, Measure)
@@ -112,7 +113,7 @@ class EmpiricalEmbedding(Embedding):
 
     def _mean(self, x: Array) -> Array:
         batch = np.broadcast_shapes(x.shape[:-2], self.measure.batch_shape)
-        step = max(1, 4_000_000 // max(1, math.prod(batch) * x.shape[-2]))  # bounds the Gram matrices in memory
+        step = max(1, MAX_GRAM_SIZE // max(1, math.prod(batch) * x.shape[-2]))
         total = np.zeros(())
         for i in range(0, self.measure.points.shape[-2], step):
             gram = self.kernel.gram(x, self.measure.points[..., i : i + step, :])

@@ -1,4 +1,4 @@
-"""The second way: adaptive quadrature in the standard normal coordinates of the measure."""
+"""Adaptive quadrature in the standard normal coordinates of the measure, independent of the closed forms."""
 
 from __future__ import annotations
 
@@ -7,18 +7,17 @@ from collections.abc import Callable
 import numpy as np
 
 from cbq._arrays import Array, in_blocks
-from cbq.embeddings.base import Embedding
-from cbq.embeddings.errors import NoEmbedding
+from cbq.embeddings.embedding import Embedding, NoEmbedding
 from cbq.kernels import Kernel
 from cbq.measures import Empirical, Measure, Unnormalised
 
-REACH = 9.0  # the standard normal beyond holds a mass of 2e-19
-# distances from the kink of the kernel at which to split, so that no peak wider than 1e-6 is stepped over
+REACH = 9.0  # in normal coordinates: the mass beyond is 2e-19
+# distances from the kink of the kernel at which the line is split, so that no peak wider than 1e-6 is missed
 SPLITS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0])
 TOLERANCE = {1: 1e-12, 2: 1e-8, 3: 1e-6}  # by dimension, relative
-BLOCK = 32  # points at a time on the line: each brings panels of its own, for all of them
-HALVINGS = 40  # of a panel on the line, at most
-NEGLIGIBLE = 1e-14  # absolute
+BLOCK = 32  # points at a time on the line: each adds panels that all of them use
+MAX_HALVINGS = 40  # of a panel on the line
+ABSOLUTE_TOLERANCE = 1e-14  # in two and three dimensions
 
 Function = Callable[[Array], Array]
 
@@ -26,8 +25,8 @@ Function = Callable[[Array], Array]
 class Quadrature(Embedding):
     """Adaptive quadrature, for any kernel and any measure with a transport.
 
-    The mean in up to three dimensions, z and `cross` on the line. It shares no code with the closed forms: use it to
-    check them, or where there is none.
+    The mean works in up to three dimensions, z and cross on the line. No code is shared with the closed forms: use it
+    to check them, or where there is none.
     """
 
     method = "quadrature"
@@ -48,52 +47,57 @@ class Quadrature(Embedding):
 
     def _mean_block(self, x: Array) -> Array:
         kinks = np.clip(self.measure._to_normal(x), -REACH, REACH)
-        return integrate(lambda y: self.kernel.gram(y, x), self.measure, kinks)
+        return _integrate(lambda y: self.kernel.gram(y, x), self.measure, kinks)
 
     def _cross(self, other: Measure) -> Array:
         if other.dim > 1:
             raise NoEmbedding(
-                f"z and cross in {other.dim} dimensions are nested integrals, which quadrature makes on the line only: "
-                f"use a kernel that has a closed form for them, RBF, or TensorProduct on independent coordinates."
+                f"z and cross in {other.dim} dimensions are nested integrals, which quadrature computes on the line "
+                f"only: use a kernel with a closed form, such as RBF, or TensorProduct on independent coordinates."
             )
-        return integrate(lambda y: self._mean(y)[..., None], other, tolerance=100 * TOLERANCE[other.dim])[..., 0]
+        return _integrate(lambda y: self._mean(y)[..., None], other, tolerance=100 * TOLERANCE[other.dim])[..., 0]
 
 
-def integrate(fn: Function, measure: Measure, kinks: Array | None = None, tolerance: float | None = None) -> Array:
-    """E fn(Y), Y ~ measure, for fn from points (..., m, d) to (..., m, n): (..., n); kinks (..., n, d) in normal space."""
+def _integrate(fn: Function, measure: Measure, kinks: Array | None = None, tolerance: float | None = None) -> Array:
+    """E fn(Y), Y ~ measure, for fn from points (..., m, d) to (..., m, n): shape (..., n).
+
+    kinks: (..., n, d), in normal coordinates.
+    """
 
     def integrand(v: Array) -> Array:
-        """fn times the normal density at v (m, d), with the points in front: (m, ..., n)."""
+        """fn times the normal density at v (m, d), with the axis of points first: (m, ..., n)."""
         y = measure._from_normal(np.broadcast_to(v, (*measure.batch_shape, *v.shape)))
         density = np.exp(-0.5 * np.sum(v * v, axis=-1)) / (2 * np.pi) ** (measure.dim / 2)
         return np.moveaxis(fn(y) * density[:, None], -2, 0)
 
     tolerance = tolerance or TOLERANCE[measure.dim]
     if measure.dim == 1:
-        return on_the_line(integrand, kinks, tolerance)
-    return in_space(integrand, kinks, measure.dim, tolerance)
+        return _on_the_line(integrand, kinks, tolerance)
+    return _in_space(integrand, kinks, measure.dim, tolerance)
 
 
-def on_the_line(integrand: Function, kinks: Array | None, tolerance: float) -> Array:
-    """Bisect panels until Gauss-Legendre on a panel agrees with that on its halves, in every component."""
+def _on_the_line(integrand: Function, kinks: Array | None, tolerance: float) -> Array:
+    """Bisect panels until Gauss-Legendre on each panel agrees with Gauss-Legendre on its halves, in all components."""
     splits = [] if kinks is None else (kinks.reshape(-1, 1) + np.concatenate([SPLITS, -SPLITS])).ravel()
     edges = np.unique(np.clip(np.concatenate([[-REACH, 0.0, REACH], splits]), -REACH, REACH))
     left, right = edges[:-1], edges[1:]
     total = scale = np.zeros(())
-    for _ in range(HALVINGS):
+    for _ in range(MAX_HALVINGS):
         middle = 0.5 * (left + right)
-        halves = gauss_legendre(integrand, left, middle) + gauss_legendre(integrand, middle, right)
-        error = np.abs(gauss_legendre(integrand, left, right) - halves)
+        halves = _gauss_legendre(integrand, left, middle) + _gauss_legendre(integrand, middle, right)
+        error = np.abs(_gauss_legendre(integrand, left, right) - halves)
         scale = np.maximum(scale, np.abs(total) + np.sum(np.abs(halves), axis=0))
         good = np.all(error <= tolerance * scale, axis=tuple(range(1, error.ndim)))
         total = total + np.sum(halves[good], axis=0)
         if np.all(good):
             return np.asarray(total)
         left, right = np.concatenate([left[~good], middle[~good]]), np.concatenate([middle[~good], right[~good]])
-    raise RuntimeError(f"quadrature did not converge (error {np.max(error[~good]):.1e}): use a closed form.")
+    raise RuntimeError(
+        f"quadrature did not converge (error {np.max(error[~good]):.1e}): use a kernel with a closed form."
+    )
 
 
-def gauss_legendre(integrand: Function, left: Array, right: Array) -> Array:
+def _gauss_legendre(integrand: Function, left: Array, right: Array) -> Array:
     """The integral over each of K panels: (K, ..., n)."""
     half, nodes, weights = 0.5 * (right - left), *np.polynomial.legendre.leggauss(20)
     v = 0.5 * (left + right)[:, None] + half[:, None] * nodes
@@ -102,8 +106,8 @@ def gauss_legendre(integrand: Function, left: Array, right: Array) -> Array:
     return np.asarray(np.einsum("k,j,kj...->k...", half, weights, values))
 
 
-def in_space(integrand: Function, kinks: Array | None, d: int, tolerance: float) -> Array:
-    """All components at once by adaptive cubature in d dimensions."""
+def _in_space(integrand: Function, kinks: Array | None, d: int, tolerance: float) -> Array:
+    """Adaptive cubature of all components at once, in d dimensions."""
     from scipy.integrate import cubature
 
     splits = np.zeros((0, d)) if kinks is None else np.unique(kinks.reshape(-1, d), axis=0)
@@ -114,9 +118,11 @@ def in_space(integrand: Function, kinks: Array | None, d: int, tolerance: float)
         np.full(d, REACH),
         rule="gk21" if d == 2 else "genz-malik",
         rtol=tolerance,
-        atol=NEGLIGIBLE,
+        atol=ABSOLUTE_TOLERANCE,
         points=list(splits),
     )
     if result.status != "converged":
-        raise RuntimeError(f"quadrature did not converge (error {np.max(result.error):.1e}): use a closed form.")
+        raise RuntimeError(
+            f"quadrature did not converge (error {np.max(result.error):.1e}): use a kernel with a closed form."
+        )
     return np.asarray(result.estimate)

@@ -8,16 +8,13 @@ import numpy as np
 from scipy.special import erf, erfc, gammainc
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Embedding
-from cbq.embeddings.matern import COEFFICIENTS, decay_rate
+from cbq.embeddings.embedding import Embedding, register
 from cbq.embeddings.panels import NODES, WEIGHTS
-from cbq.embeddings.registry import register
-from cbq.embeddings.scale_mixture import ScaleMixture
-from cbq.embeddings.separable import Factorised
+from cbq.embeddings.products import Factorised, ScaleMixture
 from cbq.kernels import RBF, Matern
 from cbq.measures import Uniform
 
-POINT = 1e-50  # width of a box, in lengthscales, below which z is 1 to all digits and its formula would underflow
+MIN_WIDTH = 1e-50  # of a box, in lengthscales: below, z is 1 to all digits and its formula would underflow
 
 
 class RBFUniform(Embedding):
@@ -42,12 +39,12 @@ class RBFUniform(Embedding):
 
     def _variance(self) -> Array:
         h = ((self.measure.upper - self.measure.lower) / self.kernel.lengthscale_for(1))[..., 0]
-        h = np.maximum(h, POINT)
+        h = np.maximum(h, MIN_WIDTH)
         return np.asarray((np.sqrt(2 * np.pi) * h * erf(h / np.sqrt(2)) + 2 * np.expm1(-0.5 * h * h)) / h**2)
 
 
 def _narrow_box(p: Array, h: Array) -> Array:
-    """The RBF mean by one panel, exact for boxes up to twice the lengthscale, where differences of erf cancel."""
+    """The RBF mean by one panel, exact for boxes up to two lengthscales wide, where differences of erf would cancel."""
     y = p[..., None] - 0.5 * h[..., None] * (1 + NODES)
     return np.asarray(0.5 * np.sum(WEIGHTS * np.exp(-0.5 * y * y), axis=-1))
 
@@ -60,16 +57,16 @@ class MaternUniform(Embedding):
         mu(x) = [G(a (x - lower)) + G(a (upper - x))] / t,   G(s) = sum_j c_j j! P(j + 1, s)
         z = 2 sum_j c_j j! [P(j + 1, t) - (j + 1) P(j + 2, t) / t] / t
 
-    Outside, at distance e from the box, (r + e)^j is expanded: every term is positive.
+    Outside, at the distance e from the box, (r + e)^j is expanded. All terms are positive.
     """
 
     kernel: Matern
     measure: Uniform
 
     def _mean(self, x: Array) -> Array:
-        a, c = decay_rate(self.kernel)[..., None], COEFFICIENTS[self.kernel.nu]
+        a, c = self.kernel.decay_rate[..., None], self.kernel.coefficients
         p, q = a * (x[..., 0] - self.measure.lower), a * (self.measure.upper - x[..., 0])
-        t = np.maximum(a * (self.measure.upper - self.measure.lower), POINT)
+        t = np.maximum(a * (self.measure.upper - self.measure.lower), MIN_WIDTH)
         e = np.maximum(-np.minimum(p, q), 0.0)
         inside = sum(
             cj * factorial(j) * (gammainc(j + 1, np.maximum(p, 0)) + gammainc(j + 1, np.maximum(q, 0)))
@@ -80,13 +77,13 @@ class MaternUniform(Embedding):
             for j, cj in enumerate(c)
             for i in range(j + 1)
         )
-        return np.where((e > 0) | (t == POINT), outside, inside) / t
+        return np.where((e > 0) | (t == MIN_WIDTH), outside, inside) / t
 
     def _variance(self) -> Array:
-        t = np.maximum(decay_rate(self.kernel) * (self.measure.upper - self.measure.lower)[..., 0], POINT)
+        t = np.maximum(self.kernel.decay_rate * (self.measure.upper - self.measure.lower)[..., 0], MIN_WIDTH)
         terms = (
             cj * factorial(j) * (gammainc(j + 1, t) - (j + 1) * gammainc(j + 2, t) / t)
-            for j, cj in enumerate(COEFFICIENTS[self.kernel.nu])
+            for j, cj in enumerate(self.kernel.coefficients)
         )
         return np.asarray(2 * sum(terms) / t)
 

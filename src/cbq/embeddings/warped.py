@@ -5,11 +5,9 @@ from __future__ import annotations
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.embeddings.base import Delegated, Embedding
-from cbq.embeddings.errors import NoEmbedding
-from cbq.embeddings.registry import find, register
+from cbq.embeddings.embedding import Delegated, Embedding, NoEmbedding, find, register
 from cbq.kernels import Stein, Warped
-from cbq.kernels.transforms import Whiten
+from cbq.kernels.warped import Whiten
 from cbq.measures import Empirical, Measure, Mixture
 
 
@@ -21,7 +19,7 @@ class WarpedEmbedding(Embedding):
     def __init__(self, kernel: Warped, measure: Measure) -> None:
         super().__init__(kernel, measure)
         self._inner = find(kernel.base, self._image(measure))
-        self.rule = f"{kernel.warp.name}, then {self._inner.rule}"
+        self.rule, self.uses_panels = f"{kernel.warp.name}, then {self._inner.rule}", self._inner.uses_panels
 
     def _mean(self, x: Array) -> Array:
         return self._inner._mean(self.kernel.warp(x))
@@ -58,8 +56,8 @@ class SteinEmbedding(Embedding):
 
     def __init__(self, kernel: Stein, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        self._check_same(measure)
-        if not vanishes_at_ends(measure):
+        self._refuse_other(measure)
+        if not _vanishes_at_ends(measure):
             raise NoEmbedding(
                 f"a Stein kernel does not integrate to zero under {measure!r}, whose density does not vanish at "
                 f"the ends of its support: use coordinates without ends, Warped(Stein(base), 'log') for positive "
@@ -73,25 +71,25 @@ class SteinEmbedding(Embedding):
         return np.zeros(self.measure.batch_shape)
 
     def _cross(self, other: Measure) -> Array:
-        self._check_same(other)
+        self._refuse_other(other)
         return np.zeros(other.batch_shape)
 
-    def _check_same(self, measure: Measure) -> None:
+    def _refuse_other(self, measure: Measure) -> None:
         if not measure.equals(self.kernel.measure):
             raise NoEmbedding(
-                f"a Stein kernel made for {self.kernel.measure!r} has a closed form under that measure alone, not "
+                f"a Stein kernel bound to {self.kernel.measure!r} has a closed form under that measure only, not "
                 f"under {measure!r}: pass an unbound Stein kernel, or use method='quadrature'."
             )
 
 
-def vanishes_at_ends(measure: Measure) -> bool:
-    """Whether the density is zero (below 1e-15 of that at the median) at every finite end of the support."""
+def _vanishes_at_ends(measure: Measure) -> bool:
+    """Whether the density at every finite end of the support is below 1e-15 times its value at the median."""
     if isinstance(measure, Empirical):
         return False
     if isinstance(measure, Mixture):
-        return all(vanishes_at_ends(component) for component in measure.components)
+        return all(_vanishes_at_ends(component) for component in measure.components)
     if len(measure.factors()) > 1:
-        return all(vanishes_at_ends(factor) for factor in measure.factors())
+        return all(_vanishes_at_ends(factor) for factor in measure.factors())
     lower, upper = measure.support
     if not np.any(np.isfinite([lower, upper])):
         return True

@@ -1,10 +1,15 @@
-"""Kernels of unit amplitude, their combinations, and the ones that follow a measure."""
+"""Kernels of unit amplitude, their combinations, and kernels that depend on a measure."""
 
-from cbq.kernels.base import Kernel, ProductKernel, ScaledKernel, SumKernel
+from typing import TYPE_CHECKING
+
+from cbq._deprecation import deprecated_names
+from cbq.kernels.base import Kernel
+from cbq.kernels.combinations import ProductKernel, ScaledKernel, SumKernel
 from cbq.kernels.coordinatewise import Additive, TensorProduct
 from cbq.kernels.radial import RBF, Matern
 from cbq.kernels.stein import Stein
 from cbq.kernels.warped import Warped
+from cbq.kernels.x_theta import XThetaKernel
 
 __all__ = [
     "RBF",
@@ -17,4 +22,8 @@ __all__ = [
     "SumKernel",
     "TensorProduct",
     "Warped",
+    "XThetaKernel",
 ]
+
+if not TYPE_CHECKING:
+    __getattr__ = deprecated_names(__name__, {"Sum": "SumKernel", "Product": "ProductKernel", "Scaled": "ScaledKernel"})

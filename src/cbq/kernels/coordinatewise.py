@@ -1,4 +1,4 @@
-"""Kernels built from one-dimensional ones, coordinate by coordinate: products and sums."""
+"""Products and sums of one-dimensional kernels, one for each coordinate."""
 
 from __future__ import annotations
 
@@ -11,12 +11,13 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans
 from cbq.io import Instance, OneOrMany, saved
-from cbq.kernels.base import Kernel, as_points, kernel_list
-from cbq.kernels.combine import (
+from cbq.kernels.base import Kernel, as_points
+from cbq.kernels.combinations import (
     PRODUCT,
     SUM,
     Combination,
     join_lengthscales,
+    kernel_list,
     parts_to_fit,
     split_lengthscales,
 )
@@ -26,11 +27,11 @@ from cbq.measures import Measure, as_measure
 
 
 class Coordinatewise(Kernel):
-    """A combination of one-dimensional kernels, one per coordinate.
+    """A combination of one-dimensional kernels, one for each coordinate.
 
     Parameters
     ----------
-    base : one radial kernel used for every coordinate (its lengthscale a number, or (d,) for one each), or a
+    base : one radial kernel for all coordinates (its lengthscale is a number, or (d,) for one per coordinate), or a
         sequence of d one-dimensional kernels of any kind.
     """
 
@@ -50,13 +51,17 @@ class Coordinatewise(Kernel):
     def coordinates(self, d: int) -> tuple[Kernel, ...]:
         """The one-dimensional kernels of coordinates 0, ..., d - 1."""
         if isinstance(self.base, Radial):
-            self.base.lengthscale_for(d)  # refuses a wrong number of lengthscales
+            self.base.lengthscale_for(d)  # raises if the number of lengthscales is wrong
             return tuple(self.base.coordinate(j) for j in range(d))
         if len(self.base) != d:
             raise ValueError(
                 f"{type(self).__name__} has kernels for {len(self.base)} coordinates, but the points have {d}."
             )
         return self.base
+
+    @property
+    def smoothness(self) -> float:
+        return self.base.smoothness if isinstance(self.base, Radial) else min(k.smoothness for k in self.base)
 
     @property
     def is_stationary(self) -> bool:
@@ -134,7 +139,7 @@ class Coordinatewise(Kernel):
         return np.sum(each, axis=-1, keepdims=True) if self._shares(len(fx)) else each
 
     def _shares(self, d: int) -> bool:
-        """Whether d coordinates have one lengthscale: their derivatives add up."""
+        """Whether all d coordinates share one lengthscale, so that their derivatives add up."""
         return isinstance(self.base, Radial) and self.base.n_lengthscales < d
 
 

@@ -1,10 +1,11 @@
-"""Kernels of the scaled distance |(x - y) / lengthscale|: RBF and Matern."""
+"""Kernels of the scaled distance rho = |(x - y) / lengthscale|: RBF and Matern."""
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from typing import Self
+from math import sqrt
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -12,17 +13,139 @@ import numpy.typing as npt
 from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
-from cbq.kernels.profiles import MATERN_PROFILES, RBF_PROFILE, Profile
 from cbq.linalg.distance import differences, sqdist
 from cbq.linalg.features import Features
 from cbq.linalg.gram import inner
+
+MIN_SQUARED_DISTANCE = 1e-200  # its powers up to 3/2 are still above the smallest double
+MAX_SCALED_DISTANCE = 1e150  # its square is finite
+
+
+class Profile(ABC):
+    """A function h, h(0) = 1, that defines the kernel k(x, y) = h(rho), and its derivatives.
+
+    The methods take an array namespace `xp` (NumPy, or a library with the same functions) and r2 = rho^2:
+
+        value       h(rho)                 (overwrites r2)
+        slope       g = -h'(rho) / rho     so that dk / d log l_j = g (x_j - y_j)^2 / l_j^2
+        curvature   q = g'(rho) / rho
+        third       p = q'(rho) / rho
+
+    The last three may grow like a power of 1/rho at the origin. Wherever they are used, they are multiplied by at
+    least that power of the distance, so a tiny floor under rho makes the product exactly zero there.
+    """
+
+    @abstractmethod
+    def value(self, xp: Any, r2: Any) -> Any: ...
+
+    @abstractmethod
+    def slope(self, xp: Any, r2: Any) -> Any: ...
+
+    @abstractmethod
+    def curvature(self, xp: Any, r2: Any) -> Any: ...
+
+    @abstractmethod
+    def third(self, xp: Any, r2: Any) -> Any: ...
+
+
+class RBFProfile(Profile):
+    """h = exp(-rho^2 / 2)."""
+
+    def value(self, xp: Any, r2: Any) -> Any:
+        r2 *= -0.5
+        return xp.exp(r2, out=r2)
+
+    def slope(self, xp: Any, r2: Any) -> Any:
+        return xp.exp(-0.5 * r2)
+
+    def curvature(self, xp: Any, r2: Any) -> Any:
+        return -xp.exp(-0.5 * r2)
+
+    def third(self, xp: Any, r2: Any) -> Any:
+        return xp.exp(-0.5 * r2)
+
+
+class Matern12Profile(Profile):
+    """h = e^-rho."""
+
+    def value(self, xp: Any, r2: Any) -> Any:
+        xp.sqrt(r2, out=r2)
+        xp.negative(r2, out=r2)
+        return xp.exp(r2, out=r2)
+
+    def slope(self, xp: Any, r2: Any) -> Any:
+        rho = xp.sqrt(r2 + MIN_SQUARED_DISTANCE)
+        return xp.exp(-rho) / rho
+
+    def curvature(self, xp: Any, r2: Any) -> Any:
+        rho = xp.sqrt(r2 + MIN_SQUARED_DISTANCE)
+        return -xp.exp(-rho) * (1 + rho) / rho**3
+
+    def third(self, xp: Any, r2: Any) -> Any:
+        raise NotImplementedError("Matern 1/2 is not differentiable enough for a Stein kernel.")
+
+
+class Matern32Profile(Profile):
+    """h = (1 + a rho) e^(-a rho), a = sqrt(3)."""
+
+    a = sqrt(3.0)
+
+    def value(self, xp: Any, r2: Any) -> Any:
+        r2 *= 3.0
+        xp.sqrt(r2, out=r2)
+        linear = r2 + 1.0
+        xp.negative(r2, out=r2)
+        xp.exp(r2, out=r2)
+        r2 *= linear
+        return r2
+
+    def slope(self, xp: Any, r2: Any) -> Any:
+        return 3.0 * xp.exp(-self.a * xp.sqrt(r2))
+
+    def curvature(self, xp: Any, r2: Any) -> Any:
+        rho = xp.sqrt(r2 + MIN_SQUARED_DISTANCE)
+        return -3.0 * self.a * xp.exp(-self.a * rho) / rho
+
+    def third(self, xp: Any, r2: Any) -> Any:
+        rho = xp.sqrt(r2 + MIN_SQUARED_DISTANCE)
+        return 3.0 * self.a * xp.exp(-self.a * rho) * (1 + self.a * rho) / rho**3
+
+
+class Matern52Profile(Profile):
+    """h = (1 + a rho + a^2 rho^2 / 3) e^(-a rho), a = sqrt(5)."""
+
+    a = sqrt(5.0)
+
+    def value(self, xp: Any, r2: Any) -> Any:
+        rho = xp.sqrt(5.0 * r2)
+        r2 *= 5.0 / 3.0
+        r2 += rho
+        r2 += 1.0
+        xp.negative(rho, out=rho)
+        r2 *= xp.exp(rho, out=rho)
+        return r2
+
+    def slope(self, xp: Any, r2: Any) -> Any:
+        rho = xp.sqrt(r2)
+        return 5.0 / 3.0 * (1 + self.a * rho) * xp.exp(-self.a * rho)
+
+    def curvature(self, xp: Any, r2: Any) -> Any:
+        return -25.0 / 3.0 * xp.exp(-self.a * xp.sqrt(r2))
+
+    def third(self, xp: Any, r2: Any) -> Any:
+        rho = xp.sqrt(r2 + MIN_SQUARED_DISTANCE)
+        return 25.0 / 3.0 * self.a * xp.exp(-self.a * rho) / rho
+
+
+RBF_PROFILE = RBFProfile()
+MATERN_PROFILES = {0.5: Matern12Profile(), 1.5: Matern32Profile(), 2.5: Matern52Profile()}
 
 
 class Radial(Kernel):
     """k(x, y) = h(|(x - y) / lengthscale|).
 
-    The lengthscale is a number, (d,) for one per coordinate, or (..., d) with leading axes that broadcast
-    against the batch of points (d = 1 there stands for all coordinates). None means that it is to be fitted.
+    The lengthscale is a number, (d,) for one per coordinate, or (..., d) with leading axes that broadcast against the
+    batch of points (d = 1 there stands for all coordinates). None means that an estimator fits it.
     """
 
     lengthscale: Array | None
@@ -35,15 +158,15 @@ class Radial(Kernel):
     @property
     @abstractmethod
     def profile(self) -> Profile:
-        """The function h with its derivatives."""
+        """The function h and its derivatives."""
 
     @abstractmethod
     def with_lengthscale(self, lengthscale: npt.ArrayLike | None) -> Self:
-        """The same family with another lengthscale."""
+        """The same kernel with another lengthscale."""
 
     @property
     def known_lengthscale(self) -> Array:
-        """The lengthscale, or an error if it is still to be fitted."""
+        """The lengthscale, or an error if it is None."""
         if self.lengthscale is None:
             raise ValueError(
                 f"{self!r} has no lengthscale yet: pass one, as in {type(self).__name__}(lengthscale=0.5), or "
@@ -52,11 +175,11 @@ class Radial(Kernel):
         return self.lengthscale
 
     def coordinate(self, j: int) -> Self:
-        """The one-dimensional kernel of the same family for coordinate j."""
+        """The same kernel on coordinate j alone."""
         return self.restrict(slice(j, j + 1))
 
     def restrict(self, block: slice) -> Self:
-        """The kernel of the same family for a block of consecutive coordinates."""
+        """The same kernel on a block of consecutive coordinates."""
         ell = self.known_lengthscale
         return self if ell.ndim == 0 or ell.shape[-1] == 1 else self.with_lengthscale(ell[..., block])
 
@@ -85,8 +208,12 @@ class Radial(Kernel):
     def is_stationary(self) -> bool:
         return True
 
+    @property
+    def has_kink(self) -> bool:
+        return self.smoothness < np.inf
+
     def on_line(self, r: Array) -> Array:
-        rho = np.minimum(r / self.lengthscale_for(1)[..., 0, None, None], 1e150)  # whose square is finite
+        rho = np.minimum(r / self.lengthscale_for(1)[..., 0, None, None], MAX_SCALED_DISTANCE)
         return np.asarray(self.profile.value(np, rho * rho))
 
     def line_lengthscales(self) -> list[Array]:
@@ -104,7 +231,7 @@ class Radial(Kernel):
         return (in_lengthscales(x, ell[..., None, :]),)
 
     def lengthscale_for(self, d: int) -> Array:
-        """One lengthscale for each of d coordinates, (..., d)."""
+        """The lengthscales of d coordinates: (..., d)."""
         ell = self.known_lengthscale
         if ell.ndim > 0 and ell.shape[-1] not in (1, d):
             raise ValueError(
@@ -131,7 +258,7 @@ class Radial(Kernel):
         return np.stack(sums, axis=-1)
 
     def _squares(self, fx: Features, fy: Features, r2: Array) -> Iterator[Array]:
-        """(x_j - y_j)^2 / l_j^2 (..., n, m) for each lengthscale in turn, in the place of their sum r2."""
+        """(x_j - y_j)^2 / l_j^2 (..., n, m) for each lengthscale in turn, in the memory of their sum r2."""
         if self.n_lengthscales == 1:
             yield r2
             return
@@ -151,8 +278,8 @@ class RBF(Radial):
         return f"RBF({describe(self.lengthscale)})"
 
     @property
-    def has_kink(self) -> bool:
-        return False
+    def smoothness(self) -> float:
+        return np.inf
 
     @property
     def profile(self) -> Profile:
@@ -164,7 +291,10 @@ class RBF(Radial):
 
 @saved("Matern", nu=Number(), lengthscale=Numbers(inline=True))
 class Matern(Radial):
-    """The Matern kernel of smoothness nu = 1/2, 3/2 or 5/2, radial in any dimension."""
+    """The Matern kernel of smoothness nu = 1/2, 3/2 or 5/2, radial in any dimension.
+
+    On the line it is k(r) = sum_j c_j (a r)^j e^(-a r), with the coefficients c and the decay rate a.
+    """
 
     def __init__(self, nu: float = 1.5, lengthscale: npt.ArrayLike | None = None) -> None:
         if np.ndim(nu) > 0 or nu not in tuple(MATERN_PROFILES):
@@ -176,6 +306,24 @@ class Matern(Radial):
         return f"Matern({self.nu:g}, {describe(self.lengthscale)})"
 
     @property
+    def smoothness(self) -> float:
+        return self.nu
+
+    @property
+    def has_slow_embedding(self) -> bool:
+        return self.n_lengthscales > 1  # a mixture of RBF embeddings over about a hundred scales
+
+    @property
+    def coefficients(self) -> tuple[float, ...]:
+        """The coefficients c of the kernel on the line."""
+        return {0.5: (1.0,), 1.5: (1.0, 1.0), 2.5: (1.0, 1.0, 1.0 / 3.0)}[self.nu]
+
+    @property
+    def decay_rate(self) -> Array:
+        """a = sqrt(2 nu) / lengthscale on the line, with the batch shape of the lengthscale."""
+        return np.asarray(np.sqrt(2 * self.nu) / self.lengthscale_for(1)[..., 0])
+
+    @property
     def profile(self) -> Profile:
         return MATERN_PROFILES[self.nu]
 
@@ -184,27 +332,27 @@ class Matern(Radial):
 
 
 def in_lengthscales(x: Array, ell: Array) -> Array:
-    """Points divided by lengthscales, or an error if squared distances would overflow."""
+    """Points divided by lengthscales, or an error if their squared distances would overflow."""
     with np.errstate(over="ignore", divide="ignore"):
         z = x / ell
-    if np.any(np.abs(z) > 1e150):
+    if np.any(np.abs(z) > MAX_SCALED_DISTANCE):
         raise ValueError(
-            f"points of size {np.max(np.abs(x)):.1e} are too many lengthscales ({np.min(ell):.1e}) from zero for their "
-            f"distances to be computed: rescale x, or pass a longer lengthscale."
+            f"points of size {np.max(np.abs(x)):.1e} are too many lengthscales ({np.min(ell):.1e}) from zero: their "
+            f"distances would overflow float64; rescale x, or pass a longer lengthscale."
         )
     return np.asarray(z)
 
 
 def first_guess(x: Array, ard: bool) -> Array:
-    """A lengthscale to begin with: sqrt(d) times the standard deviations of the coordinates of x (..., N, d).
+    """A first guess of the lengthscale: sqrt(d) times the standard deviation of the coordinates of x (..., N, d).
 
-    With `ard` and d > 1 one for each coordinate (d,), 1 standing in for the deviation of a constant one;
+    With `ard` and d > 1 one per coordinate (d,), where a constant coordinate counts as having unit deviation;
     otherwise one number (), from the geometric mean over the coordinates that vary.
     """
     if x.size == 0:
         raise ValueError(f"a first guess of the lengthscale needs points, but x has shape {x.shape}: pass some.")
     rows = x.reshape(-1, x.shape[-1])
-    deviations = np.std(rows - rows[0], axis=0)  # exactly zero where all are equal
+    deviations = np.std(rows - rows[0], axis=0)  # exactly zero for equal values
     varies = deviations > 0
     logs = np.log(deviations, out=np.zeros(len(varies)), where=varies)
     if not ard or len(logs) == 1:
@@ -213,7 +361,7 @@ def first_guess(x: Array, ard: bool) -> Array:
 
 
 def describe(lengthscale: Array | None) -> str:
-    """A lengthscale in a few characters."""
+    """A short text for a lengthscale."""
     if lengthscale is None:
         return "lengthscale=None"
     if lengthscale.ndim > 1:

@@ -1,3 +1,5 @@
+"""Stein kernels, which integrate to zero under a measure."""
+
 from __future__ import annotations
 
 from typing import Any, Self
@@ -14,9 +16,9 @@ from cbq.measures import Measure, as_measure
 
 
 class Stein(Kernel):
-    """The Langevin Stein kernel of a base kernel and of a measure with score s = grad log p.
+    """The Langevin Stein kernel of a base kernel and a measure with the score s = grad log p.
 
-    It integrates to zero under the measure, whose density need be known only up to its constant. With
+    It integrates to zero under the measure, whose density p may be known only up to a constant. With
     rho = |(x - y) / l|, D = x - y, and the profile h, g = -h'/rho, q = g'/rho of the base:
 
         k_p(x, y) = h s(x).s(y) + g sum_j (s_j(x) - s_j(y)) D_j / l_j^2 + g sum_j l_j^-2 + q sum_j D_j^2 / l_j^4
@@ -24,20 +26,24 @@ class Stein(Kernel):
     Parameters
     ----------
     base : RBF, Matern(1.5) or Matern(2.5), in any dimension, with one lengthscale or one per coordinate.
-    measure : a measure with a score; `bind` fills it in. The density must vanish at the boundary of its support.
+    measure : a measure with a score, whose density vanishes at the boundary of its support; `bind` supplies it.
     """
 
     def __init__(self, base: Radial, measure: Any = None) -> None:
         if not isinstance(base, Radial) or (isinstance(base, Matern) and base.nu < 1):
             raise TypeError(
-                f"Stein takes a base with mixed second derivatives: RBF, Matern(1.5) or Matern(2.5), "
-                f"but it was given {base!r}."
+                f"Stein takes a base kernel with mixed second derivatives: RBF, Matern(1.5) or Matern(2.5), but it was "
+                f"given {base!r}."
             )
         self.base = base
         self._measure = None if measure is None else as_measure(measure)
 
     def __repr__(self) -> str:
         return f"Stein({self.base!r})"
+
+    @property
+    def smoothness(self) -> float:
+        return self.base.smoothness - 1.0  # the kernel holds one derivative of the base in each argument
 
     def check_dim(self, d: int) -> None:
         self.base.check_dim(d)
@@ -48,7 +54,7 @@ class Stein(Kernel):
 
     @property
     def measure(self) -> Measure:
-        """The measure whose score the kernel uses, or an error if it is not known yet."""
+        """The measure whose score the kernel uses, or an error if the kernel is not bound to one."""
         return known_measure(self._measure, "a Stein kernel needs the score of a measure")
 
     @property
@@ -72,7 +78,7 @@ class Stein(Kernel):
         return np.asarray(np.sum(s * s + slope / ell**2, axis=-1))
 
     def features(self, x: Array) -> Features:
-        # z = x / l, y = x / l^2, s, w = s / l, and 1 / l^2 in every row: all that the formula needs
+        # z = x / l, y = x / l^2, s, w = s / l, and 1 / l^2 in every row
         s, ell = self.measure.score(x), self.base.lengthscale_for(x.shape[-1])[..., None, :]
         batch = np.broadcast_shapes(s.shape, ell.shape)
         z = in_lengthscales(x, ell)
@@ -108,6 +114,6 @@ class Stein(Kernel):
         r2, r4 = sqdist(fx[0], fy[0], np.empty(shape)), sqdist(fx[1], fy[1], np.empty(shape))
         cross = np.empty(shape)
         cross[...] = np.sum(fx[4], axis=-1)[..., None]
-        for j in range(fx[0].shape[-1]):  # differences first: expanding the product would cancel
+        for j in range(fx[0].shape[-1]):  # differences first: the expanded product would cancel
             cross += differences(fx[3], fy[3], j) * differences(fx[0], fy[0], j)
         return r2, r4, fx[2] @ fy[2].swapaxes(-1, -2), cross

@@ -1,17 +1,181 @@
+"""Kernels on transformed points."""
+
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans
+from cbq._arrays import Array, Booleans, finite
 from cbq.io import Instance, saved
-from cbq.kernels.base import Kernel, as_points
-from cbq.kernels.transforms import NAMED, Transform, UserTransform
+from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.linalg.features import Features
-from cbq.measures import Measure, as_measure
+from cbq.linalg.small import cholesky, solve_lower
+from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, as_measure
+
+
+class Transform(ABC):
+    """A map w from points (..., N, d) to points (..., N, d')."""
+
+    name: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
+
+    @abstractmethod
+    def __call__(self, x: Array) -> Array:
+        """The images w(x) of the points."""
+
+    @property
+    def needs_measure(self) -> bool:
+        """Whether the map depends on the measure of x and `bind` has not supplied it yet."""
+        return False
+
+    def bind(self, measure: Measure) -> Transform:
+        """The map with the measure it depends on; the map itself if it depends on none."""
+        return self
+
+    def image(self, measure: Measure) -> Measure:
+        """The measure of w(X) for X ~ measure; raises a TypeError if it is not known."""
+        if isinstance(measure, Empirical):
+            return Empirical(self(measure.points), measure.weights)
+        return self._image(measure)
+
+    @abstractmethod
+    def _image(self, measure: Measure) -> Measure:
+        """`image` for measures other than Empirical."""
+
+
+@saved("Log")
+class Log(Transform):
+    """w(x) = log x in each coordinate."""
+
+    name = "log"
+
+    def __call__(self, x: Array) -> Array:
+        if np.any(x <= 0):
+            raise ValueError(f"a kernel on log x needs positive x, but the smallest is {np.min(x):g}.")
+        return np.log(x)
+
+    def _image(self, measure: Measure) -> Measure:
+        if isinstance(measure, LogNormal):
+            return measure.log
+        if isinstance(measure, Mixture):
+            return Mixture(measure.weights, [self.image(m) for m in measure.components])
+        if measure.dim == 1:
+            return LogMeasure(measure)
+        if len(measure.factors()) > 1:
+            return Product([self.image(m) for m in measure.factors()])
+        raise TypeError(f"the measure of log x is not known for {measure!r}.")
+
+
+class MeasureTransform(Transform):
+    """A map that depends on the measure of x."""
+
+    def __init__(self, measure: Any = None) -> None:
+        self._measure = None if measure is None else as_measure(measure)
+
+    @property
+    def needs_measure(self) -> bool:
+        return self._measure is None
+
+    @property
+    def measure(self) -> Measure:
+        """The measure of x, or an error if the map is not bound to one."""
+        return known_measure(self._measure, f"a kernel warped by {self.name!r} depends on the measure of x")
+
+    def bind(self, measure: Measure) -> Transform:
+        return type(self)(measure) if self.needs_measure else self
+
+
+class Whiten(MeasureTransform):
+    """w(x) = L^-1 (x - m), where m is the mean and L L' the covariance of the measure of x."""
+
+    name = "whiten"
+
+    def __call__(self, x: Array) -> Array:
+        mean, L = self._mean_and_factor()
+        return solve_lower(L[..., None, :, :], x - mean[..., None, :])
+
+    def _image(self, measure: Measure) -> Measure:
+        if isinstance(measure, Mixture):
+            return Mixture(measure.weights, [self.image(m) for m in measure.components])
+        if not isinstance(measure, Gaussian):
+            raise TypeError(
+                f"the measure of whitened x is known for Gaussian, Mixture and Empirical measures, not {measure!r}."
+            )
+        if measure.equals(self.measure):
+            return Gaussian(np.zeros(measure.mean.shape), np.broadcast_to(np.eye(measure.dim), measure.cov.shape))
+        mean, L = self._mean_and_factor()
+        half = solve_lower(L[..., None, :, :], np.swapaxes(measure.cholesky, -1, -2))  # rows: columns of L^-1 L'
+        return Gaussian(solve_lower(L, measure.mean - mean), np.swapaxes(half, -1, -2) @ half)
+
+    def scales(self) -> Array | None:
+        """The standard deviations (..., d) if coordinates are uncorrelated, so that w only rescales; otherwise None."""
+        L = self._mean_and_factor()[1]
+        diagonal = np.diagonal(L, axis1=-2, axis2=-1)
+        return np.array(diagonal) if np.count_nonzero(L) == np.count_nonzero(diagonal) else None
+
+    def _mean_and_factor(self) -> tuple[Array, Array]:
+        """m (..., d) and L (..., d, d)."""
+        mean, cov = self.measure.moments()
+        return mean, cholesky(cov)
+
+
+class Gaussianise(MeasureTransform):
+    """w(x) is the standard normal point that the measure's transport maps to x."""
+
+    name = "gaussianise"
+
+    def __call__(self, x: Array) -> Array:
+        v = self.measure.inverse_transport(x, base="normal")
+        if not np.all(np.isfinite(v)):
+            raise ValueError(
+                "a gaussianised kernel needs points inside the support of their measure, but "
+                f"{np.count_nonzero(~np.isfinite(v))} coordinates lie on its boundary or outside."
+            )
+        return v
+
+    def image(self, measure: Measure) -> Measure:
+        if not measure.equals(self.measure):
+            raise TypeError(
+                f"x gaussianised under {self.measure!r} has no known measure if x follows another one, {measure!r}."
+            )
+        return super().image(measure)
+
+    def _image(self, measure: Measure) -> Measure:
+        if isinstance(measure, Product) and any(isinstance(block, Empirical) for block in measure.blocks):
+            return Product([Gaussianise(block).image(block) for block in measure.blocks])
+        shape = (*measure.batch_shape, measure.dim)
+        return Gaussian(np.zeros(shape), np.ones((*shape, 1)) * np.eye(measure.dim))
+
+
+class UserTransform(Transform):
+    """A user's function from points (..., N, d) to points (..., N, d')."""
+
+    def __init__(self, function: Callable[[Array], Any]) -> None:
+        self.function = function
+        self.name = getattr(function, "__name__", type(function).__name__)
+
+    def __call__(self, x: Array) -> Array:
+        w = finite(self.function(x), f"the output of the warp {self.name}")
+        if w.ndim != x.ndim or w.shape[:-1] != x.shape[:-1]:
+            raise ValueError(
+                f"the warp {self.name} mapped points of shape {x.shape} to {w.shape}: it must map (..., N, d) to "
+                f"(..., N, d'), keeping all axes but the last."
+            )
+        return w
+
+    def _image(self, measure: Measure) -> Measure:
+        raise TypeError(
+            f"the measure of x warped by {self.name} is known for Empirical measures only, not {measure!r}."
+        )
+
+
+WARPS: dict[str, Callable[[], Transform]] = {t.name: t for t in (Log, Whiten, Gaussianise)}
 
 
 @saved("Warped", base=Instance(Kernel), warp=Instance(Transform))
@@ -21,7 +185,7 @@ class Warped(Kernel):
     Parameters
     ----------
     base : the kernel on the transformed points.
-    warp : "log" (logarithm of each coordinate), "whiten" (zero mean and unit covariance under the measure of x),
+    warp : "log" (the logarithm of each coordinate), "whiten" (zero mean and unit covariance under the measure of x),
         "gaussianise" (standard normal under the measure of x), or a function from points (..., N, d) to (..., N, d').
         "whiten" and "gaussianise" take the measure from `bind`.
     """
@@ -32,12 +196,12 @@ class Warped(Kernel):
         self.base = base
         if isinstance(warp, Transform):
             self.warp = warp
-        elif isinstance(warp, str) and warp in NAMED:
-            self.warp = NAMED[warp]()
+        elif isinstance(warp, str) and warp in WARPS:
+            self.warp = WARPS[warp]()
         elif callable(warp):
             self.warp = UserTransform(warp)
         else:
-            raise ValueError(f"warp must be one of {sorted(NAMED)} or a function, but it is {warp!r}.")
+            raise ValueError(f"warp must be one of {sorted(WARPS)} or a function, but it is {warp!r}.")
 
     def __repr__(self) -> str:
         return f"Warped({self.base!r}, {self.warp.name!r})"
@@ -57,8 +221,16 @@ class Warped(Kernel):
     def needs_measure(self) -> bool:
         return self.warp.needs_measure or self.base.needs_measure
 
+    @property
+    def smoothness(self) -> float:
+        return self.base.smoothness
+
+    @property
+    def has_slow_embedding(self) -> bool:
+        return self.base.has_slow_embedding
+
     def check_dim(self, d: int) -> None:
-        if not isinstance(self.warp, UserTransform):  # which may change the dimension
+        if not isinstance(self.warp, UserTransform):  # a user's function may change the dimension
             self.base.check_dim(d)
 
     def bind(self, measure: Measure) -> Warped:
@@ -84,7 +256,7 @@ class Warped(Kernel):
 
 
 def _standardised(x: Array) -> Array:
-    """Points of unit spread, such as a measure of its own would be warped to."""
-    each = x.reshape(-1, x.shape[-1])
-    spread = np.std(each, axis=0)
-    return np.asarray((each - np.mean(each, axis=0)) / np.where(spread > 0, spread, 1.0))
+    """Points (n, d) of zero mean and unit deviation, as whitening or gaussianising makes them."""
+    rows = x.reshape(-1, x.shape[-1])
+    deviations = np.std(rows, axis=0)
+    return np.asarray((rows - np.mean(rows, axis=0)) / np.where(deviations > 0, deviations, 1.0))

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq.embeddings.many import Integrals, line_for
 from cbq.fit.base import Fit
 from cbq.fit.joint import correlation
 from cbq.fit.predictive import PredictiveDistribution
@@ -18,11 +19,9 @@ from cbq.methods.averages import Averages, averages
 from cbq.methods.mobq_saving import build_fit, check_fit, read_fit
 from cbq.pooled import (
     UNKNOWN,
-    Integrals,
     KernelChoice,
     PooledGP,
     SplitHalfCalibration,
-    line_for,
     nearest_psd,
     pooled_points,
     process,

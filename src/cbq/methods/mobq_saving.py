@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.kernels import Kernel
-from cbq.pooled import Integrals, XThetaKernel, pooled_points
+from cbq.embeddings.many import Integrals
+from cbq.kernels import Kernel, XThetaKernel
+from cbq.pooled import pooled_points
 from cbq.samples import Samples
 from cbq.samples.saving import TOLERANCE, other_family
 

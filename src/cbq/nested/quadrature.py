@@ -9,14 +9,14 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, generator
 from cbq.collect.draws import iid, sobol
-from cbq.embeddings.errors import NoEmbedding
+from cbq.embeddings import NoEmbedding
+from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
 from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods import MOBQ
 from cbq.nested.answer import Answer, answer
 from cbq.nested.functionals import drawn
 from cbq.nested.outer import Design, Prior, as_prior, check_design
-from cbq.pooled import Integrals
 from cbq.pooled.process import ExactGP
 from cbq.samples import Samples
 

@@ -13,11 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
+from cbq.embeddings.many import Integrals, line_for
 from cbq.io import Numbers, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.pooled.hyperparameters import UNKNOWN, KernelChoice
-from cbq.pooled.integrals import Integrals, line_for
 from cbq.pooled.low_rank import NystromGP
 from cbq.pooled.pool import PooledPoints
 from cbq.pooled.process import ExactGP, PooledGP

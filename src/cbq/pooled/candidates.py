@@ -3,67 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Literal, Self
+from typing import Literal
 
 import numpy as np
-import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans
+from cbq._arrays import Array
 from cbq.embeddings import NoEmbedding, embed
-from cbq.io import Instance, Integer, saved
-from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped
-from cbq.kernels.base import Composite, as_points
-from cbq.kernels.combine import PRODUCT, parts_to_fit, split_lengthscales
-from cbq.linalg.features import Features
-from cbq.measures import Measure
+from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
+from cbq.kernels.warped import Log
 from cbq.samples import Samples
 
 Automatic = Literal["auto"]
-
-
-@saved(
-    "XThetaKernel",
-    read=lambda kernel: dict(zip(("kernel_x", "kernel_theta"), kernel.parts, strict=True)),
-    kernel_x=Instance(Kernel),
-    kernel_theta=Instance(Kernel),
-    d=Integer(1),
-)
-class XThetaKernel(Composite):
-    """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), of which the first d are x."""
-
-    combination = PRODUCT
-
-    def __init__(self, kernel_x: Kernel, kernel_theta: Kernel, d: int) -> None:
-        self.parts, self.d = (kernel_x, kernel_theta), d
-
-    def __repr__(self) -> str:
-        x, theta = self.parts
-        return f"{x!r} of x times {theta!r} of theta"
-
-    def with_log_lengthscales(self, values: npt.ArrayLike) -> XThetaKernel:
-        kernel_x, kernel_theta = split_lengthscales(self.parts, values)
-        return XThetaKernel(kernel_x, kernel_theta, self.d)
-
-    def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
-        (kernel_x, kernel_theta), free = parts_to_fit(self.parts, self._split(x), ard)
-        return type(self)(kernel_x, kernel_theta, self.d), free
-
-    def check_dim(self, d: int) -> None:
-        self.parts[0].check_dim(self.d)
-        self.parts[1].check_dim(d - self.d)
-
-    def bind(self, measure: Measure) -> XThetaKernel:
-        return self  # its kernels need no measure
-
-    def diag(self, x: npt.ArrayLike) -> Array:
-        first, second = (k.diag(part) for k, part in zip(self.parts, self._split(as_points(x)), strict=True))
-        return first * second
-
-    def features(self, x: Array) -> Features:
-        return tuple(k.features(part) for k, part in zip(self.parts, self._split(x), strict=True))
-
-    def _split(self, x: Array) -> tuple[Array, Array]:
-        return x[..., : self.d], x[..., self.d :]
 
 
 def candidates(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:
@@ -80,13 +30,13 @@ def candidates(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Ker
         _refuse_unshared(kernel_theta, samples.theta, "kernel_theta")
         return [XThetaKernel(k, kernel_theta, samples.d) for k in on_x]
     positive = bool(np.all(samples.theta > 0))
-    return [XThetaKernel(k, each, samples.d) for k in on_x for each in _on_theta(smoothness(k), positive)]
+    return [XThetaKernel(k, each, samples.d) for k in on_x for each in _on_theta(k.smoothness, positive)]
 
 
 def refuse_theta(kernel: Kernel, theta: Array) -> None:
     """Raise where a kernel takes the logarithm of thetas (M, p) that have none."""
-    of_theta = kernel.parts[1] if isinstance(kernel, XThetaKernel) else None
-    if isinstance(of_theta, Warped) and of_theta.warp.name == "log" and np.any(theta <= 0):
+    of_theta = kernel.on_theta
+    if isinstance(of_theta, Warped) and isinstance(of_theta.warp, Log) and np.any(theta <= 0):
         row = theta[int(np.argmax(np.any(theta <= 0, axis=1)))]
         raise ValueError(
             f"theta must be positive, but one is {row}: all observed thetas are, and the fit works with their "
@@ -120,17 +70,9 @@ def _on_x(samples: Samples) -> list[Kernel]:
     return found
 
 
-def smoothness(kernel: Kernel) -> Kernel:
-    """RBF or the Matern kernel that a kernel, as far as it acts on x, is made of."""
-    base = kernel.parts[0] if isinstance(kernel, XThetaKernel) else kernel
-    base = base.base if isinstance(base, Warped) else base
-    base = base.base if isinstance(base, TensorProduct) and isinstance(base.base, Kernel) else base
-    return Matern(base.nu) if isinstance(base, Matern) else RBF()
-
-
-def _on_theta(like: Kernel, positive: bool) -> Iterator[Kernel]:
+def _on_theta(smoothness: float, positive: bool) -> Iterator[Kernel]:
     """Kernels of theta: as smooth as that of x, or analytic; on theta or, if it is positive, on log theta."""
-    for kernel in (like,) if isinstance(like, RBF) else (like, RBF()):
+    for kernel in (RBF(),) if smoothness == np.inf else (Matern(smoothness), RBF()):
         yield kernel
         if positive:
             yield Warped(kernel, "log")

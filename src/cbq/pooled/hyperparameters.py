@@ -14,10 +14,9 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.io import Instance, Integer, Number, saved
-from cbq.kernels import RBF, Kernel, Matern, Warped
+from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import one_blas_thread
-from cbq.pooled.candidates import XThetaKernel, smoothness
 from cbq.pooled.pool import PooledPoints
 from cbq.pooled.process import ExactGP
 from cbq.stage1.blocks import SampleBlock, standard_normal
@@ -60,7 +59,8 @@ def choose(kernels: Sequence[Kernel], points: PooledPoints, jitter: Jitter, *, a
         promising = _at_most(PROMISING, [error for _, error in looks])
         refined = [_likeliest(families[i], looks[i][0], second, jitter) for i in promising]
         errors = [_error(kernel, second, jitter) for kernel in refined]
-        best = _at_most(TIE, [e / WORTH if is_costly(k) else e for k, e in zip(refined, errors, strict=True)])[0]
+        slow = [kernel.on_x.has_slow_embedding for kernel in refined]
+        best = _at_most(TIE, [e / WORTH if s else e for s, e in zip(slow, errors, strict=True)])[0]
         kernel, error = _stretched(refined[best], families[promising[best]], second, jitter)
     return KernelChoice(kernel, error, len(kernels))
 
@@ -77,13 +77,6 @@ def _stretched(kernel: Kernel, mine: KernelFamily, points: PooledPoints, jitter:
         if trial < BETTER * error:
             kernel, error = longer, trial
     return kernel, error
-
-
-def is_costly(kernel: Kernel) -> bool:
-    """Whether its embedding is so slow that it must be worth it: a radial Matern kernel of several coordinates."""
-    base = kernel.parts[0] if isinstance(kernel, XThetaKernel) else kernel
-    base = base.base if isinstance(base, Warped) else base
-    return isinstance(base, Matern) and base.n_lengthscales > 1
 
 
 def _at_most(factor: float, errors: Sequence[float]) -> list[int]:
@@ -105,7 +98,7 @@ def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool) -> lis
     smooth, rough = change, change
     if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest sees best
         rough = _change(found[0], block)
-    changes = [smooth if isinstance(smoothness(each.kernel), RBF) else rough for each in found]
+    changes = [smooth if each.kernel.on_x.smoothness == np.inf else rough for each in found]
     return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
 
 

@@ -9,7 +9,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.kernels.transforms import Log
+from cbq.kernels.warped import Log
 from cbq.measures import Gaussian, Measure
 from cbq.samples import Samples
 

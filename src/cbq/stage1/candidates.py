@@ -10,7 +10,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans, Integers
 from cbq.embeddings import NoEmbedding, embed
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct
-from cbq.kernels.transforms import Log
+from cbq.kernels.warped import Log
 from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, StudentT, Uniform, Unnormalised
 from cbq.samples import Samples
 from cbq.stage1.blocks import XCoordinates

@@ -1,0 +1,209 @@
+"""Products of kernels on the same points, and kernels that are products over independent coordinates.
+
+Where blocks of coordinates are independent, a kernel that is a product over the blocks is embedded block by block. A
+radial Matern kernel is not such a product, but a mixture over the lengthscale of RBF kernels, which are.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+
+import numpy as np
+from scipy.special import gammaln
+
+from cbq._arrays import Array
+from cbq.embeddings.embedding import Delegated, Embedding, NoEmbedding, find, register
+from cbq.embeddings.panel_embedding import PanelEmbedding
+from cbq.kernels import RBF, Kernel, Matern, ProductKernel, ScaledKernel, SumKernel, TensorProduct
+from cbq.measures import LogNormal, Measure, Product
+
+STEP = {0.5: 0.22, 1.5: 0.2, 2.5: 0.16}  # of the trapezoidal rule in log g, by nu
+LOWER_CUT, UPPER_CUT = 36.0, 45.0  # the rule omits weights of e^-36 at small g and e^-45 at large g
+NEGLIGIBLE = 1e-17  # relative size of the terms that the sum over g omits
+
+
+class Factorised(Embedding):
+    """Product of the embeddings of independent blocks of coordinates, for kernels that are products over them."""
+
+    rule = "product over independent coordinates"
+
+    def __init__(self, kernel: Kernel, measure: Measure) -> None:
+        super().__init__(kernel, measure)
+        factors = measure.factors()
+        if len(factors) == 1 and measure.dim > 1:
+            raise NoEmbedding(
+                f"no closed form for {kernel!r} under {measure!r}: its coordinates are not independent. "
+                f"Put the kernel on independent coordinates, Warped(kernel, 'whiten') for a Gaussian or "
+                f"Warped(kernel, 'gaussianise') for any measure with a transport, or use method='quadrature'."
+            )
+        self._blocks = _blocks(factors)
+        self._parts = [
+            find(_restrict(kernel, block), factor) for block, factor in zip(self._blocks, factors, strict=True)
+        ]
+
+    def _mean(self, x: Array) -> Array:
+        means = [part._mean(x[..., b]) for part, b in zip(self._parts, self._blocks, strict=True)]
+        return reduce(np.multiply, means)
+
+    def _variance(self) -> Array:
+        return reduce(np.multiply, [part._variance() for part in self._parts])
+
+    def _cross(self, other: Measure) -> Array:
+        measures = other.factors()
+        if _blocks(measures) != self._blocks:
+            raise NoEmbedding(
+                f"no closed form for cross of {self.kernel!r} between {self.measure!r} and {other!r}: "
+                f"they do not split into the same independent blocks; use a kernel that has one, such as RBF."
+            )
+        return reduce(
+            np.multiply, [part._cross_any(measure) for part, measure in zip(self._parts, measures, strict=True)]
+        )
+
+
+def _restrict(kernel: Kernel, block: slice) -> Kernel:
+    """A kernel that is a product over coordinates, on a block of them."""
+    if isinstance(kernel, ProductKernel):
+        return ProductKernel([_restrict(k, block) for k in kernel.parts])
+    assert isinstance(kernel, (RBF, TensorProduct))
+    return kernel.restrict(block)
+
+
+def _blocks(measures: tuple[Measure, ...]) -> list[slice]:
+    """The coordinates of each of some measures, which follow one another."""
+    ends = np.cumsum([measure.dim for measure in measures]).tolist()
+    return [slice(end - measure.dim, end) for end, measure in zip(ends, measures, strict=True)]
+
+
+class ScaleMixture(Embedding):
+    """Scale mixture of RBF embeddings.
+
+    k_nu(r) = E exp(-r^2 / (2 l^2 g)),  g ~ Gamma(nu, rate nu), with the expectation by a trapezoidal rule in log g.
+    The Matern kernel may be multiplied by the kernels in `rest`.
+    """
+
+    rule = "scale mixture of RBF formulas, trapezoidal rule in the log of the scale"
+
+    def __init__(self, matern: Matern, measure: Measure, rest: Sequence[Kernel] = ()) -> None:
+        super().__init__(_times(matern, rest), measure)
+        self._matern, self._rest = matern, rest
+        self._part(1.0)  # raises if the RBF kernels have no embedding
+
+    def _mean(self, x: Array) -> Array:
+        return self._average(lambda part: part._mean(x))
+
+    def _variance(self) -> Array:
+        return self._average(lambda part: part._variance())
+
+    def _cross(self, other: Measure) -> Array:
+        return self._average(lambda part: part._cross_any(other))
+
+    def _part(self, g: float) -> Embedding:
+        return find(_times(RBF(np.sqrt(g) * self._matern.known_lengthscale), self._rest), self.measure)
+
+    def _average(self, value: Callable[[Embedding], Array]) -> Array:
+        """Sum over g from large to small, until the rest is negligible; the values decrease with g."""
+        total = np.zeros(())
+        for g, weight, left in _scale_rule(self._matern.nu):
+            term = value(self._part(g))
+            total = total + weight * term
+            if np.all(left * term <= NEGLIGIBLE * total):
+                break
+        return total
+
+
+def _times(kernel: Kernel, rest: Sequence[Kernel]) -> Kernel:
+    """The product of a kernel and the others, if there are any."""
+    return ProductKernel([kernel, *rest]) if rest else kernel
+
+
+def _scale_rule(nu: float) -> list[tuple[float, float, float]]:
+    """Nodes g of Gamma(nu, rate nu), from large to small, each with its weight and the weight of all smaller ones."""
+    t = np.arange(np.log(UPPER_CUT / nu), -LOWER_CUT / nu, -STEP[nu])
+    log_density = nu * np.log(nu) - gammaln(nu) + nu * t - nu * np.exp(t)
+    weights = STEP[nu] * np.exp(log_density)
+    left = np.cumsum(weights[::-1])[::-1] - weights
+    return list(zip(np.exp(t).tolist(), weights.tolist(), left.tolist(), strict=True))
+
+
+@register(RBF, Product)
+def rbf_product(kernel: RBF, measure: Product) -> Embedding:
+    """Product over independent blocks."""
+    return _single_block(kernel, measure) or Factorised(kernel, measure)
+
+
+@register(Matern, Product)
+def matern_product(kernel: Matern, measure: Product) -> Embedding:
+    """Scale mixture of RBF formulas, each a product over independent blocks."""
+    return _single_block(kernel, measure) or ScaleMixture(kernel, measure)
+
+
+def _single_block(kernel: Kernel, measure: Product) -> Embedding | None:
+    """The embedding under the only block of a product measure; None if there are several blocks."""
+    if len(measure.blocks) > 1:
+        return None
+    return Delegated(kernel, measure, find(kernel, measure.blocks[0]))
+
+
+@register(TensorProduct, Measure)
+def tensor_product(kernel: TensorProduct, measure: Measure) -> Embedding:
+    """Product over independent coordinates."""
+    if measure.dim == 1:
+        return Delegated(kernel, measure, find(kernel.coordinates(1)[0], measure))
+    if isinstance(kernel.base, RBF):  # the product is an RBF kernel too, which needs no independence
+        return Delegated(kernel, measure, find(kernel.base, measure))
+    return Factorised(kernel, measure)
+
+
+@register(RBF, LogNormal)
+@register(Matern, LogNormal)
+def raw_lognormal(kernel: RBF | Matern, measure: LogNormal) -> Embedding:
+    """Panel rule on the line, for the kernel on x itself; a formula for the kernel on log x."""
+    if measure.dim == 1:
+        return PanelEmbedding(kernel, measure)
+    if not measure.log.is_diagonal:
+        raise NoEmbedding(
+            f"no closed form for {kernel!r} on the coordinates of a correlated LogNormal: put the kernel on log x, "
+            f"Warped(kernel, 'log'), where there is one."
+        )
+    return Factorised(kernel, measure) if isinstance(kernel, RBF) else ScaleMixture(kernel, measure)
+
+
+@register(ProductKernel, Measure)
+def product(kernel: ProductKernel, measure: Measure) -> Embedding:
+    """RBF factors merged and sums multiplied out; then a panel rule on the line, or a product over coordinates."""
+    return Delegated(kernel, measure, _embed_simplified(_simplified(kernel), measure))
+
+
+def _embed_simplified(simple: Kernel, measure: Measure) -> Embedding:
+    """The embedding of what `_simplified` returns."""
+    if not isinstance(simple, ProductKernel):
+        return find(simple, measure)
+    if measure.dim == 1 and simple.is_stationary:
+        return PanelEmbedding(simple, measure)
+    radial = [k for k in simple.parts if isinstance(k, Matern)]
+    if not radial and all(isinstance(k, (RBF, TensorProduct)) for k in simple.parts):
+        return Factorised(simple, measure)
+    if len(radial) == 1:
+        rest = [k for k in simple.parts if k is not radial[0]]
+        return ScaleMixture(radial[0], measure, rest)
+    raise NoEmbedding(
+        f"no closed form for {simple!r} in {measure.dim} dimensions: a product may hold one radial Matern kernel "
+        f"besides RBF and TensorProduct kernels; use TensorProduct kernels, or method='quadrature'."
+    )
+
+
+def _simplified(kernel: ProductKernel) -> Kernel:
+    """An equal kernel: a sum, a multiple, or a product in which all RBF kernels are merged into one."""
+    for i, k in enumerate(kernel.parts):
+        rest = [*kernel.parts[:i], *kernel.parts[i + 1 :]]
+        if isinstance(k, SumKernel):
+            return SumKernel([ProductKernel([term, *rest]) for term in k.parts])
+        if isinstance(k, ScaledKernel):
+            return ScaledKernel(k.factor, ProductKernel([k.kernel, *rest]))
+    rbf = [k for k in kernel.parts if isinstance(k, RBF)]
+    others = [k for k in kernel.parts if not isinstance(k, RBF)]
+    if rbf:
+        precision = sum(k.known_lengthscale**-2.0 for k in rbf)
+        others.append(RBF(1 / np.sqrt(precision)))
+    return others[0] if len(others) == 1 else ProductKernel(others)
