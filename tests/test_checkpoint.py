@@ -23,7 +23,7 @@ import cbq
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.database import checksum
 from cbq.collect import CollectWarning
-from cbq.io.measures import pack_measure, unpack_measure
+from cbq.io import pack_measure, unpack_measure
 from cbq.measures import (
     Beta,
     Empirical,
@@ -32,6 +32,7 @@ from cbq.measures import (
     Gaussian,
     LogMeasure,
     LogNormal,
+    Measure,
     Mixture,
     Product,
     StudentT,
@@ -305,15 +306,22 @@ def test_a_run_that_fails_at_its_first_call_leaves_no_file(path):
     assert os.listdir(path.parent) == []
 
 
-def test_a_newer_format_is_refused(path):
+@pytest.mark.parametrize(
+    ("version", "says"),
+    [
+        (3, r"has version 3 of the format .* reads .* up to 2.*Upgrade"),
+        (1, r"has version 1 of the format .* reads version 2: an older development version wrote it. Collect again"),
+    ],
+)
+def test_another_version_of_the_format_is_refused(path, version, says):
     changed().collect(4, 5, rng=0, checkpoint=path)
     connection = sqlite3.connect(path)
     (text,) = connection.execute("SELECT json FROM meta").fetchone()
-    newer = text.replace('"version": 1', '"version": 2')
-    connection.execute("UPDATE meta SET json = ?, checksum = ?", (newer, checksum(newer)))
+    other = text.replace('"version": 2', f'"version": {version}')
+    connection.execute("UPDATE meta SET json = ?, checksum = ?", (other, checksum(other)))
     connection.commit()
     connection.close()
-    with pytest.raises(CheckpointError, match=r"has version 2 of the format .* reads .* up to 1.*Upgrade"):
+    with pytest.raises(CheckpointError, match=says):
         changed().collect(4, 5, rng=0, checkpoint=path)
 
 
@@ -470,29 +478,35 @@ MEASURES = {
 @pytest.mark.parametrize("measure", MEASURES.values(), ids=MEASURES)
 def test_unpacking_a_packed_measure_gives_the_measure(measure):
     text, numbers = pack_measure(measure)
-    again = unpack_measure(text, numbers)
+    again = unpack_measure(text, numbers, Measure)
     assert again.equals(measure)
     np.testing.assert_array_equal(again.sample(5, 0), measure.sample(5, 0))
-    with pytest.raises(ValueError, match="numbers more"):
-        unpack_measure(text, numbers[:-1])
-    with pytest.raises(ValueError, match="1 numbers too many"):
-        unpack_measure(text, np.append(numbers, 0.0))
+    with pytest.raises(ValueError, match=r"needs \d+ numbers, but \d+ are left"):
+        unpack_measure(text, numbers[:-1], Measure)
+    with pytest.raises(ValueError, match="leaves 1 numbers unused"):
+        unpack_measure(text, np.append(numbers, 0.0), Measure)
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         ("{", "not JSON"),
-        ("[]", "'type' is missing"),
-        ('{"type": "Cauchy"}', "no measure of type 'Cauchy'"),
-        ('{"type": "Gamma", "shapes": {"shape": [-1]}}', "must be a list of integers"),
-        ('{"type": "Quantile", "dist": "os", "shapes": {"loc": [1], "scale": [1]}}', "no continuous distribution 'os'"),
-        ('{"type": "Product", "blocks": 3}', "'blocks' must be a list"),
+        ("[]", "measure must be an object with a type"),
+        ('{"type": "Cauchy"}', "measure of type 'Cauchy', but this cbq knows only .*Gaussian"),
+        ('{"type": "RBF", "lengthscale": 1.0}', "measure of type 'RBF', but this cbq knows only .*Gaussian"),
+        ('{"type": "Gamma", "shape": [-1], "rate": [1]}', "measure/shape must be a shape, a list of integers"),
+        ('{"type": "Gamma", "shape": [1]}', "measure/rate is missing"),
+        ('{"type": "Exponential", "rate": [1], "x": [1]}', "measure/x is unknown"),
+        (
+            '{"type": "Quantile", "dist": "os", "shapes": [], "loc": [1], "scale": [1]}',
+            "no continuous distribution 'os'",
+        ),
+        ('{"type": "Product", "measures": 3}', "measure/measures must be a list"),
     ],
 )
 def test_texts_that_are_no_measure_are_refused(text, message):
     with pytest.raises(ValueError, match=message):
-        unpack_measure(text, np.ones(2))
+        unpack_measure(text, np.ones(2), Measure)
 
 
 @pytest.mark.parametrize("measure", [Own(0.0, 1.0), Product([Own(0.0, 1.0), Gamma(1.0, 1.0)])], ids=["own", "inside"])

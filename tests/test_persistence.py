@@ -11,15 +11,40 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from scipy import stats
 
 import cbq
 from cbq.fit.base import Fit
-from cbq.io import archive, save
-from cbq.io.files import KINDS
-from cbq.io.kernels import ARGUMENTS, pack_kernel, unpack_kernel
+from cbq.io import (
+    Instance,
+    Numbers,
+    archive,
+    load_file,
+    pack_measure,
+    registry,
+    save_file,
+    saved,
+    saved_classes,
+    unpack_measure,
+)
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
-from cbq.measures import Empirical, Gaussian, Uniform
+from cbq.measures import (
+    Beta,
+    Empirical,
+    Exponential,
+    Gamma,
+    Gaussian,
+    LogMeasure,
+    LogNormal,
+    Mixture,
+    Product,
+    StudentT,
+    TruncatedGaussian,
+    Uniform,
+    from_scipy,
+)
 from cbq.methods import CBQFit, ImportanceSamplingFit, MonteCarloFit
+from cbq.methods.baselines.smoothing import Smoother
 from cbq.methods.conditional import StageOne
 
 RNG = np.random.default_rng(5)
@@ -140,7 +165,10 @@ def test_a_loaded_fit_gives_the_same_answers(make, tmp_path):
 
 @pytest.mark.parametrize("kernel", NESTED.values(), ids=NESTED)
 def test_a_kernel_over_theta_comes_back(kernel, tmp_path):
-    again = unpack_kernel(json.loads(json.dumps(pack_kernel(kernel), allow_nan=False)))
+    text, numbers = pack_measure(kernel)  # which packs any saved object
+    assert "NaN" not in text
+    assert len(numbers) == 0
+    again = unpack_measure(text, numbers, Kernel)
     assert repr(again) == repr(kernel)
     assert_same(again.gram(THETA), kernel.gram(THETA))
     assert_same(again.log_lengthscales, kernel.log_lengthscales)
@@ -154,8 +182,9 @@ def test_a_fit_with_a_nested_kernel_comes_back(name, tmp_path):
 
 def test_every_kernel_is_saved_or_refused():
     exported = {getattr(cbq.kernels, name) for name in cbq.kernels.__all__}
-    assert exported - set(ARGUMENTS) == {Kernel, Stein, XThetaKernel}
-    assert {type(part) for part in NESTED.values()} == set(ARGUMENTS)
+    known = set(saved_classes(Kernel).values())
+    assert exported - known == {Kernel, Stein}
+    assert {type(part) for part in NESTED.values()} == known - {XThetaKernel}
 
 
 def test_the_plot_of_a_loaded_fit_is_the_same(fit, tmp_path):
@@ -268,10 +297,13 @@ def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
             assert_same(one, other)
 
 
+NEEDS_FAMILY = "holds a fit that needs the measure of x at any theta, .* pass family=, the function from theta to its"
+
+
 def test_a_fit_that_needs_the_measures_is_not_loaded_without_them(tmp_path):
     path = tmp_path / "fit"
     cbq.ImportanceSampling().fit(drawn()).save(path)
-    refuses(path, "holds a fit of kind ImportanceSampling, .* pass family=, the function from theta to its measure")
+    refuses(path, NEEDS_FAMILY)
     with pytest.raises(TypeError, match=r"family must be a function from theta to the measure of x, .* is a Gaussian"):
         cbq.load(path, family=MEASURE)
 
@@ -301,20 +333,24 @@ def test_a_family_that_is_not_needed_is_left_unused(fit, tmp_path):
 
 CURVE = ("fit", "curves", 1)
 WRONG_BASELINES = {
-    "design": ("averages", ("fit", "design"), "grid", "'design' must be one of iid, sobol, mcmc"),
-    "single": ("averages", ("fit", "single"), True, "'single' says that there is one output, but the arrays have 2"),
-    "kind": ("balance", ("fit", "kind"), "optimal", "'kind' must be one of plain, self-normalised, balance"),
-    "single kind": ("balance", ("fit", "single"), 1, "'single' must be true or false, but it is 1"),
-    "curves": ("polynomial", ("fit", "curves"), [], "'curves' must hold 2, one for each output, but it holds 0"),
-    "degree": ("polynomial", (*CURVE, "degree"), 10**9, "which is no degree of a polynomial that 5 thetas can tell"),
-    "negative degree": ("polynomial", (*CURVE, "degree"), -1, "'degree' is -1, which is no degree"),
-    "no degree": ("polynomial", CURVE, 3, "'degree' is missing"),
-    "ridge": ("polynomial", (*CURVE, "ridge"), -1.0, "'ridge' must be a finite number of at least 0"),
-    "no ridge": ("kernel", (*CURVE, "ridge"), "removed", "'ridge' must be a number, but it is None"),
-    "curve": ("kernel", CURVE, "RBF", "'kernel' is missing"),
+    "design": ("averages", ("fit", "design"), "grid", "fit/design must be one of iid, sobol, mcmc, but it is 'grid'"),
+    "single": ("averages", ("fit", "single"), True, "fit/single must be false, since C = 2, but it is True"),
+    "kind": ("balance", ("fit", "kind"), "optimal", "fit/kind must be one of plain, self-normalised, balance"),
+    "single kind": ("balance", ("fit", "samples", "single"), 1, "single must be true or false, but it is 1"),
+    "dependent": ("balance", ("fit", "samples", "depends_on_theta"), True, "an f that does not depend on theta"),
+    "curves": ("polynomial", ("fit", "curves"), [], "fit/curves must hold C = 2, but it holds 0"),
+    "degree": ("polynomial", (*CURVE, "degree"), 10**9, "degree 1000000000 has too many coefficients for 5 thetas"),
+    "negative degree": ("polynomial", (*CURVE, "degree"), -1, "fit/curves/1/degree must be 0 or more, but it is -1"),
+    "real degree": ("polynomial", (*CURVE, "degree"), 1.0, "fit/curves/1/degree must be an integer, but it is 1.0"),
+    "no degree": ("polynomial", CURVE, 3, "fit/curves/1 must be an object, but it is 3"),
+    "ridge": ("polynomial", (*CURVE, "ridge"), -1.0, "fit/curves/1/ridge must be a finite number of at least 0"),
+    "no ridge": ("kernel", (*CURVE, "ridge"), "removed", "fit/curves/1/ridge is missing"),
+    "unknown": ("kernel", (*CURVE, "slope"), 1.0, "fit/curves/1/slope is unknown: the fields are kernel, ridge"),
+    "curve": ("kernel", CURVE, "RBF", "fit/curves/1 must be an object, but it is 'RBF'"),
     "kernel": ("kernel", (*CURVE, "kernel"), {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales"),
-    "settings": ("kernel", ("fit", "settings"), {"ridge": 1}, "'ridge' must be a text"),
-    "warnings": ("kernel", ("fit", "warnings"), [1], "'warnings' must hold texts only"),
+    "settings": ("kernel", ("fit", "settings"), {"ridge": 1}, "fit/settings/ridge must be a text"),
+    "warnings": ("kernel", ("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "averages": ("averages", ("fit", "averages", "type"), "Samples", None),
 }
 
 
@@ -328,7 +364,8 @@ def entries_of(fit, path):
 def test_wrong_json_of_a_baseline_is_refused(kind, steps, value, says, tmp_path):
     entries = entries_of(BASELINES[kind](), tmp_path / "fit")
     path = written(tmp_path / "wrong", with_json(entries, *steps, value=value))
-    with pytest.raises(ValueError, match=f"is damaged: .*{says}"):
+    expected = "holds fit/averages of type 'Samples'" if says is None else f"is damaged: .*{says}"
+    with pytest.raises(ValueError, match=expected):
         cbq.load(path, family=family)
 
 
@@ -339,30 +376,34 @@ def npy(array, **options):
 
 
 WRONG_BASELINE_ARRAYS = {
-    "variance": ("averages", "variance", npy(np.full((5, 2), -1.0)), "variance must be at least 0"),
-    "counts": ("averages", "counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
-    "mean": ("polynomial", "mean", npy(np.full((5, 2), np.nan)), "mean must be finite"),
-    "theta": ("kernel", "theta", npy(np.ones((4, 2))), r"mean must have the shape \(4, any\)"),
-    "points": ("balance", "x", npy(np.ones((19, 1))), r"x must have the shape \(20, any\), but it has \(19, 1\)"),
-    "values": ("balance", "f", npy(np.full((20, 2), np.inf)), "f must be finite"),
+    "variance": ("averages", "averages/variance", npy(np.full((5, 2), -1.0)), "variance must be at least 0"),
+    "counts": ("averages", "averages/counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
+    "mean": ("polynomial", "averages/mean", npy(np.full((5, 2), np.nan)), "mean must be finite"),
+    "theta": ("kernel", "averages/theta", npy(np.ones((4, 2))), r"counts must have the shape \(T = 4,\)"),
+    "no correlation": ("averages", "averages/correlation", None, "it has no entry fit/averages/correlation.npy"),
+    "correlation": ("kernel", "averages/correlation", npy(np.ones((2, 2)) * 2), "must be symmetric, with ones on its"),
+    "points": (
+        "balance",
+        "samples/x",
+        npy(np.ones((19, 1))),
+        r"x must have the shape \(n = 20, d\), but it has \(19, 1\)",
+    ),
+    "values": ("balance", "samples/f", npy(np.full((20, 2), np.inf)), "f must be finite"),
     "densities": ("plain", "log_q", npy(np.full(20, np.inf)), "log_q must be finite"),
-    "no densities": ("plain", "log_density", None, "it has no entry log_density.npy"),
+    "no densities": ("plain", "samples/log_density", None, "it has no entry fit/samples/log_density.npy"),
 }
 
 
 @pytest.mark.parametrize(("kind", "name", "data", "says"), WRONG_BASELINE_ARRAYS.values(), ids=WRONG_BASELINE_ARRAYS)
 def test_wrong_arrays_of_a_baseline_are_refused(kind, name, data, says, tmp_path):
     entries = entries_of(BASELINES[kind](), tmp_path / "fit")
-    others = {key: value for key, value in entries.items() if key != f"{name}.npy"}
-    path = written(tmp_path / "wrong", others | ({} if data is None else {f"{name}.npy": data}))
+    path = written(tmp_path / "wrong", with_array(entries, name, data))
     with pytest.raises(ValueError, match=f"is damaged: .*{says}"):
         cbq.load(path, family=family)
 
 
-def test_every_kind_of_fit_has_a_name_of_its_own():
-    kinds = [kind.fit for kind in KINDS.values()]
-    assert len(set(kinds)) == len(kinds)
-    assert {"CBQ", "MonteCarlo", "ImportanceSampling", "LSMC", "KLSMC", "MOBQ"} <= set(KINDS)
+def test_the_names_of_fits_in_files():
+    assert set(saved_classes(Fit)) == {"CBQ", "MonteCarlo", "ImportanceSampling", "LSMC", "KLSMC", "MOBQ"}
 
 
 # multi-output Bayesian quadrature, which needs the family
@@ -438,7 +479,7 @@ def test_a_pooled_fit_without_a_family_is_loaded_with_one(tmp_path):
 def test_a_pooled_fit_is_not_loaded_without_its_measures(tmp_path):
     path = tmp_path / "fit"
     POOLED["exact"]().save(path)
-    refuses(path, "holds a fit of kind MOBQ, .* pass family=, the function from theta to its measure")
+    refuses(path, NEEDS_FAMILY)
     with pytest.raises(ValueError, match=r"does not go with this family.*log density") as caught:
         cbq.load(path, family=lambda theta: Gaussian(theta[0], 1.0))
     assert "damaged" not in str(caught.value)
@@ -458,43 +499,48 @@ def test_measures_without_densities_are_told_by_their_integrals(tmp_path):
         cbq.load(path, family=lambda theta: Empirical([-1.0, 0.5, 2.0, theta[0] + 0.01]))
 
 
-PART = ("fit", "parts", 0)
+PART = ("fit", "groups", 0)
+CHOSEN, CALIBRATION = (*PART, "chosen"), (*PART, "calibration")
+KERNEL_X, KERNEL_THETA = (*CHOSEN, "kernel", "kernel_x"), (*CHOSEN, "kernel", "kernel_theta")
 WRONG_POOLED = {
-    "design": (("fit", "design"), "grid", "'design' must be one of iid, sobol, mcmc"),
-    "depends": (("fit", "depends_on_theta"), 1, "'depends_on_theta' must be true or false, but it is 1"),
-    "no depends": (("fit", "depends_on_theta"), "removed", "'depends_on_theta' is missing"),
-    "single": (("fit", "single"), True, "'single' says that there is one output, but the arrays have 2"),
-    "parts": (("fit", "parts"), {}, "'parts' must be a list"),
-    "no parts": (("fit", "parts"), [], "the 'outputs' of all parts must be the numbers below 2, each of them once"),
-    "part": (PART, 3, "'outputs' is missing"),
-    "outputs": ((*PART, "outputs"), [2], r"'outputs' must hold numbers below 2, but it is \[2\]"),
-    "negative output": ((*PART, "outputs"), [-1], "'outputs' must hold numbers below 2"),
-    "true output": ((*PART, "outputs"), [True], "'outputs' must hold numbers below 2"),
-    "no output": ((*PART, "outputs"), [], "'outputs' must hold numbers below 2"),
+    "design": (("fit", "samples", "design"), "grid", "fit/samples/design must be one of iid, sobol, mcmc"),
+    "depends": (("fit", "samples", "depends_on_theta"), 1, "depends_on_theta must be true or false, but it is 1"),
+    "independent": (("fit", "samples", "depends_on_theta"), False, "the kernel must be one of x, but it is"),
+    "no depends": (("fit", "samples", "depends_on_theta"), "removed", "fit/samples/depends_on_theta is missing"),
+    "single": (("fit", "samples", "single"), True, "fit/samples/single must be false, since C = 2"),
+    "groups": (("fit", "groups"), {}, "fit/groups must be a list"),
+    "no parts": (("fit", "groups"), [], "fit/groups must hold 1 or more, but it holds 0"),
+    "part": (PART, 3, "fit/groups/0 must be an object with a type, but it is 3"),
+    "outputs": ((*PART, "outputs"), [2], "the outputs of all parts must be the numbers below 2, each of them once"),
+    "negative output": ((*PART, "outputs"), [-1], "fit/groups/0/outputs/0 must be 0 or more, but it is -1"),
+    "true output": ((*PART, "outputs"), [True], "fit/groups/0/outputs/0 must be an integer, but it is True"),
+    "no output": ((*PART, "outputs"), [], "fit/groups/0/outputs must hold 1 or more, but it holds 0"),
     "equal outputs": ((*PART, "outputs"), [1], "must be the numbers below 2, each of them once"),
-    "error": ((*PART, "error"), -1.0, "'error' must be a finite number of at least 0"),
-    "no error": ((*PART, "error"), "removed", "'error' must be a number, but it is None"),
-    "tried": ((*PART, "tried"), 0, "'tried' must be 1 or more, but it is 0"),
-    "tried kind": ((*PART, "tried"), 2.0, "'tried' must be an integer"),
-    "exact": ((*PART, "exact"), "no", "'exact' must be true or false"),
-    "kernels": ((*PART, "kernels"), "RBF", "'kernels' must be an object"),
-    "kernel of x": ((*PART, "kernels", "x"), "removed", "'x' is missing"),
-    "kernel of theta": ((*PART, "kernels", "theta"), "removed", "'theta' is missing"),
-    "kernel type": ((*PART, "kernels", "x"), {"type": "os.system"}, "'type' among RBF, .* but it has 'os.system'"),
-    "lengthscales": ((*PART, "kernels", "x"), {"type": "RBF", "lengthscale": [1.0] * 2}, "2 lengthscales"),
-    "lengthscales of theta": ((*PART, "kernels", "theta"), {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales"),
-    "a batch": (
-        (*PART, "kernels", "x"),
-        {"type": "RBF", "lengthscale": [[1.0], [2.0]]},
-        "the kernel of x has lengthscales of several kernels",
-    ),
-    "no lengthscale": ((*PART, "kernels", "x"), {"type": "RBF", "lengthscale": None}, "has no lengthscale"),
-    "jitter": (("fit", "jitter"), 1e-9, "'jitter' must be an object"),
-    "start": (("fit", "jitter", "start"), -1.0, "'start' must be a finite number of at least 0"),
-    "ceiling": (("fit", "jitter", "ceiling"), 0.0, "jitter needs 0 <= start <= ceiling"),
-    "no ceiling": (("fit", "jitter", "ceiling"), "removed", "'ceiling' must be a number, but it is None"),
-    "settings": (("fit", "settings"), {"nystrom": 1}, "'nystrom' must be a text"),
-    "warnings": (("fit", "warnings"), [1], "'warnings' must hold texts only"),
+    "error": ((*CHOSEN, "error"), -1.0, "chosen/error must be a finite number of at least 0"),
+    "no error": ((*CHOSEN, "error"), "removed", "fit/groups/0/chosen/error is missing"),
+    "tried": ((*CHOSEN, "tried"), 0, "chosen/tried must be 1 or more, but it is 0"),
+    "tried kind": ((*CHOSEN, "tried"), 2.0, "chosen/tried must be an integer"),
+    "landmarks": ((*PART, "landmarks"), "no", "must be 'fit/groups/0/landmarks.npy', the name of an entry"),
+    "no landmarks": ((*PART, "landmarks"), None, "entries that do not belong to it: fit/groups/0/landmarks.npy"),
+    "kernels": ((*CHOSEN, "kernel"), "RBF", "chosen/kernel must be an object with a type"),
+    "kernel of x": (KERNEL_X, "removed", "chosen/kernel/kernel_x is missing"),
+    "kernel of theta": (KERNEL_THETA, "removed", "chosen/kernel/kernel_theta is missing"),
+    "kernel of x alone": ((*CHOSEN, "kernel"), {"type": "RBF", "lengthscale": 1.0}, "must be one of x and theta"),
+    "dimension": ((*CHOSEN, "kernel", "d"), 2, "the kernel is for x in 2 dimensions, but x has 1"),
+    "no dimension": ((*CHOSEN, "kernel", "d"), 0, "kernel/d must be 1 or more, but it is 0"),
+    "lengthscales": (KERNEL_X, {"type": "RBF", "lengthscale": [1.0] * 2}, "2 lengthscales"),
+    "lengthscales of theta": (KERNEL_THETA, {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales"),
+    "a batch": (KERNEL_X, {"type": "RBF", "lengthscale": [[1.0], [2.0]]}, "has the lengthscales of several kernels"),
+    "no lengthscale": (KERNEL_X, {"type": "RBF", "lengthscale": None}, "kernel_x/lengthscale must be a number"),
+    "jitter": (("fit", "jitter"), 1e-9, "fit/jitter must be an object"),
+    "start": (("fit", "jitter", "start"), -1.0, "fit/jitter/start must be a finite number of at least 0"),
+    "ceiling": (("fit", "jitter", "ceiling"), 0.0, "fit/jitter: jitter needs 0 <= start <= ceiling"),
+    "no ceiling": (("fit", "jitter", "ceiling"), "removed", "fit/jitter/ceiling is missing"),
+    "settings": (("fit", "settings"), {"nystrom": 1}, "fit/settings/nystrom must be a text"),
+    "warnings": (("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "inflation": ((*CALIBRATION, "inflation"), [-1.0], "inflation must be at least 0"),
+    "common": ((*CALIBRATION, "common"), [None], "common must be a number, but it is None"),
+    "calibrated outputs": ((*CALIBRATION, "common"), [1.0, 2.0], r"common must have the shape \(K = 1,\)"),
 }
 
 
@@ -515,34 +561,34 @@ def test_wrong_json_of_a_pooled_fit_is_refused(steps, value, says, pooled_entrie
 
 
 WRONG_POOLED_ARRAYS = {
-    "points": ("x", npy(np.ones((29, 1))), r"x must have the shape \(30, any\), but it has \(29, 1\)"),
-    "values": ("f", npy(np.full((30, 2), np.inf)), "f must be finite"),
-    "other outputs": ("f", npy(np.ones((30, 3))), r"inflation must have the shape \(3,\)"),
-    "densities": ("log_density", npy(np.full(30, np.nan)), "log_density must be finite"),
-    "no densities": ("log_density", None, "it has no entry log_density.npy"),
-    "counts": ("counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
-    "theta": ("theta", npy(np.ones((4, 2))), r"counts must have the shape \(4,\)"),
+    "points": ("samples/x", npy(np.ones((29, 1))), r"x must have the shape \(n = 30, d\), but it has \(29, 1\)"),
+    "values": ("samples/f", npy(np.full((30, 2), np.inf)), "f must be finite"),
+    "other outputs": ("samples/f", npy(np.ones((30, 3))), "the outputs of all parts must be the numbers below 3"),
+    "densities": ("samples/log_density", npy(np.full(30, np.nan)), "log_density must be finite"),
+    "no densities": ("samples/log_density", None, "it has no entry fit/samples/log_density.npy"),
+    "counts": ("samples/counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
+    "theta": ("samples/theta", npy(np.ones((4, 2))), r"counts must have the shape \(T = 4,\)"),
     "embedding": ("embedding", npy(np.ones((5, 4))), r"embedding must have the shape \(5, 5\), but it has \(5, 4\)"),
-    "inflation": ("inflation", npy(np.array([1.0, -1.0])), "inflation must be at least 0"),
-    "common": ("common", npy(np.array([1.0, np.nan])), "common must be finite"),
-    "no landmarks": ("landmarks_0", None, "it has no entry landmarks_0.npy"),
-    "real landmarks": ("landmarks_0", npy(np.ones(3)), "landmarks_0.npy must hold values of type int64"),
-    "empty landmarks": ("landmarks_1", npy(np.ones(0, dtype=np.int64)), r"landmarks_1 must have the shape \(any,\)"),
-    "negative landmarks": ("landmarks_0", npy(np.array([0, -1])), "landmarks_0 must be at least 0"),
-    "far landmarks": ("landmarks_0", npy(np.array([0, 30])), "landmarks_0 must hold different numbers below 30"),
-    "equal landmarks": ("landmarks_0", npy(np.array([4, 4])), "landmarks_0 must hold different numbers below 30"),
+    "no landmarks": ("parts/0/landmarks", None, "it has no entry fit/groups/0/landmarks.npy"),
+    "real landmarks": ("parts/0/landmarks", npy(np.ones(3)), "landmarks.npy must hold values of type int64"),
+    "empty landmarks": (
+        "parts/1/landmarks",
+        npy(np.ones(0, dtype=np.int64)),
+        r"fit/groups/1/landmarks must have the shape \(m,\)",
+    ),
+    "negative landmarks": ("parts/0/landmarks", npy(np.array([0, -1])), "landmarks must be at least 0"),
+    "far landmarks": ("parts/0/landmarks", npy(np.array([0, 30])), "landmarks of a part must be different .* below 30"),
+    "equal landmarks": ("parts/0/landmarks", npy(np.array([4, 4])), "landmarks of a part must be different numbers"),
 }
 
 
 @pytest.mark.parametrize(("name", "data", "says"), WRONG_POOLED_ARRAYS.values(), ids=WRONG_POOLED_ARRAYS)
 def test_wrong_arrays_of_a_pooled_fit_are_refused(name, data, says, pooled_entries, tmp_path):
-    others = {key: value for key, value in pooled_entries.items() if key != f"{name}.npy"}
-    path = written(tmp_path / "wrong", others | ({} if data is None else {f"{name}.npy": data}))
-    refuses_damage(path, says)
+    refuses_damage(written(tmp_path / "wrong", with_array(pooled_entries, name, data)), says)
 
 
 def test_a_pooled_fit_with_other_points_is_refused_with_its_family(pooled_entries, tmp_path):
-    path = written(tmp_path / "wrong", pooled_entries | {"x.npy": npy(np.full((30, 1), 0.5))})
+    path = written(tmp_path / "wrong", with_array(pooled_entries, "samples/x", npy(np.full((30, 1), 0.5))))
     with pytest.raises(ValueError, match="does not go with this family"):
         cbq.load(path, family=family)
 
@@ -550,12 +596,10 @@ def test_a_pooled_fit_with_other_points_is_refused_with_its_family(pooled_entrie
 def test_kernels_of_x_that_hold_code_are_refused(tmp_path):
     s = cbq.Samples([1.0, 2.0], X[:2], np.sin(X[:2]), lambda t: Empirical(X[:2].ravel()), depends_on_theta=False)
     fit = cbq.MOBQ(kernel_x=Warped(RBF(1.0), own_warp)).fit(s)
-    with pytest.raises(
-        ValueError, match=r"cannot be saved: kernel_x = Warped\(.*own_warp'\) follows a measure or holds"
-    ):
+    with pytest.raises(ValueError, match=r"fit/groups/0/chosen/kernel/warp is UserTransform\('own_warp'\) .* holds a"):
         fit.save(tmp_path / "fit")
     theta = cbq.MOBQ(kernel_theta=Warped(RBF(1.0), own_warp)).fit(dependent())
-    with pytest.raises(ValueError, match=r"own_warp'\), a kernel over theta, is warped by a function"):
+    with pytest.raises(ValueError, match=r"kernel_theta/warp is UserTransform\('own_warp'\) of .* holds a function"):
         theta.save(tmp_path / "fit")
     assert os.listdir(tmp_path) == []
 
@@ -570,18 +614,15 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         header = json.loads(file.read("fit.json"))
         others = set(file.namelist()) - {"fit.json"}
         arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in others}
-    assert list(header) == ["format", "version", "cbq", "kind", "fit"]
-    assert (header["format"], header["version"], header["cbq"], header["kind"]) == (
-        "cbq-fit",
-        1,
-        cbq.__version__,
-        "CBQ",
-    )
+    assert list(header) == ["format", "version", "cbq", "choice", "fit"]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 2, cbq.__version__, None]
+    assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
-    columns = {"mean", "variance", "bias", "spread2", "amplitude"}
-    assert others == {f"{name}.npy" for name in {"theta", "counts", "weights", "correlation"} | columns}
-    np.testing.assert_array_equal(arrays["theta.npy"], THETA)
+    assert header["fit"]["stage1"]["mean"] == "fit/stage1/mean.npy"
+    columns = {"mean", "variance", "bias", "spread2", "amplitude", "point_weights", "counts", "correlation"}
+    assert others == {f"fit/{name}.npy" for name in {"theta", "counts"} | {f"stage1/{name}" for name in columns}}
+    np.testing.assert_array_equal(arrays["fit/theta.npy"], THETA)
     assert not any(array.dtype.hasobject for array in arrays.values())
 
 
@@ -598,7 +639,7 @@ def test_the_name_is_taken_as_it_is(fit, tmp_path, monkeypatch):
         fit.save(name)
         assert_same(cbq.load(name).theta, THETA)
         assert_same(cbq.load(Path(name)).theta, THETA)
-    save(fit, tmp_path / "plain")
+    fit.save(tmp_path / "plain")
     assert sorted(os.listdir()) == sorted(names)
 
 
@@ -643,17 +684,17 @@ class OwnKernel(RBF):
     pass
 
 
-LAW_2 = Gaussian([2.0, 2.0], 1.0)
+MEASURE_2 = Gaussian([2.0, 2.0], 1.0)
 REFUSED = {
     "function": (
         Warped(RBF(1.0), own_warp),
-        r"Warped\(RBF\(lengthscale=1.\), 'own_warp'\), .* is warped by a function",
+        r"fit/priors/0/0/kernel/warp is UserTransform\('own_warp'\) of type UserTransform, .* holds a function",
     ),
-    "whiten": (Warped(RBF(1.0), "whiten").bind(LAW_2), "by a function or by a measure, and a file holds no code"),
-    "gaussianise": (Warped(RBF(1.0), "gaussianise").bind(LAW_2), "keep the samples and fit again when needed"),
-    "stein": (Stein(RBF(1.0), LAW_2), r"Stein\(.*\), a kernel over theta, follows a measure or is code of your own"),
-    "subclass": (OwnKernel(1.0), "Use a kernel_theta made of RBF, Matern, TensorProduct"),
-    "inside": (RBF(1.0) + 2.0 * Warped(RBF(1.0), own_warp), "this fit cannot be saved: Warped"),
+    "whiten": (Warped(RBF(1.0), "whiten").bind(MEASURE_2), "holds a function or a measure, and a file holds no code"),
+    "gaussianise": (Warped(RBF(1.0), "gaussianise").bind(MEASURE_2), "keep the samples and fit again when needed"),
+    "stein": (Stein(RBF(1.0), MEASURE_2), r"kernel is Stein\(.*\) of type Stein, which is code of your own or holds"),
+    "subclass": (OwnKernel(1.0), "of type OwnKernel, .* Use SumKernel, .*RBF, Matern, TensorProduct"),
+    "inside": (RBF(1.0) + 2.0 * Warped(RBF(1.0), own_warp), "this fit cannot be saved: .*parts/1/kernel/warp is User"),
 }
 
 
@@ -674,7 +715,7 @@ def test_what_could_not_be_loaded_is_not_saved(fit, tmp_path):
     rest = {"point_weights": old.point_weights, "counts": old.counts, "hyperparameters": old.hyperparameters}
     stage1 = StageOne(**columns, **rest, warnings=(), single=False)
     odd = CBQFit(fit.theta, stage1, fit.priors, design="iid", calibrate=True, settings={})
-    with pytest.raises(ValueError, match="cannot be saved: amplitude must be finite, but 10 values are NaN or inf"):
+    with pytest.raises(ValueError, match="cannot be saved: fit/stage1/amplitude must be finite, but 10 values are NaN"):
         odd.save(tmp_path / "fit")
     assert os.listdir(tmp_path) == []
 
@@ -687,9 +728,13 @@ def test_fits_of_other_kinds_are_refused(fit, tmp_path):
         _predictives = summary = lambda self: None
 
     other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibrate=True, settings={})
+    for thing in (other, Unknown()):
+        with pytest.raises(TypeError, match=r"cannot be saved: only fits of the classes CBQFit, .*KLSMCFit.* can"):
+            thing.save(tmp_path / "fit")
     for thing in (other, Unknown(), None, fit.stage1):
-        with pytest.raises(TypeError, match=r"cannot be saved: there is a format for CBQFit, .*KLSMCFit.* only"):
-            save(thing, tmp_path / "fit")
+        with pytest.raises(ValueError, match=r"this fit cannot be saved: fit is .* Use CBQ, .*KLSMC"):
+            save_file(tmp_path / "fit", {"fit": Instance(Fit)}, {"fit": thing})
+    assert os.listdir(tmp_path) == []
 
 
 def test_places_that_cannot_be_written_are_refused(fit, tmp_path):
@@ -736,6 +781,13 @@ def with_json(entries, *steps, value="removed"):
     return entries | {"fit.json": json.dumps(header)}
 
 
+def with_array(entries, name, data):
+    """The entries with an array of the fit replaced, or without it where `data` is None."""
+    entry = f"fit/{name}.npy"
+    assert entry in entries
+    return {key: data if key == entry else old for key, old in entries.items() if key != entry or data is not None}
+
+
 def refuses(path, says):
     with pytest.raises(ValueError, match=says) as caught:
         cbq.load(path)
@@ -749,62 +801,76 @@ def test_a_file_that_is_not_there(tmp_path):
 
 
 PRIOR = ("fit", "priors", 0, 0)
+STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIOR, "kernel")
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 2, r"has version 2 of its format, and this cbq reads up to 1: .*pip install --upgrade cbq"),
-    "older": (("version",), 0, "damaged: 'version' must be 1 or more, but it is 0"),
-    "version": (("version",), "1", "damaged: 'version' must be an integer, but it is '1'"),
-    "version bool": (("version",), True, "damaged: 'version' must be an integer, but it is True"),
-    "kind": (("kind",), "Oracle", "holds a fit of kind 'Oracle', and this cbq knows CBQ, .*: .*--upgrade"),
-    "no fit": (("fit",), "removed", "damaged: 'fit' is missing. Restore it from a copy, or fit and save again"),
-    "fit": (("fit",), [], r"damaged: 'fit' must be an object, but it is \[\]"),
-    "design": (("fit", "design"), "grid", "'design' must be one of iid, sobol, mcmc, but it is 'grid'"),
-    "calibrate": (("fit", "calibrate"), 1, "'calibrate' must be true or false, but it is 1"),
-    "settings": (("fit", "settings"), {"noise": 1}, "'noise' must be a text, but it is 1"),
-    "warnings": (("fit", "warnings"), [1], "'warnings' must hold texts only"),
-    "single": (("fit", "stage1", "single"), True, "'single' says that there is one output, but the arrays have 2"),
-    "share": (("fit", "stage1", "hyperparameters", 0, 0, "share"), "removed", "'share' must be a number"),
-    "choices": (
-        ("fit", "stage1", "hyperparameters"),
-        [[], []],
-        "must hold a list for each of 2 outputs, none of them empty",
-    ),
-    "priors": (("fit", "priors"), [[]], "'priors' must hold a list for each of 2 outputs"),
-    "prior": (PRIOR, 3, "'kernel' is missing"),
-    "amplitude": ((*PRIOR, "amplitude"), -1.0, "'amplitude' must be a finite number of at least 0, but it is -1.0"),
-    "noise": ((*PRIOR, "noise"), "much", "'noise' must be a number, but it is 'much'"),
-    "evidence": ((*PRIOR, "evidence"), True, "'evidence' must be a number, but it is True"),
-    "degree": ((*PRIOR, "degree"), 3, "'degree' is 3, which is no degree of a trend that 5 thetas can tell"),
-    "logs": ((*PRIOR, "logs"), [True], "'logs' must hold 2 times true or false"),
-    "scale": ((*PRIOR, "scale"), [1.0, 0.0], "scale must be at least 4.94.*, but its smallest value is 0"),
-    "centre": ((*PRIOR, "centre"), [1.0, None], "'centre' must be a number, but it is None"),
-    "centre length": ((*PRIOR, "centre"), [1.0], r"centre must have the shape \(2,\), but it has \(1,\)"),
-    "kernel": ((*PRIOR, "kernel"), {"type": "os.system"}, "'type' among RBF, .* but it has 'os.system'"),
-    "kernel type": ((*PRIOR, "kernel"), {"type": ["RBF"]}, r"but it has \['RBF'\]"),
-    "arguments": (
-        (*PRIOR, "kernel"),
-        {"type": "RBF", "x": 1},
-        "a kernel RBF must have lengthscale, but it has type, x",
-    ),
-    "lengthscale": ((*PRIOR, "kernel"), {"type": "RBF", "lengthscale": -1.0}, "lengthscale must be positive"),
-    "lengthscales": (
-        (*PRIOR, "kernel"),
-        {"type": "RBF", "lengthscale": [1.0] * 3},
-        "3 lengthscales, but the points have 2",
-    ),
-    "no lengthscale": ((*PRIOR, "kernel"), {"type": "RBF", "lengthscale": None}, "a kernel RBF has no lengthscale"),
-    "text": ((*PRIOR, "kernel"), {"type": "RBF", "lengthscale": "long"}, "lengthscale must hold real numbers"),
-    "nu": ((*PRIOR, "kernel"), {"type": "Matern", "nu": 2, "lengthscale": 1.0}, "nu must be 0.5, 1.5 or 2.5"),
+    "newer": (("version",), 3, "has version 3 of its format, but this cbq reads version 2: .*install --upgrade cbq"),
+    "older": (("version",), 1, "has version 1 .* older development version wrote it. Fit again, and save the new fit"),
+    "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
+    "version": (("version",), "2", "damaged: version must be an integer, but it is '2'"),
+    "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
+    "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, fit"),
+    "no choice": (("choice",), "removed", "damaged: choice is missing"),
+    "type": (("fit", "type"), "Oracle", "holds fit of type 'Oracle', but this cbq knows only CBQ, .*--upgrade cbq"),
+    "no type": (("fit", "type"), "removed", "damaged: fit must be an object with a type"),
+    "no fit": (("fit",), "removed", "damaged: fit is missing. Restore it from a copy, or fit and save again"),
+    "fit": (("fit",), [], r"damaged: fit must be an object with a type, but it is \[\]"),
+    "another class": (("fit",), {"type": "RBF", "lengthscale": 1.0}, "holds fit of type 'RBF', but this cbq knows"),
+    "design": (("fit", "design"), "grid", "fit/design must be one of iid, sobol, mcmc, but it is 'grid'"),
+    "calibrate": (("fit", "calibrate"), 1, "fit/calibrate must be true or false, but it is 1"),
+    "unknown": (("fit", "noise"), 1.0, "damaged: fit/noise is unknown: the fields are theta, stage1, "),
+    "settings": (("fit", "settings"), {"noise": 1}, "fit/settings/noise must be a text, but it is 1"),
+    "warnings": (("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "an array": (("fit", "theta"), "fit/stage1/mean.npy", "fit/theta must be 'fit/theta.npy', the name of an entry"),
+    "no array": (("fit", "theta"), None, "fit/theta must be 'fit/theta.npy', the name of an entry, but it is None"),
+    "no correlation": ((*STAGE1, "correlation"), "removed", "damaged: fit/stage1/correlation is missing"),
+    "single": ((*STAGE1, "single"), True, "fit/stage1/single must be false, since C = 2, but it is True"),
+    "share": ((*STAGE1, "hyperparameters", 0, 0, "share"), "removed", "stage1/hyperparameters/0/0/share is missing"),
+    "no shares": ((*STAGE1, "hyperparameters"), [[], []], "hyperparameters/0 must hold 1 or more, but it holds 0"),
+    "shares": ((*STAGE1, "hyperparameters"), [], "hyperparameters must hold C = 2, but it holds 0"),
+    "priors": (("fit", "priors"), [[]], "fit/priors must hold C = 2, but it holds 1"),
+    "no priors": (("fit", "priors"), [[], []], "fit/priors/0 must hold 1 or more, but it holds 0"),
+    "prior": (PRIOR, 3, "fit/priors/0/0 must be an object with a type, but it is 3"),
+    "amplitude": ((*PRIOR, "amplitude"), -1.0, "0/amplitude must be a finite number of at least 0, but it is -1.0"),
+    "noise": ((*PRIOR, "noise"), "much", "0/noise must be a number, but it is 'much'"),
+    "evidence": ((*PRIOR, "evidence"), True, "0/evidence must be a number, but it is True"),
+    "degree": ((*PRIOR, "degree"), 3, "a trend of degree 3 has too many coefficients for 5 thetas"),
+    "logs": ((*COORDINATES, "logs"), [True], r"logs must have the shape \(p = 2,\), but it has \(1,\)"),
+    "logs kind": ((*COORDINATES, "logs"), [1, 0], "coordinates/logs must be true or false, but it is 1"),
+    "scale": ((*COORDINATES, "scale"), [1.0, 0.0], "scale must be at least 4.94.*, but its smallest value is 0"),
+    "centre": ((*COORDINATES, "centre"), [1.0, None], "coordinates/centre must be a number, but it is None"),
+    "centre length": ((*COORDINATES, "centre"), [1.0], r"centre must have the shape \(p = 2,\), but it has \(1,\)"),
+    "ragged": ((*COORDINATES, "centre"), [1.0, [2.0]], "centre must be a rectangular list of numbers"),
+    "kernel": (KERNEL, {"type": "os.system"}, "kernel of type 'os.system', but this cbq knows only .*RBF, "),
+    "kernel type": (KERNEL, {"type": ["RBF"]}, "0/kernel must be an object with a type, but it is"),
+    "argument": (KERNEL, {"type": "RBF", "x": 1}, "0/kernel/lengthscale is missing"),
+    "arguments": (KERNEL, {"type": "RBF", "lengthscale": 1.0, "x": 1}, "kernel/x is unknown: .* lengthscale"),
+    "lengthscale": (KERNEL, {"type": "RBF", "lengthscale": -1.0}, "0/kernel: lengthscale must be positive"),
+    "lengthscales": (KERNEL, {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales, but the points have 2"),
+    "no lengthscale": (KERNEL, {"type": "RBF", "lengthscale": None}, "lengthscale must be a number, but it is None"),
+    "text": (KERNEL, {"type": "RBF", "lengthscale": "long"}, "lengthscale must be a number, but it is 'long'"),
+    "nu": (KERNEL, {"type": "Matern", "nu": 2, "lengthscale": 1.0}, "nu must be 0.5, 1.5 or 2.5"),
     "warp": (
-        (*PRIOR, "kernel"),
-        {"type": "Warped", "base": {"type": "RBF", "lengthscale": 1.0}, "warp": "whiten"},
-        "a warp must be 'log', but it is 'whiten'",
+        KERNEL,
+        {"type": "Warped", "base": {"type": "RBF", "lengthscale": 1.0}, "warp": {"type": "Whiten"}},
+        "kernel/warp of type 'Whiten', but this cbq knows only Log",
     ),
-    "parts": (
-        (*PRIOR, "kernel"),
-        {"type": "SumKernel", "parts": [1.0]},
-        "SumKernel takes a list of one or more kernels",
+    "groups": (KERNEL, {"type": "SumKernel", "groups": [1.0]}, "kernel/groups/0 must be an object with a type"),
+    "no parts": (
+        KERNEL,
+        {"type": "SumKernel", "groups": []},
+        "0/kernel: SumKernel takes a list of one or more kernels",
+    ),
+    "of both": (
+        KERNEL,
+        {
+            "type": "XThetaKernel",
+            "kernel_x": {"type": "RBF", "lengthscale": 1.0},
+            "kernel_theta": {"type": "RBF", "lengthscale": [1.0, 1.0]},
+            "d": 1,
+        },
+        "2 lengthscales, but the points have 1",
     ),
 }
 
@@ -817,9 +883,8 @@ def test_wrong_json_is_refused(steps, value, says, entries, tmp_path):
 def test_priors_without_evidence_are_refused(entries, tmp_path):
     priors = json.loads(entries["fit.json"])["fit"]["priors"]
     value = [[prior | {"evidence": None} for prior in each] for each in priors]
-    refuses(
-        written(tmp_path / "fit", with_json(entries, "fit", "priors", value=value)), "'evidence' must be a number for"
-    )
+    path = written(tmp_path / "fit", with_json(entries, "fit", "priors", value=value))
+    refuses(path, "fit: the evidence must be a number for")
 
 
 NOT_JSON = {
@@ -838,77 +903,107 @@ def test_what_is_not_json_is_refused(data, entries, tmp_path):
 
 
 WRONG_ARRAYS = {
-    "missing": ("theta", None, "it has no entry theta.npy"),
-    "no array": ("mean", b"not an array", "mean.npy is not an array"),
+    "missing": ("theta", None, "it has no entry fit/theta.npy"),
+    "no array": ("stage1/mean", b"not an array", "mean.npy is not an array"),
     "cut": (
-        "mean",
+        "stage1/mean",
         npy(np.ones((5, 2)))[:-8],
-        r"mean.npy says that its shape is \(5, 2\), but it holds another number",
+        r"mean.npy declares the shape \(5, 2\), but it holds another number",
     ),
-    "longer": ("mean", npy(np.ones((5, 2))) + b"12345678", "but it holds another number of values"),
+    "longer": ("stage1/mean", npy(np.ones((5, 2))) + b"12345678", "but it holds another number of values"),
     "huge": (
-        "mean",
+        "stage1/mean",
         npy(np.ones((5, 2))).replace(b"(5, 2), }        ", b"(5, 2000000000),}"),
         "another number of values",
     ),
     "newer npy": (
-        "mean",
+        "stage1/mean",
         npy(np.ones((5, 2))).replace(b"\x01\x00", b"\x02\x00", 1),
         r"version \(2, 0\) of the npy format",
     ),
     "type": (
-        "mean",
+        "stage1/mean",
         npy(np.ones((5, 2), dtype=np.float32)),
         "mean.npy must hold values of type float64, but it holds float32",
     ),
-    "complex": ("mean", npy(np.ones((5, 2), dtype=complex)), "but it holds complex128"),
-    "order of bytes": ("mean", npy(np.ones((5, 2), dtype=">f8")), "but it holds >f8"),
-    "structured": ("mean", npy(np.ones((5, 2), dtype=[("a", "f8")])), "must hold values of type float64"),
-    "axes": ("theta", npy(np.ones(5)), r"theta must have the shape \(any, any\), but it has \(5,\)"),
-    "no theta": ("theta", npy(np.ones((0, 2))), r"theta must have the shape \(any, any\), but it has \(0, 2\)"),
-    "other T": ("theta", npy(np.ones((4, 2))), r"mean must have the shape \(4, any\), but it has \(5, 2\)"),
-    "other C": ("bias", npy(np.ones((5, 3))), r"bias must have the shape \(5, 2\), but it has \(5, 3\)"),
-    "nan": ("mean", npy(np.full((5, 2), np.nan)), "mean must be finite, but 10 values are NaN or inf"),
+    "complex": ("stage1/mean", npy(np.ones((5, 2), dtype=complex)), "but it holds complex128"),
+    "order of bytes": ("stage1/mean", npy(np.ones((5, 2), dtype=">f8")), "but it holds >f8"),
+    "structured": ("stage1/mean", npy(np.ones((5, 2), dtype=[("a", "f8")])), "must hold values of type float64"),
+    "axes": ("theta", npy(np.ones(5)), r"fit/theta must have the shape \(T, p\), but it has \(5,\)"),
+    "no theta": ("theta", npy(np.ones((0, 2))), r"fit/theta must have the shape \(T, p\), but it has \(0, 2\)"),
+    "other T": ("theta", npy(np.ones((4, 2))), r"mean must have the shape \(T = 4, C\), but it has \(5, 2\)"),
+    "other C": ("stage1/bias", npy(np.ones((5, 3))), r"bias must have the shape \(T = 5, C = 2\), but it has \(5, 3\)"),
+    "nan": ("stage1/mean", npy(np.full((5, 2), np.nan)), "mean must be finite, but 10 values are NaN or inf"),
     "inf": ("theta", npy(np.full((5, 2), np.inf)), "theta must be finite"),
-    "negative": ("variance", npy(np.full((5, 2), -1.0)), "variance must be at least 0, but its smallest value is -1"),
-    "counts": (
-        "counts",
-        npy(np.array([6, 6, 6, 6, 7])),
-        r"weights must have the shape \(31, 2\), but it has \(30, 2\)",
+    "negative": (
+        "stage1/variance",
+        npy(np.full((5, 2), -1.0)),
+        "fit/stage1/variance must be at least 0, but its smallest value is -1",
     ),
-    "huge counts": ("counts", npy(np.full(5, 2**62)), "weights must have the shape"),
-    "no points": ("counts", npy(np.array([6, 6, 6, 12, 0])), "counts must be at least 1, but its smallest value is 0"),
-    "real counts": ("counts", npy(np.full(5, 6.0)), "counts.npy must hold values of type int64, but it holds float64"),
+    "counts": (
+        "stage1/counts",
+        npy(np.array([6, 6, 6, 6, 7])),
+        "fit/stage1/counts must have the sum n = 30, but it is 31",
+    ),
+    "huge counts": (
+        "stage1/counts",
+        npy(np.full(5, 2**62)),
+        f"fit/stage1/counts must have the sum n = 30, but it is {5 * 2**62}",
+    ),
+    "no points": (
+        "stage1/counts",
+        npy(np.array([6, 6, 6, 12, 0])),
+        "fit/stage1/counts must be at least 1, but its smallest value is 0",
+    ),
+    "real counts": (
+        "stage1/counts",
+        npy(np.full(5, 6.0)),
+        "counts.npy must hold values of type int64, but it holds float",
+    ),
+    "own counts": ("counts", npy(np.array([5, 7, 6, 6, 6])), "counts must be those of stage 1"),
+    "correlation": ("stage1/correlation", npy(np.array([[1.0, 0.5], [0.4, 1.0]])), "correlation must be symmetric"),
+    "large correlation": ("stage1/correlation", npy(np.full((2, 2), -2.0)), "correlation must be at least -1"),
+    "no correlation": ("stage1/correlation", None, "it has no entry fit/stage1/correlation.npy"),
 }
 
 
 @pytest.mark.parametrize(("name", "data", "says"), WRONG_ARRAYS.values(), ids=WRONG_ARRAYS)
 def test_wrong_arrays_are_refused(name, data, says, entries, tmp_path):
-    others = {key: value for key, value in entries.items() if key != f"{name}.npy"}
-    path = written(tmp_path / "fit", others | ({} if data is None else {f"{name}.npy": data}))
-    refuses(path, f"is damaged: .*{says}")
+    refuses(written(tmp_path / "fit", with_array(entries, name, data)), f"is damaged: .*{says}")
+
+
+def test_entries_that_do_not_belong_to_a_file_are_refused(entries, tmp_path):
+    refuses(written(tmp_path / "a", entries | {"more.npy": npy(THETA)}), "entries that do not belong to it: more.npy")
+    with zipfile.ZipFile(written(tmp_path / "b", entries), "a") as file, pytest.warns(UserWarning, match="Duplicate"):
+        file.writestr("fit/theta.npy", npy(THETA + 1))
+    refuses(tmp_path / "b", "is damaged: it has entries that do not belong to it: fit/theta.npy")
 
 
 WRONG_BORROWED = {
-    "a row beyond the points": ("rows", lambda a: a + 1000, "'rows' must be numbers of 20 points, but its largest is"),
-    "a negative row": ("rows", lambda a: a - 1000, "rows"),
-    "rows of another number": ("rows", lambda a: a[:-1], "rows"),
-    "no point at a theta": ("own_counts", lambda a: a * 0, "own_counts"),
-    "counts of other thetas": ("own_counts", lambda a: a[:-1], "own_counts"),
+    "a row beyond the points": ("rows", lambda a: a + 1000, "rows must be numbers below 20, .* but the largest is"),
+    "a negative row": ("rows", lambda a: a - 1000, "fit/rows must be at least 0"),
+    "rows of another number": ("rows", lambda a: a[:-1], r"fit/rows must have the shape \(n = "),
+    "no point at a theta": ("counts", lambda a: a * 0, "fit/counts must be at least 1"),
+    "counts of other thetas": ("counts", lambda a: a[:-1], r"fit/counts must have the shape \(T = 5,\)"),
 }
 
 
 @pytest.mark.parametrize(("name", "change", "says"), WRONG_BORROWED.values(), ids=WRONG_BORROWED)
 def test_wrong_borrowed_points_are_refused(name, change, says, tmp_path):
     borrowing = cbq.CBQ(borrow=9).fit(drawn())
-    found = {"rows": borrowing.rows, "own_counts": borrowing.counts}[name].astype(np.int64)
-    refuses(
-        written(tmp_path / "wrong", entries_of(borrowing, tmp_path / "fit") | {f"{name}.npy": npy(change(found))}), says
-    )
+    entries = entries_of(borrowing, tmp_path / "fit")
+    found = change(getattr(borrowing, name).astype(np.int64))
+    refuses(written(tmp_path / "wrong", with_array(entries, name, npy(found))), says)
+
+
+def test_rows_do_not_vanish_silently(tmp_path):
+    entries = entries_of(cbq.CBQ(borrow=9).fit(drawn()), tmp_path / "fit")
+    refuses(written(tmp_path / "a", with_array(entries, "rows", None)), "it has no entry fit/rows.npy")
+    refuses(written(tmp_path / "b", with_json(entries, "fit", "rows", value=None)), "is damaged: fit: counts must be")
 
 
 def test_a_choice_that_is_no_text_is_refused(entries, tmp_path):
-    refuses(written(tmp_path / "fit", with_json(entries, "choice", value=3)), "'choice'")
+    refuses(written(tmp_path / "fit", with_json(entries, "choice", value=3)), "choice must be a text, but it is 3")
 
 
 class Bomb:
@@ -921,8 +1016,8 @@ class Bomb:
 def test_nothing_in_a_file_is_executed(entries, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     bomb = np.array([[Bomb()]], dtype=object)
-    refuses(written(tmp_path / "a", entries | {"theta.npy": npy(bomb, allow_pickle=True)}), "but it holds object")
-    refuses(written(tmp_path / "b", entries | {"theta.npy": pickle.dumps(Bomb())}), "theta.npy is not an array")
+    refuses(written(tmp_path / "a", entries | {"fit/theta.npy": npy(bomb, allow_pickle=True)}), "but it holds object")
+    refuses(written(tmp_path / "b", entries | {"fit/theta.npy": pickle.dumps(Bomb())}), "theta.npy is not an array")
     (tmp_path / "c").write_bytes(pickle.dumps(Bomb()))
     refuses(tmp_path / "c", "is not a fit of cbq")
     assert not (tmp_path / "executed").exists()
@@ -933,7 +1028,7 @@ def test_files_of_other_programs_are_refused(tmp_path):
         (tmp_path / name).write_bytes(data)
         refuses(
             tmp_path / name,
-            "is not a fit of cbq: it is no zip file, or was cut short .* Pass a file that fit.save wrote",
+            "is not a fit of cbq: it is not a zip file, or it was cut short .* Pass a file that fit.save wrote",
         )
     np.savez(tmp_path / "other.npz", theta=THETA)
     refuses(tmp_path / "other.npz", "is not a fit of cbq: it has no entry fit.json. Pass")
@@ -941,7 +1036,7 @@ def test_files_of_other_programs_are_refused(tmp_path):
 
 def test_a_compressed_file_is_refused(entries, tmp_path):
     path = written(tmp_path / "fit", entries, compression=zipfile.ZIP_DEFLATED)
-    refuses(path, "fit.json is compressed or encrypted, which cbq does to none of its entries")
+    refuses(path, "fit.json is compressed or encrypted, but cbq writes plain entries only")
 
 
 def test_a_flipped_bit_is_noticed(fit, tmp_path):
@@ -951,7 +1046,7 @@ def test_a_flipped_bit_is_noticed(fit, tmp_path):
     place = data.index(fit.stage1.columns["mean"].tobytes())
     data[place + 7] ^= 1
     path.write_bytes(data)
-    refuses(path, r"is damaged: mean.npy cannot be read \(Bad CRC-32")
+    refuses(path, r"is damaged: fit/stage1/mean.npy cannot be read \(Bad CRC-32")
 
 
 def test_a_file_cut_short_is_refused(fit, tmp_path):
@@ -982,8 +1077,77 @@ def test_any_noise_is_refused_or_harmless(fit, tmp_path):
 
 
 def test_the_archive_asks_for_little_endian_arrays(tmp_path):
-    archive.write(str(tmp_path / "a"), {}, {"x": np.arange(3.0).astype(">f8")})
+    archive.write(str(tmp_path / "a"), {}, {"x.npy": np.arange(3.0).astype(">f8")})
     with open(tmp_path / "a", "rb") as file:
-        x = archive.Archive(file).array("x", np.float64)
+        x = archive.Archive(file).array("x.npy", np.float64)
     assert x.dtype == np.float64
     np.testing.assert_array_equal(x, [0, 1, 2])
+
+
+# every saved class, discovered from the registry
+
+
+def parts_of(value):
+    """A saved object, and all saved objects that it holds."""
+    if isinstance(value, list | tuple):
+        return [part for each in value for part in parts_of(each)]
+    found = [value] if type(value) in saved_classes().values() else []
+    inside = getattr(value, "__dict__", {}) if found or isinstance(value, Smoother) else {}
+    return found + [part for each in inside.values() for part in parts_of(each)]
+
+
+def examples():
+    """An object of every saved class."""
+    fits = [FITS["two outputs"](), *(BASELINES[name]() for name in ("averages", "balance", "polynomial", "kernel"))]
+    fits += [POOLED["x and theta, landmarks"](), given(NESTED["deep"])(), given(NESTED["product"])()]
+    measures = [
+        Mixture([0.25, 0.75], [LogNormal(0.1, 0.2), TruncatedGaussian(0.0, 1.0, -1.0, np.inf)]),
+        Product([Gamma(2.0, [1.0, 2.0]), Beta(2.0, 3.0), Exponential(3.0), Uniform(0.0, 1.0), StudentT(3.0, 0.0, 1.0)]),
+        LogMeasure(from_scipy(stats.weibull_min(1.5, 0.0, 2.0))),
+        Product([Empirical([0.0, 1.0], [0.25, 0.75]), Gaussian([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]])]),
+    ]
+    return {type(part): part for part in parts_of([*fits, *measures])}
+
+
+def test_every_saved_class_comes_back(tmp_path):
+    found = examples()
+    for name, cls in saved_classes().items():
+        assert cls in found, f"{name} has no example here: add an object that holds one"
+        fields = {"value": Instance(cls)}
+        for path, value in ((tmp_path / "one", found[cls]), (tmp_path / "two", None)):
+            value = load_file(tmp_path / "one", fields, context=family)["value"] if value is None else value
+            assert type(value) is cls
+            save_file(path, fields, {"value": value})
+        assert (tmp_path / "one").read_bytes() == (tmp_path / "two").read_bytes(), name
+
+
+def test_every_field_of_every_saved_class_is_needed_and_no_other_is_taken(tmp_path):
+    for cls, value in examples().items():
+        fields = {"value": Instance(cls)}
+        save_file(tmp_path / "fit", fields, {"value": value})
+        with zipfile.ZipFile(tmp_path / "fit") as file:
+            entries = {name: file.read(name) for name in file.namelist()}
+        for name in json.loads(entries["fit.json"])["value"]:
+            wrong = written(tmp_path / "wrong", with_json(entries, "value", name))
+            with pytest.raises(ValueError, match=f"value must be an object with a type|value/{name} is missing"):
+                load_file(wrong, fields, context=family)
+        wrong = written(tmp_path / "wrong", with_json(entries, "value", "more", value=1))
+        with pytest.raises(ValueError, match="value/more is unknown"):
+            load_file(wrong, fields, context=family)
+
+
+def test_two_classes_cannot_have_one_name():
+    with pytest.raises(ValueError, match=r"the name 'RBF' of .*OwnKernel.* belongs to .*RBF"):
+        saved("RBF")(OwnKernel)
+
+
+def test_a_user_can_declare_a_kernel(tmp_path, monkeypatch):
+    monkeypatch.setattr(registry, "REGISTRY", dict(registry.REGISTRY))
+    saved("OwnKernel", lengthscale=Numbers(inline=True))(OwnKernel)
+    fit = given(OwnKernel(0.5))()
+    fit.save(tmp_path / "fit")
+    again = cbq.load(tmp_path / "fit")
+    assert type(again.priors[0][0].kernel) is OwnKernel
+    assert_same(again.predict(THETA), fit.predict(THETA))
+    monkeypatch.undo()
+    refuses(tmp_path / "fit", "kernel of type 'OwnKernel', .* or import the module that declares 'OwnKernel'")

@@ -1,18 +1,16 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
 from cbq import embeddings, kernels, linalg, measures, nested, problems, psa
+from cbq._version import __version__
 from cbq.collect import CheckpointError, CollectWarning, IntegrandError, WorkerError
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
-from cbq.fit.base import Fit
-from cbq.io import load
+from cbq.fit.base import Fit, load
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.problem import Problem
 from cbq.psa import evpi, evppi_table
 from cbq.samples import Samples
-
-__version__ = "0.1.0.dev0"
 
 __all__ = [
     "CBQ",

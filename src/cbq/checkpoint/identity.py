@@ -12,6 +12,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans, Integers
 from cbq.checkpoint.database import CheckpointError, damaged, from_bytes, to_bytes
 from cbq.checkpoint.tables import PackedMeasure
+from cbq.io import pack_measure, unpack_measure
 from cbq.measures import Measure
 
 ROUNDING = 1e-9  # of the largest number: differences between machines that compute the same
@@ -69,8 +70,6 @@ def different_points(stored: Sequence[Array], drawn: Sequence[Array]) -> list[st
 
 def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:
     """The measures as they are stored; only the description of a measure that contains code."""
-    from cbq.io.measures import pack_measure
-
     packed: dict[int, PackedMeasure] = {}
     for measure in measures:
         if id(measure) in packed:
@@ -85,8 +84,6 @@ def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:
 
 def unpack_measures(path: str, measures: Sequence[PackedMeasure]) -> list[Measure]:
     """The measures that were stored in the file `path`, equal ones as one object."""
-    from cbq.io.measures import unpack_measure
-
     unpacked: dict[int, Measure] = {}
     for packed in measures:
         text, numbers = packed
@@ -98,7 +95,7 @@ def unpack_measures(path: str, measures: Sequence[PackedMeasure]) -> list[Measur
                 f"the family that the points were drawn from."
             )
         try:
-            unpacked[id(packed)] = unpack_measure(text, from_bytes(numbers, (-1,)))
+            unpacked[id(packed)] = unpack_measure(text, from_bytes(numbers, (-1,)), Measure)
         except (ValueError, TypeError, ArithmeticError) as error:
             raise damaged(path, str(error)) from error
     return [unpacked[id(packed)] for packed in measures]

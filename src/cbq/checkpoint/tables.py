@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 FORMAT = "cbq-checkpoint"
-VERSION = 1  # of the format; raised when older readers would misread a file
+VERSION = 2  # of the format; raised when older readers would misread a file
 SCHEMA = (
     "CREATE TABLE meta (json TEXT NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE measures (id INTEGER PRIMARY KEY, json TEXT NOT NULL, numbers BLOB NOT NULL, "
@@ -75,6 +75,11 @@ def read_header(path: str, connection: sqlite3.Connection) -> Header:
         raise CheckpointError(
             f"{path} has version {record['version']} of the format {record['format']}, and this cbq reads {FORMAT} up "
             f"to {VERSION}: cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
+        )
+    if record["version"] < VERSION:
+        raise CheckpointError(
+            f"{path} has version {record['version']} of the format {FORMAT}, and this cbq reads version {VERSION}: an "
+            f"older development version wrote it. Collect again, with another file."
         )
     return Header(record["identity"], tuple(record["outputs"]))
 

@@ -10,10 +10,8 @@ import typer
 from cbq.cli import options, parsing
 from cbq.cli.estimate import estimate
 from cbq.cli.source import RECORD, ProblemSource, recorded_source
-from cbq.fit.base import Fit
-from cbq.io import load
-from cbq.io.archive import Archive, IncompatibleFile
-from cbq.io.files import KINDS
+from cbq.fit.base import Fit, load
+from cbq.samples.saving import FamilyNeeded
 
 Saved = Annotated[
     Path, typer.Argument(metavar="FIT", show_default=False, help="A file that `cbq run` or fit.save wrote.")
@@ -62,18 +60,20 @@ def predict(
     given = None if problem is None else ProblemSource.parse(problem, parsing.options(option))
     if given is None and option:
         raise ValueError("--option is for the problem of --problem: pass --problem as well.")
-    if not _needs_family(fit):
-        _show(load(fit), theta, level)
+    try:
+        loaded = load(fit)
+    except FamilyNeeded as error:
+        source = given or recorded_source(fit)
+        if source is None:
+            raise ValueError(
+                f"{fit} needs the measure of x at any theta, which the file does not contain, and there is no {RECORD} "
+                f"beside it: pass --problem NAME or --problem path/to/file.py:attribute."
+            ) from error
+        target = source.load()
+        with source.locating_errors():
+            _show(load(fit, family=target.family), theta, level)
         return
-    source = given or recorded_source(fit)
-    if source is None:
-        raise ValueError(
-            f"{fit} needs the measure of x at any theta, which the file does not contain, and there is no {RECORD} "
-            f"beside it: pass --problem NAME or --problem path/to/file.py:attribute."
-        )
-    target = source.load()
-    with source.locating_errors():
-        _show(load(fit, family=target.family), theta, level)
+    _show(loaded, theta, level)
 
 
 def _show(fit: Fit, theta: list[str] | None, level: float) -> None:
@@ -83,13 +83,3 @@ def _show(fit: Fit, theta: list[str] | None, level: float) -> None:
     table.show(all_rows=True)
     if table.note:
         typer.echo(table.note)
-
-
-def _needs_family(path: Path) -> bool:
-    """Whether a fit needs the measure of x; False for other files, which `load` refuses with a reason."""
-    with path.open("rb") as file:
-        try:
-            kind = KINDS.get(Archive(file).header().get("kind", ""))
-        except (IncompatibleFile, ValueError, TypeError):
-            return False
-    return kind is not None and kind.needs_family

@@ -16,6 +16,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, PooledPoints
 from cbq.gp.pooled import pooled_gp
+from cbq.io import Numbers, saved
 from cbq.linalg import Jitter
 
 
@@ -29,6 +30,11 @@ class IntegralOperator(Protocol):
         """The initial errors (M,)."""
 
 
+@saved(
+    "SplitHalfCalibration",
+    inflation=Numbers("K", least=0.0, inline=True),
+    common=Numbers("K", least=0.0, inline=True),
+)
 @dataclass(frozen=True, eq=False)
 class SplitHalfCalibration:
     """What the disagreement between halves of the points asks for, of C outputs in the units of the points.

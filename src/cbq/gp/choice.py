@@ -17,6 +17,7 @@ from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.pooled import ExactGP
 from cbq.gp.search import climb
+from cbq.io import Instance, Integer, Number, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import one_blas_thread
@@ -76,6 +77,7 @@ class PooledPoints:
         return self if self.n <= n else self.take(evenly(self.n, n))
 
 
+@saved("KernelChoice", kernel=Instance(Kernel), error=Number(0.0), tried=Integer(1))
 @dataclass(frozen=True, eq=False)
 class KernelChoice:
     """A kernel with all its lengthscales, its root-mean-square leave-one-out error, and how many kernels were tried.

@@ -7,12 +7,14 @@ noise variance for all nodes this is kernel ridge regression.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
 
 from cbq._arrays import Array
 from cbq.gp.trend import ThetaCoordinates, Trend, polynomial_basis
+from cbq.io import Instance, Integer, Number, Optional, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.small import cholesky, solve_lower, solve_upper
@@ -20,6 +22,17 @@ from cbq.linalg.small import cholesky, solve_lower, solve_upper
 JITTER = Jitter(start=1e-13)  # of A: less than any noise that matters
 
 
+@saved(
+    "GPPrior",
+    coordinates=Instance(ThetaCoordinates),
+    kernel=Instance(Kernel),
+    amplitude=Number(0.0),
+    noise=Number(0.0),
+    degree=Optional(Integer(0)),
+    evidence=Number(null=-math.inf),
+    n_fitted=Integer(),
+    offset=Number(),
+)
 @dataclass(frozen=True, eq=False)
 class GPPrior:
     """A Gaussian process over theta before it is conditioned, with all hyperparameters.

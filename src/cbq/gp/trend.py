@@ -2,18 +2,26 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
 
 import numpy as np
 
 from cbq._arrays import Array, Booleans
+from cbq.io import Numbers, saved
 from cbq.linalg.dense import has_full_column_rank
 
 Trend = int | None  # the degree of the polynomial; None means that the mean is known
 _FAR = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
 
 
+@saved(
+    "ThetaCoordinates",
+    logs=Numbers("p", bool, inline=True),
+    centre=Numbers("p", inline=True),
+    scale=Numbers("p", least=math.ulp(0.0), inline=True),
+)
 @dataclass(frozen=True, eq=False)
 class ThetaCoordinates:
     """z = (theta - centre) / scale, with log theta in place of theta where `logs`; all three (p,)."""

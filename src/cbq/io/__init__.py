@@ -1,5 +1,45 @@
-"""Fits in files: a zip archive of arrays and JSON, without code, checked when it is read."""
+"""Saving objects: classes declare their fields, and one generic archive writes them, reads them and checks them.
 
-from cbq.io.files import load, save
+The lowest layer: measures, kernels, samples and fits declare themselves here, and nothing here knows them.
+"""
 
-__all__ = ["load", "save"]
+from cbq.io.archive import IncompatibleFile
+from cbq.io.fields import (
+    Boolean,
+    Correlation,
+    Field,
+    Integer,
+    Many,
+    Number,
+    Numbers,
+    OneOrMany,
+    Optional,
+    Record,
+    Text,
+    Texts,
+)
+from cbq.io.files import load_file, pack_measure, save_file, unpack_measure
+from cbq.io.registry import Instance, saved, saved_classes
+
+__all__ = [
+    "Boolean",
+    "Correlation",
+    "Field",
+    "IncompatibleFile",
+    "Instance",
+    "Integer",
+    "Many",
+    "Number",
+    "Numbers",
+    "OneOrMany",
+    "Optional",
+    "Record",
+    "Text",
+    "Texts",
+    "load_file",
+    "pack_measure",
+    "save_file",
+    "saved",
+    "saved_classes",
+    "unpack_measure",
+]

@@ -1,137 +1,128 @@
-"""Saving a fit of any kind to a file, and loading it again."""
+"""Saved objects in files of their own, and in the rows of other files."""
 
 from __future__ import annotations
 
+import json
+import math
 import os
-from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, TypeVar
 
+import numpy as np
 import numpy.typing as npt
 
-from cbq.fit.base import Fit
-from cbq.io import (
-    cbq_fit,
-    checks,
-    importance_sampling,
-    kernel_least_squares,
-    least_squares,
-    mobq,
-    monte_carlo,
-)
-from cbq.io.archive import Archive, IncompatibleFile, write
-from cbq.methods.baselines.importance_sampling import ImportanceSamplingFit
-from cbq.methods.baselines.kernel_least_squares import KLSMCFit
-from cbq.methods.baselines.least_squares import LSMCFit
-from cbq.methods.baselines.monte_carlo import MonteCarloFit
-from cbq.methods.conditional.fit import CBQFit
-from cbq.methods.multioutput.fit import MOBQFit
-from cbq.samples.conditional import Family
+from cbq._arrays import Array
+from cbq._version import __version__
+from cbq.io.archive import Archive, IncompatibleFile, not_a_fit, write
+from cbq.io.fields import Field, Integer, Location, Record, Values
+from cbq.io.registry import Instance
 
 FORMAT = "cbq-fit"
-VERSION = 1  # of the format: raised when older readers would misread a file
-DAMAGE = (ValueError, TypeError, ArithmeticError, RecursionError)
+VERSION = 2  # of the format: raised when other versions of cbq would misread a file
+DAMAGE = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError)
+Base = TypeVar("Base")
 
 
-class Kind(NamedTuple):
-    """How fits of one class become JSON and arrays, and back.
+def save_file(path: str | os.PathLike[str], fields: dict[str, Field], values: dict[str, Any]) -> None:
+    """Write values to a file that `load_file` reads, replacing what was there once the new file is complete.
 
-    needs_family: `unpack` takes the family of the measures of x besides the record and the archive.
+    The file is a zip archive of `fit.json` and one .npy entry per array; its name is taken as it is.
     """
-
-    fit: type[Fit]
-    pack: Callable[[Any], tuple[dict[str, Any], dict[str, npt.NDArray[Any]]]]
-    unpack: Callable[..., Fit]
-    needs_family: bool = False
-
-
-KINDS = {
-    "CBQ": Kind(CBQFit, cbq_fit.pack, cbq_fit.unpack),
-    "MonteCarlo": Kind(MonteCarloFit, monte_carlo.pack, monte_carlo.unpack),
-    "ImportanceSampling": Kind(
-        ImportanceSamplingFit, importance_sampling.pack, importance_sampling.unpack, needs_family=True
-    ),
-    "LSMC": Kind(LSMCFit, least_squares.pack, least_squares.unpack),
-    "KLSMC": Kind(KLSMCFit, kernel_least_squares.pack, kernel_least_squares.unpack),
-    "MOBQ": Kind(MOBQFit, mobq.pack, mobq.unpack, needs_family=True),
-}
-
-
-def save(fit: Fit, path: str | os.PathLike[str]) -> None:
-    """Write a fit to a file that `load` reads, replacing what was there once the new file is complete.
-
-    The file is a zip archive with `fit.json` and one `.npy` per array; its name is taken as it is.
-    """
-    from cbq import __version__
-
-    names = [name for name, kind in KINDS.items() if type(fit) is kind.fit]
-    if not names:
-        known = ", ".join(kind.fit.__name__ for kind in KINDS.values())
-        raise TypeError(f"a {type(fit).__name__} cannot be saved: there is a format for {known} only.")
+    store = _Entries()
     try:
-        record, arrays = KINDS[names[0]].pack(fit)
+        record = Record(fields).encode(values, Location("", store))
     except ValueError as error:
         raise ValueError(f"this fit cannot be saved: {error}") from error
-    header = {"format": FORMAT, "version": VERSION, "cbq": __version__, "kind": names[0], "fit": record}
-    if fit.choice is not None:
-        header["choice"] = fit.choice
-    write(os.fsdecode(path), header, arrays)
+    header = {"format": FORMAT, "version": VERSION, "cbq": __version__}
+    write(os.fsdecode(path), header | record, store.arrays)
 
 
-def load(path: str | os.PathLike[str], family: Family | None = None) -> Fit:
-    """The fit that `fit.save(path)` wrote. Its answers are those of the original, to the last bit.
+def load_file(path: str | os.PathLike[str], fields: dict[str, Field], context: Any = None) -> dict[str, Any]:
+    """The values that `save_file` wrote. context: passed to objects that a file cannot hold completely.
 
-    family: the function from theta (p,) to the measure of x that the samples were made with. A fit that needs it at new
-        thetas (importance sampling, multi-output Bayesian quadrature) cannot be loaded without, because a file holds
-        no code; one that gives the points of the fit other densities is refused. Fits that need no family leave it
-        unused.
-
-    Nothing in the file is executed, and all of it is checked: a file that is damaged, of another kind or of a newer
-    format is refused with a ValueError.
+    Nothing in the file is executed, and everything is checked. A ValueError that begins with the name of the file says
+    what is wrong with it: an IncompatibleFile where it may be intact but was written by another version or program, or
+    does not go with the context.
     """
-    if family is not None and not callable(family):
-        raise TypeError(
-            f"family must be a function from theta to the measure of x, as lambda theta: Gaussian(theta, 1.0) is, but it "
-            f"is a {type(family).__name__}."
-        )
     name = os.fsdecode(path)
     with open(name, "rb") as file:
         try:
-            return _unpack(Archive(file), family)
+            archive = Archive(file)
+            found = Record(fields).decode(_body(archive.header()), Location("", _Entries(archive), context=context))
+            archive.refuse_unread()
+            return found
         except IncompatibleFile as error:
-            raise ValueError(f"{name} {error}") from error
+            raise type(error)(f"{name} {error}") from error
         except DAMAGE as error:
             raise ValueError(f"{name} is damaged: {error} Restore it from a copy, or fit and save again.") from error
 
 
-def _unpack(archive: Archive, family: Family | None) -> Fit:
-    header = archive.header()
-    if header.get("format") != FORMAT:
-        why = f"its format is {header.get('format')!r}, not {FORMAT!r}"
-        raise IncompatibleFile(f"is not a fit of cbq: {why}. Pass a file that fit.save wrote.")
-    version = checks.field(header, "version", int)
-    if version > VERSION:
-        raise IncompatibleFile(
-            _too_new(header, f"has version {version} of its format, and this cbq reads up to {VERSION}")
-        )
-    if version < 1:
-        raise ValueError(f"'version' must be 1 or more, but it is {version}.")
-    kind = checks.field(header, "kind", str)
-    if kind not in KINDS:
-        raise IncompatibleFile(_too_new(header, f"holds a fit of kind {kind!r}, and this cbq knows {', '.join(KINDS)}"))
-    fit = _fit(KINDS[kind], kind, checks.field(header, "fit", dict), archive, family)
-    return fit.with_choice(checks.field(header, "choice", str)) if "choice" in header else fit
+def _body(header: dict[str, Any]) -> dict[str, Any]:
+    """The header without the entries that identify the format, which must be of this version."""
+    found = header.get("format")
+    if found != FORMAT:
+        raise not_a_fit(f"its format is {found!r}, not {FORMAT!r}")
+    version = Integer(1).encode(header.get("version"), Location("version", _Entries()))
+    if version != VERSION:
+        other = f"has version {version} of its format, but this cbq reads version {VERSION}"
+        newer = f"cbq {header.get('cbq')} wrote it. Upgrade this one with python -m pip install --upgrade cbq."
+        older = "an older development version wrote it. Fit again, and save the new fit."
+        raise IncompatibleFile(f"{other}: {newer if version > VERSION else older}")
+    return {name: value for name, value in header.items() if name not in ("format", "version", "cbq")}
 
 
-def _fit(kind: Kind, name: str, record: dict[str, Any], archive: Archive, family: Family | None) -> Fit:
-    if not kind.needs_family:
-        return kind.unpack(record, archive)
-    if family is None:
-        raise IncompatibleFile(
-            f"holds a fit of kind {name}, which needs the measure of x at any theta, and a file holds no code: pass "
-            f"family=, the function from theta to its measure."
-        )
-    return kind.unpack(record, archive, family)
+class _Entries:
+    """Arrays as entries of an archive, which the JSON names."""
+
+    def __init__(self, archive: Archive | None = None) -> None:
+        self.arrays: dict[str, Values] = {}
+        self._archive = archive
+
+    def put(self, path: str, values: Values) -> str:
+        self.arrays[f"{path}.npy"] = values
+        return f"{path}.npy"
+
+    def take(self, path: str, reference: Any, dtype: npt.DTypeLike) -> Values:
+        if reference != f"{path}.npy" or self._archive is None:
+            raise ValueError(f"{path} must be '{path}.npy', the name of an entry, but it is {reference!r}.")
+        return self._archive.array(f"{path}.npy", dtype)
 
 
-def _too_new(header: dict[str, Any], why: str) -> str:
-    return f"{why}: cbq {header.get('cbq')} wrote it. Upgrade this one with python -m pip install --upgrade cbq."
+class _Row:
+    """Arrays in one row of numbers, one after the other; the JSON holds their shapes."""
+
+    def __init__(self, numbers: Array | None = None) -> None:
+        self.parts: list[Array] = []
+        self.left = np.empty(0) if numbers is None else numbers
+
+    def put(self, path: str, values: Values) -> list[int]:
+        self.parts.append(values.astype(np.float64).ravel())
+        return list(values.shape)
+
+    def take(self, path: str, reference: Any, dtype: npt.DTypeLike) -> Values:
+        if not isinstance(reference, list) or not all(type(n) is int and n >= 0 for n in reference):
+            raise ValueError(f"{path} must be a shape, a list of integers, but it is {reference!r}.")
+        size = math.prod(reference)
+        if size > len(self.left):
+            raise ValueError(f"{path} needs {size} numbers, but {len(self.left)} are left.")
+        values, self.left = self.left[:size], self.left[size:]
+        return values.astype(dtype).reshape(reference)
+
+
+def pack_measure(measure: object) -> tuple[str, Array]:
+    """A measure, or any saved object, as a JSON text and one row of numbers; a ValueError says why it has none."""
+    row = _Row()
+    record = Instance(object).encode(measure, Location("measure", row))
+    return json.dumps(record, separators=(",", ":")), np.concatenate([np.empty(0), *row.parts])
+
+
+def unpack_measure(text: str, numbers: Array, base: type[Base]) -> Base:
+    """The measure that `pack_measure` packed, an object of `base`; a ValueError says what is wrong."""
+    row = _Row(numbers)
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"measure is not JSON ({error}).") from error
+    found: Base = Instance(base).decode(record, Location("measure", row))
+    if len(row.left):
+        raise ValueError(f"measure leaves {len(row.left)} numbers unused.")
+    return found

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, finite, positive
+from cbq.io import Instance, Many, Number, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.linalg.features import Features
 from cbq.measures import Measure
@@ -163,6 +164,7 @@ class Composite(Kernel):
         return self.combination.contract(self.parts, fx, fy, G)
 
 
+@saved("SumKernel", parts=Many(Instance(Kernel)))
 class SumKernel(Composite):
     """k1 + k2 + ..."""
 
@@ -172,6 +174,7 @@ class SumKernel(Composite):
         return " + ".join(map(repr, self.parts))
 
 
+@saved("ProductKernel", parts=Many(Instance(Kernel)))
 class ProductKernel(Composite):
     """k1 * k2 * ..."""
 
@@ -181,6 +184,7 @@ class ProductKernel(Composite):
         return " * ".join(_as_factor(k) for k in self.parts)
 
 
+@saved("ScaledKernel", factor=Number(), kernel=Instance(Kernel))
 class ScaledKernel(Composite):
     """c k, for a positive number c."""
 

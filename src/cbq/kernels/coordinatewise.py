@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans
+from cbq.io import Instance, OneOrMany, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.kernels.combinations import (
     PRODUCT,
@@ -142,12 +143,14 @@ class Coordinatewise(Kernel):
         return isinstance(self.base, Radial) and self.base.n_lengthscales < d
 
 
+@saved("TensorProduct", base=OneOrMany(Instance(Kernel)))
 class TensorProduct(Coordinatewise):
     """k(x, y) = prod_j k_j(x_j, y_j)."""
 
     combination = PRODUCT
 
 
+@saved("Additive", base=OneOrMany(Instance(Kernel)))
 class Additive(Coordinatewise):
     """k(x, y) = sum_j k_j(x_j, y_j)."""
 

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
+from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.linalg.distance import differences, sqdist
 from cbq.linalg.features import Features
@@ -266,6 +267,7 @@ class Radial(Kernel):
             yield np.multiply(r2, r2, out=r2)
 
 
+@saved("RBF", lengthscale=Numbers(inline=True))
 class RBF(Radial):
     """exp(-|x - y|^2 / (2 lengthscale^2)), the Gaussian or squared-exponential kernel."""
 
@@ -287,6 +289,7 @@ class RBF(Radial):
         return type(self)(lengthscale)
 
 
+@saved("Matern", nu=Number(), lengthscale=Numbers(inline=True))
 class Matern(Radial):
     """The Matern kernel of smoothness nu = 1/2, 3/2 or 5/2, radial in any dimension.
 

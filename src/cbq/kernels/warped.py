@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, finite
+from cbq.io import Instance, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.linalg.features import Features
 from cbq.linalg.small import cholesky, solve_lower
@@ -20,6 +21,9 @@ class Transform(ABC):
     """A map w from points (..., N, d) to points (..., N, d')."""
 
     name: str
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}({self.name!r})"
 
     @abstractmethod
     def __call__(self, x: Array) -> Array:
@@ -45,6 +49,7 @@ class Transform(ABC):
         """`image` for measures other than Empirical."""
 
 
+@saved("Log")
 class Log(Transform):
     """w(x) = log x in each coordinate."""
 
@@ -173,6 +178,7 @@ class UserTransform(Transform):
 WARPS: dict[str, Callable[[], Transform]] = {t.name: t for t in (Log, Whiten, Gaussianise)}
 
 
+@saved("Warped", base=Instance(Kernel), warp=Instance(Transform))
 class Warped(Kernel):
     """k(x, y) = base(w(x), w(y)): a kernel on transformed points.
 

@@ -6,11 +6,19 @@ from collections.abc import Sequence
 from typing import Self
 
 from cbq._arrays import Array
+from cbq.io import Instance, Integer, saved
 from cbq.kernels.base import Kernel
 from cbq.kernels.combinations import PRODUCT, Composite
 from cbq.measures import Measure
 
 
+@saved(
+    "XThetaKernel",
+    read=lambda kernel: {"kernel_x": kernel.on_x, "kernel_theta": kernel.on_theta},
+    kernel_x=Instance(Kernel),
+    kernel_theta=Instance(Kernel),
+    d=Integer(1),
+)
 class XThetaKernel(Composite):
     """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), the first d coordinates of which are x.
 

@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from cbq._arrays import Array
+from cbq.io import Number, saved
 from cbq.linalg import lapack
 
 
@@ -32,6 +33,7 @@ class NotPositiveDefinite(np.linalg.LinAlgError):
         return type(self), (self.index, self.n, self.relative_jitter)
 
 
+@saved("Jitter", start=Number(0.0), ceiling=Number(0.0))
 @dataclass(frozen=True)
 class Jitter:
     """What is added to the diagonal, in units of the mean diagonal: from `start`, tenfold up to `ceiling`.

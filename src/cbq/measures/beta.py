@@ -5,10 +5,12 @@ import numpy.typing as npt
 from scipy.special import betainc, betaincc, betainccinv, betaincinv, xlog1py, xlogy
 
 from cbq._arrays import Array, positive
+from cbq.io import Numbers, saved
 from cbq.measures.gamma import stirling
 from cbq.measures.univariate import Univariate, columns
 
 
+@saved("Beta", a=Numbers(), b=Numbers())
 class Beta(Univariate):
     """The beta measure on (0, 1), with density proportional to x^(a - 1) (1 - x)^(b - 1).
 

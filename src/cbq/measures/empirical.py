@@ -8,9 +8,11 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from cbq._arrays import Array, broadcast_batch, finite
+from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 
 
+@saved("Empirical", points=Numbers(), weights=Numbers())
 class Empirical(Measure):
     """A discrete measure on finitely many points with weights, such as a table of draws.
 

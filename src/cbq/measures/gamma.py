@@ -7,9 +7,11 @@ import numpy.typing as npt
 from scipy.special import gammainc, gammaincc, gammainccinv, gammaincinv, gammaln, xlogy
 
 from cbq._arrays import Array, positive
+from cbq.io import Numbers, saved
 from cbq.measures.univariate import Univariate, columns
 
 
+@saved("Gamma", shape=Numbers(), rate=Numbers())
 class Gamma(Univariate):
     """The gamma measure on (0, inf), with density proportional to x^(shape - 1) exp(-rate x).
 
@@ -52,6 +54,7 @@ class Gamma(Univariate):
         return np.asarray(gammainccinv(self.shape, q) / self.rate)
 
 
+@saved("Exponential", rate=Numbers())
 class Exponential(Univariate):
     """The exponential measure on (0, inf), with density rate exp(-rate x).
 

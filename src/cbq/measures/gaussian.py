@@ -6,10 +6,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite
+from cbq.io import Numbers, saved
 from cbq.linalg.small import cholesky, solve_lower, solve_upper
 from cbq.measures.base import Measure
 
 
+@saved("Gaussian", mean=Numbers(), cov=Numbers())
 class Gaussian(Measure):
     """The Gaussian measure N(mean, cov) on R^d.
 
@@ -75,6 +77,7 @@ class Gaussian(Measure):
         return solve_lower(self.cholesky[..., None, :, :], x - self.mean[..., None, :])
 
 
+@saved("LogNormal", read=lambda measure: measure.parameters(), mean=Numbers(), cov=Numbers())
 class LogNormal(Measure):
     """The measure of x = exp(y) with y ~ N(mean, cov), on the positive orthant of R^d.
 

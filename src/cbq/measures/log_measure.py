@@ -7,6 +7,7 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array
 from cbq._deprecation import DeprecatedAttribute
+from cbq.io import Instance, saved
 from cbq.measures.base import Measure
 from cbq.measures.scipy_distributions import as_measure
 
@@ -15,6 +16,7 @@ from cbq.measures.scipy_distributions import as_measure
 MIN_LOG_X, MAX_LOG_X = -650.0, 700.0
 
 
+@saved("LogMeasure", measure=Instance(Measure))
 class LogMeasure(Measure):
     """The measure of y = log x, for x ~ `measure`.
 

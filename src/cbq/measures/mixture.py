@@ -9,12 +9,14 @@ import numpy.typing as npt
 from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
+from cbq.io import Instance, Many, Numbers, saved
 from cbq.measures.base import Measure, all_equal
 from cbq.measures.empirical import Empirical, checked_weights
 from cbq.measures.scipy_distributions import measure_list
 from cbq.measures.unnormalised import Unnormalised
 
 
+@saved("Mixture", weights=Numbers(), components=Many(Instance(Measure)))
 class Mixture(Measure):
     """The measure sum_k weights_k P_k of components P_1, ..., P_K.
 

@@ -7,10 +7,12 @@ from typing import Any, Self
 import numpy as np
 
 from cbq._arrays import Array, broadcast_batch
+from cbq.io import Instance, Many, saved
 from cbq.measures.base import Measure, all_equal, stack
 from cbq.measures.scipy_distributions import measure_list
 
 
+@saved("Product", read=lambda product: {"measures": product.blocks}, measures=Many(Instance(Measure)))
 class Product(Measure):
     """The joint measure of independent blocks of coordinates, with one measure per block.
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, finite
+from cbq.io import Many, Numbers, Text, saved
 from cbq.measures.base import Measure
 from cbq.measures.beta import Beta
 from cbq.measures.gamma import Exponential, Gamma
@@ -20,6 +21,32 @@ from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Univariate, central_difference, columns
 
 
+def _read(measure: Quantile) -> dict[str, Any]:
+    """What is saved: the name of a distribution of scipy's own, and its parameters."""
+    if not is_scipys_own(measure._dist):
+        raise ValueError(f"{measure!r} is made of code of your own, and a file holds no code.")
+    *shapes, loc, scale = measure._args
+    return {"dist": measure._dist.name, "shapes": shapes, "loc": loc, "scale": scale}
+
+
+def _build(cls: type[Quantile], _: Any, dist: str, shapes: tuple[Array, ...], loc: Array, scale: Array) -> Quantile:
+    from scipy import stats  # slow to import
+
+    found = getattr(stats, dist, None)
+    if not isinstance(found, stats.rv_continuous) or not is_scipys_own(found):
+        raise ValueError(f"scipy.stats has no continuous distribution {dist!r}.")
+    return cls(found, *shapes, loc=loc, scale=scale)
+
+
+@saved(
+    "Quantile",
+    read=_read,
+    build=_build,
+    dist=Text(),
+    shapes=Many(Numbers(infinite=True)),
+    loc=Numbers(),
+    scale=Numbers(),
+)
 class Quantile(Univariate):
     """A continuous scipy.stats distribution as a measure on the line; `from_scipy` creates it.
 

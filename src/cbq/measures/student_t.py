@@ -5,11 +5,13 @@ import numpy.typing as npt
 from scipy.special import betainc, betaincc, betainccinv, betaincinv
 
 from cbq._arrays import Array, finite, positive
+from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.gamma import stirling
 from cbq.measures.univariate import Univariate, columns
 
 
+@saved("StudentT", df=Numbers(), loc=Numbers(), scale=Numbers())
 class StudentT(Univariate):
     """Student's t measure on the line: loc + scale t, where t has `df` degrees of freedom.
 

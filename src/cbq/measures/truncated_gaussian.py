@@ -11,12 +11,20 @@ import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri_exp
 
 from cbq._arrays import Array, finite, positive, real
+from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.univariate import Univariate, columns
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
+@saved(
+    "TruncatedGaussian",
+    mean=Numbers(),
+    std=Numbers(),
+    lower=Numbers(infinite=True),
+    upper=Numbers(infinite=True),
+)
 class TruncatedGaussian(Univariate):
     """N(mean, std^2) restricted to [lower, upper], accurate even if the interval lies far in a tail.
 

@@ -5,9 +5,11 @@ import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
 from cbq._arrays import Array, broadcast_batch, finite
+from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 
 
+@saved("Uniform", lower=Numbers(), upper=Numbers())
 class Uniform(Measure):
     """The uniform measure on the box [lower, upper] in R^d.
 

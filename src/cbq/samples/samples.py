@@ -13,15 +13,30 @@ from cbq._arrays import Array, Booleans, Integers, rows_not_finite
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq.checkpoint import read_run
+from cbq.io import Boolean, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples.arrays import as_thetas, check_counts, equal_rows, flatten, group_averages, read_table
 from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, log_density
+from cbq.samples.saving import build_samples, read_samples
 
 Design = Literal["iid", "sobol", "mcmc"]
 MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
 
 
+@saved(
+    "Samples",
+    read=read_samples,
+    build=build_samples,
+    theta=Numbers("T p"),
+    counts=Numbers("T", int, least=1, total="n"),
+    x=Numbers("n d"),
+    f=Numbers("n C"),
+    single=Boolean(only_if=("C", 1)),
+    log_density=Numbers("n"),
+    depends_on_theta=Boolean(),
+    design=Text(get_args(Design)),
+)
 class Samples(Immutable):
     """T thetas, and for each of them N_t points x with the values of f there. Immutable; arrays are read-only copies.
 

@@ -8,11 +8,20 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.fit.predictive import correlation
+from cbq.io import Correlation, Numbers, saved
 from cbq.samples import Samples
 from cbq.samples.arrays import check_magnitude
 from cbq.samples.conditional import find_thetas
 
 
+@saved(
+    "Averages",
+    theta=Numbers("T p"),
+    counts=Numbers("T", int, least=1),
+    mean=Numbers("T C"),
+    variance=Numbers("T C", least=0.0),
+    correlation=Correlation("C C"),
+)
 @dataclass(frozen=True, eq=False)
 class Averages:
     """The averages of f over the points of each theta.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +13,7 @@ from cbq._arrays import Array
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_warnings, heading, warning_lines
+from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
@@ -76,6 +77,19 @@ def _not_less(errors: Array, f: Array, size: float) -> Array:
     return np.full(len(f), least / np.sqrt(len(f)))
 
 
+def _check_saved(samples: Samples, **_: Any) -> None:
+    """Raise if a saved fit has samples that importance sampling cannot use."""
+    if samples.depends_on_theta:
+        raise ValueError("importance sampling needs samples of an f that does not depend on theta.")
+
+
+@saved(
+    "ImportanceSampling",
+    check=_check_saved,
+    samples=Instance(Samples),
+    log_q=Numbers("n"),
+    kind=Text(get_args(Kind)),
+)
 class ImportanceSamplingFit(Fit):
     """I over theta by importance sampling; see `Fit` for what it answers.
 

@@ -2,17 +2,27 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields
 from math import comb
+from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.gp.trend import ThetaCoordinates, polynomial_basis
+from cbq.io import Integer, Many, Number, Record, saved
 from cbq.linalg.dense import thin_svd
-from cbq.methods.baselines.averages import averages
-from cbq.methods.baselines.smoothing import SmoothedFit, Smoother, check_ridge, in_units, validation_errors
+from cbq.methods.baselines.averages import Averages, averages
+from cbq.methods.baselines.smoothing import (
+    SAVED_FIELDS,
+    SmoothedFit,
+    Smoother,
+    check_ridge,
+    in_units,
+    validation_errors,
+)
 from cbq.methods.options import is_whole, require_samples
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
@@ -91,6 +101,34 @@ class LSMC:
         return [f"{T} theta{'s' * (T > 1)} with p = {p} allow no polynomial but a constant: the mean of all averages."]
 
 
+def _read(fit: LSMCFit) -> dict[str, Any]:
+    """The fields of a saved fit that are not its attributes."""
+    chosen = [smoother for smoother in fit.smoothers if isinstance(smoother, Polynomial)]
+    curves = [{"degree": each.monomials.degree, "ridge": each.ridge} for each in chosen]
+    return {"single": fit.C is None, "curves": curves}
+
+
+def _check_saved(averages: Averages, curves: Sequence[dict[str, Any]], **_: Any) -> None:
+    """Raise where a saved fit has more monomials than thetas."""
+    T, p = averages.theta.shape
+    for degree in (curve["degree"] for curve in curves):
+        if degree >= T or comb(p + degree, p) > T:
+            raise ValueError(f"a polynomial of degree {degree} has too many coefficients for {T} thetas.")
+
+
+def _build(cls: type[LSMCFit], _: Any, averages: Averages, curves: Sequence[dict[str, Any]], **options: Any) -> LSMCFit:
+    chosen = [Polynomial(Monomials(averages.theta, each["degree"]), each["ridge"]) for each in curves]
+    return cls(averages, chosen, **options)
+
+
+@saved(
+    "LSMC",
+    read=_read,
+    build=_build,
+    check=_check_saved,
+    **SAVED_FIELDS,
+    curves=Many(Record({"degree": Integer(0), "ridge": Number(0.0)}), "C"),
+)
 class LSMCFit(SmoothedFit):
     """I over theta by a polynomial through plain averages; see `SmoothedFit` for what its standard errors hold."""
 

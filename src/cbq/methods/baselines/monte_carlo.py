@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import get_args
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from cbq._arrays import Array, Integers
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_warnings, heading, per_output, warning_lines
+from cbq.io import Boolean, Instance, Text, saved
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.options import require_samples
 from cbq.methods.registry import Compared, estimator
@@ -33,6 +35,13 @@ class MonteCarlo:
         return MonteCarloFit(averages(samples, pool=True), design=samples.design, single=samples.C is None)
 
 
+@saved(
+    "MonteCarlo",
+    read=lambda fit: {"single": fit.C is None},
+    averages=Instance(Averages),
+    design=Text(get_args(Design)),
+    single=Boolean(only_if=("C", 1)),
+)
 class MonteCarloFit(Fit):
     """I at the observed thetas by plain averages; see `Fit` for what it answers.
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from typing import get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -13,6 +14,7 @@ from cbq._immutable import Immutable
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution, correlation
 from cbq.fit.summary import heading, per_output, warning_lines
+from cbq.io import Boolean, Instance, Many, Text, Texts
 from cbq.methods.baselines.averages import Averages
 from cbq.methods.options import is_number
 from cbq.samples.samples import Design
@@ -44,6 +46,15 @@ class Smoother(Immutable, ABC):
     @abstractmethod
     def description(self) -> str:
         """The curve and its hyperparameters, in words."""
+
+
+SAVED_FIELDS = {  # of every fit of this kind
+    "averages": Instance(Averages),
+    "design": Text(get_args(Design)),
+    "single": Boolean(only_if=("C", 1)),
+    "settings": Texts(),
+    "warnings": Many(Text()),
+}
 
 
 class SmoothedFit(Fit, ABC):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from math import comb
+from typing import Any, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,6 +16,7 @@ from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import count_range, heading, on_one_line, per_output, warning_lines
 from cbq.gp.heteroscedastic import GPPrior
+from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.methods.conditional.stage_one import StageOne
 from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior
 from cbq.samples.samples import Design
@@ -42,6 +45,44 @@ class LeaveOneOut:
         return float(np.mean(np.abs(self.standardised) <= ndtri(0.5 * (1 + level))))
 
 
+def _check_saved(
+    theta: Array,
+    stage1: StageOne,
+    priors: Sequence[Sequence[GPPrior]],
+    counts: Integers,
+    rows: Integers | None,
+    **_: Any,
+) -> None:
+    """Raise unless the fields of a saved fit belong together."""
+    T, p = theta.shape
+    for each in priors:
+        if all(prior.evidence == -np.inf for prior in each):
+            raise ValueError("the evidence must be a number for at least one prior of each output.")
+        for prior in each:
+            prior.kernel.check_dim(p)
+            if prior.degree and comb(prior.degree + p, p) > T:
+                raise ValueError(f"a trend of degree {prior.degree} has too many coefficients for {T} thetas.")
+    points = sum(counts.tolist())
+    if rows is None and not np.array_equal(counts, stage1.counts):
+        raise ValueError("counts must be those of stage 1 where each theta used its own points.")
+    if rows is not None and np.any(rows >= points):
+        raise ValueError(f"rows must be numbers below {points}, the number of points, but the largest is {rows.max()}.")
+
+
+@saved(
+    "CBQ",
+    read=lambda fit: {"warnings": fit.own_warnings},
+    check=_check_saved,
+    theta=Numbers("T p"),
+    stage1=Instance(StageOne),
+    priors=Many(Many(Instance(GPPrior), least=1), "C"),
+    design=Text(get_args(Design)),
+    calibrate=Boolean(),
+    settings=Texts(),
+    warnings=Many(Text()),
+    counts=Numbers("T", int, least=1),
+    rows=Optional(Numbers("n", int, least=0)),
+)
 class CBQFit(Fit):
     """I over theta by conditional Bayesian quadrature; see `Fit` for what it answers.
 

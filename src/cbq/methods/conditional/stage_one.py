@@ -14,6 +14,7 @@ from cbq._immutable import Immutable
 from cbq.fit.predictive import correlation
 from cbq.gp.constant_mean import FLAT, ZERO, BayesianQuadrature, evidence_and_gradient, integrate
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
+from cbq.io import Boolean, Correlation, Instance, Many, Number, Numbers, Text, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
@@ -26,6 +27,7 @@ from cbq.samples.samples import spread
 DEFAULT_JITTER = Jitter()
 
 
+@saved("KernelShare", coordinates=Text(), kernel=Text(), share=Number())
 @dataclass(frozen=True)
 class KernelShare:
     """A kernel that was used, the coordinates it acts on, and its share of the weight, averaged over thetas."""
@@ -39,6 +41,21 @@ class KernelShare:
         return f"{self.kernel}{on} ({self.share:.0%})"
 
 
+@saved(
+    "StageOne",
+    read=lambda stage1: stage1.columns,
+    mean=Numbers("T C"),
+    variance=Numbers("T C", least=0.0),
+    bias=Numbers("T C"),
+    spread2=Numbers("T C", least=0.0),
+    amplitude=Numbers("T C", least=0.0),
+    point_weights=Numbers("n C"),
+    counts=Numbers("T", int, least=1, total="n"),
+    hyperparameters=Many(Many(Instance(KernelShare), least=1), "C"),
+    warnings=Many(Text()),
+    single=Boolean(only_if=("C", 1)),
+    correlation=Correlation("C C"),
+)
 class StageOne(Immutable):
     """The integrals at the observed thetas, one by one. Immutable; the axis C is there if f has one.
 

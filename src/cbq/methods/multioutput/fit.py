@@ -15,16 +15,25 @@ from cbq.fit.summary import heading, on_one_line, per_output, warning_lines
 from cbq.gp.calibration import SplitHalfCalibration
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, leave_one_out
 from cbq.gp.pooled import PooledGP, pooled_gp
+from cbq.io import Instance, Integer, Many, Numbers, Optional, Text, Texts, saved
 from cbq.linalg import Jitter
 from cbq.linalg.dense import nearest_psd
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
+from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
 from cbq.samples import Samples
 
 DEGREES = 4.0  # of freedom of the predictive distribution: two halves of the points say little about the error's size
 MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a block of thetas
 
 
+@saved(
+    "OutputGroup",
+    outputs=Many(Integer(0), "K", least=1),
+    chosen=Instance(KernelChoice),
+    landmarks=Optional(Numbers("m", int, least=0)),
+    calibration=Instance(SplitHalfCalibration),
+)
 @dataclass(frozen=True, eq=False)
 class OutputGroup:
     """Outputs that share a process.
@@ -44,6 +53,18 @@ class OutputGroup:
         return self.chosen.error < NOT_LEARNT
 
 
+@saved(
+    "MOBQ",
+    read=read_fit,
+    build=build_fit,
+    check=check_fit,
+    samples=Instance(Samples),
+    groups=Many(Instance(OutputGroup), least=1),
+    jitter=Instance(Jitter),
+    settings=Texts(),
+    warnings=Many(Text()),
+    embedding=Numbers("T _"),
+)
 class MOBQFit(Fit):
     """I over theta by multi-output Bayesian quadrature; see `Fit` for what it answers.
 

@@ -1,0 +1,72 @@
+"""Saved fits of multi-output Bayesian quadrature: what must hold between samples, groups and the family."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.embeddings.many import Integrals
+from cbq.kernels import Kernel, XThetaKernel
+from cbq.methods.multioutput.candidates import pooled_points
+from cbq.samples import Samples
+from cbq.samples.saving import TOLERANCE, other_family
+
+if TYPE_CHECKING:
+    from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
+
+WITNESSES = 5  # points at which embeddings are saved, to recognise measures that have no density
+
+
+def read_fit(fit: MOBQFit) -> dict[str, Any]:
+    """The fields of a saved fit that are not its attributes."""
+    return {"warnings": fit.own_warnings, "embedding": _embedding(fit.groups[0].chosen.kernel, fit.samples)}
+
+
+def check_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None:
+    """Raise unless the groups go with the samples."""
+    C, n = samples.C or 1, pooled_points(samples)[0].n
+    if sorted(c for group in groups for c in group.outputs) != list(range(C)):
+        raise ValueError(f"the outputs of all groups must be the numbers below {C}, each of them once.")
+    for group in groups:
+        _check_kernel(group.chosen.kernel, samples)
+        rows = group.landmarks
+        if rows is not None and (np.max(rows) >= n or len(np.unique(rows)) < len(rows)):
+            raise ValueError(f"the landmarks of a group must be different numbers below {n}, the number of points.")
+
+
+def build_fit(
+    cls: type[MOBQFit], _: Any, samples: Samples, groups: Sequence[OutputGroup], embedding: Array, **options: Any
+) -> MOBQFit:
+    """The fit, if the measures of the samples have the integrals that they had in it."""
+    found = _embedding(groups[0].chosen.kernel, samples)
+    if found.shape != embedding.shape:
+        raise ValueError(f"embedding must have the shape {found.shape}, but it has {embedding.shape}.")
+    other = np.any(np.abs(found - embedding) > TOLERANCE * np.max(np.abs(embedding)), axis=1)
+    if np.any(other):
+        raise other_family(
+            f"at theta = {samples.theta[np.argmax(other)]} its measure has other integrals. Pass the family that the "
+            f"samples were drawn from."
+        )
+    return cls(samples, groups, **options)
+
+
+def _check_kernel(kernel: Kernel, samples: Samples) -> None:
+    """Raise unless it is a kernel on x, or on x and theta where f depends on theta."""
+    parts = [kernel.on_x] if kernel.on_theta is None else [kernel.on_x, kernel.on_theta]
+    if (len(parts) == 2) != samples.depends_on_theta:
+        what = "x and theta" if samples.depends_on_theta else "x"
+        raise ValueError(f"the kernel must be one of {what}, but it is {kernel!r}.")
+    if isinstance(kernel, XThetaKernel) and kernel.d != samples.d:
+        raise ValueError(f"the kernel is for x in {kernel.d} dimensions, but x has {samples.d}.")
+    for part, dimension in zip(parts, (samples.d, samples.p), strict=False):
+        part.check_dim(dimension)
+        if part.log_lengthscales.ndim > 1:
+            raise ValueError("the kernel has the lengthscales of several kernels.")
+
+
+def _embedding(kernel: Kernel, samples: Samples) -> Array:
+    """The embeddings (T, m) of the measures of all thetas at m of the points."""
+    return Integrals(kernel, samples.measures, samples.theta).mean(pooled_points(samples)[0].thinned(WITNESSES).u)
