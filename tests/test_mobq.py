@@ -552,7 +552,10 @@ test_refusals_of_types = refusals(
             lambda: MOBQ().fit(some(KNOWN_UP_TO_A_CONSTANT)),
             r"no kernel on x itself or on log x has an embedding .*Unnormalised.* Take cbq.CBQ\(\)",
         ),
-        "given, unnormalised": (lambda: MOBQ(RBF(1.0)).fit(some(KNOWN_UP_TO_A_CONSTANT)), "with Stein kernels only"),
+        "given, unnormalised": (
+            lambda: MOBQ(RBF(1.0)).fit(some(KNOWN_UP_TO_A_CONSTANT)),
+            "only Stein kernels have one",
+        ),
         "quantiles": (
             lambda: MOBQ().fit(some(lambda t: stats.gumbel_r(t[0], 0.5))),
             "no kernel on x itself .*Quantile",
