@@ -511,7 +511,7 @@ WRONG_POOLED = {
     "groups": (("fit", "groups"), {}, "fit/groups must be a list"),
     "no parts": (("fit", "groups"), [], "fit/groups must hold 1 or more, but it holds 0"),
     "part": (PART, 3, "fit/groups/0 must be an object with a type, but it is 3"),
-    "outputs": ((*PART, "outputs"), [2], "the outputs of all parts must be the numbers below 2, each of them once"),
+    "outputs": ((*PART, "outputs"), [2], "the outputs of all groups must be the numbers below 2, each of them once"),
     "negative output": ((*PART, "outputs"), [-1], "fit/groups/0/outputs/0 must be 0 or more, but it is -1"),
     "true output": ((*PART, "outputs"), [True], "fit/groups/0/outputs/0 must be an integer, but it is True"),
     "no output": ((*PART, "outputs"), [], "fit/groups/0/outputs must hold 1 or more, but it holds 0"),
@@ -563,7 +563,7 @@ def test_wrong_json_of_a_pooled_fit_is_refused(steps, value, says, pooled_entrie
 WRONG_POOLED_ARRAYS = {
     "points": ("samples/x", npy(np.ones((29, 1))), r"x must have the shape \(n = 30, d\), but it has \(29, 1\)"),
     "values": ("samples/f", npy(np.full((30, 2), np.inf)), "f must be finite"),
-    "other outputs": ("samples/f", npy(np.ones((30, 3))), "the outputs of all parts must be the numbers below 3"),
+    "other outputs": ("samples/f", npy(np.ones((30, 3))), "the outputs of all groups must be the numbers below 3"),
     "densities": ("samples/log_density", npy(np.full(30, np.nan)), "log_density must be finite"),
     "no densities": ("samples/log_density", None, "it has no entry fit/samples/log_density.npy"),
     "counts": ("samples/counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
@@ -577,8 +577,8 @@ WRONG_POOLED_ARRAYS = {
         r"fit/groups/1/landmarks must have the shape \(m,\)",
     ),
     "negative landmarks": ("parts/0/landmarks", npy(np.array([0, -1])), "landmarks must be at least 0"),
-    "far landmarks": ("parts/0/landmarks", npy(np.array([0, 30])), "landmarks of a part must be different .* below 30"),
-    "equal landmarks": ("parts/0/landmarks", npy(np.array([4, 4])), "landmarks of a part must be different numbers"),
+    "far landmarks": ("parts/0/landmarks", npy(np.array([0, 30])), "landmarks of a group must be different .* below 30"),
+    "equal landmarks": ("parts/0/landmarks", npy(np.array([4, 4])), "landmarks of a group must be different numbers"),
 }
 
 
@@ -856,10 +856,10 @@ WRONG_JSON = {
         {"type": "Warped", "base": {"type": "RBF", "lengthscale": 1.0}, "warp": {"type": "Whiten"}},
         "kernel/warp of type 'Whiten', but this cbq knows only Log",
     ),
-    "groups": (KERNEL, {"type": "SumKernel", "groups": [1.0]}, "kernel/groups/0 must be an object with a type"),
+    "parts": (KERNEL, {"type": "SumKernel", "groups": [1.0]}, "kernel/parts/0 must be an object with a type"),
     "no parts": (
         KERNEL,
-        {"type": "SumKernel", "groups": []},
+        {"type": "SumKernel", "parts": []},
         "0/kernel: SumKernel takes a list of one or more kernels",
     ),
     "of both": (
