@@ -722,7 +722,7 @@ test_bad_tables = refusals(
             lambda: evpi(1e200 * draws(9, 0, 4), effects=[0, 1], costs=[2, 3], willingness_to_pay=1e200),
             "net benefits of about 1e40[01] would overflow float64",
         ),
-        "tiny": (asked(outputs={name: 1e-310 * x for name, x in OUT.items()}), "about 1e-310 would underflow float64"),
+        "tiny": (asked(outputs={name: 1e-310 * x for name, x in OUT.items()}), "about 1e-309 would underflow float64"),
         "out of proportion": (asked(outputs=OUT | {"old": np.full(100, -1e200)}), "out of proportion"),
     },
     ValueError,
