@@ -21,8 +21,8 @@ from cbq.collect.workers import end_with
 
 Array = NDArray[np.float64]
 Options = tuple[tuple[str, Any], ...]  # (name, value) pairs in the order of the names, so that they can be hashed
-Job = TypeVar("Job", bound=tuple[Any, ...])
-Result = TypeVar("Result")
+JobT = TypeVar("JobT", bound=tuple[Any, ...])
+ResultT = TypeVar("ResultT")
 
 PROBLEMS = ("linear", "sir", "butterfly", "health")
 TEST_SEED = 2024  # seed of the test thetas; samples are never collected with it
@@ -75,7 +75,7 @@ class OneThreadPool:
     def __exit__(self, *error: object) -> None:
         self._pool.shutdown(wait=False, cancel_futures=True)
 
-    def run(self, task: Callable[..., Result], jobs: Iterable[Job]) -> Generator[tuple[Job, Result]]:
+    def run(self, task: Callable[..., ResultT], jobs: Iterable[JobT]) -> Generator[tuple[JobT, ResultT]]:
         """Yield (job, task(*job)) in the order in which jobs finish; closing the generator cancels the others."""
         futures = {self._pool.submit(_on_one_thread, task, job): job for job in jobs}
         try:
@@ -95,6 +95,6 @@ def _prepare_worker(initializer: Callable[[], object] | None) -> None:
     threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
 
 
-def _on_one_thread(task: Callable[..., Result], job: Sequence[Any]) -> Result:
+def _on_one_thread(task: Callable[..., ResultT], job: Sequence[Any]) -> ResultT:
     with one_thread():
         return task(*job)
