@@ -1,4 +1,4 @@
-# Every target sets up what it needs: a fresh machine with Python, pip and make is enough.
+# Each target sets up what it needs: a new machine with Python, pip and make is enough.
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
@@ -6,17 +6,17 @@ READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DEMO   ?= demo
 FIGURES ?= reproduction
-SPREAD := -n auto --dist loadfile  # a process for each core, the tests of a file in one of them
+SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
 .PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
 	$(BIN)/cbq run sir --T 15 --N 40 --design sobol --seed 0 --out $(DEMO)
-	@echo "The figure is $(DEMO)/figure.png, the table $(DEMO)/estimate.csv; ask the fit more with"
+	@echo "The figure is $(DEMO)/figure.png and the table $(DEMO)/estimate.csv. For other thetas, run"
 	@echo "  $(BIN)/cbq predict $(DEMO)/fit.cbq --theta 3.5"
 
-# Every experiment of the paper, which takes more than an hour; stopped, it goes on where it was.
+# All experiments of the paper take more than an hour; a run that was stopped resumes.
 reproduce: $(READY)
 	$(BIN)/cbq reproduce --all --workers 2 --out $(FIGURES)
 

@@ -1,120 +1,111 @@
-"""What the benchmarks of the estimators share: problems, run record, pool of processes, small ways of printing."""
+"""What the benchmarks share: what `experiments/` shares with them, the run record in print, progress and arguments."""
 
 from __future__ import annotations
 
-import hashlib
-import multiprocessing
-import subprocess
+import resource
 import sys
 import time
 from argparse import ArgumentTypeError
 from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from contextlib import contextmanager
-from functools import cache
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
-import numpy as np
-from threadpoolctl import threadpool_limits
+sys.path.insert(0, str(Path(__file__).parents[1]))  # the root of the checkout, so that `experiments` can be imported
 
-import cbq
-from linalg import record as machine
+from experiments.common import (
+    PROBLEMS,
+    TEST_SEED,
+    OneThreadPool,
+    coverage,
+    one_thread,
+    problem_with_truth,
+    rmse,
+    share_inside,
+)
+from experiments.record import package_digest, run_record
 
-PROBLEMS = ("linear", "sir", "butterfly", "health")
-TEST_SEED = 2024  # of the thetas at which answers are judged: none of the seeds of the samples
+__all__ = [
+    "PROBLEMS",
+    "TEST_SEED",
+    "OneThreadPool",
+    "best_times",
+    "coverage",
+    "met",
+    "one_thread",
+    "peak_memory",
+    "positive_integer",
+    "print_record",
+    "problem_with_truth",
+    "progress",
+    "rmse",
+    "seconds",
+    "share_inside",
+    "with_progress",
+]
 
-
-@cache
-def judged(name: str, M: int) -> tuple[cbq.Problem, np.ndarray, np.ndarray]:
-    """A problem, M thetas (M, p) of its prior, and the truth there, (M,) or (M, C)."""
-    problem = cbq.problems.get(name)
-    theta = problem.prior.sample(M, TEST_SEED)
-    return problem, theta, problem.exact(theta)
-
-
-def rmse(estimate: np.ndarray, truth: np.ndarray) -> float:
-    """Root of the mean square error over thetas and outputs."""
-    return float(np.sqrt(np.mean((estimate - truth) ** 2)))
-
-
-def record() -> dict[str, str]:
-    """What results depend on: the commit, a digest of the package as it is on disk, versions and machine."""
-    digest = hashlib.sha256()
-    for path in sorted(Path(cbq.__file__).parent.rglob("*.py")):
-        digest.update(path.read_bytes())
-    git = ["git", "-C", str(Path(__file__).parent), "--no-optional-locks", "describe", "--always", "--dirty"]
-    try:
-        commit = subprocess.run(git, capture_output=True, text=True, check=True).stdout.strip()
-    except (OSError, subprocess.CalledProcessError):
-        commit = "unknown"
-    return {
-        "date": time.strftime("%Y-%m-%d %H:%M:%S"),
-        "cbq": cbq.__version__,
-        "commit": commit,
-        "source": digest.hexdigest()[:12],
-        "machine": machine(),
-    }
+Item = TypeVar("Item")
 
 
-def print_record() -> dict[str, str]:
+def print_record() -> dict[str, Any]:
     """Print the run record, and return it."""
-    found = record()
+    record = run_record(package_digest())
+    versions, machine = record["versions"], record["machine"]
     print(
-        f"{found['date']}, cbq {found['cbq']}, commit {found['commit']}, source {found['source']}\n{found['machine']}"
+        f"{record['started']}, cbq {versions['cbq']}, commit {record['commit']}, code {record['code']}\n"
+        f"python {versions['python']}, numpy {versions['numpy']}, scipy {versions['scipy']}, {machine['processor']}, "
+        f"{machine['cores']} usable cores, load average {machine['load_average']}\nBLAS: {versions['blas']}"
     )
-    return found
+    return record
 
 
-@contextmanager
-def one_thread() -> Iterator[None]:
-    """One thread for everything: batches, BLAS and OpenMP."""
-    with cbq.linalg.at_most(1), threadpool_limits(1):
-        yield
+def seconds(call: Callable[[], object]) -> float:
+    """The wall-clock time of one call."""
+    start = time.perf_counter()
+    call()
+    return time.perf_counter() - start
 
 
-class Pool:
-    """Processes with one thread each; results come with their jobs, as they are ready."""
-
-    def __init__(self, workers: int) -> None:
-        self._pool = ProcessPoolExecutor(workers, multiprocessing.get_context("spawn"))
-
-    def __enter__(self) -> Pool:
-        return self
-
-    def __exit__(self, *error: object) -> None:
-        self._pool.shutdown(cancel_futures=True)
-
-    def run(self, task: Callable[..., Any], jobs: Iterable[tuple[Any, ...]], title: str) -> Iterator[tuple[Any, Any]]:
-        """(job, task(*job)) for every job, with the progress on stderr."""
-        futures = {self._pool.submit(_alone, task, job): job for job in jobs}
-        start = time.perf_counter()
-        for done, future in enumerate(as_completed(futures), 1):
-            yield futures[future], future.result()
-            progress(f"{title}: {done}/{len(futures)}, {time.perf_counter() - start:.0f} s")
-        progress("")
+def best_times(repeats: int, contenders: dict[str, Callable[[], float]]) -> list[float]:
+    """The best of several times in seconds of each contender; contenders take turns."""
+    times: dict[str, list[float]] = {name: [] for name in contenders}
+    for k in range(repeats):
+        for name, measured in contenders.items():
+            progress(f"{name}, {k + 1} of {repeats}")
+            times[name].append(measured())
+    progress("")
+    return [min(each) for each in times.values()]
 
 
-def _alone(task: Callable[..., Any], job: tuple[Any, ...]) -> Any:
-    with one_thread():
-        return task(*job)
+def peak_memory() -> float:
+    """The peak memory of this process so far, in GiB."""
+    unit = 1 if sys.platform == "darwin" else 1024
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * unit / 2**30
+
+
+def with_progress(items: Iterable[Item], total: int, title: str) -> Iterator[Item]:
+    """Yield the items, and show on stderr how many of them have come."""
+    start = time.perf_counter()
+    for done, item in enumerate(items, 1):
+        yield item
+        progress(f"{title}: {done}/{total}, {time.perf_counter() - start:.0f} s")
+    progress("")
 
 
 def progress(text: str) -> None:
-    """One line on stderr; on a terminal, in place of the last one."""
+    """Show a line on stderr; on a terminal it replaces the last one."""
     if sys.stderr.isatty():
         print(f"\r\033[K{text}", end="", file=sys.stderr, flush=True)
     elif text:
         print(text, file=sys.stderr, flush=True)
 
 
-def at_least_one(text: str) -> int:
-    """A positive whole number from the command line."""
+def positive_integer(text: str) -> int:
+    """A positive integer from the command line."""
     if not text.isdigit() or int(text) < 1:
-        raise ArgumentTypeError(f"must be a whole number, 1 or more, but it is {text!r}")
+        raise ArgumentTypeError(f"must be an integer of at least 1, but it is {text!r}")
     return int(text)
 
 
-def yes(met: bool) -> str:
-    """Whether a target was met."""
-    return "yes" if met else "NO"
+def met(target_met: bool) -> str:
+    """Whether a target is met, in a table."""
+    return "yes" if target_met else "NO"

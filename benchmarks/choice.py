@@ -1,9 +1,9 @@
-"""How well `cbq.Auto` chooses, on problems that are none of the paper's.
+"""How well `cbq.Auto` chooses, on problems that are not in the paper.
 
 Run: .venv/bin/python benchmarks/choice.py [--seeds 5] [--first 1000] [--problems step abs] [--workers 2]
 
-For every problem, seed and design the errors of Auto and of the methods that it chooses from, as RMSEs over 100 thetas
-from the prior, and that of Auto in units of the smallest. All integrals but one, by quadrature, have closed forms.
+The table has the RMSEs, over 100 test thetas from the prior, of Auto and of the methods that it chooses from, and the
+RMSE of Auto in units of the smallest. The truth is a closed form, except for one problem, which uses quadrature.
 """
 
 from __future__ import annotations
@@ -17,18 +17,18 @@ from scipy.special import gammaln
 from scipy.stats import norm
 
 import cbq
-from _common import TEST_SEED, Pool, at_least_one, print_record, rmse
+from _common import TEST_SEED, OneThreadPool, positive_integer, print_record, rmse, with_progress
 from cbq.measures import Gamma, Gaussian, Uniform
 
-M = 100  # thetas at which errors are measured
-QUANTILES = (np.arange(200_000) + 0.5) / 200_000  # of a measure on the line, for its integrals
+M = 100  # test thetas
+LEVELS = (np.arange(200_000) + 0.5) / 200_000  # a midpoint rule on (0, 1), for integrals over quantiles
 ONE, TWO = Uniform(0.0, 3.0), Uniform([0.0, 0.0], [2.0, 2.0])
 Truth = Callable[[np.ndarray], np.ndarray]
 
 
 @dataclass(frozen=True)
 class Case:
-    """A problem with its size; the truth as a function of theta (M, p), None for quadrature on the line."""
+    """A problem, its size, and the truth as a function of theta (M, p); None stands for quadrature."""
 
     problem: cbq.Problem
     T: int
@@ -42,12 +42,14 @@ def line(theta: np.ndarray) -> Gaussian:
 
 
 def plane(theta: np.ndarray) -> Gaussian:
-    """A correlated measure around theta."""
+    """N(theta, S) with unit variances and correlation 1/2."""
     return Gaussian(theta, [[1.0, 0.5], [0.5, 1.0]])
 
 
-def of_x(f: Callable[[np.ndarray], np.ndarray], family=line, prior=ONE) -> cbq.Problem:
-    """A problem whose f is a function of x alone."""
+def of_x(
+    f: Callable[[np.ndarray], np.ndarray], family: Callable[[np.ndarray], cbq.measures.Measure] = line, prior=ONE
+) -> cbq.Problem:
+    """A problem whose f depends on x only."""
     return cbq.Problem(lambda x, theta: f(x), family, prior, depends_on_theta=False)
 
 
@@ -62,7 +64,7 @@ def absolute(m: np.ndarray) -> np.ndarray:
 
 
 def around(d: int) -> Callable[[np.ndarray], Gaussian]:
-    """Standard normal but for the mean theta of the first of d coordinates."""
+    """The function theta -> N((theta, 0, ..., 0), I) in d dimensions."""
     return lambda theta: Gaussian(np.append(theta, np.zeros(d - 1)), np.ones(d))
 
 
@@ -123,13 +125,13 @@ CASES = {
 
 
 def methods(samples: cbq.Samples) -> dict[str, object]:
-    """Auto, and those that it chooses from."""
+    """Auto and the methods that it chooses from."""
     found = {"Auto": cbq.Auto(), "MOBQ": cbq.MOBQ(), "CBQ": cbq.CBQ(), "LSMC": cbq.LSMC()}
     return found if samples.depends_on_theta else {**found, "borrow": cbq.CBQ(borrow=200)}
 
 
 def errors(name: str, seed: int, design: str) -> tuple[dict[str, float], str]:
-    """The RMSE of each method on the samples of one seed, and what Auto chose."""
+    """The RMSE of each method on the samples of one seed, and the method that Auto chose."""
     case = CASES[name]
     theta = case.problem.prior.sample(M, TEST_SEED)
     truth = _by_quadrature(case.problem, theta) if case.truth is None else case.truth(theta)
@@ -142,11 +144,11 @@ def errors(name: str, seed: int, design: str) -> tuple[dict[str, float], str]:
 
 def _by_quadrature(problem: cbq.Problem, theta: np.ndarray) -> np.ndarray:
     measures = [problem.family(row) for row in theta]
-    return np.array([np.mean(problem.integrand(measure.transport(QUANTILES), None)) for measure in measures])
+    return np.array([np.mean(problem.integrand(measure.transport(LEVELS), None)) for measure in measures])
 
 
 def row(name: str, results: list[tuple[dict[str, float], str]]) -> tuple[str, list[float]]:
-    """One row of the table, and the errors of Auto in units of the smallest."""
+    """One row of the table, and the RMSEs of Auto in units of the smallest."""
     ratios = [found["Auto"] / min(found.values()) for found, _ in results]
     text = f"{name:15}"
     for method in ("Auto", "MOBQ", "borrow", "CBQ", "LSMC"):
@@ -158,12 +160,14 @@ def row(name: str, results: list[tuple[dict[str, float], str]]) -> tuple[str, li
 
 
 def main() -> None:
-    """Print the run record, the table, and how often Auto is how near to the best."""
+    """Print the run record, the table, and how near to the best method Auto is."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=at_least_one, default=5, help="how many (default 5)")
-    parser.add_argument("--first", type=int, default=1000, help="the first of them (default 1000)")
+    parser.add_argument("--seeds", type=positive_integer, default=5, help="number of seeds (default 5)")
+    parser.add_argument("--first", type=int, default=1000, help="first seed (default 1000)")
     parser.add_argument("--problems", nargs="+", choices=CASES, default=list(CASES))
-    parser.add_argument("--workers", type=at_least_one, default=2, help="processes, of one thread each (default 2)")
+    parser.add_argument(
+        "--workers", type=positive_integer, default=2, help="processes with one thread each (default 2)"
+    )
     options = parser.parse_args()
     print_record()
     print(f"median RMSE over {options.seeds} seeds from {options.first} on, iid and Sobol points\n")
@@ -173,15 +177,16 @@ def main() -> None:
         + f" {'/ best':>7} {'worst':>7} {'/ LSMC':>9}   chosen"
     )
     every: list[float] = []
-    with Pool(options.workers) as pool:
+    with OneThreadPool(options.workers) as pool:
         for name in options.problems:
             seeds = range(options.first, options.first + options.seeds)
             jobs = [(name, seed, design) for seed in seeds for design in ("iid", "sobol")]
-            text, ratios = row(name, [result for _, result in pool.run(errors, jobs, name)])
+            results = with_progress(pool.run(errors, jobs), len(jobs), name)
+            text, ratios = row(name, [result for _, result in results])
             print(text, flush=True)
             every += ratios
     shares = ", ".join(f"{np.mean(np.array(every) <= r):.0%} within {r:g} times" for r in (1.0, 1.3, 2.0, 4.0))
-    print(f"\nAuto against the best of all in {len(every)} cases: {shares}, at most {max(every):.1f} times")
+    print(f"\nRMSE of Auto in units of the smallest, {len(every)} cases: {shares}, at most {max(every):.1f} times")
 
 
 if __name__ == "__main__":

@@ -1,28 +1,24 @@
-"""Gram + Cholesky + three right-hand sides for a batch, against a bare loop of LAPACK's dpotrf.
+"""Gram matrices, Cholesky factors and three right-hand sides for a batch, compared with a bare loop of dpotrf.
 
 Run: .venv/bin/python benchmarks/linalg.py [repetitions]
 
-The bare loop factors matrices that are already filled and solves nothing, so a ratio of 1 means that filling
-the Gram matrices and solving cost nothing on top. All columns of a row are measured in turn within one
-repetition. Run it on a quiet machine: the load average is part of the record.
+The bare loop factors matrices that are filled already and solves nothing, so that a ratio of 1 means that filling
+the Gram matrices and solving cost nothing. The columns of a row are measured in turn within each repetition. Run it on
+a quiet machine: the load average is part of the record.
 
-A second table has the single operations on many small matrices, in microseconds a matrix.
+A second table has single operations on many small matrices, in microseconds per matrix.
 """
 
 from __future__ import annotations
 
-import os
-import platform
 import statistics
 import sys
-import time
 from collections.abc import Callable
 from contextlib import nullcontext
 
 import numpy as np
-import scipy
-from threadpoolctl import threadpool_info  # type: ignore[import-untyped]
 
+from _common import met, print_record, seconds
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import at_most, chunks, factor, factor_gram, lapack, threads
 
@@ -34,7 +30,7 @@ TARGET = 3.0
 
 
 def batched(kernel: Kernel, x: np.ndarray, b: np.ndarray) -> np.ndarray:
-    """L^-1 b (T, N, 3) for points x (T, N, d) in chunks of bounded memory, which is used again each time."""
+    """L^-1 b (T, N, 3) for points x (T, N, d), in chunks that share one piece of memory."""
     T, N, _ = x.shape
     out = np.empty(b.shape)
     pieces = list(chunks(T, N))
@@ -49,13 +45,6 @@ def bare(filled: np.ndarray) -> None:
     """dpotrf on each matrix of a batch, in a loop."""
     if any(lapack.potrf(filled)):
         raise ValueError("not positive definite")
-
-
-def seconds(call: Callable[[], object]) -> float:
-    """Wall-clock time of one call."""
-    start = time.perf_counter()
-    call()
-    return time.perf_counter() - start
 
 
 def row(kernel: Kernel, T: int, N: int, repetitions: int) -> str:
@@ -77,7 +66,7 @@ def row(kernel: Kernel, T: int, N: int, repetitions: int) -> str:
             with limit():
                 times[name].append(seconds(lambda: bare(filled)))
     ours, serial, one, default = (statistics.median(t) for t in times.values())
-    target = "" if N < 100 else "yes" if ours <= TARGET * one else "NO"
+    target = "" if N < 100 else met(ours <= TARGET * one)
     return (
         f"{kernel!r:28} {T:4} {N:5} {ours:9.4f} {serial:9.4f} {one:9.4f} {default:9.4f} "
         f"{ours / one:8.2f} {serial / one:8.2f} {ours / default:8.2f} {target:>6}"
@@ -85,7 +74,7 @@ def row(kernel: Kernel, T: int, N: int, repetitions: int) -> str:
 
 
 def small(kernel: Kernel, T: int, N: int, dim: int, repetitions: int) -> str:
-    """One row of the table of single operations: microseconds a matrix, on one thread as such matrices always are."""
+    """One row of the table of single operations: microseconds per matrix, on one thread, as for all small matrices."""
     rng = np.random.default_rng(0)
     x, b = rng.normal(size=(T, N, dim)), rng.normal(size=(T, N, 3))
     G, out, grams = np.ones((T, N, N)), np.empty((T, N, N)), kernel.gram(x) + 1e-8 * np.eye(N)
@@ -110,24 +99,10 @@ def small(kernel: Kernel, T: int, N: int, dim: int, repetitions: int) -> str:
     return f"{kernel!r}, T = {T}, N = {N}, d = {dim}: {listed}"
 
 
-def record() -> str:
-    """What the numbers depend on."""
-    blas = {
-        f"{lib['internal_api']} {lib['version']} ({lib.get('architecture')}, {lib['num_threads']} threads)"
-        for lib in threadpool_info()
-        if lib["user_api"] == "blas"
-    }
-    return (
-        f"python {platform.python_version()}, numpy {np.__version__}, scipy {scipy.__version__}, "
-        f"{platform.machine()}, {threads.usable_cores()} usable cores, "
-        f"load average {os.getloadavg()[0]:.1f}\nBLAS: {'; '.join(sorted(blas))}"
-    )
-
-
 def main() -> None:
     """Print the run record and the table."""
     repetitions = int(sys.argv[1]) if len(sys.argv) > 1 else 9
-    print(record())
+    print_record()
     print(f"seconds, median of {repetitions} interleaved repetitions, d = {DIM}; target: cbq/b1 <= {TARGET:g}\n")
     print(
         f"{'kernel':28} {'T':>4} {'N':>5} {'cbq':>9} {'cbq 1 thr':>9} {'bare 1':>9} {'bare def':>9} "
@@ -136,7 +111,7 @@ def main() -> None:
     for kernel in KERNELS:
         for T, N in SIZES:
             print(row(kernel, T, N, repetitions), flush=True)
-    print("\nmicroseconds a matrix")
+    print("\nmicroseconds per matrix")
     for dim in (1, DIM):
         print(small(KERNELS[0], *SMALL, dim, repetitions), flush=True)
 

@@ -1,10 +1,10 @@
-"""Nested expectations of a fit: errors and coverage on two problems, and how they fall with the number of thetas.
+"""Nested expectations: errors and coverage on two problems, and how errors fall with the number of outer thetas.
 
 Run: .venv/bin/python benchmarks/nested.py [--seeds 30] [--first 0] [--figure docs/figures/nested.png] [--workers 2]
 
-Answers: the expected loss of butterfly (T = 20, N = 50) and the EVPPI of health (T = N = 50), all by default, against
-their true values, for samples and outer thetas of one seed each. Rates: the mean of the square of I over the prior of
-the linear problem (d = 2), whose I is known to about 1e-6 by MOBQ, by iid and Sobol thetas and Bayesian quadrature.
+Answers: the expected loss of butterfly (T = 20, N = 50) and the EVPPI of health (T = N = 50), with defaults, compared
+with the truth; samples and outer thetas have the same seed. Rates: the mean of I^2 over the prior of the linear problem
+(d = 2), where MOBQ knows I to about 1e-6, by iid and Sobol thetas and by Bayesian quadrature.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 import cbq
-from _common import Pool, at_least_one, print_record, yes
+from _common import OneThreadPool, met, positive_integer, print_record, with_progress
 from cbq.problems import butterfly, health
 
 METHODS = {"CBQ": cbq.CBQ, "MOBQ": cbq.MOBQ, "LSMC": cbq.LSMC}
@@ -27,7 +27,7 @@ TARGETS = {
     ("health", "CBQ", "iid"): 1.0,
     ("health", "CBQ", "sobol"): 0.5,
 }
-COVER = 0.88, 0.99  # the range that the coverage of CBQ on health should be in
+COVERAGE_TARGET = 0.88, 0.99  # range of the coverage of CBQ on health
 RULES = {"iid": ("mc", "iid"), "Sobol": ("mc", "sobol"), "Bayesian quadrature": ("bq", "sobol")}
 NODES = {"mc": (16, 32, 64, 128, 256, 512, 1024), "bq": (4, 8, 16, 32)}
 RATE_SEEDS = 10
@@ -43,7 +43,7 @@ def answer(problem: str, method: str, design: str, seed: int) -> tuple[float, fl
 
 
 def rates(first: int) -> dict[str, np.ndarray]:
-    """For each rule, the median errors at each number of thetas: rows n, error."""
+    """For each rule, rows (n, median error) over the numbers n of outer thetas."""
     problem = cbq.problems.get("linear")
     fit = cbq.MOBQ().fit(problem.collect(20, 20, rng=first, design="sobol"))
     x, w = np.polynomial.legendre.leggauss(40)
@@ -64,7 +64,7 @@ def rates(first: int) -> dict[str, np.ndarray]:
 
 
 def draw(found: dict[str, np.ndarray], path: Path) -> None:
-    """The errors over the number of thetas."""
+    """Draw the errors over the number of outer thetas."""
     from matplotlib.figure import Figure
 
     figure = Figure(figsize=(5.6, 3.8), layout="constrained")
@@ -81,29 +81,32 @@ def draw(found: dict[str, np.ndarray], path: Path) -> None:
 
 
 def slope(n: np.ndarray, error: np.ndarray) -> float:
-    """The power of n that errors follow."""
+    """The slope of the errors over n, both in logarithms."""
     return float(np.polyfit(np.log(n), np.log(error), 1)[0])
 
 
 def main() -> None:
-    """Print the run record and both tables; write the figure where it is asked for."""
+    """Print the run record and both tables, and write the figure if asked to."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--seeds", type=at_least_one, default=30, help="how many (default 30)")
-    parser.add_argument("--first", type=int, default=0, help="the first of them (default 0)")
+    parser.add_argument("--seeds", type=positive_integer, default=30, help="number of seeds (default 30)")
+    parser.add_argument("--first", type=int, default=0, help="first seed (default 0)")
     parser.add_argument("--problems", nargs="+", choices=TRUTHS, default=list(TRUTHS))
     parser.add_argument("--methods", nargs="+", choices=METHODS, default=list(METHODS))
-    parser.add_argument("--figure", type=Path, help="a file for the figure of the rates")
-    parser.add_argument("--workers", type=at_least_one, default=2, help="processes, of one thread each (default 2)")
+    parser.add_argument("--figure", type=Path, help="file for the figure of the rates")
+    parser.add_argument(
+        "--workers", type=positive_integer, default=2, help="processes with one thread each (default 2)"
+    )
     options = parser.parse_args()
     print_record()
     seeds = range(options.first, options.first + options.seeds)
-    print(f"{'':28}{'median |error|':>15} {'RMS error':>10} {'mean std':>9} {'cover 95%':>9}   targets")
-    with Pool(options.workers) as pool:
+    print(f"{'':28}{'median |error|':>15} {'RMS error':>10} {'mean std':>9} {'coverage':>9}   targets")
+    with OneThreadPool(options.workers) as pool:
         for problem in options.problems:
             for method in options.methods:
                 for design in ("iid", "sobol"):
                     jobs = [(problem, method, design, seed) for seed in seeds]
-                    found = np.array([result for _, result in pool.run(answer, jobs, f"{problem} {method} {design}")])
+                    results = with_progress(pool.run(answer, jobs), len(jobs), f"{problem} {method} {design}")
+                    found = np.array([result for _, result in results])
                     print(row(problem, method, design, found), flush=True)
     found = rates(options.first)
     for rule, rows in found.items():
@@ -113,17 +116,18 @@ def main() -> None:
 
 
 def row(problem: str, method: str, design: str, found: np.ndarray) -> str:
-    """One row of the table, from errors, standard deviations and hits (n, 3)."""
-    error, std, held = found.T
-    median, cover = np.median(np.abs(error)), np.mean(held)
+    """One row of the table, from (n, 3): errors, standard deviations, and whether the truth is in the interval."""
+    error, std, inside = found.T
+    median, coverage = np.median(np.abs(error)), np.mean(inside)
     text = f"{f'{problem}, {method}, {design}':28}{median:15.3g} {np.sqrt(np.mean(error**2)):10.3g} {np.mean(std):9.3g}"
     verdicts = []
     if (problem, method, design) in TARGETS:
         target = TARGETS[problem, method, design]
-        verdicts.append(f"<= {target:g}: {yes(bool(median <= target))}")
+        verdicts.append(f"<= {target:g}: {met(bool(median <= target))}")
     if (problem, method) == ("health", "CBQ"):
-        verdicts.append(f"cover in {COVER[0]:g} to {COVER[1]:g}: {yes(bool(COVER[0] <= cover <= COVER[1]))}")
-    return f"{text} {cover:9.3f}   {'; '.join(verdicts)}"
+        low, high = COVERAGE_TARGET
+        verdicts.append(f"coverage in {low:g} to {high:g}: {met(bool(low <= coverage <= high))}")
+    return f"{text} {coverage:9.3f}   {'; '.join(verdicts)}"
 
 
 if __name__ == "__main__":

@@ -6,6 +6,7 @@ import csv
 import json
 import os
 import re
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -26,35 +27,34 @@ import cbq
 from cbq.cli.commands import app
 from cbq.kernels import Matern
 from cbq.linalg import lapack
-from cbq.reproduce import EXPERIMENTS, Experiment, chosen, draw, measure, rates, record, redraw, reproduce, rough, run
-from cbq.reproduce.cells import Cell
-from cbq.reproduce.grids import cell
-from cbq.reproduce.looks import LOOKS
-from cbq.reproduce.methods import METHODS
-from cbq.reproduce.run import Outcome
-from cbq.reproduce.store import opened
-from cbq.reproduce.table import Point, Table, slope, summary
-from cbq.reproduce.verdicts import duels, score, typical
+from experiments import figures, rates, record, runner
+from experiments.analysis import ResultTable, SeedSummary, count_wins, ratios_text, slope, summarise, wins_text
+from experiments.command import EXPERIMENTS
+from experiments.common import TEST_SEED, problem_with_truth, rmse, share_inside
+from experiments.experiment import Cell, Experiment, method_cell
+from experiments.figures import STYLES
+from experiments.methods import METHODS, score_methods
+from experiments.results import open_results
+from experiments.runner import RunSummary, redraw, reproduce
 
 NAMES = [
     *("linear-T", "linear-N", "linear-d", "calibration", "sir-N", "sir-cost", "butterfly-N", "health-N"),
     *("mobq", "qmc", "ablation-theta", "ablation-x", "illustration", "joint", "rates"),
 ]
-WRITTEN = ("results.csv", "summary.csv", "record.json")
 
 
-# a tiny experiment, which notes what it evaluates in a file
+# a tiny experiment that logs its evaluations in a file
 
 
 def toy_cells(quick):
     return [Cell("toy", T, N, ("CBQ",), seconds=T * N) for T in (2, 4) for N in ((3,) if quick else (3, 5))]
 
 
-def toy_measure(cell, seed):
+def toy_run(cell, seed):
     log = os.environ["TOY_LOG"]
     with open(log, "a") as file:
         file.write(f"{cell.T} {cell.N} {seed}\n")
-    if cell.T == 4 and seed == 1 and "TOY_LUCK" not in os.environ:
+    if cell.T == 4 and seed == 1 and "TOY_WORKS" not in os.environ:
         raise ArithmeticError("no such\nluck")
     time.sleep(float(os.environ.get("TOY_SECONDS", "0")))
     return [{"method": "CBQ", "rmse": 10.0**seed / cell.N, "seconds": 0.5}]
@@ -74,7 +74,7 @@ def toy_verdict(table):
     return f"{len(table)} rows"
 
 
-TOY = Experiment("toy", "A toy", "nothing is claimed", toy_cells, toy_measure, toy_draw, toy_verdict)
+TOY = Experiment("toy", "A toy", "nothing is claimed", toy_cells, toy_run, toy_draw, toy_verdict)
 
 
 @pytest.fixture
@@ -96,33 +96,33 @@ def read(path):
 
 def finished(folder):
     """The cells and seeds that need no evaluation."""
-    with opened(folder, write=False) as store:
-        return [(each.cell.T, each.cell.N, each.seed) for each in store.results(toy_cells(False)) if not each.failed]
+    with open_results(folder, write=False) as file:
+        return [(each.cell.T, each.cell.N, each.seed) for each in file.results(toy_cells(False)) if not each.failed]
 
 
-def test_all_cells_have_few_seeds_before_any_has_many_and_cheap_ones_come_first(tmp_path, log):
+def test_cells_run_seed_by_seed_and_cheap_ones_first(tmp_path, log):
     reproduce(TOY, tmp_path / "out", seeds=2)
     assert log() == [f"{T} {N} {seed}" for seed in (0, 1) for T, N in ((2, 3), (2, 5), (4, 3), (4, 5))]
 
 
-def test_a_run_again_evaluates_nothing_and_more_seeds_are_added(tmp_path, log, monkeypatch):
-    monkeypatch.setenv("TOY_LUCK", "good")
+def test_a_second_run_evaluates_nothing_and_more_seeds_are_added(tmp_path, log, monkeypatch):
+    monkeypatch.setenv("TOY_WORKS", "yes")
     reproduce(TOY, tmp_path, seeds=2)
     before = log()
-    assert reproduce(TOY, tmp_path, seeds=2) == Outcome("8 rows", 0)
+    assert reproduce(TOY, tmp_path, seeds=2) == RunSummary("8 rows", 0)
     assert log() == before
-    assert reproduce(TOY, tmp_path, seeds=3) == Outcome("12 rows", 0)
+    assert reproduce(TOY, tmp_path, seeds=3) == RunSummary("12 rows", 0)
     assert sorted(log()[8:]) == ["2 3 2", "2 5 2", "4 3 2", "4 5 2"]
 
 
-def test_costly_cells_have_fewer_seeds(tmp_path, log):
+def test_expensive_cells_have_fewer_seeds(tmp_path, log):
     few = replace(TOY, cells=lambda quick: [Cell("toy", 2, 3, seeds=1), Cell("toy", 2, 5)])
     reproduce(few, tmp_path, seeds=3)
     assert sorted(log()) == ["2 3 0", "2 5 0", "2 5 1", "2 5 2"]
 
 
-def test_a_failure_is_a_note_and_the_others_go_on(tmp_path, log):
-    assert reproduce(TOY, tmp_path, seeds=2) == Outcome("6 rows", 2)
+def test_a_failure_becomes_a_note_and_other_cells_run(tmp_path, log):
+    assert reproduce(TOY, tmp_path, seeds=2) == RunSummary("6 rows", 2)
     rows = read(tmp_path / "toy" / "results.csv")
     notes = {(row["T"], row["seed"]): row["note"] for row in rows if row["note"]}
     assert notes == {("4", "1"): "toy failed: ArithmeticError: no such luck"}
@@ -132,52 +132,57 @@ def test_a_failure_is_a_note_and_the_others_go_on(tmp_path, log):
     assert (found["results"], found["failed"]) == (8, 2)
 
 
-def test_what_failed_is_tried_again_and_nothing_else(tmp_path, log, monkeypatch):
+def test_only_failed_cells_are_tried_again(tmp_path, log, monkeypatch):
     reproduce(TOY, tmp_path, seeds=2)
-    monkeypatch.setenv("TOY_LUCK", "good")
-    assert reproduce(TOY, tmp_path, seeds=2) == Outcome("8 rows", 0)
+    monkeypatch.setenv("TOY_WORKS", "yes")
+    assert reproduce(TOY, tmp_path, seeds=2) == RunSummary("8 rows", 0)
     assert sorted(log()[8:]) == ["4 3 1", "4 5 1"]
     assert not any(row["note"] for row in read(tmp_path / "toy" / "results.csv") if "note" in row)
 
 
-TWIN = replace(TOY, name="other", twin="toy", cells=lambda quick: [*toy_cells(True), Cell("toy", 9, 9, ("CBQ",))])
+SHARING = replace(
+    TOY, name="other", shares_cells_with="toy", cells=lambda quick: [*toy_cells(True), Cell("toy", 9, 9, ("CBQ",))]
+)
 
 
-def test_a_twin_gives_what_both_have_and_says_where_it_is_from(tmp_path, log, monkeypatch):
+def test_shared_cells_are_copied_with_their_run_record(tmp_path, log, monkeypatch):
     reproduce(TOY, tmp_path, seeds=2)  # T = 4 has failed with the second seed
-    monkeypatch.setenv("TOY_LUCK", "good")
-    reproduce(TWIN, tmp_path, seeds=2)
+    monkeypatch.setenv("TOY_WORKS", "yes")
+    reproduce(SHARING, tmp_path, seeds=2)
     assert sorted(log()[8:]) == ["4 3 1", "9 9 0", "9 9 1"]
     assert len(read(tmp_path / "other" / "results.csv")) == 6
     runs = [json.loads((tmp_path / name / "record.json").read_text())["runs"] for name in ("toy", "other")]
     assert runs[1][0] == runs[0][0]
 
 
-@pytest.mark.parametrize(("code", "edition"), [("another", 1), (None, 2)])
-def test_a_twin_of_other_code_or_edition_gives_nothing(tmp_path, log, monkeypatch, code, edition):
-    monkeypatch.setenv("TOY_LUCK", "good")
+@pytest.mark.parametrize(("code", "version"), [("another", 1), (None, 2)])
+def test_shared_cells_of_other_code_or_version_are_not_copied(tmp_path, log, monkeypatch, code, version):
+    monkeypatch.setenv("TOY_WORKS", "yes")
     reproduce(TOY, tmp_path, seeds=1)
     if code:
-        monkeypatch.setattr(run, "code", lambda: code)
-    reproduce(replace(TWIN, edition=edition), tmp_path, seeds=1)
+        monkeypatch.setattr(runner, "estimator_digest", lambda: code)
+    reproduce(replace(SHARING, version=version), tmp_path, seeds=1)
     assert sorted(log()[4:]) == ["2 3 0", "4 3 0", "9 9 0"]
 
 
-def test_experiments_that_share_cells_have_the_same_measure():
+def test_experiments_that_share_cells_run_them_in_the_same_way():
     for each in EXPERIMENTS.values():
-        if each.twin:
-            assert (EXPERIMENTS[each.twin].measure, EXPERIMENTS[each.twin].edition) == (each.measure, each.edition)
+        if each.shares_cells_with:
+            assert (EXPERIMENTS[each.shares_cells_with].run, EXPERIMENTS[each.shares_cells_with].version) == (
+                each.run,
+                each.version,
+            )
 
 
-def test_cells_that_are_no_longer_shown_are_in_no_record(tmp_path, log):
+def test_the_record_leaves_out_cells_that_are_no_longer_shown(tmp_path, log):
     reproduce(TOY, tmp_path, seeds=1)
     reproduce(replace(TOY, cells=lambda quick: [Cell("toy", 2, 3, ("CBQ",))]), tmp_path, seeds=1)
     found = json.loads((tmp_path / "toy" / "record.json").read_text())
     assert (found["results"], sum(found["code"].values()), found["cells_by_seeds"]) == (1, 1, {"1": 1})
 
 
-def test_workers_with_other_files_than_their_parent_are_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(run, "code", lambda: "what was loaded before")
+def test_workers_that_loaded_other_files_are_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(runner, "estimator_digest", lambda: "what was loaded before")
     with pytest.raises(RuntimeError, match="files of cbq were changed while joint ran"):
         reproduce(EXPERIMENTS["joint"], tmp_path, quick=True, seeds=1, workers=2)
 
@@ -186,32 +191,32 @@ def test_an_error_in_the_parent_ends_the_workers(tmp_path, log, monkeypatch):
     monkeypatch.setenv("TOY_SECONDS", "0.2")
     monkeypatch.setenv("PYTHONPATH", os.pathsep.join([str(Path(__file__).parent), *sys.path]))
 
-    def report(done, total):
+    def progress(done, total):
         if done == 1:
             raise OSError("no space left")
 
     with pytest.raises(OSError, match="no space left"):
-        reproduce(TOY, tmp_path, seeds=10, workers=2, report=report)
+        reproduce(TOY, tmp_path, seeds=10, workers=2, progress=progress)
     before = -1
-    while len(log()) > before:  # until nobody evaluates any more
+    while len(log()) > before:  # until no worker evaluates any more
         before = len(log())
         time.sleep(1)
     assert before < 20  # of 40
 
 
 def test_without_matplotlib_nothing_is_evaluated(tmp_path, log, monkeypatch):
-    monkeypatch.setattr(draw, "find_spec", lambda name: None)
+    monkeypatch.setattr(figures, "find_spec", lambda name: None)
     with pytest.raises(ImportError, match=r"cbq\[plot\]"):
         reproduce(TOY, tmp_path / "out")
     assert log() == []
     assert not (tmp_path / "out").exists()
 
 
-def test_a_killed_run_goes_on_and_evaluates_no_finished_cell_twice(tmp_path, log, monkeypatch):
-    code = "import test_reproduce as t; from pathlib import Path; t.reproduce(t.TOY, Path({!r}), seeds=2)"
+def test_a_killed_run_resumes_and_evaluates_no_finished_cell_twice(tmp_path, log, monkeypatch):
+    code = "import test_experiments as t; from pathlib import Path; t.reproduce(t.TOY, Path({!r}), seeds=2)"
     paths = os.pathsep.join([str(Path(__file__).parent), *sys.path])
     words = [sys.executable, "-c", code.format(str(tmp_path))]
-    child = subprocess.Popen(words, env={**os.environ, "TOY_SECONDS": "0.3", "TOY_LUCK": "good", "PYTHONPATH": paths})
+    child = subprocess.Popen(words, env={**os.environ, "TOY_SECONDS": "0.3", "TOY_WORKS": "yes", "PYTHONPATH": paths})
     while len(log()) < 4:
         assert child.poll() is None
         time.sleep(0.01)
@@ -220,7 +225,7 @@ def test_a_killed_run_goes_on_and_evaluates_no_finished_cell_twice(tmp_path, log
     before = log()
     kept = [f"{T} {N} {seed}" for T, N, seed in finished(tmp_path / "toy")]
     assert len(before) - 1 <= len(kept) <= len(before)  # all but the cell that was being evaluated, if any was
-    monkeypatch.setenv("TOY_LUCK", "good")
+    monkeypatch.setenv("TOY_WORKS", "yes")
     reproduce(TOY, tmp_path, seeds=2)
     again = log()[len(before) :]
     assert len(again) == 8 - len(kept)
@@ -228,12 +233,12 @@ def test_a_killed_run_goes_on_and_evaluates_no_finished_cell_twice(tmp_path, log
 
 
 def test_two_runs_cannot_write_to_the_same_results(tmp_path, log):
-    with opened(tmp_path / "toy", write=True), pytest.raises(cbq.CheckpointError, match="in use by another run"):
+    with open_results(tmp_path / "toy", write=True), pytest.raises(cbq.CheckpointError, match="in use by another run"):
         reproduce(TOY, tmp_path)
 
 
 def test_workers_give_the_same_results(tmp_path):
-    experiment = chosen(["linear-d"])[0]
+    experiment = EXPERIMENTS["linear-d"]
     for workers in (1, 2):
         reproduce(experiment, tmp_path / str(workers), quick=True, seeds=1, workers=workers)
     one, two = (read(tmp_path / str(w) / "linear-d" / "results.csv") for w in (1, 2))
@@ -243,20 +248,20 @@ def test_workers_give_the_same_results(tmp_path):
     ]
 
 
-def test_plot_only_evaluates_nothing_and_draws_the_same(tmp_path, log, monkeypatch):
+def test_redraw_evaluates_nothing_and_draws_the_same_figure(tmp_path, log, monkeypatch):
     reproduce(TOY, tmp_path, seeds=2)
     before, folder = log(), tmp_path / "toy"
     image = (folder / "toy.png").read_bytes()
     for path in folder.glob("toy.*"):
         path.unlink()
-    monkeypatch.setattr(run, "code", lambda: "other")  # what estimates depend on matters for evaluations alone
+    monkeypatch.setattr(runner, "estimator_digest", lambda: "other")  # the digest matters for evaluations only
     assert redraw(TOY, tmp_path) == "6 rows"
     assert log() == before
     assert (folder / "toy.png").read_bytes() == image
     assert (folder / "toy.svg").stat().st_size > 1000
 
 
-def test_plot_only_of_nothing_is_refused(tmp_path):
+def test_redraw_needs_results(tmp_path):
     with pytest.raises(FileNotFoundError, match="no results in"):
         redraw(TOY, tmp_path)
     assert not list(tmp_path.iterdir())
@@ -265,42 +270,42 @@ def test_plot_only_of_nothing_is_refused(tmp_path):
 @pytest.mark.parametrize(
     ("other", "difference"),
     [
-        (TOY, "quick is False in the file, and True was asked for"),
-        (replace(TOY, edition=2), "the edition of the experiment is 1 in the file, and 2 was asked for"),
+        (TOY, "quick is False in the file, but True was asked for"),
+        (replace(TOY, version=2), "the version of the experiment is 1 in the file, but 2 was asked for"),
     ],
 )
-def test_results_of_other_settings_are_refused_even_by_force(tmp_path, log, other, difference):
+def test_results_of_other_settings_are_refused_even_with_force(tmp_path, log, other, difference):
     reproduce(TOY, tmp_path, seeds=1)
     with pytest.raises(ValueError, match=difference):
         reproduce(other, tmp_path, quick=other is TOY, force=True)
 
 
-def test_other_results_are_not_drawn(tmp_path, log):
+def test_redraw_refuses_results_of_another_experiment_or_version(tmp_path, log):
     reproduce(TOY, tmp_path, seeds=1)
-    with pytest.raises(ValueError, match="the edition of the experiment is 1 in the file, and 2 was asked for"):
-        redraw(replace(TOY, edition=2), tmp_path)
+    with pytest.raises(ValueError, match="the version of the experiment is 1 in the file, but 2 was asked for"):
+        redraw(replace(TOY, version=2), tmp_path)
     (tmp_path / "toy").rename(tmp_path / "linear-T")
-    with pytest.raises(ValueError, match="the experiment is 'toy' in the file, and 'linear-T' was asked for"):
+    with pytest.raises(ValueError, match="the experiment is 'toy' in the file, but 'linear-T' was asked for"):
         redraw(EXPERIMENTS["linear-T"], tmp_path)
 
 
 def test_results_of_other_code_are_refused_unless_forced(tmp_path, log, monkeypatch):
     reproduce(TOY, tmp_path, seeds=1)
-    mine = record.code()
-    monkeypatch.setattr(run, "code", lambda: "another")
-    with pytest.raises(ValueError, match=f"code of the estimators is '{mine}' in the file, and 'another'"):
+    mine = record.estimator_digest()
+    monkeypatch.setattr(runner, "estimator_digest", lambda: "another")
+    with pytest.raises(ValueError, match=f"code of the estimators is '{mine}' in the file, but 'another'"):
         reproduce(TOY, tmp_path, seeds=2)
     assert len(log()) == 4
     reproduce(TOY, tmp_path, seeds=2, force=True)
     assert json.loads((tmp_path / "toy" / "record.json").read_text())["code"] == {mine: 4, "another": 4}
 
 
-def test_failures_of_other_code_are_in_nobodys_way(tmp_path, log, monkeypatch):
+def test_failures_of_other_code_do_not_block_a_run(tmp_path, log, monkeypatch):
     one = replace(TOY, cells=lambda quick: [Cell("toy", 4, 3, ("CBQ",))])
-    few = replace(one, measure=toy_failure)
-    assert reproduce(few, tmp_path, seeds=1) == Outcome("nothing is finished", 1)
-    monkeypatch.setattr(run, "code", lambda: "mended")
-    assert reproduce(one, tmp_path, seeds=1) == Outcome("1 rows", 0)
+    few = replace(one, run=toy_failure)
+    assert reproduce(few, tmp_path, seeds=1) == RunSummary("nothing is finished", 1)
+    monkeypatch.setattr(runner, "estimator_digest", lambda: "mended")
+    assert reproduce(one, tmp_path, seeds=1) == RunSummary("1 rows", 0)
 
 
 @pytest.mark.parametrize(
@@ -308,10 +313,10 @@ def test_failures_of_other_code_are_in_nobodys_way(tmp_path, log, monkeypatch):
     [
         (lambda path: path.write_bytes(b""), "holds no results: run the experiment"),
         (lambda path: path.write_bytes(b"SQLite, not"), "is not a checkpoint of cbq"),
-        (lambda path: edited(path, "UPDATE results SET rows = '[{'"), "a part of it is no JSON"),
+        (lambda path: edited(path, "UPDATE results SET rows = '[{'"), "a part of it is not JSON"),
     ],
 )
-def test_damaged_results_are_named(tmp_path, log, damage, said):
+def test_damaged_results_are_reported_with_their_file(tmp_path, log, damage, said):
     reproduce(TOY, tmp_path, seeds=1)
     damage(tmp_path / "toy" / "results.sqlite")
     with pytest.raises((ValueError, cbq.CheckpointError), match=said) as caught:
@@ -325,56 +330,56 @@ def edited(path, statement):
         connection.commit()
 
 
-def test_a_file_in_the_place_of_a_folder_is_named(tmp_path):
+def test_a_file_in_place_of_the_folder_is_refused(tmp_path):
     (tmp_path / "toy").write_text("mine")
-    with pytest.raises(ValueError, match="toy is a file, and a folder for results is needed"):
+    with pytest.raises(ValueError, match="toy is a file, but a folder for results is needed"):
         reproduce(TOY, tmp_path)
 
 
-def test_results_are_in_the_file_before_the_next_cell_begins(tmp_path, log):
+def test_results_are_on_disk_before_the_next_cell_begins(tmp_path, log):
     class Stop(BaseException):
         pass
 
-    def report(done, total):
+    def progress(done, total):
         if done == 3:
             raise Stop
 
     with pytest.raises(Stop):
-        reproduce(TOY, tmp_path, seeds=2, report=report)
+        reproduce(TOY, tmp_path, seeds=2, progress=progress)
     assert finished(tmp_path / "toy") == [(2, 3, 0), (2, 5, 0), (4, 3, 0)]
 
 
 # tables
 
 
-def test_points_are_medians_with_standard_errors_of_logarithms():
-    point = Point.of([1.0, 10.0, 1000.0, 100.0, np.nan])
+def test_summaries_are_medians_with_standard_errors_of_logarithms():
+    point = SeedSummary.of([1.0, 10.0, 1000.0, 100.0, np.nan])
     assert point.seeds == 4
     assert point.middle == pytest.approx(10**1.5)  # half way between the two in the middle, on a log axis
     assert point.middle / point.low == pytest.approx(point.high / point.middle)
-    assert Point.of([-1.0, 3.0]).middle == 1.0
-    assert Point.of([np.nan]) is None
+    assert SeedSummary.of([-1.0, 3.0]).middle == 1.0
+    assert SeedSummary.of([np.nan]) is None
 
 
-@pytest.mark.parametrize("measure", ["standard_normal", "laplace", "standard_exponential"])
-def test_bands_hold_the_true_median_about_as_often_as_one_standard_error_does(measure):
-    logs = getattr(np.random.default_rng(0), measure)(size=(800, 20))
-    truth = np.exp(np.log(2) if measure == "standard_exponential" else 0.0)
-    bands = [Point.of(row) for row in np.exp(logs)]
+@pytest.mark.parametrize("distribution", ["standard_normal", "laplace", "standard_exponential"])
+def test_bands_cover_the_true_median_as_often_as_one_standard_error_does(distribution):
+    logs = getattr(np.random.default_rng(0), distribution)(size=(800, 20))
+    truth = np.exp(np.log(2) if distribution == "standard_exponential" else 0.0)
+    bands = [SeedSummary.of(row) for row in np.exp(logs)]
     held = np.mean([band.low <= truth <= band.high for band in bands])
     assert held == pytest.approx(0.683, abs=0.07)  # the bootstrap of few values is not exact
 
 
 def test_shares_have_means_that_stay_between_0_and_1():
     rows = tuple({"method": "CBQ", "coverage": value} for value in (1.0, 1.0, 0.7))
-    point = Table(rows).point("coverage")
+    point = ResultTable(rows).summary("coverage")
     assert point.middle == pytest.approx(0.9)
     assert (point.low, point.high) == (pytest.approx(0.8), 1.0)
 
 
-def test_summaries_have_a_row_for_each_setting():
+def test_summarise_returns_a_row_for_each_setting():
     rows = tuple({"T": T, "method": "CBQ", "seed": s, "rmse": T * 10.0**s} for T in (1, 2) for s in range(3))
-    found = summary(Table(rows), ["T", "method"], ["rmse"])
+    found = summarise(ResultTable(rows), ["T", "method"], ["rmse"])
     assert [(row["T"], row["quantity"], row["seeds"]) for row in found] == [(1, "rmse", 3), (2, "rmse", 3)]
     np.testing.assert_allclose([row["middle"] for row in found], [10, 20])
 
@@ -390,16 +395,16 @@ def test_methods_are_compared_on_the_same_samples():
     rows = []
     for T, several in factors.items():
         for seed, factor in enumerate(several):
-            hard = 10.0 ** (3 * seed)  # samples differ far more than methods
+            hard = 10.0 ** (3 * seed)  # samples differ more than methods do
             rows += [{"method": m, "T": T, "seed": seed, "rmse": hard * f} for m, f in (("a", 1.0), ("b", factor))]
-    table = Table(tuple(rows))
-    assert duels(table, "a", "b", ["T"]) == (1, 1, 1)  # one seed alone says nothing
-    assert duels(table, "b", "a", ["T"]) == (1, 1, 1)
-    assert score(table, "a", ["b", "c"], ["T"]).endswith("95%): b 1-1-1")
-    assert typical(table, "a", ["b"], T=2) == "b 1.1"
+    table = ResultTable(tuple(rows))
+    assert count_wins(table, "a", "b", ["T"]) == (1, 1, 1)  # one seed is not enough
+    assert count_wins(table, "b", "a", ["T"]) == (1, 1, 1)
+    assert wins_text(table, "a", ["b", "c"], ["T"]).endswith("95%): b 1-1-1")
+    assert ratios_text(table, "a", ["b"], T=2) == "b 1.1"
 
 
-def test_noise_is_seldom_taken_for_a_difference():
+def test_even_methods_seldom_win():
     rng = np.random.default_rng(0)
     for seeds in (2, 5, 20):
         rows = [
@@ -408,14 +413,14 @@ def test_noise_is_seldom_taken_for_a_difference():
             for s in range(seeds)
             for m in "ab"
         ]
-        won, even, lost = duels(Table(tuple(rows)), "a", "b", ["T"])
+        won, even, lost = count_wins(ResultTable(tuple(rows)), "a", "b", ["T"])
         assert even / (won + even + lost) == pytest.approx(0.95, abs=0.03)
 
 
 # the catalogue
 
 
-def test_all_experiments_are_there_and_their_cells_differ():
+def test_all_experiments_are_listed_and_their_cells_differ():
     assert list(EXPERIMENTS) == NAMES
     for each in EXPERIMENTS.values():
         for quick in (True, False):
@@ -423,28 +428,40 @@ def test_all_experiments_are_there_and_their_cells_differ():
             assert len({*keys}) == len(keys)
 
 
-def test_methods_look_the_same_everywhere_and_differently_from_each_other():
-    assert {*METHODS} == {*LOOKS}
-    main = [LOOKS[name] for name in ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ", "MOBQ", "Auto")]
-    assert len({look.colour for look in main}) == len({look.marker for look in main}) == len(main)
+def test_every_method_has_a_style_and_the_main_ones_differ():
+    assert {*METHODS} == {*STYLES}
+    main = [STYLES[name] for name in ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ", "MOBQ", "Auto")]
+    assert len({style.colour for style in main}) == len({style.marker for style in main}) == len(main)
 
 
-def test_errors_coverage_and_widths_are_those_of_the_python_api():
-    one = cell("linear", 6, 8, ("CBQ", "IS"), f="inner", thetas=40)
-    rows = {row["method"]: row for row in measure.measure(one, 3)}
+def test_scores_are_those_of_the_fit_and_of_compare():
+    one = method_cell("linear", 6, 8, ("CBQ", "IS"), f="inner", thetas=40)
+    rows = {row["method"]: row for row in score_methods(one, 3)}
     problem = cbq.problems.get("linear", f="inner")
-    theta = problem.prior.sample(40, measure.SEED)
+    theta = problem.prior.sample(40, TEST_SEED)
     fit = cbq.CBQ().fit(problem.collect(6, 8, rng=3))
     comparison = cbq.compare(problem.collect(6, 8, rng=3), {"CBQ": cbq.CBQ()}, problem, theta=theta)
     assert rows["CBQ"]["rmse"] == pytest.approx(comparison.rows[0].rmse, rel=1e-12)
+    assert rows["CBQ"]["rmse"] == pytest.approx(rmse(fit.predict(theta), problem.exact(theta)), rel=1e-12)
     assert rows["CBQ"]["coverage"] == pytest.approx(comparison.rows[0].coverage)
     low, high = fit.interval(theta)
     assert rows["CBQ"]["width"] == pytest.approx(np.mean(high - low))
+    assert rows["CBQ"]["coverage"] == share_inside(low, problem.exact(theta), high)
     assert rows["IS"]["note"] == ""
 
 
-def test_a_method_that_refuses_leaves_a_note():
-    (row,) = measure.measure(cell("health", 4, 5, ("IS",), thetas=10), 0)
+def test_scores_are_taken_over_all_outputs():
+    (row,) = score_methods(method_cell("health", 5, 6, ("LSMC",), thetas=30), 2)
+    problem, theta, truth = problem_with_truth("health", 30)
+    fit = cbq.LSMC().fit(problem.collect(5, 6, rng=2))
+    low, high = fit.interval(theta)
+    assert row["rmse"] == pytest.approx(rmse(fit.predict(theta), truth), rel=1e-12)
+    assert row["coverage"] == pytest.approx(share_inside(low, truth, high))
+    assert row["width"] == pytest.approx(np.mean(high - low))
+
+
+def test_a_method_that_refuses_samples_has_a_note():
+    (row,) = score_methods(method_cell("health", 4, 5, ("IS",), thetas=10), 0)
     assert "depends on theta" in row["note"]
     assert "rmse" not in row
 
@@ -456,7 +473,7 @@ def invoke(*words):
     return CliRunner().invoke(app, ["reproduce", *map(str, words)])
 
 
-def test_all_experiments_run_quickly_and_write_everything(tmp_path):
+def test_all_quick_experiments_write_all_outputs(tmp_path):
     result = invoke("--quick", "--all", "--out", tmp_path)
     assert result.exit_code == 0, result.output
     assert result.stderr == ""
@@ -481,17 +498,17 @@ def test_all_experiments_run_quickly_and_write_everything(tmp_path):
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_single_finished_cell_can_be_drawn_and_a_failed_one_too(name, tmp_path):
+def test_one_finished_cell_can_be_drawn_and_one_failed_cell_reported(name, tmp_path):
     experiment = EXPERIMENTS[name]
     first = min(experiment.cells(True), key=lambda one: one.seconds)
-    failing = replace(experiment, cells=lambda quick: [first], measure=toy_failure)
-    assert reproduce(failing, tmp_path, quick=True, seeds=1) == Outcome("nothing is finished", 1)
+    failing = replace(experiment, cells=lambda quick: [first], run=toy_failure)
+    assert reproduce(failing, tmp_path, quick=True, seeds=1) == RunSummary("nothing is finished", 1)
     done = replace(experiment, cells=lambda quick: [first])
     assert reproduce(done, tmp_path, quick=True, seeds=1).failed == 0
     assert (tmp_path / name / f"{name}.png").stat().st_size > 1000
 
 
-def test_the_list_names_all_experiments_with_their_minutes():
+def test_list_shows_all_experiments_with_their_minutes():
     result = invoke("--list", "--workers", 2)
     assert result.exit_code == 0
     rows = [line for line in result.stdout.splitlines() if line.split()[:1] and line.split()[0] in NAMES]
@@ -519,15 +536,15 @@ def test_mistakes_are_reported_in_one_line(words, said, tmp_path, monkeypatch):
     assert not list(tmp_path.iterdir())
 
 
-def test_failures_are_an_error_in_the_end(tmp_path, monkeypatch):
-    monkeypatch.setitem(EXPERIMENTS, "joint", replace(EXPERIMENTS["joint"], measure=toy_failure))
+def test_failed_evaluations_end_in_an_error(tmp_path, monkeypatch):
+    monkeypatch.setitem(EXPERIMENTS, "joint", replace(EXPERIMENTS["joint"], run=toy_failure))
     result = invoke("joint", "--quick", "--out", tmp_path)
     assert result.exit_code == 1
     assert "2 evaluations failed: results.csv says how, and the same command tries them again." in result.stderr
     assert invoke("joint", "--quick", "--out", tmp_path, "--plot-only").exit_code == 0
 
 
-def test_drawing_all_leaves_out_what_was_not_run(tmp_path):
+def test_plot_only_of_all_skips_experiments_without_results(tmp_path):
     assert invoke("joint", "--quick", "--out", tmp_path).exit_code == 0
     result = invoke("--all", "--plot-only", "--out", tmp_path)
     assert result.exit_code == 0, result.output
@@ -535,12 +552,44 @@ def test_drawing_all_leaves_out_what_was_not_run(tmp_path):
     assert EXPERIMENTS["joint"].claim in result.stdout
 
 
-# the problem on the edge of the theorem
+def test_without_a_checkout_the_command_says_what_to_do(tmp_path):
+    shutil.copytree(Path(cbq.__file__).parent, tmp_path / "site" / "cbq", ignore=shutil.ignore_patterns("__pycache__"))
+    environment = {**os.environ, "PYTHONPATH": str(tmp_path / "site")}
+    words = [sys.executable, "-m", "cbq", "reproduce", "--list"]
+    done = subprocess.run(words, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr == (
+        "cbq: error: the experiments of the paper are not part of the installed package: get the repository of cbq, "
+        "and run this command from its root.\n"
+    )
+    root = Path(runner.__file__).parents[1]
+    done = subprocess.run(words, cwd=root, env=environment, capture_output=True, text=True, check=True)
+    assert "linear-T" in done.stdout
+
+
+def test_the_package_does_not_import_the_experiments():
+    code = "import sys, cbq.cli; cbq.cli.main(['--help']); assert 'experiments' not in sys.modules"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "reproduce" in done.stdout
+
+
+def test_benchmarks_can_be_imported_and_share_the_pool_of_the_experiments():
+    folder = Path(runner.__file__).parents[1] / "benchmarks"
+    names = sorted(path.stem for path in folder.glob("*.py"))
+    assert {"_common", "accuracy", "speed"} <= {*names}
+    code = (
+        f"import sys; sys.path.insert(0, sys.argv[1]); import {', '.join(names)}; print(_common.one_thread.__module__)"
+    )
+    done = subprocess.run([sys.executable, "-c", code, str(folder)], capture_output=True, text=True, check=True)
+    assert done.stdout == "experiments.common\n"
+
+
+# the problem at the edge of the theorem
 
 
 @pytest.mark.parametrize("s", [1.0, 2.5])
-def test_rough_functions_have_the_integral_that_quadrature_finds(s):
-    g = rough.build(s, s).integrand.__self__.g
+def test_the_integral_of_rough_functions_agrees_with_quadrature(s):
+    g = rates.rough_problem(s, s).integrand.__self__.g
     edges = np.linspace(0, 1, 4001)[:, None]  # the fastest wave has 11000 half periods on (0, 1)
     nodes, weights = np.polynomial.legendre.leggauss(16)
     half = 0.5 * np.diff(edges, axis=0)
@@ -548,16 +597,16 @@ def test_rough_functions_have_the_integral_that_quadrature_finds(s):
     assert g.integral == pytest.approx(np.sum(half * weights * g(x.ravel()).reshape(x.shape)), abs=1e-12)
 
 
-def test_rough_functions_have_the_smoothness_that_is_asked_for():
+def test_rough_functions_have_the_requested_smoothness():
     # differences over h have a mean square of h^(2 r) for r < 1, where the function lies in H^s for s < r only
     x = np.linspace(0, 0.9, 20001)
-    g = rough.build(0.6, 1.0).integrand.__self__.g
+    g = rates.rough_problem(0.6, 1.0).integrand.__self__.g
     h = 2.0 ** -np.arange(4, 10)
     sizes = [np.sqrt(np.mean((g(x + step) - g(x)) ** 2)) for step in h]
-    assert slope(h, sizes) == pytest.approx(0.6 + rough.BEYOND, abs=0.05)
+    assert slope(h, sizes) == pytest.approx(0.6 + rates.MARGIN, abs=0.05)
 
 
-def test_the_stages_of_the_theorem_are_those_of_the_textbook():
+def test_both_stages_of_the_theorem_agree_with_textbook_formulas():
     rng = np.random.default_rng(0)
     x, f, kernel = rng.uniform(size=(2, 6, 1)), rng.normal(size=(2, 6)), Matern(1.5, 0.5)
     theta, new = rng.uniform(size=(2, 1)), rng.uniform(size=(4, 1))
@@ -584,23 +633,23 @@ def test_the_stages_of_the_theorem_are_those_of_the_textbook():
 
 def medians(name, T, N, methods, seeds, **options):
     """Median RMSEs over seeds."""
-    one = cell(name, T, N, methods, thetas=100, **options)
-    rows = [row for seed in range(seeds) for row in measure.measure(one, seed)]
+    one = method_cell(name, T, N, methods, thetas=100, **options)
+    rows = [row for seed in range(seeds) for row in score_methods(one, seed)]
     return {method: np.median([row["rmse"] for row in rows if row["method"] == method]) for method in methods}
 
 
-def test_the_method_of_the_paper_beats_regressions_on_linear():
+def test_the_paper_method_beats_regressions_on_linear():
     errors = medians("linear", 50, 50, ("CBQ.paper", "LSMC", "KLSMC"), 7)
     assert 1.3 * errors["CBQ.paper"] < min(errors["LSMC"], errors["KLSMC"])
 
 
-def test_the_method_of_the_paper_without_its_lambda_beats_all_baselines_on_linear():
+def test_the_paper_method_with_lambda_0_beats_all_baselines_on_linear():
     errors = medians("linear", 50, 50, ("CBQ.paper, lambda = 0", "LSMC", "KLSMC", "IS", "IS balance"), 7)
     mine = errors.pop("CBQ.paper, lambda = 0")
     assert 3 * mine < min(errors.values())
 
 
-def test_the_method_of_the_paper_beats_the_baselines_on_sir():
+def test_the_paper_method_beats_all_baselines_on_sir():
     errors = medians("sir", 15, 40, ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance"), 5)
     mine = errors.pop("CBQ.paper")
     assert 1.3 * mine < min(errors.values())
@@ -612,7 +661,7 @@ def slopes(sweep, nu, values, other, method, seeds=3):
     found = []
     for T, N in sizes:
         one = Cell("rough", T, N, options=(("nu", nu), ("sweep", sweep)), thetas=100)
-        rows = [row for seed in range(seeds) for row in rates.measure(one, seed) if row["method"] == method]
+        rows = [row for seed in range(seeds) for row in rates.run(one, seed) if row["method"] == method]
         found.append(np.median([row["rmse"] for row in rows]))
     return slope(values, found)
 
@@ -624,7 +673,7 @@ def test_the_error_falls_faster_in_N_than_in_T():
     assert in_n < in_t - 0.2 < -0.8
 
 
-def test_the_slow_rate_in_T_is_that_of_lambda_and_not_of_the_data():
+def test_the_slow_rate_in_T_is_due_to_lambda():
     ridge, none = (slopes("T", 1.5, (16, 32, 64), 64, name) for name in (rates.RIDGE, rates.INTERPOLATED))
     assert none < -1.2  # T^-2 in the limit
     assert -0.8 < ridge < -0.25  # T^-1/4 is a bound
@@ -658,7 +707,7 @@ def factored(monkeypatch, method, T, N):
     return found
 
 
-def test_one_process_on_all_points_costs_the_cube_of_their_number_and_two_stages_do_not(monkeypatch):
+def test_mobq_costs_the_cube_of_the_number_of_points_and_two_stages_do_not(monkeypatch):
     given = cbq.MOBQ(kernel_x=cbq.kernels.RBF(1.0))
     pooled = [factored(monkeypatch, given, T, 20) for T in (10, 30)]
     assert [max(found) for found in pooled] == [200, 600]
