@@ -92,7 +92,7 @@ def _prepare_worker(initializer: Callable[[], object] | None) -> None:
         initializer()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-    threading.Thread(target=end_with, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
 def _on_one_thread(task: Callable[..., ResultT], job: Sequence[Any]) -> ResultT:

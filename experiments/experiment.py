@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cbq.methods.auto import MOST_POOLED
+from cbq.methods.auto import MAX_POOLED_POINTS
 from experiments.analysis import ResultTable, Row
 from experiments.common import Options
 
@@ -111,7 +111,7 @@ def method_cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: 
     """A cell with its expected seconds; `more` are the design, the number of test thetas and options of the problem."""
     methods, design, n = tuple(methods), more.pop("design", "iid"), T * N / 1000
     thetas = more.pop("thetas", None) or TEST_THETAS[problem]
-    known = {**SECONDS, "Auto": AUTO_WITHOUT_POOLING} if T * N > MOST_POOLED else SECONDS
+    known = {**SECONDS, "Auto": AUTO_WITHOUT_POOLING} if T * N > MAX_POOLED_POINTS else SECONDS
     parts = [known.get(name, known["CBQ"]) for name in methods]
     fits = SECONDS_FACTOR[problem] * sum(a + b * n + c * n * n for a, b, c in parts)
     simulated = SIMULATION_SECONDS * T if problem == "sir" else 0.0

@@ -316,7 +316,7 @@ test_refusals = refusals(
         ),
         "atoms": (
             lambda: ImportanceSampling().fit(some(Empirical([1.0, 2.0]))),
-            r"at theta = \[1.\], has none .*atoms",
+            r"at theta = \[1.\], has none .*finite set of points",
         ),
         "score": (
             lambda: ImportanceSampling().fit(some(Unnormalised(score=lambda x: -x, dim=1))),

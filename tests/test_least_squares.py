@@ -293,7 +293,7 @@ def test_summaries_say_what_was_chosen():
             assert f"ridge {smoother.ridge:.3g}" in text
             error = np.sqrt(np.mean(smoother.leave_one_out(MEANS[:, c]) ** 2))
             assert f"Leave-one-theta-out RMSE: {error:.3g}" in text
-        assert "not the bias of the curve itself" in text
+        assert "but not the bias of the curve" in text
         assert text.endswith("No warnings.")
         assert repr(fit) == f"{method.__name__}Fit(T=14, p=2, C=2)"
 

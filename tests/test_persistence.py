@@ -569,16 +569,20 @@ WRONG_POOLED_ARRAYS = {
     "counts": ("samples/counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
     "theta": ("samples/theta", npy(np.ones((4, 2))), r"counts must have the shape \(T = 4,\)"),
     "embedding": ("embedding", npy(np.ones((5, 4))), r"embedding must have the shape \(5, 5\), but it has \(5, 4\)"),
-    "no landmarks": ("parts/0/landmarks", None, "it has no entry fit/groups/0/landmarks.npy"),
-    "real landmarks": ("parts/0/landmarks", npy(np.ones(3)), "landmarks.npy must hold values of type int64"),
+    "no landmarks": ("groups/0/landmarks", None, "it has no entry fit/groups/0/landmarks.npy"),
+    "real landmarks": ("groups/0/landmarks", npy(np.ones(3)), "landmarks.npy must hold values of type int64"),
     "empty landmarks": (
-        "parts/1/landmarks",
+        "groups/1/landmarks",
         npy(np.ones(0, dtype=np.int64)),
         r"fit/groups/1/landmarks must have the shape \(m,\)",
     ),
-    "negative landmarks": ("parts/0/landmarks", npy(np.array([0, -1])), "landmarks must be at least 0"),
-    "far landmarks": ("parts/0/landmarks", npy(np.array([0, 30])), "landmarks of a group must be different .* below 30"),
-    "equal landmarks": ("parts/0/landmarks", npy(np.array([4, 4])), "landmarks of a group must be different numbers"),
+    "negative landmarks": ("groups/0/landmarks", npy(np.array([0, -1])), "landmarks must be at least 0"),
+    "far landmarks": (
+        "groups/0/landmarks",
+        npy(np.array([0, 30])),
+        "landmarks of a group must be different .* below 30",
+    ),
+    "equal landmarks": ("groups/0/landmarks", npy(np.array([4, 4])), "landmarks of a group must be different numbers"),
 }
 
 
@@ -856,7 +860,7 @@ WRONG_JSON = {
         {"type": "Warped", "base": {"type": "RBF", "lengthscale": 1.0}, "warp": {"type": "Whiten"}},
         "kernel/warp of type 'Whiten', but this cbq knows only Log",
     ),
-    "parts": (KERNEL, {"type": "SumKernel", "groups": [1.0]}, "kernel/parts/0 must be an object with a type"),
+    "parts": (KERNEL, {"type": "SumKernel", "parts": [1.0]}, "kernel/parts/0 must be an object with a type"),
     "no parts": (
         KERNEL,
         {"type": "SumKernel", "parts": []},

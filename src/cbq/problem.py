@@ -14,7 +14,7 @@ from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
-from cbq.collect.integrand import Evaluator, Integrand, IntegrandError, Location
+from cbq.collect.integrand import EvaluationSite, Evaluator, Integrand, IntegrandError
 from cbq.collect.progress import Progress, as_progress
 from cbq.collect.run import OnError, RunOptions, collect_samples
 from cbq.measures import Measure, as_measure
@@ -99,7 +99,7 @@ class Problem(Immutable):
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {np.shape(theta)}.")
         thetas = thetas_in(thetas, self.p, "the prior")
         points = measures_at(self.family, thetas)[0]._points(x)
-        return self._evaluator.values(Location(thetas[0]), points)
+        return self._evaluator.values(EvaluationSite(thetas[0]), points)
 
     def collect(
         self,

@@ -28,7 +28,7 @@ class WrongReturn(IntegrandError):
     """The integrand returned an array of the wrong shape or type: a mistake in its code, not a failure at a point."""
 
 
-class Location(NamedTuple):
+class EvaluationSite(NamedTuple):
     """Where f is evaluated: theta (p,), its index t (None outside of a run), and the index of the first point."""
 
     theta: Array
@@ -61,12 +61,12 @@ class Evaluator:
     def evaluate(self, task: Task) -> BatchResult:
         """Evaluate a batch; failures of f are raised, or recorded if the task says so."""
         t, start, _ = task.batch
-        location = Location(task.theta, t, start)
+        location = EvaluationSite(task.theta, t, start)
         if task.skip_failures:
             return BatchResult(task.batch, *self._values_and_failures(location, task.x, task.outputs))
         return BatchResult(task.batch, self.values(location, task.x, task.outputs), {})
 
-    def values(self, location: Location, x: Array, outputs: Outputs | None = None) -> Array:
+    def values(self, location: EvaluationSite, x: Array, outputs: Outputs | None = None) -> Array:
         """f at x (n, d): (n, *outputs), all finite; `outputs` is what earlier calls returned."""
         f = self._call_checked(location, x, outputs)
         bad = rows_not_finite(f)
@@ -79,7 +79,7 @@ class Evaluator:
             )
         return f
 
-    def _values_and_failures(self, location: Location, x: Array, outputs: Outputs) -> tuple[Array, dict[int, str]]:
+    def _values_and_failures(self, location: EvaluationSite, x: Array, outputs: Outputs) -> tuple[Array, dict[int, str]]:
         """f at x (n, d), (n, *outputs), NaN where it fails; and what it did there, by the index of the point."""
         if self.vectorized or len(x) == 1:
             try:
@@ -98,7 +98,7 @@ class Evaluator:
         ]
         return np.concatenate([f for f, _ in parts]), {i: reason for _, one in parts for i, reason in one.items()}
 
-    def _call_checked(self, location: Location, x: Array, outputs: Outputs | None) -> Array:
+    def _call_checked(self, location: EvaluationSite, x: Array, outputs: Outputs | None) -> Array:
         """What the integrand returns at x (n, d) as a new array (n, *outputs)."""
         n, values = len(x), self._call(location, x)
         try:
@@ -122,7 +122,7 @@ class Evaluator:
             )
         return np.array(raw, dtype=np.float64)
 
-    def _call(self, location: Location, x: Array) -> Any:
+    def _call(self, location: EvaluationSite, x: Array) -> Any:
         """What the integrand returns. It receives copies, so that it may change its arguments."""
         values = []
         for i, points in enumerate(x[None] if self.vectorized else x):
@@ -140,13 +140,13 @@ def probe_outputs(evaluator: Evaluator, thetas: Array, x: Sequence[Array], *, sk
     """
     n = PROBE_POINTS if evaluator.vectorized else 1
     try:
-        return evaluator.values(Location(thetas[0], 0), x[0][:n]).shape[1:]
+        return evaluator.values(EvaluationSite(thetas[0], 0), x[0][:n]).shape[1:]
     except WrongReturn:
         raise
     except IntegrandError:
         for t, i in _other_points(x) if skip_failures else ():
             try:
-                return evaluator.values(Location(thetas[t], t, i), x[t][i : i + 1]).shape[1:]
+                return evaluator.values(EvaluationSite(thetas[t], t, i), x[t][i : i + 1]).shape[1:]
             except WrongReturn:
                 raise
             except IntegrandError:
@@ -168,7 +168,7 @@ def _other_points(x: Sequence[Array]) -> Iterable[tuple[int, int]]:
     yield from ((int(t), 0) for t in evenly(len(x), PROBE_THETAS) if t > 0)
 
 
-def _raised(error: Exception, location: Location, i: int | None, x: Array) -> IntegrandError:
+def _raised(error: Exception, location: EvaluationSite, i: int | None, x: Array) -> IntegrandError:
     """The error for an exception of the integrand at point i of x, or at one of its points if i is None."""
     point = None if i is None else x[i]
     among = f" among the {len(x)} points from x = {x[0]} on" if i is None else ""

@@ -52,7 +52,7 @@ def check_flag(value: object, name: str, *, auto: bool = False) -> None:
 
 def is_whole(value: object, least: int) -> bool:
     """Whether it is a whole number, at least `least`; True and False are not."""
-    return isinstance(value, int | np.integer) and not isinstance(value, bool) and value >= least
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(value >= least)
 
 
 def is_number(value: object) -> bool:

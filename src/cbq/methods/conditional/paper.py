@@ -167,7 +167,8 @@ def _products(kernel: Kernel, data: GPData) -> tuple[Array, Array, Array, Array]
     """f'K^-1 f, 1'K^-1 f, 1'K^-1 1 and log |K| of each process, for one output: (B,) each."""
     factor = factor_gram(data.bound(kernel), data.x)
     conditioned = Conditioned(factor, data.f)
-    return (*(part[0, :, 0] for part in (conditioned.total, conditioned.b, conditioned.S)), factor.logdet)
+    total, b, S = (part[0, :, 0] for part in (conditioned.total, conditioned.b, conditioned.S))
+    return total, b, S, factor.logdet
 
 
 def _stein(q: float, b: float, S: float, n: int) -> tuple[float, float]:
