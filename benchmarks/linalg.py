@@ -20,7 +20,8 @@ import numpy as np
 
 from _common import met, print_record, seconds
 from cbq.kernels import RBF, Kernel, Matern
-from cbq.linalg import at_most, chunks, factor, factor_gram, lapack, threads
+from cbq.linalg import at_most, factor, lapack, threads
+from cbq.linalg.gram import chunks, factor_gram
 
 SIZES = [(50, 50), (1200, 50), (200, 300), (50, 1000)]
 SMALL = (1200, 50)

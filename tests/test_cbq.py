@@ -500,7 +500,10 @@ test_wrong_values_are_refused = refusals(
         "nan theta": (lambda: FIT.predict([np.nan]), "theta must be finite"),
         "both": (lambda: FIT.predict(NEW, return_std=True, return_cov=True), "not both"),
         "not positive": (lambda: LOGS.predict([-1.0]), "must not be negative.*log_theta=False"),
-        "huge f": (lambda: cbq.CBQ().fit(problem(lambda x, t: 1e200 * x[:, 0]).collect(3, 3, rng=0)), "values of f of about .*e\\+200"),
+        "huge f": (
+            lambda: cbq.CBQ().fit(problem(lambda x, t: 1e200 * x[:, 0]).collect(3, 3, rng=0)),
+            "values of f of about .*e\\+200",
+        ),
     },
     ValueError,
 )

@@ -11,21 +11,12 @@ import pytest
 import scipy.linalg
 from threadpoolctl import threadpool_info
 
+import cbq
 from cbq.kernels import RBF, Matern
-from cbq.linalg import (
-    Factor,
-    Jitter,
-    NotPositiveDefinite,
-    at_most,
-    chunks,
-    factor,
-    factor_gram,
-    lapack,
-    threads,
-)
+from cbq.linalg import Factor, Jitter, NotPositiveDefinite, at_most, cholesky, factor, gram, lapack, threads, use_engine
 from cbq.linalg.cholesky import reflect
-from cbq.linalg.distance import sqdist
-from cbq.linalg.gram import fill_lower
+from cbq.linalg.engine import NumpyEngine
+from cbq.linalg.gram import chunks, factor_gram, fill_lower, sqdist
 
 EPS = np.finfo(float).eps
 BATCHES = [(), (1,), (4,), (2, 3), (0,)]
@@ -567,3 +558,57 @@ def test_the_error_survives_a_pickle():
     error, copy = caught.value, pickle.loads(pickle.dumps(caught.value))
     assert str(copy) == str(error)
     assert (copy.index, copy.n, copy.relative_jitter) == (error.index, error.n, error.relative_jitter)
+
+
+# Engines ---------------------------------------------------------------------------------------------------------
+
+
+class Counting:
+    """An engine that counts what it is asked for, and leaves the work to LAPACK."""
+
+    def __init__(self):
+        self.calls = []
+
+    def factor(self, K, **options):
+        self.calls.append("factor")
+        return NumpyEngine().factor(K, **options)
+
+    def factor_gram(self, kernel, x, **options):
+        self.calls.append("factor_gram")
+        return NumpyEngine().factor_gram(kernel, x, **options)
+
+    def chunks(self, T, N, *, arrays=1):
+        self.calls.append("chunks")
+        return NumpyEngine().chunks(T, N, arrays=arrays)
+
+
+@pytest.mark.parametrize("estimator", [cbq.CBQ(), cbq.MOBQ(), cbq.KLSMC(), cbq.CBQ.paper()], ids=repr)
+def test_every_factorisation_of_a_fit_goes_through_the_engine(estimator, monkeypatch):
+    samples = cbq.problems.get("butterfly").collect(5, 6, rng=0)
+    expected, counting = estimator.fit(samples).predict([90.0, 110.0]), Counting()
+    with use_engine(counting):
+        fit = estimator.fit(samples)
+        np.testing.assert_array_equal(fit.predict([90.0, 110.0]), expected)
+    assert {"factor", "factor_gram"} & set(counting.calls)
+    direct = []
+    monkeypatch.setattr(cholesky, "factor_batch", lambda *args: direct.append(args))
+    monkeypatch.setattr(gram, "factor_batch", lambda *args: direct.append(args))
+    with pytest.raises(RuntimeError, match="no factorisation here"), use_engine(Refusing()):
+        estimator.fit(samples)
+    assert not direct
+
+
+class Refusing(Counting):
+    """An engine that does nothing."""
+
+    def factor(self, *args, **options):
+        raise RuntimeError("no factorisation here")
+
+    factor_gram = factor
+
+
+def test_engines_have_names():
+    with use_engine("numpy"):
+        assert factor(np.eye(3)).logdet == pytest.approx(0.0, abs=1e-11)
+    with pytest.raises(ValueError, match="engine must be one of numpy, but it is 'cuda'"), use_engine("cuda"):
+        pass

@@ -8,10 +8,9 @@ from scipy.optimize import minimize
 
 from cbq.fit import predictive
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP
+from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates, largest_degree, polynomial_basis
 from cbq.gp.likelihood import Likelihood, fit_priors
 from cbq.gp.search import newton
-from cbq.gp.trend import ThetaCoordinates, largest_degree, polynomial_basis
 from cbq.kernels import RBF, Matern, Warped
 from cbq.methods.conditional.stage_two import (
     NodeEstimates,

@@ -79,7 +79,9 @@ class Evaluator:
             )
         return f
 
-    def _values_and_failures(self, location: EvaluationSite, x: Array, outputs: Outputs) -> tuple[Array, dict[int, str]]:
+    def _values_and_failures(
+        self, location: EvaluationSite, x: Array, outputs: Outputs
+    ) -> tuple[Array, dict[int, str]]:
         """f at x (n, d), (n, *outputs), NaN where it fails; and what it did there, by the index of the point."""
         if self.vectorized or len(x) == 1:
             try:

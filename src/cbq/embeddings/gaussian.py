@@ -10,8 +10,8 @@ from cbq._arrays import Array
 from cbq.embeddings.embedding import Embedding, register
 from cbq.embeddings.products import Factorised, ScaleMixture
 from cbq.kernels import RBF, Matern
-from cbq.linalg.distance import sqdist
-from cbq.linalg.small import cholesky, solve_lower
+from cbq.linalg.dense import cholesky, solve_lower
+from cbq.linalg.gram import sqdist
 from cbq.measures import Gaussian, Measure
 
 

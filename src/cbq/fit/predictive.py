@@ -110,17 +110,6 @@ def _inflation(df: Array) -> Array:
     return np.where(df > 2, ratio, np.inf)
 
 
-def correlation(errors: Array) -> Array:
-    """The correlation (C, C) of errors (n, C) around zero; an output without errors is uncorrelated with all others."""
-    unit = np.max(np.abs(errors), axis=0, initial=0.0)
-    scaled = np.divide(errors, unit, out=np.zeros(errors.shape), where=unit > 0)
-    products = scaled.T @ scaled
-    size = np.sqrt(np.diagonal(products))
-    found = np.divide(products, np.outer(size, size), out=np.eye(len(size)), where=np.outer(size, size) > 0)
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(np.clip(found, -1.0, 1.0))
-
-
 def sample_jointly(
     predictives: Sequence[PredictiveDistribution],
     correlated: Array,

@@ -1,8 +1,10 @@
 """The Gaussian process with an unknown mean: every estimator that conditions one does it here.
 
-`constant_mean` conditions many small processes at once, with several kernels each: evidence, leave-one-out residuals,
-quadrature. `families` are the kernels that are tried, and how their lengthscales are found. `heteroscedastic` is a
-process with a given noise at each node and a polynomial trend, `likelihood` fits its hyperparameters. `pooled` is one
-process on many points, exact or through landmarks, and `choice` finds its kernel. `sparse` is the variational bound for
-many noisy rows. `search` holds the algorithms that look for hyperparameters.
+constant_mean: many small processes at once, with several kernels each: evidence, leave-one-out, quadrature (stage 1).
+families: the kernels that are tried, and their lengthscales by the evidence.
+heteroscedastic: one process with a trend and a given noise at each node (stage 2); likelihood: its hyperparameters.
+homoscedastic: one process with one noise variance, as a linear smoother (kernel ridge regression).
+pooled: one process on many points, exact or through landmarks; choice: its kernel; calibration: how far to trust it.
+sparse: one process with noise on many rows, by a variational bound (regression of PSA tables).
+search: the algorithms that look for hyperparameters.
 """

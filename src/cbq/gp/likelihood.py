@@ -13,12 +13,11 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Booleans
-from cbq.gp.heteroscedastic import JITTER, GPPrior
+from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates, Trend, largest_degree, polynomial_basis
 from cbq.gp.search import newton
-from cbq.gp.trend import ThetaCoordinates, Trend, largest_degree, polynomial_basis
 from cbq.kernels import Kernel
 from cbq.linalg import NotPositiveDefinite, factor
-from cbq.linalg.small import cholesky, solve_lower
+from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.threads import LARGE, one_blas_thread
 
 # In units of the variance of y, and of the spread of the thetas.

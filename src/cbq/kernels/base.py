@@ -12,10 +12,9 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, broadcast_batch, checked_out, finite
 from cbq._immutable import Immutable
-from cbq.linalg.blocks import spans, stacked
 from cbq.linalg.cholesky import as_float64
-from cbq.linalg.features import Features, flat_features, leading_shape, take
-from cbq.linalg.gram import contract_gram, inner
+from cbq.linalg.gram import Features, contract_gram, flat_features, inner, leading_shape, take
+from cbq.linalg.threads import spans, stacked
 from cbq.measures import Measure
 
 

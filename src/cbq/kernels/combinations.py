@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, Booleans, finite, positive
 from cbq.io import Instance, Many, Number, saved
 from cbq.kernels.base import Kernel, as_points
-from cbq.linalg.features import Features
+from cbq.linalg.gram import Features
 from cbq.measures import Measure
 
 

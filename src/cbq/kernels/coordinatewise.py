@@ -22,7 +22,7 @@ from cbq.kernels.combinations import (
     split_lengthscales,
 )
 from cbq.kernels.radial import Radial
-from cbq.linalg.features import Features
+from cbq.linalg.gram import Features
 from cbq.measures import Measure, as_measure
 
 

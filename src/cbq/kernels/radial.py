@@ -13,9 +13,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
-from cbq.linalg.distance import differences, sqdist
-from cbq.linalg.features import Features
-from cbq.linalg.gram import inner
+from cbq.linalg.gram import Features, differences, inner, sqdist
 
 MIN_SQUARED_DISTANCE = 1e-200  # its powers up to 3/2 are still above the smallest double
 MAX_SCALED_DISTANCE = 1e150  # its square is finite

@@ -10,8 +10,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, Booleans
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.kernels.radial import Matern, Radial, in_lengthscales
-from cbq.linalg.distance import differences, sqdist
-from cbq.linalg.features import Features
+from cbq.linalg.gram import Features, differences, sqdist
 from cbq.measures import Measure, as_measure
 
 

@@ -12,8 +12,8 @@ import numpy.typing as npt
 from cbq._arrays import Array, Booleans, finite
 from cbq.io import Instance, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
-from cbq.linalg.features import Features
-from cbq.linalg.small import cholesky, solve_lower
+from cbq.linalg.dense import cholesky, solve_lower
+from cbq.linalg.gram import Features
 from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, as_measure
 
 

@@ -1,10 +1,21 @@
-"""One room for Cholesky factors, triangular solves and log-determinants."""
+"""One room for Cholesky factors, triangular solves, decompositions and log-determinants."""
 
 from numpy.linalg import LinAlgError
 
-from cbq.linalg.cholesky import Factor, factor
-from cbq.linalg.gram import chunks, factor_gram
+from cbq.linalg.cholesky import Factor
+from cbq.linalg.engine import Engine, chunks, factor, factor_gram, use_engine
 from cbq.linalg.jitter import Jitter, NotPositiveDefinite
 from cbq.linalg.threads import at_most
 
-__all__ = ["Factor", "Jitter", "LinAlgError", "NotPositiveDefinite", "at_most", "chunks", "factor", "factor_gram"]
+__all__ = [
+    "Engine",
+    "Factor",
+    "Jitter",
+    "LinAlgError",
+    "NotPositiveDefinite",
+    "at_most",
+    "chunks",
+    "factor",
+    "factor_gram",
+    "use_engine",
+]

@@ -15,9 +15,8 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite, real
 from cbq.linalg import lapack
-from cbq.linalg.blocks import stacked
-from cbq.linalg.jitter import Jitter, factor_in_place
-from cbq.linalg.threads import for_each_span
+from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, factor_in_place
+from cbq.linalg.threads import for_each_span, stacked
 
 _REFLECT_BLOCK = 64  # rows: two blocks in the innermost cache
 
@@ -127,15 +126,10 @@ def factor(
     K: npt.ArrayLike,
     *,
     nugget: npt.ArrayLike | None = None,
-    jitter: Jitter = Jitter(),  # noqa: B008, it is immutable
+    jitter: Jitter = DEFAULT_JITTER,
     overwrite: bool = False,
 ) -> Factor:
-    """Factor K + nugget + jitter for symmetric K (..., N, N).
-
-    nugget: a number, (...,) for one per matrix, or (..., N) for one per point; it is added to the diagonal.
-    jitter: the least jitter that lets the factorisation succeed, see `Jitter`.
-    overwrite: the factor may take the place of K (also when this fails), if K is a C-ordered float64 array.
-    """
+    """Factor K + nugget + jitter for symmetric K (..., N, N); see `cbq.linalg.factor`."""
     given = as_float64(K, "K")
     if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
         raise ValueError(f"K has shape {given.shape}, but symmetric matrices (..., N, N) are expected.")

@@ -1,4 +1,4 @@
-"""Decompositions of single matrices of moderate size, on the host: eigenvalues, singular values, ranks, linear systems.
+"""Decompositions of single matrices and of small covariances, on the host, by NumPy.
 
 Batches of Gram matrices have routines of their own, see `cholesky`.
 """
@@ -60,3 +60,42 @@ def nearest_psd(covariance: Array, variance: Array) -> Array:
     found = found * np.outer(factors, factors)
     np.fill_diagonal(found, variance)
     return np.asarray(found)
+
+
+def cholesky(cov: Array) -> Array:
+    """Lower factors L (..., d, d) with L L' = cov; an error names the smallest eigenvalue."""
+    try:
+        return np.asarray(np.linalg.cholesky(cov), dtype=np.float64)
+    except np.linalg.LinAlgError as error:
+        smallest = np.linalg.eigvalsh(cov).min()
+        raise ValueError(
+            f"cov must be positive definite, but its smallest eigenvalue is {smallest:.3g}: "
+            f"variances must be positive and correlations below 1 in size."
+        ) from error
+
+
+def solve_lower(L: Array, b: Array) -> Array:
+    """v (..., d) with L v = b, for lower triangular L (..., d, d) and b (..., d)."""
+    v = np.empty(np.broadcast_shapes(L.shape[:-1], b.shape))
+    for j in range(b.shape[-1]):
+        v[..., j] = (b[..., j] - np.sum(L[..., j, :j] * v[..., :j], axis=-1)) / L[..., j, j]
+    return v
+
+
+def solve_upper(L: Array, b: Array) -> Array:
+    """v (..., d) with L' v = b, for lower triangular L (..., d, d) and b (..., d)."""
+    v = np.empty(np.broadcast_shapes(L.shape[:-1], b.shape))
+    for j in reversed(range(b.shape[-1])):
+        v[..., j] = (b[..., j] - np.sum(L[..., j + 1 :, j] * v[..., j + 1 :], axis=-1)) / L[..., j, j]
+    return v
+
+
+def correlation(errors: Array) -> Array:
+    """The correlation (C, C) of errors (n, C) around zero; an output without errors is uncorrelated with all others."""
+    unit = np.max(np.abs(errors), axis=0, initial=0.0)
+    scaled = np.divide(errors, unit, out=np.zeros(errors.shape), where=unit > 0)
+    products = scaled.T @ scaled
+    size = np.sqrt(np.diagonal(products))
+    found = np.divide(products, np.outer(size, size), out=np.eye(len(size)), where=np.outer(size, size) > 0)
+    np.fill_diagonal(found, 1.0)
+    return np.asarray(np.clip(found, -1.0, 1.0))

@@ -57,6 +57,9 @@ class Jitter:
             k += 1
 
 
+DEFAULT_JITTER = Jitter()
+
+
 def factor_in_place(
     a: Array, nugget: Array, jitter: Jitter, restore: Callable[[int], None], names: Sequence[tuple[int, ...]]
 ) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Threads over a batch of matrices, with one BLAS thread per matrix."""
+"""Threads over a batch of matrices, with one BLAS thread per matrix, in pieces that stay in the cache."""
 
 from __future__ import annotations
 
@@ -11,12 +11,15 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
+from math import prod
 from typing import Any
 
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
-from cbq.linalg.blocks import spans
+from cbq._arrays import Array
 
+CACHED_NUMBERS = 32768  # in a piece of a batch: temporaries stay in the cache, and the interpreter has little to do
+_MIN_ROWS = 16
 # Below this size the interpreter takes longer than LAPACK, and threads wait for each other.
 SMALLEST_IN_THREADS = 128
 # Floating point operations of one task and of all: below, handing out the work costs more than it gains.
@@ -27,6 +30,23 @@ LARGE = 1000
 _SPANS_PER_WORKER = 4  # so that a slow span does not leave the other workers idle
 
 _at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
+
+
+def spans(count: int, size: int) -> list[slice]:
+    """Slices that cover 0, ..., count - 1, as long as things of `size` numbers each fit a piece."""
+    step = max(1, CACHED_NUMBERS // max(1, size))
+    return [slice(i, min(i + step, count)) for i in range(0, count, step)]
+
+
+def row_blocks(n: int, count: int) -> list[slice]:
+    """Slices of the rows of `count` matrices (n, n), as many as fit a piece but not too few."""
+    step = max(_MIN_ROWS, CACHED_NUMBERS // max(1, n * count))
+    return [slice(i, min(i + step, n)) for i in range(0, n, step)]
+
+
+def stacked(matrices: Array) -> Array:
+    """Matrices (..., N, M) with all leading axes as one, (B, N, M): a view, if they are C-ordered."""
+    return matrices.reshape(prod(matrices.shape[:-2]), *matrices.shape[-2:])
 
 
 def usable_cores() -> int:

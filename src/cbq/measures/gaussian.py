@@ -7,7 +7,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite
 from cbq.io import Numbers, saved
-from cbq.linalg.small import cholesky, solve_lower, solve_upper
+from cbq.linalg.dense import cholesky, solve_lower, solve_upper
 from cbq.measures.base import Measure
 
 

@@ -8,7 +8,7 @@ from typing import Literal, get_args
 import numpy as np
 
 from cbq._arrays import Array, positive
-from cbq.linalg.small import cholesky, solve_lower
+from cbq.linalg.dense import cholesky, solve_lower
 from cbq.measures import Gaussian, Uniform
 from cbq.problem import Problem
 from cbq.problems.registry import register

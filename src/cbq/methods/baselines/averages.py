@@ -7,8 +7,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.fit.predictive import correlation
 from cbq.io import Correlation, Numbers, saved
+from cbq.linalg.dense import correlation
 from cbq.samples import Samples
 from cbq.samples.arrays import check_magnitude
 from cbq.samples.conditional import find_thetas

@@ -11,7 +11,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq._immutable import Immutable
-from cbq.gp.trend import ThetaCoordinates, polynomial_basis
+from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
 from cbq.io import Integer, Many, Number, Record, saved
 from cbq.linalg.dense import thin_svd
 from cbq.methods.baselines.averages import Averages, averages

@@ -12,9 +12,10 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
-from cbq.fit.predictive import PredictiveDistribution, correlation
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, per_output, warning_lines
 from cbq.io import Boolean, Instance, Many, Text, Texts
+from cbq.linalg.dense import correlation
 from cbq.methods.baselines.averages import Averages
 from cbq.methods.options import is_number
 from cbq.samples.samples import Design

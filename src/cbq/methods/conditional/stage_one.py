@@ -11,12 +11,12 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq._immutable import Immutable
-from cbq.fit.predictive import correlation
 from cbq.gp.constant_mean import FLAT, ZERO, BayesianQuadrature, evidence_and_gradient, integrate
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
 from cbq.io import Boolean, Correlation, Instance, Many, Number, Numbers, Text, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
+from cbq.linalg.dense import correlation
 from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
 from cbq.methods.conditional.blocks import BlockedSamples, stacked
 from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded

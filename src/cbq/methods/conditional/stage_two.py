@@ -18,9 +18,8 @@ import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP
+from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
-from cbq.gp.trend import ThetaCoordinates, Trend
 from cbq.kernels import RBF, Kernel, Matern
 
 MAX_FITTED_NODES = 500  # for hyperparameters: their likelihood costs T^3, and more nodes hardly change it

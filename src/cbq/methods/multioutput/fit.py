@@ -10,14 +10,14 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, line_for
 from cbq.fit.base import Fit
-from cbq.fit.predictive import PredictiveDistribution, correlation
+from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, warning_lines
 from cbq.gp.calibration import SplitHalfCalibration
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, leave_one_out
 from cbq.gp.pooled import PooledGP, pooled_gp
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Text, Texts, saved
 from cbq.linalg import Jitter
-from cbq.linalg.dense import nearest_psd
+from cbq.linalg.dense import correlation, nearest_psd
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
