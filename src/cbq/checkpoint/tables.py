@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from cbq._arrays import Array, rows_not_finite
+from cbq._version import __version__
 from cbq.checkpoint.database import LEFT_UNCHANGED, CheckpointError, checksum, damaged, from_bytes, to_bytes
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 
@@ -56,8 +57,6 @@ def is_empty(path: str, connection: sqlite3.Connection) -> bool:
 
 def write_header(connection: sqlite3.Connection, header: Header) -> None:
     """Create the tables and write the header."""
-    from cbq import __version__  # not known before cbq is imported
-
     for statement in SCHEMA:
         connection.execute(statement)
     record = {"format": FORMAT, "version": VERSION, "cbq": __version__, "outputs": list(header.outputs)}

@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperGroup
 
-from cbq import __version__
+from cbq._version import __version__
 from cbq.cli import compare, evppi, predict, problems, reproduce, run
 from cbq.collect import IntegrandError, WorkerError
 from cbq.linalg import LinAlgError
