@@ -330,9 +330,9 @@ def test_a_kernel_on_log_theta():
 
 test_refusals = refusals(
     {
-        "degree": (lambda: LSMC(degree=-1), "degree must be a whole number, 0 or more, or None .* not -1"),
-        "real degree": (lambda: LSMC(degree=1.5), "not 1.5"),
-        "true": (lambda: LSMC(degree=True), "not True"),
+        "degree": (lambda: LSMC(degree=-1), "degree must be a whole number, 0 or more, or None .* but it is -1"),
+        "real degree": (lambda: LSMC(degree=1.5), "but it is 1.5"),
+        "true": (lambda: LSMC(degree=True), "but it is True"),
         "ridge": (lambda: LSMC(ridge=-1.0), "ridge must be a number, zero or more, or None .* but it is -1.0"),
         "nan": (lambda: KLSMC(ridge=np.nan), "but it is nan"),
         "text": (lambda: KLSMC(ridge="small"), "but it is 'small'"),

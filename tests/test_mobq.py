@@ -444,7 +444,7 @@ def test_fitting_changes_nothing_and_gives_the_same_again():
         method.nystrom = 3
 
 
-# Measures where nothing was observed -----------------------------------------------------------------------------------
+# Measures where nothing was observed ----------------------------------------------------------------------------------
 
 
 def test_without_a_family_only_the_observed_thetas_can_be_asked_about():

@@ -729,7 +729,7 @@ def test_fits_of_other_kinds_are_refused(fit, tmp_path):
         pass
 
     class Unknown(Fit):
-        _predictives = summary = lambda self: None
+        theta, C, _predictives, summary = np.zeros((1, 1)), None, *(lambda self: None,) * 2
 
     other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibrate=True, settings={})
     for thing in (other, Unknown()):

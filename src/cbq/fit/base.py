@@ -42,9 +42,13 @@ class Fit(Immutable, ABC):
         new.__setstate__({**self.__dict__, "choice": choice})
         return new
 
-    @abstractmethod
     def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
         """The predictive distribution of each output at theta (M, p); with covariances between thetas if `joint`."""
+        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
+
+    def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
+        """The predictive distribution of output c, unless `_predictives` makes those of all outputs at once."""
+        raise NotImplementedError(f"{type(self).__name__} must define _predictive or _predictives.")
 
     @abstractmethod
     def summary(self) -> str:
@@ -129,6 +133,9 @@ class Fit(Immutable, ABC):
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
         save_file(path, SAVED_FIELDS, {"choice": self.choice, "fit": self})
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
 
     @property
     def _outputs(self) -> range:

@@ -1,4 +1,4 @@
-"""The predictive distribution of I at some thetas: mean, standard deviation, quantiles, and joint draws of all outputs."""
+"""The predictive distribution of I at some thetas: mean, standard deviation, quantiles, and draws of all outputs."""
 
 from __future__ import annotations
 

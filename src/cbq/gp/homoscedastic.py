@@ -1,4 +1,4 @@
-"""A constant-mean Gaussian process with one noise variance: a linear smoother of its values, or kernel ridge regression.
+"""A constant-mean Gaussian process with one noise variance: a linear smoother, as in kernel ridge regression.
 
 With Q = (K + noise I)^-1 and P = Q - Q 1 1' Q / (1' Q 1), the residuals of values y are noise P y, and those of leaving
 one value out (P y)_t / P_tt. The eigenvalues of one Gram matrix give them for all noise variances, at O(n^2) each.

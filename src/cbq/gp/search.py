@@ -58,7 +58,7 @@ def quasi_newton(objective: WithGradient, start: Array, bounds: Bounds, **stoppi
 
 
 def climb(objective: Callable[[float], float], start: float, steps: Sequence[float], limit: float) -> float:
-    """The argument of the maximum that is uphill from `start` in steps of decreasing length, at most `limit` in size."""
+    """The argument of the maximum that is uphill from `start`, by steps of decreasing length, within +- limit."""
     at, best = start, objective(start)
     for step in steps:
         for move in (step, -step):

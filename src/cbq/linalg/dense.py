@@ -44,7 +44,7 @@ def solve(a: Array, b: Array) -> Array:
 def symmetric_root(cov: Array) -> Array:
     """The symmetric root (M, M) of a covariance that may be singular, or slightly negative by rounding.
 
-    Of all roots it is the one that belongs to the matrix alone, so that draws of two distributions can be made to agree.
+    It depends on the matrix alone, so that draws of two distributions can be made to agree.
     """
     with one_blas_thread() if len(cov) < LARGE else nullcontext():
         values, vectors = np.linalg.eigh(cov)

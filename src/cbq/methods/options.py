@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
 from typing import Any, get_args
 
 import numpy as np
 
+from cbq.fit.summary import on_one_line
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.samples import Samples
@@ -58,6 +60,11 @@ def is_whole(value: object, least: int) -> bool:
 def is_number(value: object) -> bool:
     """Whether it is a finite number, zero or more; True and False are not."""
     return isinstance(value, int | float | np.number) and not isinstance(value, bool) and bool(0 <= value < np.inf)
+
+
+def settings(estimator: Any) -> dict[str, str]:
+    """The options of an estimator, as text."""
+    return {field.name: on_one_line(repr(getattr(estimator, field.name))) for field in fields(estimator)}
 
 
 def check_jitter(jitter: object) -> None:

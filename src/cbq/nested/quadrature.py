@@ -45,7 +45,7 @@ def integrate(
     measure = _embeddable(prior, fit.p)
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or not MIN_NODES <= n <= MAX_NODES:
         raise ValueError(
-            f"n must be a number of thetas from {MIN_NODES} to {MAX_NODES}, but it is {n!r}: method='mc' takes any number."
+            f"n must be an integer from {MIN_NODES} to {MAX_NODES}, but it is {n!r}: method='mc' takes any number."
         )
     for_thetas, for_paths = generator(rng).spawn(2)
     theta = (_widened_sobol if design == "sobol" else iid)(measure, int(n), for_thetas)

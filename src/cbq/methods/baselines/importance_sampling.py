@@ -53,12 +53,12 @@ class ImportanceSampling:
             raise ValueError(f"kind must be one of {choices}, but it is {self.kind!r}.")
 
     def fit(self, samples: Samples) -> ImportanceSamplingFit:
-        """I over theta, wherever the measure of x is known."""
+        """Estimate I over theta, wherever the measure of x is known."""
         require_samples(samples)
         if samples.depends_on_theta:
             raise ValueError(
-                "cbq.ImportanceSampling uses values of f from other thetas, but in these samples f depends on theta: pass "
-                "depends_on_theta=False if it does not, or use cbq.CBQ."
+                "cbq.ImportanceSampling uses values of f from other thetas, but in these samples f depends on theta: "
+                "pass depends_on_theta=False if it does not, or use cbq.CBQ."
             )
         for t, measure in enumerate(samples.measures):
             log_density(measure, samples.theta[t], samples.points(t)[:1])
@@ -66,8 +66,9 @@ class ImportanceSampling:
 
 
 def _not_less(errors: Array, f: Array, size: float) -> Array:
-    """Errors (n,) whose squares sum to a variance, which must not be less than that of `size` values of f if those are
-    few: with one point of all the weight, nothing is left that could differ.
+    """Errors (n,) whose squares sum to a variance, raised to that of `size` values of f where these are few.
+
+    With all the weight on one point, the weighted values cannot differ, and their variance says nothing.
     """
     if size >= MIN_EFFECTIVE_SIZE:
         return errors
@@ -93,14 +94,15 @@ def _check_saved(samples: Samples, **_: Any) -> None:
 class ImportanceSamplingFit(Fit):
     """I over theta by importance sampling; see `Fit` for what it answers.
 
-    The distribution is Student-t. "plain" and "balance": the points of each theta are a stratum, the variance is the sum of
-    those of the strata, and the degrees of freedom are n less the number of strata; thetas with one point form a
-    stratum together (where there is one such theta, it joins the smallest stratum), which makes the variance a little
-    too large. "self-normalised": the delta method on w (f - I), with n - 1 degrees of freedom. The variance is
+    The predictive distribution is Student-t. "plain" and "balance": the points of each theta are a stratum, the
+    variance is the sum of those of the strata, and the degrees of freedom are n less the number of strata; thetas with
+    one point form a stratum together (a single such theta joins the smallest stratum), which makes the variance a
+    little too large. "self-normalised": the delta method on w (f - I), with n - 1 degrees of freedom. The variance is
     estimated with the same weights: where a few points have almost all the weight it is too small, and
-    `effective_sample_size` says so. Below five, it is at least that of as many values of f.
+    `effective_sample_size` shows it. If that is below five, the variance is at least that of as many values of f.
 
-    samples : what was observed, with the measure of x at any theta. log_q : (n,), the log densities that weights divide by.
+    samples : thetas, points and values, with the measure of x at any theta.
+    log_q : (n,), the log densities that weights divide by.
     """
 
     def __init__(self, samples: Samples, log_q: Array, *, kind: Kind) -> None:
@@ -121,7 +123,6 @@ class ImportanceSamplingFit(Fit):
 
     @property
     def correlation(self) -> Array:
-        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return self.averages.correlation
 
     @property
@@ -130,13 +131,10 @@ class ImportanceSamplingFit(Fit):
         return design_warnings(self.design)
 
     def effective_sample_size(self, theta: npt.ArrayLike) -> Array:
-        """How many points of equal weight all points are worth at theta, (sum w)^2 / sum w^2: (M,)."""
+        """The number of points of equal weight that the points are worth at theta, (sum w)^2 / sum w^2: (M,)."""
         thetas = self._thetas(theta)
         measures = self.samples.conditional(thetas)
         return np.array([self._weights(*each).effective_sample_size for each in zip(thetas, measures, strict=True)])
-
-    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
-        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
 
     def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
         measures, f = self.samples.conditional(theta), self.samples.table[:, c]
@@ -199,7 +197,7 @@ class ImportanceSamplingFit(Fit):
         return "\n".join(lines + warning_lines(self.warnings))
 
     def _sizes(self) -> list[str]:
-        """Lines about effective sample sizes at the observed thetas, of which some may be out of reach."""
+        """Lines about effective sample sizes at the observed thetas, some of which may have no estimate."""
         reached = np.array([self._supports.reach(measure) for measure in self.samples.measures])
         lines = []
         if np.any(reached):

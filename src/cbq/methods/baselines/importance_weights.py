@@ -46,16 +46,16 @@ def log_density(measure: Measure, theta: Array, points: Array) -> Array:
     except TypeError as error:
         why = str(error).rstrip(".")
     raise ValueError(
-        f"importance sampling needs the density of x, but {measure!r}, the measure at theta = {theta}, has none that can be "
-        f"used: {why}. Use cbq.CBQ or cbq.KLSMC, which need no density."
+        f"importance sampling needs the density of x, but {measure!r}, the measure at theta = {theta}, has none that "
+        f"can be used: {why}. Use cbq.CBQ or cbq.KLSMC, which need no density."
     )
 
 
 @dataclass(frozen=True, eq=False)
 class Supports:
-    """Where the points of each theta (T, p) were drawn: boxes between lower and upper, both (T, d).
+    """The supports of the measures that points were drawn from: boxes between lower and upper, both (T, d).
 
-    together: points of all thetas serve one measure, so that it is enough for their union to reach as far as the measure.
+    together: the points of all thetas serve one measure, so that their union has to cover its support.
     """
 
     theta: Array
@@ -72,11 +72,11 @@ class Supports:
         return cls(theta, lower, upper, together)
 
     def reach(self, measure: Measure) -> bool:
-        """Whether points were drawn wherever the measure has some."""
+        """Whether the points can be anywhere in the support of the measure."""
         return not np.any(self._beyond(measure))
 
     def require(self, measure: Measure, theta: Array) -> None:
-        """Raise unless they reach as far as the measure at theta (p,)."""
+        """Raise unless they cover the support of the measure at theta (p,)."""
         beyond = self._beyond(measure)
         if not np.any(beyond):
             return
@@ -84,14 +84,14 @@ class Supports:
         whose = "the points of all thetas" if self.together else f"those of theta = {self.theta[t]}"
         low, high = (end[j] for end in measure.support)
         raise ValueError(
-            f"along coordinate {j} of x the measure at theta = {theta} reaches over [{low:g}, {high:g}], but {whose} were "
-            f"drawn from [{self.lower[t, j]:g}, {self.upper[t, j]:g}]: the rest of the measure is never seen, and the "
-            f"estimate would be wrong without a sign of it. Draw points at a theta whose measure reaches as far"
-            f"{'' if self.together else ', take kind=' + repr('balance')}, or use cbq.CBQ."
+            f"along coordinate {j} of x the measure at theta = {theta} has the support [{low:g}, {high:g}], but "
+            f"{whose} were drawn from [{self.lower[t, j]:g}, {self.upper[t, j]:g}]: the estimate would silently miss the rest. "
+            f"Draw points at a theta whose measure covers it"
+            f"{'' if self.together else ', pass kind=' + repr('balance')}, or use cbq.CBQ."
         )
 
     def _beyond(self, measure: Measure) -> Array:
-        """Which ends (T, d) lie inside those of the measure."""
+        """Which boxes end inside the support of the measure, along each coordinate: (T, d)."""
         lower, upper = measure.support
         return np.asarray((lower < self.lower) | (upper > self.upper))
 
@@ -116,8 +116,8 @@ class ImportanceWeights:
         if not np.isfinite(log_unit):
             bad = int(np.count_nonzero(~(logs < np.inf)))
             raise ValueError(
-                f"{bad} of {len(logs)} weights at theta = {theta} are not finite: the measure there has no finite density "
-                f"at some of the points. Leave them out, or ask at another theta."
+                f"{bad} of {len(logs)} weights at theta = {theta} are not finite: the density there is infinite at "
+                f"some of the points. Leave them out, or predict at another theta."
             )
         return cls(np.exp(logs - log_unit), log_unit)
 
@@ -130,25 +130,25 @@ class ImportanceWeights:
         """exp(log_unit) * values, or an error if that is too large for a double."""
         half = 0.5 * self.log_unit
         with np.errstate(over="ignore", under="ignore", invalid="ignore"):
-            found = np.exp(half) * values * np.exp(half)  # in two steps, so that large can meet small
+            found = np.exp(half) * values * np.exp(half)  # in two steps, so that large and small factors cancel
         if not np.all(np.isfinite(found)):
             raise ValueError(
                 f"the weights at theta = {theta} reach exp({self.log_unit:.0f}), and their average is not finite: "
-                f"this theta is too far from the observed ones. Draw points nearer to it, or take kind='balance'."
+                f"this theta is too far from the observed ones. Draw points nearer to it, or pass kind='balance'."
             )
         return np.asarray(found)
 
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Points that were drawn from one measure each: those of stratum g are order[starts[g]:][:counts[g]]."""
+    """Groups of points, each drawn from one measure: those of stratum g are order[starts[g]:][:counts[g]]."""
 
     order: Integers
     counts: Integers
 
     @classmethod
     def of(cls, counts: Integers) -> Strata:
-        """One stratum for each theta, from the N_t (T,); thetas with one point are put together.
+        """One stratum for each theta, from the N_t (T,); thetas with one point share a stratum.
 
         If there is one such theta only, it joins the smallest of the others.
         """
@@ -171,7 +171,7 @@ class Strata:
         return int(np.sum(self.counts) - len(self.counts))
 
     def errors(self, terms: Array) -> Array:
-        """Numbers (n,) whose squares sum to the variance of the mean of `terms` (n,), which come from the strata."""
+        """Numbers (n,) whose squares sum to the variance of the mean of `terms` (n,)."""
         terms, n = terms[self.order], len(terms)
         starts = np.cumsum(self.counts) - self.counts
         means = np.add.reduceat(terms, starts) / self.counts

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -11,18 +11,18 @@ import numpy as np
 from cbq._arrays import Array, evenly
 from cbq.fit.summary import on_one_line
 from cbq.gp.homoscedastic import HomoscedasticGP, leave_one_out_by_noise
-from cbq.io import Instance, Many, Number, Record, saved
+from cbq.io import Instance, Number
 from cbq.kernels import RBF, Kernel, Matern
-from cbq.methods.baselines.averages import Averages, averages
+from cbq.methods.baselines.averages import averages
 from cbq.methods.baselines.smoothing import (
-    SAVED_FIELDS,
     SmoothedFit,
     Smoother,
     check_ridge,
     in_units,
+    saved_curves,
     validation_errors,
 )
-from cbq.methods.options import require_samples
+from cbq.methods.options import require_samples, settings
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
@@ -77,7 +77,7 @@ class KLSMC:
             [curves[each] for each in chosen],
             design=samples.design,
             single=samples.C is None,
-            settings={field.name: on_one_line(repr(getattr(self, field.name))) for field in fields(self)},
+            settings=settings(self),
         )
 
     def _kernels(self, theta: Array) -> Iterator[Kernel]:
@@ -102,37 +102,9 @@ class KLSMC:
         return tuple(size * ridge for ridge in RIDGES)
 
 
-def _read(fit: KLSMCFit) -> dict[str, Any]:
-    """The fields of a saved fit that are not its attributes."""
-    chosen = [smoother for smoother in fit.smoothers if isinstance(smoother, KernelCurve)]
-    curves = [{"kernel": each.kernel, "ridge": each.ridge} for each in chosen]
-    return {"single": fit.C is None, "curves": curves}
-
-
-def _check_saved(averages: Averages, curves: Sequence[dict[str, Any]], **_: Any) -> None:
-    """Raise unless the kernels of a saved fit are kernels over its thetas."""
-    for curve in curves:
-        curve["kernel"].check_dim(averages.theta.shape[1])
-
-
-def _build(
-    cls: type[KLSMCFit], _: Any, averages: Averages, curves: Sequence[dict[str, Any]], **options: Any
-) -> KLSMCFit:
-    return cls(averages, [KernelCurve(averages.theta, **each) for each in curves], **options)
-
-
-@saved(
-    "KLSMC",
-    read=_read,
-    build=_build,
-    check=_check_saved,
-    **SAVED_FIELDS,
-    curves=Many(Record({"kernel": Instance(Kernel), "ridge": Number(0.0)}), "C"),
-)
-class KLSMCFit(SmoothedFit):
-    """I over theta by kernel ridge regression of plain averages; see `SmoothedFit` for its standard errors."""
-
-    method = "Kernel least-squares Monte Carlo"
+def _errors(kernel: Kernel, theta: Array, y: Array, ridges: tuple[float, ...]) -> Array:
+    """The mean squared leave-one-out errors (len(ridges), C) over thetas."""
+    return np.stack([validation_errors(each) for each in leave_one_out_by_noise(kernel, theta, y, ridges)])
 
 
 class KernelCurve(Smoother):
@@ -157,6 +129,13 @@ class KernelCurve(Smoother):
         return f"{on_one_line(repr(self.kernel))} with ridge {self.ridge:.3g}"
 
 
-def _errors(kernel: Kernel, theta: Array, y: Array, ridges: tuple[float, ...]) -> Array:
-    """The mean squared leave-one-out errors (len(ridges), C) over thetas."""
-    return np.stack([validation_errors(each) for each in leave_one_out_by_noise(kernel, theta, y, ridges)])
+def _check_saved(theta: Array, kernel: Kernel, **_: Any) -> None:
+    """Raise unless the kernel of a saved curve acts on theta (T, p)."""
+    kernel.check_dim(theta.shape[1])
+
+
+@saved_curves("KLSMC", KernelCurve, _check_saved, kernel=Instance(Kernel), ridge=Number(0.0))
+class KLSMCFit(SmoothedFit):
+    """I over theta by kernel ridge regression of plain averages; see `SmoothedFit` for its standard errors."""
+
+    method = "Kernel least-squares Monte Carlo"

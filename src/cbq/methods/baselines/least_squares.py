@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from math import comb
 from typing import Any
 
@@ -12,24 +11,24 @@ import numpy as np
 from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
-from cbq.io import Integer, Many, Number, Record, saved
+from cbq.io import Integer, Number
 from cbq.linalg.dense import thin_svd
-from cbq.methods.baselines.averages import Averages, averages
+from cbq.methods.baselines.averages import averages
 from cbq.methods.baselines.smoothing import (
-    SAVED_FIELDS,
     SmoothedFit,
     Smoother,
     check_ridge,
     in_units,
+    saved_curves,
     validation_errors,
 )
-from cbq.methods.options import is_whole, require_samples
+from cbq.methods.options import is_whole, require_samples, settings
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
 LARGEST_DEGREE = 4
-RIDGES = (*(10.0**k for k in range(2, -7, -1)), 0.0)  # the stiffest first, which wins where all are as good
-NO_LEVERAGE_LEFT = 1e-10  # of an average that its own curve follows whatever the others say
+RIDGES = (*(10.0**k for k in range(2, -7, -1)), 0.0)  # the stiffest first, which wins where all are equally good
+LEAST_LEVERAGE_LEFT = 1e-10  # below, a curve follows an average whatever the others are
 
 
 @estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
@@ -39,10 +38,10 @@ class LSMC:
 
     The curve has all monomials of the coordinates of theta up to a total degree. It minimises the mean squared
     residual plus ridge |b|^2, with b the coefficients of all monomials but the constant, each monomial in units of its
-    spread over the thetas. All averages count alike, whatever their N_t.
+    spread over the thetas. All averages count equally, whatever their N_t.
 
-    Degree and ridge, where they are not given, minimise the squared error of leaving one theta out, which is exact and
-    costs no refitting: the residual over one less the leverage. Each output chooses for itself.
+    Degree and ridge, where they are not given, minimise the squared leave-one-out error over thetas, which is exact and
+    needs no refitting: the residual over one less the leverage. Each output chooses for itself.
 
     Parameters
     ----------
@@ -56,11 +55,13 @@ class LSMC:
 
     def __post_init__(self) -> None:
         if self.degree is not None and not is_whole(self.degree, 0):
-            raise ValueError(f"degree must be a whole number, 0 or more, or None to choose it, not {self.degree!r}.")
+            raise ValueError(
+                f"degree must be a whole number, 0 or more, or None to choose it, but it is {self.degree!r}."
+            )
         check_ridge(self.ridge)
 
     def fit(self, samples: Samples) -> LSMCFit:
-        """The polynomial through the averages."""
+        """Fit the polynomial through the averages."""
         require_samples(samples)
         found = averages(samples)
         monomials = [Monomials(found.theta, degree) for degree in self._degrees(found.theta)]
@@ -72,7 +73,7 @@ class LSMC:
             [curves[best] for best in np.argmin(errors, axis=0)],
             design=samples.design,
             single=samples.C is None,
-            settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
+            settings=settings(self),
             warnings=self._warnings(found.theta, monomials[-1].degree),
         )
 
@@ -87,7 +88,7 @@ class LSMC:
             return [int(self.degree)]
         allowed = [k for k in range(1, LARGEST_DEGREE + 1) if comb(p + k, p) < T]
         ranks = [Monomials(theta, k).rank for k in [0, *allowed]]
-        return [k for k in allowed if ranks[k] > ranks[k - 1]] or [0]  # equal thetas cannot tell higher ones apart
+        return [k for k in allowed if ranks[k] > ranks[k - 1]] or [0]  # equal thetas do not identify higher ones
 
     def _ridges(self, monomials: Monomials) -> tuple[float, ...]:
         if self.ridge is not None:
@@ -101,44 +102,10 @@ class LSMC:
         return [f"{T} theta{'s' * (T > 1)} with p = {p} allow no polynomial but a constant: the mean of all averages."]
 
 
-def _read(fit: LSMCFit) -> dict[str, Any]:
-    """The fields of a saved fit that are not its attributes."""
-    chosen = [smoother for smoother in fit.smoothers if isinstance(smoother, Polynomial)]
-    curves = [{"degree": each.monomials.degree, "ridge": each.ridge} for each in chosen]
-    return {"single": fit.C is None, "curves": curves}
-
-
-def _check_saved(averages: Averages, curves: Sequence[dict[str, Any]], **_: Any) -> None:
-    """Raise where a saved fit has more monomials than thetas."""
-    T, p = averages.theta.shape
-    for degree in (curve["degree"] for curve in curves):
-        if degree >= T or comb(p + degree, p) > T:
-            raise ValueError(f"a polynomial of degree {degree} has too many coefficients for {T} thetas.")
-
-
-def _build(cls: type[LSMCFit], _: Any, averages: Averages, curves: Sequence[dict[str, Any]], **options: Any) -> LSMCFit:
-    chosen = [Polynomial(Monomials(averages.theta, each["degree"]), each["ridge"]) for each in curves]
-    return cls(averages, chosen, **options)
-
-
-@saved(
-    "LSMC",
-    read=_read,
-    build=_build,
-    check=_check_saved,
-    **SAVED_FIELDS,
-    curves=Many(Record({"degree": Integer(0), "ridge": Number(0.0)}), "C"),
-)
-class LSMCFit(SmoothedFit):
-    """I over theta by a polynomial through plain averages; see `SmoothedFit` for what its standard errors hold."""
-
-    method = "Least-squares Monte Carlo"
-
-
 class Monomials(Immutable):
-    """The monomials of T standardised thetas up to a degree but the constant, centred and in units of their spread.
+    """The monomials of T standardised thetas up to a degree except the constant, centred and in units of their spread.
 
-    U (T, r), s (r,): their left singular vectors and singular values, without those that rounding alone makes positive.
+    U (T, r), s (r,): their left singular vectors and singular values, without those that are zero up to rounding.
     """
 
     def __init__(self, theta: Array, degree: int) -> None:
@@ -154,7 +121,7 @@ class Monomials(Immutable):
 
     @property
     def rank(self) -> int:
-        """How many independent curves there are, beside the constant."""
+        """The number of independent curves, besides the constant."""
         return len(self.s)
 
     def scores(self, theta: Array) -> Array:
@@ -167,10 +134,16 @@ class Polynomial(Smoother):
     """A polynomial with a ridge penalty, by the singular values of its monomials."""
 
     def __init__(self, monomials: Monomials, ridge: float) -> None:
-        self.monomials, self.ridge, T = monomials, float(ridge), len(monomials.U)
+        self.monomials, self.degree, self.ridge = monomials, monomials.degree, float(ridge)
+        T = len(monomials.U)
         s2 = monomials.s**2
         self._kept = s2 / (s2 + T * ridge)  # of each singular direction
         self.residual_df = float(T - 1 - monomials.rank + np.sum(T * ridge / (s2 + T * ridge)))
+
+    @classmethod
+    def through(cls, theta: Array, degree: int, ridge: float) -> Polynomial:
+        """The polynomial through averages at theta (T, p)."""
+        return cls(Monomials(theta, degree), ridge)
 
     def weights(self, theta: Array) -> Array:
         U, s = self.monomials.U, self.monomials.s
@@ -183,10 +156,24 @@ class Polynomial(Smoother):
     def leave_one_out(self, y: Array) -> Array:
         U = self.monomials.U
         left = 1.0 - 1.0 / len(U) - (U * U) @ self._kept  # one less the leverage
-        known = (left > NO_LEVERAGE_LEFT).reshape(-1, *(1,) * (y.ndim - 1))
+        known = (left > LEAST_LEVERAGE_LEFT).reshape(-1, *(1,) * (y.ndim - 1))
         return np.where(known, self.residuals(y) / np.where(known, left.reshape(known.shape), 1.0), np.inf)
 
     @property
     def description(self) -> str:
         curve = f"a polynomial of degree {self.monomials.degree}" if self.monomials.degree else "a constant"
         return f"{curve} with ridge {self.ridge:.3g}"
+
+
+def _check_saved(theta: Array, degree: int, **_: Any) -> None:
+    """Raise where a saved curve has more monomials than thetas."""
+    T, p = theta.shape
+    if degree >= T or comb(p + degree, p) > T:
+        raise ValueError(f"a polynomial of degree {degree} has too many coefficients for {T} thetas.")
+
+
+@saved_curves("LSMC", Polynomial.through, _check_saved, degree=Integer(0), ridge=Number(0.0))
+class LSMCFit(SmoothedFit):
+    """I over theta by a polynomial through plain averages; see `SmoothedFit` for its standard errors."""
+
+    method = "Least-squares Monte Carlo"

@@ -25,8 +25,7 @@ from cbq.samples.samples import Design
 class MonteCarlo:
     """Plain averages: I(theta_t) is the mean of f over the N_t points of theta_t.
 
-    There is nothing to choose. Other thetas than the observed ones cannot be asked about. The points of equal thetas
-    are put together. `fit` returns the result and changes nothing.
+    There is nothing to choose. The fit predicts at the observed thetas only, and pools the points of equal thetas.
     """
 
     def fit(self, samples: Samples) -> MonteCarloFit:
@@ -45,10 +44,10 @@ class MonteCarlo:
 class MonteCarloFit(Fit):
     """I at the observed thetas by plain averages; see `Fit` for what it answers.
 
-    The measure at theta_t is Student-t with N_t - 1 degrees of freedom, around the mean of f, with the scale s_t / sqrt N_t
-    (s_t the standard deviation of f there). Thetas are independent of each other, and equal ones are the same number.
-    With N_t = 1 there is a mean only; with N_t = 2 or 3 the standard deviation that `predict` returns is infinite, as
-    that of a Student-t distribution with one or two degrees of freedom is, while intervals and draws are finite.
+    The predictive distribution at theta_t is Student-t with N_t - 1 degrees of freedom, around the mean of f, with the
+    scale s_t / sqrt N_t (s_t the standard deviation of f there). Different thetas are independent. With N_t = 1 there
+    is a mean only; with N_t = 2 or 3 the standard deviation is infinite, as that of a Student-t distribution with one or
+    two degrees of freedom is, while intervals and draws are finite.
 
     averages : the thetas without repetition, the N_t, the means and their squared standard errors.
     """
@@ -65,18 +64,14 @@ class MonteCarloFit(Fit):
 
     @property
     def correlation(self) -> Array:
-        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return self.averages.correlation
 
     @property
     def warnings(self) -> tuple[str, ...]:
         """What a user should know."""
         alone = int(np.count_nonzero(self.counts == 1))
-        few = f"{alone} of {len(self.theta)} thetas have one point, and so no standard error."
+        few = f"{alone} of {len(self.theta)} thetas have one point, and therefore no standard error."
         return (*design_warnings(self.design), *([few] if alone else []))
-
-    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
-        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
 
     def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
         rows = self._rows(theta)
@@ -86,14 +81,14 @@ class MonteCarloFit(Fit):
         if np.any(df == 0):
             which = theta[int(np.argmin(df))]
             why = (
-                f"there is no standard error at theta = {which}, which has one point: evaluate f at more points of it, "
-                f"leave it out of the question, or use a method that learns from other thetas, such as cbq.CBQ."
+                f"there is no standard error at theta = {which}, which has one point: evaluate f at more of its "
+                f"points, predict elsewhere, or use an estimator that learns from other thetas, such as cbq.CBQ."
             )
         same = rows[:, None] == rows if joint else np.True_
         return PredictiveDistribution(mean[None], (variance * same)[None], df, why)
 
     def _rows(self, theta: Array) -> Integers:
-        """Where each theta is among the observed ones."""
+        """The row of each theta among the observed ones."""
         rows = find_thetas(theta, self.theta)
         if np.any(rows < 0):
             raise ValueError(
@@ -116,6 +111,3 @@ class MonteCarloFit(Fit):
         if not len(std):
             return ["There are no standard errors: no theta has more than one point."]
         return [f"Standard errors of the averages: median {np.median(std):.3g}, largest {np.max(std):.3g}."]
-
-    def __repr__(self) -> str:
-        return f"MonteCarloFit(T={len(self.theta)}, p={self.p}, C={self.C})"

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
-from typing import get_args
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, TypeVar, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -14,13 +14,13 @@ from cbq._immutable import Immutable
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, per_output, warning_lines
-from cbq.io import Boolean, Instance, Many, Text, Texts
+from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
 from cbq.linalg.dense import correlation
 from cbq.methods.baselines.averages import Averages
 from cbq.methods.options import is_number
 from cbq.samples.samples import Design
 
-FEWEST = 1.0 - 1e-9  # residual degrees of freedom that a standard error needs
+MIN_RESIDUAL_DF = 1.0 - 1e-9  # degrees of freedom that a standard error needs
 
 
 class Smoother(Immutable, ABC):
@@ -47,15 +47,6 @@ class Smoother(Immutable, ABC):
     @abstractmethod
     def description(self) -> str:
         """The curve and its hyperparameters, in words."""
-
-
-SAVED_FIELDS = {  # of every fit of this kind
-    "averages": Instance(Averages),
-    "design": Text(get_args(Design)),
-    "single": Boolean(only_if=("C", 1)),
-    "settings": Texts(),
-    "warnings": Many(Text()),
-}
 
 
 class SmoothedFit(Fit, ABC):
@@ -94,16 +85,12 @@ class SmoothedFit(Fit, ABC):
 
     @property
     def correlation(self) -> Array:
-        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return correlation(np.stack([self._residuals(c) for c in self._outputs], axis=1))
 
     def weights(self, theta: npt.ArrayLike) -> Array:
         """The weights W of the averages in the mean at theta: (M, T) or (M, T, C)."""
         thetas = self._thetas(theta)
         return self._shaped([smoother.weights(thetas) for smoother in self.smoothers])
-
-    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
-        return [self._predictive(theta, c, joint=joint) for c in self._outputs]
 
     def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
         W = self.smoothers[c].weights(theta)
@@ -119,7 +106,7 @@ class SmoothedFit(Fit, ABC):
     def _sigma(self, c: int) -> float:
         """The standard deviation of an average around the curve; zero where there is none."""
         smoother = self.smoothers[c]
-        if smoother.residual_df < FEWEST:
+        if smoother.residual_df < MIN_RESIDUAL_DF:
             return 0.0
         residuals = self._residuals(c)
         return rms(residuals) * float(np.sqrt(len(residuals) / smoother.residual_df))
@@ -130,11 +117,11 @@ class SmoothedFit(Fit, ABC):
 
     def _without_scales(self, c: int) -> str | None:
         T, left = len(self.theta), self.smoothers[c].residual_df
-        if left >= FEWEST:
+        if left >= MIN_RESIDUAL_DF:
             return None
         return (
-            f"there is no standard error: {self.smoothers[c].description} takes {T - left:.3g} of {T} degrees of freedom, "
-            f"which leaves less than one to estimate it from. Use more thetas or a stiffer curve, or cbq.CBQ."
+            f"there is no standard error: {self.smoothers[c].description} takes {T - left:.3g} of {T} degrees of "
+            f"freedom, which leaves less than one to estimate it from. Use more thetas, a stiffer curve, or cbq.CBQ."
         )
 
     def summary(self) -> str:
@@ -148,18 +135,50 @@ class SmoothedFit(Fit, ABC):
     def _chosen(self, c: int) -> list[str]:
         smoother, y = self.smoothers[c], self.averages.mean[:, c] - self._centres[c]
         description, scatter = smoother.description, "no standard error"
-        if smoother.residual_df >= FEWEST:
+        if smoother.residual_df >= MIN_RESIDUAL_DF:
             scatter = f"the averages scatter around it with standard deviation {self._sigmas[c]:.3g}"
-        lines = [
-            f"{description[0].upper()}{description[1:]}: {smoother.residual_df:.3g} residual degrees of freedom, {scatter}."
-        ]
+        curve = f"{description[0].upper()}{description[1:]}"
+        lines = [f"{curve}: {smoother.residual_df:.3g} residual degrees of freedom, {scatter}."]
         error = rms(smoother.leave_one_out(y))
         if np.isfinite(error):
             lines.append(f"Leave-one-theta-out RMSE: {error:.3g}.")
         return lines
 
-    def __repr__(self) -> str:
-        return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
+
+Curve = Callable[..., Smoother]  # of theta (T, p) and its hyperparameters
+FitClass = TypeVar("FitClass", bound=type[SmoothedFit])
+
+
+def saved_curves(
+    name: str, curve: Curve, check: Callable[..., None], **fields: Field
+) -> Callable[[FitClass], FitClass]:
+    """Declare that fits whose curves have these hyperparameters can be saved; check(theta, **fields) checks a curve."""
+
+    def read(fit: SmoothedFit) -> dict[str, Any]:
+        curves = [{name: getattr(each, name) for name in fields} for each in fit.smoothers]
+        return {"single": fit.C is None, "curves": curves}
+
+    def check_all(averages: Averages, curves: Sequence[dict[str, Any]], **_: Any) -> None:
+        for each in curves:
+            check(averages.theta, **each)
+
+    def build(
+        cls: type[SmoothedFit], _: Any, averages: Averages, curves: Sequence[dict[str, Any]], **options: Any
+    ) -> Fit:
+        return cls(averages, [curve(averages.theta, **each) for each in curves], **options)
+
+    return saved(
+        name,
+        read=read,
+        build=build,
+        check=check_all,
+        averages=Instance(Averages),
+        design=Text(get_args(Design)),
+        single=Boolean(only_if=("C", 1)),
+        settings=Texts(),
+        warnings=Many(Text()),
+        curves=Many(Record(fields), "C"),
+    )
 
 
 def rms(values: Array) -> float:

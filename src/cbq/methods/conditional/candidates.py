@@ -31,7 +31,7 @@ class Candidate(KernelFamily):
 
 
 def candidate(kernel: Kernel, coordinates: XCoordinates, x: Array, ard: bool, *, costly: bool = False) -> Candidate:
-    """The candidates around a kernel whose lengthscales are free where they are None; x (..., N, d) gives their unit."""
+    """The candidates around a kernel, whose lengthscales that are None are free; x (..., N, d) gives their unit."""
     family = KernelFamily.of(kernel, x, ard)
     factors = (1.0,) if not family.has_free else GRID[1::2] if costly else GRID
     return Candidate(family.kernel, family.free, factors, coordinates, costly)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 import numpy as np
@@ -25,6 +25,7 @@ from cbq.methods.options import (
     is_number,
     is_whole,
     require_several_values,
+    settings,
 )
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
@@ -131,7 +132,7 @@ class CBQ:
             priors,
             design=samples.design,
             calibrate=self.calibrate,
-            settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
+            settings=settings(self),
             warnings=_warnings(samples, self.trend, priors),
             counts=samples.counts,
             rows=rows,

@@ -118,7 +118,6 @@ class CBQFit(Fit):
 
     @property
     def correlation(self) -> Array:
-        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return self.stage1.correlation
 
     @property
@@ -198,6 +197,3 @@ class CBQFit(Fit):
                 f"{mine.coverage(0.95):.0%} inside 95% intervals."
             )
         return lines
-
-    def __repr__(self) -> str:
-        return f"CBQFit(T={len(self.theta)}, p={self.p}, C={self.C})"

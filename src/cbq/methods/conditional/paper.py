@@ -37,7 +37,7 @@ SMALLEST_CONSTANT = 0.01  # c of a Stein kernel, in units of the squared error o
 class PaperCBQ:
     """Conditional Bayesian quadrature with the choices of the paper.
 
-    kernel_x : lengthscales that are None are chosen from a grid. None: RBF under Gaussian distributions, RBF of log x under
+    kernel_x : lengthscales that are None are chosen from a grid. None: RBF under Gaussian measures, RBF of log x under
         lognormal ones, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise.
     kernel_theta : None means Matern 3/2 with one lengthscale for each coordinate.
     lambdas : of stage 2, in units of the variance of f; the likeliest is taken.

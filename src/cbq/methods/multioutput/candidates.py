@@ -91,8 +91,8 @@ def automatic_kernels_of_x(x: Array, measures: tuple[Measure, ...]) -> list[Kern
     if not found:
         raise NoEmbedding(
             f"no kernel on x or on log x has an embedding under all measures of x, such as {measures[0]!r}: one "
-            f"process needs one kernel for the points of all thetas. Use cbq.CBQ(), whose kernels act on coordinates of "
-            f"each theta's own."
+            f"process needs one kernel for the points of all thetas. Use cbq.CBQ(), whose kernels act on "
+            f"coordinates of each theta's own."
         )
     return found
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 from typing import Literal
 
 from cbq._arrays import Integers, evenly, generator
@@ -15,7 +15,15 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
 from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
-from cbq.methods.options import check_choices, check_flag, check_jitter, check_kernels, is_whole, require_samples
+from cbq.methods.options import (
+    check_choices,
+    check_flag,
+    check_jitter,
+    check_kernels,
+    is_whole,
+    require_samples,
+    settings,
+)
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
@@ -83,7 +91,7 @@ class MOBQ:
             samples,
             [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)],
             jitter=self.jitter,
-            settings={field.name: repr(getattr(self, field.name)) for field in fields(self)},
+            settings=settings(self),
             warnings=warnings,
         )
 
@@ -119,7 +127,7 @@ def calibrate(
 def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:
     if min(points.n, points.n if nystrom is None else int(nystrom)) > MAX_EXACT_POINTS:
         raise ValueError(
-            f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with their "
+            f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with the "
             f"cube. Pass nystrom=1000 for an approximation with so many landmarks, at most {MAX_EXACT_POINTS} too, or "
             f"use cbq.CBQ()."
         )

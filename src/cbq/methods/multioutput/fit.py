@@ -131,7 +131,6 @@ class MOBQFit(Fit):
 
     @property
     def correlation(self) -> Array:
-        """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         columns: dict[int, Array] = {}
         for group in self.groups:
             found = leave_one_out(group.chosen.kernel, self._points.outputs(group.outputs), self.jitter)
@@ -169,9 +168,6 @@ class MOBQFit(Fit):
         lines.append(f"Predictive distribution: Student-t with {DEGREES:g} degrees of freedom.")
         return "\n".join(lines + warning_lines(self.warnings))
 
-    def __repr__(self) -> str:
-        return f"MOBQFit(T={len(self.theta)}, p={self.p}, C={self.C})"
-
 
 def _described(group: OutputGroup, c: int, n: int) -> list[str]:
     """Lines about one output."""
@@ -181,5 +177,5 @@ def _described(group: OutputGroup, c: int, n: int) -> list[str]:
         f"One Gaussian process on {n} points ({how}): {on_one_line(repr(group.chosen.kernel))}, the best of "
         f"{group.chosen.tried} kernels.",
         f"  Leave-one-out residuals: {group.chosen.error:.2g} times the standard deviation of f at the same theta.",
-        f"  Fits to halves of the points differ {size:.2g} times as much as predicted; the intervals are scaled to match.",
+        f"  Fits to halves of the points differ {size:.2g} times as much as predicted; intervals are scaled to match.",
     ]
