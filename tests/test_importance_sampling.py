@@ -259,14 +259,14 @@ def test_measures_of_bounded_support_are_refused_where_points_do_not_reach():
     assert_allclose(ImportanceSampling("plain").fit(boxes()).predict([0.7]), 0.7**2 / 3, rtol=0.15)
     with pytest.raises(
         ValueError,
-        match=r"theta = \[3.1\] reaches over \[0, 3.1\], but the points of all thetas were drawn from \[0, 3\]",
+        match=r"theta = \[3.1\] has the support \[0, 3.1\], but the points of all thetas were drawn from \[0, 3\]",
     ):
         ImportanceSampling().fit(boxes()).predict([3.0, 3.1])
     for kind in ("plain", "self-normalised"):
         fit = ImportanceSampling(kind).fit(boxes())
         with pytest.raises(
             ValueError,
-            match=r"\[0, 1.5\], but those of theta = \[1.\] were drawn from \[0, 1\].*take kind='balance', or use cbq",
+            match=r"\[0, 1.5\], but those of theta = \[1.\] were drawn from \[0, 1\].*pass kind='balance', or use cbq",
         ):
             fit.predict([1.5])
         assert "No estimate at 2 of the 3 observed thetas" in fit.summary()
@@ -276,7 +276,7 @@ def test_supports_are_compared_along_each_coordinate():
     family = lambda t: Product([Gaussian(0.0, 1.0), Uniform(-t[0], 1.0)])  # noqa: E731
     x = np.random.default_rng(0).uniform(0.0, 0.9, (2, 5, 2))
     s = cbq.Samples([1.0, 2.0], x, x[..., 0], family, depends_on_theta=False)
-    with pytest.raises(ValueError, match=r"along coordinate 1 of x .* over \[-3, 1\]"):
+    with pytest.raises(ValueError, match=r"along coordinate 1 of x .* has the support \[-3, 1\]"):
         ImportanceSampling().fit(s).predict([3.0])
 
 

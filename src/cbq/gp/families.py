@@ -33,7 +33,7 @@ _TOLERANCE = 1e-5  # the relative change of the evidence to stop at
 class KernelFamily:
     """Kernels that differ by a common factor of their free lengthscales.
 
-    kernel: with a first guess of all lengthscales. free: (P,), which of them are fitted. factors: of those, to be tried.
+    kernel: with a first guess of all lengthscales. free: (P,), which of them are fitted. factors: of those, to try.
     """
 
     kernel: Kernel

@@ -85,8 +85,8 @@ class Supports:
         low, high = (end[j] for end in measure.support)
         raise ValueError(
             f"along coordinate {j} of x the measure at theta = {theta} has the support [{low:g}, {high:g}], but "
-            f"{whose} were drawn from [{self.lower[t, j]:g}, {self.upper[t, j]:g}]: the estimate would silently miss the rest. "
-            f"Draw points at a theta whose measure covers it"
+            f"{whose} were drawn from [{self.lower[t, j]:g}, {self.upper[t, j]:g}]: the estimate would silently miss "
+            f"the rest. Draw points at a theta whose measure covers it"
             f"{'' if self.together else ', pass kind=' + repr('balance')}, or use cbq.CBQ."
         )
 

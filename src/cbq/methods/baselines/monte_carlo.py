@@ -46,8 +46,8 @@ class MonteCarloFit(Fit):
 
     The predictive distribution at theta_t is Student-t with N_t - 1 degrees of freedom, around the mean of f, with the
     scale s_t / sqrt N_t (s_t the standard deviation of f there). Different thetas are independent. With N_t = 1 there
-    is a mean only; with N_t = 2 or 3 the standard deviation is infinite, as that of a Student-t distribution with one or
-    two degrees of freedom is, while intervals and draws are finite.
+    is a mean only; with N_t = 2 or 3 the standard deviation is infinite, as that of a Student-t distribution with one
+    or two degrees of freedom is, while intervals and draws are finite.
 
     averages : the thetas without repetition, the N_t, the means and their squared standard errors.
     """
