@@ -64,9 +64,7 @@ class PaperCBQ:
         require_several_values(samples)
         kernel_x = _default(samples) if self.kernel_x is None else self.kernel_x
         kernel_theta = Matern(1.5) if self.kernel_theta is None else self.kernel_theta
-        refuse_unembedded(
-            kernel_x.to_fit(np.concatenate([samples.points(t) for t in range(samples.T)]), True)[0], samples
-        )
+        refuse_unembedded(kernel_x.to_fit(samples.all_points, True)[0], samples)
         parts = [_stage_one(output, kernel_x) for output in samples.outputs]
         columns = {name: np.stack([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
         stage1 = StageOne(
