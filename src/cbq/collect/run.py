@@ -63,8 +63,9 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
     samples = _without_values(run, run.x)  # refuses bad points before anything expensive starts
     evaluations = Evaluations([x.copy() for x in run.x])
     skip = options.on_error == "skip"
-    path, what = options.checkpoint, (run.settings, run.thetas, run.measures)
-    with nullcontext() if path is None else closing(Checkpoint(path, *what)) as checkpoint:
+    path = options.checkpoint
+    checkpoint = None if path is None else Checkpoint(path, run.settings, run.thetas, run.measures)
+    with nullcontext() if checkpoint is None else closing(checkpoint):
         if checkpoint is not None:
             checkpoint.restore(evaluations)
         if not skip:

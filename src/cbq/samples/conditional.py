@@ -27,11 +27,10 @@ def measures_at(family: Family, theta: Array) -> tuple[Measure, ...]:
     measures = []
     for t, row in enumerate(theta):
         try:
-            measure = as_measure(family(row.copy()))
+            measures.append(as_measure(family(row.copy())))
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise ValueError(f"the family gives no measure at theta index t = {t} (theta = {row}): {what}") from error
-        measures.append(measure)
     _check_measures(measures, measures[0].dim, "the measure at theta index 0")
     return tuple(measures)
 
