@@ -179,7 +179,7 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
     name = os.fsdecode(path)
     with reading(name), closing(connect(name, write=False)) as connection:
         if tables.is_empty(name, connection):
-            raise CheckpointError(f"{name} is empty: call collect again to go on.")
+            raise CheckpointError(f"{name} is empty: call collect again to resume the run.")
         settings, outputs = tables.read_header(name, connection)
         theta, measures = tables.read_thetas(name, connection, settings["p"])
         batches = list(tables.read_batches(name, connection, len(theta), settings["d"], outputs))
@@ -192,7 +192,7 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
             evaluations.add(result, x)
     good = evaluations.successes()
     if not good:
-        raise CheckpointError(f"{name} has no finished batch with a value yet: call collect again to go on.")
+        raise CheckpointError(f"{name} has no finished batch with a value yet: call collect again to resume the run.")
     points = [evaluations.x[t][rows] for t, rows in good.items()]
     values = [evaluations.f[t][rows] for t, rows in good.items()]
     return StoredRun(name, settings, theta[list(good)], points, values, [measures[t] for t in good])

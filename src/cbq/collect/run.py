@@ -169,12 +169,12 @@ def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
 
 
 def _add_advice(error: BaseException, evaluations: Evaluations, checkpoint: Checkpoint | None) -> None:
-    """Add to the message of an error what is kept and how to go on."""
+    """Add to the message of an error what is kept and how to resume."""
     if checkpoint is None:
-        advice = "Nothing is kept: with checkpoint='run.sqlite' a run can go on where it ended."
+        advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
     else:
         kept = f"{evaluations.n_done} of {evaluations.n_total} points are in {checkpoint.path}"
-        advice = f"{kept}: call collect again with the same arguments to go on."
+        advice = f"{kept}: call collect again with the same arguments to resume."
     message = str(error) or "collect was interrupted."
     error.args = (f"{message} {advice}", *error.args[1:])
 
