@@ -8,9 +8,9 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
-from cbq.collect import CollectWarning
+from cbq.collect import CollectWarning, IntegrandError
 from cbq.measures import Gaussian, Uniform
-from cbq.problem import IntegrandError, Problem
+from cbq.problem import Problem
 
 PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])
 THETAS = np.array([[0.5, 2.0], [0.95, 3.0], [0.99, 2.0]])

@@ -17,9 +17,9 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.collect import CollectWarning, WorkerError
+from cbq.collect import CollectWarning, IntegrandError, WorkerError
 from cbq.measures import Gaussian, Uniform
-from cbq.problem import IntegrandError, Problem
+from cbq.problem import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
 PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])

@@ -1081,9 +1081,9 @@ def test_any_noise_is_refused_or_harmless(fit, tmp_path):
 
 
 def test_the_archive_asks_for_little_endian_arrays(tmp_path):
-    archive.write(str(tmp_path / "a"), {}, {"x.npy": np.arange(3.0).astype(">f8")})
+    save_file(tmp_path / "a", {"x": Numbers()}, {"x": np.arange(3.0).astype(">f8")})
     with open(tmp_path / "a", "rb") as file:
-        x = archive.Archive(file).array("x.npy", np.float64)
+        x = archive.Archive(file).array("x.npy", np.dtype(np.float64))
     assert x.dtype == np.float64
     np.testing.assert_array_equal(x, [0, 1, 2])
 

@@ -10,8 +10,9 @@ import numpy as np
 import pytest
 from scipy import stats
 
+from cbq.collect import IntegrandError
 from cbq.measures import Gamma, Gaussian, LogNormal, Uniform, Unnormalised
-from cbq.problem import IntegrandError, Problem
+from cbq.problem import Problem
 
 
 def family(theta):

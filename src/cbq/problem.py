@@ -14,15 +14,12 @@ from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
-from cbq.collect.integrand import EvaluationSite, Evaluator, Integrand, IntegrandError
-from cbq.collect.progress import Progress, as_progress
-from cbq.collect.run import OnError, RunOptions, collect_samples
+from cbq.collect.integrand import Evaluator, Integrand, Points
+from cbq.collect.run import OnError, Progress, RunOptions, as_progress, collect_samples
 from cbq.measures import Measure, as_measure
 from cbq.samples import Samples
-from cbq.samples.arrays import as_thetas, thetas_in
+from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family, measures_at
-
-__all__ = ["IntegrandError", "Problem"]
 
 
 class Problem(Immutable):
@@ -86,20 +83,18 @@ class Problem(Immutable):
         if self._exact is None:
             raise ValueError(f"the exact answer of {self.name!r} is not known: pass exact= if you know it.")
         thetas = thetas_in(theta, self.p, "the prior")
-        answer = np.asarray(self._exact(thetas), dtype=np.float64)
-        if answer.ndim not in (1, 2) or len(answer) != len(thetas):
-            M = len(thetas)
+        answer, M = np.asarray(self._exact(thetas), dtype=np.float64), len(thetas)
+        if answer.ndim not in (1, 2) or len(answer) != M:
             raise ValueError(f"exact returned shape {answer.shape}, but for {M} thetas it must be ({M},) or ({M}, C).")
         return answer
 
     def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
         """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite."""
-        thetas = as_thetas(np.atleast_2d(theta))
+        thetas = thetas_in(np.atleast_2d(theta), self.p, "the prior")
         if len(thetas) != 1:
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {np.shape(theta)}.")
-        thetas = thetas_in(thetas, self.p, "the prior")
         points = measures_at(self.family, thetas)[0]._points(x)
-        return self._evaluator.values(EvaluationSite(thetas[0]), points)
+        return self._evaluator.values(Points(thetas[0], points))
 
     def collect(
         self,
@@ -129,8 +124,8 @@ class Problem(Immutable):
         N : the number of points at each theta, or a list of T numbers.
         rng : a Generator or a seed. Theta t and its points have a seed of their own, derived from this one and t, so
             that they depend neither on T nor on other thetas.
-        design : "iid" or "sobol". With "sobol", scrambled Sobol points are transported to the measure of x, and to
-            the prior. The first N points of a sequence are used, which is best balanced if N is a power of two.
+        design : "iid" or "sobol": scrambled Sobol points, transported to the measure of x, and to the prior. They are
+            best balanced if N is a power of two.
         theta : thetas to use in place of draws from the prior, (T, p), or (T,) for p = 1.
         scramble : the scramble of Sobol points: "independent" for each theta, or "common" to all thetas, which makes
             the errors at different thetas similar.
@@ -141,20 +136,14 @@ class Problem(Immutable):
         in_flight : maximum number of pending batches (default: 2 x workers + 2). In this process, maximum number of
             quick batches that are written to the checkpoint together (default: 8).
         checkpoint : a file that keeps every finished batch. The same call again resumes an interrupted run, and a call
-            with a larger T or N extends a finished one. A file of another problem, design or seed is refused, and so
-            is a file that is no checkpoint or in use by another run. A run that was killed may leave a second file,
-            with the suffix -wal, which belongs to the first.
+            with a larger T or N extends a finished one; a file of another run, or in use by another, is refused. A run
+            that was killed may leave a second file, with the suffix -wal, which belongs to the first.
         progress : True for a progress bar, False for none, or a function that is called with the number of finished
             points and of all points; a batch is in the checkpoint before it is reported. By default, there is a bar if
             stderr is a terminal and rich is installed.
         on_error : what to do if f raises an exception or returns NaN or inf: "raise" an `IntegrandError`, or "skip"
             the point with a `CollectWarning`. A checkpoint remembers skipped points; "raise" evaluates them again.
         retries : how often a batch is tried again after its worker died (default: 2).
-
-        Returns
-        -------
-        Samples
-            The thetas, points, values of f, and measures.
         """
         options = RunOptions(
             as_executor(executor),
@@ -171,8 +160,8 @@ class Problem(Immutable):
         if T is not None and len(thetas) != T:
             raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
         settings = {"problem": self.name, "depends_on_theta": self.depends_on_theta}
-        points = draws.run(settings, thetas, self.family, _counts(N, len(thetas)))
-        return collect_samples(self._evaluator, points, self.family, options)
+        run = draws.run(settings, thetas, self.family, _counts(N, len(thetas)))
+        return collect_samples(self._evaluator, run, options)
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, prior={self.prior!r})"

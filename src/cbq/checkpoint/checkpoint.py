@@ -1,79 +1,86 @@
-"""A run in a file: going on with it, and reading what it has finished."""
+"""A run in a file: resuming it, if it is the run that is asked for, and reading what it has finished."""
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans, Integers
 from cbq.checkpoint import tables
-from cbq.checkpoint.database import CheckpointError, connect, explained, make_durable, reading, transaction
+from cbq.checkpoint.database import CheckpointError, connect, damaged, explained, make_durable, reading, transaction
 from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
-from cbq.checkpoint.identity import (
-    RunIdentity,
-    describe_measure,
-    different_points,
-    pack_measures,
-    same_measure,
-    unpack_measures,
-)
+from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
+from cbq.io import pack_measure, unpack_measure
 from cbq.measures import Measure
 
-if TYPE_CHECKING:
-    import sqlite3
+ROUNDING = 1e-9  # of the largest number: differences between machines that compute the same
+SETTINGS = {  # and their names in messages
+    "problem": "the name of the problem",
+    "seed": "the seed (the first words that rng gives)",
+    "p": "the dimension p of theta",
+    "d": "the dimension d of x",
+    "depends_on_theta": "depends_on_theta",
+    "design": "the design",
+    "scramble": "the scramble",
+}
 
 
 class Checkpoint:
-    """The open file of a run, which no other process may open. Batches are on the disk when `write` returns."""
+    """The open file of a run, which no other process may open. Batches are on the disk when `write` returns.
 
-    def __init__(self, path: str, connection: sqlite3.Connection, run: RunIdentity) -> None:
-        self.path, self._connection, self._run = path, connection, run
-        self._is_empty = tables.is_empty(path, connection)
-        make_durable(connection)
-        self._header = None if self._is_empty else tables.read_header(path, connection)
+    A run has settings, thetas (T, p), and a measure of x at each of them. T may grow, the rest is fixed.
+    """
+
+    def __init__(
+        self, path: str | os.PathLike[str], settings: dict[str, Any], thetas: Array, measures: Sequence[Measure]
+    ) -> None:
+        self.path, self._settings, self._thetas, self._measures = os.fsdecode(path), settings, thetas, _pack(measures)
         self._T = 0  # thetas in the file
-
-    @property
-    def outputs(self) -> Outputs | None:
-        """The shape of f at one point; None in a new file."""
-        return None if self._header is None else self._header.outputs
+        with explained(self.path):
+            self._connection = connect(self.path, write=True)
+            try:
+                self._is_empty = tables.is_empty(self.path, self._connection)
+                make_durable(self._connection)
+            except BaseException:
+                self._connection.close()
+                raise
 
     def restore(self, evaluations: Evaluations) -> None:
         """Fill in what is finished, or raise a CheckpointError if the file belongs to another run.
 
         Points are taken from the file, too, since f was evaluated there.
         """
-        run = self._run
-        if self._header is None:
+        if self._is_empty:
             return
         with reading(self.path):
-            self._require_none(run.different_settings(self._header.settings))
-            thetas, measures = tables.read_thetas(self.path, self._connection, run.thetas.shape[1])
+            settings, outputs = tables.read_header(self.path, self._connection)
+            self._require_settings(settings)
+            thetas, measures = tables.read_thetas(self.path, self._connection, self._thetas.shape[1])
             self._T = len(thetas)
-            self._require_none(run.different_thetas(thetas, measures))
-            evaluations.allocate(self._header.outputs)
+            self._require_thetas(thetas, measures)
+            evaluations.allocate(outputs)
             drawn = [points.copy() for points in evaluations.x]
-            shapes = (self._T, drawn[0].shape[1], self._header.outputs, len(run.thetas))
+            shapes = (self._T, drawn[0].shape[1], outputs, len(self._thetas))
             for x, result in tables.read_batches(self.path, self._connection, *shapes):
                 evaluations.add(result, x)
-            self._require_none(different_points(evaluations.x, drawn))
+            self._require_points(evaluations.x, drawn)
 
     def begin(self, outputs: Outputs) -> None:
         """Write the header of a new file, and add the thetas that are not in the file yet."""
-        run = self._run
-        if len(run.thetas) <= self._T:
+        first, T = self._T, len(self._thetas)
+        if first >= T:
             return
         with explained(self.path), transaction(self._connection):
-            if self._header is None:
-                self._header = tables.Header(run.settings, outputs)
-                tables.write_header(self._connection, self._header)
-            tables.write_thetas(self._connection, self._T, run.thetas[self._T :], run.measures[self._T :])
-        self._T, self._is_empty = len(run.thetas), False
+            if self._is_empty:
+                tables.write_header(self._connection, self._settings, outputs)
+            tables.write_thetas(self._connection, first, self._thetas[first:], self._measures[first:])
+        self._T, self._is_empty = T, False
 
     def write(self, results: Sequence[BatchResult], x: Sequence[Array]) -> None:
         """Write all of these batches or none; x has the points of all thetas, T arrays (N_t, d)."""
@@ -89,34 +96,40 @@ class Checkpoint:
         if self._is_empty:
             os.unlink(self.path)
 
-    def _require_none(self, differences: Sequence[str]) -> None:
+    def _require_settings(self, stored: dict[str, Any]) -> None:
+        differences = [
+            f"{label} is {stored.get(name)!r} in the file, and {self._settings.get(name)!r} was asked for"
+            for name, label in SETTINGS.items()
+            if stored.get(name) != self._settings.get(name)
+        ]
         if differences:
-            raise CheckpointError(
-                f"{self.path} is the checkpoint of another run: {'; '.join(differences)}. Ask for the run of the file "
-                f"to go on with it, or pass another name to start a new run."
+            raise self._another_run("; ".join(differences))
+
+    def _require_thetas(self, thetas: Array, measures: Sequence[PackedMeasure]) -> None:
+        n = min(len(thetas), len(self._thetas))
+        for t in _different_rows(thetas[:n], self._thetas[:n]):
+            raise self._another_run(
+                f"theta index t = {t} is {thetas[t]} in the file, and {self._thetas[t]} was asked for (another prior "
+                f"or theta)"
             )
+        for t, (stored, asked) in enumerate(zip(measures, self._measures, strict=False)):
+            if not _same_measure(stored, asked):
+                raise self._another_run(
+                    f"the measure of x at theta index t = {t} is {_describe(stored)} in the file, and "
+                    f"{_describe(asked)} was asked for"
+                )
 
+    def _require_points(self, stored: Sequence[Array], drawn: Sequence[Array]) -> None:
+        for t, (a, b) in enumerate(zip(stored, drawn, strict=True)):
+            for i in _different_rows(b, a):
+                difference = f"is {a[i]} in the file, and {b[i]} would be drawn now"
+                raise self._another_run(f"point i = {i} of theta index t = {t} {difference}")
 
-@contextmanager
-def open_checkpoint(
-    path: str | os.PathLike[str] | None, settings: dict[str, Any], thetas: Array, measures: Sequence[Measure]
-) -> Iterator[Checkpoint | None]:
-    """The checkpoint at this path of the run with these settings, thetas (T, p) and measures; None without a path."""
-    if path is None:
-        yield None
-        return
-    name, run = os.fsdecode(path), RunIdentity(settings, thetas, pack_measures(measures))
-    with explained(name):
-        connection = connect(name, write=True)
-        try:
-            checkpoint = Checkpoint(name, connection, run)
-        except BaseException:
-            connection.close()
-            raise
-    try:
-        yield checkpoint
-    finally:
-        checkpoint.close()
+    def _another_run(self, difference: str) -> CheckpointError:
+        return CheckpointError(
+            f"{self.path} is the checkpoint of another run: {difference}. Ask for the run of the file to resume it, or "
+            f"pass another name to start a new run."
+        )
 
 
 @dataclass(frozen=True, eq=False)
@@ -131,21 +144,34 @@ class StoredRun:
     theta: Array
     x: list[Array]
     f: list[Array]
-    packed_measures: list[tables.PackedMeasure]
+    packed_measures: list[PackedMeasure]
 
     def measures(self) -> list[Measure]:
         """The measure of x at each theta, equal ones as one object."""
-        return unpack_measures(self.path, self.packed_measures)
+        distinct = {id(packed): packed for packed in self.packed_measures}
+        unpacked = {key: self._unpacked(packed) for key, packed in distinct.items()}
+        return [unpacked[id(packed)] for packed in self.packed_measures]
 
     def require_measures(self, measures: Sequence[Measure]) -> None:
         """Raise unless these are the measures of the file, one for each theta."""
-        for theta, stored, given in zip(self.theta, self.packed_measures, pack_measures(measures), strict=True):
-            if not same_measure(stored, given):
+        for theta, stored, given in zip(self.theta, self.packed_measures, _pack(measures), strict=True):
+            if not _same_measure(stored, given):
                 raise CheckpointError(
-                    f"{self.path} does not go with this measure: at theta = {theta} the file has "
-                    f"{describe_measure(stored)}, and measure= gives {describe_measure(given)}. Pass the measure that "
-                    f"the points were drawn from."
+                    f"{self.path} does not go with this measure: at theta = {theta} the file has {_describe(stored)}, "
+                    f"and measure= gives {_describe(given)}. Pass the measure that the points were drawn from."
                 )
+
+    def _unpacked(self, packed: PackedMeasure) -> Measure:
+        text, numbers = packed
+        if not numbers:
+            raise CheckpointError(
+                f"{self.path} does not hold the measure {_describe(packed)}, because that is code: pass measure=, the "
+                f"family that the points were drawn from."
+            )
+        try:
+            return unpack_measure(text, from_bytes(numbers, (-1,)), Measure)
+        except (ValueError, TypeError, ArithmeticError) as error:
+            raise damaged(self.path, str(error)) from error
 
 
 def read_run(path: str | os.PathLike[str]) -> StoredRun:
@@ -153,26 +179,60 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
     name = os.fsdecode(path)
     with reading(name), closing(connect(name, write=False)) as connection:
         if tables.is_empty(name, connection):
-            raise CheckpointError(f"{name} is empty: call collect again to go on.")
-        header = tables.read_header(name, connection)
-        p, d = header.settings["p"], header.settings["d"]
-        theta, measures = tables.read_thetas(name, connection, p)
-        batches = list(tables.read_batches(name, connection, len(theta), d, header.outputs))
+            raise CheckpointError(f"{name} is empty: call collect again to resume the run.")
+        settings, outputs = tables.read_header(name, connection)
+        theta, measures = tables.read_thetas(name, connection, settings["p"])
+        batches = list(tables.read_batches(name, connection, len(theta), settings["d"], outputs))
         lengths = np.zeros(len(theta), dtype=np.intp)
         for _, result in batches:
             lengths[result.batch.t] = max(lengths[result.batch.t], result.batch.stop)
-        evaluations = Evaluations([np.empty((n, d)) for n in lengths])
-        evaluations.allocate(header.outputs)
+        evaluations = Evaluations([np.empty((n, settings["d"])) for n in lengths])
+        evaluations.allocate(outputs)
         for x, result in batches:
             evaluations.add(result, x)
     good = evaluations.successes()
     if not good:
-        raise CheckpointError(f"{name} has no finished batch with a value yet: call collect again to go on.")
-    return StoredRun(
-        name,
-        header.settings,
-        theta[list(good)],
-        [evaluations.x[t][rows] for t, rows in good.items()],
-        [evaluations.f[t][rows] for t, rows in good.items()],
-        [measures[t] for t in good],
-    )
+        raise CheckpointError(f"{name} has no finished batch with a value yet: call collect again to resume the run.")
+    points = [evaluations.x[t][rows] for t, rows in good.items()]
+    values = [evaluations.f[t][rows] for t, rows in good.items()]
+    return StoredRun(name, settings, theta[list(good)], points, values, [measures[t] for t in good])
+
+
+def _pack(measures: Sequence[Measure]) -> list[PackedMeasure]:
+    """The measures as they are stored; only the description of a measure that contains code."""
+    packed: dict[int, PackedMeasure] = {}
+    for key, measure in {id(measure): measure for measure in measures}.items():
+        try:
+            text, numbers = pack_measure(measure)
+            packed[key] = (text, to_bytes(numbers))
+        except ValueError:
+            packed[key] = (json.dumps({"unknown": repr(measure)}), b"")
+    return [packed[id(measure)] for measure in measures]
+
+
+def _describe(measure: PackedMeasure) -> str:
+    """The type of a measure and its first numbers, for messages."""
+    record, numbers = json.loads(measure[0]), from_bytes(measure[1], (-1,))
+    if "unknown" in record:
+        return str(record["unknown"])
+    shown = ", ".join(f"{number:.6g}" for number in numbers[:6])
+    return f"{record['type']}({shown}{', ...' * (len(numbers) > 6)})"
+
+
+def _same_measure(one: PackedMeasure, other: PackedMeasure) -> bool:
+    """Whether two measures are equal up to rounding."""
+    if one == other:
+        return True
+    a, b = (from_bytes(measure[1], (-1,)) for measure in (one, other))
+    return one[0] == other[0] and len(a) == len(b) and not np.any(_differ(a, b))
+
+
+def _different_rows(a: Array, b: Array) -> Integers:
+    return np.flatnonzero(np.any(_differ(a, b), axis=1))
+
+
+def _differ(a: Array, b: Array) -> Booleans:
+    """Where two arrays (n, ...) differ by more than rounding of the largest number in b along the first axis."""
+    scale = np.max(np.where(np.isfinite(b), np.abs(b), 0.0), axis=0, initial=0.0)
+    with np.errstate(invalid="ignore"):  # infinite bounds of a measure
+        return np.asarray((a != b) & ~(np.abs(a - b) <= ROUNDING * scale))

@@ -9,10 +9,6 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from cbq._arrays import Array
-
 if TYPE_CHECKING:
     import sqlite3
 
@@ -113,13 +109,3 @@ def checksum(*parts: Any) -> int:
         data = part if isinstance(part, bytes) else repr(part).encode()
         total = zlib.crc32(data, zlib.crc32(b"%d;" % len(data), total))
     return total
-
-
-def to_bytes(array: np.ndarray[Any, Any]) -> bytes:
-    """Floats as little-endian bytes, in C order."""
-    return np.ascontiguousarray(array, dtype="<f8").tobytes()
-
-
-def from_bytes(data: bytes, shape: tuple[int, ...]) -> Array:
-    """The array of this shape, which may contain one -1; a ValueError if the number of bytes does not fit."""
-    return np.frombuffer(data, dtype="<f8").astype(np.float64).reshape(shape)

@@ -53,8 +53,12 @@ class Evaluations:
         self.failures: dict[tuple[int, int], str] = {}
         self.n_done, self.n_total = 0, sum(len(points) for points in x)
 
+    @property
+    def outputs(self) -> Outputs:
+        """The shape of f at one point, after `allocate`."""
+        return self.f[0].shape[1:]
+
     def allocate(self, outputs: Outputs) -> None:
-        """Make room for the values."""
         self.f = [np.full((len(points), *outputs), np.nan) for points in self.x]
 
     def add(self, result: BatchResult, x: Array | None = None) -> None:

@@ -13,13 +13,13 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cbq._arrays import Array, rows_not_finite
 from cbq._version import __version__
-from cbq.checkpoint.database import LEFT_UNCHANGED, CheckpointError, checksum, damaged, from_bytes, to_bytes
+from cbq.checkpoint.database import LEFT_UNCHANGED, CheckpointError, checksum, damaged
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 
 if TYPE_CHECKING:
@@ -39,13 +39,6 @@ SCHEMA = (
 PackedMeasure = tuple[str, bytes]  # JSON and numbers
 
 
-class Header(NamedTuple):
-    """The settings of a run, and the outputs of its f."""
-
-    settings: dict[str, Any]
-    outputs: Outputs
-
-
 def is_empty(path: str, connection: sqlite3.Connection) -> bool:
     """Whether the file holds nothing yet; an error if it is not a checkpoint."""
     tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
@@ -55,32 +48,28 @@ def is_empty(path: str, connection: sqlite3.Connection) -> bool:
     return not tables
 
 
-def write_header(connection: sqlite3.Connection, header: Header) -> None:
+def write_header(connection: sqlite3.Connection, settings: dict[str, Any], outputs: Outputs) -> None:
     """Create the tables and write the header."""
     for statement in SCHEMA:
         connection.execute(statement)
-    record = {"format": FORMAT, "version": VERSION, "cbq": __version__, "outputs": list(header.outputs)}
-    text = json.dumps({**record, "identity": header.settings}, allow_nan=False)
+    record = {"format": FORMAT, "version": VERSION, "cbq": __version__, "outputs": list(outputs)}
+    text = json.dumps({**record, "identity": settings}, allow_nan=False)
     connection.execute("INSERT INTO meta VALUES (?, ?)", (text, checksum(text)))
 
 
-def read_header(path: str, connection: sqlite3.Connection) -> Header:
-    """The header, if this version of cbq reads the format."""
+def read_header(path: str, connection: sqlite3.Connection) -> tuple[dict[str, Any], Outputs]:
+    """The settings of the run and the outputs of its f, if this version of cbq reads the format."""
     rows = connection.execute("SELECT json, checksum FROM meta").fetchall()
     if len(rows) != 1 or checksum(rows[0][0]) != rows[0][1]:
         raise damaged(path, "its header is not what was written")
     record = json.loads(rows[0][0])
-    if record["format"] != FORMAT or record["version"] > VERSION:
-        raise CheckpointError(
-            f"{path} has version {record['version']} of the format {record['format']}, and this cbq reads {FORMAT} up "
-            f"to {VERSION}: cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
-        )
-    if record["version"] < VERSION:
-        raise CheckpointError(
-            f"{path} has version {record['version']} of the format {FORMAT}, and this cbq reads version {VERSION}: an "
-            f"older development version wrote it. Collect again, with another file."
-        )
-    return Header(record["identity"], tuple(record["outputs"]))
+    found, version = record["format"], record["version"]
+    if found != FORMAT or version != VERSION:
+        other = f"{path} has version {version} of the format {found}, and this cbq reads version {VERSION} of {FORMAT}"
+        newer = f"cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
+        older = "an older development version wrote it. Collect again, with another file."
+        raise CheckpointError(f"{other}: {older if found == FORMAT and version < VERSION else newer}")
+    return record["identity"], tuple(record["outputs"])
 
 
 def write_thetas(connection: sqlite3.Connection, first: int, thetas: Array, measures: Sequence[PackedMeasure]) -> None:
@@ -137,3 +126,13 @@ def read_batches(
         if np.any(rows_not_finite(points)) or failed.tolist() != sorted(failures):
             raise damaged(path, f"batch {number} has values that are not finite")
         yield points, BatchResult(Batch(t, start, stop), values, failures)
+
+
+def to_bytes(array: np.ndarray[Any, Any]) -> bytes:
+    """Floats as little-endian bytes, in C order."""
+    return np.ascontiguousarray(array, dtype="<f8").tobytes()
+
+
+def from_bytes(data: bytes, shape: tuple[int, ...]) -> Array:
+    """The array of this shape, which may contain one -1; a ValueError if the number of bytes does not fit."""
+    return np.frombuffer(data, dtype="<f8").astype(np.float64).reshape(shape)

@@ -11,7 +11,7 @@ from cbq.cli import options, parsing
 from cbq.cli.estimate import estimate
 from cbq.cli.source import RECORD, ProblemSource, recorded_source
 from cbq.fit.base import Fit, load
-from cbq.samples.saving import FamilyNeeded
+from cbq.samples.conditional import FamilyNeeded
 
 Saved = Annotated[
     Path, typer.Argument(metavar="FIT", show_default=False, help="A file that `cbq run` or fit.save wrote.")

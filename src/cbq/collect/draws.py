@@ -26,13 +26,14 @@ BLOCK_ROWS = 64  # points that are transported together
 
 @dataclass(frozen=True, eq=False)
 class RunPoints:
-    """The thetas (T, p) of a run, the T measures of x there, and the points, T arrays (N_t, d).
+    """The thetas (T, p) of a run, the family, its T measures of x there, and the points, T arrays (N_t, d).
 
     settings: what the draws depend on, by name; a checkpoint refuses a run with other settings.
     """
 
     settings: dict[str, Any]
     thetas: Array
+    family: Family
     measures: Sequence[Measure]
     x: list[Array]
 
@@ -62,7 +63,7 @@ class Draws:
             "scramble": self.scramble if self.design == "sobol" else None,
             "seed": self.entropy,
         }
-        return RunPoints(settings, thetas, measures, self.points(measures, counts))
+        return RunPoints(settings, thetas, family, measures, self.points(measures, counts))
 
     def thetas(self, prior: Measure, T: int) -> Array:
         """T thetas (T, p) from their prior."""

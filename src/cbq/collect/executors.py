@@ -12,8 +12,9 @@ import sys
 import threading
 import time
 from collections import Counter, deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from dataclasses import dataclass, field
 from typing import Any
 
 from cbq.checkpoint.evaluations import Batch, BatchResult
@@ -53,7 +54,6 @@ class Workers:
 
     @property
     def restartable(self) -> bool:
-        """Whether `restart` can be called."""
         return self._n_processes is not None
 
     @property
@@ -68,11 +68,9 @@ class Workers:
         return threads or 1
 
     def submit(self, task: Task, attempt: int) -> Future[BatchResult]:
-        """Start a task, or queue it."""
         return self._executor.submit(evaluate, None if self.restartable else self._evaluator, task, attempt)
 
     def restart(self) -> None:
-        """Replace the broken pool by a new one."""
         if self._n_processes is not None:
             self._executor.shutdown(wait=True, cancel_futures=True)
             self._executor = self._start(self._n_processes)
@@ -135,9 +133,8 @@ def as_executor(executor: Any) -> Executor | int | None:
 def evaluate_on_workers(
     executor: Executor | int,
     evaluator: Evaluator,
-    tasks: Iterable[Task],
+    tasks: Iterator[Task],
     on_finished: OnFinished,
-    *,
     max_pending: int | None,
     retries: int,
 ) -> None:
@@ -150,23 +147,23 @@ def evaluate_on_workers(
         workers.close(wait=completed)
 
 
+@dataclass(eq=False)
 class _Submission:
     """The loop that submits tasks, passes finished batches on, and retries those whose worker died."""
 
-    def __init__(
-        self, workers: Workers, tasks: Iterable[Task], on_finished: OnFinished, max_pending: int, retries: int
-    ) -> None:
-        self._workers, self._on_finished = workers, on_finished
-        self._max_pending, self._retries = max_pending, retries
-        self._new, self._again = iter(tasks), deque[Task]()
-        self._pending: dict[Future[BatchResult], Task] = {}
-        self._losses: Counter[Batch] = Counter()  # how often the worker of a batch died
+    workers: Workers
+    tasks: Iterator[Task]
+    on_finished: OnFinished
+    max_pending: int
+    retries: int
+    again: deque[Task] = field(default_factory=deque)
+    pending: dict[Future[BatchResult], Task] = field(default_factory=dict)
+    losses: Counter[Batch] = field(default_factory=Counter)  # how often the worker of a batch died
 
     def run(self) -> None:
-        """Evaluate all tasks."""
         try:
             while self._submit():
-                self._collect(wait(self._pending, return_when=FIRST_COMPLETED).done)
+                self._collect(wait(self.pending, return_when=FIRST_COMPLETED).done)
         except (IntegrandError, WorkerError):
             self._stop(wait_for_running=True)
             raise
@@ -176,77 +173,61 @@ class _Submission:
 
     def _submit(self) -> bool:
         """Submit as many tasks as allowed; whether there is anything to wait for."""
-        while len(self._pending) < self._max_pending:
-            task = self._again.popleft() if self._again else next(self._new, None)
+        while len(self.pending) < self.max_pending:
+            task = self.again.popleft() if self.again else next(self.tasks, None)
             if task is None:
                 break
             try:
-                self._pending[self._workers.submit(task, self._losses[task.batch])] = task
+                self.pending[self.workers.submit(task, self.losses[task.batch])] = task
             except BrokenExecutor as error:
-                self._again.appendleft(task)
-                self._restart_idle(error)
+                if self.pending:  # they come back with an error of their own
+                    self.again.appendleft(task)
+                else:
+                    self._retry(task, error)
+                    self.workers.restart()
                 break
-        return bool(self._pending or self._again)
-
-    def _restart_idle(self, error: BrokenExecutor) -> None:
-        """Restart workers that died before they received a task; pending tasks come back with an error of their own."""
-        if not self._pending:
-            self._losses[self._again[0].batch] += 1
-            failure = self._final_failure(self._again[0].batch, error)
-            if failure is not None:
-                raise failure
-            self._workers.restart()
+        return bool(self.pending or self.again)
 
     def _collect(self, done: Iterable[Future[BatchResult]]) -> None:
         """Pass on the batches that finished, and queue again those whose worker died."""
         errors = {future: _exception(future) for future in done}
         self._pass_on([future for future, error in errors.items() if error is None])
-        failure: BaseException | None = None
         for future, error in errors.items():
-            if error is None:
-                continue
-            task = self._pending.pop(future)
-            if isinstance(error, IntegrandError | KeyboardInterrupt):
-                failure = failure or error
-            else:
-                self._losses[task.batch] += 1
-                self._again.append(task)
-                failure = failure or self._final_failure(task.batch, error)
-        if failure is not None:
-            raise failure
-        if not self._pending and any(isinstance(error, BrokenExecutor) for error in errors.values()):
-            self._workers.restart()
+            if error is not None:
+                self._retry(self.pending.pop(future), error)
+        if not self.pending and any(isinstance(error, BrokenExecutor) for error in errors.values()):
+            self.workers.restart()
 
     def _pass_on(self, finished: Sequence[Future[BatchResult]]) -> None:
         if finished:
-            self._on_finished([future.result() for future in finished])
+            self.on_finished([future.result() for future in finished])
         for future in finished:  # only now, so that an interrupt does not lose them
-            del self._pending[future]
+            del self.pending[future]
 
-    def _final_failure(self, batch: Batch, error: BaseException) -> WorkerError | None:
-        """The error to raise if a batch that was lost must not be tried again."""
-        if isinstance(error, BrokenExecutor) and not self._workers.restartable:
-            failure = WorkerError(
+    def _retry(self, task: Task, error: BaseException) -> None:
+        """Queue a task again whose worker died; raise if f failed, or if it must not be tried again."""
+        if isinstance(error, IntegrandError | KeyboardInterrupt):
+            raise error
+        self.losses[task.batch] += 1
+        self.again.append(task)
+        if isinstance(error, BrokenExecutor) and not self.workers.restartable:
+            raise WorkerError(
                 f"a worker of the executor died, and the executor cannot be used any more ({_short(error)}): make a "
                 f"new one. With a number, such as executor=2, cbq makes its own and restarts it when a worker dies."
-            )
-        elif self._losses[batch] > self._retries:
-            failure = WorkerError(
-                f"{batch} came back {self._losses[batch]} times without values, although f raised no exception "
-                f"({_short(error)}): the worker was killed, ran out of memory or cannot receive f, or f ends its "
-                f"process. A batch is tried again retries = {self._retries} times."
-            )
-        else:
-            return None
-        failure.__cause__ = error
-        return failure
+            ) from error
+        if self.losses[task.batch] > self.retries:
+            raise WorkerError(
+                f"{task.batch} came back {self.losses[task.batch]} times without values, although f raised no "
+                f"exception ({_short(error)}): the worker was killed, ran out of memory or cannot receive f, or f ends "
+                f"its process. A batch is tried again retries = {self.retries} times."
+            ) from error
 
     def _stop(self, *, wait_for_running: bool) -> None:
         """Cancel what has not started, and keep what has finished; running tasks are waited for, or given up."""
-        for future in list(self._pending):
+        for future in list(self.pending):
             if future.cancel():
-                del self._pending[future]
-        done = wait(self._pending, timeout=None if wait_for_running else 0).done
+                del self.pending[future]
+        done = wait(self.pending, timeout=None if wait_for_running else 0).done
         self._pass_on([future for future in done if _exception(future) is None])
 
 

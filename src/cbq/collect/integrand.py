@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
@@ -28,25 +28,33 @@ class WrongReturn(IntegrandError):
     """The integrand returned an array of the wrong shape or type: a mistake in its code, not a failure at a point."""
 
 
-class EvaluationSite(NamedTuple):
-    """Where f is evaluated: theta (p,), its index t (None outside of a run), and the index of the first point."""
+class Points(NamedTuple):
+    """Points x (n, d) of one theta (p,), its index t (None outside of a run), and the index of the first point."""
 
     theta: Array
+    x: Array
     t: int | None = None
     start: int = 0
 
-    def describe(self, i: int | None = None, x: Array | None = None) -> str:
-        """Point i of the points from here on, x (d,), or all of them, for messages."""
-        theta = f"theta = {self.theta}" if self.t is None else f"theta index t = {self.t} (theta = {self.theta})"
-        return f" at {theta}" if i is None else f" at {theta}, point i = {self.start + i} (x = {x})"
+    def __str__(self) -> str:
+        return f"theta = {self.theta}" if self.t is None else f"theta index t = {self.t} (theta = {self.theta})"
+
+    def single(self, i: int) -> Points:
+        """Point i of these alone."""
+        return self._replace(x=self.x[i : i + 1], start=self.start + i)
+
+    def failure(self, i: int, did: str, details: str = "") -> IntegrandError:
+        """The error for what the integrand did at point i of these."""
+        x, i_of_theta = self.x[i], self.start + i
+        message = f"the integrand {did} at {self}, point i = {i_of_theta} (x = {x}){details}"
+        return IntegrandError(message, self.t, self.theta, i_of_theta, x)
 
 
 class Task(NamedTuple):
     """A batch to evaluate, with everything that this needs besides f."""
 
     batch: Batch
-    theta: Array  # (p,)
-    x: Array  # (n, d)
+    points: Points
     outputs: Outputs
     skip_failures: bool
 
@@ -60,119 +68,97 @@ class Evaluator:
 
     def evaluate(self, task: Task) -> BatchResult:
         """Evaluate a batch; failures of f are raised, or recorded if the task says so."""
-        t, start, _ = task.batch
-        location = EvaluationSite(task.theta, t, start)
         if task.skip_failures:
-            return BatchResult(task.batch, *self._values_and_failures(location, task.x, task.outputs))
-        return BatchResult(task.batch, self.values(location, task.x, task.outputs), {})
+            return BatchResult(task.batch, *self._values_and_failures(task.points, task.outputs))
+        return BatchResult(task.batch, self.values(task.points, task.outputs), {})
 
-    def values(self, location: EvaluationSite, x: Array, outputs: Outputs | None = None) -> Array:
-        """f at x (n, d): (n, *outputs), all finite; `outputs` is what earlier calls returned."""
-        f = self._call_checked(location, x, outputs)
+    def values(self, points: Points, outputs: Outputs | None = None) -> Array:
+        """f at n points: (n, *outputs), all finite; `outputs` is what earlier calls returned."""
+        f = self._call_checked(points, outputs)
         bad = rows_not_finite(f)
         if np.any(bad):
             i = int(np.argmax(bad))
-            raise IntegrandError(
-                f"the integrand returned {f[i]}{location.describe(i, x[i])}, and NaN or inf at "
-                f"{np.count_nonzero(bad)} of the {len(x)} points there: values must be finite.",
-                *(location.t, location.theta, location.start + i, x[i]),
-            )
+            share = f"{np.count_nonzero(bad)} of the {len(f)} points there"
+            raise points.failure(i, f"returned {f[i]}", f", and NaN or inf at {share}: values must be finite.")
         return f
 
-    def _values_and_failures(
-        self, location: EvaluationSite, x: Array, outputs: Outputs
-    ) -> tuple[Array, dict[int, str]]:
-        """f at x (n, d), (n, *outputs), NaN where it fails; and what it did there, by the index of the point."""
-        if self.vectorized or len(x) == 1:
+    def _values_and_failures(self, points: Points, outputs: Outputs) -> tuple[Array, dict[int, str]]:
+        """f at n points, (n, *outputs), NaN where it fails; and what it did there, by the index of the point."""
+        n, start = len(points.x), points.start
+        if self.vectorized or n == 1:
             try:
-                return _marked(self._call_checked(location, x, outputs), location.start)
+                f = self._call_checked(points, outputs)
+                bad = rows_not_finite(f)
+                failures = {start + int(i): f"returned {f[i]}" for i in np.flatnonzero(bad)}
+                f[bad] = np.nan
+                return f, failures
             except WrongReturn:
                 raise
             except IntegrandError as error:
-                if len(x) == 1:
+                if n == 1:
                     reason = f"raised {type(error.__cause__).__name__}: {error.__cause__}"
-                    return np.full((1, *outputs), np.nan), {location.start: reason}
+                    return np.full((1, *outputs), np.nan), {start: reason}
         # Only calls with one point each can tell at which of them f fails.
-        starts = range(location.start, location.start + len(x))
-        parts = [
-            self._values_and_failures(location._replace(start=start), x[i : i + 1], outputs)
-            for i, start in enumerate(starts)
-        ]
+        parts = [self._values_and_failures(points.single(i), outputs) for i in range(n)]
         return np.concatenate([f for f, _ in parts]), {i: reason for _, one in parts for i, reason in one.items()}
 
-    def _call_checked(self, location: EvaluationSite, x: Array, outputs: Outputs | None) -> Array:
-        """What the integrand returns at x (n, d) as a new array (n, *outputs)."""
-        n, values = len(x), self._call(location, x)
+    def _call_checked(self, points: Points, outputs: Outputs | None) -> Array:
+        """What the integrand returns at n points as a new array (n, *outputs)."""
+        n, values = len(points.x), self._call(points)
         try:
             raw = np.asarray(values)
             if raw.dtype.kind not in "buif":
                 raise TypeError(f"values of type {raw.dtype}")
         except (TypeError, ValueError) as error:
             raise WrongReturn(
-                f"the integrand must return real numbers, one or C for each of the {n} points{location.describe()}, "
-                f"but it returned something else ({error}).",
-                *(location.t, location.theta),
+                f"the integrand must return real numbers, one or C for each of the {n} points at {points}, but it "
+                f"returned something else ({error}).",
+                *(points.t, points.theta),
             ) from error
         as_before = outputs is None or raw.shape[1:] == outputs
         if raw.shape[:1] != (n,) or raw.ndim > 2 or 0 in raw.shape or not as_before:
             needed = f"({n},) or ({n}, C)" if outputs is None else f"{(n, *outputs)}"
             raise WrongReturn(
-                f"the integrand returned shape {raw.shape} for {n} points{location.describe()}, but {needed} is "
-                f"needed: one value, or C values, for each row of x. If it takes one point at a time, pass "
-                f"vectorized=False.",
-                *(location.t, location.theta),
+                f"the integrand returned shape {raw.shape} for {n} points at {points}, but {needed} is needed: one "
+                f"value, or C values, for each row of x. If it takes one point at a time, pass vectorized=False.",
+                *(points.t, points.theta),
             )
         return np.array(raw, dtype=np.float64)
 
-    def _call(self, location: EvaluationSite, x: Array) -> Any:
+    def _call(self, points: Points) -> Any:
         """What the integrand returns. It receives copies, so that it may change its arguments."""
-        values = []
-        for i, points in enumerate(x[None] if self.vectorized else x):
+        theta, x = points.theta, points.x
+        if self.vectorized:
             try:
-                values.append(self.integrand(points.copy(), location.theta.copy()))
+                return self.integrand(x.copy(), theta.copy())
             except Exception as error:
-                raise _raised(error, location, None if self.vectorized else i, x) from error
-        return values[0] if self.vectorized else values
+                among = f"among the {len(x)} points from x = {x[0]} on"
+                message = f"the integrand raised {type(error).__name__} at {points} {among}: {error}"
+                raise IntegrandError(message, points.t, theta) from error
+        values = []
+        for i, point in enumerate(x):
+            try:
+                values.append(self.integrand(point.copy(), theta.copy()))
+            except Exception as error:
+                raise points.failure(i, f"raised {type(error).__name__}", f": {error}") from error
+        return values
 
 
 def probe_outputs(evaluator: Evaluator, thetas: Array, x: Sequence[Array], *, skip_failures: bool) -> Outputs:
     """The shape of f at one point, from a small call at the first theta, before anything expensive starts.
 
-    skip_failures: where f fails there, try the first points of some other thetas; one of these calls must succeed.
+    skip_failures: where f fails there, try single points of this and some other thetas; one of them must succeed.
     """
-    n = PROBE_POINTS if evaluator.vectorized else 1
-    try:
-        return evaluator.values(EvaluationSite(thetas[0], 0), x[0][:n]).shape[1:]
-    except WrongReturn:
-        raise
-    except IntegrandError:
-        for t, i in _other_points(x) if skip_failures else ():
-            try:
-                return evaluator.values(EvaluationSite(thetas[t], t, i), x[t][i : i + 1]).shape[1:]
-            except WrongReturn:
-                raise
-            except IntegrandError:
-                continue
-        raise
-
-
-def _marked(f: Array, start: int) -> tuple[Array, dict[int, str]]:
-    """f (n, *outputs) with NaN in each row that is not finite; and what it was there, by the index of the point."""
-    bad = rows_not_finite(f)
-    failures = {start + int(i): f"returned {f[i]}" for i in np.flatnonzero(bad)}
-    f[bad] = np.nan
-    return f, failures
-
-
-def _other_points(x: Sequence[Array]) -> Iterable[tuple[int, int]]:
-    """Points (t, i) to try: the first ones of the first theta, and the first of other thetas, evenly spread."""
-    yield from ((0, i) for i in range(min(PROBE_POINTS, len(x[0]))))
-    yield from ((int(t), 0) for t in evenly(len(x), PROBE_THETAS) if t > 0)
-
-
-def _raised(error: Exception, location: EvaluationSite, i: int | None, x: Array) -> IntegrandError:
-    """The error for an exception of the integrand at point i of x, or at one of its points if i is None."""
-    point = None if i is None else x[i]
-    among = f" among the {len(x)} points from x = {x[0]} on" if i is None else ""
-    message = f"the integrand raised {type(error).__name__}{location.describe(i, point)}{among}: {error}"
-    return IntegrandError(message, location.t, location.theta, None if i is None else location.start + i, point)
+    probes = [Points(thetas[0], x[0][: PROBE_POINTS if evaluator.vectorized else 1], 0)]
+    if skip_failures:
+        probes += [Points(thetas[0], x[0], 0).single(i) for i in range(min(PROBE_POINTS, len(x[0])))]
+        probes += [Points(thetas[t], x[t][:1], int(t)) for t in evenly(len(x), PROBE_THETAS)[1:]]
+    errors = []
+    for points in probes:
+        try:
+            return evaluator.values(points).shape[1:]
+        except WrongReturn:
+            raise
+        except IntegrandError as error:
+            errors.append(error)
+    raise errors[0]

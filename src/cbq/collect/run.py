@@ -1,28 +1,31 @@
-"""A run, from its points to samples: restore a checkpoint, probe f, evaluate the rest in batches."""
+"""A run, from its points to samples: restore a checkpoint, probe f, evaluate the rest in batches, report progress."""
 
 from __future__ import annotations
 
+import importlib.util
 import os
+import sys
 import time
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Executor
+from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.checkpoint import Checkpoint, open_checkpoint
+from cbq.checkpoint import Checkpoint
 from cbq.checkpoint.evaluations import BatchResult, Evaluations
 from cbq.collect.draws import RunPoints
 from cbq.collect.executors import OnFinished, WorkerError, evaluate_on_workers
-from cbq.collect.integrand import Evaluator, IntegrandError, Task, probe_outputs
-from cbq.collect.progress import Progress, reporting
+from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task, probe_outputs
 from cbq.samples import Samples
-from cbq.samples.conditional import Family
 
 OnError = Literal["raise", "skip"]
+Report = Callable[[int, int], Any]  # the number of points that are done, and of all points
+Progress = bool | Report | None
 HOLD_SECONDS = 0.02  # batches that finish within this time are passed on together, since writing may wait for the disk
 MAX_HELD = 8  # batches that are passed on together in this process
 SHOWN_FAILURES = 3  # in a warning
@@ -45,51 +48,50 @@ class RunOptions:
     retries: int
 
 
-def collect_samples(evaluator: Evaluator, points: RunPoints, family: Family, options: RunOptions) -> Samples:
+def as_progress(progress: Any) -> Progress:
+    """The argument `progress` of `collect`, checked."""
+    if progress is None or isinstance(progress, bool) or callable(progress):
+        return progress  # type: ignore[no-any-return]
+    raise TypeError(
+        f"progress must be True, False, None (a bar on a terminal) or a function of two numbers, the points that are "
+        f"done and all points, but it is a {type(progress).__name__}."
+    )
+
+
+def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -> Samples:
     """Evaluate f at the points of a run, as far as its checkpoint does not have the values, and return the samples."""
-    samples = _without_values(points, points.x, family)  # refuses bad points before anything expensive starts
-    evaluations = _evaluated(evaluator, points, options)
-    if any(not np.array_equal(a, b) for a, b in zip(points.x, evaluations.x, strict=True)):
-        samples = _without_values(points, evaluations.x, family)  # the points of the machine where the run began
+    samples = _without_values(run, run.x)  # refuses bad points before anything expensive starts
+    evaluations = Evaluations([x.copy() for x in run.x])
+    skip = options.on_error == "skip"
+    path = options.checkpoint
+    checkpoint = None if path is None else Checkpoint(path, run.settings, run.thetas, run.measures)
+    with nullcontext() if checkpoint is None else closing(checkpoint):
+        if checkpoint is not None:
+            checkpoint.restore(evaluations)
+        if not skip:
+            evaluations.forget_failures()
+        if not evaluations.f:
+            evaluations.allocate(probe_outputs(evaluator, run.thetas, evaluations.x, skip_failures=skip))
+        if checkpoint is not None:
+            checkpoint.begin(evaluations.outputs)
+        if evaluations.n_done < evaluations.n_total:
+            _evaluate_missing(evaluator, run, evaluations, checkpoint, options)
+    if any(not np.array_equal(a, b) for a, b in zip(run.x, evaluations.x, strict=True)):
+        samples = _without_values(run, evaluations.x)  # the points of the machine where the run began
     return _with_values(samples, evaluations)
 
 
-def _without_values(points: RunPoints, x: Sequence[Array], family: Family) -> Samples:
+def _without_values(run: RunPoints, x: Sequence[Array]) -> Samples:
     """Samples whose values are zero."""
-    zeros, settings = [np.zeros(len(each)) for each in x], points.settings
-    depends_on_theta, design = settings["depends_on_theta"], settings["design"]
-    return Samples(points.thetas, x, zeros, family, depends_on_theta=depends_on_theta, design=design)
-
-
-def _evaluated(evaluator: Evaluator, points: RunPoints, options: RunOptions) -> Evaluations:
-    """The values of f at all points."""
-    evaluations, skip = Evaluations([x.copy() for x in points.x]), options.on_error == "skip"
-    with open_checkpoint(options.checkpoint, points.settings, points.thetas, points.measures) as checkpoint:
-        outputs = None
-        if checkpoint is not None:
-            checkpoint.restore(evaluations)
-            outputs = checkpoint.outputs
-        if not skip:
-            evaluations.forget_failures()
-        if outputs is None:
-            outputs = probe_outputs(evaluator, points.thetas, evaluations.x, skip_failures=skip)
-            evaluations.allocate(outputs)
-        if checkpoint is not None:
-            checkpoint.begin(outputs)
-        if evaluations.n_done < evaluations.n_total:
-            _evaluate_missing(evaluator, points, evaluations, checkpoint, options)
-    return evaluations
+    options = {name: run.settings[name] for name in ("depends_on_theta", "design")}
+    return Samples(run.thetas, x, [np.zeros(len(each)) for each in x], run.family, **options)
 
 
 def _evaluate_missing(
-    evaluator: Evaluator,
-    points: RunPoints,
-    evaluations: Evaluations,
-    checkpoint: Checkpoint | None,
-    options: RunOptions,
+    evaluator: Evaluator, run: RunPoints, evaluations: Evaluations, checkpoint: Checkpoint | None, options: RunOptions
 ) -> None:
-    total = evaluations.n_total
-    with reporting(options.progress, points.settings["problem"], evaluations.n_done, total) as report:
+    total, in_flight = evaluations.n_total, options.in_flight
+    with _reporting(options.progress, run.settings["problem"], evaluations.n_done, total) as report:
 
         def on_finished(results: Sequence[BatchResult]) -> None:
             if checkpoint is not None:
@@ -98,23 +100,22 @@ def _evaluate_missing(
                 evaluations.add(result)
             report(evaluations.n_done, total)
 
-        tasks, executor, in_flight = _tasks(points, evaluations, options), options.executor, options.in_flight
+        tasks = _tasks(run, evaluations, options)
         try:
-            if executor is None:
+            if options.executor is None:
                 _evaluate_here(evaluator, tasks, on_finished, max_held=in_flight or MAX_HELD)
             else:
-                retries = options.retries
-                evaluate_on_workers(executor, evaluator, tasks, on_finished, max_pending=in_flight, retries=retries)
+                evaluate_on_workers(options.executor, evaluator, tasks, on_finished, in_flight, options.retries)
         except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
             _add_advice(error, evaluations, checkpoint)
             raise
 
 
-def _tasks(points: RunPoints, evaluations: Evaluations, options: RunOptions) -> Iterator[Task]:
-    outputs, skip = evaluations.f[0].shape[1:], options.on_error == "skip"
+def _tasks(run: RunPoints, evaluations: Evaluations, options: RunOptions) -> Iterator[Task]:
     for batch in evaluations.missing_batches(options.batch):
         t, start, stop = batch
-        yield Task(batch, points.thetas[t], evaluations.x[t][start:stop], outputs, skip)
+        points = Points(run.thetas[t], evaluations.x[t][start:stop], t, start)
+        yield Task(batch, points, evaluations.outputs, options.on_error == "skip")
 
 
 def _evaluate_here(evaluator: Evaluator, tasks: Iterable[Task], on_finished: OnFinished, *, max_held: int) -> None:
@@ -131,13 +132,49 @@ def _evaluate_here(evaluator: Evaluator, tasks: Iterable[Task], on_finished: OnF
             on_finished(held)
 
 
+@contextmanager
+def _reporting(progress: Progress, name: str, done: int, total: int) -> Iterator[Report]:
+    """The function to call whenever points are finished; `done` of them are finished already."""
+    if callable(progress):
+        yield progress
+    elif progress or (progress is None and sys.stderr.isatty() and importlib.util.find_spec("rich") is not None):
+        with _bar(name, done, total, forced=bool(progress)) as report:
+            yield report
+    else:
+        yield lambda done, total: None
+
+
+@contextmanager
+def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
+    try:
+        from rich.console import Console
+        from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+        from rich.progress import Progress as Bar
+        from rich.text import Text
+    except ImportError as error:
+        raise ImportError(
+            "the progress bar needs rich: python -m pip install 'cbq[cli]', or pass progress=False."
+        ) from error
+
+    class PointsPerSecond(ProgressColumn):
+        def render(self, task: Any) -> Text:
+            speed = task.finished_speed or task.speed
+            return Text("" if speed is None else f"{speed:.3g}/s")
+
+    console = Console(stderr=True, force_terminal=True if forced else None)
+    numbers = (MofNCompleteColumn(), PointsPerSecond(), TimeRemainingColumn())
+    with Bar(TextColumn("{task.description}"), BarColumn(), *numbers, console=console) as bar:
+        task = bar.add_task(name, total=total, completed=done)
+        yield lambda done, total: bar.update(task, completed=done)
+
+
 def _add_advice(error: BaseException, evaluations: Evaluations, checkpoint: Checkpoint | None) -> None:
-    """Add to the message of an error what is kept and how to go on."""
+    """Add to the message of an error what is kept and how to resume."""
     if checkpoint is None:
-        advice = "Nothing is kept: with checkpoint='run.sqlite' a run can go on where it ended."
+        advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
     else:
         kept = f"{evaluations.n_done} of {evaluations.n_total} points are in {checkpoint.path}"
-        advice = f"{kept}: call collect again with the same arguments to go on."
+        advice = f"{kept}: call collect again with the same arguments to resume."
     message = str(error) or "collect was interrupted."
     error.args = (f"{message} {advice}", *error.args[1:])
 

@@ -3,11 +3,12 @@
 The lowest layer: measures, kernels, samples and fits declare themselves here, and nothing here knows them.
 """
 
-from cbq.io.archive import IncompatibleFile
+from cbq.io.archive import load_file, save_file
 from cbq.io.fields import (
     Boolean,
     Correlation,
     Field,
+    IncompatibleFile,
     Integer,
     Many,
     Number,
@@ -18,8 +19,7 @@ from cbq.io.fields import (
     Text,
     Texts,
 )
-from cbq.io.files import load_file, pack_measure, save_file, unpack_measure
-from cbq.io.registry import Instance, saved, saved_classes
+from cbq.io.registry import Instance, pack_measure, saved, saved_classes, unpack_measure
 
 __all__ = [
     "Boolean",

@@ -1,4 +1,7 @@
-"""Zip files of one JSON object and .npy arrays: written completely or not at all, and checked entry by entry."""
+"""Files of saved objects: zip archives of one JSON object and .npy arrays.
+
+A file is written completely or not at all, and checked entry by entry when it is read.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ import os
 import secrets
 import shutil
 import struct
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from tokenize import TokenError
 from typing import IO, Any
@@ -18,25 +21,75 @@ from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
 import numpy as np
 import numpy.typing as npt
 
+from cbq._version import __version__
+from cbq.io.fields import Field, IncompatibleFile, Integer, Location, Record, Values
+
+FORMAT = "cbq-fit"
+VERSION = 2  # of the format: raised when other versions of cbq would misread a file
 HEADER = "fit.json"
 ZIP_ERRORS = (BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, struct.error)
 NPY_ERRORS = (ValueError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
+DAMAGE = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError)
 ENCRYPTED = 0x1  # a bit in the flags of an entry
 
 
-class IncompatibleFile(ValueError):
-    """A file that this reader cannot use although it may be intact; the message completes "<file> ..."."""
+def save_file(path: str | os.PathLike[str], fields: dict[str, Field], values: dict[str, Any]) -> None:
+    """Write values to a file that `load_file` reads, replacing what was there once the new file is complete.
 
-
-def write(path: str, header: Mapping[str, Any], arrays: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write a JSON object and arrays, each under the name of its entry; equal content gives equal bytes."""
+    The file is a zip archive of `fit.json` and one .npy entry per array; its name is taken as it is. Equal values give
+    equal bytes.
+    """
+    store = _Entries()
+    try:
+        record = Record(fields).encode(values, Location("", store))
+    except ValueError as error:
+        raise ValueError(f"this fit cannot be saved: {error}") from error
+    header = {"format": FORMAT, "version": VERSION, "cbq": __version__} | record
     text = json.dumps(header, indent=1, allow_nan=False)
-    with _replacing(path) as file, ZipFile(file, "w", ZIP_STORED) as archive:
+    with _replacing(os.fsdecode(path)) as file, ZipFile(file, "w", ZIP_STORED) as archive:
         archive.writestr(ZipInfo(HEADER), text)
-        for name, array in arrays.items():
+        for name, array in store.arrays.items():
             with archive.open(ZipInfo(name), "w", force_zip64=True) as entry:
                 little = array.astype(array.dtype.newbyteorder("<"), copy=False)
                 np.lib.format.write_array(entry, little, version=(1, 0), allow_pickle=False)
+
+
+def load_file(path: str | os.PathLike[str], fields: dict[str, Field], context: Any = None) -> dict[str, Any]:
+    """The values that `save_file` wrote. context: passed to objects that a file cannot hold completely.
+
+    Nothing in the file is executed, and everything is checked. A ValueError that begins with the name of the file says
+    what is wrong with it: an IncompatibleFile where it may be intact but was written by another version or program, or
+    does not go with the context.
+    """
+    name = os.fsdecode(path)
+    with open(name, "rb") as file:
+        try:
+            archive = Archive(file)
+            at = Location("", _Entries(archive), context=context)
+            found = Record(fields).decode(archive.header(at), at)
+            archive.refuse_unread()
+            return found
+        except IncompatibleFile as error:
+            raise type(error)(f"{name} {error}") from error
+        except DAMAGE as error:
+            raise ValueError(f"{name} is damaged: {error} Restore it from a copy, or fit and save again.") from error
+
+
+class _Entries:
+    """Arrays as entries of an archive, which the JSON names."""
+
+    def __init__(self, archive: Archive | None = None) -> None:
+        self.arrays: dict[str, Values] = {}
+        self._archive = archive
+
+    def put(self, path: str, values: Values) -> str:
+        self.arrays[f"{path}.npy"] = values
+        return f"{path}.npy"
+
+    def take(self, path: str, reference: Any, dtype: npt.DTypeLike) -> Values:
+        if reference != f"{path}.npy" or self._archive is None:
+            raise ValueError(f"{path} must be '{path}.npy', the name of an entry, but it is {reference!r}.")
+        return self._archive.array(f"{path}.npy", np.dtype(dtype))
 
 
 class Archive:
@@ -47,13 +100,13 @@ class Archive:
             self._zip = ZipFile(file)
             self._zip.getinfo(HEADER)
         except KeyError as error:
-            raise not_a_fit(f"it has no entry {HEADER}") from error
+            raise _not_a_fit(f"it has no entry {HEADER}") from error
         except ZIP_ERRORS as error:
-            raise not_a_fit(f"it is not a zip file, or it was cut short ({error})") from error
+            raise _not_a_fit(f"it is not a zip file, or it was cut short ({error})") from error
         self._unread = self._zip.namelist()  # an entry that occurs twice stays in the list
 
-    def header(self) -> dict[str, Any]:
-        """The JSON object."""
+    def header(self, at: Location) -> dict[str, Any]:
+        """The JSON object without what identifies its format, which must be of this version."""
         data = self._read(HEADER)
         try:
             header = json.loads(data.decode(), parse_constant=_refuse_constant)
@@ -61,11 +114,18 @@ class Archive:
             raise ValueError(f"{HEADER} is not JSON ({error}).") from error
         if not isinstance(header, dict):
             raise ValueError(f"{HEADER} must hold an object, but it holds a {type(header).__name__}.")
+        found, version, cbq = (header.pop(name, None) for name in ("format", "version", "cbq"))
+        if found != FORMAT:
+            raise _not_a_fit(f"its format is {found!r}, not {FORMAT!r}")
+        if Integer(1).encode(version, at.inside("version")) != VERSION:
+            other = f"has version {version} of its format, but this cbq reads version {VERSION}"
+            newer = f"cbq {cbq} wrote it. Upgrade this one with python -m pip install --upgrade cbq."
+            older = "an older development version wrote it. Fit again, and save the new fit."
+            raise IncompatibleFile(f"{other}: {newer if version > VERSION else older}")
         return header
 
-    def array(self, name: str, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def array(self, name: str, dtype: np.dtype[Any]) -> Values:
         """The array of this entry, in its own memory, with the memory layout in which it was written."""
-        dtype = np.dtype(dtype)
         data = self._read(name)
         stream = io.BytesIO(data)
         try:
@@ -126,8 +186,7 @@ def _replacing(path: str) -> Iterator[IO[bytes]]:
         raise
 
 
-def not_a_fit(why: str) -> IncompatibleFile:
-    """The error for a file of another program."""
+def _not_a_fit(why: str) -> IncompatibleFile:
     return IncompatibleFile(f"is not a fit of cbq: {why}. Pass a file that fit.save wrote.")
 
 

@@ -22,8 +22,12 @@ STORED = {float: np.float64, int: np.int64, bool: np.bool_}  # types of arrays i
 IN_MEMORY = {float: np.float64, int: np.intp, bool: np.bool_}
 
 
+class IncompatibleFile(ValueError):
+    """A file that this reader cannot use although it may be intact; the message completes "<file> ..."."""
+
+
 class ArrayStore(Protocol):
-    """The location of arrays, beside the JSON."""
+    """Where arrays are kept, beside the JSON."""
 
     def put(self, path: str, values: Values) -> Any:
         """Keep an array, and return the JSON value that stands for it."""
@@ -46,11 +50,9 @@ class Location:
     context: Any = None
 
     def inside(self, name: str) -> Location:
-        """The location of a field of the object at this location."""
         return replace(self, path=f"{self.path}/{name}" if self.path else name)
 
     def item(self, i: int) -> Location:
-        """The location of an item of the list at this location."""
         return replace(self.inside(str(i)), sizes=self.sizes.new_child())
 
     def agrees(self, name: str, length: int) -> bool:
@@ -62,7 +64,6 @@ class Location:
         return f"{name} = {self.sizes[name]}" if name in self.sizes else name
 
     def refusal(self, rule: str, value: Any) -> ValueError:
-        """The error for a value that breaks a rule."""
         text = repr(value)
         return ValueError(f"{self.path} must be {rule}, but it is {text if len(text) <= 60 else text[:57] + '...'}.")
 

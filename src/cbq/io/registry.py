@@ -1,16 +1,25 @@
-"""Classes whose objects can be saved: each declares its fields, and the registry knows it by its name in files."""
+"""Classes whose objects can be saved: each declares its fields, and the registry knows it by its name in files.
+
+Objects are fields of a fit (`Instance`), or packed as text and numbers into the rows of another file.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import json
+import math
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-from cbq.io.archive import IncompatibleFile
-from cbq.io.fields import Field, Location, Record
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq.io.fields import Field, IncompatibleFile, Location, Record, Values
 
 Class = TypeVar("Class", bound=type)
-Read = Callable[[Any], Mapping[str, Any]]
+Base = TypeVar("Base")
 TYPE = "type"  # the key of the name of a class in JSON
 
 
@@ -21,36 +30,35 @@ class SavedClass:
     name: str
     cls: type
     record: Record
-    read: Read | None
-    build: Callable[..., Any] | None
-    check: Callable[..., None] | None
+    read: Callable[[Any], Mapping[str, Any]]
+    build: Callable[..., Any]
+    check: Callable[..., None]
 
     def encode(self, value: Any, at: Location) -> dict[str, Any]:
-        """The object as JSON, with its arrays in the store."""
-        found = {} if self.read is None else self._explained(at, self.read, value)
+        with _errors_located(at):
+            found = self.read(value)
         values = {name: found[name] if name in found else getattr(value, name) for name in self.record.fields}
         raw = {TYPE: self.name} | self.record.encode(values, at)
-        if self.check is not None:
-            self._explained(at, self.check, **values)
+        with _errors_located(at):
+            self.check(**values)
         return raw
 
     def decode(self, raw: Mapping[str, Any], at: Location) -> Any:
-        """The object that was encoded."""
         values = self.record.decode({name: value for name, value in raw.items() if name != TYPE}, at)
-        if self.check is not None:
-            self._explained(at, self.check, **values)
-        if self.build is None:
-            return self._explained(at, self.cls, **values)
-        return self._explained(at, self.build, self.cls, at.context, **values)
+        with _errors_located(at):
+            self.check(**values)
+            return self.build(self.cls, at.context, **values)
 
-    def _explained(self, at: Location, function: Callable[..., Any], /, *arguments: Any, **values: Any) -> Any:
-        """What the function returns; its errors say where in the file the object is."""
-        try:
-            return function(*arguments, **values)
-        except IncompatibleFile:
-            raise
-        except (ValueError, TypeError) as error:
-            raise ValueError(f"{at.path}: {error}") from error
+
+@contextmanager
+def _errors_located(at: Location) -> Iterator[None]:
+    """Let errors say where in the file the object is."""
+    try:
+        yield
+    except IncompatibleFile:
+        raise
+    except (ValueError, TypeError) as error:
+        raise ValueError(f"{at.path}: {error}") from error
 
 
 REGISTRY: dict[str, SavedClass] = {}
@@ -60,9 +68,9 @@ def saved(
     name: str,
     /,
     *,
-    read: Read | None = None,
-    build: Callable[..., Any] | None = None,
-    check: Callable[..., None] | None = None,
+    read: Callable[[Any], Mapping[str, Any]] = lambda _: {},
+    build: Callable[..., Any] = lambda cls, _, **fields: cls(**fields),
+    check: Callable[..., None] = lambda **_: None,
     **fields: Field,
 ) -> Callable[[Class], Class]:
     """Declare that the objects of a class can be saved, and what they are made of.
@@ -119,3 +127,44 @@ class Instance(Field):
                 f"-m pip install --upgrade cbq, or import the module that declares {name!r}."
             )
         return REGISTRY[name].decode(raw, at)
+
+
+class _Row:
+    """Arrays in one row of numbers, one after the other; the JSON holds their shapes."""
+
+    def __init__(self, numbers: Array | None = None) -> None:
+        self.parts: list[Array] = []
+        self.left = np.empty(0) if numbers is None else numbers
+
+    def put(self, path: str, values: Values) -> list[int]:
+        self.parts.append(values.astype(np.float64).ravel())
+        return list(values.shape)
+
+    def take(self, path: str, reference: Any, dtype: npt.DTypeLike) -> Values:
+        if not isinstance(reference, list) or not all(type(n) is int and n >= 0 for n in reference):
+            raise ValueError(f"{path} must be a shape, a list of integers, but it is {reference!r}.")
+        size = math.prod(reference)
+        if size > len(self.left):
+            raise ValueError(f"{path} needs {size} numbers, but {len(self.left)} are left.")
+        values, self.left = self.left[:size], self.left[size:]
+        return values.astype(dtype).reshape(reference)
+
+
+def pack_measure(measure: object) -> tuple[str, Array]:
+    """A measure, or any saved object, as a JSON text and one row of numbers; a ValueError says why it has none."""
+    row = _Row()
+    record = Instance(object).encode(measure, Location("measure", row))
+    return json.dumps(record, separators=(",", ":")), np.concatenate([np.empty(0), *row.parts])
+
+
+def unpack_measure(text: str, numbers: Array, base: type[Base]) -> Base:
+    """The measure that `pack_measure` packed, an object of `base`; a ValueError says what is wrong."""
+    row = _Row(numbers)
+    try:
+        record = json.loads(text)
+    except (ValueError, RecursionError) as error:
+        raise ValueError(f"measure is not JSON ({error}).") from error
+    found: Base = Instance(base).decode(record, Location("measure", row))
+    if len(row.left):
+        raise ValueError(f"measure leaves {len(row.left)} numbers unused.")
+    return found

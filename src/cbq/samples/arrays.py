@@ -103,12 +103,10 @@ def read_table(frame: Any) -> tuple[Array, list[Array], list[Array]]:
     if np.any(bad):
         row = int(np.argmax(bad))
         raise ValueError(f"theta must be finite, but row {row} holds {theta[row]}: remove it.")
-    distinct, first, group = np.unique(theta, axis=0, return_index=True, return_inverse=True)
-    order = np.argsort(first)
-    rank = np.argsort(order)[group.reshape(-1)]
-    rows = np.split(np.argsort(rank, kind="stable"), np.cumsum(np.bincount(rank))[:-1])
+    first, group = equal_rows(theta)
+    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     values = f[:, 0] if "f" in table else f
-    return distinct[order], [x[row] for row in rows], [values[row] for row in rows]
+    return theta[first], [x[row] for row in rows], [values[row] for row in rows]
 
 
 def _columns(frame: Any) -> dict[str, Array]:

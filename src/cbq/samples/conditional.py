@@ -1,16 +1,24 @@
-"""The measures of x, one for each theta, from all the ways in which they can be given."""
+"""The measures of x, one for each theta, from all the ways in which they can be given.
+
+Saved samples hold no family, since a file holds no function: the user passes it again, and it must be the same.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq.io import IncompatibleFile
 from cbq.measures import Measure, as_measure
 
+if TYPE_CHECKING:
+    from cbq.samples.samples import Samples
+
+TOLERANCE = 1e-6  # relative, of densities and integrals that two machines compute for the same measure
 Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
 
 
@@ -19,11 +27,10 @@ def measures_at(family: Family, theta: Array) -> tuple[Measure, ...]:
     measures = []
     for t, row in enumerate(theta):
         try:
-            measure = as_measure(family(row.copy()))
+            measures.append(as_measure(family(row.copy())))
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise ValueError(f"the family gives no measure at theta index t = {t} (theta = {row}): {what}") from error
-        measures.append(measure)
     _check_measures(measures, measures[0].dim, "the measure at theta index 0")
     return tuple(measures)
 
@@ -81,27 +88,32 @@ def as_measures(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Mea
 
     They are checked against theta (T, p) and the dimension d of x.
     """
-    T, is_scipy = len(theta), type(measure).__module__.startswith("scipy.stats")
-    if callable(measure) and not isinstance(measure, Measure) and not is_scipy:
-        measures = measures_at(measure, theta)
-        _check_measures(measures, d, "x")
-        return measures, measure
+    T, family = len(theta), None
+    observed: Measure | tuple[Measure, ...]
     if isinstance(measure, list | tuple):
         if len(measure) != T:
             raise ValueError(
                 f"measure is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
             )
-        measures = tuple(as_measure(each) for each in measure)
-        _check_measures(measures, d, "x")
-        return measures, None
-    batched = as_measure(measure)
-    if batched.batch_shape not in ((), (T,)):
-        raise ValueError(
-            f"measure has batch shape {batched.batch_shape}, but with T = {T} thetas it must be ({T},), one measure "
-            f"for each theta, or (), one measure for all."
-        )
-    _check_measures([batched[0] if batched.batch_shape else batched], d, "x")
-    return batched, None
+        observed = tuple(as_measure(each) for each in measure)
+    elif (
+        callable(measure)
+        and not isinstance(measure, Measure)
+        and not type(measure).__module__.startswith("scipy.stats")
+    ):
+        observed, family = measures_at(measure, theta), measure
+    else:
+        observed = as_measure(measure)
+        if observed.batch_shape not in ((), (T,)):
+            raise ValueError(
+                f"measure has batch shape {observed.batch_shape}, but with T = {T} thetas it must be ({T},), one "
+                f"measure for each theta, or (), one measure for all."
+            )
+    if isinstance(observed, Measure):
+        _check_measures([observed[0] if observed.batch_shape else observed], d, "x")
+    else:
+        _check_measures(observed, d, "x")
+    return observed, family
 
 
 def _check_measures(measures: Sequence[Measure], d: int, owner: str) -> None:
@@ -127,3 +139,53 @@ def log_density(measure: Measure, x: Array) -> Array:
             return np.asarray(measure.logpdf(x))
     except TypeError:  # atoms, or a measure known by its score only
         return np.zeros(x.shape[:-1])
+
+
+class FamilyNeeded(IncompatibleFile):
+    """The file holds samples, and no family was passed."""
+
+
+def other_family(why: str) -> IncompatibleFile:
+    """The error for a family that is not the one of the samples."""
+    return IncompatibleFile(f"does not go with this family, which is not the one of the fit: {why}")
+
+
+def read_samples(samples: Samples) -> dict[str, Any]:
+    """The fields of saved samples; the log densities of the points stand for the family."""
+    x, f, log_density = samples.all_points, samples.table, samples.log_density()
+    return {"x": x, "f": f, "single": samples.C is None, "log_density": log_density}
+
+
+def build_samples(
+    cls: type[Samples],
+    family: Family | None,
+    *,
+    theta: Array,
+    counts: Integers,
+    x: Array,
+    f: Array,
+    single: bool,
+    log_density: Array,
+    **options: Any,
+) -> Samples:
+    """The samples with the measures of `family`, under which the points must have these log densities (n,)."""
+    if family is None:
+        raise FamilyNeeded(
+            "holds a fit that needs the measure of x at any theta, and a file holds no code: pass family=, the "
+            "function from theta to its measure."
+        )
+    cuts = np.cumsum(counts)[:-1]
+    points, values = np.split(x, cuts), np.split(f[:, 0] if single else f, cuts)
+    try:
+        samples = cls(theta, points, values, family, **options)
+    except (ValueError, TypeError) as error:
+        raise other_family(str(error)) from error
+    found = samples.log_density()
+    other = np.abs(found - log_density) > TOLERANCE * (1.0 + np.abs(log_density))
+    if np.any(other):
+        i = int(np.argmax(other))
+        raise other_family(
+            f"at theta = {theta[samples.owners[i]]} the log density of a point is {found[i]:.6g}, but in the fit it is "
+            f"{log_density[i]:.6g}. Pass the family that the samples were drawn from."
+        )
+    return samples

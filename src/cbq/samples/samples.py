@@ -17,8 +17,7 @@ from cbq.io import Boolean, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples.arrays import as_thetas, check_counts, equal_rows, flatten, group_averages, read_table
-from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, log_density
-from cbq.samples.saving import build_samples, read_samples
+from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, build_samples, log_density, read_samples
 
 Design = Literal["iid", "sobol", "mcmc"]
 MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
@@ -118,14 +117,8 @@ class Samples(Immutable):
             other than those of the file are refused.
         """
         run = read_run(path)
-        samples = cls(
-            run.theta,
-            run.x,
-            run.f,
-            run.measures() if measure is None else measure,
-            depends_on_theta=run.settings["depends_on_theta"],
-            design=run.settings["design"],
-        )
+        options = {name: run.settings[name] for name in ("depends_on_theta", "design")}
+        samples = cls(run.theta, run.x, run.f, run.measures() if measure is None else measure, **options)
         if measure is not None:
             run.require_measures(samples.measures)
         return samples

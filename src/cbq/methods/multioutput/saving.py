@@ -12,7 +12,7 @@ from cbq.embeddings.many import Integrals
 from cbq.kernels import Kernel, XThetaKernel
 from cbq.methods.multioutput.candidates import pooled_points
 from cbq.samples import Samples
-from cbq.samples.saving import TOLERANCE, other_family
+from cbq.samples.conditional import TOLERANCE, other_family
 
 if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
