@@ -38,6 +38,14 @@ def real(value: npt.ArrayLike, name: str) -> Array:
     return array
 
 
+def not_nan(value: npt.ArrayLike, name: str) -> Array:
+    """A read-only float64 copy of `value`, which may contain inf but not NaN."""
+    array = real(value, name)
+    if np.any(np.isnan(array)):
+        raise ValueError(f"{name} must not be NaN: pass numbers, inf or -inf.")
+    return array
+
+
 def positive(value: npt.ArrayLike, name: str) -> Array:
     """A read-only float64 copy of `value`, which must be finite and strictly positive."""
     array = finite(value, name)

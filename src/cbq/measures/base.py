@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import signature
 from itertools import pairwise
@@ -32,6 +32,7 @@ class Measure(Immutable, ABC):
     """
 
     _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if they are the same for all measures
+    _parts: tuple[Measure, ...] = ()  # the measures that this one is made of, if it is made of others
 
     @property
     def dim(self) -> int:
@@ -57,11 +58,13 @@ class Measure(Immutable, ABC):
 
     def equals(self, other: Measure) -> bool:
         """Whether both are the same measures: of the same type, with the same parameters."""
-        if self is other:
-            return True
+        if self is other or type(self) is not type(other):
+            return self is other
         mine, theirs = self.parameters(), other.parameters()
-        same_kind = type(self) is type(other) and mine.keys() == theirs.keys()
-        return same_kind and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        if mine.keys() != theirs.keys() or len(self._parts) != len(other._parts):
+            return False
+        same_arrays = all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        return same_arrays and all(a.equals(b) for a, b in zip(self._parts, other._parts, strict=True))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, batch_shape={self.batch_shape})"
@@ -124,14 +127,13 @@ class Measure(Immutable, ABC):
 
     def marginal(self, j: int) -> Measure:
         """The one-dimensional measure of coordinate j."""
-        blocks = self.factors()
-        if len(blocks) == 1:
-            if self.dim == 1:
-                return self
-            raise NotImplementedError(f"{type(self).__name__} does not implement its marginal distributions.")
-        starts = np.cumsum([0, *(block.dim for block in blocks)])
-        i = int(np.searchsorted(starts, j, side="right")) - 1
-        return blocks[i].marginal(j - int(starts[i]))
+        if self.dim == 1:
+            return self
+        for block in self.factors():
+            if block is not self and j < block.dim:
+                return block.marginal(j)
+            j -= block.dim
+        raise NotImplementedError(f"{type(self).__name__} does not implement its marginal distributions.")
 
     def conditional(self, head: Array) -> Measure:
         """The one-dimensional measure of coordinate j given the first j, head (..., n, j): batch shape (..., n)."""
@@ -212,9 +214,34 @@ def stack(measures: Sequence[Measure]) -> Measure | None:
     return type(first)._stack(measures)
 
 
-def all_equal(these: Sequence[Measure], those: Sequence[Measure]) -> bool:
-    """Whether two sequences contain the same measures in the same order."""
-    return len(these) == len(those) and all(a.equals(b) for a, b in zip(these, those, strict=True))
+_CONVERTERS: list[Callable[[Any], Measure | None]] = []
+
+
+def converter(function: Callable[[Any], Measure | None]) -> Callable[[Any], Measure | None]:
+    """Register a function for `as_measure`: it returns the measure of an object, or None if it does not know it."""
+    _CONVERTERS.append(function)
+    return function
+
+
+def as_measure(obj: Any) -> Measure:
+    """Return `obj` if it is a measure, or the measure of a frozen scipy.stats distribution."""
+    if isinstance(obj, Measure):
+        return obj
+    for convert in _CONVERTERS:
+        if (measure := convert(obj)) is not None:
+            return measure
+    kind = type(obj).__name__
+    raise TypeError(f"a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a {kind} arrived.")
+
+
+def measure_list(measures: Sequence[Any], owner: str) -> tuple[Measure, ...]:
+    """The argument of the constructor of `owner`: one or more measures or frozen scipy.stats distributions."""
+    if isinstance(measures, Measure):
+        raise TypeError(f"{owner} takes a list of measures, but it was given {measures!r}: pass [measure].")
+    found = tuple(as_measure(each) for each in measures)
+    if not found:
+        raise ValueError(f"{owner} needs at least one measure, but the list is empty.")
+    return found
 
 
 @cache

@@ -8,8 +8,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from cbq._arrays import Array
 from cbq._deprecation import DeprecatedAttribute
 from cbq.io import Instance, saved
-from cbq.measures.base import Measure
-from cbq.measures.scipy_distributions import as_measure
+from cbq.measures.base import Measure, as_measure
 
 # Between these limits exp(y) is a normal float64. Below MIN_LOG_X, P(X < x) is continued as a power x^a; above
 # MAX_LOG_X, the density is evaluated at MAX_LOG_X.
@@ -30,6 +29,7 @@ class LogMeasure(Measure):
 
     def __init__(self, measure: Any) -> None:
         self.measure = as_measure(measure)
+        self._parts = (self.measure,)
         if self.measure.dim != 1:
             raise ValueError(f"LogMeasure takes a one-dimensional measure, but it was given {self.measure!r}.")
         lower = self.measure.support[0]
@@ -50,9 +50,6 @@ class LogMeasure(Measure):
     def parameters(self) -> dict[str, Array]:
         """The parameters of the measure of x."""
         return self.measure.parameters()
-
-    def equals(self, other: Measure) -> bool:
-        return isinstance(other, LogMeasure) and self.measure.equals(other.measure)
 
     def __getitem__(self, index: Any) -> LogMeasure:
         return LogMeasure(self.measure[index])

@@ -10,9 +10,8 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
 from cbq.io import Instance, Many, Numbers, saved
-from cbq.measures.base import Measure, all_equal
+from cbq.measures.base import Measure, measure_list
 from cbq.measures.empirical import Empirical, checked_weights
-from cbq.measures.scipy_distributions import measure_list
 from cbq.measures.unnormalised import Unnormalised
 
 
@@ -31,7 +30,7 @@ class Mixture(Measure):
     components: tuple[Measure, ...]  # K measures
 
     def __init__(self, weights: npt.ArrayLike, components: Sequence[Any]) -> None:
-        self.components = _checked_components(components)
+        self._parts = self.components = _checked_components(components)
         w = checked_weights(finite(weights, "weights"), len(self.components), "component")
         shapes = {f"component {k}": c.batch_shape for k, c in enumerate(self.components)}
         batch = broadcast_batch({"weights": w.shape[:-1], **shapes}, "Mixture")
@@ -45,11 +44,6 @@ class Mixture(Measure):
         """The weights, and the parameters of every component under names like "0.mean", with its batch axes."""
         parts = {f"{k}.{n}": a for k, c in enumerate(self.components) for n, a in c.parameters().items()}
         return {"weights": self.weights, **parts}
-
-    def equals(self, other: Measure) -> bool:
-        if not isinstance(other, Mixture) or not np.array_equal(self.weights, other.weights):
-            return False
-        return all_equal(self.components, other.components)
 
     def __getitem__(self, index: Any) -> Mixture:
         weights = take_rows(self.weights, self.batch_shape, index)

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri_exp
 
-from cbq._arrays import Array, finite, positive, real
+from cbq._arrays import Array, finite, not_nan, positive
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.univariate import Univariate, columns
@@ -34,15 +34,13 @@ class TruncatedGaussian(Univariate):
     lower, upper : (...) or (..., 1), or scalars; -inf and inf are allowed.
     """
 
-    mean: Array  # (*batch_shape, 1), like the others
+    mean: Array  # (*batch_shape, 1), like std, lower and upper
     std: Array
     lower: Array
     upper: Array
 
     def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
-        low, high = real(lower, "lower"), real(upper, "upper")
-        if np.any(np.isnan(low)) or np.any(np.isnan(high)):
-            raise ValueError("lower and upper must be numbers, -inf or inf, but one of them is NaN.")
+        low, high = not_nan(lower, "lower"), not_nan(upper, "upper")
         self.mean, self.std, self.lower, self.upper = columns(
             "TruncatedGaussian", mean=finite(mean, "mean"), std=positive(std, "std"), lower=low, upper=high
         )
@@ -51,9 +49,6 @@ class TruncatedGaussian(Univariate):
                 f"lower must be below upper, but lower = {np.max(self.lower):g} and upper = "
                 f"{np.min(self.upper):g} occur: pass an interval [lower, upper] of positive length."
             )
-        self._standardise()
-
-    def _standardise(self) -> None:
         # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|. Every integral is then a
         # difference of left tails. The mode is r.
         low, high = (self.lower - self.mean) / self.std, (self.upper - self.mean) / self.std
@@ -95,29 +90,18 @@ class TruncatedGaussian(Univariate):
     def _slope(self, y: Array) -> Array:
         return -(y - self.mean) / self.std / self.std
 
-    def _cdf(self, y: Array) -> Array:
-        return np.where(self._mirrored, self._right(y), self._left(y))
+    def _tail(self, y: Array, upper: bool) -> Array:
+        z = self._z(y)
+        right = np.minimum(_mass(z, self._b, self._r) / self._mass, 1)
+        left = np.minimum(_mass(self._a, z, self._r) / self._mass, 1)
+        return np.where(self._mirrored == upper, left, right)
 
-    def _sf(self, y: Array) -> Array:
-        return np.where(self._mirrored, self._left(y), self._right(y))
-
-    def _ppf(self, q: Array) -> Array:
-        return self._x(np.where(self._mirrored, self._from_right(q), self._from_left(q)))
-
-    def _isf(self, q: Array) -> Array:
-        return self._x(np.where(self._mirrored, self._from_left(q), self._from_right(q)))
+    def _quantile(self, q: Array, upper: bool) -> Array:
+        z = np.where(self._mirrored == upper, self._from_left(q), self._from_right(q))
+        return np.clip(self.mean + self._sign * self.std * z, self.lower, self.upper)
 
     def _z(self, y: Array) -> Array:
         return np.clip(self._sign * ((y - self.mean) / self.std), self._a, self._b)
-
-    def _x(self, z: Array) -> Array:
-        return np.clip(self.mean + self._sign * self.std * z, self.lower, self.upper)
-
-    def _left(self, y: Array) -> Array:
-        return np.minimum(_mass(self._a, self._z(y), self._r) / self._mass, 1)
-
-    def _right(self, y: Array) -> Array:
-        return np.minimum(_mass(self._z(y), self._b, self._r) / self._mass, 1)
 
     def _from_left(self, q: Array) -> Array:
         """The z with mass q between a and z: first from the left tail, then by Newton's method on the log mass."""
@@ -141,8 +125,7 @@ class TruncatedGaussian(Univariate):
             for _ in range(6):
                 reached = _mass(end, z, self._r) if sign > 0 else _mass(z, end, self._r)
                 step = np.log(reached / target) * reached / _density(z, self._r)
-                moved = np.clip(z - sign * step, self._a, self._b)
-                z = np.where(np.isfinite(step), moved, z)
+                z = np.where(np.isfinite(step), np.clip(z - sign * step, self._a, self._b), z)
         return np.where(target == 0, end, z)
 
 

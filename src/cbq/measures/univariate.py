@@ -36,7 +36,7 @@ class Univariate(Measure):
         inside = (y >= lower) & (y <= upper)
         if np.all(inside):
             return np.asarray(self._log_density(y))
-        safe = np.where(inside, y, self._ppf(np.full(1, 0.5)))
+        safe = np.where(inside, y, self._quantile(np.full(1, 0.5), upper=False))
         return np.where(inside, self._log_density(safe), -np.inf)
 
     def _score(self, x: Array) -> Array:
@@ -48,18 +48,18 @@ class Univariate(Measure):
         # Only the smaller tail probability keeps its digits, so that each half has its own quantile function.
         v = v[..., 0]
         tail = np.asarray(ndtr(-np.abs(v)))
-        return np.where(v < 0, self._ppf(tail), self._isf(tail))[..., None]
+        return np.where(v < 0, self._quantile(tail, upper=False), self._quantile(tail, upper=True))[..., None]
 
     def _to_normal(self, x: Array) -> Array:
         y = self._clipped(x)
-        below, above = self._cdf(y), self._sf(y)
+        below, above = self._tail(y, upper=False), self._tail(y, upper=True)
         return np.where(below <= above, ndtri(below), -ndtri(above))[..., None]
 
     def _from_uniform(self, u: Array) -> Array:
-        return np.asarray(self._ppf(u[..., 0]))[..., None]
+        return np.asarray(self._quantile(u[..., 0], upper=False))[..., None]
 
     def _to_uniform(self, x: Array) -> Array:
-        return np.asarray(self._cdf(self._clipped(x)))[..., None]
+        return np.asarray(self._tail(self._clipped(x), upper=False))[..., None]
 
     def _clipped(self, x: Array) -> Array:
         """The points y (..., n), clipped to the support."""
@@ -77,16 +77,12 @@ class Univariate(Measure):
         """Derivative of the log density, where that is finite."""
 
     @abstractmethod
-    def _cdf(self, y: Array) -> Array: ...
+    def _tail(self, y: Array, upper: bool) -> Array:
+        """P(X <= y), or P(X > y) if `upper`, for y in the support."""
 
     @abstractmethod
-    def _sf(self, y: Array) -> Array: ...
-
-    @abstractmethod
-    def _ppf(self, q: Array) -> Array: ...
-
-    @abstractmethod
-    def _isf(self, q: Array) -> Array: ...
+    def _quantile(self, q: Array, upper: bool) -> Array:
+        """The y at which `_tail` is q."""
 
 
 def columns(what: str, **parameters: Array) -> tuple[Array, ...]:
