@@ -21,10 +21,10 @@ Base = Literal["uniform", "normal"]
 
 
 class Measure(Immutable, ABC):
-    """A probability measure P on R^d, or a batch of them.
+    """A probability measure P on R^d, or a batch of them. Immutable.
 
     Points have shape (..., n, d), and their leading axes broadcast against `batch_shape`. In one dimension, a scalar
-    or an array (n,) also stands for points. Measures are immutable.
+    or an array (n,) also stands for points.
 
     To write a subclass, store each argument of the constructor under its own name, as an array whose leading axes are
     the batch axes and, for the first one, whose last axis has length d. Then implement the abstract methods. Those that
@@ -57,7 +57,7 @@ class Measure(Immutable, ABC):
         return type(self)(**parameters)
 
     def equals(self, other: Measure) -> bool:
-        """Whether both are the same measures: of the same type, with the same parameters."""
+        """Whether both are of the same type, with the same parameters."""
         if self is other or type(self) is not type(other):
             return self is other
         mine, theirs = self.parameters(), other.parameters()
@@ -137,10 +137,14 @@ class Measure(Immutable, ABC):
 
     def conditional(self, head: Array) -> Measure:
         """The one-dimensional measure of coordinate j given the first j, head (..., n, j): batch shape (..., n)."""
-        raise NotImplementedError(
-            f"{type(self).__name__} in {self.dim} dimensions does not implement its conditional distributions, "
-            f"which the transport of a Mixture needs."
-        )
+        j, factors = head.shape[-1], self.factors()
+        if len(factors) < self.dim:
+            raise NotImplementedError(
+                f"{type(self).__name__} in {self.dim} dimensions does not implement its conditional distributions, "
+                f"which the transport of a Mixture needs."
+            )
+        batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
+        return factors[j][..., None]._broadcast_getitem(batch, ...)  # the coordinates are independent
 
     @abstractmethod
     def _logpdf(self, x: Array) -> Array: ...

@@ -77,9 +77,6 @@ class LogMeasure(Measure):
     def has_smooth_density(self) -> bool:
         return self.measure.has_smooth_density
 
-    def conditional(self, head: Array) -> Measure:
-        return LogMeasure(self.measure.conditional(head))
-
     def _logpdf(self, y: Array) -> Array:
         inside = np.clip(y, MIN_LOG_X, MAX_LOG_X)
         bulk = self.measure._logpdf(np.exp(inside)) + inside[..., 0]

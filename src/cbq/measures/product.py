@@ -25,9 +25,7 @@ class Product(Measure):
 
     def __init__(self, measures: Sequence[Any]) -> None:
         given = measure_list(measures, "Product")
-        self.blocks = tuple(
-            block for m in given for block in (m.blocks if isinstance(m, Product) else (m,))
-        )
+        self.blocks = tuple(block for m in given for block in (m.blocks if isinstance(m, Product) else (m,)))
         self._parts = self.blocks
         shapes = {f"{i}: {type(m).__name__}": m.batch_shape for i, m in enumerate(self.blocks)}
         self._batch = broadcast_batch(shapes, "Product")

@@ -33,9 +33,7 @@ class Uniform(Measure):
         self.lower, self.upper = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
         if not np.all(self.lower < self.upper):
             gap = np.min(self.upper - self.lower)
-            raise ValueError(
-                f"lower must be below upper in every coordinate, but the smallest upper - lower is {gap:g}."
-            )
+            raise ValueError(f"lower must be below upper in all coordinates, but the smallest difference is {gap:g}.")
 
     def translated(self, shift: Array) -> Measure:
         return Uniform(self.lower + shift, self.upper + shift)
@@ -53,12 +51,6 @@ class Uniform(Measure):
             return (self,)
         return tuple(Uniform(self.lower[..., j : j + 1], self.upper[..., j : j + 1]) for j in range(self.dim))
 
-    def conditional(self, head: Array) -> Measure:
-        j = head.shape[-1]
-        batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
-        ends = (np.broadcast_to(a[..., None, j : j + 1], (*batch, 1)) for a in (self.lower, self.upper))
-        return Uniform(*ends)
-
     def _logpdf(self, x: Array) -> Array:
         lower, upper = self.lower[..., None, :], self.upper[..., None, :]
         inside = np.all((x >= lower) & (x <= upper), axis=-1)
@@ -72,7 +64,8 @@ class Uniform(Measure):
     def _from_normal(self, v: Array) -> Array:
         # Distances from the nearer end keep the digits of the tails.
         tail = np.asarray(ndtr(-np.abs(v)))
-        return np.where(v < 0, self._from_lower(tail), self.upper[..., None, :] - self._width * tail)
+        step = self._width * tail
+        return np.where(v < 0, self.lower[..., None, :] + step, self.upper[..., None, :] - step)
 
     def _to_normal(self, x: Array) -> Array:
         below = self._to_uniform(x)
@@ -80,7 +73,7 @@ class Uniform(Measure):
         return np.where(below <= above, ndtri(below), -ndtri(above))
 
     def _from_uniform(self, u: Array) -> Array:
-        return np.minimum(self._from_lower(u), self.upper[..., None, :])
+        return np.minimum(self.lower[..., None, :] + self._width * u, self.upper[..., None, :])
 
     def _to_uniform(self, x: Array) -> Array:
         return np.clip((x - self.lower[..., None, :]) / self._width, 0, 1)
@@ -88,6 +81,3 @@ class Uniform(Measure):
     @property
     def _width(self) -> Array:
         return (self.upper - self.lower)[..., None, :]
-
-    def _from_lower(self, u: Array) -> Array:
-        return self.lower[..., None, :] + self._width * u

@@ -24,12 +24,6 @@ class Univariate(Measure):
         shape = (*self.batch_shape, 1)
         return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)[..., None]
 
-    def conditional(self, head: Array) -> Measure:
-        # No coordinate precedes the only one, so that each point has the measure itself.
-        batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
-        shared = {name: a[..., None, :] for name, a in self.parameters().items()}
-        return self._rebuild({name: np.broadcast_to(a, (*batch, 1)) for name, a in shared.items()})
-
     def _logpdf(self, x: Array) -> Array:
         y = x[..., 0]
         lower, upper = self.support

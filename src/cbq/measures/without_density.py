@@ -1,7 +1,10 @@
+"""The two measures without a normalised density: a set of points with weights, and a density up to a constant."""
+
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
-from typing import NoReturn
+from typing import Any, NoReturn, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -10,6 +13,9 @@ from scipy.special import ndtr, ndtri
 from cbq._arrays import Array, broadcast_batch, finite
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
+from cbq.measures.univariate import central_difference
+
+Function = Callable[[Array], Any]
 
 
 @saved("Empirical", points=Numbers(), weights=Numbers())
@@ -129,3 +135,104 @@ def _probabilities(points: Array, weights: Array, x: Array) -> Array:
             f"points of positive weight (the first is {x[np.argmax(absent)]}): pass only points of the measure."
         )
     return np.asarray((np.cumsum(mass) - 0.5 * mass)[which[n:]])
+
+
+class Unnormalised(Measure):
+    """A measure on R^d given by its score, or by its log density up to a constant, for Stein kernels.
+
+    Stein kernels need a density that vanishes at the ends of its support. If the density of a positive x does not
+    vanish at zero, pass the measure of log x.
+
+    Without `score`, the score is computed by central differences of fourth order with step 1e-3 max(1, |x_j|). Its
+    relative error is about 1e-9 if the log density varies on the scale max(1, |x_j|). For much narrower measures,
+    rescale x or pass the score.
+
+    Parameters
+    ----------
+    log_density : a function from x (..., n, d) to (..., n), up to an additive constant.
+    score : a function from x (..., n, d) to the gradient of the log density, (..., n, d).
+    dim : the dimension d.
+    """
+
+    def __init__(self, log_density: Function | None = None, score: Function | None = None, *, dim: int) -> None:
+        if log_density is None and score is None:
+            raise TypeError("Unnormalised needs a log_density, a score, or both, but neither was given.")
+        for name, function in (("log_density", log_density), ("score", score)):
+            if function is not None and not callable(function):
+                raise TypeError(f"{name} must be a function of x, but it is a {type(function).__name__}.")
+        if dim != int(dim) or dim < 1:
+            raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
+        self._dim, self._log_density, self._given_score = int(dim), log_density, score
+
+    @property
+    def dim(self) -> int:
+        return self._dim
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        return ()
+
+    def parameters(self) -> dict[str, Array]:
+        """Return an empty dictionary: an unnormalised measure is defined by functions, not by arrays."""
+        return {}
+
+    def equals(self, other: Measure) -> bool:
+        return self is other  # functions cannot be compared
+
+    def __getitem__(self, index: Any) -> Self:
+        selected = np.empty(())[index]  # NumPy's IndexError, if the index expects a batch axis
+        if np.ndim(selected):
+            raise IndexError(f"Unnormalised is a single measure and cannot have batch axes (index {index!r}).")
+        return self
+
+    def moments(self) -> NoReturn:
+        self._refuse("moments")
+
+    def sample(self, n: int, rng: np.random.Generator | int) -> NoReturn:
+        self._refuse("sample")
+
+    def _logpdf(self, x: Array) -> Array:
+        if self._log_density is None:
+            raise TypeError("this Unnormalised measure has a score only: pass log_density to evaluate logpdf.")
+        return _checked(self._log_density(x), x.shape[:-1], "log_density", allow_zero_density=True)
+
+    def _score(self, x: Array) -> Array:
+        if self._given_score is not None:
+            return _checked(self._given_score(x), x.shape, "score")
+        return np.stack([self._partial_derivative(x, j) for j in range(self._dim)], axis=-1)
+
+    def _partial_derivative(self, x: Array, j: int) -> Array:
+        def along_coordinate(y: Array) -> Array:
+            moved = x.copy()
+            moved[..., j] = y
+            values = self._logpdf(moved)
+            if not np.all(np.isfinite(values)):
+                raise ValueError(
+                    "the score by central differences needs a finite log density within 0.002 max(1, |x|) of x, but it "
+                    "is -inf near some points: keep x away from the edge of the support, or pass the score."
+                )
+            return values
+
+        return central_difference(along_coordinate, x[..., j], 1e-3 * np.maximum(1, np.abs(x[..., j])))
+
+    def _from_normal(self, v: Array) -> NoReturn:
+        self._refuse("transport")
+
+    def _to_normal(self, x: Array) -> NoReturn:
+        self._refuse("inverse_transport")
+
+    def _refuse(self, what: str) -> NoReturn:
+        raise TypeError(
+            f"Unnormalised has no {what}: its normalisation is unknown. Draw points by MCMC and use a Stein kernel, "
+            f"which needs only the score."
+        )
+
+
+def _checked(values: Any, shape: tuple[int, ...], name: str, *, allow_zero_density: bool = False) -> Array:
+    array = np.asarray(values, dtype=np.float64)
+    if array.shape != shape:
+        raise ValueError(f"{name} returned an array of shape {array.shape}, but {shape} was expected.")
+    valid = np.isfinite(array) | (allow_zero_density & np.isneginf(array))
+    if not np.all(valid):
+        raise ValueError(f"{name} returned NaN or inf in {np.count_nonzero(~valid)} of its {array.size} values.")
+    return array
