@@ -83,18 +83,13 @@ class Measure(Immutable, ABC):
         return self._from_normal(normal)
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
-        """Map points u (..., n, d) of the unit cube to points x of the measure, so that x ~ P if u is uniform.
-
-        With `base="normal"`, x ~ P if u is standard normal.
-        """
+        """Map u (..., n, d) to points x ~ P, if u is uniform on the unit cube, or standard normal as `base` says."""
         u = self._points(u, "u")
         if _is_normal(base):
             return self._from_normal(u)
         if np.any((u < 0) | (u > 1)):
-            raise ValueError(
-                f"u must lie in the unit cube, but its values range over [{u.min():g}, {u.max():g}]: "
-                f"pass base='normal' if they are standard normal."
-            )
+            ends = f"[{u.min():g}, {u.max():g}]"
+            raise ValueError(f"u must lie in the unit cube, but it is in {ends}: pass base='normal' if u is normal.")
         return self._from_uniform(u)
 
     def inverse_transport(self, x: npt.ArrayLike, base: Base = "uniform") -> Array:
@@ -139,10 +134,8 @@ class Measure(Immutable, ABC):
         """The one-dimensional measure of coordinate j given the first j, head (..., n, j): batch shape (..., n)."""
         j, factors = head.shape[-1], self.factors()
         if len(factors) < self.dim:
-            raise NotImplementedError(
-                f"{type(self).__name__} in {self.dim} dimensions does not implement its conditional distributions, "
-                f"which the transport of a Mixture needs."
-            )
+            kind = f"{type(self).__name__} in {self.dim} dimensions"
+            raise NotImplementedError(f"{kind} does not implement the conditional distributions that a Mixture needs.")
         batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
         return factors[j][..., None]._broadcast_getitem(batch, ...)  # the coordinates are independent
 
@@ -171,19 +164,16 @@ class Measure(Immutable, ABC):
 
     def _require_density(self, positive: Booleans) -> None:
         """Raise unless the density is positive and finite at all points (..., n): elsewhere there is no score."""
-        if not np.all(positive):
-            bad = int(np.size(positive) - np.count_nonzero(positive))
-            raise ValueError(
-                f"score of {type(self).__name__}: {bad} of {np.size(positive)} points lie outside the support "
-                f"or where the density is zero or infinite: keep x strictly inside `measure.support`."
-            )
+        if bad := np.count_nonzero(~positive):
+            rule = "outside the support or where the density is zero or infinite: keep x strictly inside the support"
+            raise ValueError(f"score of {type(self).__name__}: {bad} of {np.size(positive)} points lie {rule}.")
 
     def _require_interior(self, v: Array) -> None:
         """Raise if normal coordinates are infinite: in several dimensions the faces of the cube have no image."""
         if not np.all(np.isfinite(v)):
             raise ValueError(
-                f"transport to a {type(self).__name__} in several dimensions: u must lie strictly between 0 and 1, but "
-                f"some values are 0 or 1. Scramble or shift the points (unscrambled Sobol points begin at 0)."
+                f"u for a {type(self).__name__} in several dimensions must lie strictly between 0 and 1, but some "
+                f"values are 0 or 1. Scramble or shift the points (unscrambled Sobol points begin at 0)."
             )
 
     def _broadcast_getitem(self, batch: tuple[int, ...], index: Any) -> Measure:
@@ -206,13 +196,10 @@ class Measure(Immutable, ABC):
 
 
 def stack(measures: Sequence[Measure]) -> Measure | None:
-    """One measure with batch shape (T,) from T measures; None if their types or the shapes of parameters differ.
-
-    If all T are the same object, that object is returned, without a batch axis.
-    """
+    """One measure with batch shape (T,) from T measures; None if their types or the shapes of parameters differ."""
     first = measures[0]
     if all(measure is first for measure in measures):
-        return first
+        return first  # without a batch axis
     if any(type(measure) is not type(first) for measure in measures):
         return None
     return type(first)._stack(measures)

@@ -22,8 +22,6 @@ class Gamma(Univariate):
     """
 
     _ends = (0.0, np.inf)
-    shape: Array  # (*batch_shape, 1)
-    rate: Array  # (*batch_shape, 1)
 
     def __init__(self, shape: npt.ArrayLike, rate: npt.ArrayLike) -> None:
         self.shape, self.rate = columns("Gamma", shape=positive(shape, "shape"), rate=positive(rate, "rate"))
@@ -61,7 +59,6 @@ class Exponential(Univariate):
     """
 
     _ends = (0.0, np.inf)
-    rate: Array  # (*batch_shape, 1)
 
     def __init__(self, rate: npt.ArrayLike) -> None:
         (self.rate,) = columns("Exponential", rate=positive(rate, "rate"))
@@ -93,8 +90,6 @@ class Beta(Univariate):
     """
 
     _ends = (0.0, 1.0)
-    a: Array  # (*batch_shape, 1)
-    b: Array  # (*batch_shape, 1)
 
     def __init__(self, a: npt.ArrayLike, b: npt.ArrayLike) -> None:
         self.a, self.b = columns("Beta", a=positive(a, "a"), b=positive(b, "b"))
@@ -141,10 +136,6 @@ class StudentT(Univariate):
     df, loc, scale : (...) or (..., 1), or scalars; df and scale are positive.
     """
 
-    df: Array  # (*batch_shape, 1)
-    loc: Array  # (*batch_shape, 1)
-    scale: Array  # (*batch_shape, 1)
-
     def __init__(self, df: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
         self.df, self.loc, self.scale = columns(
             "StudentT", df=positive(df, "df"), loc=finite(loc, "loc"), scale=positive(scale, "scale")
@@ -157,10 +148,8 @@ class StudentT(Univariate):
         smallest = np.min(self.df, initial=np.inf)
         if smallest <= 2:
             missing = "mean and no covariance: they need df > 1 and" if smallest <= 1 else "covariance: it needs"
-            raise ValueError(
-                f"StudentT with df = {smallest:g} has no {missing} df > 2. "
-                f"Use its median `loc` and its quantiles (`transport`) instead."
-            )
+            hint = "Use its median `loc` and its quantiles (`transport`) instead."
+            raise ValueError(f"StudentT with df = {smallest:g} has no {missing} df > 2. {hint}")
         return self.loc, self.scale**2 * (self.df / (self.df - 2))
 
     def _log_density(self, y: Array) -> Array:
@@ -168,13 +157,11 @@ class StudentT(Univariate):
         small, large = np.minimum(r, 1), np.maximum(r, 1)
         # log(1 + r^2), without overflow for large r and without loss of digits for small r
         log_base = np.where(r < 1, np.log1p(small * small), 2 * np.log(large) + np.log1p((1 / large) ** 2))
-        return np.asarray(-(self.df + 1) / 2 * log_base + self._log_peak())
-
-    def _log_peak(self) -> Array:
         # log Gamma(a + 1/2) - log Gamma(a) with a = df / 2; `stirling` avoids the cancellation for large a
         a = self.df / 2
         ratio = a * np.log1p(0.5 / a) + 0.5 * np.log(a + 0.5) - 0.5 - stirling(a + 0.5) + stirling(a)
-        return np.asarray(ratio - 0.5 * np.log(np.pi * self.df) - np.log(self.scale))
+        log_peak = ratio - 0.5 * np.log(np.pi * self.df) - np.log(self.scale)
+        return np.asarray(-(self.df + 1) / 2 * log_base + log_peak)
 
     def _slope(self, y: Array) -> Array:
         r = self._ratio(y)

@@ -34,10 +34,7 @@ class LogMeasure(Measure):
             raise ValueError(f"LogMeasure takes a one-dimensional measure, but it was given {self.measure!r}.")
         lower = self.measure.support[0]
         if np.any(lower < 0):
-            raise ValueError(
-                f"LogMeasure takes measures of positive x, but the support of {self.measure!r} begins at "
-                f"{np.min(lower):g}."
-            )
+            raise ValueError(f"LogMeasure needs a positive x, but {self.measure!r} begins at {np.min(lower):g}.")
 
     @property
     def dim(self) -> int:
@@ -48,7 +45,6 @@ class LogMeasure(Measure):
         return self.measure.batch_shape
 
     def parameters(self) -> dict[str, Array]:
-        """The parameters of the measure of x."""
         return self.measure.parameters()
 
     def __getitem__(self, index: Any) -> LogMeasure:
@@ -116,5 +112,4 @@ class LogMeasure(Measure):
         log_p = self.measure._logpdf(np.full((1, 1), np.exp(MIN_LOG_X)))
         log_below = self._log_mass_below()[..., 0]
         known = np.isfinite(log_below)
-        ratio = np.exp(np.where(known, log_p + MIN_LOG_X, -np.inf) - np.where(known, log_below, 0.0))
-        return np.asarray(ratio)
+        return np.asarray(np.exp(np.where(known, log_p + MIN_LOG_X, -np.inf) - np.where(known, log_below, 0.0)))

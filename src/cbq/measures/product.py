@@ -41,7 +41,7 @@ class Product(Measure):
         return self._batch
 
     def parameters(self) -> dict[str, Array]:
-        """The parameters of every block, under names like "0.mean" and with the batch axes of the block."""
+        """The parameters of every block, under names like "0.mean", with its batch axes."""
         return {f"{i}.{name}": a for i, m in enumerate(self.blocks) for name, a in m.parameters().items()}
 
     def __getitem__(self, index: Any) -> Product:
@@ -58,8 +58,7 @@ class Product(Measure):
         return f"Product([{', '.join(map(repr, self.blocks))}])"
 
     def moments(self) -> tuple[Array, Array]:
-        cov = np.zeros((*self._batch, self.dim, self.dim))
-        mean = np.zeros((*self._batch, self.dim))
+        mean, cov = np.zeros((*self._batch, self.dim)), np.zeros((*self._batch, self.dim, self.dim))
         for block, part in self._slices:
             mean[..., part], cov[..., part, part] = block.moments()
         return mean, cov

@@ -18,6 +18,8 @@ from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Univariate, central_difference, columns
 
+SHAPES = Many(Numbers(infinite=True))  # a shape may be the end of an interval
+
 
 def _read(measure: Quantile) -> dict[str, Any]:
     """What is saved: the name of a distribution of scipy's own, and its parameters."""
@@ -36,15 +38,7 @@ def _build(cls: type[Quantile], _: Any, dist: str, shapes: tuple[Array, ...], lo
     return cls(found, *shapes, loc=loc, scale=scale)
 
 
-@saved(
-    "Quantile",
-    read=_read,
-    build=_build,
-    dist=Text(),
-    shapes=Many(Numbers(infinite=True)),
-    loc=Numbers(),
-    scale=Numbers(),
-)
+@saved("Quantile", read=_read, build=_build, dist=Text(), shapes=SHAPES, loc=Numbers(), scale=Numbers())
 class Quantile(Univariate):
     """A continuous scipy.stats distribution as a measure on the line; `from_scipy` creates it.
 
@@ -59,14 +53,12 @@ class Quantile(Univariate):
 
     def __init__(self, dist: Any, *shapes: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
         names = [f"shape_{i}" for i in range(len(shapes))] + ["loc", "scale"]
-        given = (np.asarray(a, dtype=np.float64) for a in (*shapes, loc, scale))
-        values = columns(f"Quantile({dist.name})", **dict(zip(names, given, strict=True)))
+        arrays = (np.asarray(a, dtype=np.float64) for a in (*shapes, loc, scale))
+        values = columns(f"Quantile({dist.name})", **dict(zip(names, arrays, strict=True)))
         self._dist, self._parameters = dist, dict(zip(names, values, strict=True))
         if not np.all(dist._argcheck(*values[:-2]) & (values[-1] > 0)):
-            raise ValueError(
-                f"scipy.stats.{dist.name} is not defined for the shapes {[np.ravel(a) for a in values[:-2]]} and the "
-                f"scale {np.ravel(values[-1])}: correct these parameters."
-            )
+            given = f"the shapes {[np.ravel(a) for a in values[:-2]]} and the scale {np.ravel(values[-1])}"
+            raise ValueError(f"scipy.stats.{dist.name} is not defined for {given}: correct these parameters.")
 
     def parameters(self) -> dict[str, Array]:
         return self._parameters
@@ -137,13 +129,12 @@ class Quantile(Univariate):
 
 @converter
 def _measure(obj: Any) -> Measure | None:
-    if _is(obj, "rv_frozen", "_distn_infrastructure") or _is(obj, "multi_rv_frozen", "_multivariate"):
+    if _is(obj, "rv_frozen", "multi_rv_frozen"):
         return from_scipy(obj)
-    if _is(obj, "rv_generic", "_distn_infrastructure") or _is(obj, "multi_rv_generic", "_multivariate"):
-        raise TypeError(
-            f"the scipy distribution {type(obj).__name__.removesuffix('_gen')} has no parameters yet: freeze it by "
-            f"calling it, as in scipy.stats.norm(0, 1)."
-        )
+    if _is(obj, "rv_generic", "multi_rv_generic"):
+        name = type(obj).__name__.removesuffix("_gen")
+        hint = "freeze it by calling it, as in scipy.stats.norm(0, 1)"
+        raise TypeError(f"the scipy distribution {name} has no parameters yet: {hint}.")
     return None
 
 
@@ -154,23 +145,18 @@ def from_scipy(frozen: Any) -> Measure:
     closed forms, if loc (and for beta, scale) has its default value where the family needs it. Any other continuous
     distribution becomes a `Quantile`. Array parameters become batches of one-dimensional measures.
     """
-    if _is(frozen, "multi_rv_frozen", "_multivariate"):
+    if _is(frozen, "multi_rv_frozen"):
         return _multivariate(frozen)
-    if not _is(frozen, "rv_frozen", "_distn_infrastructure"):
-        raise TypeError(
-            f"from_scipy takes a frozen scipy.stats distribution, such as scipy.stats.norm(0, 1), but it was given a "
-            f"{type(frozen).__name__}."
-        )
-    if _is(frozen.dist, "rv_discrete", "_distn_infrastructure"):
-        raise TypeError(
-            f"the scipy distribution {frozen.dist.name} is discrete, but from_scipy takes continuous ones: list its "
-            f"values and their probabilities in an Empirical instead."
-        )
+    if not _is(frozen, "rv_frozen"):
+        wanted = "a frozen scipy.stats distribution, such as scipy.stats.norm(0, 1)"
+        raise TypeError(f"from_scipy takes {wanted}, but it was given a {type(frozen).__name__}.")
+    if _is(frozen.dist, "rv_discrete"):
+        hint = "list its values and their probabilities in an Empirical instead"
+        raise TypeError(f"the scipy distribution {frozen.dist.name} is discrete, but must be continuous: {hint}.")
     shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
     given = {f"shape {i}": not_nan(a, f"shape {i} of the scipy distribution") for i, a in enumerate(shapes)}
-    *s, loc, scale = columns(
-        f"from_scipy({frozen.dist.name})", **given, loc=finite(loc, "loc"), scale=finite(scale, "scale")
-    )
+    given |= {"loc": finite(loc, "loc"), "scale": finite(scale, "scale")}
+    *s, loc, scale = columns(f"from_scipy({frozen.dist.name})", **given)
     measure = _closed_form(frozen.dist.name, s, loc, scale) if is_scipys_own(frozen.dist) else None
     return Quantile(frozen.dist, *s, loc=loc, scale=scale) if measure is None else measure
 
@@ -178,10 +164,8 @@ def from_scipy(frozen: Any) -> Measure:
 def _multivariate(frozen: Any) -> Measure:
     name = type(frozen).__name__.removesuffix("_frozen").removesuffix("_gen")
     if name != "multivariate_normal":
-        raise TypeError(
-            f"the scipy distribution {name} has no quantile function, which transport needs: use a measure of "
-            f"cbq.measures, or Unnormalised with its logpdf and a Stein kernel."
-        )
+        hint = "use a measure of cbq.measures, or Unnormalised with its logpdf and a Stein kernel"
+        raise TypeError(f"the scipy distribution {name} has no quantile function, which transport needs: {hint}.")
     mean = np.atleast_1d(frozen.mean)
     return Gaussian(mean, np.reshape(frozen.cov, (mean.size, mean.size)))
 
@@ -218,7 +202,7 @@ def is_scipys_own(dist: Any) -> bool:
     return type(dist).__module__ == "scipy.stats._continuous_distns"
 
 
-def _is(obj: Any, class_name: str, module: str) -> bool:
-    """Whether obj is an instance of a class of scipy.stats, whose module has then been imported already."""
-    loaded = sys.modules.get(f"scipy.stats.{module}")
-    return loaded is not None and isinstance(obj, getattr(loaded, class_name))
+def _is(obj: Any, *class_names: str) -> bool:
+    """Whether obj is an instance of one of these classes of scipy.stats, which is then loaded already."""
+    modules = [sys.modules.get(f"scipy.stats.{module}") for module in ("_distn_infrastructure", "_multivariate")]
+    return any(isinstance(obj, getattr(module, name, ())) for module in modules for name in class_names)

@@ -18,13 +18,10 @@ from cbq.measures.univariate import Univariate, columns
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
-@saved(
-    "TruncatedGaussian",
-    mean=Numbers(),
-    std=Numbers(),
-    lower=Numbers(infinite=True),
-    upper=Numbers(infinite=True),
-)
+ENDS = Numbers(infinite=True)
+
+
+@saved("TruncatedGaussian", mean=Numbers(), std=Numbers(), lower=ENDS, upper=ENDS)
 class TruncatedGaussian(Univariate):
     """N(mean, std^2) restricted to [lower, upper], accurate even if the interval lies far in a tail.
 
@@ -34,21 +31,14 @@ class TruncatedGaussian(Univariate):
     lower, upper : (...) or (..., 1), or scalars; -inf and inf are allowed.
     """
 
-    mean: Array  # (*batch_shape, 1), like std, lower and upper
-    std: Array
-    lower: Array
-    upper: Array
-
     def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
         low, high = not_nan(lower, "lower"), not_nan(upper, "upper")
         self.mean, self.std, self.lower, self.upper = columns(
             "TruncatedGaussian", mean=finite(mean, "mean"), std=positive(std, "std"), lower=low, upper=high
         )
         if not np.all((self.lower < self.upper) & (self.lower < np.inf) & (self.upper > -np.inf)):
-            raise ValueError(
-                f"lower must be below upper, but lower = {np.max(self.lower):g} and upper = "
-                f"{np.min(self.upper):g} occur: pass an interval [lower, upper] of positive length."
-            )
+            ends = f"lower = {np.max(low):g} and upper = {np.min(high):g}"
+            raise ValueError(f"lower must be below upper, but {ends} occur: pass an interval of positive length.")
         # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|. Every integral is then a
         # difference of left tails. The mode is r.
         low, high = (self.lower - self.mean) / self.std, (self.upper - self.mean) / self.std
@@ -59,8 +49,8 @@ class TruncatedGaussian(Univariate):
         self._mass = _mass(self._a, self._b, self._r)
         if not np.all(self._mass > 0):
             raise ValueError(
-                "TruncatedGaussian: [lower, upper] is too short, or too far from the mean, to be resolved in float64 "
-                "in units of std: use Uniform, or rescale x."
+                "[lower, upper] is too short, or too far from the mean in units of std, to be resolved in float64: use "
+                "Uniform, or rescale x."
             )
 
     @property

@@ -23,13 +23,13 @@ class Uniform(Measure):
 
     def __init__(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
         low, high = np.atleast_1d(finite(lower, "lower")), np.atleast_1d(finite(upper, "upper"))
-        if low.shape[-1] != high.shape[-1] and 1 not in (low.shape[-1], high.shape[-1]):
+        a, b = low.shape[-1], high.shape[-1]
+        if a != b and 1 not in (a, b):
             raise ValueError(
-                f"lower has {low.shape[-1]} coordinates, but upper has {high.shape[-1]} (shapes {low.shape} and "
-                f"{high.shape}): the last axis of both must have the dimension d of the box."
+                f"lower has {a} coordinates, but upper has {b}: both must have the dimension d of the box."
             )
         batch = broadcast_batch({"lower": low.shape[:-1], "upper": high.shape[:-1]}, "Uniform")
-        shape = (*batch, max(low.shape[-1], high.shape[-1]))
+        shape = (*batch, max(a, b))
         self.lower, self.upper = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
         if not np.all(self.lower < self.upper):
             gap = np.min(self.upper - self.lower)
@@ -63,8 +63,7 @@ class Uniform(Measure):
 
     def _from_normal(self, v: Array) -> Array:
         # Distances from the nearer end keep the digits of the tails.
-        tail = np.asarray(ndtr(-np.abs(v)))
-        step = self._width * tail
+        step: Array = self._width * ndtr(-np.abs(v))
         return np.where(v < 0, self.lower[..., None, :] + step, self.upper[..., None, :] - step)
 
     def _to_normal(self, x: Array) -> Array:

@@ -15,7 +15,7 @@ from cbq.measures.base import Measure
 class Univariate(Measure):
     """A family of measures on the line, given by functions of arrays y (..., n) without the axis d.
 
-    Parameters are columns (*batch_shape, 1): the axis d = 1 of the measure also broadcasts over the n points.
+    Parameters are attributes (*batch_shape, 1): the axis d = 1 of the measure also broadcasts over the n points.
     Outside the support the density is zero and the distribution function is 0 or 1.
     """
 
@@ -45,7 +45,7 @@ class Univariate(Measure):
         return np.where(v < 0, self._quantile(tail, upper=False), self._quantile(tail, upper=True))[..., None]
 
     def _to_normal(self, x: Array) -> Array:
-        y = self._clipped(x)
+        y = np.clip(x[..., 0], *self.support)
         below, above = self._tail(y, upper=False), self._tail(y, upper=True)
         return np.where(below <= above, ndtri(below), -ndtri(above))[..., None]
 
@@ -53,12 +53,7 @@ class Univariate(Measure):
         return np.asarray(self._quantile(u[..., 0], upper=False))[..., None]
 
     def _to_uniform(self, x: Array) -> Array:
-        return np.asarray(self._tail(self._clipped(x), upper=False))[..., None]
-
-    def _clipped(self, x: Array) -> Array:
-        """The points y (..., n), clipped to the support."""
-        lower, upper = self.support
-        return np.clip(x[..., 0], lower, upper)
+        return np.asarray(self._tail(np.clip(x[..., 0], *self.support), upper=False))[..., None]
 
     @abstractmethod
     def _mean_and_variance(self) -> tuple[Array, Array]: ...

@@ -38,12 +38,9 @@ class Empirical(Measure):
         x = finite(points, "points")
         x = x[:, None] if x.ndim == 1 else x
         if x.ndim < 2 or 0 in x.shape[-2:]:
-            raise ValueError(
-                f"points have shape {x.shape}, but they must be (..., n, d), or (n,) for d = 1, with n > 0."
-            )
+            raise ValueError(f"points have shape {x.shape}, but (..., n, d), or (n,) for d = 1, is needed, with n > 0.")
         n = x.shape[-2]
-        w = np.full(n, 1 / n) if weights is None else finite(weights, "weights")
-        w = checked_weights(w, n, "point")
+        w = checked_weights(np.full(n, 1 / n) if weights is None else finite(weights, "weights"), n, "point")
         batch = broadcast_batch({"points": x.shape[:-2], "weights": w.shape[:-1]}, "Empirical")
         self.points = np.broadcast_to(x, (*batch, *x.shape[-2:]))
         self.weights = np.broadcast_to(w, (*batch, n))
@@ -70,10 +67,7 @@ class Empirical(Measure):
         raise TypeError("Empirical has no density, and so its coordinates have no conditional densities.")
 
     def _logpdf(self, x: Array) -> NoReturn:
-        raise TypeError(
-            "Empirical has no density: it is a finite set of points. If you need a density, fit a Gaussian or a "
-            "Mixture to the points."
-        )
+        raise TypeError("Empirical has no density: it is a finite set of points. Fit a Gaussian or a Mixture to them.")
 
     def _score(self, x: Array) -> NoReturn:
         raise TypeError("Empirical has no density and so no score: it is a finite set of points.")
@@ -97,18 +91,14 @@ class Empirical(Measure):
 def checked_weights(weights: Array, count: int, what: str) -> Array:
     """`weights` (..., count) divided by their sum, which must be 1 to single precision; none may be negative."""
     if weights.ndim == 0 or weights.shape[-1] != count:
-        raise ValueError(
-            f"weights have shape {weights.shape}, but the shape for {count} {what}{'s' * (count > 1)} is "
-            f"(..., {count}): pass one weight each."
-        )
+        items = f"{count} {what}{'s' * (count > 1)}"
+        raise ValueError(f"weights have shape {weights.shape}, but the shape for {items} is (..., {count}).")
     if np.any(weights < 0):
         raise ValueError(f"weights must not be negative, but the smallest is {np.min(weights):g}.")
     sums = np.sum(weights, axis=-1, keepdims=True)
     if np.any(np.abs(sums - 1) > 1e-6):
         worst = sums.flat[np.argmax(np.abs(sums - 1))]
-        raise ValueError(
-            f"weights must sum to 1, but they sum to {worst:.10g}: pass weights / weights.sum(-1, keepdims=True)."
-        )
+        raise ValueError(f"weights must sum to 1, but they sum to {worst:.10g}: divide them by their sum.")
     return np.asarray(weights / sums)
 
 
@@ -140,12 +130,10 @@ def _probabilities(points: Array, weights: Array, x: Array) -> Array:
 class Unnormalised(Measure):
     """A measure on R^d given by its score, or by its log density up to a constant, for Stein kernels.
 
-    Stein kernels need a density that vanishes at the ends of its support. If the density of a positive x does not
-    vanish at zero, pass the measure of log x.
-
-    Without `score`, the score is computed by central differences of fourth order with step 1e-3 max(1, |x_j|). Its
-    relative error is about 1e-9 if the log density varies on the scale max(1, |x_j|). For much narrower measures,
-    rescale x or pass the score.
+    Stein kernels need a density that vanishes at the ends of its support: if the density of a positive x does not
+    vanish at zero, pass the measure of log x. Without `score`, the score is computed by central differences of fourth
+    order with step 1e-3 max(1, |x_j|). Its relative error is about 1e-9 if the log density varies on the scale
+    max(1, |x_j|); for much narrower measures, rescale x or pass the score.
 
     Parameters
     ----------
@@ -173,8 +161,7 @@ class Unnormalised(Measure):
         return ()
 
     def parameters(self) -> dict[str, Array]:
-        """Return an empty dictionary: an unnormalised measure is defined by functions, not by arrays."""
-        return {}
+        return {}  # it is defined by functions, not by arrays
 
     def equals(self, other: Measure) -> bool:
         return self is other  # functions cannot be compared
@@ -222,10 +209,8 @@ class Unnormalised(Measure):
         self._refuse("inverse_transport")
 
     def _refuse(self, what: str) -> NoReturn:
-        raise TypeError(
-            f"Unnormalised has no {what}: its normalisation is unknown. Draw points by MCMC and use a Stein kernel, "
-            f"which needs only the score."
-        )
+        reason = "its normalisation is unknown. Draw points by MCMC and use a Stein kernel, which needs only the score"
+        raise TypeError(f"Unnormalised has no {what}: {reason}.")
 
 
 def _checked(values: Any, shape: tuple[int, ...], name: str, *, allow_zero_density: bool = False) -> Array:

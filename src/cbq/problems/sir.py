@@ -79,10 +79,7 @@ def _rule(step: float, panels: int) -> tuple[Array, Array]:
     nodes, weights = np.polynomial.legendre.leggauss(12)
     half = 0.5 * np.diff(edges)[:, None]
     x = (edges[:-1, None] + half * (1 + nodes)).ravel()
-    values = (half * weights).ravel() * peak(x, step)[0]
-    for array in (x, values):
-        array.setflags(write=False)
-    return x, values
+    return x, (half * weights).ravel() * peak(x, step)[0]
 
 
 @dataclass(frozen=True)
@@ -104,9 +101,8 @@ class EpidemicModel:
         """E f at theta (M, 1) for f with this step: (M,). The relative error is 1e-10 (3e-9 for the longest step)."""
         a = theta[:, :1]
         if np.any(a <= 0) or np.any(gammaincc(a, RATE * X_MAX) > 1e-13):
-            raise ValueError(
-                f"the exact answer is known for theta from 0 to about 14, but theta is in [{a.min():g}, {a.max():g}]."
-            )
+            given = f"[{a.min():g}, {a.max():g}]"
+            raise ValueError(f"the exact answer is known for theta from 0 to about 14, but theta is in {given}.")
         x, wf = _rule(self.step, self.panels)
         density = RATE * np.exp(xlogy(a - 1, RATE * x) - RATE * x - gammaln(a))
         return np.asarray(INFECTED * gammainc(a[:, 0], RATE * THRESHOLD) + density @ wf)

@@ -43,9 +43,8 @@ class CharacteristicModel:
 def build_characteristic(shape: float = 3.0, rate: float = 2.0) -> Problem:
     """The characteristic function E exp(i theta X) of X ~ Gamma(shape, rate), as its argument theta varies.
 
-    f(x, theta) = (cos theta x, sin theta x) has C = 2 outputs and depends on theta; the measure of X does not. The
-    answer is the real and the imaginary part of (1 - i theta/rate)^-shape (chapter 17 of the book). The prior of theta
-    is uniform on (0, 2.5 rate).
+    The C = 2 outputs are its real and its imaginary part, and the answer is (1 - i theta/rate)^-shape (chapter 17 of
+    the book). The prior of theta is uniform on (0, 2.5 rate).
 
     Parameters
     ----------
