@@ -34,7 +34,8 @@ class LogMeasure(Measure):
             raise ValueError(f"LogMeasure takes a one-dimensional measure, but it was given {self.measure!r}.")
         lower = self.measure.support[0]
         if np.any(lower < 0):
-            raise ValueError(f"LogMeasure needs a positive x, but {self.measure!r} begins at {np.min(lower):g}.")
+            found = f"the support of {self.measure!r} begins at {np.min(lower):g}"
+            raise ValueError(f"LogMeasure takes measures of positive x, but {found}.")
 
     @property
     def dim(self) -> int:

@@ -21,11 +21,8 @@ def factors(x: Array, a: Array) -> Array:
 
 
 def index(a: Sequence[float] = COEFFICIENTS) -> float:
-    """The first-order Sobol index of the first input, Var E[f | x_1] / Var f, of the g-function with coefficients a.
-
-    With V_i = 1 / (3 (1 + a_i)^2), the variance of g_i, it is V_1 / (prod_i (1 + V_i) - 1).
-    """
-    variances = 1 / (3 * (1 + _coefficients(a)) ** 2)
+    """The first-order Sobol index of the first input, Var E[f | x_1] / Var f, of the g-function with coefficients a."""
+    variances = 1 / (3 * (1 + _coefficients(a)) ** 2)  # V_i, of g_i; the index is V_1 / (prod_i (1 + V_i) - 1)
     return float(variances[0] / np.expm1(np.sum(np.log1p(variances))))
 
 
