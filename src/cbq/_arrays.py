@@ -18,8 +18,8 @@ def finite(value: npt.ArrayLike, name: str) -> Array:
     """A read-only float64 copy of `value`, which must not contain NaN or inf."""
     array = real(value, name)
     if bad := np.count_nonzero(~np.isfinite(array)):
-        flaw = f"{bad} of its {array.size} values are NaN or inf"
-        raise ValueError(f"{name} must be finite, but {flaw}: remove or correct them.")
+        found = f"{bad} of its {array.size} values are NaN or inf"
+        raise ValueError(f"{name} must be finite, but {found}: remove or correct them.")
     return array
 
 
