@@ -17,11 +17,9 @@ Booleans = npt.NDArray[np.bool_]
 def finite(value: npt.ArrayLike, name: str) -> Array:
     """A read-only float64 copy of `value`, which must not contain NaN or inf."""
     array = real(value, name)
-    if not np.all(np.isfinite(array)):
-        bad = int(np.size(array) - np.count_nonzero(np.isfinite(array)))
-        raise ValueError(
-            f"{name} must be finite, but {bad} of its {array.size} values are NaN or inf: remove or correct them."
-        )
+    if bad := np.count_nonzero(~np.isfinite(array)):
+        found = f"{bad} of its {array.size} values are NaN or inf"
+        raise ValueError(f"{name} must be finite, but {found}: remove or correct them.")
     return array
 
 
@@ -32,9 +30,18 @@ def real(value: npt.ArrayLike, name: str) -> Array:
     except ValueError as error:
         raise ValueError(f"{name} must be a rectangular array of numbers ({error}).") from error
     if raw.dtype.kind not in "buif":
-        raise TypeError(f"{name} must hold real numbers, but its type is {_type_name(value, raw)}.")
+        kind = type(value).__name__ if raw.dtype == object else raw.dtype
+        raise TypeError(f"{name} must hold real numbers, but its type is {kind}.")
     array = np.array(raw, dtype=np.float64)
     array.setflags(write=False)
+    return array
+
+
+def not_nan(value: npt.ArrayLike, name: str) -> Array:
+    """A read-only float64 copy of `value`, which may contain inf but not NaN."""
+    array = real(value, name)
+    if np.any(np.isnan(array)):
+        raise ValueError(f"{name} must not be NaN: pass numbers, inf or -inf.")
     return array
 
 
@@ -70,10 +77,8 @@ def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int,
         return np.broadcast_shapes(*shapes.values())
     except ValueError as error:
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
-        raise ValueError(
-            f"{what}: the batch shapes {listed} do not fit together: leading axes must broadcast as in NumPy, so that "
-            f"each is equal, 1 or absent."
-        ) from error
+        rule = "leading axes must broadcast as in NumPy, so that each is equal, 1 or absent"
+        raise ValueError(f"{what}: the batch shapes {listed} do not fit together: {rule}.") from error
 
 
 def evenly(n: int, most: int) -> Integers:
@@ -116,10 +121,7 @@ def between_0_and_1(value: Any, name: str) -> float:
 def generator(rng: Any) -> np.random.Generator:
     """The Generator of a Generator or an integer seed. None is an error, so that results are reproducible."""
     if rng is None:
-        raise TypeError(
-            "rng must be a numpy.random.Generator or an integer seed, not None: "
-            "pass rng=0 or rng=numpy.random.default_rng(0)."
-        )
+        raise TypeError("rng must be a numpy.random.Generator or an integer seed, not None: pass rng=0, for example.")
     return np.random.default_rng(rng)
 
 
@@ -128,7 +130,3 @@ def count(n: Any, name: str = "n") -> int:
     if not isinstance(n, (int, float, np.integer, np.floating)) or n < 0 or n != int(n):
         raise ValueError(f"{name} must be a number of points, zero or more, but it is {n!r}.")
     return int(n)
-
-
-def _type_name(value: Any, raw: np.ndarray[Any, Any]) -> str:
-    return f"{type(value).__name__}" if raw.dtype == object else f"{raw.dtype}"

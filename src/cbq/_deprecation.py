@@ -11,8 +11,7 @@ from typing import Any
 def deprecated_names(module: str, new_names: Mapping[str, str]) -> Callable[[str], Any]:
     """Return a module's `__getattr__` that maps each old name to the object with the new name.
 
-    Write it at the end of the module, hidden from type checkers, which would otherwise accept any name, and leave the
-    old names out of `__all__`:
+    Hide it from type checkers, which would otherwise accept any name:
 
         if not TYPE_CHECKING:
             __getattr__ = deprecated_names(__name__, {"OldName": "NewName"})
@@ -28,10 +27,7 @@ def deprecated_names(module: str, new_names: Mapping[str, str]) -> Callable[[str
 
 
 class DeprecatedAttribute:
-    """The old name of a method, property or attribute of a class.
-
-    Write `old = DeprecatedAttribute("new")` in the body of the class.
-    """
+    """The old name of a method, property or attribute: `old = DeprecatedAttribute("new")` in the body of the class."""
 
     def __init__(self, new_name: str) -> None:
         self._new_name = new_name

@@ -3,20 +3,17 @@
 from typing import TYPE_CHECKING
 
 from cbq._deprecation import deprecated_names
-from cbq.measures.base import Measure
-from cbq.measures.beta import Beta
-from cbq.measures.empirical import Empirical
-from cbq.measures.gamma import Exponential, Gamma
+from cbq.measures.base import Measure, as_measure
+from cbq.measures.gamma_beta import Beta, Exponential, Gamma, StudentT
 from cbq.measures.gaussian import Gaussian, LogNormal
 from cbq.measures.log_measure import LogMeasure
 from cbq.measures.mixture import Mixture
 from cbq.measures.product import Product
-from cbq.measures.scipy_distributions import Quantile, as_measure, from_scipy
-from cbq.measures.student_t import StudentT
+from cbq.measures.scipy_distributions import Quantile, from_scipy
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Univariate
-from cbq.measures.unnormalised import Unnormalised
+from cbq.measures.without_density import Empirical, Unnormalised
 
 __all__ = [
     "Beta",

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cache
 from inspect import signature
 from itertools import pairwise
@@ -21,10 +21,10 @@ Base = Literal["uniform", "normal"]
 
 
 class Measure(Immutable, ABC):
-    """A probability measure P on R^d, or a batch of them.
+    """A probability measure P on R^d, or a batch of them. Immutable.
 
     Points have shape (..., n, d), and their leading axes broadcast against `batch_shape`. In one dimension, a scalar
-    or an array (n,) also stands for points. Measures are immutable.
+    or an array (n,) also stands for points.
 
     To write a subclass, store each argument of the constructor under its own name, as an array whose leading axes are
     the batch axes and, for the first one, whose last axis has length d. Then implement the abstract methods. Those that
@@ -32,6 +32,7 @@ class Measure(Immutable, ABC):
     """
 
     _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if they are the same for all measures
+    _parts: tuple[Measure, ...] = ()  # the measures that this one is made of, if it is made of others
 
     @property
     def dim(self) -> int:
@@ -56,12 +57,14 @@ class Measure(Immutable, ABC):
         return type(self)(**parameters)
 
     def equals(self, other: Measure) -> bool:
-        """Whether both are the same measures: of the same type, with the same parameters."""
-        if self is other:
-            return True
+        """Whether both are of the same type, with the same parameters."""
+        if self is other or type(self) is not type(other):
+            return self is other
         mine, theirs = self.parameters(), other.parameters()
-        same_kind = type(self) is type(other) and mine.keys() == theirs.keys()
-        return same_kind and all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        if mine.keys() != theirs.keys() or len(self._parts) != len(other._parts):
+            return False
+        same_arrays = all(np.array_equal(mine[name], theirs[name]) for name in mine)
+        return same_arrays and all(a.equals(b) for a, b in zip(self._parts, other._parts, strict=True))
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(dim={self.dim}, batch_shape={self.batch_shape})"
@@ -80,18 +83,13 @@ class Measure(Immutable, ABC):
         return self._from_normal(normal)
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
-        """Map points u (..., n, d) of the unit cube to points x of the measure, so that x ~ P if u is uniform.
-
-        With `base="normal"`, x ~ P if u is standard normal.
-        """
+        """Map u (..., n, d) to points x ~ P, if u is uniform on the unit cube, or standard normal as `base` says."""
         u = self._points(u, "u")
         if _is_normal(base):
             return self._from_normal(u)
         if np.any((u < 0) | (u > 1)):
-            raise ValueError(
-                f"u must lie in the unit cube, but its values range over [{u.min():g}, {u.max():g}]: "
-                f"pass base='normal' if they are standard normal."
-            )
+            ends = f"[{u.min():g}, {u.max():g}]"
+            raise ValueError(f"u must lie in the unit cube, but it is in {ends}: pass base='normal' if u is normal.")
         return self._from_uniform(u)
 
     def inverse_transport(self, x: npt.ArrayLike, base: Base = "uniform") -> Array:
@@ -124,21 +122,22 @@ class Measure(Immutable, ABC):
 
     def marginal(self, j: int) -> Measure:
         """The one-dimensional measure of coordinate j."""
-        blocks = self.factors()
-        if len(blocks) == 1:
-            if self.dim == 1:
-                return self
-            raise NotImplementedError(f"{type(self).__name__} does not implement its marginal distributions.")
-        starts = np.cumsum([0, *(block.dim for block in blocks)])
-        i = int(np.searchsorted(starts, j, side="right")) - 1
-        return blocks[i].marginal(j - int(starts[i]))
+        if self.dim == 1:
+            return self
+        for block in self.factors():
+            if block is not self and j < block.dim:
+                return block.marginal(j)
+            j -= block.dim
+        raise NotImplementedError(f"{type(self).__name__} does not implement its marginal distributions.")
 
     def conditional(self, head: Array) -> Measure:
         """The one-dimensional measure of coordinate j given the first j, head (..., n, j): batch shape (..., n)."""
-        raise NotImplementedError(
-            f"{type(self).__name__} in {self.dim} dimensions does not implement its conditional distributions, "
-            f"which the transport of a Mixture needs."
-        )
+        j, factors = head.shape[-1], self.factors()
+        if len(factors) < self.dim:
+            kind = f"{type(self).__name__} in {self.dim} dimensions"
+            raise NotImplementedError(f"{kind} does not implement the conditional distributions that a Mixture needs.")
+        batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
+        return factors[j][..., None]._broadcast_getitem(batch, ...)  # the coordinates are independent
 
     @abstractmethod
     def _logpdf(self, x: Array) -> Array: ...
@@ -165,19 +164,16 @@ class Measure(Immutable, ABC):
 
     def _require_density(self, positive: Booleans) -> None:
         """Raise unless the density is positive and finite at all points (..., n): elsewhere there is no score."""
-        if not np.all(positive):
-            bad = int(np.size(positive) - np.count_nonzero(positive))
-            raise ValueError(
-                f"score of {type(self).__name__}: {bad} of {np.size(positive)} points lie outside the support "
-                f"or where the density is zero or infinite: keep x strictly inside `measure.support`."
-            )
+        if bad := np.count_nonzero(~positive):
+            rule = "outside the support or where the density is zero or infinite: keep x strictly inside the support"
+            raise ValueError(f"score of {type(self).__name__}: {bad} of {np.size(positive)} points lie {rule}.")
 
     def _require_interior(self, v: Array) -> None:
         """Raise if normal coordinates are infinite: in several dimensions the faces of the cube have no image."""
         if not np.all(np.isfinite(v)):
             raise ValueError(
-                f"transport to a {type(self).__name__} in several dimensions: u must lie strictly between 0 and 1, but "
-                f"some values are 0 or 1. Scramble or shift the points (unscrambled Sobol points begin at 0)."
+                f"u for a {type(self).__name__} in several dimensions must lie strictly between 0 and 1, but some "
+                f"values are 0 or 1. Scramble or shift the points (unscrambled Sobol points begin at 0)."
             )
 
     def _broadcast_getitem(self, batch: tuple[int, ...], index: Any) -> Measure:
@@ -200,21 +196,43 @@ class Measure(Immutable, ABC):
 
 
 def stack(measures: Sequence[Measure]) -> Measure | None:
-    """One measure with batch shape (T,) from T measures; None if their types or the shapes of parameters differ.
-
-    If all T are the same object, that object is returned, without a batch axis.
-    """
+    """One measure with batch shape (T,) from T measures; None if their types or the shapes of parameters differ."""
     first = measures[0]
     if all(measure is first for measure in measures):
-        return first
+        return first  # without a batch axis
     if any(type(measure) is not type(first) for measure in measures):
         return None
     return type(first)._stack(measures)
 
 
-def all_equal(these: Sequence[Measure], those: Sequence[Measure]) -> bool:
-    """Whether two sequences contain the same measures in the same order."""
-    return len(these) == len(those) and all(a.equals(b) for a, b in zip(these, those, strict=True))
+_CONVERTERS: list[Callable[[Any], Measure | None]] = []
+
+
+def converter(function: Callable[[Any], Measure | None]) -> Callable[[Any], Measure | None]:
+    """Register a function for `as_measure`: it returns the measure of an object, or None if it does not know it."""
+    _CONVERTERS.append(function)
+    return function
+
+
+def as_measure(obj: Any) -> Measure:
+    """Return `obj` if it is a measure, or the measure of a frozen scipy.stats distribution."""
+    if isinstance(obj, Measure):
+        return obj
+    for convert in _CONVERTERS:
+        if (measure := convert(obj)) is not None:
+            return measure
+    kind = type(obj).__name__
+    raise TypeError(f"a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a {kind} arrived.")
+
+
+def measure_list(measures: Sequence[Any], owner: str) -> tuple[Measure, ...]:
+    """The argument of the constructor of `owner`: one or more measures or frozen scipy.stats distributions."""
+    if isinstance(measures, Measure):
+        raise TypeError(f"{owner} takes a list of measures, but it was given {measures!r}: pass [measure].")
+    found = tuple(as_measure(each) for each in measures)
+    if not found:
+        raise ValueError(f"{owner} needs at least one measure, but the list is empty.")
+    return found
 
 
 @cache

@@ -65,8 +65,7 @@ class Gaussian(Measure):
         return np.asarray(-0.5 * np.sum(v * v, axis=-1) - log_norm)
 
     def _score(self, x: Array) -> Array:
-        v = self._to_normal(x)
-        return -solve_upper(self.cholesky[..., None, :, :], v)
+        return -solve_upper(self.cholesky[..., None, :, :], self._to_normal(x))
 
     def _from_normal(self, v: Array) -> Array:
         if self.dim > 1:
@@ -100,8 +99,7 @@ class LogNormal(Measure):
         return mean, mean[..., :, None] * mean[..., None, :] * np.expm1(self.log.cov)
 
     def factors(self) -> tuple[Measure, ...]:
-        blocks = (block.parameters() for block in self.log.factors())
-        return tuple(LogNormal(**block) for block in blocks)
+        return tuple(LogNormal(**block.parameters()) for block in self.log.factors())
 
     def marginal(self, j: int) -> Measure:
         return LogNormal(**self.log.marginal(j).parameters())
@@ -125,8 +123,7 @@ class LogNormal(Measure):
     def _to_normal(self, x: Array) -> Array:
         if self.dim > 1 and np.any(x <= 0):
             raise ValueError(
-                f"inverse_transport of a LogNormal in {self.dim} dimensions: x must be positive, but its smallest "
-                f"value is {np.min(x):g}."
+                f"inverse_transport of a LogNormal: x must be positive, but its smallest value is {np.min(x):g}."
             )
         return np.where(x > 0, self.log._to_normal(_floored_log(x)), -np.inf)
 
@@ -146,10 +143,8 @@ def _full_covariance(cov: Array, mean: Array) -> Array:
     elif cov.shape[-1] == d:
         full = cov[..., None] * np.eye(d)
     else:
-        raise ValueError(
-            f"cov has shape {cov.shape}, but for a mean of shape {mean.shape} it must be a scalar variance, "
-            f"a diagonal (..., {d}) or a full matrix (..., {d}, {d})."
-        )
+        wanted = f"a scalar variance, a diagonal (..., {d}) or a full matrix (..., {d}, {d})"
+        raise ValueError(f"cov has shape {cov.shape}, but for a mean of shape {mean.shape} it must be {wanted}.")
     scale = np.max(np.abs(full), axis=(-2, -1), keepdims=True)
     if np.any(np.abs(full - np.swapaxes(full, -1, -2)) > 1e-10 * scale):
         raise ValueError("cov must be symmetric, but it differs from its transpose: pass (cov + cov.T) / 2.")

@@ -8,8 +8,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from cbq._arrays import Array
 from cbq._deprecation import DeprecatedAttribute
 from cbq.io import Instance, saved
-from cbq.measures.base import Measure
-from cbq.measures.scipy_distributions import as_measure
+from cbq.measures.base import Measure, as_measure
 
 # Between these limits exp(y) is a normal float64. Below MIN_LOG_X, P(X < x) is continued as a power x^a; above
 # MAX_LOG_X, the density is evaluated at MAX_LOG_X.
@@ -30,14 +29,13 @@ class LogMeasure(Measure):
 
     def __init__(self, measure: Any) -> None:
         self.measure = as_measure(measure)
+        self._parts = (self.measure,)
         if self.measure.dim != 1:
             raise ValueError(f"LogMeasure takes a one-dimensional measure, but it was given {self.measure!r}.")
         lower = self.measure.support[0]
         if np.any(lower < 0):
-            raise ValueError(
-                f"LogMeasure takes measures of positive x, but the support of {self.measure!r} begins at "
-                f"{np.min(lower):g}."
-            )
+            found = f"the support of {self.measure!r} begins at {np.min(lower):g}"
+            raise ValueError(f"LogMeasure takes measures of positive x, but {found}.")
 
     @property
     def dim(self) -> int:
@@ -48,11 +46,7 @@ class LogMeasure(Measure):
         return self.measure.batch_shape
 
     def parameters(self) -> dict[str, Array]:
-        """The parameters of the measure of x."""
         return self.measure.parameters()
-
-    def equals(self, other: Measure) -> bool:
-        return isinstance(other, LogMeasure) and self.measure.equals(other.measure)
 
     def __getitem__(self, index: Any) -> LogMeasure:
         return LogMeasure(self.measure[index])
@@ -79,9 +73,6 @@ class LogMeasure(Measure):
     @property
     def has_smooth_density(self) -> bool:
         return self.measure.has_smooth_density
-
-    def conditional(self, head: Array) -> Measure:
-        return LogMeasure(self.measure.conditional(head))
 
     def _logpdf(self, y: Array) -> Array:
         inside = np.clip(y, MIN_LOG_X, MAX_LOG_X)
@@ -122,5 +113,4 @@ class LogMeasure(Measure):
         log_p = self.measure._logpdf(np.full((1, 1), np.exp(MIN_LOG_X)))
         log_below = self._log_mass_below()[..., 0]
         known = np.isfinite(log_below)
-        ratio = np.exp(np.where(known, log_p + MIN_LOG_X, -np.inf) - np.where(known, log_below, 0.0))
-        return np.asarray(ratio)
+        return np.asarray(np.exp(np.where(known, log_p + MIN_LOG_X, -np.inf) - np.where(known, log_below, 0.0)))

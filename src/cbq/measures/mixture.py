@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from typing import Any
 
@@ -10,10 +10,8 @@ from scipy.special import log_ndtr, ndtri_exp
 
 from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
 from cbq.io import Instance, Many, Numbers, saved
-from cbq.measures.base import Measure, all_equal
-from cbq.measures.empirical import Empirical, checked_weights
-from cbq.measures.scipy_distributions import measure_list
-from cbq.measures.unnormalised import Unnormalised
+from cbq.measures.base import Measure, measure_list
+from cbq.measures.without_density import Empirical, Unnormalised, checked_weights
 
 
 @saved("Mixture", weights=Numbers(), components=Many(Instance(Measure)))
@@ -31,7 +29,7 @@ class Mixture(Measure):
     components: tuple[Measure, ...]  # K measures
 
     def __init__(self, weights: npt.ArrayLike, components: Sequence[Any]) -> None:
-        self.components = _checked_components(components)
+        self._parts = self.components = _checked_components(components)
         w = checked_weights(finite(weights, "weights"), len(self.components), "component")
         shapes = {f"component {k}": c.batch_shape for k, c in enumerate(self.components)}
         batch = broadcast_batch({"weights": w.shape[:-1], **shapes}, "Mixture")
@@ -46,11 +44,6 @@ class Mixture(Measure):
         parts = {f"{k}.{n}": a for k, c in enumerate(self.components) for n, a in c.parameters().items()}
         return {"weights": self.weights, **parts}
 
-    def equals(self, other: Measure) -> bool:
-        if not isinstance(other, Mixture) or not np.array_equal(self.weights, other.weights):
-            return False
-        return all_equal(self.components, other.components)
-
     def __getitem__(self, index: Any) -> Mixture:
         weights = take_rows(self.weights, self.batch_shape, index)
         return Mixture(weights, [c._broadcast_getitem(self.batch_shape, index) for c in self.components])
@@ -59,23 +52,19 @@ class Mixture(Measure):
         return f"Mixture of {len(self.components)}(dim={self.dim}, batch_shape={self.batch_shape})"
 
     def moments(self) -> tuple[Array, Array]:
-        parts = [c.moments() for c in self.components]
-        w = [self.weights[..., k, None] for k in range(len(parts))]
-        mean = sum((wk * m for wk, (m, _) in zip(w, parts, strict=True)), np.zeros(self.dim))
+        moments = [(self.weights[..., k, None], *c.moments()) for k, c in enumerate(self.components)]
+        mean = sum((w * m for w, m, _ in moments), np.zeros(self.dim))
         cov = np.zeros((self.dim, self.dim))
-        for wk, (m, c) in zip(w, parts, strict=True):
+        for w, m, c in moments:
             shift = m - mean
-            cov = cov + wk[..., None] * (c + shift[..., :, None] * shift[..., None, :])
+            cov = cov + w[..., None] * (c + shift[..., :, None] * shift[..., None, :])
         return mean, cov
 
     @property
     def support(self) -> tuple[Array, Array]:
-        used = np.moveaxis(self.weights > 0, -1, 0)[..., None]
-        ends = [c.support for c in self.components]
-        shape = (*self.batch_shape, self.dim)
-        lower = np.stack([np.broadcast_to(low, shape) for low, _ in ends])
-        upper = np.stack([np.broadcast_to(high, shape) for _, high in ends])
-        return np.min(np.where(used, lower, np.inf), axis=0), np.max(np.where(used, upper, -np.inf), axis=0)
+        used = self.weights[..., None, :] > 0
+        lower, upper = (_stacked(ends) for ends in zip(*(c.support for c in self.components), strict=True))
+        return np.min(np.where(used, lower, np.inf), axis=-1), np.max(np.where(used, upper, -np.inf), axis=-1)
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
         # Each component, and the choice between them, has its own generator: a larger n then extends the draws.
@@ -100,8 +89,7 @@ class Mixture(Measure):
         for j in range(self.dim):
             parts = [c.conditional(x[..., :j]) for c in self.components]
             yield Mixture(_normalised(log_w, self._log_weights()), parts)
-            terms = [part.logpdf(x[..., j, None, None])[..., 0] for part in parts]
-            log_w = log_w + np.stack(np.broadcast_arrays(*terms), axis=-1)
+            log_w = log_w + _stacked(part.logpdf(x[..., j, None, None])[..., 0] for part in parts)
 
     def _logpdf(self, x: Array) -> Array:
         return np.asarray(np.logaddexp.reduce(self._terms(x), axis=-1))
@@ -121,8 +109,7 @@ class Mixture(Measure):
 
     def _terms(self, x: Array) -> Array:
         """log w_k + log p_k(x): shape (..., n, K)."""
-        terms = [c._logpdf(x) for c in self.components]
-        log_p = np.stack(np.broadcast_arrays(*terms), axis=-1)
+        log_p = _stacked(c._logpdf(x) for c in self.components)
         log_w = self._log_weights()
         return np.where(log_w == -np.inf, -np.inf, log_p + log_w)
 
@@ -151,16 +138,14 @@ class Mixture(Measure):
 
     def _log_tails(self, y: Array) -> tuple[Array, Array]:
         """Logarithms of P(X <= y) and P(X > y), for y (..., n)."""
-        v = np.stack(np.broadcast_arrays(*(c._to_normal(y[..., None]) for c in self.components)), axis=-1)
+        v = _stacked(c._to_normal(y[..., None])[..., 0] for c in self.components)
         log_w = self._log_weights()
-        below = np.logaddexp.reduce(log_ndtr(v[..., 0, :]) + log_w, axis=-1)
-        above = np.logaddexp.reduce(log_ndtr(-v[..., 0, :]) + log_w, axis=-1)
+        below, above = (np.logaddexp.reduce(log_ndtr(side) + log_w, axis=-1) for side in (v, -v))
         return np.minimum(below, 0.0), np.minimum(above, 0.0)
 
     def _quantile(self, v: Array) -> Array:
         """The x with normal coordinate v (..., n, 1), which lies between the quantiles of the components."""
-        found = [c._from_normal(v)[..., 0] for c in self.components]
-        parts, weights = np.stack(np.broadcast_arrays(*found), axis=-1), self.weights[..., None, :]
+        parts, weights = _stacked(c._from_normal(v)[..., 0] for c in self.components), self.weights[..., None, :]
         low = np.min(np.where(weights > 0, parts, np.inf), axis=-1)
         high = np.max(np.where(weights > 0, parts, -np.inf), axis=-1)
         v = np.broadcast_to(v[..., 0], low.shape)
@@ -188,6 +173,11 @@ def _checked_components(components: Sequence[Any]) -> tuple[Measure, ...]:
         if isinstance(c, Empirical | Unnormalised):
             raise TypeError(f"the components of a Mixture need normalised densities, but {type(c).__name__} has none.")
     return measures
+
+
+def _stacked(arrays: Iterable[Array]) -> Array:
+    """Arrays whose shapes broadcast, one for each component, along a new last axis."""
+    return np.stack(np.broadcast_arrays(*arrays), axis=-1)
 
 
 def _normalised(log_w: Array, fallback: Array) -> Array:

@@ -8,8 +8,7 @@ import numpy as np
 
 from cbq._arrays import Array, broadcast_batch
 from cbq.io import Instance, Many, saved
-from cbq.measures.base import Measure, all_equal, stack
-from cbq.measures.scipy_distributions import measure_list
+from cbq.measures.base import Measure, measure_list, stack
 
 
 @saved("Product", read=lambda product: {"measures": product.blocks}, measures=Many(Instance(Measure)))
@@ -27,25 +26,23 @@ class Product(Measure):
     def __init__(self, measures: Sequence[Any]) -> None:
         given = measure_list(measures, "Product")
         self.blocks = tuple(block for m in given for block in (m.blocks if isinstance(m, Product) else (m,)))
+        self._parts = self.blocks
         shapes = {f"{i}: {type(m).__name__}": m.batch_shape for i, m in enumerate(self.blocks)}
         self._batch = broadcast_batch(shapes, "Product")
         stops = accumulate(block.dim for block in self.blocks)
-        self._parts = [(m, slice(stop - m.dim, stop)) for m, stop in zip(self.blocks, stops, strict=True)]
+        self._slices = [(m, slice(stop - m.dim, stop)) for m, stop in zip(self.blocks, stops, strict=True)]
 
     @property
     def dim(self) -> int:
-        return self._parts[-1][1].stop
+        return self._slices[-1][1].stop
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
         return self._batch
 
     def parameters(self) -> dict[str, Array]:
-        """The parameters of every block, under names like "0.mean" and with the batch axes of the block."""
+        """The parameters of every block, under names like "0.mean", with its batch axes."""
         return {f"{i}.{name}": a for i, m in enumerate(self.blocks) for name, a in m.parameters().items()}
-
-    def equals(self, other: Measure) -> bool:
-        return isinstance(other, Product) and all_equal(self.blocks, other.blocks)
 
     def __getitem__(self, index: Any) -> Product:
         return Product([block._broadcast_getitem(self._batch, index) for block in self.blocks])
@@ -61,16 +58,15 @@ class Product(Measure):
         return f"Product([{', '.join(map(repr, self.blocks))}])"
 
     def moments(self) -> tuple[Array, Array]:
-        cov = np.zeros((*self._batch, self.dim, self.dim))
-        mean = np.zeros((*self._batch, self.dim))
-        for block, part in self._parts:
+        mean, cov = np.zeros((*self._batch, self.dim)), np.zeros((*self._batch, self.dim, self.dim))
+        for block, part in self._slices:
             mean[..., part], cov[..., part, part] = block.moments()
         return mean, cov
 
     @property
     def support(self) -> tuple[Array, Array]:
         ends = np.empty((2, *self._batch, self.dim))
-        for block, part in self._parts:
+        for block, part in self._slices:
             ends[0, ..., part], ends[1, ..., part] = block.support
         return ends[0], ends[1]
 
@@ -93,10 +89,10 @@ class Product(Measure):
 
     def _block_of(self, j: int) -> tuple[Measure, int]:
         """The block that contains coordinate j, and its first coordinate."""
-        return next((block, part.start) for block, part in self._parts if part.start <= j < part.stop)
+        return next((block, part.start) for block, part in self._slices if part.start <= j < part.stop)
 
     def _logpdf(self, x: Array) -> Array:
-        terms = [m._logpdf(x[..., part]) for m, part in self._parts]
+        terms = [m._logpdf(x[..., part]) for m, part in self._slices]
         return np.asarray(np.sum(np.stack(np.broadcast_arrays(*terms)), axis=0))
 
     def _score(self, x: Array) -> Array:
@@ -116,6 +112,6 @@ class Product(Measure):
 
     def _blockwise(self, function: Callable[[Measure, Array], Array], x: Array) -> Array:
         """Apply function(block, coordinates of the block) to every block of x (..., n, d), and join the results."""
-        parts = [function(m, x[..., part]) for m, part in self._parts]
+        parts = [function(m, x[..., part]) for m, part in self._slices]
         lead = np.broadcast_shapes(*(part.shape[:-1] for part in parts))
         return np.concatenate([np.broadcast_to(part, (*lead, part.shape[-1])) for part in parts], axis=-1)

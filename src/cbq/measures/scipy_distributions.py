@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, finite
+from cbq._arrays import Array, finite, not_nan
 from cbq.io import Many, Numbers, Text, saved
-from cbq.measures.base import Measure
-from cbq.measures.beta import Beta
-from cbq.measures.gamma import Exponential, Gamma
+from cbq.measures.base import Measure, converter
+from cbq.measures.gamma_beta import Beta, Exponential, Gamma, StudentT
 from cbq.measures.gaussian import Gaussian, LogNormal
-from cbq.measures.student_t import StudentT
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Univariate, central_difference, columns
+
+SHAPES = Many(Numbers(infinite=True))  # a shape may be the end of an interval
 
 
 def _read(measure: Quantile) -> dict[str, Any]:
@@ -38,15 +38,7 @@ def _build(cls: type[Quantile], _: Any, dist: str, shapes: tuple[Array, ...], lo
     return cls(found, *shapes, loc=loc, scale=scale)
 
 
-@saved(
-    "Quantile",
-    read=_read,
-    build=_build,
-    dist=Text(),
-    shapes=Many(Numbers(infinite=True)),
-    loc=Numbers(),
-    scale=Numbers(),
-)
+@saved("Quantile", read=_read, build=_build, dist=Text(), shapes=SHAPES, loc=Numbers(), scale=Numbers())
 class Quantile(Univariate):
     """A continuous scipy.stats distribution as a measure on the line; `from_scipy` creates it.
 
@@ -61,14 +53,12 @@ class Quantile(Univariate):
 
     def __init__(self, dist: Any, *shapes: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
         names = [f"shape_{i}" for i in range(len(shapes))] + ["loc", "scale"]
-        given = (np.asarray(a, dtype=np.float64) for a in (*shapes, loc, scale))
-        values = columns(f"Quantile({dist.name})", **dict(zip(names, given, strict=True)))
+        arrays = (np.asarray(a, dtype=np.float64) for a in (*shapes, loc, scale))
+        values = columns(f"Quantile({dist.name})", **dict(zip(names, arrays, strict=True)))
         self._dist, self._parameters = dist, dict(zip(names, values, strict=True))
         if not np.all(dist._argcheck(*values[:-2]) & (values[-1] > 0)):
-            raise ValueError(
-                f"scipy.stats.{dist.name} is not defined for the shapes {[np.ravel(a) for a in values[:-2]]} and the "
-                f"scale {np.ravel(values[-1])}: correct these parameters."
-            )
+            given = f"the shapes {[np.ravel(a) for a in values[:-2]]} and the scale {np.ravel(values[-1])}"
+            raise ValueError(f"scipy.stats.{dist.name} is not defined for {given}: correct these parameters.")
 
     def parameters(self) -> dict[str, Array]:
         return self._parameters
@@ -113,60 +103,39 @@ class Quantile(Univariate):
 
     def _slope(self, y: Array) -> Array:
         lower, upper = self.support
-        median, spread = self._ppf(np.full(1, 0.5)), self._isf(np.full(1, 0.25)) - self._ppf(np.full(1, 0.25))
+        median, lower_quartile = (self._quantile(np.full(1, q), upper=False) for q in (0.5, 0.25))
+        spread = self._quantile(np.full(1, 0.25), upper=True) - lower_quartile
         scale = np.minimum(np.maximum(spread, np.abs(y - median)), np.minimum(y - lower, upper - y))
         return central_difference(self._log_density, y, 1e-3 * scale)
 
-    def _cdf(self, y: Array) -> Array:
-        return self._call("cdf", y)
+    def _tail(self, y: Array, upper: bool) -> Array:
+        return self._call("sf" if upper else "cdf", y)
 
-    def _sf(self, y: Array) -> Array:
-        return self._call("sf", y)
-
-    def _ppf(self, q: Array) -> Array:
-        return self._polish(self._call("ppf", q), q, "cdf", -1.0)
-
-    def _isf(self, q: Array) -> Array:
-        return self._polish(self._call("isf", q), q, "sf", 1.0)
-
-    def _call(self, name: str, argument: Array) -> Array:
-        with np.errstate(all="ignore"):  # scipy's formulas may evaluate log(0) internally
-            return np.asarray(getattr(self._dist, name)(argument, *self._args), dtype=np.float64)
-
-    def _polish(self, y: Array, q: Array, tail: str, sign: float) -> Array:
-        """Improve a quantile by Newton steps on the log tail: scipy's generic quantiles have an error of up to 1e-8."""
+    def _quantile(self, q: Array, upper: bool) -> Array:
+        # Newton steps on the log tail improve scipy's generic quantiles, which have an error of up to 1e-8.
+        y, sign = self._call("isf" if upper else "ppf", q), 1.0 if upper else -1.0
         for _ in range(2):
-            reached, p = self._call(tail, y), np.exp(self._call("logpdf", y))
+            reached, p = self._tail(y, upper), np.exp(self._call("logpdf", y))
             with np.errstate(all="ignore"):
                 better = y + sign * np.log(reached / q) * reached / p
             accepted = np.isfinite(better) & (np.abs(better - y) < 1e-3 * np.abs(y))
             y = np.where(accepted, better, y)
         return y
 
+    def _call(self, name: str, argument: Array) -> Array:
+        with np.errstate(all="ignore"):  # scipy's formulas may evaluate log(0) internally
+            return np.asarray(getattr(self._dist, name)(argument, *self._args), dtype=np.float64)
 
-def as_measure(obj: Any) -> Measure:
-    """Return `obj` if it is a measure, or the measure of a frozen scipy.stats distribution."""
-    if isinstance(obj, Measure):
-        return obj
-    if _is(obj, "rv_frozen", "_distn_infrastructure") or _is(obj, "multi_rv_frozen", "_multivariate"):
+
+@converter
+def _measure(obj: Any) -> Measure | None:
+    if _is(obj, "rv_frozen", "multi_rv_frozen"):
         return from_scipy(obj)
-    name = type(obj).__name__
-    if _is(obj, "rv_generic", "_distn_infrastructure") or _is(obj, "multi_rv_generic", "_multivariate"):
-        raise TypeError(
-            f"the scipy distribution {name.removesuffix('_gen')} has no parameters yet: freeze it by calling it, as in "
-            f"scipy.stats.norm(0, 1)."
-        )
-    raise TypeError(f"a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a {name} arrived.")
-
-
-def measure_list(measures: Sequence[Any], owner: str) -> tuple[Measure, ...]:
-    """One or more measures or frozen scipy.stats distributions, which the constructor of `owner` takes, as measures."""
-    if isinstance(measures, Measure):
-        raise TypeError(f"{owner} takes a list of measures, but it was given {measures!r}: pass [measure].")
-    found = tuple(as_measure(each) for each in measures)
-    if not found:
-        raise ValueError(f"{owner} needs at least one measure, but the list is empty.")
-    return found
+    if _is(obj, "rv_generic", "multi_rv_generic"):
+        name = type(obj).__name__.removesuffix("_gen")
+        hint = "freeze it by calling it, as in scipy.stats.norm(0, 1)"
+        raise TypeError(f"the scipy distribution {name} has no parameters yet: {hint}.")
+    return None
 
 
 def from_scipy(frozen: Any) -> Measure:
@@ -176,42 +145,27 @@ def from_scipy(frozen: Any) -> Measure:
     closed forms, if loc (and for beta, scale) has its default value where the family needs it. Any other continuous
     distribution becomes a `Quantile`. Array parameters become batches of one-dimensional measures.
     """
-    if _is(frozen, "multi_rv_frozen", "_multivariate"):
+    if _is(frozen, "multi_rv_frozen"):
         return _multivariate(frozen)
-    if not _is(frozen, "rv_frozen", "_distn_infrastructure"):
-        raise TypeError(
-            f"from_scipy takes a frozen scipy.stats distribution, such as scipy.stats.norm(0, 1), but it was given a "
-            f"{type(frozen).__name__}."
-        )
-    if _is(frozen.dist, "rv_discrete", "_distn_infrastructure"):
-        raise TypeError(
-            f"the scipy distribution {frozen.dist.name} is discrete, but from_scipy takes continuous ones: list its "
-            f"values and their probabilities in an Empirical instead."
-        )
+    if not _is(frozen, "rv_frozen"):
+        wanted = "a frozen scipy.stats distribution, such as scipy.stats.norm(0, 1)"
+        raise TypeError(f"from_scipy takes {wanted}, but it was given a {type(frozen).__name__}.")
+    if _is(frozen.dist, "rv_discrete"):
+        hint = "list its values and their probabilities in an Empirical instead"
+        raise TypeError(f"the scipy distribution {frozen.dist.name} is discrete, but must be continuous: {hint}.")
     shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
-    given = {f"shape {i}": _not_nan(a, f"shape {i}") for i, a in enumerate(shapes)}
-    *s, loc, scale = columns(
-        f"from_scipy({frozen.dist.name})", **given, loc=finite(loc, "loc"), scale=finite(scale, "scale")
-    )
+    given = {f"shape {i}": not_nan(a, f"shape {i} of the scipy distribution") for i, a in enumerate(shapes)}
+    given |= {"loc": finite(loc, "loc"), "scale": finite(scale, "scale")}
+    *s, loc, scale = columns(f"from_scipy({frozen.dist.name})", **given)
     measure = _closed_form(frozen.dist.name, s, loc, scale) if is_scipys_own(frozen.dist) else None
     return Quantile(frozen.dist, *s, loc=loc, scale=scale) if measure is None else measure
-
-
-def _not_nan(value: Any, name: str) -> Array:
-    """A shape parameter, which may be infinite (an end of an interval) but not NaN."""
-    array = np.array(value, dtype=np.float64)
-    if np.any(np.isnan(array)):
-        raise ValueError(f"{name} of the scipy distribution must not be NaN: correct it.")
-    return array
 
 
 def _multivariate(frozen: Any) -> Measure:
     name = type(frozen).__name__.removesuffix("_frozen").removesuffix("_gen")
     if name != "multivariate_normal":
-        raise TypeError(
-            f"the scipy distribution {name} has no quantile function, which transport needs: use a measure of "
-            f"cbq.measures, or Unnormalised with its logpdf and a Stein kernel."
-        )
+        hint = "use a measure of cbq.measures, or Unnormalised with its logpdf and a Stein kernel"
+        raise TypeError(f"the scipy distribution {name} has no quantile function, which transport needs: {hint}.")
     mean = np.atleast_1d(frozen.mean)
     return Gaussian(mean, np.reshape(frozen.cov, (mean.size, mean.size)))
 
@@ -248,7 +202,7 @@ def is_scipys_own(dist: Any) -> bool:
     return type(dist).__module__ == "scipy.stats._continuous_distns"
 
 
-def _is(obj: Any, class_name: str, module: str) -> bool:
-    """Whether obj is an instance of a class of scipy.stats, whose module has then been imported already."""
-    loaded = sys.modules.get(f"scipy.stats.{module}")
-    return loaded is not None and isinstance(obj, getattr(loaded, class_name))
+def _is(obj: Any, *class_names: str) -> bool:
+    """Whether obj is an instance of one of these classes of scipy.stats, which is then loaded already."""
+    modules = [sys.modules.get(f"scipy.stats.{module}") for module in ("_distn_infrastructure", "_multivariate")]
+    return any(isinstance(obj, getattr(module, name, ())) for module in modules for name in class_names)

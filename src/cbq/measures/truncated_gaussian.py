@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri_exp
 
-from cbq._arrays import Array, finite, positive, real
+from cbq._arrays import Array, finite, not_nan, positive
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.univariate import Univariate, columns
@@ -18,13 +18,10 @@ from cbq.measures.univariate import Univariate, columns
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
-@saved(
-    "TruncatedGaussian",
-    mean=Numbers(),
-    std=Numbers(),
-    lower=Numbers(infinite=True),
-    upper=Numbers(infinite=True),
-)
+ENDS = Numbers(infinite=True)
+
+
+@saved("TruncatedGaussian", mean=Numbers(), std=Numbers(), lower=ENDS, upper=ENDS)
 class TruncatedGaussian(Univariate):
     """N(mean, std^2) restricted to [lower, upper], accurate even if the interval lies far in a tail.
 
@@ -34,26 +31,14 @@ class TruncatedGaussian(Univariate):
     lower, upper : (...) or (..., 1), or scalars; -inf and inf are allowed.
     """
 
-    mean: Array  # (*batch_shape, 1), like the others
-    std: Array
-    lower: Array
-    upper: Array
-
     def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
-        low, high = real(lower, "lower"), real(upper, "upper")
-        if np.any(np.isnan(low)) or np.any(np.isnan(high)):
-            raise ValueError("lower and upper must be numbers, -inf or inf, but one of them is NaN.")
+        low, high = not_nan(lower, "lower"), not_nan(upper, "upper")
         self.mean, self.std, self.lower, self.upper = columns(
             "TruncatedGaussian", mean=finite(mean, "mean"), std=positive(std, "std"), lower=low, upper=high
         )
         if not np.all((self.lower < self.upper) & (self.lower < np.inf) & (self.upper > -np.inf)):
-            raise ValueError(
-                f"lower must be below upper, but lower = {np.max(self.lower):g} and upper = "
-                f"{np.min(self.upper):g} occur: pass an interval [lower, upper] of positive length."
-            )
-        self._standardise()
-
-    def _standardise(self) -> None:
+            ends = f"lower = {np.max(low):g} and upper = {np.min(high):g}"
+            raise ValueError(f"lower must be below upper, but {ends} occur: pass an interval of positive length.")
         # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|. Every integral is then a
         # difference of left tails. The mode is r.
         low, high = (self.lower - self.mean) / self.std, (self.upper - self.mean) / self.std
@@ -64,8 +49,8 @@ class TruncatedGaussian(Univariate):
         self._mass = _mass(self._a, self._b, self._r)
         if not np.all(self._mass > 0):
             raise ValueError(
-                "TruncatedGaussian: [lower, upper] is too short, or too far from the mean, to be resolved in float64 "
-                "in units of std: use Uniform, or rescale x."
+                "[lower, upper] is too short, or too far from the mean in units of std, to be resolved in float64: use "
+                "Uniform, or rescale x."
             )
 
     @property
@@ -95,29 +80,18 @@ class TruncatedGaussian(Univariate):
     def _slope(self, y: Array) -> Array:
         return -(y - self.mean) / self.std / self.std
 
-    def _cdf(self, y: Array) -> Array:
-        return np.where(self._mirrored, self._right(y), self._left(y))
+    def _tail(self, y: Array, upper: bool) -> Array:
+        z = self._z(y)
+        right = np.minimum(_mass(z, self._b, self._r) / self._mass, 1)
+        left = np.minimum(_mass(self._a, z, self._r) / self._mass, 1)
+        return np.where(self._mirrored == upper, left, right)
 
-    def _sf(self, y: Array) -> Array:
-        return np.where(self._mirrored, self._left(y), self._right(y))
-
-    def _ppf(self, q: Array) -> Array:
-        return self._x(np.where(self._mirrored, self._from_right(q), self._from_left(q)))
-
-    def _isf(self, q: Array) -> Array:
-        return self._x(np.where(self._mirrored, self._from_left(q), self._from_right(q)))
+    def _quantile(self, q: Array, upper: bool) -> Array:
+        z = np.where(self._mirrored == upper, self._from_left(q), self._from_right(q))
+        return np.clip(self.mean + self._sign * self.std * z, self.lower, self.upper)
 
     def _z(self, y: Array) -> Array:
         return np.clip(self._sign * ((y - self.mean) / self.std), self._a, self._b)
-
-    def _x(self, z: Array) -> Array:
-        return np.clip(self.mean + self._sign * self.std * z, self.lower, self.upper)
-
-    def _left(self, y: Array) -> Array:
-        return np.minimum(_mass(self._a, self._z(y), self._r) / self._mass, 1)
-
-    def _right(self, y: Array) -> Array:
-        return np.minimum(_mass(self._z(y), self._b, self._r) / self._mass, 1)
 
     def _from_left(self, q: Array) -> Array:
         """The z with mass q between a and z: first from the left tail, then by Newton's method on the log mass."""
@@ -141,8 +115,7 @@ class TruncatedGaussian(Univariate):
             for _ in range(6):
                 reached = _mass(end, z, self._r) if sign > 0 else _mass(z, end, self._r)
                 step = np.log(reached / target) * reached / _density(z, self._r)
-                moved = np.clip(z - sign * step, self._a, self._b)
-                z = np.where(np.isfinite(step), moved, z)
+                z = np.where(np.isfinite(step), np.clip(z - sign * step, self._a, self._b), z)
         return np.where(target == 0, end, z)
 
 

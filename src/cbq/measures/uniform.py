@@ -23,19 +23,17 @@ class Uniform(Measure):
 
     def __init__(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
         low, high = np.atleast_1d(finite(lower, "lower")), np.atleast_1d(finite(upper, "upper"))
-        if low.shape[-1] != high.shape[-1] and 1 not in (low.shape[-1], high.shape[-1]):
+        a, b = low.shape[-1], high.shape[-1]
+        if a != b and 1 not in (a, b):
             raise ValueError(
-                f"lower has {low.shape[-1]} coordinates, but upper has {high.shape[-1]} (shapes {low.shape} and "
-                f"{high.shape}): the last axis of both must have the dimension d of the box."
+                f"lower has {a} coordinates, but upper has {b}: both must have the dimension d of the box."
             )
         batch = broadcast_batch({"lower": low.shape[:-1], "upper": high.shape[:-1]}, "Uniform")
-        shape = (*batch, max(low.shape[-1], high.shape[-1]))
+        shape = (*batch, max(a, b))
         self.lower, self.upper = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
         if not np.all(self.lower < self.upper):
             gap = np.min(self.upper - self.lower)
-            raise ValueError(
-                f"lower must be below upper in every coordinate, but the smallest upper - lower is {gap:g}."
-            )
+            raise ValueError(f"lower must be below upper in all coordinates, but the smallest difference is {gap:g}.")
 
     def translated(self, shift: Array) -> Measure:
         return Uniform(self.lower + shift, self.upper + shift)
@@ -53,12 +51,6 @@ class Uniform(Measure):
             return (self,)
         return tuple(Uniform(self.lower[..., j : j + 1], self.upper[..., j : j + 1]) for j in range(self.dim))
 
-    def conditional(self, head: Array) -> Measure:
-        j = head.shape[-1]
-        batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
-        ends = (np.broadcast_to(a[..., None, j : j + 1], (*batch, 1)) for a in (self.lower, self.upper))
-        return Uniform(*ends)
-
     def _logpdf(self, x: Array) -> Array:
         lower, upper = self.lower[..., None, :], self.upper[..., None, :]
         inside = np.all((x >= lower) & (x <= upper), axis=-1)
@@ -71,8 +63,8 @@ class Uniform(Measure):
 
     def _from_normal(self, v: Array) -> Array:
         # Distances from the nearer end keep the digits of the tails.
-        tail = np.asarray(ndtr(-np.abs(v)))
-        return np.where(v < 0, self._from_lower(tail), self.upper[..., None, :] - self._width * tail)
+        step: Array = self._width * ndtr(-np.abs(v))
+        return np.where(v < 0, self.lower[..., None, :] + step, self.upper[..., None, :] - step)
 
     def _to_normal(self, x: Array) -> Array:
         below = self._to_uniform(x)
@@ -80,7 +72,7 @@ class Uniform(Measure):
         return np.where(below <= above, ndtri(below), -ndtri(above))
 
     def _from_uniform(self, u: Array) -> Array:
-        return np.minimum(self._from_lower(u), self.upper[..., None, :])
+        return np.minimum(self.lower[..., None, :] + self._width * u, self.upper[..., None, :])
 
     def _to_uniform(self, x: Array) -> Array:
         return np.clip((x - self.lower[..., None, :]) / self._width, 0, 1)
@@ -88,6 +80,3 @@ class Uniform(Measure):
     @property
     def _width(self) -> Array:
         return (self.upper - self.lower)[..., None, :]
-
-    def _from_lower(self, u: Array) -> Array:
-        return self.lower[..., None, :] + self._width * u

@@ -15,7 +15,7 @@ from cbq.measures.base import Measure
 class Univariate(Measure):
     """A family of measures on the line, given by functions of arrays y (..., n) without the axis d.
 
-    Parameters are columns (*batch_shape, 1): the axis d = 1 of the measure also broadcasts over the n points.
+    Parameters are attributes (*batch_shape, 1): the axis d = 1 of the measure also broadcasts over the n points.
     Outside the support the density is zero and the distribution function is 0 or 1.
     """
 
@@ -24,19 +24,13 @@ class Univariate(Measure):
         shape = (*self.batch_shape, 1)
         return np.broadcast_to(mean, shape), np.broadcast_to(variance, shape)[..., None]
 
-    def conditional(self, head: Array) -> Measure:
-        # No coordinate precedes the only one, so that each point has the measure itself.
-        batch = np.broadcast_shapes((*self.batch_shape, 1), head.shape[:-1])
-        shared = {name: a[..., None, :] for name, a in self.parameters().items()}
-        return self._rebuild({name: np.broadcast_to(a, (*batch, 1)) for name, a in shared.items()})
-
     def _logpdf(self, x: Array) -> Array:
         y = x[..., 0]
         lower, upper = self.support
         inside = (y >= lower) & (y <= upper)
         if np.all(inside):
             return np.asarray(self._log_density(y))
-        safe = np.where(inside, y, self._ppf(np.full(1, 0.5)))
+        safe = np.where(inside, y, self._quantile(np.full(1, 0.5), upper=False))
         return np.where(inside, self._log_density(safe), -np.inf)
 
     def _score(self, x: Array) -> Array:
@@ -48,23 +42,18 @@ class Univariate(Measure):
         # Only the smaller tail probability keeps its digits, so that each half has its own quantile function.
         v = v[..., 0]
         tail = np.asarray(ndtr(-np.abs(v)))
-        return np.where(v < 0, self._ppf(tail), self._isf(tail))[..., None]
+        return np.where(v < 0, self._quantile(tail, upper=False), self._quantile(tail, upper=True))[..., None]
 
     def _to_normal(self, x: Array) -> Array:
-        y = self._clipped(x)
-        below, above = self._cdf(y), self._sf(y)
+        y = np.clip(x[..., 0], *self.support)
+        below, above = self._tail(y, upper=False), self._tail(y, upper=True)
         return np.where(below <= above, ndtri(below), -ndtri(above))[..., None]
 
     def _from_uniform(self, u: Array) -> Array:
-        return np.asarray(self._ppf(u[..., 0]))[..., None]
+        return np.asarray(self._quantile(u[..., 0], upper=False))[..., None]
 
     def _to_uniform(self, x: Array) -> Array:
-        return np.asarray(self._cdf(self._clipped(x)))[..., None]
-
-    def _clipped(self, x: Array) -> Array:
-        """The points y (..., n), clipped to the support."""
-        lower, upper = self.support
-        return np.clip(x[..., 0], lower, upper)
+        return np.asarray(self._tail(np.clip(x[..., 0], *self.support), upper=False))[..., None]
 
     @abstractmethod
     def _mean_and_variance(self) -> tuple[Array, Array]: ...
@@ -77,16 +66,12 @@ class Univariate(Measure):
         """Derivative of the log density, where that is finite."""
 
     @abstractmethod
-    def _cdf(self, y: Array) -> Array: ...
+    def _tail(self, y: Array, upper: bool) -> Array:
+        """P(X <= y), or P(X > y) if `upper`, for y in the support."""
 
     @abstractmethod
-    def _sf(self, y: Array) -> Array: ...
-
-    @abstractmethod
-    def _ppf(self, q: Array) -> Array: ...
-
-    @abstractmethod
-    def _isf(self, q: Array) -> Array: ...
+    def _quantile(self, q: Array, upper: bool) -> Array:
+        """The y at which `_tail` is q."""
 
 
 def columns(what: str, **parameters: Array) -> tuple[Array, ...]:

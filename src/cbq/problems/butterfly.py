@@ -10,23 +10,21 @@ from cbq.measures import LogNormal
 from cbq.problem import Problem
 from cbq.problems.registry import register
 
-S0 = 100.0  # price today
-VARIANCE = 0.3**2  # of the log price, per unit of time: sigma^2
-ETA, ZETA = 1.0, 2.0  # theta is the price at time eta, and x the price at time zeta
-K1, K2 = 50.0, 150.0
-STRIKES = ((1.0, K1), (-2.0, 0.5 * (K1 + K2)), (1.0, K2))  # the calls in the butterfly: how many, and their strikes
+PRICE_TODAY = 100.0
+VARIANCE = 0.3**2  # of the log price, per unit of time: theta is the price at time 1, and x the price at time 2
+STRIKES = ((1.0, 50.0), (-2.0, 100.0), (1.0, 150.0))  # the calls in the butterfly: how many, and their strikes
 SHOCK = 0.2
 EXPECTED_LOSS = 3.0736514097  # E max(I(theta), 0), by quadrature over theta
 
 
 def payoff(x: Array) -> Array:
-    """psi(x) = max(x - K1, 0) + max(x - K2, 0) - 2 max(x - (K1 + K2)/2, 0)."""
+    """psi(x) = max(x - 50, 0) - 2 max(x - 100, 0) + max(x - 150, 0)."""
     return np.asarray(sum(n * np.maximum(x - strike, 0) for n, strike in STRIKES))
 
 
 def price(forward: Array) -> Array:
-    """E psi(X) for X lognormal with mean `forward` and log-variance sigma^2 (zeta - eta): Black-Scholes calls."""
-    s = np.sqrt(VARIANCE * (ZETA - ETA))
+    """E psi(X) for X lognormal with mean `forward` and log-variance `VARIANCE`: Black-Scholes calls."""
+    s = np.sqrt(VARIANCE)
     total = np.zeros_like(forward)
     for n, strike in STRIKES:
         d1 = np.log(forward / strike) / s + 0.5 * s
@@ -40,9 +38,8 @@ def integrand(x: Array, theta: Array) -> Array:
 
 
 def family(theta: Array) -> LogNormal:
-    """The measure of the price at time zeta given the price theta (1,) at time eta; its mean is theta."""
-    variance = VARIANCE * (ZETA - ETA)
-    return LogNormal(np.log(theta) - 0.5 * variance, variance)
+    """The measure of the price at time 2 given the price theta (1,) at time 1; its mean is theta."""
+    return LogNormal(np.log(theta) - 0.5 * VARIANCE, VARIANCE)
 
 
 def exact(theta: Array) -> Array:
@@ -58,5 +55,5 @@ def build() -> Problem:
     f(x) = psi(x) - psi(1.2 x), where psi is the payoff of a butterfly between 50 and 150. The expected loss
     E max(I(theta), 0) is `EXPECTED_LOSS`.
     """
-    prior = LogNormal(np.log(S0) - 0.5 * VARIANCE * ETA, VARIANCE * ETA)
+    prior = family(np.array([PRICE_TODAY]))
     return Problem(integrand, family, prior, depends_on_theta=False, exact=exact, name="butterfly")

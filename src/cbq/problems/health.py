@@ -22,7 +22,7 @@ for _array in (MEAN, STD, THETA_MEAN, THETA_STD):
 
 
 def integrand(x: Array, theta: Array) -> Array:
-    """The net benefits of the two treatments at x (n, 17), theta (2,): (n, 2)."""
+    """The net benefits of the two treatments at x (n, 17), theta (2,) or, with one theta per point, (2, n): (n, 2)."""
     x1, x2, x3, x4, x5, x6, x7, x8, x9, x10, x11, x12, x13, x14, x15, x16, x17 = x.T
     f1 = VALUE * (theta[0] * x5 * x6 + x7 * x8 * x9) - (x1 + x2 * x3 * x4)
     f2 = VALUE * (theta[1] * x13 * x14 + x15 * x16 * x17) - (x10 + x11 * x12 * x4)
@@ -49,18 +49,15 @@ def family(theta: Array) -> Gaussian:
 
 def exact(theta: Array) -> Array:
     """The expected net benefits at theta (M, 2): (M, 2). Inputs that are multiplied are independent given theta."""
-    m = conditional_mean(theta).T
-    I1 = VALUE * (theta[:, 0] * m[4] * m[5] + m[6] * m[7] * m[8]) - (m[0] + m[1] * m[2] * m[3])
-    I2 = VALUE * (theta[:, 1] * m[12] * m[13] + m[14] * m[15] * m[16]) - (m[9] + m[10] * m[11] * m[3])
-    return np.stack([I1, I2], axis=-1)
+    return integrand(conditional_mean(theta), theta.T)
 
 
 @register("health")
 def build() -> Problem:
     """Net benefits of two treatments given two of their response rates, theta = (theta1, theta2) (Brennan et al.).
 
-    All 19 inputs are Gaussian. Each pair of theta1, theta2, x6 and x14 has correlation 0.6, and the measure of x is
-    conditioned on both thetas. f has C = 2 outputs. The expected value of learning theta is `EVPPI`.
+    All 19 inputs are Gaussian, and the measure of x is conditioned on both thetas. f has C = 2 outputs. The expected
+    value of learning theta is `EVPPI`.
     """
     cov = THETA_STD[:, None] * np.array([[1, RHO], [RHO, 1]]) * THETA_STD
     return Problem(integrand, family, Gaussian(THETA_MEAN, cov), exact=exact, name="health")

@@ -14,15 +14,14 @@ from cbq.problem import Problem
 from cbq.problems.registry import register
 
 Quantity = Literal["square", "inner"]
-M = 5  # the number of observations
 
 
 @dataclass(frozen=True, eq=False)
 class LinearModel:
     """The posterior of x given Z = Y x + noise of variance 1, with prior x ~ N(0, diag(theta))."""
 
-    Y: Array  # (M, d)
-    Z: Array  # (M,)
+    Y: Array  # (5, d)
+    Z: Array  # (5,)
     quantity: Quantity
 
     @property
@@ -33,7 +32,7 @@ class LinearModel:
     def posterior(self, theta: Array) -> tuple[Array, Array]:
         """m = Sigma Y'Z and Sigma, Sigma^-1 = diag(1/theta) + Y'Y, at theta (..., d): (..., d), (..., d, d)."""
         theta = positive(theta, "theta")
-        d = self.Y.shape[1]
+        d = theta.shape[-1]
         L = cholesky(np.eye(d) / theta[..., None] + self.Y.T @ self.Y)
         rows = solve_lower(L[..., None, :, :], np.eye(d))  # row j is column j of L^-1
         sigma = rows @ np.swapaxes(rows, -1, -2)
@@ -59,10 +58,9 @@ class LinearModel:
 def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
     """Posterior moments of the coefficients x of a linear regression, as the prior variances theta vary.
 
-    Data, with `rng = numpy.random.default_rng(seed)` and in this order: Y (5, d) has d - 1 columns
-    `rng.uniform(-1, 1, (5, d - 1))` and a column of ones; Z = Y beta + noise with `beta = rng.standard_normal(d)`
-    and `noise = rng.standard_normal(5)`. Prior of theta: uniform on (1, 3)^d. Measure of x: the posterior
-    N(m, Sigma), Sigma^-1 = diag(1/theta) + Y'Y, m = Sigma Y'Z.
+    The data are Z = Y beta + noise. With `rng = numpy.random.default_rng(seed)` and in this order, Y (5, d) has d - 1
+    columns `rng.uniform(-1, 1, (5, d - 1))` and a column of ones, `beta = rng.standard_normal(d)`, and
+    `noise = rng.standard_normal(5)`. The prior of theta is uniform on (1, 3)^d.
 
     Parameters
     ----------
@@ -75,10 +73,7 @@ def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
     if dim != int(dim) or dim < 1:
         raise ValueError(f"dim must be a whole number, at least 1, but it is {dim!r}.")
     rng = np.random.default_rng(seed)
-    Y = np.column_stack([rng.uniform(-1, 1, (M, dim - 1)), np.ones(M)])
-    beta = rng.standard_normal(dim)
-    model = LinearModel(Y, Y @ beta + rng.standard_normal(M), f)
-    prior = Uniform(np.ones(dim), 3 * np.ones(dim))
-    return Problem(
-        model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name=f"linear-{dim}-{f}"
-    )
+    Y = np.column_stack([rng.uniform(-1, 1, (5, dim - 1)), np.ones(5)])
+    model = LinearModel(Y, Y @ rng.standard_normal(dim) + rng.standard_normal(5), f)
+    prior, name = Uniform(np.ones(dim), 3 * np.ones(dim)), f"linear-{dim}-{f}"
+    return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name=name)

@@ -33,8 +33,7 @@ def register(name: str, build: Any = None) -> Any:
                 \"\"\"Period of a pendulum as its amplitude varies.\"\"\"
                 return cbq.Problem(...)
 
-    An installed package provides its problems to every process with entry points `name = "module:build"` of the group
-    `cbq.problems`.
+    An installed package provides its problems with entry points `name = "module:build"` of the group `cbq.problems`.
     """
     if build is None:
         return lambda function: register(name, function)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import pairwise
 
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, xlogy
@@ -18,7 +19,7 @@ RECOVERY = 0.05  # gamma, per day
 POPULATION = 1e6
 INFECTED = 50.0  # on the first day
 DAYS = 150.0
-RATE = 10.0  # the rate parameter of the Gamma measure of the infection rate x
+RATE = 10.0  # of the Gamma measure of the infection rate x
 THRESHOLD = RECOVERY * POPULATION / (POPULATION - INFECTED)  # the infection rate below which the epidemic does not grow
 X_MAX = 6.0  # the end of the quadrature; the mass beyond it is at most 4e-17 for thetas of the prior
 MAX_STEP = 0.25  # in days; the method is stable while step times infection rate is below 2.7
@@ -43,13 +44,8 @@ def states(x: Array, step: float) -> Iterator[Array]:
 
 
 def _derivative(y: Array, x: Array) -> Array:
-    out = np.empty_like(y)
-    infections = (x / POPULATION) * y[0] * y[1]
-    recoveries = RECOVERY * y[1]
-    np.negative(infections, out=out[0])
-    np.subtract(infections, recoveries, out=out[1])
-    out[2] = recoveries
-    return out
+    infections, recoveries = (x / POPULATION) * y[0] * y[1], RECOVERY * y[1]
+    return np.array([-infections, infections - recoveries, recoveries])
 
 
 def peak(x: Array, step: float) -> tuple[Array, Array]:
@@ -59,17 +55,15 @@ def peak(x: Array, step: float) -> tuple[Array, Array]:
     from S to S* by one RK4 step, which for this equation is Simpson's rule.
     """
     turning = RECOVERY * POPULATION / np.maximum(x, 1e-290)  # for a small theta, x may be 0 in float64
-    highest, before = np.full_like(x, INFECTED), None
-    for y in states(x, step):
-        highest = np.maximum(highest, y[1])
-        if before is not None:
-            passed = (before[0] > turning) & (y[0] <= turning)
-            if np.any(passed):
-                S, low = before[0][passed], turning[passed]
-                slopes = 4 * (low / (0.5 * (S + low)) - 1) + (low / S - 1)  # the slope at S* is zero
-                highest[passed] = before[1][passed] + (low - S) / 6 * slopes
-        before = y
-    return highest, y[0]
+    highest = np.full_like(x, INFECTED)
+    for before, after in pairwise(states(x, step)):
+        highest = np.maximum(highest, after[1])
+        passed = (before[0] > turning) & (after[0] <= turning)
+        if np.any(passed):
+            S, low = before[0][passed], turning[passed]
+            slopes = 4 * (low / (0.5 * (S + low)) - 1) + (low / S - 1)  # the slope at S* is zero
+            highest[passed] = before[1][passed] + (low - S) / 6 * slopes
+    return highest, after[0]
 
 
 @lru_cache(maxsize=8)
@@ -80,15 +74,12 @@ def _rule(step: float, panels: int) -> tuple[Array, Array]:
         grid = np.linspace(low, high, 34)
         last = int(np.argmax(peak(grid, step)[1] < RECOVERY * POPULATION / grid))
         low, high = float(grid[last - 1]), float(grid[last])
-    widths = [np.linspace(THRESHOLD, high, panels + 1), np.linspace(high, 1.0, 2 * panels + 1)]
-    edges = np.unique(np.concatenate([*widths, np.geomspace(1.0, X_MAX, 2 * panels + 1)]))
+    below, above = np.linspace(THRESHOLD, high, panels + 1), np.linspace(high, 1.0, 2 * panels + 1)
+    edges = np.unique(np.concatenate([below, above, np.geomspace(1.0, X_MAX, 2 * panels + 1)]))
     nodes, weights = np.polynomial.legendre.leggauss(12)
     half = 0.5 * np.diff(edges)[:, None]
     x = (edges[:-1, None] + half * (1 + nodes)).ravel()
-    values = (half * weights).ravel() * peak(x, step)[0]
-    for array in (x, values):
-        array.setflags(write=False)
-    return x, values
+    return x, (half * weights).ravel() * peak(x, step)[0]
 
 
 @dataclass(frozen=True)
@@ -110,9 +101,8 @@ class EpidemicModel:
         """E f at theta (M, 1) for f with this step: (M,). The relative error is 1e-10 (3e-9 for the longest step)."""
         a = theta[:, :1]
         if np.any(a <= 0) or np.any(gammaincc(a, RATE * X_MAX) > 1e-13):
-            raise ValueError(
-                f"the exact answer is known for theta from 0 to about 14, but theta is in [{a.min():g}, {a.max():g}]."
-            )
+            given = f"[{a.min():g}, {a.max():g}]"
+            raise ValueError(f"the exact answer is known for theta from 0 to about 14, but theta is in {given}.")
         x, wf = _rule(self.step, self.panels)
         density = RATE * np.exp(xlogy(a - 1, RATE * x) - RATE * x - gammaln(a))
         return np.asarray(INFECTED * gammainc(a[:, 0], RATE * THRESHOLD) + density @ wf)
@@ -130,6 +120,5 @@ def build(step: float = 0.1) -> Problem:
     """
     if not 0 < step <= MAX_STEP:
         raise ValueError(f"step must be positive and at most {MAX_STEP} days, but it is {step!r}.")
-    model = EpidemicModel(float(step))
-    prior = Uniform(2.0, 9.0)
+    model, prior = EpidemicModel(float(step)), Uniform(2.0, 9.0)
     return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name="sir")

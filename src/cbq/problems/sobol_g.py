@@ -21,11 +21,8 @@ def factors(x: Array, a: Array) -> Array:
 
 
 def index(a: Sequence[float] = COEFFICIENTS) -> float:
-    """The first-order Sobol index of the first input, Var E[f | x_1] / Var f, of the g-function with coefficients a.
-
-    With V_i = 1 / (3 (1 + a_i)^2), the variance of g_i, it is V_1 / (prod_i (1 + V_i) - 1).
-    """
-    variances = 1 / (3 * (1 + _coefficients(a)) ** 2)
+    """The first-order Sobol index of the first input, Var E[f | x_1] / Var f, of the g-function with coefficients a."""
+    variances = 1 / (3 * (1 + _coefficients(a)) ** 2)  # V_i, of g_i; the index is V_1 / (prod_i (1 + V_i) - 1)
     return float(variances[0] / np.expm1(np.sum(np.log1p(variances))))
 
 
@@ -37,8 +34,7 @@ class SobolGModel:
 
     def family(self, theta: Array) -> Uniform:
         """The measure of the other inputs, which is the same at every theta (1,)."""
-        others = len(self.a) - 1
-        return Uniform(np.zeros(others), np.ones(others))
+        return Uniform(np.zeros(len(self.a) - 1), 1.0)
 
     def integrand(self, x: Array, theta: Array) -> Array:
         """The product of all g_i at the other inputs x (n, d) and the first, theta (1,): (n,)."""
@@ -53,10 +49,9 @@ class SobolGModel:
 def build(a: Sequence[float] = COEFFICIENTS) -> Problem:
     """Expectation of the g-function given its first input, theta, which leads to a first-order Sobol index.
 
-    f = prod_i (|4 x_i - 2| + a_i)/(1 + a_i), where all inputs x_i are uniform on (0, 1). theta is the first input and
-    x the others, so that E[f | theta] = (|4 theta - 2| + a_1)/(1 + a_1) (Saltelli and Sobol', 1995). The variance of
-    this, divided by that of f, is the first-order Sobol index of the first input, whose exact value is
-    `cbq.problems.sobol_g.index(a)`. A fit estimates it with draws of theta:
+    f = prod_i (|4 x_i - 2| + a_i)/(1 + a_i), where all inputs x_i are uniform on (0, 1) (Saltelli and Sobol', 1995).
+    theta is the first input and x the others. The variance of E[f | theta], divided by that of f, is the first-order
+    Sobol index, whose exact value is `cbq.problems.sobol_g.index(a)`. A fit estimates it with draws of theta:
 
         samples = problem.collect(32, 64, rng=0)
         fit = cbq.Auto().fit(samples)

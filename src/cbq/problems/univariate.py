@@ -15,9 +15,6 @@ from cbq.measures import Gamma, TruncatedGaussian, Uniform
 from cbq.problem import Problem
 from cbq.problems.registry import register
 
-MAX_ARGUMENT = 2.5  # the upper end of the prior of the characteristic function's argument, in units of the rate
-LOWEST_BOUND, HIGHEST_BOUND = -2.0, 4.0  # the ends of the prior of the truncation, in standard deviations from the mean
-
 
 @dataclass(frozen=True)
 class CharacteristicModel:
@@ -46,16 +43,15 @@ class CharacteristicModel:
 def build_characteristic(shape: float = 3.0, rate: float = 2.0) -> Problem:
     """The characteristic function E exp(i theta X) of X ~ Gamma(shape, rate), as its argument theta varies.
 
-    f(x, theta) = (cos theta x, sin theta x) has C = 2 outputs and depends on theta; the measure of X does not. The
-    answer is the real and the imaginary part of (1 - i theta/rate)^-shape (chapter 17 of the book). The prior of theta
-    is uniform on (0, 2.5 rate).
+    The C = 2 outputs are its real and its imaginary part, and the answer is (1 - i theta/rate)^-shape (chapter 17 of
+    the book). The prior of theta is uniform on (0, 2.5 rate).
 
     Parameters
     ----------
     shape, rate : the parameters of the Gamma measure of X, whose mean is shape / rate.
     """
     model = CharacteristicModel(float(positive(shape, "shape")), float(positive(rate, "rate")))
-    prior = Uniform(0.0, MAX_ARGUMENT * model.rate)
+    prior = Uniform(0.0, 2.5 * model.rate)
     return Problem(model.integrand, model.family, prior, exact=model.exact, name="characteristic")
 
 
@@ -91,14 +87,13 @@ class TruncatedModel:
 def build_truncated(mean: float = 0.0, std: float = 1.0) -> Problem:
     """E[X | X > theta] for X ~ N(mean, std^2), as the bound theta varies.
 
-    The measure of x is the normal distribution truncated below theta, and f(x) = x does not depend on theta. The answer
-    is mean + std phi(a)/Phi(-a) with a = (theta - mean)/std (section 13.10 of the book), accurate however far in the
-    tail the bound is. The prior of theta is uniform from mean - 2 std to mean + 4 std.
+    The answer is mean + std phi(a)/Phi(-a) with a = (theta - mean)/std (section 13.10 of the book). The prior of theta
+    is uniform from mean - 2 std to mean + 4 std.
 
     Parameters
     ----------
     mean, std : the mean and the standard deviation of the normal distribution before it is truncated.
     """
     model = TruncatedModel(float(finite(mean, "mean")), float(positive(std, "std")))
-    prior = Uniform(model.mean + LOWEST_BOUND * model.std, model.mean + HIGHEST_BOUND * model.std)
+    prior = Uniform(model.mean - 2 * model.std, model.mean + 4 * model.std)
     return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name="truncated")
