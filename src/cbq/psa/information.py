@@ -13,11 +13,10 @@ from scipy.special import ndtri
 from cbq._arrays import Array, between_0_and_1, generator
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.decisions import Decisions, Name, make_decisions
-from cbq.psa.analysis import SetValue, analyse
+from cbq.psa.analysis import ROUNDING, SetValue, analyse, monotone_estimates
 from cbq.psa.net_benefits import Contrasts, read_outputs, scale_net_benefits
 from cbq.psa.result import EvppiRow, EvppiTable
-from cbq.psa.sets import ROUNDING, ColumnSet, column_sets, count_duplicates, monotone_estimates
-from cbq.psa.tables import ColumnTable, check_same_rows
+from cbq.psa.tables import ColumnSet, ColumnTable, check_same_rows, column_sets, count_duplicates
 from cbq.samples import Samples
 
 # A note is written above these, in units of the standard error.
@@ -118,16 +117,8 @@ def evppi_table(
     A row for each set and willingness to pay, with the columns pars, willingness_to_pay (if given), evppi, se, lower,
     upper, plug_in, evpi, n, landmarks, approximation and note; see `cbq.psa.EvppiRow`.
     """
-    return values_of_information(
-        outputs,
-        inputs,
-        pars,
-        effects=effects,
-        costs=costs,
-        willingness_to_pay=willingness_to_pay,
-        level=level,
-        rng=rng,
-    ).to_frame()
+    options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
+    return values_of_information(outputs, inputs, pars, **options, level=level, rng=rng).to_frame()  # type: ignore[arg-type]
 
 
 def values_of_information(
@@ -178,51 +169,44 @@ def _perfect_information(values: Array, decisions: Decisions, groups: npt.NDArra
 
 
 def _rows(
-    sets: Sequence[ColumnSet],
-    found: Sequence[SetValue],
-    values: Array,
-    decisions: Decisions,
-    unit: float,
-    level: float,
+    sets: Sequence[ColumnSet], found: Sequence[SetValue], values: Array, decisions: Decisions, unit: float, level: float
 ) -> tuple[EvppiRow, ...]:
     """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
     n = len(values)
     perfect = unit * _perfect_information(values, decisions, np.ones(n, dtype=np.intp))[0]  # (K,)
-    raw, se, plug_in, unseen = (
-        unit * np.stack([getattr(each, name) for each in found]) for name in ("evppi", "se", "plug_in", "unseen")
-    )  # (J, K) each
-    duplicates = [count_duplicates(np.column_stack([values, each.columns])) for each in sets]
+    names = ("evppi", "se", "plug_in", "unseen")
+    raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
     se = np.where(se > ROUNDING * perfect, se, 0.0)
     members = [each.members for each in sets]
-    ordered = np.stack(
-        [monotone_estimates(raw[:, k], se[:, k], members, float(perfect[k])) for k in range(len(perfect))], axis=1
-    )
+    by_threshold = zip(raw.T, se.T, perfect.tolist(), strict=True)
+    evppi = np.stack([monotone_estimates(each, errors, members, evpi) for each, errors, evpi in by_threshold], axis=1)
+    reach = float(ndtri(0.5 * (1.0 + level))) * se
     thresholds = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
-    z = float(ndtri(0.5 * (1.0 + level)))
+    duplicates = [count_duplicates(np.column_stack([values, each.columns])) for each in sets]
     return tuple(
         EvppiRow(
-            pars=each.label,
+            pars=sets[j].label,
             willingness_to_pay=threshold,
-            evppi=float(ordered[j, k]),
+            evppi=float(evppi[j, k]),
             se=float(se[j, k]),
-            lower=max(float(ordered[j, k] - z * se[j, k]), 0.0),
-            upper=float(ordered[j, k] + z * se[j, k]),
+            lower=max(float(evppi[j, k] - reach[j, k]), 0.0),
+            upper=float(evppi[j, k] + reach[j, k]),
             plug_in=float(plug_in[j, k]),
             evpi=float(perfect[k]),
             n=n,
             landmarks=found[j].landmarks,
             approximation=float(unseen[j, k]),
-            note=_note(raw[j, k], ordered[j, k], se[j, k], unseen[j, k], n, duplicates[j]),
+            note=_note(raw[j, k], evppi[j, k], se[j, k], unseen[j, k], n, duplicates[j]),
         )
-        for j, each in enumerate(sets)
+        for j in range(len(sets))
         for k, threshold in enumerate(thresholds)
     )
 
 
-def _note(raw: float, ordered: float, se: float, unseen: float, n: int, duplicates: int) -> str:
+def _note(raw: float, evppi: float, se: float, unseen: float, n: int, duplicates: int) -> str:
     """Remarks on an estimate and on the n rows it is from."""
     parts = []
-    if abs(ordered - raw) > NOTE_MOVED * se > 0:
+    if abs(evppi - raw) > NOTE_MOVED * se > 0:
         parts.append(f"{raw:.4g} before estimates were made monotone over the sets")
     if unseen > NOTE_UNSEEN * se:
         parts.append(

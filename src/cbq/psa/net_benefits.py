@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array
 from cbq.nested.decisions import Decisions, make_decisions
-from cbq.psa.tables import ColumnTable
+from cbq.psa.tables import ColumnTable, scale_columns
 
 MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
 MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
@@ -55,12 +55,6 @@ def read_outputs(table: ColumnTable, options: dict[str, Any]) -> tuple[Decisions
     values = np.zeros((table.n, len(table.names)))
     values[:, used] = table.matrix([int(i) for i in used])
     return decisions, values
-
-
-def scale_columns(columns: Array) -> tuple[Array, Integers]:
-    """Columns (n, k) whose largest absolute values are 0 or in [0.5, 1), and the exponents of two divided by, (k,)."""
-    exponents = np.frexp(np.max(np.abs(columns), axis=0))[1].astype(np.intp)
-    return np.ldexp(columns, -exponents), exponents
 
 
 def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:

@@ -1,6 +1,7 @@
-"""Tables with one row per draw: pandas objects, mappings, structured and plain arrays.
+"""Tables with one row per draw, and sets of their columns.
 
-Pandas objects are recognised by their attributes, so that pandas is not imported.
+A table is a pandas object, a mapping, or a structured or plain array. Pandas objects are recognised by their
+attributes, so that pandas is not imported.
 """
 
 from __future__ import annotations
@@ -11,7 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, real
+from cbq._arrays import Array, Integers, real
+from cbq.linalg.dense import eigh
+from cbq.nested.decisions import positions
+
+MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
+CONSTANT_BELOW = 1e-12  # range of a column, relative to its largest value
+DEPENDENT_BELOW = 1e-13  # smallest eigenvalue of the correlations, per column
+INVOLVED_ABOVE = 1e-5  # coefficient of a column in a linear dependence
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +77,78 @@ def check_same_rows(outputs: ColumnTable, inputs: ColumnTable) -> None:
             f"outputs has {outputs.n} rows and inputs has {inputs.n}, but the same row of both must be the same draw."
         )
     _check_same_labels((outputs.what, outputs.index), (inputs.what, inputs.index))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSet:
+    """A set of input columns: its label, the positions of its columns, and their values (n, p) in units near 1."""
+
+    label: str
+    members: frozenset[int]
+    columns: Array
+
+
+def column_sets(pars: Any, inputs: ColumnTable) -> list[ColumnSet]:
+    """The sets that `pars` lists: each a list of columns, by name or position (see `positions`), or a single one."""
+    if isinstance(pars, str) or not isinstance(pars, Sequence | np.ndarray):
+        raise TypeError(
+            f"pars must be a list of sets of columns, such as [['a'], ['a', 'b']], but {pars!r} arrived: for a single "
+            f"column write [['a']]."
+        )
+    if not len(pars):
+        raise ValueError("pars is empty: list at least one set of columns, such as [['a'], ['a', 'b']].")
+    return [_column_set(each, inputs, f"set {i} of pars") for i, each in enumerate(pars, start=1)]
+
+
+def count_duplicates(rows: Array) -> int:
+    """The number of rows (n, k) that repeat an earlier row."""
+    ordered = rows[np.lexsort(rows.T)]
+    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
+
+
+def scale_columns(columns: Array) -> tuple[Array, Integers]:
+    """Columns (n, k) whose largest absolute values are 0 or in [0.5, 1), and the exponents of two divided by, (k,)."""
+    exponents = np.frexp(np.max(np.abs(columns), axis=0))[1].astype(np.intp)
+    return np.ldexp(columns, -exponents), exponents
+
+
+def _column_set(names: Any, inputs: ColumnTable, what: str) -> ColumnSet:
+    members = positions([names] if isinstance(names, str | int | np.integer) else names, inputs.names, what)
+    if not members:
+        raise ValueError(f"{what} is empty: list at least one column, or omit the set.")
+    fewest = max(MIN_ROWS, MIN_ROWS_PER_COLUMN * (len(members) + 1))
+    if inputs.n < fewest:
+        raise ValueError(
+            f"a regression on the {len(members)} column{'s' * (len(members) > 1)} of {what} needs at least {fewest} "
+            f"rows, but there are {inputs.n}: draw more."
+        )
+    values, names_of_columns = inputs.matrix(members), [inputs.names[i] for i in members]
+    columns = scale_columns(values)[0]
+    _check_constant(columns, values[0], names_of_columns, what)
+    _check_dependent(columns, names_of_columns, what)
+    return ColumnSet(", ".join(names_of_columns), frozenset(members), columns)
+
+
+def _check_constant(columns: Array, first: Array, names: list[str], what: str) -> None:
+    constant = np.ptp(columns, axis=0) <= CONSTANT_BELOW * np.max(np.abs(columns), axis=0)
+    if np.any(constant):
+        i = int(np.argmax(constant))
+        raise ValueError(
+            f"column {names[i]!r} of {what} is constant ({first[i]:g} in all rows), so there is nothing to learn "
+            f"about it: omit it."
+        )
+
+
+def _check_dependent(columns: Array, names: list[str], what: str) -> None:
+    centred = columns - np.mean(columns, axis=0)
+    standard = centred / np.sqrt(np.mean(centred**2, axis=0))
+    eigenvalues, axes = eigh(standard.T @ standard / len(columns))
+    if eigenvalues[0] < DEPENDENT_BELOW * len(names):
+        involved = [name for name, c in zip(names, np.abs(axes[:, 0]), strict=True) if c > INVOLVED_ABOVE]
+        raise ValueError(
+            f"columns {', '.join(map(repr, involved))} of {what} are linearly dependent, up to rounding, so all but "
+            f"one of them determine that one: omit one, which leaves EVPPI unchanged."
+        )
 
 
 def _common_index(names: Sequence[str], take: Callable[[int], Any], what: str) -> Any:
