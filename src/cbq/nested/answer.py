@@ -57,20 +57,15 @@ class Answer:
         offsets = stdtrit(self.outer_df, (np.arange(OUTER_QUANTILES) + 0.5) / OUTER_QUANTILES)
         columns = self.draws.reshape(len(self.draws), -1).T  # (K, S)
         outer_stds = np.broadcast_to(np.ravel(self.outer_std), len(columns))
-        ends = [
-            np.quantile((column[:, None] + std * offsets).ravel(), [0.5 * (1 - level), 0.5 * (1 + level)])
-            for column, std in zip(columns, outer_stds, strict=True)
-        ]
-        low, high = np.maximum(np.array(ends).T, self.least)
-        shape = np.shape(self.estimate)
-        return _number_or_array(low.reshape(shape)), _number_or_array(high.reshape(shape))
+        mixtures = [(column[:, None] + std * offsets).ravel() for column, std in zip(columns, outer_stds, strict=True)]
+        ends = [np.quantile(mixture, [0.5 * (1 - level), 0.5 * (1 + level)]) for mixture in mixtures]
+        low, high = np.maximum(np.array(ends).T, self.least).reshape(2, *np.shape(self.estimate))
+        return _number_or_array(low), _number_or_array(high)
 
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())
-        values = [
-            f"{estimate:.6g} ({a:.6g} to {b:.6g})"
-            for estimate, a, b in zip(np.ravel(self.estimate), low, high, strict=True)
-        ]
+        numbers = zip(np.ravel(self.estimate), low, high, strict=True)
+        values = [f"{estimate:.6g} ({a:.6g} to {b:.6g})" for estimate, a, b in numbers]
         return f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
 
 
@@ -112,7 +107,6 @@ def assess(
     at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
     min_part : the smallest number of thetas from which the functional can be estimated.
     """
-    require_fit(fit)
     for_thetas, for_paths = generator(rng).spawn(2)
     nodes = outer(prior, n, design, for_thetas, fit.p, min_part)
     mean = np.asarray(fit.predict(nodes.theta))
