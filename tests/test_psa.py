@@ -17,8 +17,7 @@ from cbq.kernels import RBF, Matern
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
 from cbq.psa import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
-from cbq.psa.analysis import NetBenefits, SetValue, expected_max, influences, monotone_estimates
-from cbq.psa.net_benefits import Contrasts, scale_net_benefits
+from cbq.psa.analysis import Contrasts, NetBenefits, SetValue, expected_max, influences, monotone_estimates
 from cbq.psa.regression import (
     RegressionPosterior,
     candidate_coordinates,
@@ -26,7 +25,7 @@ from cbq.psa.regression import (
     fit_regression,
     normal_scores,
 )
-from cbq.psa.tables import count_duplicates, scale_columns
+from cbq.psa.tables import count_duplicates, scale_columns, scale_net_benefits
 from refusals import refusals
 
 HALF_NORMAL = 1 / np.sqrt(2 * np.pi)  # E max(theta, 0) of a standard normal theta

@@ -8,7 +8,8 @@ by finitely many outer thetas.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -62,6 +63,10 @@ class Answer:
         low, high = np.maximum(np.array(ends).T, self.least).reshape(2, *np.shape(self.estimate))
         return _number_or_array(low), _number_or_array(high)
 
+    def at_least(self, least: float) -> Self:
+        """The same answer for a quantity with a lower bound."""
+        return replace(self, estimate=_number_or_array(np.maximum(self.estimate, least)), least=least)
+
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())
         numbers = zip(np.ravel(self.estimate), low, high, strict=True)
@@ -69,20 +74,18 @@ class Answer:
         return f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
 
 
-def answer(
-    mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_df: float, least: float = -np.inf
-) -> Answer:
+def answer(mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_df: float) -> Answer:
     """The answer from the functional at the posterior mean of I, (...), and at draws of I, (S, ...)."""
     draws.setflags(write=False)
     return Answer(
-        _number_or_array(np.maximum(np.mean(draws, axis=0), least)),
+        _number_or_array(np.mean(draws, axis=0)),
         _number_or_array(mean_value),
         _number_or_array(np.std(draws, axis=0)),
         _number_or_array(np.broadcast_to(outer_std, np.shape(mean_value))),
         draws,
         n,
         outer_df,
-        least,
+        -np.inf,
     )
 
 
@@ -94,7 +97,6 @@ def assess(
     n: int,
     design: Design,
     rng: np.random.Generator | int,
-    least: float = -np.inf,
     at_mean: ValueAndError | None = None,
     min_part: int = 1,
 ) -> Answer:
@@ -103,7 +105,6 @@ def assess(
     The functional is computed for the posterior mean of I at all n thetas. Draws of I are made at a subset of them;
     their differences from the posterior mean on that subset are added to the value at all thetas.
 
-    least : a lower bound of the functional.
     at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
     min_part : the smallest number of thetas from which the functional can be estimated.
     """
@@ -117,7 +118,7 @@ def assess(
     paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
     weights = nodes.subset_weights
     deviations = functional(paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
-    return answer(value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df, least=least)
+    return answer(value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df)
 
 
 def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:

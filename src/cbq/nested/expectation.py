@@ -59,7 +59,17 @@ def nested_expectation(
     """
     if not callable(phi):
         raise TypeError(f"phi must be a function of values of I, but it is a {type(phi).__name__}.")
-    return _expectation(fit, phi, prior, method, n, design, rng)
+    require_fit(fit)
+    require_one_of(Method, method, "method")
+    checked = partial(_apply, phi, fit.C)
+    number = DEFAULT_N[method] if n is None else n
+    if method == "bq":
+        return _quadrature(fit, checked, prior, number, design, generator(rng))
+
+    def functional(values: Array, weights: Array) -> Array:
+        return np.asarray(checked(values) @ weights)
+
+    return assess(fit, functional, prior, n=number, design=design, rng=rng)
 
 
 def expected_loss(
@@ -84,31 +94,7 @@ def expected_loss(
     def loss(values: Array) -> Array:
         return np.maximum(select(values) - threshold, 0.0)
 
-    return _expectation(fit, loss, prior, method, n, design, rng, least=0.0)
-
-
-def _expectation(
-    fit: Fit,
-    phi: Callable[[Array], Any],
-    prior: PriorLike,
-    method: Method,
-    n: int | None,
-    design: Design,
-    rng: np.random.Generator | int,
-    least: float = -np.inf,
-) -> Answer:
-    """E[phi(I(theta))], with the lower bound `least`."""
-    require_fit(fit)
-    require_one_of(Method, method, "method")
-    checked = partial(_apply, phi, fit.C)
-    number = DEFAULT_N[method] if n is None else n
-    if method == "bq":
-        return _quadrature(fit, checked, prior, number, design, generator(rng), least)
-
-    def functional(values: Array, weights: Array) -> Array:
-        return np.asarray(checked(values) @ weights)
-
-    return assess(fit, functional, prior, n=number, design=design, rng=rng, least=least)
+    return nested_expectation(fit, loss, prior, method=method, n=n, design=design, rng=rng).at_least(0.0)
 
 
 def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
@@ -137,13 +123,7 @@ def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
 
 
 def _quadrature(
-    fit: Fit,
-    phi: Callable[[Array], Array],
-    prior: PriorLike,
-    n: int,
-    design: Design,
-    rng: np.random.Generator,
-    least: float,
+    fit: Fit, phi: Callable[[Array], Array], prior: PriorLike, n: int, design: Design, rng: np.random.Generator
 ) -> Answer:
     """The mean of phi(I) by Bayesian quadrature at n thetas.
 
@@ -157,7 +137,7 @@ def _quadrature(
         raise ValueError(f"method='bq' integrates under a continuous prior, but it is {arrived}: pass method='mc'.")
     if not isinstance(n, int | np.integer) or isinstance(n, bool) or not MIN_NODES <= n <= MAX_NODES:
         raise ValueError(
-            f"n must be a number of thetas from {MIN_NODES} to {MAX_NODES}, but it is {n!r}: method='mc' takes any number."
+            f"n must be a number of thetas from {MIN_NODES} to {MAX_NODES}, but it is {n!r}: method='mc' takes more."
         )
     for_thetas, for_paths = rng.spawn(2)
     theta = (_widened_sobol if design == "sobol" else iid)(measure, int(n), for_thetas)
@@ -168,7 +148,7 @@ def _quadrature(
     except NoEmbedding:  # coordinates in which the prior is standard normal always have one
         normal = Gaussian(np.zeros(measure.dim), np.ones(measure.dim))
         found, outer_std = _integrals(measure.inverse_transport(theta, base="normal"), normal, values, at_mean)
-    return answer(found[0], found[1:], outer_std, n=int(n), outer_df=np.inf, least=least)
+    return answer(found[0], found[1:], outer_std, n=int(n), outer_df=np.inf)
 
 
 def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:

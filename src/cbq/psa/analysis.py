@@ -15,13 +15,42 @@ from scipy.special import ndtr
 
 from cbq._arrays import Array, Integers
 from cbq.linalg.threads import one_blas_thread
-from cbq.psa.net_benefits import Contrasts
+from cbq.nested.decisions import Decisions
 from cbq.psa.regression import RegressionPosterior, RowBlock, candidate_coordinates, canonical_outputs, fit_regression
 
 FUNCTION_DRAWS = 256  # of the regression functions, for the standard error
 ROW_DRAWS = 32  # for each row, for E max of more than two decisions
 MIN_RELATIVE_SE = 1e-3  # relative to the largest: a standard error of 0 would fix its estimate
 ROUNDING = 1e-12  # relative to the largest value, or to EVPI: smaller values are rounded to 0
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """Net benefits less that of the first decision, as linear functions of few outputs that are regressed once.
+
+    y : (n, q), the outputs.
+    maps : (K, q, D); y @ maps[k] are the net benefits less that of the first decision.
+    """
+
+    y: Array
+    maps: Array
+
+    @classmethod
+    def of(cls, outputs: Array, decisions: Decisions) -> Contrasts:
+        """The contrasts of outputs (n, C).
+
+        Net benefits are linear in the willingness to pay, so its smallest and largest values determine all others.
+        """
+        K, D, _ = decisions.weights.shape
+        thresholds = np.zeros(1) if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay)
+        low, high = int(np.argmin(thresholds)), int(np.argmax(thresholds))
+        shares = {low: np.ones(K)}  # of the smallest and the largest value in all values
+        if high != low:
+            share = (thresholds - thresholds[low]) / (thresholds[high] - thresholds[low])
+            shares = {low: 1.0 - share, high: share}
+        differences = decisions.weights[:, 1:] - decisions.weights[:, :1]  # (K, D - 1, C)
+        y = np.concatenate([outputs @ differences[end].T for end in shares], axis=1)
+        return cls(y, np.concatenate([each[:, None, None] * np.eye(D)[1:] for each in shares.values()], axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,14 +72,13 @@ class SetValue:
 
     @property
     def se(self) -> Array:
-        """The standard error."""
         return np.asarray(np.sqrt(self.regression + self.sampling))
 
     def mixed_with_zero(self, probability: float) -> SetValue:
         """The value of a set that is independent of the net benefits, so that EVPPI is 0, with this probability."""
         between = probability * (1.0 - probability) * self.evppi**2
         numbers = (self.evppi, self.plug_in, self.regression, self.sampling, self.unseen)
-        mixed = SetValue(*((1.0 - probability) * each for each in numbers), self.landmarks)
+        mixed = SetValue(*((1.0 - probability) * each for each in numbers), landmarks=self.landmarks)
         return replace(mixed, regression=mixed.regression + between)
 
 
@@ -173,18 +201,9 @@ def influences(
     posteriors: Sequence[RegressionPosterior], benefits: NetBenefits
 ) -> Iterator[tuple[tuple[RowBlock, ...], Array]]:
     """Blocks of rows with the derivatives (b, K, r) of the plug-in EVPPI by their outputs, at fixed hyperparameters."""
-    by_level, by_weights = _derivatives(posteriors, benefits)
-    for blocks in _blocks(posteriors):
-        parts = zip(blocks, by_weights, posteriors, strict=True)
-        moves = [block.spread @ slope / posterior.noise for block, slope, posterior in parts]  # (b, K) each
-        yield blocks, np.stack(moves, axis=-1) + by_level / posteriors[0].moments.n
-
-
-def _derivatives(posteriors: Sequence[RegressionPosterior], benefits: NetBenefits) -> tuple[Array, list[Array]]:
-    """The derivatives of EVPPI by the means of Z over rows, (K, r), and by the weights of each spread, (m, K)."""
     n, offset, B = posteriors[0].moments.n, benefits.offset, benefits.B
-    by_level = np.zeros(B.shape[:2])
-    by_weights = [np.zeros((s.m, len(offset))) for s in posteriors]
+    by_level = np.zeros(B.shape[:2])  # derivatives by the means of Z over rows, (K, r)
+    by_weights = [np.zeros((s.m, len(offset))) for s in posteriors]  # and by the weights of each spread, (m, K)
     at_default = np.stack([b[:, d] for b, d in zip(B, benefits.default, strict=True)])  # (K, r)
     for blocks in _blocks(posteriors):
         best = np.argmax(offset[:, None, :] + _means(blocks) @ B, axis=-1)  # (K, b)
@@ -192,7 +211,10 @@ def _derivatives(posteriors: Sequence[RegressionPosterior], benefits: NetBenefit
         by_level += np.sum(chosen, axis=1) / n
         for c, block in enumerate(blocks):
             by_weights[c] += block.spread.T @ chosen[..., c].T / n
-    return by_level, by_weights
+    for blocks in _blocks(posteriors):
+        parts = zip(blocks, by_weights, posteriors, strict=True)
+        moves = [block.spread @ slope / posterior.noise for block, slope, posterior in parts]  # (b, K) each
+        yield blocks, np.stack(moves, axis=-1) + by_level / n
 
 
 def _blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[RowBlock, ...]]:

@@ -13,10 +13,17 @@ from scipy.special import ndtri
 from cbq._arrays import Array, between_0_and_1, generator
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.decisions import Decisions, Name, make_decisions
-from cbq.psa.analysis import ROUNDING, SetValue, analyse, monotone_estimates
-from cbq.psa.net_benefits import Contrasts, read_outputs, scale_net_benefits
+from cbq.psa.analysis import ROUNDING, Contrasts, SetValue, analyse, monotone_estimates
 from cbq.psa.result import EvppiRow, EvppiTable
-from cbq.psa.tables import ColumnSet, ColumnTable, check_same_rows, column_sets, count_duplicates
+from cbq.psa.tables import (
+    ColumnSet,
+    ColumnTable,
+    check_same_rows,
+    column_sets,
+    count_duplicates,
+    read_outputs,
+    scale_net_benefits,
+)
 from cbq.samples import Samples
 
 # A note is written above these, in units of the standard error.
@@ -117,8 +124,9 @@ def evppi_table(
     A row for each set and willingness to pay, with the columns pars, willingness_to_pay (if given), evppi, se, lower,
     upper, plug_in, evpi, n, landmarks, approximation and note; see `cbq.psa.EvppiRow`.
     """
-    options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
-    return values_of_information(outputs, inputs, pars, **options, level=level, rng=rng).to_frame()  # type: ignore[arg-type]
+    return values_of_information(
+        outputs, inputs, pars, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay, level=level, rng=rng
+    ).to_frame()
 
 
 def values_of_information(

@@ -1,25 +1,27 @@
-"""Tables with one row per draw, and sets of their columns.
+"""Tables with one row per draw, the sets of their columns, and net benefits in units near 1.
 
 A table is a pandas object, a mapping, or a structured or plain array. Pandas objects are recognised by their
-attributes, so that pandas is not imported.
+attributes, so that pandas is not imported. Units are powers of two, so that dividing by them rounds nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, Integers, real
 from cbq.linalg.dense import eigh
-from cbq.nested.decisions import positions
+from cbq.nested.decisions import Decisions, make_decisions, positions
 
 MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
 CONSTANT_BELOW = 1e-12  # range of a column, relative to its largest value
 DEPENDENT_BELOW = 1e-13  # smallest eigenvalue of the correlations, per column
 INVOLVED_ABOVE = 1e-5  # coefficient of a column in a linear dependence
+MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
+MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,6 +114,29 @@ def scale_columns(columns: Array) -> tuple[Array, Integers]:
     return np.ldexp(columns, -exponents), exponents
 
 
+def read_outputs(table: ColumnTable, options: dict[str, Any]) -> tuple[Decisions, Array]:
+    """The decisions that a table of outputs describes, and its values (n, C), with 0 in columns that are not used."""
+    decisions = make_decisions(len(table.names), table.names, **options)
+    used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (decisions.willingness_to_pay is None))
+    values = np.zeros((table.n, len(table.names)))
+    values[:, used] = table.matrix([int(i) for i in used])
+    return decisions, values
+
+
+def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
+    """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
+    values, exponents = scale_columns(outputs)
+    used = (decisions.weights != 0) & np.any(values != 0, axis=0)
+    if not np.any(used):
+        return outputs, decisions, 1.0
+    terms = (np.frexp(decisions.weights)[1] + exponents)[used]
+    low, high = int(np.min(terms)), int(np.max(terms))
+    _check_range(low, high)
+    weights = np.ldexp(np.where(used, decisions.weights, 0.0), exponents - high)
+    weights.setflags(write=False)
+    return values, replace(decisions, weights=weights), float(np.ldexp(1.0, high))
+
+
 def _column_set(names: Any, inputs: ColumnTable, what: str) -> ColumnSet:
     members = positions([names] if isinstance(names, str | int | np.integer) else names, inputs.names, what)
     if not members:
@@ -149,6 +174,26 @@ def _check_dependent(columns: Array, names: list[str], what: str) -> None:
             f"columns {', '.join(map(repr, involved))} of {what} are linearly dependent, up to rounding, so all but "
             f"one of them determine that one: omit one, which leaves EVPPI unchanged."
         )
+
+
+def _check_range(low: int, high: int) -> None:
+    """Raise if terms of net benefits between 2^low and 2^high cannot be computed with in float64."""
+    if abs(high) > MAX_EXPONENT:
+        raise ValueError(
+            f"net benefits of about {_power_of_ten(high)} would {'overflow' if high > 0 else 'underflow'} float64: "
+            f"multiply the outputs by a constant, and divide the results by it."
+        )
+    if high - low > MAX_EXPONENT_RANGE:
+        raise ValueError(
+            f"some terms of the net benefits are about {_power_of_ten(low)} and others about {_power_of_ten(high)}, so "
+            f"the small ones would be lost to rounding: correct their units, or drop the decision or the willingness "
+            f"to pay that is out of proportion."
+        )
+
+
+def _power_of_ten(exponent: int) -> str:
+    """The power of ten nearest to numbers just below 2^exponent."""
+    return f"1e{round((exponent - 0.5) * np.log10(2.0))}"
 
 
 def _common_index(names: Sequence[str], take: Callable[[int], Any], what: str) -> Any:
