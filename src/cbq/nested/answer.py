@@ -50,7 +50,7 @@ class Answer:
     @property
     def std(self) -> float | Array:
         """The standard deviation of the estimate: posterior and outer errors together."""
-        return _number_or_array(np.hypot(self.posterior_std, self.outer_std))
+        return number_or_array(np.hypot(self.posterior_std, self.outer_std))
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of the central interval that contains the quantity with probability `level`."""
@@ -61,11 +61,11 @@ class Answer:
         mixtures = [(column[:, None] + std * offsets).ravel() for column, std in zip(columns, outer_stds, strict=True)]
         ends = [np.quantile(mixture, [0.5 * (1 - level), 0.5 * (1 + level)]) for mixture in mixtures]
         low, high = np.maximum(np.array(ends).T, self.least).reshape(2, *np.shape(self.estimate))
-        return _number_or_array(low), _number_or_array(high)
+        return number_or_array(low), number_or_array(high)
 
     def at_least(self, least: float) -> Self:
         """The same answer for a quantity with a lower bound."""
-        return replace(self, estimate=_number_or_array(np.maximum(self.estimate, least)), least=least)
+        return replace(self, estimate=number_or_array(np.maximum(self.estimate, least)), least=least)
 
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())
@@ -78,10 +78,10 @@ def answer(mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_d
     """The answer from the functional at the posterior mean of I, (...), and at draws of I, (S, ...)."""
     draws.setflags(write=False)
     return Answer(
-        _number_or_array(np.mean(draws, axis=0)),
-        _number_or_array(mean_value),
-        _number_or_array(np.std(draws, axis=0)),
-        _number_or_array(np.broadcast_to(outer_std, np.shape(mean_value))),
+        number_or_array(np.mean(draws, axis=0)),
+        number_or_array(mean_value),
+        number_or_array(np.std(draws, axis=0)),
+        number_or_array(np.broadcast_to(outer_std, np.shape(mean_value))),
         draws,
         n,
         outer_df,
@@ -153,7 +153,7 @@ def output_selector(fit: Fit, output: int | None) -> Callable[[Array], Array]:
     return lambda values: values[..., output]
 
 
-def _number_or_array(value: float | Array) -> float | Array:
+def number_or_array(value: float | Array) -> float | Array:
     """A float if `value` is a scalar, else a read-only copy of the array."""
     if np.ndim(value) == 0:
         return float(value)

@@ -12,18 +12,11 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, between_0_and_1, generator
 from cbq.linalg.threads import run_in_pool, workers
+from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
+from cbq.psa import tables
 from cbq.psa.analysis import ROUNDING, Contrasts, SetValue, analyse, monotone_estimates
 from cbq.psa.result import EvppiRow, EvppiTable
-from cbq.psa.tables import (
-    ColumnSet,
-    ColumnTable,
-    check_same_rows,
-    column_sets,
-    count_duplicates,
-    read_outputs,
-    scale_net_benefits,
-)
 from cbq.samples import Samples
 
 # A note is written above these, in units of the standard error.
@@ -44,10 +37,8 @@ class Evpi:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if isinstance(given := getattr(self, field.name), np.ndarray):
-                own = given.copy()
-                own.setflags(write=False)
-                object.__setattr__(self, field.name, own)
+            if (given := getattr(self, field.name)) is not None:
+                object.__setattr__(self, field.name, number_or_array(given))
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of the normal interval of this level, at least 0."""
@@ -77,16 +68,15 @@ def evpi(
         values, groups = outputs.table.reshape(int(np.sum(outputs.counts)), -1), np.asarray(outputs.counts)
         decisions = make_decisions(values.shape[1], **options)  # type: ignore[arg-type]
     else:
-        decisions, values = read_outputs(ColumnTable.of(outputs, "outputs"), options)
+        decisions, values = tables.read_outputs(tables.ColumnTable.of(outputs, "outputs"), options)
         groups = np.ones(len(values), dtype=np.intp)
     if len(groups) < 2:
         raise ValueError("the standard error of EVPI needs at least 2 independent draws, but there is 1: draw more.")
-    values, decisions, unit = scale_net_benefits(values, decisions)
+    values, decisions, unit = tables.scale_net_benefits(values, decisions)
     estimate, std = (unit * found for found in _perfect_information(values, decisions, groups))
-    thresholds = decisions.willingness_to_pay
-    if decisions.several:
-        return Evpi(estimate, std, thresholds)
-    return Evpi(float(estimate[0]), float(std[0]), None if thresholds is None else float(thresholds))
+    if not decisions.several:
+        estimate, std = estimate[0], std[0]
+    return Evpi(estimate, std, decisions.willingness_to_pay)
 
 
 def evppi_table(
@@ -142,12 +132,12 @@ def values_of_information(
 ) -> EvppiTable:
     """The same as `evppi_table`, as an immutable result that prints, plots and needs no pandas."""
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    output_table, input_table = ColumnTable.of(outputs, "outputs"), ColumnTable.of(inputs, "inputs")
-    check_same_rows(output_table, input_table)
+    output_table, input_table = tables.ColumnTable.of(outputs, "outputs"), tables.ColumnTable.of(inputs, "inputs")
+    tables.check_same_rows(output_table, input_table)
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
-    decisions, values = read_outputs(output_table, options)
-    values, decisions, unit = scale_net_benefits(values, decisions)
-    sets = column_sets(pars, input_table)
+    decisions, values = tables.read_outputs(output_table, options)
+    values, decisions, unit = tables.scale_net_benefits(values, decisions)
+    sets = tables.column_sets(pars, input_table)
     contrasts = Contrasts.of(values, decisions)
     found: dict[int, SetValue] = {}
 
@@ -177,7 +167,12 @@ def _perfect_information(values: Array, decisions: Decisions, groups: npt.NDArra
 
 
 def _rows(
-    sets: Sequence[ColumnSet], found: Sequence[SetValue], values: Array, decisions: Decisions, unit: float, level: float
+    sets: Sequence[tables.ColumnSet],
+    found: Sequence[SetValue],
+    values: Array,
+    decisions: Decisions,
+    unit: float,
+    level: float,
 ) -> tuple[EvppiRow, ...]:
     """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
     n = len(values)
@@ -190,7 +185,7 @@ def _rows(
     evppi = np.stack([monotone_estimates(each, errors, members, evpi) for each, errors, evpi in by_threshold], axis=1)
     reach = float(ndtri(0.5 * (1.0 + level))) * se
     thresholds = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
-    duplicates = [count_duplicates(np.column_stack([values, each.columns])) for each in sets]
+    duplicates = [tables.count_duplicates(np.column_stack([values, each.columns])) for each in sets]
     return tuple(
         EvppiRow(
             pars=sets[j].label,

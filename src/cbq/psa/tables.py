@@ -149,12 +149,12 @@ def _column_set(names: Any, inputs: ColumnTable, what: str) -> ColumnSet:
         )
     values, names_of_columns = inputs.matrix(members), [inputs.names[i] for i in members]
     columns = scale_columns(values)[0]
-    _check_constant(columns, values[0], names_of_columns, what)
-    _check_dependent(columns, names_of_columns, what)
+    _check_columns(columns, values[0], names_of_columns, what)
     return ColumnSet(", ".join(names_of_columns), frozenset(members), columns)
 
 
-def _check_constant(columns: Array, first: Array, names: list[str], what: str) -> None:
+def _check_columns(columns: Array, first: Array, names: list[str], what: str) -> None:
+    """Raise if a column is constant, in all rows as in the `first`, or if columns (n, p) are linearly dependent."""
     constant = np.ptp(columns, axis=0) <= CONSTANT_BELOW * np.max(np.abs(columns), axis=0)
     if np.any(constant):
         i = int(np.argmax(constant))
@@ -162,9 +162,6 @@ def _check_constant(columns: Array, first: Array, names: list[str], what: str) -
             f"column {names[i]!r} of {what} is constant ({first[i]:g} in all rows), so there is nothing to learn "
             f"about it: omit it."
         )
-
-
-def _check_dependent(columns: Array, names: list[str], what: str) -> None:
     centred = columns - np.mean(columns, axis=0)
     standard = centred / np.sqrt(np.mean(centred**2, axis=0))
     eigenvalues, axes = eigh(standard.T @ standard / len(columns))
