@@ -8,7 +8,7 @@ The estimate is the posterior expectation of the first term; the means over rows
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtr
@@ -78,8 +78,8 @@ class SetValue:
         """The value of a set that is independent of the net benefits, so that EVPPI is 0, with this probability."""
         between = probability * (1.0 - probability) * self.evppi**2
         numbers = (self.evppi, self.plug_in, self.regression, self.sampling, self.unseen)
-        mixed = SetValue(*((1.0 - probability) * each for each in numbers), landmarks=self.landmarks)
-        return replace(mixed, regression=mixed.regression + between)
+        evppi, plug_in, regression, sampling, unseen = ((1.0 - probability) * each for each in numbers)
+        return SetValue(evppi, plug_in, regression + between, sampling, unseen, self.landmarks)
 
 
 @dataclass(frozen=True, eq=False)
