@@ -19,8 +19,7 @@ from _common import OneThreadPool, met, positive_integer, print_record, with_pro
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
 from cbq.psa import values_of_information
-from cbq.psa.analysis import analyse
-from cbq.psa.net_benefits import Contrasts
+from cbq.psa.analysis import Contrasts, analyse
 
 SETS = (("theta1", "theta2"), ("theta1",), ("theta2",), ("x6",), ("x5",), ("theta2", "x1"))
 PAIRS = (  # a set, and one that contains it

@@ -8,7 +8,8 @@ by finitely many outer thetas.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import Self
 
 import numpy as np
 from scipy.special import stdtrit
@@ -49,7 +50,7 @@ class Answer:
     @property
     def std(self) -> float | Array:
         """The standard deviation of the estimate: posterior and outer errors together."""
-        return _number_or_array(np.hypot(self.posterior_std, self.outer_std))
+        return number_or_array(np.hypot(self.posterior_std, self.outer_std))
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of the central interval that contains the quantity with probability `level`."""
@@ -57,37 +58,34 @@ class Answer:
         offsets = stdtrit(self.outer_df, (np.arange(OUTER_QUANTILES) + 0.5) / OUTER_QUANTILES)
         columns = self.draws.reshape(len(self.draws), -1).T  # (K, S)
         outer_stds = np.broadcast_to(np.ravel(self.outer_std), len(columns))
-        ends = [
-            np.quantile((column[:, None] + std * offsets).ravel(), [0.5 * (1 - level), 0.5 * (1 + level)])
-            for column, std in zip(columns, outer_stds, strict=True)
-        ]
-        low, high = np.maximum(np.array(ends).T, self.least)
-        shape = np.shape(self.estimate)
-        return _number_or_array(low.reshape(shape)), _number_or_array(high.reshape(shape))
+        mixtures = [(column[:, None] + std * offsets).ravel() for column, std in zip(columns, outer_stds, strict=True)]
+        ends = [np.quantile(mixture, [0.5 * (1 - level), 0.5 * (1 + level)]) for mixture in mixtures]
+        low, high = np.maximum(np.array(ends).T, self.least).reshape(2, *np.shape(self.estimate))
+        return number_or_array(low), number_or_array(high)
+
+    def at_least(self, least: float) -> Self:
+        """The same answer for a quantity with a lower bound."""
+        return replace(self, estimate=number_or_array(np.maximum(self.estimate, least)), least=least)
 
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())
-        values = [
-            f"{estimate:.6g} ({a:.6g} to {b:.6g})"
-            for estimate, a, b in zip(np.ravel(self.estimate), low, high, strict=True)
-        ]
+        numbers = zip(np.ravel(self.estimate), low, high, strict=True)
+        values = [f"{estimate:.6g} ({a:.6g} to {b:.6g})" for estimate, a, b in numbers]
         return f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
 
 
-def answer(
-    mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_df: float, least: float = -np.inf
-) -> Answer:
+def answer(mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_df: float) -> Answer:
     """The answer from the functional at the posterior mean of I, (...), and at draws of I, (S, ...)."""
     draws.setflags(write=False)
     return Answer(
-        _number_or_array(np.maximum(np.mean(draws, axis=0), least)),
-        _number_or_array(mean_value),
-        _number_or_array(np.std(draws, axis=0)),
-        _number_or_array(np.broadcast_to(outer_std, np.shape(mean_value))),
+        number_or_array(np.mean(draws, axis=0)),
+        number_or_array(mean_value),
+        number_or_array(np.std(draws, axis=0)),
+        number_or_array(np.broadcast_to(outer_std, np.shape(mean_value))),
         draws,
         n,
         outer_df,
-        least,
+        -np.inf,
     )
 
 
@@ -99,7 +97,6 @@ def assess(
     n: int,
     design: Design,
     rng: np.random.Generator | int,
-    least: float = -np.inf,
     at_mean: ValueAndError | None = None,
     min_part: int = 1,
 ) -> Answer:
@@ -108,11 +105,9 @@ def assess(
     The functional is computed for the posterior mean of I at all n thetas. Draws of I are made at a subset of them;
     their differences from the posterior mean on that subset are added to the value at all thetas.
 
-    least : a lower bound of the functional.
     at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
     min_part : the smallest number of thetas from which the functional can be estimated.
     """
-    require_fit(fit)
     for_thetas, for_paths = generator(rng).spawn(2)
     nodes = outer(prior, n, design, for_thetas, fit.p, min_part)
     mean = np.asarray(fit.predict(nodes.theta))
@@ -123,7 +118,7 @@ def assess(
     paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
     weights = nodes.subset_weights
     deviations = functional(paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
-    return answer(value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df, least=least)
+    return answer(value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df)
 
 
 def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
@@ -158,7 +153,7 @@ def output_selector(fit: Fit, output: int | None) -> Callable[[Array], Array]:
     return lambda values: values[..., output]
 
 
-def _number_or_array(value: float | Array) -> float | Array:
+def number_or_array(value: float | Array) -> float | Array:
     """A float if `value` is a scalar, else a read-only copy of the array."""
     if np.ndim(value) == 0:
         return float(value)

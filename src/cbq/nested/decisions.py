@@ -85,16 +85,17 @@ def evppi(
     require_fit(fit)
     decisions = make_decisions(fit.C or 1, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay)
 
-    def functional(values: Array, weights: Array) -> Array:
-        found = [_gain(values @ each.T, weights) for each in decisions.weights]
+    def stacked(found: Sequence[Array]) -> Array:
         return np.stack(found, axis=-1) if decisions.several else found[0]
 
-    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
-        found = [_gain_and_error(nodes, mean @ each.T) for each in decisions.weights]
-        values, errors = (np.stack(each) for each in zip(*found, strict=True))
-        return (values, errors) if decisions.several else (values[0], errors[0])
+    def functional(values: Array, weights: Array) -> Array:
+        return stacked([_gain(values @ each.T, weights) for each in decisions.weights])
 
-    found = assess(fit, functional, prior, n=n, design=design, rng=rng, least=0.0, at_mean=at_mean)
+    def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
+        gains, errors = zip(*(_gain_and_error(nodes, mean @ each.T) for each in decisions.weights), strict=True)
+        return stacked(gains), stacked(errors)
+
+    found = assess(fit, functional, prior, n=n, design=design, rng=rng, at_mean=at_mean).at_least(0.0)
     return Evppi(**{each.name: getattr(found, each.name) for each in fields(found)}, fit=fit, decisions=decisions)
 
 
@@ -106,12 +107,9 @@ def make_decisions(
     costs: Sequence[Name] | None = None,
     willingness_to_pay: npt.ArrayLike | None = None,
 ) -> Decisions:
-    """The decisions that C outputs describe.
+    """The D >= 2 decisions that C outputs describe, called `names` or by their positions "0", "1", ...
 
-    names : of the C outputs, by default their positions "0", "1", ...
-    effects, costs : the outputs that are the effect and the cost of each of D >= 2 decisions; see `positions`.
-    willingness_to_pay : for one unit of effect, a number or a vector (K,). The net benefit of decision d is
-        willingness_to_pay * effect_d - cost_d. Without effects, costs and this, the outputs are net benefits.
+    The outputs are net benefits unless effects, costs and willingness_to_pay are given, as in `evppi`.
     """
     known = [str(c) for c in range(C)] if names is None else [str(name) for name in names]
     if len(known) != C:
@@ -161,8 +159,7 @@ def _gain_and_error(nodes: Outer, benefits: Array) -> tuple[Array, Array]:
     All parts are compared with the same single decision. If each part chose its own, nearly equal decisions would give
     gains that are too small in all parts, and the standard error would not show it.
     """
-    overall = nodes.weights @ benefits
-    gains = nodes.of_parts(partial(_gain, overall=overall), benefits)
+    gains = nodes.of_parts(partial(_gain, overall=nodes.weights @ benefits), benefits)
     return _gain(benefits, nodes.weights), standard_error(gains)
 
 
@@ -226,7 +223,6 @@ def _position(name: Any, known: Sequence[str], what: str) -> int:
 
 
 def _is_integer(name: str) -> bool:
-    """Whether a name reads as an integer."""
     try:
         return float(name).is_integer()
     except ValueError:

@@ -1,21 +1,33 @@
-"""Nested expectations: E[phi(I(theta))] over the prior of theta."""
+"""Nested expectations: E[phi(I(theta))] over the prior of theta, by averages or by Bayesian quadrature over theta."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 import numpy as np
+from scipy.special import ndtri
 
-from cbq._arrays import Array, real
+from cbq._arrays import Array, generator, real
+from cbq.collect.draws import iid, sobol
+from cbq.embeddings import NoEmbedding
+from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
-from cbq.nested.answer import Answer, assess, output_selector, require_fit
-from cbq.nested.outer import NODES, Design, PriorLike
-from cbq.nested.quadrature import integrate
+from cbq.gp.calibration import split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel
+from cbq.gp.pooled import ExactGP
+from cbq.measures import Empirical, Gaussian, Measure
+from cbq.methods.multioutput.candidates import automatic_kernels_of_x
+from cbq.methods.multioutput.estimator import DEFAULT_JITTER
+from cbq.nested.answer import Answer, answer, assess, drawn, output_selector, require_fit
+from cbq.nested.outer import NODES, Design, PriorLike, as_prior, require_one_of
+from cbq.samples.arrays import units
 
 Method = Literal["mc", "bq"]
 DEFAULT_N = {"mc": NODES, "bq": 2**8}
+MIN_NODES, MAX_NODES = 4, 2000  # thetas of "bq": whole functions are drawn at all of them
+WIDENING = 0.5  # by which, for p = 1, Sobol thetas lie farther out than draws: quadrature needs nodes in the tails
 
 
 def nested_expectation(
@@ -47,7 +59,17 @@ def nested_expectation(
     """
     if not callable(phi):
         raise TypeError(f"phi must be a function of values of I, but it is a {type(phi).__name__}.")
-    return _expectation(fit, phi, prior, method, n, design, rng)
+    require_fit(fit)
+    require_one_of(Method, method, "method")
+    checked = partial(_apply, phi, fit.C)
+    number = DEFAULT_N[method] if n is None else n
+    if method == "bq":
+        return _quadrature(fit, checked, prior, number, design, generator(rng))
+
+    def functional(values: Array, weights: Array) -> Array:
+        return np.asarray(checked(values) @ weights)
+
+    return assess(fit, functional, prior, n=number, design=design, rng=rng)
 
 
 def expected_loss(
@@ -72,32 +94,7 @@ def expected_loss(
     def loss(values: Array) -> Array:
         return np.maximum(select(values) - threshold, 0.0)
 
-    return _expectation(fit, loss, prior, method, n, design, rng, least=0.0)
-
-
-def _expectation(
-    fit: Fit,
-    phi: Callable[[Array], Any],
-    prior: PriorLike,
-    method: Method,
-    n: int | None,
-    design: Design,
-    rng: np.random.Generator | int,
-    least: float = -np.inf,
-) -> Answer:
-    """E[phi(I(theta))], with the lower bound `least`."""
-    require_fit(fit)
-    if method not in get_args(Method):
-        raise ValueError(f"method must be one of {', '.join(map(repr, get_args(Method)))}, but it is {method!r}.")
-    checked = partial(_apply, phi, fit.C)
-    number = DEFAULT_N[method] if n is None else n
-    if method == "bq":
-        return integrate(fit, checked, prior, n=number, design=design, rng=rng, least=least)
-
-    def functional(values: Array, weights: Array) -> Array:
-        return np.asarray(checked(values) @ weights)
-
-    return assess(fit, functional, prior, n=number, design=design, rng=rng, least=least)
+    return nested_expectation(fit, loss, prior, method=method, n=n, design=design, rng=rng).at_least(0.0)
 
 
 def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
@@ -123,3 +120,57 @@ def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
             f"which also lie outside the range of its mean."
         )
     return found
+
+
+def _quadrature(
+    fit: Fit, phi: Callable[[Array], Array], prior: PriorLike, n: int, design: Design, rng: np.random.Generator
+) -> Answer:
+    """The mean of phi(I) by Bayesian quadrature at n thetas.
+
+    The kernel and the error of the quadrature come from the mean of phi over draws of I, by one Gaussian process that
+    is integrated under the prior of theta. The same process integrates phi of each draw.
+    """
+    require_one_of(Design, design, "design")
+    measure = None if isinstance(prior, list | tuple | np.ndarray) else as_prior(prior, fit.p)
+    if measure is None or isinstance(measure, Empirical):
+        arrived = "a table of draws" if measure is None else repr(measure)
+        raise ValueError(f"method='bq' integrates under a continuous prior, but it is {arrived}: pass method='mc'.")
+    if not isinstance(n, int | np.integer) or isinstance(n, bool) or not MIN_NODES <= n <= MAX_NODES:
+        raise ValueError(
+            f"n must be a number of thetas from {MIN_NODES} to {MAX_NODES}, but it is {n!r}: method='mc' takes more."
+        )
+    for_thetas, for_paths = rng.spawn(2)
+    theta = (_widened_sobol if design == "sobol" else iid)(measure, int(n), for_thetas)
+    values = phi(drawn(fit, theta, for_paths))  # (PATHS, n)
+    at_mean = phi(np.asarray(fit.predict(theta)))
+    try:
+        found, outer_std = _integrals(theta, measure, values, at_mean)
+    except NoEmbedding:  # coordinates in which the prior is standard normal always have one
+        normal = Gaussian(np.zeros(measure.dim), np.ones(measure.dim))
+        found, outer_std = _integrals(measure.inverse_transport(theta, base="normal"), normal, values, at_mean)
+    return answer(found[0], found[1:], outer_std, n=int(n), outer_df=np.inf)
+
+
+def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:
+    """The integrals of at_mean (n,) and of each of `values` (S, n) at nodes (n, p), under a measure: (1 + S,).
+
+    Also the standard error of the quadrature, (), by a process that is calibrated by halves of the nodes.
+    """
+    averages = np.mean(values, axis=0)[:, None]
+    shift, scale = units(averages)
+    f = (averages - shift) / scale
+    points = PooledPoints(nodes, f, np.broadcast_to(np.std(f), f.shape), shift, scale)
+    chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, DEFAULT_JITTER)
+    integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
+    calibration = split_half_calibration(chosen, points, None, integrals, DEFAULT_JITTER)
+    process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), DEFAULT_JITTER)
+    mu = integrals.mean(nodes)
+    variance = process.variance(mu, integrals.variance())[0, 0]
+    std = scale[0] * np.sqrt(calibration.variance(variance, process.amplitude, 0))
+    return process.mean(mu)[0, 1:], np.asarray(std)
+
+
+def _widened_sobol(measure: Measure, n: int, rng: np.random.Generator) -> Array:
+    """n thetas (n, p) by a scrambled Sobol design that is wider than the measure."""
+    wider = 1.0 + WIDENING / np.sqrt(measure.dim)
+    return measure.transport(wider * ndtri(sobol(n, measure.dim, rng)), "normal")

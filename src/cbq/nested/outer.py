@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -44,7 +44,8 @@ class Outer:
 
     def of_parts(self, functional: Callable[[Array, Array], Array], values: Array) -> list[Array]:
         """A functional of values (n, ...) and weights (n,), for each part by itself."""
-        return [functional(values[part], _normalised(self.weights[part])) for part in self.parts]
+        shares = (self.weights[part] / np.sum(self.weights[part]) for part in self.parts)
+        return [functional(values[part], share) for part, share in zip(self.parts, shares, strict=True)]
 
 
 def standard_error(of_parts: Sequence[Array]) -> Array:
@@ -57,7 +58,7 @@ def outer(prior: PriorLike, n: int, design: Design, rng: np.random.Generator | i
 
     min_part : the smallest number of thetas in a part.
     """
-    check_design(design)
+    require_one_of(Design, design, "design")
     if isinstance(prior, list | tuple | np.ndarray):
         return _table(thetas_in(prior, p, "the fit"), min_part)
     measure = as_prior(prior, p)
@@ -72,10 +73,10 @@ def outer(prior: PriorLike, n: int, design: Design, rng: np.random.Generator | i
     return _equally_weighted(iid(measure, int(n), generator(rng)), min(MAX_PARTS, n // min_part))
 
 
-def check_design(design: str) -> None:
-    """Raise unless `design` is a design of the outer thetas."""
-    if design not in get_args(Design):
-        raise ValueError(f"design must be one of {', '.join(map(repr, get_args(Design)))}, but it is {design!r}.")
+def require_one_of(options: Any, value: str, name: str) -> None:
+    """Raise unless `value` is one of the strings of the type `options`, a Literal."""
+    if value not in get_args(options):
+        raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(options)))}, but it is {value!r}.")
 
 
 def as_prior(prior: PriorLike, p: int) -> Measure:
@@ -127,7 +128,3 @@ def _systematic(weights: Array) -> tuple[Integers, Array]:
 def _slices(n: int, parts: int) -> tuple[slice, ...]:
     ends = np.linspace(0, n, parts + 1).round().astype(int)
     return tuple(slice(int(a), int(b)) for a, b in pairwise(ends))
-
-
-def _normalised(weights: Array) -> Array:
-    return np.asarray(weights / np.sum(weights))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
@@ -10,7 +10,7 @@ from cbq._arrays import Array, between_0_and_1
 from cbq.fit.base import Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, assess, output_selector
-from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
+from cbq.nested.outer import NODES, Design, Outer, PriorLike, require_one_of, standard_error
 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
@@ -112,8 +112,7 @@ def tail_mean(values: Array, weights: Array, alpha: float) -> Array:
 def _sign(alpha: float, tail: Tail) -> float:
     """1 for the upper tail, -1 for the lower one."""
     between_0_and_1(alpha, "alpha")
-    if tail not in get_args(Tail):
-        raise ValueError(f"tail must be one of {', '.join(map(repr, get_args(Tail)))}, but it is {tail!r}.")
+    require_one_of(Tail, tail, "tail")
     return 1.0 if tail == "upper" else -1.0
 
 

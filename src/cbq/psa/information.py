@@ -12,12 +12,11 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, between_0_and_1, generator
 from cbq.linalg.threads import run_in_pool, workers
+from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
-from cbq.psa.analysis import SetValue, analyse
-from cbq.psa.net_benefits import Contrasts, read_outputs, scale_net_benefits
+from cbq.psa import tables
+from cbq.psa.analysis import ROUNDING, Contrasts, SetValue, analyse, monotone_estimates
 from cbq.psa.result import EvppiRow, EvppiTable
-from cbq.psa.sets import ROUNDING, ColumnSet, column_sets, count_duplicates, monotone_estimates
-from cbq.psa.tables import ColumnTable, check_same_rows
 from cbq.samples import Samples
 
 # A note is written above these, in units of the standard error.
@@ -38,10 +37,8 @@ class Evpi:
 
     def __post_init__(self) -> None:
         for field in fields(self):
-            if isinstance(given := getattr(self, field.name), np.ndarray):
-                own = given.copy()
-                own.setflags(write=False)
-                object.__setattr__(self, field.name, own)
+            if (given := getattr(self, field.name)) is not None:
+                object.__setattr__(self, field.name, number_or_array(given))
 
     def interval(self, level: float = 0.95) -> tuple[float | Array, float | Array]:
         """The ends of the normal interval of this level, at least 0."""
@@ -71,16 +68,15 @@ def evpi(
         values, groups = outputs.table.reshape(int(np.sum(outputs.counts)), -1), np.asarray(outputs.counts)
         decisions = make_decisions(values.shape[1], **options)  # type: ignore[arg-type]
     else:
-        decisions, values = read_outputs(ColumnTable.of(outputs, "outputs"), options)
+        decisions, values = tables.read_outputs(tables.ColumnTable.of(outputs, "outputs"), options)
         groups = np.ones(len(values), dtype=np.intp)
     if len(groups) < 2:
         raise ValueError("the standard error of EVPI needs at least 2 independent draws, but there is 1: draw more.")
-    values, decisions, unit = scale_net_benefits(values, decisions)
+    values, decisions, unit = tables.scale_net_benefits(values, decisions)
     estimate, std = (unit * found for found in _perfect_information(values, decisions, groups))
-    thresholds = decisions.willingness_to_pay
-    if decisions.several:
-        return Evpi(estimate, std, thresholds)
-    return Evpi(float(estimate[0]), float(std[0]), None if thresholds is None else float(thresholds))
+    if not decisions.several:
+        estimate, std = estimate[0], std[0]
+    return Evpi(estimate, std, decisions.willingness_to_pay)
 
 
 def evppi_table(
@@ -119,14 +115,7 @@ def evppi_table(
     upper, plug_in, evpi, n, landmarks, approximation and note; see `cbq.psa.EvppiRow`.
     """
     return values_of_information(
-        outputs,
-        inputs,
-        pars,
-        effects=effects,
-        costs=costs,
-        willingness_to_pay=willingness_to_pay,
-        level=level,
-        rng=rng,
+        outputs, inputs, pars, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay, level=level, rng=rng
     ).to_frame()
 
 
@@ -143,12 +132,12 @@ def values_of_information(
 ) -> EvppiTable:
     """The same as `evppi_table`, as an immutable result that prints, plots and needs no pandas."""
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    output_table, input_table = ColumnTable.of(outputs, "outputs"), ColumnTable.of(inputs, "inputs")
-    check_same_rows(output_table, input_table)
+    output_table, input_table = tables.ColumnTable.of(outputs, "outputs"), tables.ColumnTable.of(inputs, "inputs")
+    tables.check_same_rows(output_table, input_table)
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
-    decisions, values = read_outputs(output_table, options)
-    values, decisions, unit = scale_net_benefits(values, decisions)
-    sets = column_sets(pars, input_table)
+    decisions, values = tables.read_outputs(output_table, options)
+    values, decisions, unit = tables.scale_net_benefits(values, decisions)
+    sets = tables.column_sets(pars, input_table)
     contrasts = Contrasts.of(values, decisions)
     found: dict[int, SetValue] = {}
 
@@ -178,7 +167,7 @@ def _perfect_information(values: Array, decisions: Decisions, groups: npt.NDArra
 
 
 def _rows(
-    sets: Sequence[ColumnSet],
+    sets: Sequence[tables.ColumnSet],
     found: Sequence[SetValue],
     values: Array,
     decisions: Decisions,
@@ -188,41 +177,39 @@ def _rows(
     """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
     n = len(values)
     perfect = unit * _perfect_information(values, decisions, np.ones(n, dtype=np.intp))[0]  # (K,)
-    raw, se, plug_in, unseen = (
-        unit * np.stack([getattr(each, name) for each in found]) for name in ("evppi", "se", "plug_in", "unseen")
-    )  # (J, K) each
-    duplicates = [count_duplicates(np.column_stack([values, each.columns])) for each in sets]
+    names = ("evppi", "se", "plug_in", "unseen")
+    raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
     se = np.where(se > ROUNDING * perfect, se, 0.0)
     members = [each.members for each in sets]
-    ordered = np.stack(
-        [monotone_estimates(raw[:, k], se[:, k], members, float(perfect[k])) for k in range(len(perfect))], axis=1
-    )
+    by_threshold = zip(raw.T, se.T, perfect.tolist(), strict=True)
+    evppi = np.stack([monotone_estimates(each, errors, members, evpi) for each, errors, evpi in by_threshold], axis=1)
+    reach = float(ndtri(0.5 * (1.0 + level))) * se
     thresholds = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
-    z = float(ndtri(0.5 * (1.0 + level)))
+    duplicates = [tables.count_duplicates(np.column_stack([values, each.columns])) for each in sets]
     return tuple(
         EvppiRow(
-            pars=each.label,
+            pars=sets[j].label,
             willingness_to_pay=threshold,
-            evppi=float(ordered[j, k]),
+            evppi=float(evppi[j, k]),
             se=float(se[j, k]),
-            lower=max(float(ordered[j, k] - z * se[j, k]), 0.0),
-            upper=float(ordered[j, k] + z * se[j, k]),
+            lower=max(float(evppi[j, k] - reach[j, k]), 0.0),
+            upper=float(evppi[j, k] + reach[j, k]),
             plug_in=float(plug_in[j, k]),
             evpi=float(perfect[k]),
             n=n,
             landmarks=found[j].landmarks,
             approximation=float(unseen[j, k]),
-            note=_note(raw[j, k], ordered[j, k], se[j, k], unseen[j, k], n, duplicates[j]),
+            note=_note(raw[j, k], evppi[j, k], se[j, k], unseen[j, k], n, duplicates[j]),
         )
-        for j, each in enumerate(sets)
+        for j in range(len(sets))
         for k, threshold in enumerate(thresholds)
     )
 
 
-def _note(raw: float, ordered: float, se: float, unseen: float, n: int, duplicates: int) -> str:
+def _note(raw: float, evppi: float, se: float, unseen: float, n: int, duplicates: int) -> str:
     """Remarks on an estimate and on the n rows it is from."""
     parts = []
-    if abs(ordered - raw) > NOTE_MOVED * se > 0:
+    if abs(evppi - raw) > NOTE_MOVED * se > 0:
         parts.append(f"{raw:.4g} before estimates were made monotone over the sets")
     if unseen > NOTE_UNSEEN * se:
         parts.append(

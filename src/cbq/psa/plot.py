@@ -76,5 +76,4 @@ def _lines(ax: Axes, sets: dict[str, list[EvppiRow]], level: float) -> None:
 
 
 def _legend(ax: Axes, columns: int) -> None:
-    """Draw the legend above the axes."""
     ax.legend(loc="lower left", bbox_to_anchor=(0.0, 1.0), frameon=False, fontsize="small", ncols=columns)

@@ -1,4 +1,9 @@
-"""The regression of one output on the columns of a set: a sparse Gaussian process with noise, on all rows."""
+"""The regressions on the columns of a set: canonical outputs on chosen coordinates, by sparse Gaussian processes.
+
+Canonical outputs are linear combinations of outputs whose signals and noises are both uncorrelated in a pilot
+regression. Regressing them independently is therefore adequate, and results do not depend on linear maps of the
+outputs: on their units, or on the decision that differences are taken from.
+"""
 
 from __future__ import annotations
 
@@ -6,23 +11,103 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array
 from cbq.gp.pooled import choose_landmarks
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, average_ratio
 from cbq.kernels import RBF, Kernel, Matern
+from cbq.linalg.dense import eigh, thin_svd
 
+CONSTANT_BELOW = 1e-12  # standard deviation of an output, relative to its largest value
+RANK_TOLERANCE = 1e-10  # relative to the largest eigenvalue of the correlations, or singular value of the basis
+MAX_PILOT_LANDMARKS, MAX_PILOT_CANDIDATES = 20, 2000  # landmarks of the pilot regression, and rows to choose from
+MIN_PILOT_ROWS = 20  # for each column of its basis
+NORMAL_ABOVE = 0.995  # correlation of a column with its normal scores
 MIN_LANDMARKS, MAX_LANDMARKS = 48, 768
 MAX_UNSEEN = 0.05  # variance that landmarks do not represent, relative to the posterior variance
 MAX_CANDIDATES = 8192  # rows among which landmarks are chosen
 # Lengthscales ell are in units of sqrt(p) standard deviations of a column; gamma is the signal-to-noise ratio.
-LOG_LENGTHSCALE_BOUNDS = (-3.0, 5.0)
+LOG_LENGTHSCALE_BOUNDS = np.array([-3.0, 5.0])
 LOG_LENGTHSCALE_MEAN, LOG_LENGTHSCALE_STD = np.log(2.0), 1.5  # normal prior of log ell, for tables of few rows
 LOG_RATIO_BOUNDS = (-25.0, 18.0)
 STARTS = tuple((ell, gamma) for ell in (-1.2, 0.0, 1.2) for gamma in (-4.0, 0.0))  # log ell and log gamma
 FIRST_STEPS, FINAL_STEPS = 40, 12  # of the optimiser, with the fewest landmarks and with all of them
 VALUE_TOLERANCE, GRADIENT_TOLERANCE = 0.01, 0.01  # of the log-likelihood
+
+
+@dataclass(frozen=True, eq=False)
+class CanonicalOutputs:
+    """y = mean + values @ back, for y (n, q), mean (q,), values (n, r) of mean 0 and variance 1, and back (r, q).
+
+    r is the rank of y less its mean: 0 if all of y is constant.
+    """
+
+    mean: Array
+    values: Array
+    back: Array
+
+
+def canonical_outputs(y: Array, z: Array, rng: np.random.Generator) -> CanonicalOutputs:
+    """The canonical outputs of y (n, q) for a regression on z (n, p)."""
+    mean = np.mean(y, axis=0)
+    centred = y - mean
+    std = np.sqrt(np.mean(centred**2, axis=0))
+    varies = std > CONSTANT_BELOW * np.max(np.abs(y), axis=0)
+    scaled = centred[:, varies] / std[varies]
+    if not scaled.size:
+        return CanonicalOutputs(mean, np.empty((len(y), 0)), np.empty((0, y.shape[1])))
+    white, unwhiten = _whitened(scaled)
+    basis = _pilot_basis(z, rng)
+    residual = white - basis @ (basis.T @ white)
+    rotation = eigh(residual.T @ residual / len(y))[1]
+    values = white @ rotation
+    rotation *= np.where(np.sum(values**3, axis=0) < 0, -1.0, 1.0)  # fixes the signs of the eigenvectors
+    back = np.zeros((rotation.shape[1], y.shape[1]))
+    back[:, varies] = rotation.T @ unwhiten * std[varies]
+    return CanonicalOutputs(mean, white @ rotation, back)
+
+
+def candidate_coordinates(columns: Array) -> list[Array]:
+    """The coordinates (n, p) to choose from for the columns (n, p) of a set, none of them constant.
+
+    These are the standardised columns and, if one of them is far from normal, also the normal scores of all columns,
+    which have no outliers.
+    """
+    standard = (columns - np.mean(columns, axis=0)) / np.std(columns, axis=0)
+    scores = np.stack([normal_scores(column) for column in columns.T], axis=1)
+    correlation = np.mean(standard * scores, axis=0)
+    binary = np.array([len(np.unique(column[:1000])) <= 2 and len(np.unique(column)) <= 2 for column in columns.T])
+    return [standard] if np.all((correlation > NORMAL_ABOVE) | binary) else [standard, scores]
+
+
+def normal_scores(column: Array) -> Array:
+    """The standardised normal quantiles (n,) of the ranks of a column (n,); ties share their mean rank."""
+    _, place, counts = np.unique(column, return_inverse=True, return_counts=True)
+    middle = np.cumsum(counts) - 0.5 * counts
+    scores = ndtri(middle / len(column))[place]
+    return np.asarray((scores - np.mean(scores)) / np.std(scores))
+
+
+def _whitened(scaled: Array) -> tuple[Array, Array]:
+    """Uncorrelated columns (n, r) of variance 1, and the map (r, q) from them to centred columns `scaled` (n, q)."""
+    eigenvalues, axes = eigh(scaled.T @ scaled / len(scaled))
+    kept = eigenvalues > RANK_TOLERANCE * eigenvalues[-1]
+    stds = np.sqrt(eigenvalues[kept])
+    return scaled @ axes[:, kept] / stds, stds[:, None] * axes[:, kept].T
+
+
+def _pilot_basis(z: Array, rng: np.random.Generator) -> Array:
+    """Orthonormal columns (n, k) that span a constant, linear terms and a few RBF kernels over z (n, p)."""
+    n, p = z.shape
+    kernel = RBF(2.0 * np.sqrt(p))
+    most = max(1, min(MAX_PILOT_LANDMARKS, n // MIN_PILOT_ROWS))
+    some = z[rng.choice(n, min(n, MAX_PILOT_CANDIDATES), replace=False)]
+    landmarks = some[choose_landmarks(kernel, some, most, rng)]
+    linear = z if n >= MIN_PILOT_ROWS * (p + most) else z[:, :0]
+    U, sizes, _ = thin_svd(np.column_stack([np.ones(n), linear, kernel(z, landmarks)]))
+    return np.asarray(U[:, sizes > RANK_TOLERANCE * sizes[0]])
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,7 +142,7 @@ class RegressionPosterior:
 
     @property
     def m(self) -> int:
-        return len(self.features.nodes)
+        return len(self.features.landmarks)
 
     @property
     def dof(self) -> float:
@@ -81,15 +166,15 @@ class RegressionPosterior:
 def fit_regression(candidates: Sequence[Array], y: Array, rng: np.random.Generator) -> RegressionPosterior:
     """The regression of y (n,), of mean 0 and variance 1, on the likeliest of the candidate coordinates (n, p)."""
     p = candidates[0].shape[1]
-    smooth: Kernel = RBF(np.sqrt(p) * np.ones(p))
-    found = min((_search(smooth, z, y, rng) for z in candidates), key=lambda each: each.value)
-    rough = _search(Matern(2.5, np.sqrt(p) * np.ones(p)), found.bound.z, y, rng, found.parameters)
-    return _refined(min(found, rough, key=lambda each: each.value), rng)
+    unit = np.sqrt(p) * np.ones(p)
+    smooth = min((_search(RBF(unit), z, y, rng) for z in candidates), key=lambda each: each.value)
+    rough = _search(Matern(2.5, unit), smooth.bound.z, y, rng, smooth.parameters)
+    return _refined(min(smooth, rough, key=lambda each: each.value), rng)
 
 
 @dataclass(frozen=True, eq=False)
 class _Optimum:
-    """Hyperparameters, and minus their log posterior density, up to a constant."""
+    """Hyperparameters (log gamma, log-lengthscales), and minus their log posterior density, up to a constant."""
 
     bound: Bound
     parameters: Array
@@ -99,11 +184,11 @@ class _Optimum:
 def _search(kernel: Kernel, z: Array, y: Array, rng: np.random.Generator, start: Array | None = None) -> _Optimum:
     """The optimum with the fewest landmarks, from the best of `STARTS` or from a given start."""
     p = z.shape[1]
-    shortest = kernel.with_log_lengthscales(np.full(p, 0.5 * np.log(p) + STARTS[0][0]))
-    bound = Bound(kernel, z, y, z[_landmarks(shortest, z, MIN_LANDMARKS, rng)])  # adequate for longer ones too
+    starts = [np.array([gamma, *np.full(p, 0.5 * np.log(p) + ell)]) for ell, gamma in STARTS]
+    shortest = kernel.with_log_lengthscales(starts[0][1:])  # its landmarks are adequate for longer lengthscales too
+    bound = Bound(kernel, z, y, _landmarks(shortest, z, MIN_LANDMARKS, rng))
     if start is None:
-        starts = [np.array([gamma, *np.full(p, 0.5 * np.log(p) + ell)]) for ell, gamma in STARTS]
-        start = min(starts, key=lambda each: bound.state(each)[2].value + _negative_log_prior(each)[0])
+        start = min(starts, key=lambda each: bound.value(each) + _negative_log_prior(each)[0])
     return _optimum(bound, start, FIRST_STEPS)
 
 
@@ -113,12 +198,11 @@ def _optimum(bound: Bound, start: Array, steps: int) -> _Optimum:
         penalty, slope = _negative_log_prior(parameters)
         return value + penalty, gradient + slope
 
-    centre = 0.5 * np.log(len(start) - 1)
-    lengthscale_bounds = (float(centre + LOG_LENGTHSCALE_BOUNDS[0]), float(centre + LOG_LENGTHSCALE_BOUNDS[1]))
-    bounds = [LOG_RATIO_BOUNDS, *[lengthscale_bounds] * (len(start) - 1)]
+    p = len(start) - 1
+    low, high = 0.5 * np.log(p) + LOG_LENGTHSCALE_BOUNDS
+    bounds = [LOG_RATIO_BOUNDS, *[(float(low), float(high))] * p]
     stopping = {"maxiter": steps, "ftol": VALUE_TOLERANCE / len(bound.y), "gtol": GRADIENT_TOLERANCE}
-    first = np.clip(start, *np.array(bounds).T)
-    return _Optimum(bound, *quasi_newton(objective, first, bounds, options=stopping))
+    return _Optimum(bound, *quasi_newton(objective, np.clip(start, *np.array(bounds).T), bounds, options=stopping))
 
 
 def _negative_log_prior(parameters: Array) -> tuple[float, Array]:
@@ -130,29 +214,26 @@ def _negative_log_prior(parameters: Array) -> tuple[float, Array]:
 
 def _refined(first: _Optimum, rng: np.random.Generator) -> RegressionPosterior:
     """The posterior with as many landmarks as it needs, its hyperparameters optimised again if they are more."""
-    best, m = first, MIN_LANDMARKS
+    z, y, parameters = first.bound.z, first.bound.y, first.parameters
+    kernel, bound, m = first.bound.kernel_at(parameters), first.bound, MIN_LANDMARKS
     while True:
-        posterior = _posterior(best)
+        posterior = _posterior(bound, parameters)
         enough = posterior.amplitude * posterior.moments.unseen <= MAX_UNSEEN * posterior.noise * posterior.dof
         if enough or m >= MAX_LANDMARKS or posterior.m < m:
-            return posterior if best is first else _posterior(_optimum(best.bound, best.parameters, FINAL_STEPS))
+            break
         m = min(2 * m, MAX_LANDMARKS)
-        kernel = best.bound.unpack(best.parameters)[1]
-        z, y = best.bound.z, best.bound.y
-        bound = Bound(kernel, z, y, z[_landmarks(kernel, z, m, rng)])
-        best = _Optimum(bound, best.parameters, np.nan)
+        bound = Bound(kernel, z, y, _landmarks(kernel, z, m, rng))
+    return posterior if m == MIN_LANDMARKS else _posterior(bound, _optimum(bound, parameters, FINAL_STEPS).parameters)
 
 
-def _posterior(optimum: _Optimum) -> RegressionPosterior:
-    kernel = optimum.bound.unpack(optimum.parameters)[1]
-    features = LandmarkFeatures.of(kernel, optimum.bound.z, optimum.bound.nodes)
-    moments = Moments.of(features, optimum.bound.y)
+def _posterior(bound: Bound, parameters: Array) -> RegressionPosterior:
+    features, moments = bound.moments(parameters)
     gamma, zero_probability = average_ratio(moments)
     state = State.at(gamma, moments)
     return RegressionPosterior(features, moments, state, gamma * state.noise, zero_probability)
 
 
-def _landmarks(kernel: Kernel, z: Array, m: int, rng: np.random.Generator) -> Integers:
-    """The positions of at most m of the rows z (n, p), chosen among a random subset if there are many rows."""
-    some = np.arange(len(z)) if len(z) <= MAX_CANDIDATES else rng.choice(len(z), MAX_CANDIDATES, replace=False)
-    return np.asarray(some[choose_landmarks(kernel, z[some], min(m, len(some)), rng)])
+def _landmarks(kernel: Kernel, z: Array, m: int, rng: np.random.Generator) -> Array:
+    """At most m of the rows z (n, p), chosen among a random subset if there are many rows."""
+    some = z if len(z) <= MAX_CANDIDATES else z[rng.choice(len(z), MAX_CANDIDATES, replace=False)]
+    return np.asarray(some[choose_landmarks(kernel, some, min(m, len(some)), rng)])

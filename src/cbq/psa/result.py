@@ -7,7 +7,7 @@ from dataclasses import asdict, dataclass, fields
 from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from cbq.comparison.table import WIDTH, short
+from cbq.comparison.table import WIDTH, aligned, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -96,11 +96,9 @@ class EvppiTable:
         }
         filled = {name: [cell(row) for row in self.rows] for name, cell in cells.items()}
         used = {name: column for name, column in filled.items() if any(column)}
-        lines = [list(used), *map(list, zip(*used.values(), strict=True))]
-        widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-        aligned = ["  ".join([row[0].ljust(widths[0]), *map(str.rjust, row[1:], widths[1:])]).rstrip() for row in lines]
+        table = aligned([list(used), *zip(*used.values(), strict=True)], left=1)
         legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
         below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
-        return "\n".join([*aligned, *(fill(line, WIDTH, subsequent_indent="    ") for line in below)])
+        return "\n".join([table, *(fill(line, WIDTH, subsequent_indent="    ") for line in below)])
 
     __repr__ = __str__

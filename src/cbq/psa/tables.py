@@ -1,17 +1,27 @@
-"""Tables with one row per draw: pandas objects, mappings, structured and plain arrays.
+"""Tables with one row per draw, the sets of their columns, and net benefits in units near 1.
 
-Pandas objects are recognised by their attributes, so that pandas is not imported.
+A table is a pandas object, a mapping, or a structured or plain array. Pandas objects are recognised by their
+attributes, so that pandas is not imported. Units are powers of two, so that dividing by them rounds nothing.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, real
+from cbq._arrays import Array, Integers, real
+from cbq.linalg.dense import eigh
+from cbq.nested.decisions import Decisions, make_decisions, positions
+
+MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
+CONSTANT_BELOW = 1e-12  # range of a column, relative to its largest value
+DEPENDENT_BELOW = 1e-13  # smallest eigenvalue of the correlations, per column
+INVOLVED_ABOVE = 1e-5  # coefficient of a column in a linear dependence
+MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
+MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -69,6 +79,118 @@ def check_same_rows(outputs: ColumnTable, inputs: ColumnTable) -> None:
             f"outputs has {outputs.n} rows and inputs has {inputs.n}, but the same row of both must be the same draw."
         )
     _check_same_labels((outputs.what, outputs.index), (inputs.what, inputs.index))
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnSet:
+    """A set of input columns: its label, the positions of its columns, and their values (n, p) in units near 1."""
+
+    label: str
+    members: frozenset[int]
+    columns: Array
+
+
+def column_sets(pars: Any, inputs: ColumnTable) -> list[ColumnSet]:
+    """The sets that `pars` lists: each a list of columns, by name or position (see `positions`), or a single one."""
+    if isinstance(pars, str) or not isinstance(pars, Sequence | np.ndarray):
+        raise TypeError(
+            f"pars must be a list of sets of columns, such as [['a'], ['a', 'b']], but {pars!r} arrived: for a single "
+            f"column write [['a']]."
+        )
+    if not len(pars):
+        raise ValueError("pars is empty: list at least one set of columns, such as [['a'], ['a', 'b']].")
+    return [_column_set(each, inputs, f"set {i} of pars") for i, each in enumerate(pars, start=1)]
+
+
+def count_duplicates(rows: Array) -> int:
+    """The number of rows (n, k) that repeat an earlier row."""
+    ordered = rows[np.lexsort(rows.T)]
+    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
+
+
+def scale_columns(columns: Array) -> tuple[Array, Integers]:
+    """Columns (n, k) whose largest absolute values are 0 or in [0.5, 1), and the exponents of two divided by, (k,)."""
+    exponents = np.frexp(np.max(np.abs(columns), axis=0))[1].astype(np.intp)
+    return np.ldexp(columns, -exponents), exponents
+
+
+def read_outputs(table: ColumnTable, options: dict[str, Any]) -> tuple[Decisions, Array]:
+    """The decisions that a table of outputs describes, and its values (n, C), with 0 in columns that are not used."""
+    decisions = make_decisions(len(table.names), table.names, **options)
+    used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (decisions.willingness_to_pay is None))
+    values = np.zeros((table.n, len(table.names)))
+    values[:, used] = table.matrix([int(i) for i in used])
+    return decisions, values
+
+
+def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
+    """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
+    values, exponents = scale_columns(outputs)
+    used = (decisions.weights != 0) & np.any(values != 0, axis=0)
+    if not np.any(used):
+        return outputs, decisions, 1.0
+    terms = (np.frexp(decisions.weights)[1] + exponents)[used]
+    low, high = int(np.min(terms)), int(np.max(terms))
+    _check_range(low, high)
+    weights = np.ldexp(np.where(used, decisions.weights, 0.0), exponents - high)
+    weights.setflags(write=False)
+    return values, replace(decisions, weights=weights), float(np.ldexp(1.0, high))
+
+
+def _column_set(names: Any, inputs: ColumnTable, what: str) -> ColumnSet:
+    members = positions([names] if isinstance(names, str | int | np.integer) else names, inputs.names, what)
+    if not members:
+        raise ValueError(f"{what} is empty: list at least one column, or omit the set.")
+    fewest = max(MIN_ROWS, MIN_ROWS_PER_COLUMN * (len(members) + 1))
+    if inputs.n < fewest:
+        raise ValueError(
+            f"a regression on the {len(members)} column{'s' * (len(members) > 1)} of {what} needs at least {fewest} "
+            f"rows, but there are {inputs.n}: draw more."
+        )
+    values, names_of_columns = inputs.matrix(members), [inputs.names[i] for i in members]
+    columns = scale_columns(values)[0]
+    _check_columns(columns, values[0], names_of_columns, what)
+    return ColumnSet(", ".join(names_of_columns), frozenset(members), columns)
+
+
+def _check_columns(columns: Array, first: Array, names: list[str], what: str) -> None:
+    """Raise if a column is constant, in all rows as in the `first`, or if columns (n, p) are linearly dependent."""
+    constant = np.ptp(columns, axis=0) <= CONSTANT_BELOW * np.max(np.abs(columns), axis=0)
+    if np.any(constant):
+        i = int(np.argmax(constant))
+        raise ValueError(
+            f"column {names[i]!r} of {what} is constant ({first[i]:g} in all rows), so there is nothing to learn "
+            f"about it: omit it."
+        )
+    centred = columns - np.mean(columns, axis=0)
+    standard = centred / np.sqrt(np.mean(centred**2, axis=0))
+    eigenvalues, axes = eigh(standard.T @ standard / len(columns))
+    if eigenvalues[0] < DEPENDENT_BELOW * len(names):
+        involved = [name for name, c in zip(names, np.abs(axes[:, 0]), strict=True) if c > INVOLVED_ABOVE]
+        raise ValueError(
+            f"columns {', '.join(map(repr, involved))} of {what} are linearly dependent, up to rounding, so all but "
+            f"one of them determine that one: omit one, which leaves EVPPI unchanged."
+        )
+
+
+def _check_range(low: int, high: int) -> None:
+    """Raise if terms of net benefits between 2^low and 2^high cannot be computed with in float64."""
+    if abs(high) > MAX_EXPONENT:
+        raise ValueError(
+            f"net benefits of about {_power_of_ten(high)} would {'overflow' if high > 0 else 'underflow'} float64: "
+            f"multiply the outputs by a constant, and divide the results by it."
+        )
+    if high - low > MAX_EXPONENT_RANGE:
+        raise ValueError(
+            f"some terms of the net benefits are about {_power_of_ten(low)} and others about {_power_of_ten(high)}, so "
+            f"the small ones would be lost to rounding: correct their units, or drop the decision or the willingness "
+            f"to pay that is out of proportion."
+        )
+
+
+def _power_of_ten(exponent: int) -> str:
+    """The power of ten nearest to numbers just below 2^exponent."""
+    return f"1e{round((exponent - 0.5) * np.log10(2.0))}"
 
 
 def _common_index(names: Sequence[str], take: Callable[[int], Any], what: str) -> Any:
