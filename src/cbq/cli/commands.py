@@ -13,22 +13,12 @@ from typer.core import TyperGroup
 from cbq import __version__
 from cbq.cli import compare, evppi, predict, problems, reproduce, run
 from cbq.collect import IntegrandError, WorkerError
-from cbq.linalg import LinAlgError
+from cbq.methods.registry import REFUSALS
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 
 # Errors that bad input raises. The type of any other error is part of its report.
-EXPECTED = (
-    IntegrandError,
-    WorkerError,
-    ValueError,
-    TypeError,
-    OSError,
-    ImportError,
-    NotImplementedError,
-    ArithmeticError,
-    LinAlgError,
-)
+EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
 
 
 class OneLineErrors(TyperGroup):
