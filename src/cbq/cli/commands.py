@@ -41,22 +41,15 @@ class OneLineErrors(TyperGroup):
 
 
 def _report(error: Exception) -> int:
-    """Print the error and return the exit status, which is 2 if the command line cannot be parsed."""
+    """Print the error in one line and return the exit status, which is 2 if the command line cannot be parsed."""
     message = getattr(error, "format_message", None)  # of typer's own errors
-    text = _one_line(error) if message is None else " ".join(message().split())
-    typer.echo(f"cbq: error: {text}", err=True)
-    return int(getattr(error, "exit_code", 1))
-
-
-def _one_line(error: Exception) -> str:
-    """The message of an error without line breaks."""
+    text = " ".join(str(error if message is None else message()).split())
     if isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.strerror}: {error.filename}"
-    else:
-        text = " ".join(str(error).split())
-    if isinstance(error, EXPECTED) and text:
-        return text
-    return f"{type(error).__name__}: {text} (--debug shows where)"
+    if message is None and not (text and isinstance(error, EXPECTED)):
+        text = f"{type(error).__name__}: {text} (--debug shows where)"
+    typer.echo(f"cbq: error: {text}", err=True)
+    return int(getattr(error, "exit_code", 1))
 
 
 def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:

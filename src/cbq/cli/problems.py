@@ -6,7 +6,7 @@ import inspect
 
 from cbq.cli.tables import show
 from cbq.problems import names
-from cbq.problems.registry import Build, builder
+from cbq.problems.registry import builder
 
 
 def problems() -> None:
@@ -15,16 +15,10 @@ def problems() -> None:
     Set their options with --option, as in `cbq run linear --option dim=3`. Your own problem does not need a name: write
     it to a file and use `cbq run simulator.py:problem`. Packages can add problems by entry points `cbq.problems`.
     """
-    builders = {name: builder(name) for name in names()}
-    rows = [(name, _options(build), _first_line(build)) for name, build in builders.items()]
+    rows = []
+    for name in names():
+        build = builder(name)
+        parameters = inspect.signature(build).parameters.values()
+        options = " ".join(str(each.replace(annotation=each.empty)).replace(" ", "") for each in parameters)
+        rows.append((name, options or "-", (inspect.getdoc(build) or "-").partition("\n")[0]))
     show(("name", "options", "description"), rows, left=3)
-
-
-def _first_line(build: Build) -> str:
-    return (inspect.getdoc(build) or "-").partition("\n")[0]
-
-
-def _options(build: Build) -> str:
-    """The options of a problem with their defaults."""
-    parameters = inspect.signature(build).parameters.values()
-    return " ".join(str(each.replace(annotation=each.empty)).replace(" ", "") for each in parameters) or "-"
