@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Sequence
@@ -11,9 +12,12 @@ import typer
 from typer.core import TyperGroup
 
 from cbq import __version__
-from cbq.cli import compare, evppi, predict, problems, reproduce, run
+from cbq.cli import compare, evppi, predict, reproduce, run
+from cbq.cli.tables import show
 from cbq.collect import IntegrandError, WorkerError
 from cbq.methods.registry import REFUSALS
+from cbq.problems import names
+from cbq.problems.registry import builder
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 
@@ -101,5 +105,20 @@ def cbq(
         typer.echo(context.get_help())
 
 
-for _command in (run.run, compare.compare, predict.predict, evppi.evppi, problems.problems, reproduce.reproduce):
+def problems() -> None:
+    """List the problems that are known by name.
+
+    Set their options with --option, as in `cbq run linear --option dim=3`. Your own problem does not need a name: write
+    it to a file and use `cbq run simulator.py:problem`. Packages can add problems by entry points `cbq.problems`.
+    """
+    rows = []
+    for name in names():
+        build = builder(name)
+        parameters = inspect.signature(build).parameters.values()
+        options = " ".join(str(each.replace(annotation=each.empty)).replace(" ", "") for each in parameters)
+        rows.append((name, options or "-", (inspect.getdoc(build) or "-").partition("\n")[0]))
+    show(("name", "options", "description"), rows, left=3)
+
+
+for _command in (run.run, compare.compare, predict.predict, evppi.evppi, problems, reproduce.reproduce):
     app.command()(_command)

@@ -74,17 +74,9 @@ def run(
         seconds = {"collect": collected - start, "fit": perf_counter() - collected}
         if out is not None:  # now, so that a later error does not lose an expensive run
             fit.save(out / "fit.cbq")
-            write_record(
-                out,
-                source,
-                target.name,
-                sampling={**asdict(sampling), "T": samples.T, "evaluations": samples.n_evaluations},
-                method=method,
-                level=level,
-                seconds=seconds,
-                choice=fit.choice,
-                fit=type(fit).__name__,
-            )
+            collection = {**asdict(sampling), "T": samples.T, "evaluations": samples.n_evaluations}
+            result = {"seconds": seconds, "choice": fit.choice, "fit": type(fit).__name__}
+            write_record(out, source, target.name, sampling=collection, method=method, level=level, **result)
         times = f"collected in {seconds['collect']:.1f} s, fitted in {seconds['fit']:.1f} s"
         typer.echo(f"{target.name}: {samples.n_evaluations} evaluations, {times}.\n\n{fit.summary()}\n")
         own_thetas = theta is not None

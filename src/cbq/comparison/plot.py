@@ -193,7 +193,7 @@ class _Lines(_Panels):
 
 
 def _set_log_scale(ax: Axes, name: str, values: Array, margins: tuple[float, float]) -> None:
-    """Make axis x or y logarithmic, with at least a decade around positive values, margins, and few and short labels."""
+    """Make the x or y axis logarithmic: at least a decade around positive values, with margins and few short labels."""
     from matplotlib.ticker import FuncFormatter, LogFormatterMathtext, LogLocator, NullFormatter
 
     axis = ax.xaxis if name == "x" else ax.yaxis

@@ -70,10 +70,9 @@ def plot_fit(
     true = None if truth is None else _truth(truth, thetas, outputs, fit.C or 1, given=theta is not None)
     if fit.p == 2:
         return _maps(fit, thetas, outputs, true)
-    curve = _Curve(fit, thetas, level, true)
     if ax is None:
-        return _lines(curve, outputs)
-    entries = curve.draw(ax, outputs[0])
+        return _lines(fit, thetas, outputs, true, level)
+    entries = _Curve(fit, thetas, true, level).draw(ax, outputs[0])
     handles, labels = ax.get_legend_handles_labels()
     entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
     ax.set_xlabel(ax.get_xlabel() or r"$\theta$")
@@ -98,7 +97,7 @@ def whole_figure(ax: Axes) -> Figure:
 class _Curve:
     """What is drawn for p = 1: values (M, C) sorted by theta, and estimates at the nodes within their range."""
 
-    def __init__(self, fit: Fit, thetas: Array, level: float, true: Array | None) -> None:
+    def __init__(self, fit: Fit, thetas: Array, true: Array | None, level: float) -> None:
         if len(thetas) < 2:
             raise ValueError("plot draws a line over two thetas or more, but there is one: use fit.interval for it.")
         order = np.argsort(thetas[:, 0], kind="stable")
@@ -160,12 +159,12 @@ def _single_theta_estimates(fit: Fit) -> tuple[str, Array, Array]:
     return "", none, none
 
 
-def _lines(curve: _Curve, outputs: list[int]) -> Figure:
+def _lines(fit: Fit, thetas: Array, outputs: list[int], true: Array | None, level: float) -> Figure:
     """A figure for p = 1 with a row for each output."""
     rows = len(outputs)
     figure = new_figure(LINE_SIZE[0], LINE_SIZE[1] * (1.0 if rows == 1 else ROW_HEIGHT * rows))
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
-    legends = []
+    curve, legends = _Curve(fit, thetas, true, level), []
     for ax, c in zip(axes, outputs, strict=True):
         legends.append(curve.draw(ax, c))
         ax.set_ylim(*curve.limits(c))
