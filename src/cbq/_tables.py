@@ -26,7 +26,9 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int, notes: Iterable[str] = 
     """Rows of cells as plain text, with notes below: the first `left` columns align left, the others right."""
     widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
     pads = [str.ljust if j < left else str.rjust for j in range(len(widths))]
-    lines = ["  ".join(pad(*cell) for pad, *cell in zip(pads, row, widths, strict=True)).rstrip() for row in rows]
+    lines = [
+        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip() for row in rows
+    ]
     return "\n".join([*lines, *(fill(note, NOTE_WIDTH, subsequent_indent="    ") for note in notes)])
 
 
