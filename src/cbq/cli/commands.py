@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import sys
 import warnings
 from collections.abc import Sequence
@@ -11,24 +12,17 @@ import typer
 from typer.core import TyperGroup
 
 from cbq._version import __version__
-from cbq.cli import compare, evppi, predict, problems, reproduce, run
+from cbq.cli import compare, evppi, predict, reproduce, run
+from cbq.cli.tables import show
 from cbq.collect import IntegrandError, WorkerError
-from cbq.linalg import LinAlgError
+from cbq.methods.registry import REFUSALS
+from cbq.problems import names
+from cbq.problems.registry import builder
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 
 # Errors that bad input raises. The type of any other error is part of its report.
-EXPECTED = (
-    IntegrandError,
-    WorkerError,
-    ValueError,
-    TypeError,
-    OSError,
-    ImportError,
-    NotImplementedError,
-    ArithmeticError,
-    LinAlgError,
-)
+EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
 
 
 class OneLineErrors(TyperGroup):
@@ -51,22 +45,15 @@ class OneLineErrors(TyperGroup):
 
 
 def _report(error: Exception) -> int:
-    """Print the error and return the exit status, which is 2 if the command line cannot be parsed."""
+    """Print the error in one line and return the exit status, which is 2 if the command line cannot be parsed."""
     message = getattr(error, "format_message", None)  # of typer's own errors
-    text = _one_line(error) if message is None else " ".join(message().split())
-    typer.echo(f"cbq: error: {text}", err=True)
-    return int(getattr(error, "exit_code", 1))
-
-
-def _one_line(error: Exception) -> str:
-    """The message of an error without line breaks."""
+    text = " ".join(str(error if message is None else message()).split())
     if isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.strerror}: {error.filename}"
-    else:
-        text = " ".join(str(error).split())
-    if isinstance(error, EXPECTED) and text:
-        return text
-    return f"{type(error).__name__}: {text} (--debug shows where)"
+    if message is None and not (text and isinstance(error, EXPECTED)):
+        text = f"{type(error).__name__}: {text} (--debug shows where)"
+    typer.echo(f"cbq: error: {text}", err=True)
+    return int(getattr(error, "exit_code", 1))
 
 
 def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
@@ -118,5 +105,20 @@ def cbq(
         typer.echo(context.get_help())
 
 
-for _command in (run.run, compare.compare, predict.predict, evppi.evppi, problems.problems, reproduce.reproduce):
+def problems() -> None:
+    """List the problems that are known by name.
+
+    Set their options with --option, as in `cbq run linear --option dim=3`. Your own problem does not need a name: write
+    it to a file and use `cbq run simulator.py:problem`. Packages can add problems by entry points `cbq.problems`.
+    """
+    rows = []
+    for name in names():
+        build = builder(name)
+        parameters = inspect.signature(build).parameters.values()
+        options = " ".join(str(each.replace(annotation=each.empty)).replace(" ", "") for each in parameters)
+        rows.append((name, options or "-", (inspect.getdoc(build) or "-").partition("\n")[0]))
+    show(("name", "options", "description"), rows, left=3)
+
+
+for _command in (run.run, compare.compare, predict.predict, evppi.evppi, problems, reproduce.reproduce):
     app.command()(_command)

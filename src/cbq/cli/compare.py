@@ -8,11 +8,12 @@ from typing import Annotated
 
 import typer
 
-from cbq.cli import options, parsing
+from cbq.cli import options
 from cbq.cli.source import ProblemSource
 from cbq.cli.tables import write_csv, write_figure
 from cbq.comparison import ComparisonRow
 from cbq.comparison import compare as compare_estimators
+from cbq.methods.registry import create
 
 Methods = Annotated[
     list[str] | None,
@@ -55,8 +56,9 @@ def compare(
       cbq compare simulator.py:problem --checkpoint run.sqlite
     """
     options.check(level, out)
-    estimators = parsing.estimators(methods)
-    source = ProblemSource.parse(problem, parsing.options(option))
+    names = [name.strip() for text in methods or () for name in text.split(",")]
+    estimators = {name: create(name) for name in names} or None
+    source = ProblemSource.parse(problem, option)
     target = source.load()
     sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error)
     samples = sampling.collect(target, source)

@@ -8,10 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, evenly, finite
+from cbq._tables import by_theta
 from cbq.cli.tables import show, write_csv
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.fit.base import Fit
+from cbq.fit.plot import mesh
 from cbq.methods.registry import REFUSALS, reason
 from cbq.problem import Problem
 from cbq.samples import Samples
@@ -39,26 +41,19 @@ class Estimate:
 
     def show(self, *, all_rows: bool = False) -> None:
         """Print the table, with a row for each theta and output; by default at most `MAX_PRINTED` of the thetas."""
-        M = len(self.theta)
-        rows = np.linspace(0, M - 1, M if all_rows else min(M, MAX_PRINTED)).round().astype(int)
-        several = self.C is not None
-        header = [*self._theta_names(), *["output"] * several, *self.columns]
-        cells = [
-            [*map(_format, self.theta[i]), *[str(c)] * several, *(_format(v[i, c]) for v in self.columns.values())]
-            for i in rows
+        M, several = len(self.theta), self.C is not None
+        header = [*by_theta(self.theta, {}, self.C), *["output"] * several, *self.columns]
+        rows = [
+            [*self.theta[i], *[c] * several, *(values[i, c] for values in self.columns.values())]
+            for i in (range(M) if all_rows else evenly(M, MAX_PRINTED))
             for c in range(self.C or 1)
         ]
-        show(header, cells)
+        show(header, [[f"{value:.6g}" for value in row] for row in rows])
 
     def write(self, path: Path) -> None:
         """Write the table, with a row for each theta and columns for each output."""
-        suffixes = [""] if self.C is None else [f"_{c}" for c in range(self.C)]
-        header = [*self._theta_names(), *(f"{name}{suffix}" for name in self.columns for suffix in suffixes)]
-        write_csv(path, header, np.hstack([self.theta, *self.columns.values()]).tolist())
-
-    def _theta_names(self) -> list[str]:
-        p = self.theta.shape[1]
-        return ["theta"] if p == 1 else [f"theta_{j}" for j in range(p)]
+        table = by_theta(self.theta, self.columns, self.C)
+        write_csv(path, list(table), np.stack(list(table.values()), axis=1).tolist())
 
 
 def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = None) -> Estimate:
@@ -114,9 +109,7 @@ def figure_grid(fit: Fit, grid: Array) -> Array:
     if fit.p == 1:
         inside = (fit.theta >= grid.min()) & (fit.theta <= grid.max())
         return np.union1d(grid, fit.theta[inside])[:, None]  # a rough I has its corners at the nodes
-    low, high = np.min(fit.theta, axis=0), np.max(fit.theta, axis=0)
-    sides = [np.linspace(a, b, PLANE_POINTS) for a, b in zip(low, high, strict=True)]
-    return np.stack(np.meshgrid(*sides), axis=-1).reshape(-1, 2)
+    return mesh(*(np.linspace(np.min(column), np.max(column), PLANE_POINTS) for column in fit.theta.T))
 
 
 def observed(fit: Fit) -> Array:
@@ -136,15 +129,9 @@ def _prior_range(problem: Problem, fit: Fit) -> list[float]:
 
 def _has_measure(problem: Problem, theta: float) -> bool:
     """Whether theta is finite and the family has a measure there."""
-    if not np.isfinite(theta):
-        return False
     try:
         with np.errstate(all="ignore"):
-            measures_at(problem.family, np.array([[theta]]))
+            measures_at(problem.family, finite([[theta]], "theta"))
     except ValueError:
         return False
     return True
-
-
-def _format(value: float) -> str:
-    return f"{value:.6g}"

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cbq.cli import options, parsing
+from cbq.cli import options
 from cbq.cli.tables import read_sheet, write_csv, write_figure
 from cbq.nested.decisions import positions
 from cbq.psa import values_of_information
@@ -16,26 +16,21 @@ Draws = Annotated[
     Path, typer.Argument(metavar="TABLE", show_default=False, help="A CSV file with a row for each draw.")
 ]
 Outputs = Annotated[
-    str | None,
-    typer.Option(metavar="NAMES", show_default=False, help="The columns of net benefits, one for each decision."),
+    str | None, options.unset(metavar="NAMES", help="The columns of net benefits, one for each decision.")
 ]
 Effects = Annotated[
     str | None,
-    typer.Option(
-        metavar="NAMES", show_default=False, help="Instead of --outputs: the columns of effects, one for each decision."
-    ),
+    options.unset(metavar="NAMES", help="Instead of --outputs: the columns of effects, one for each decision."),
 ]
 Costs = Annotated[
-    str | None,
-    typer.Option(metavar="NAMES", show_default=False, help="With --effects: the columns of costs, in the same order."),
+    str | None, options.unset(metavar="NAMES", help="With --effects: the columns of costs, in the same order.")
 ]
 Willingness = Annotated[
     str | None,
-    typer.Option(
+    options.unset(
         "--willingness-to-pay",
         "--wtp",
         metavar="NUMBERS",
-        show_default=False,
         help="With --effects: the value of a unit of effect, one number or several separated by commas.",
     ),
 ]
@@ -49,12 +44,7 @@ Pars = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    typer.Option(
-        metavar="FILE",
-        dir_okay=False,
-        show_default=False,
-        help="A CSV file for the table; the chart is a .png beside it.",
-    ),
+    options.unset(metavar="FILE", dir_okay=False, help="A CSV file for the table; the chart is a .png beside it."),
 ]
 
 
@@ -85,21 +75,17 @@ def evppi(
     if out is not None:
         _check_overwriting(out, table)
     sheet = read_sheet(table)
-    columns = {
-        "--outputs": parsing.names(outputs),
-        "--effects": parsing.names(effects),
-        "--costs": parsing.names(costs),
-    }
+    columns = {"--outputs": _names(outputs), "--effects": _names(effects), "--costs": _names(costs)}
     if bool(columns["--outputs"]) == bool(columns["--effects"] or columns["--costs"] or willingness_to_pay):
         raise ValueError("pass --outputs, which are net benefits, or --effects, --costs and --willingness-to-pay.")
     for name, chosen in columns.items():
         positions(chosen, list(sheet.columns), name)
     decisive = [name for chosen in columns.values() for name in chosen]
-    prices = parsing.prices(willingness_to_pay)
+    prices = _prices(willingness_to_pay)
     if pars is None:
         sets = [[name] for name in sheet.numeric_columns() if name not in decisive]
     else:
-        sets = parsing.name_sets(pars)
+        sets = [_names(each) for each in _names(pars, ";")]
     draws = sheet.with_numbers([*decisive, *(name for each in sets for name in each)])
     found = values_of_information(
         {name: draws[name] for name in decisive},
@@ -115,6 +101,22 @@ def evppi(
     if out is not None:
         write_csv(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])
         typer.echo(f"Written: {out}, {write_figure(out.with_suffix('.png'), found.plot)}.")
+
+
+def _names(text: str | None, separator: str = ",") -> list[str]:
+    """The non-empty names between separators."""
+    return [part.strip() for part in (text or "").split(separator) if part.strip()]
+
+
+def _prices(text: str | None) -> float | list[float] | None:
+    """The willingness to pay: one number, or a list of several that are separated by commas."""
+    if text is None:
+        return None
+    try:
+        found = [float(part) for part in _names(text)]
+    except ValueError as error:
+        raise ValueError(f"--willingness-to-pay must be numbers separated by commas, but it is {text!r}.") from error
+    return found[0] if len(found) == 1 else found
 
 
 def _check_overwriting(out: Path, table: Path) -> None:

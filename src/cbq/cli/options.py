@@ -2,22 +2,27 @@
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Any, cast
+from typing import Annotated, Any
 
+import numpy as np
 import typer
 
-from cbq._arrays import between_0_and_1
-from cbq.cli.parsing import thetas
+from cbq._arrays import Array, between_0_and_1
 from cbq.cli.source import ProblemSource
-from cbq.collect.draws import CollectDesign
 from cbq.methods.registry import registrations
 from cbq.problem import Problem
 from cbq.samples import Samples
 
 DEFAULT_T = 15
 ESTIMATORS = ", ".join(f"{each.name} ({each.title})" for each in registrations())
+
+# The kinds of options: a number of things, and one that need not be set.
+count = partial(typer.Option, metavar="INTEGER", min=1)
+unset = partial(typer.Option, show_default=False)
 
 ProblemName = Annotated[
     str,
@@ -30,24 +35,14 @@ ProblemName = Annotated[
 ]
 Options = Annotated[
     list[str] | None,
-    typer.Option(
+    unset(
         "--option",
         metavar="KEY=VALUE",
-        show_default=False,
         help="An option of the problem, such as dim=3; repeatable. A value that is not JSON is a string.",
     ),
 ]
-T = Annotated[
-    int | None,
-    typer.Option(
-        "--T",
-        metavar="INTEGER",
-        min=1,
-        show_default=str(DEFAULT_T),
-        help="The number of thetas, drawn from the prior.",
-    ),
-]
-N = Annotated[int, typer.Option("--N", metavar="INTEGER", min=1, help="The number of evaluations of f at each theta.")]
+T = Annotated[int | None, count("--T", show_default=str(DEFAULT_T), help="The number of thetas, drawn from the prior.")]
+N = Annotated[int, count("--N", help="The number of evaluations of f at each theta.")]
 Design = Annotated[
     str,
     typer.Option(
@@ -57,10 +52,9 @@ Design = Annotated[
 ]
 Theta = Annotated[
     list[str] | None,
-    typer.Option(
+    unset(
         "--theta",
         metavar="THETA",
-        show_default=False,
         help="A theta to evaluate f at, instead of draws from the prior; repeatable. Separate coordinates by commas: "
         "1.0,2.0.",
     ),
@@ -69,28 +63,19 @@ Seed = Annotated[
     int, typer.Option(metavar="INTEGER", min=0, help="The random seed; the same seed gives the same samples.")
 ]
 Workers = Annotated[
-    int | None,
-    typer.Option(
-        metavar="INTEGER",
-        min=1,
-        show_default="this process",
-        help="The number of worker processes that evaluate f.",
-    ),
+    int | None, count(show_default="this process", help="The number of worker processes that evaluate f.")
 ]
 Checkpoint = Annotated[
     Path | None,
-    typer.Option(
-        dir_okay=False,
+    unset(
         metavar="FILE",
-        show_default=False,
+        dir_okay=False,
         help="A file that keeps finished evaluations: after an interruption, the same command resumes from it.",
     ),
 ]
 Batch = Annotated[
     int | None,
-    typer.Option(
-        metavar="INTEGER",
-        min=1,
+    count(
         show_default="100",
         help="The number of points in a batch, which one worker evaluates and the checkpoint saves together.",
     ),
@@ -102,10 +87,7 @@ OnError = Annotated[
 Method = Annotated[str, typer.Option(metavar="NAME", help=f"The estimator: {ESTIMATORS}.")]
 Level = Annotated[float, typer.Option(metavar="NUMBER", help="The level of the intervals, between 0 and 1.")]
 Out = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER", file_okay=False, show_default=False, help="A folder for the results; created if needed."
-    ),
+    Path | None, unset(metavar="FOLDER", file_okay=False, help="A folder for the results; created if needed.")
 ]
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
@@ -117,6 +99,23 @@ def check(level: float, out: Path | None) -> None:
         out.mkdir(parents=True, exist_ok=True)
 
 
+def thetas(texts: Sequence[str] | None, p: int) -> Array | None:
+    """Thetas (M, p), each text being p numbers separated by commas; None if there is none."""
+    rows = []
+    for text in texts or ():
+        try:
+            row = [float(number) for number in text.split(",")]
+        except ValueError as error:
+            raise ValueError(f"theta must be a number, or several separated by commas, but it is {text!r}.") from error
+        if not np.all(np.isfinite(row)):
+            raise ValueError(f"theta must be finite, but it is {text!r}.")
+        if len(row) != p:
+            remedy = "repeat the option for each theta" if p == 1 else f"write it as {','.join(['1.5'] * p)}"
+            raise ValueError(f"theta {text} has {len(row)} coordinates, but p = {p}: {remedy}.")
+        rows.append(row)
+    return np.array(rows) if rows else None
+
+
 @dataclass(frozen=True)
 class Sampling:
     """The arguments of `Problem.collect`; None stands for its default."""
@@ -125,31 +124,23 @@ class Sampling:
     N: int
     seed: int
     design: str
-    theta: list[str] | None = None
-    workers: int | None = None
-    checkpoint: Path | None = None
-    batch: int | None = None
-    on_error: str | None = None
-
-    def record(self) -> dict[str, Any]:
-        """The arguments as JSON."""
-        return {**asdict(self), "checkpoint": None if self.checkpoint is None else str(self.checkpoint)}
+    theta: list[str] | None
+    workers: int | None
+    checkpoint: Path | None
+    batch: int | None
+    on_error: str | None
 
     def collect(self, problem: Problem, source: ProblemSource) -> Samples:
         """Collect samples of the problem, and report errors in the user's file with their lines."""
         theta = thetas(self.theta, problem.p)
         T = DEFAULT_T if self.T is None and theta is None else self.T
-        optional = {
-            "theta": theta,
-            "executor": self.workers,
-            "checkpoint": self.checkpoint,
-            "batch": self.batch,
-            "on_error": self.on_error,
-        }
-        given: dict[str, Any] = {name: value for name, value in optional.items() if value is not None}
+        arguments: dict[str, Any] = {"design": self.design, "batch": self.batch, "on_error": self.on_error}
+        given = {name: value for name, value in arguments.items() if value is not None}
         try:
             with source.locating_errors():
-                return problem.collect(T, self.N, rng=self.seed, design=cast(CollectDesign, self.design), **given)
+                return problem.collect(
+                    T, self.N, rng=self.seed, theta=theta, executor=self.workers, checkpoint=self.checkpoint, **given
+                )
         except KeyboardInterrupt:
             if self.checkpoint is not None:
                 typer.echo(f"stopped: the same command resumes from {self.checkpoint}.", err=True)

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from cbq.cli import options, parsing
+from cbq.cli import options
 from cbq.cli.estimate import estimate
 from cbq.cli.source import RECORD, ProblemSource, recorded_source
 from cbq.fit.base import Fit, load
@@ -57,11 +57,11 @@ def predict(
       cbq predict elsewhere.cbq --theta 3.5 --problem sir
     """
     options.check(level, None)
-    given = None if problem is None else ProblemSource.parse(problem, parsing.options(option))
+    given = None if problem is None else ProblemSource.parse(problem, option)
     if given is None and option:
         raise ValueError("--option is for the problem of --problem: pass --problem as well.")
     try:
-        loaded = load(fit)
+        _show(load(fit), theta, level)
     except FamilyNeeded as error:
         source = given or recorded_source(fit)
         if source is None:
@@ -72,13 +72,10 @@ def predict(
         target = source.load()
         with source.locating_errors():
             _show(load(fit, family=target.family), theta, level)
-        return
-    _show(loaded, theta, level)
 
 
 def _show(fit: Fit, theta: list[str] | None, level: float) -> None:
-    """Print the table of predictions."""
-    thetas = parsing.thetas(theta, fit.p)
+    thetas = options.thetas(theta, fit.p)
     table = estimate(fit, fit.theta if thetas is None else thetas, level)
     table.show(all_rows=True)
     if table.note:

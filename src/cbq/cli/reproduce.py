@@ -25,15 +25,13 @@ Quick = Annotated[
 ]
 Seeds = Annotated[
     int | None,
-    typer.Option(
-        metavar="INTEGER",
-        min=1,
+    options.count(
         show_default=f"{SEEDS}, or {QUICK_SEEDS} with --quick",
         help="Number of samples behind each point of a figure. Expensive cells use fewer, and seeds that were saved "
         "before are shown too.",
     ),
 ]
-Workers = Annotated[int, typer.Option(metavar="INTEGER", min=1, help="Number of processes, with one thread each.")]
+Workers = Annotated[int, options.count(help="Number of processes, with one thread each.")]
 Out = Annotated[
     Path | None,
     typer.Option(

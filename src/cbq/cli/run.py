@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from time import perf_counter
 from typing import Annotated
 
 import typer
 
 from cbq._arrays import Array
-from cbq.cli import options, parsing
+from cbq.cli import options
 from cbq.cli.estimate import Estimate, error_against_truth, estimate, figure, observed, table_grid
 from cbq.cli.source import RECORD, ProblemSource, write_record
 from cbq.cli.tables import write_figure
@@ -18,12 +19,7 @@ from cbq.problem import Problem
 
 At = Annotated[
     list[str] | None,
-    typer.Option(
-        "--at",
-        metavar="THETA",
-        show_default=False,
-        help="A theta to report the estimate at, instead of a grid; repeatable.",
-    ),
+    options.unset("--at", metavar="THETA", help="A theta to report the estimate at, instead of a grid; repeatable."),
 ]
 
 
@@ -66,10 +62,10 @@ def run(
     """
     options.check(level, out)
     estimator = create(method)
-    source = ProblemSource.parse(problem, parsing.options(option))
+    source = ProblemSource.parse(problem, option)
     sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error)
     target = source.load()
-    at_thetas = parsing.thetas(at, target.p)  # refused before the run rather than after it
+    at_thetas = options.thetas(at, target.p)  # refused before the run rather than after it
     start = perf_counter()
     samples = sampling.collect(target, source)
     collected = perf_counter()
@@ -78,17 +74,9 @@ def run(
         seconds = {"collect": collected - start, "fit": perf_counter() - collected}
         if out is not None:  # now, so that a later error does not lose an expensive run
             fit.save(out / "fit.cbq")
-            write_record(
-                out,
-                source,
-                target.name,
-                sampling={**sampling.record(), "T": samples.T, "evaluations": samples.n_evaluations},
-                method=method,
-                level=level,
-                seconds=seconds,
-                choice=fit.choice,
-                fit=type(fit).__name__,
-            )
+            collection = {**asdict(sampling), "T": samples.T, "evaluations": samples.n_evaluations}
+            result = {"seconds": seconds, "choice": fit.choice, "fit": type(fit).__name__}
+            write_record(out, source, target.name, sampling=collection, method=method, level=level, **result)
         times = f"collected in {seconds['collect']:.1f} s, fitted in {seconds['fit']:.1f} s"
         typer.echo(f"{target.name}: {samples.n_evaluations} evaluations, {times}.\n\n{fit.summary()}\n")
         own_thetas = theta is not None

@@ -8,9 +8,9 @@ import platform
 import re
 import sys
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
 from importlib.util import module_from_spec, spec_from_file_location
 from pathlib import Path
@@ -36,27 +36,17 @@ class ProblemSource:
     options: dict[str, Any] = field(default_factory=dict)
 
     @classmethod
-    def parse(cls, text: str, options: dict[str, Any]) -> Self:
-        """From NAME or path/to/file.py:attribute."""
+    def parse(cls, text: str, options: Sequence[str] | None) -> Self:
+        """From NAME or path/to/file.py:attribute, and options key=value."""
+        parsed = _parsed_options(options or ())
         path, _, attribute = text.rpartition(":")
         if text.endswith(".py"):
             raise ValueError(f"{text} is a file: name the problem in it, as in {text}:problem.")
         if not path.endswith(".py"):
-            return cls(text, None, options)
+            return cls(text, None, parsed)
         if not attribute.isidentifier():
             raise ValueError(f"{text} must end in the name of a problem, as in {path}:problem.")
-        return cls(attribute, Path(path).resolve(), options)
-
-    @classmethod
-    def from_record(cls, record: dict[str, Any]) -> Self:
-        """From the JSON of `record`."""
-        file = record["file"]
-        return cls(record["name"], None if file is None else Path(file), record["options"])
-
-    def record(self) -> dict[str, Any]:
-        """The source as JSON."""
-        file = None if self.file is None else str(self.file)
-        return {"name": self.name, "file": file, "options": self.options}
+        return cls(attribute, Path(path).resolve(), parsed)
 
     def __str__(self) -> str:
         return self.name if self.file is None else f"{_short_path(self.file)}:{self.name}"
@@ -102,6 +92,20 @@ class ProblemSource:
             raise ValueError(f"{self} cannot be called with these options: {error}.") from error
         with self.locating_errors():
             return function(**self.options)
+
+
+def _parsed_options(texts: Sequence[str]) -> dict[str, Any]:
+    """Options from key=value, where a value that is not JSON (a number, true, a list) is a string."""
+    found: dict[str, Any] = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip().isidentifier():
+            raise ValueError(f"--option must be key=value, as in --option dim=3, but it is {text!r}.")
+        try:
+            found[key.strip()] = json.loads(value)
+        except ValueError:
+            found[key.strip()] = value
+    return found
 
 
 def _line_in(file: Path, error: BaseException) -> int | None:
@@ -157,11 +161,11 @@ def _short_path(file: Path) -> str:
 
 
 def write_record(folder: Path, source: ProblemSource, problem: str, **parts: Any) -> None:
-    """Write the record of a run: the source and the name of its problem, versions, and named parts that are JSON."""
+    """Write the record of a run: the source and the name of its problem, versions, and named parts."""
     record = {
         "format": FORMAT,
         "version": VERSION,
-        "problem": {"called": problem, **source.record()},
+        "problem": {"called": problem, **asdict(source)},
         **parts,
         "versions": {
             "cbq": __version__,
@@ -172,7 +176,7 @@ def write_record(folder: Path, source: ProblemSource, problem: str, **parts: Any
         },
         "finished": datetime.now(UTC).isoformat(timespec="seconds"),
     }
-    (folder / RECORD).write_text(json.dumps(record, indent=1) + "\n", encoding="utf-8")
+    (folder / RECORD).write_text(json.dumps(record, indent=1, default=str) + "\n", encoding="utf-8")
 
 
 def recorded_source(fit: Path) -> ProblemSource | None:
@@ -184,6 +188,7 @@ def recorded_source(fit: Path) -> ProblemSource | None:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["format"] != FORMAT or record["version"] > VERSION:
             raise ValueError(f"it has format {record['format']!r}, version {record['version']}")
-        return ProblemSource.from_record(record["problem"])
+        name, file, options = (record["problem"][key] for key in ("name", "file", "options"))
+        return ProblemSource(name, None if file is None else Path(file), options)
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a record that cbq run wrote ({error}): pass --problem.") from error

@@ -11,7 +11,7 @@ from typing import Any
 
 import typer
 
-from cbq.comparison.table import aligned
+from cbq._tables import aligned
 from cbq.methods.registry import reason
 
 Row = Sequence[str]

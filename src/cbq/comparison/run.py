@@ -13,14 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import between_0_and_1
-from cbq.comparison.scores import (
-    KnownTruth,
-    Scores,
-    Truth,
-    fit_checked,
-    score_against_truth,
-    score_left_out,
-)
+from cbq.comparison.scores import KnownTruth, Scores, Truth, fit_checked, score_against_truth, score_left_out
 from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.fit.base import Fit
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
@@ -60,40 +53,44 @@ def compare(
     folds : the number of groups into which the thetas are split, to be left out one group at a time; theta t is in
         group t modulo `folds`, so up to this number of thetas they are left out one by one.
     """
-    sets, (level, folds) = _checked_samples(samples), _checked_options(level, folds)
+    sets, level = _checked_samples(samples), between_0_and_1(level, "level")
+    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
+        raise ValueError(f"folds must be an integer, 2 or more, but it is {folds!r}.")
     largest = max(sets, key=lambda each: each.n_evaluations)
     estimators = default_estimators(largest) if methods is None else _named(methods)
     if truth is None and theta is not None:
         raise ValueError("theta is where predictions are compared with the truth: pass truth as well, or omit theta.")
     known = None if truth is None else KnownTruth(truth, theta, sets)
-    _import_lazy_modules()
+    for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported on first use: not in the time of the first fit
+        import_module(name)
     rows: list[ComparisonRow] = []
     for each in sets:
-        score = _leave_out_score(each, folds, level) if known is None else _truth_score(each, known, level)
-        tables = [
-            _rows(name, estimator, each, score, against_truth=known is not None)
-            for name, estimator in estimators.items()
-        ]
+        error = "loo" if known is None else "rmse"
+        score = _leave_out_score(each, int(folds), level) if known is None else _truth_score(each, known, level)
+        tables = [_rows(name, estimator, each, score, error) for name, estimator in estimators.items()]
         rows += [row for output in zip(*tables, strict=True) for row in output]
     return Comparison(tuple(rows), level)
 
 
-def _rows(
-    name: str, estimator: Estimator, samples: Samples, score: Score, *, against_truth: bool
-) -> list[ComparisonRow]:
-    """The rows of an estimator on these samples, one for each output."""
-    scores, seconds = _fit_and_score(estimator, samples, score)
+def _rows(name: str, estimator: Estimator, samples: Samples, score: Score, error: str) -> list[ComparisonRow]:
+    """The rows of an estimator on these samples, one for each output; `error` names the field of the error."""
+    start = perf_counter()
+    try:
+        fit = fit_checked(estimator, samples)
+    except REFUSALS as refusal:
+        scores, seconds = Scores.unknown(samples.C or 1, reason(refusal)), nan
+    else:
+        seconds = perf_counter() - start
+        scores = score(estimator, fit)
     counts = samples.counts
-    N = float(np.mean(counts)) if samples.is_ragged else int(counts[0])
     return [
         ComparisonRow(
             method=name,
             T=samples.T,
-            N=N,
+            N=float(np.mean(counts)) if samples.is_ragged else int(counts[0]),
             output=None if samples.C is None else c,
             evaluations=samples.n_evaluations,
-            rmse=float(scores.error[c]) if against_truth else nan,
-            loo=nan if against_truth else float(scores.error[c]),
+            **{"rmse": nan, "loo": nan, error: float(scores.error[c])},
             coverage=float(scores.coverage[c]),
             width=float(scores.width[c]),
             seconds=seconds,
@@ -101,17 +98,6 @@ def _rows(
         )
         for c in range(samples.C or 1)
     ]
-
-
-def _fit_and_score(estimator: Estimator, samples: Samples, score: Score) -> tuple[Scores, float]:
-    """The scores of an estimator and the seconds of its fit; NaN if it refuses the samples."""
-    start = perf_counter()
-    try:
-        fit = fit_checked(estimator, samples)
-    except REFUSALS as error:
-        return Scores.unknown(samples.C or 1, reason(error)), nan
-    seconds = perf_counter() - start
-    return score(estimator, fit), seconds
 
 
 def _truth_score(samples: Samples, known: KnownTruth, level: float) -> Score:
@@ -129,12 +115,6 @@ def _leave_out_score(samples: Samples, folds: int, level: float) -> Score:
         return lambda estimator, fit: Scores.unknown(samples.C or 1, note)
     mean, variance = columns["mean"], columns["variance"]
     return lambda estimator, fit: score_left_out(estimator, samples, mean, variance, folds, level)
-
-
-def _import_lazy_modules() -> None:
-    """Import the modules that are imported on first use, so that their time is not charged to the first estimator."""
-    for name in ("scipy.optimize", "scipy.spatial.distance"):
-        import_module(name)
 
 
 def _checked_samples(samples: Any) -> list[Samples]:
@@ -155,49 +135,36 @@ def _checked_samples(samples: Any) -> list[Samples]:
     return sets
 
 
-def _checked_options(level: Any, folds: Any) -> tuple[float, int]:
-    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
-        raise ValueError(f"folds must be an integer, 2 or more, but it is {folds!r}.")
-    return between_0_and_1(level, "level"), int(folds)
-
-
 def _named(methods: Mapping[str, Estimator] | Sequence[Estimator] | Estimator) -> dict[str, Estimator]:
     """Estimators by name, from a mapping, a sequence or a single estimator."""
     if isinstance(methods, Mapping):
-        pairs = list(methods.items())
+        estimators: list[Any] = list(methods.values())
     else:
         several = isinstance(methods, Sequence) and not isinstance(methods, str)
-        listed: list[Any] = list(methods) if several else [methods]  # type: ignore[arg-type]
-        for estimator in listed:
-            _check_estimator(estimator)
-        pairs = list(zip(_names(listed), listed, strict=True))
-    if not pairs:
+        estimators = list(methods) if several else [methods]  # type: ignore[arg-type]
+    if not estimators:
         raise ValueError("methods is empty: pass at least one estimator, as in {'CBQ': cbq.CBQ()}, or None for all.")
-    for name, estimator in pairs:
-        _check_estimator(estimator)
+    for each in estimators:
+        if isinstance(each, type):
+            kind = each.__name__
+            raise TypeError(f"methods must be objects, but the class {kind} arrived: pass {kind}().")
+        if not callable(getattr(each, "fit", None)):
+            raise TypeError(
+                f"methods must have fit(samples), as cbq.CBQ() has, but a {type(each).__name__} arrived: pass one "
+                f"estimator, a sequence of estimators, or a mapping from names to estimators."
+            )
+    names = list(methods) if isinstance(methods, Mapping) else _names(estimators)
+    for name in names:
         if not isinstance(name, str) or not name.strip():
             raise TypeError(f"the names of methods must be non-empty strings, but one name is {name!r}.")
-    return dict(pairs)
-
-
-def _check_estimator(estimator: Any) -> None:
-    if isinstance(estimator, type):
-        name = estimator.__name__
-        raise TypeError(f"methods must be objects, but the class {name} arrived: pass {name}().")
-    if not callable(getattr(estimator, "fit", None)):
-        raise TypeError(
-            f"methods must have fit(samples), as cbq.CBQ() has, but a {type(estimator).__name__} arrived: pass one "
-            f"estimator, a sequence of estimators, or a mapping from names to estimators."
-        )
+    return dict(zip(names, estimators, strict=True))
 
 
 def _names(estimators: Sequence[Estimator]) -> list[str]:
     """The classes of estimators, with the options that differ from their defaults where a class occurs twice."""
     classes = [type(each).__name__ for each in estimators]
-    names = [
-        name if classes.count(name) == 1 else _with_options(each)
-        for name, each in zip(classes, estimators, strict=True)
-    ]
+    twice = {name for name in classes if classes.count(name) > 1}
+    names = [_with_options(each) if type(each).__name__ in twice else type(each).__name__ for each in estimators]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
         raise ValueError(f"two methods have the name {repeated!r}: pass a mapping from names to estimators.")
@@ -209,9 +176,8 @@ def _with_options(estimator: Estimator) -> str:
     kind = type(estimator)
     if not is_dataclass(kind):
         return kind.__name__ if kind.__repr__ is object.__repr__ else repr(estimator)  # not a memory address
-    values = {field.name: repr(getattr(estimator, field.name)) for field in fields(kind) if field.repr}
-    defaults = {field.name: _default(field) for field in fields(kind)}
-    changed = ", ".join(f"{name}={value}" for name, value in values.items() if value != defaults[name])
+    values = {field: repr(getattr(estimator, field.name)) for field in fields(kind) if field.repr}
+    changed = ", ".join(f"{field.name}={value}" for field, value in values.items() if value != _default(field))
     return f"{kind.__name__}({changed})" if changed else kind.__name__
 
 

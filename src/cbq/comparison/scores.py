@@ -19,6 +19,7 @@ from cbq.samples import Samples
 from cbq.samples.arrays import thetas_in
 
 Truth = Problem | Callable[[Array], npt.ArrayLike] | npt.ArrayLike
+References = list[Callable[[], tuple[Array, Array]]]  # of theta (M, p) and the values (M, C) to compare with
 
 PRIOR_DRAWS, SEED = 1000, 20240616  # thetas drawn from the prior of a problem, by a seed no samples are likely to have
 
@@ -43,14 +44,6 @@ class Scores:
         return cls(blank, blank, blank, note)
 
 
-@dataclass(frozen=True, eq=False)
-class ReferenceValues:
-    """Values (M, C) at theta (M, p) that predictions are compared with."""
-
-    theta: Array
-    values: Array
-
-
 class KnownTruth:
     """The true I, and the thetas at which estimators are compared with it.
 
@@ -73,18 +66,18 @@ class KnownTruth:
                 )
             thetas = samples[0].theta
         values = truth if self._function is None else None if thetas is None else self._function(thetas)
-        self._shared = None if thetas is None else ReferenceValues(thetas, self._checked(values, len(thetas)))
+        self._shared = None if thetas is None else (thetas, self._checked(values, len(thetas)))
 
-    def references(self, samples: Samples) -> list[Callable[[], ReferenceValues]]:
+    def references(self, samples: Samples) -> References:
         """Where to compare a fit to these samples, in order of preference: the thetas of all samples, its own thetas.
 
         The truth at the latter is evaluated when it is first called.
         """
         function, shared = self._function, self._shared
-        found: list[Callable[[], ReferenceValues]] = [] if shared is None else [lambda: shared]
+        found: References = [] if shared is None else [lambda: shared]
         if function is not None:
             theta = samples.theta
-            found.append(cache(lambda: ReferenceValues(theta, self._checked(function(theta), len(theta)))))
+            found.append(cache(lambda: (theta, self._checked(function(theta), len(theta)))))
         return found
 
     def _checked(self, truth: Any, M: int) -> Array:
@@ -118,22 +111,20 @@ def fit_checked(estimator: Estimator, samples: Samples) -> Fit:
     return fit
 
 
-def score_against_truth(fit: Fit, references: Sequence[Callable[[], ReferenceValues]], C: int, level: float) -> Scores:
+def score_against_truth(fit: Fit, references: References, C: int, level: float) -> Scores:
     """Scores against the first of the references at whose thetas the fit predicts."""
     refusal: str | None = None
-    for reference in (each() for each in references):
+    for theta, truth in (each() for each in references):
         try:
-            mean = _columns(fit.predict(reference.theta), C)
+            mean = _columns(fit.predict(theta), C)
         except REFUSALS as error:
             refusal = refusal or reason(error)
             continue
-        low, high, no_intervals = _interval(fit, reference.theta, C, level)
-        inside = _share((low <= reference.values) & (reference.values <= high), high - low)
-        observed_only = refusal is not None
-        notes = ["scored at the observed thetas, because it does not predict elsewhere"] if observed_only else []
-        notes += [] if no_intervals is None else [no_intervals]
-        rmse, width = _rms(mean - reference.values), np.mean(high - low, axis=0)
-        return Scores(rmse, inside, width, "; ".join(notes), observed_only)
+        low, high, no_intervals = _interval(fit, theta, C, level)
+        inside = _share((low <= truth) & (truth <= high), high - low)
+        elsewhere = None if refusal is None else "scored at the observed thetas, because it does not predict elsewhere"
+        note = "; ".join(filter(None, [elsewhere, no_intervals]))
+        return Scores(_rms(mean - truth), inside, np.mean(high - low, axis=0), note, refusal is not None)
     return Scores.unknown(C, f"no predictions: {refusal}")
 
 

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import asdict, dataclass, fields
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
 from html import escape
 from math import isnan
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
+
+from cbq._tables import BLANK, aligned, data_frame, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-WIDTH = 100  # line length of notes, in characters
-BLANK = "-"
-EXPONENT_FROM = 1e6  # numbers from here on are written with an exponent
 
 
 @dataclass(frozen=True)
@@ -66,11 +63,7 @@ class Comparison:
 
     def to_frame(self) -> Any:
         """A tidy pandas data frame, whose columns are the fields of the rows."""
-        try:
-            import pandas as pd  # type: ignore[import-untyped]
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: python -m pip install 'cbq[frame]'.") from error
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=[field.name for field in fields(ComparisonRow)])
+        return data_frame([asdict(row) for row in self.rows])
 
     def plot(self, ax: Any = None) -> Figure:
         """A figure of errors and seconds; see `cbq.comparison.plot.plot_comparison`."""
@@ -91,7 +84,7 @@ class Comparison:
     def __str__(self) -> str:
         """Aligned columns with notes below."""
         cells, notes = _cells(self)
-        return "\n".join([aligned(cells, left=1), *(fill(note, WIDTH, subsequent_indent="    ") for note in notes)])
+        return aligned(cells, left=1, notes=notes)
 
     __repr__ = __str__
 
@@ -126,24 +119,17 @@ def _cells(comparison: Comparison) -> tuple[list[list[str]], list[str]]:
     }
     used = [name for name in columns if any(_is_known(getattr(row, name)) for row in rows)]
     cells = [used, *([columns[name](i, row) for name in used] for i, row in enumerate(rows))]
-    legend = _legend(comparison.level, used, best_is_marked=bool(best))
-    return cells, [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
+    legend = [f"Intervals: {100 * comparison.level:.4g}%"]
+    if "loo" in used:
+        includes = "which includes the error of the estimates it is measured against"
+        legend.append(f"loo: the error at left-out thetas, {includes}")
+    if best:
+        legend.append("*: the smallest error")
+    return cells, [f"{'; '.join(legend)}.", *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
 
 
 def _is_known(value: object) -> bool:
     return value is not None and value != "" and not (isinstance(value, float) and isnan(value))
-
-
-def _legend(level: float, columns: Iterable[str], *, best_is_marked: bool) -> str:
-    """One line that explains the columns."""
-    parts = [f"Intervals: {100 * level:.4g}%"]
-    if "loo" in columns:
-        parts.append(
-            "loo: the error at left-out thetas, which includes the error of the estimates it is measured against"
-        )
-    if best_is_marked:
-        parts.append("*: the smallest error")
-    return "; ".join(parts) + "."
 
 
 def _best(rows: Sequence[ComparisonRow]) -> set[int]:
@@ -151,29 +137,9 @@ def _best(rows: Sequence[ComparisonRow]) -> set[int]:
 
     Errors at left-out thetas are not ranked: they include the error of the estimates they are measured against.
     """
-    groups: dict[tuple[object, ...], list[int]] = {}
+    groups: dict[tuple[object, ...], dict[int, float]] = {}
     for i, row in enumerate(rows):
         if not isnan(row.rmse):
-            groups.setdefault((row.T, row.N, row.evaluations, row.output), []).append(i)
-    best = set()
-    for group in groups.values():
-        smallest = min(rows[i].rmse for i in group)
-        best |= {i for i in group if rows[i].rmse == smallest and len(group) > 1}
-    return best
-
-
-def short(value: float, digits: int = 3) -> str:
-    """A number in few digits, without an exponent from 1 to a million; `BLANK` for NaN."""
-    if isnan(value):
-        return BLANK
-    few = f"{value:.{digits}g}"
-    return f"{float(few):.6g}" if 1 <= abs(value) < EXPONENT_FROM else few
-
-
-def aligned(rows: Sequence[Sequence[str]], *, left: int) -> str:
-    """Rows of cells as plain text: the first `left` columns align left, the others right."""
-    widths = [max(map(len, column)) for column in zip(*rows, strict=True)]
-    pads = [str.ljust if j < left else str.rjust for j in range(len(widths))]
-    return "\n".join(
-        "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip() for row in rows
-    )
+            groups.setdefault((row.T, row.N, row.evaluations, row.output), {})[i] = row.rmse
+    several = [group for group in groups.values() if len(group) > 1]
+    return {i for group in several for i, rmse in group.items() if rmse == min(group.values())}

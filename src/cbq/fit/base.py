@@ -12,6 +12,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, between_0_and_1, count, generator
 from cbq._immutable import Immutable
+from cbq._tables import by_theta, data_frame
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.io import Field, Instance, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples.arrays import thetas_in
@@ -108,18 +109,10 @@ class Fit(Immutable, ABC):
 
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval."""
-        try:
-            import pandas as pd  # type: ignore[import-untyped]
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: python -m pip install 'cbq[frame]'.") from error
         thetas = self.theta if theta is None else self._thetas(theta)
         mean, std = self.predict(thetas, return_std=True)
         low, high = self.interval(thetas, level)
-        table = {"theta" if self.p == 1 else f"theta_{j}": column for j, column in enumerate(thetas.T)}
-        for name, values in {"mean": mean, "std": std, "lower": low, "upper": high}.items():
-            columns = values.reshape(len(thetas), -1).T
-            table |= {name if self.C is None else f"{name}_{c}": column for c, column in enumerate(columns)}
-        return pd.DataFrame(table)
+        return data_frame(by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.C))
 
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
         """A figure of I over theta, for p = 1 or 2; see `cbq.fit.plot.plot_fit` for the options."""

@@ -25,10 +25,7 @@ MARGIN = 0.04  # on either side of a range, relative to it
 MANY_THETAS = 60  # above this number, their dots are smaller and below the lines that they would hide
 DOTS: dict[str, Any] = {"color": INK, "ms": 3.6, "elinewidth": 1.0}
 MANY_DOTS: dict[str, Any] = {"color": "#8C8C8C", "ms": 2.0, "elinewidth": 0.6, "zorder": 1.5}
-LEGEND_ABOVE: dict[str, Any] = {  # in one row above the axes, where it hides nothing
-    **{"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2},
-    **{"frameon": False, "fontsize": "small", "columnspacing": 1.2, "handlelength": 1.6},
-}
+LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small", "columnspacing": 1.2}
 EXPONENT_LIMITS = (-3, 6)  # powers of ten beyond which axes use an exponent
 
 
@@ -60,10 +57,6 @@ def plot_fit(
     ax : axes to draw into, for p = 1 and one output.
     points : the number of grid points along each coordinate.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error
     if fit.p > 2:
         raise ValueError(
             f"plot draws one or two coordinates of theta, but this fit has p = {fit.p}: fix all but one or two of them "
@@ -76,22 +69,35 @@ def plot_fit(
     thetas = _grid(fit.theta, points) if theta is None else fit._thetas(theta)
     true = None if truth is None else _truth(truth, thetas, outputs, fit.C or 1, given=theta is not None)
     if fit.p == 2:
-        return _maps(Figure, fit, thetas, outputs, true)
-    curve = _Curve(fit, thetas, level, true)
+        return _maps(fit, thetas, outputs, true)
     if ax is None:
-        return _lines(Figure, curve, outputs)
-    entries = curve.draw(ax, outputs[0])
+        return _lines(fit, thetas, outputs, true, level)
+    entries = _Curve(fit, thetas, true, level).draw(ax, outputs[0])
     handles, labels = ax.get_legend_handles_labels()
     entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
     ax.set_xlabel(ax.get_xlabel() or r"$\theta$")
     ax.legend(entries.values(), entries.keys(), frameon=False)
-    return cast("Figure", cast(Any, ax.figure).figure)  # the whole figure, also of a subfigure
+    return whole_figure(ax)
+
+
+def new_figure(width: float, height: float) -> Figure:
+    """An empty figure of this size in inches, which no window shows."""
+    try:
+        from matplotlib.figure import Figure
+    except ImportError as error:
+        raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error
+    return Figure(figsize=(width, height), layout="constrained")
+
+
+def whole_figure(ax: Axes) -> Figure:
+    """The figure that contains the axes, also if they are in a subfigure."""
+    return cast("Figure", cast(Any, ax.figure).figure)
 
 
 class _Curve:
     """What is drawn for p = 1: values (M, C) sorted by theta, and estimates at the nodes within their range."""
 
-    def __init__(self, fit: Fit, thetas: Array, level: float, true: Array | None) -> None:
+    def __init__(self, fit: Fit, thetas: Array, true: Array | None, level: float) -> None:
         if len(thetas) < 2:
             raise ValueError("plot draws a line over two thetas or more, but there is one: use fit.interval for it.")
         order = np.argsort(thetas[:, 0], kind="stable")
@@ -100,10 +106,10 @@ class _Curve:
         self.mean = _columns(fit.predict(thetas))
         levels = (level, 0.5) if level > 0.5 else (level,)
         self.bands = {each: [_columns(end) for end in fit.interval(thetas, each)] for each in levels}
-        node, (self.dots_label, dot, std) = fit.theta[:, 0], _single_theta_estimates(fit)
-        inside = (node >= self.x[0]) & (node <= self.x[-1]) & (len(dot) > 0)
-        self.node = node[inside]
-        self.dot, self.bar = (part[inside] if len(dot) else part for part in (dot, ndtri(0.5 * (1 + level)) * std))
+        self.dots_label, dot, std = _single_theta_estimates(fit)
+        node = fit.theta[: len(dot), 0]
+        inside = (node >= self.x[0]) & (node <= self.x[-1])
+        self.node, self.dot, self.bar = node[inside], dot[inside], ndtri(0.5 * (1 + level)) * std[inside]
 
     def draw(self, ax: Axes, c: int) -> dict[str, Any]:
         """Draw output c; return the handles of the legend by label, in order.
@@ -153,30 +159,31 @@ def _single_theta_estimates(fit: Fit) -> tuple[str, Array, Array]:
     return "", none, none
 
 
-def _lines(figure_class: type[Figure], curve: _Curve, outputs: list[int]) -> Figure:
+def _lines(fit: Fit, thetas: Array, outputs: list[int], true: Array | None, level: float) -> Figure:
     """A figure for p = 1 with a row for each output."""
     rows = len(outputs)
-    height = LINE_SIZE[1] * (1.0 if rows == 1 else ROW_HEIGHT * rows)
-    figure = figure_class(figsize=(LINE_SIZE[0], height), layout="constrained")
+    figure = new_figure(LINE_SIZE[0], LINE_SIZE[1] * (1.0 if rows == 1 else ROW_HEIGHT * rows))
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
-    legends = []
+    curve, legends = _Curve(fit, thetas, true, level), []
     for ax, c in zip(axes, outputs, strict=True):
         legends.append(curve.draw(ax, c))
         ax.set_ylim(*curve.limits(c))
         ax.ticklabel_format(scilimits=EXPONENT_LIMITS, useMathText=True)
         ax.spines[["top", "right"]].set_visible(False)
-    axes[0].legend(legends[0].values(), legends[0].keys(), ncols=len(legends[0]), **LEGEND_ABOVE)
+    above: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
+    entries = legends[0]
+    axes[0].legend(entries.values(), entries.keys(), ncols=len(entries), handlelength=1.6, **above, **LEGEND)
     axes[-1].set_xlabel(r"$\theta$")
     figure.align_ylabels(list(axes))
     return figure
 
 
-def _maps(figure_class: type[Figure], fit: Fit, thetas: Array, outputs: list[int], true: Array | None) -> Figure:
+def _maps(fit: Fit, thetas: Array, outputs: list[int], true: Array | None) -> Figure:
     """A figure for p = 2: maps of mean, standard deviation and, given the truth, error, with a row for each output."""
+    rows, columns = len(outputs), 2 if true is None else 3
+    figure = new_figure(MAP_SIZE[0] * columns, MAP_SIZE[1] * rows)
+    axes = figure.subplots(rows, columns, sharex=True, sharey=True, squeeze=False)
     mean, std = (_columns(values) for values in fit.predict(thetas, return_std=True))
-    shape = (len(outputs), 2 if true is None else 3)
-    figure = figure_class(figsize=(MAP_SIZE[0] * shape[1], MAP_SIZE[1] * shape[0]), layout="constrained")
-    axes = figure.subplots(*shape, sharex=True, sharey=True, squeeze=False)
     for row, c in zip(axes, outputs, strict=True):
         _map(row[0], fit, thetas, mean[:, c], f"mean of {_name(fit, c)}", cmap="viridis")
         _map(row[1], fit, thetas, std[:, c], f"standard deviation of {_name(fit, c)}", cmap="cividis")
@@ -195,7 +202,7 @@ def _map(ax: Axes, fit: Fit, thetas: Array, values: Array, title: str, **colours
     """Draw values (M,) at thetas (M, 2): filled cells if the thetas form a grid, single squares otherwise."""
     x, y = np.unique(thetas[:, 0]), np.unique(thetas[:, 1])
     order = np.lexsort(thetas.T)  # by theta_1, then by theta_0
-    grid = len(thetas) == len(x) * len(y) and np.array_equal(thetas[order], _mesh(x, y))
+    grid = len(thetas) == len(x) * len(y) and np.array_equal(thetas[order], mesh(x, y))
     if grid and min(len(x), len(y)) > 1:
         cells = values[order].reshape(len(y), len(x))
         drawn: Any = ax.pcolormesh(x, y, cells, shading="nearest", rasterized=True, **colours)
@@ -231,13 +238,13 @@ def _grid(theta: Array, points: int) -> Array:
         start = max(low - margin, 0.5 * low) if low > 0 else low - margin
         axes.append(np.linspace(start, high + margin, points))
     if len(axes) == 2:
-        return _mesh(*axes)
+        return mesh(*axes)
     if len(theta) == 1:  # without the node, whose narrow interval would look like a crack in the band
         return axes[0][:, None]
     return np.union1d(axes[0], theta[:, 0])[:, None]  # with the nodes, where a rough I has its corners
 
 
-def _mesh(x: Array, y: Array) -> Array:
+def mesh(x: Array, y: Array) -> Array:
     """All pairs of x (n,) and y (m,), sorted by y: (m n, 2)."""
     return np.stack(np.meshgrid(x, y), axis=-1).reshape(-1, 2)
 

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from itertools import cycle
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq.comparison.plot import COLOURS, MARKS, STROKES
-from cbq.fit.plot import BLUE, INK, ORANGE
+from cbq.comparison.plot import LINE_STYLES
+from cbq.fit.plot import BLUE, INK, ORANGE, new_figure, whole_figure
 from cbq.psa.result import EvppiRow, EvppiTable
 
 if TYPE_CHECKING:
@@ -25,21 +25,16 @@ def plot_values(table: EvppiTable, ax: Any = None) -> Figure:
     Error bars and bands are the intervals of the table, and a dashed line is EVPI. The figure is not displayed: use
     `figure.savefig(path)`, or pass your own `ax`.
     """
-    try:
-        from matplotlib.figure import Figure
-    except ImportError as error:
-        raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error
-    sets = list(dict.fromkeys(row.pars for row in table.rows))
     bars = len({row.willingness_to_pay for row in table.rows}) == 1
     if ax is None:
         height = FRAME_HEIGHT + BAR_HEIGHT * len(table.rows) if bars else LINES_HEIGHT
-        ax = Figure(figsize=(WIDTH, height), layout="constrained").subplots()
+        ax = new_figure(WIDTH, height).subplots()
     if bars:
         _bars(ax, sorted(table.rows, key=lambda row: -row.evppi), table.level)
     else:
-        _lines(ax, {name: [row for row in table.rows if row.pars == name] for name in sets}, table.level)
+        _lines(ax, table)
     ax.spines[["top", "right"]].set_visible(False)
-    return cast("Figure", ax.figure.figure)  # the whole figure, if ax is in a subfigure
+    return whole_figure(ax)
 
 
 def _bars(ax: Axes, rows: list[EvppiRow], level: float) -> None:
@@ -59,11 +54,12 @@ def _bars(ax: Axes, rows: list[EvppiRow], level: float) -> None:
     _legend(ax, 1)
 
 
-def _lines(ax: Axes, sets: dict[str, list[EvppiRow]], level: float) -> None:
+def _lines(ax: Axes, table: EvppiTable) -> None:
     """A line with a band over the willingness to pay for each set."""
-    styles = cycle((*style, stroke) for stroke in STROKES for style in zip(COLOURS, MARKS, strict=True))
-    for (name, unsorted), (colour, mark, stroke) in zip(sets.items(), styles, strict=False):
-        rows = sorted(unsorted, key=lambda row: row.willingness_to_pay or 0.0)
+    by_price = sorted(table.rows, key=lambda row: row.willingness_to_pay or 0.0)
+    sets = list(dict.fromkeys(row.pars for row in table.rows))
+    for name, (colour, mark, stroke) in zip(sets, cycle(LINE_STYLES), strict=False):
+        rows = [row for row in by_price if row.pars == name]
         x = [row.willingness_to_pay or 0.0 for row in rows]
         ax.fill_between(x, [row.lower for row in rows], [row.upper for row in rows], color=colour, alpha=0.15, lw=0)
         marker = mark if len(rows) < MARKERS_BELOW else ""
@@ -71,7 +67,7 @@ def _lines(ax: Axes, sets: dict[str, list[EvppiRow]], level: float) -> None:
     ax.plot(x, [row.evpi for row in rows], color=INK, ls="--", lw=1.4, label="EVPI")
     ax.set_ylim(bottom=0.0)
     ax.set_xlabel("willingness to pay")
-    ax.set_ylabel(f"EVPPI, {100 * level:.4g}% bands")
+    ax.set_ylabel(f"EVPPI, {100 * table.level:.4g}% bands")
     _legend(ax, min(len(sets) + 1, 3))
 
 

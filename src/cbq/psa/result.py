@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
-from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
-from cbq.comparison.table import WIDTH, aligned, short
+from cbq._tables import aligned, data_frame, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -68,11 +67,7 @@ class EvppiTable:
 
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
-        try:
-            import pandas as pd  # type: ignore[import-untyped]
-        except ImportError as error:
-            raise ImportError("to_frame needs pandas: python -m pip install 'cbq[frame]'.") from error
-        return pd.DataFrame([asdict(row) for row in self.rows], columns=self.columns)
+        return data_frame([asdict(row) for row in self.rows], self.columns)
 
     def plot(self, ax: Any = None) -> Figure:
         """A figure of EVPPI by set, or over the willingness to pay; see `cbq.psa.plot.plot_values`."""
@@ -96,9 +91,9 @@ class EvppiTable:
         }
         filled = {name: [cell(row) for row in self.rows] for name, cell in cells.items()}
         used = {name: column for name, column in filled.items() if any(column)}
-        table = aligned([list(used), *zip(*used.values(), strict=True)], left=1)
+        lines = [list(used), *map(list, zip(*used.values(), strict=True))]
         legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
         below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
-        return "\n".join([table, *(fill(line, WIDTH, subsequent_indent="    ") for line in below)])
+        return aligned(lines, left=1, notes=below)
 
     __repr__ = __str__
