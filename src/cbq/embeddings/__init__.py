@@ -4,7 +4,7 @@ from cbq.embeddings import (  # noqa: F401  importing a module registers its rul
     exponential,
     gaussian,
     linear,
-    panel_embedding,
+    panels,
     products,
     uniform,
     warped,

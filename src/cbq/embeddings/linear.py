@@ -15,23 +15,28 @@ MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a tim
 
 
 @register(SumKernel, Measure)
+@register(Additive, Measure)
 class SumEmbedding(Embedding):
-    """Sum over the parts of the kernel."""
+    """Sum over the parts of the kernel, each under the measure of the coordinates that it acts on."""
 
+    kernel: SumKernel | Additive
     rule = "sum over the parts of the kernel"
 
-    def __init__(self, kernel: SumKernel, measure: Measure) -> None:
+    def __init__(self, kernel: SumKernel | Additive, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        self._parts = [find(k, measure) for k in kernel.parts]
+        pairs = zip(kernel.parts_for(measure.dim), kernel.measures(measure), strict=True)
+        self._parts = [find(k, part) for k, part in pairs]
 
     def _mean(self, x: Array) -> Array:
-        return np.asarray(sum(part._mean(x) for part in self._parts))
+        pairs = zip(self._parts, self.kernel.inputs(x), strict=True)
+        return np.asarray(sum(part._mean(points) for part, points in pairs))
 
     def _variance(self) -> Array:
         return np.asarray(sum(part._variance() for part in self._parts))
 
     def _cross(self, other: Measure) -> Array:
-        return np.asarray(sum(part._cross(other) for part in self._parts))
+        pairs = zip(self._parts, self.kernel.measures(other), strict=True)
+        return np.asarray(sum(part._cross_any(measure) for part, measure in pairs))
 
 
 @register(ScaledKernel, Measure)
@@ -53,26 +58,6 @@ class ScaledEmbedding(Embedding):
 
     def _cross(self, other: Measure) -> Array:
         return self.kernel.factor * self._inner._cross(other)
-
-
-@register(Additive, Measure)
-class AdditiveEmbedding(Embedding):
-    """Sum over the marginals of the measure."""
-
-    rule = "sum over the marginals of the measure"
-
-    def __init__(self, kernel: Additive, measure: Measure) -> None:
-        super().__init__(kernel, measure)
-        self._parts = [find(k, measure.marginal(j)) for j, k in enumerate(kernel.coordinates(measure.dim))]
-
-    def _mean(self, x: Array) -> Array:
-        return np.asarray(sum(part._mean(x[..., j : j + 1]) for j, part in enumerate(self._parts)))
-
-    def _variance(self) -> Array:
-        return np.asarray(sum(part._variance() for part in self._parts))
-
-    def _cross(self, other: Measure) -> Array:
-        return np.asarray(sum(part._cross_any(other.marginal(j)) for j, part in enumerate(self._parts)))
 
 
 @register(RBF, Mixture)

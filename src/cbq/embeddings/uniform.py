@@ -10,7 +10,7 @@ from scipy.special import erf, erfc, gammainc
 from cbq._arrays import Array
 from cbq.embeddings.embedding import Embedding, register
 from cbq.embeddings.panels import NODES, WEIGHTS
-from cbq.embeddings.products import Factorised, ScaleMixture
+from cbq.embeddings.products import by_coordinates
 from cbq.kernels import RBF, Matern
 from cbq.measures import Uniform
 
@@ -89,12 +89,9 @@ class MaternUniform(Embedding):
 
 
 @register(RBF, Uniform)
-def rbf_uniform(kernel: RBF, measure: Uniform) -> Embedding:
-    """Formula, a product over coordinates."""
-    return RBFUniform(kernel, measure) if measure.dim == 1 else Factorised(kernel, measure)
-
-
 @register(Matern, Uniform)
-def matern_uniform(kernel: Matern, measure: Uniform) -> Embedding:
-    """Formula on the line; scale mixture of RBF formulas in more dimensions."""
-    return MaternUniform(kernel, measure) if measure.dim == 1 else ScaleMixture(kernel, measure)
+def uniform(kernel: RBF | Matern, measure: Uniform) -> Embedding:
+    """Formula on the line; in more dimensions a product of RBF formulas, for a Matern kernel in a scale mixture."""
+    if measure.dim > 1:
+        return by_coordinates(kernel, measure)
+    return RBFUniform(kernel, measure) if isinstance(kernel, RBF) else MaternUniform(kernel, measure)
