@@ -78,9 +78,6 @@ class MixtureEmbedding(Embedding):
         w = self.measure.weights
         return np.asarray(sum(w[..., k, None] * part._mean(x) for k, part in enumerate(self._parts)))
 
-    def _variance(self) -> Array:
-        return self._cross_linear(self.measure)
-
     def _cross(self, other: Measure) -> Array:
         w = self.measure.weights
         return np.asarray(sum(w[..., k] * part._cross_any(other) for k, part in enumerate(self._parts)))
@@ -104,9 +101,6 @@ class EmpiricalEmbedding(Embedding):
             gram = self.kernel.gram(x, self.measure.points[..., i : i + step, :])
             total = total + (gram @ self.measure.weights[..., i : i + step, None])[..., 0]
         return total
-
-    def _variance(self) -> Array:
-        return self._cross_linear(self.measure)
 
     def _cross(self, other: Measure) -> Array:
         inner = find(self.kernel, other)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, in_blocks
+from cbq._arrays import Array, Integers, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding, register
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.measures import Beta, Gamma, LogMeasure, Measure, StudentT, TruncatedGaussian
@@ -192,7 +192,7 @@ def _inside(edges: Array, panels: Panels) -> tuple[Array, Array]:
     return y, np.where((y >= panels.edges[..., :1]) & (y <= panels.edges[..., -1:]), mass, 0.0)
 
 
-def _at(values: Array, index: npt.NDArray[np.int_]) -> Array:
+def _at(values: Array, index: Integers) -> Array:
     """The values (..., 1, K) at an index (..., N, 1): (..., N, 1)."""
     rows = np.broadcast_to(values, (*index.shape[:-1], values.shape[-1]))
     return np.asarray(np.take_along_axis(rows, index, axis=-1))

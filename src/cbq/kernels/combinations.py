@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,66 +16,10 @@ from cbq.linalg.features import Features
 from cbq.measures import Measure, as_measure
 
 
-class Combination(NamedTuple):
-    """How kernels are combined: by an operation on their values, and by the rules that follow for derivatives.
-
-    `fill_derivatives` and `contract` do for the combination of `parts` what `Kernel.fill_derivatives` and
-    `Kernel.contract_features` do for one kernel. Each part has its own features.
-    """
-
-    operation: np.ufunc
-    fill_derivatives: Callable[[Sequence[Kernel], Features, Features, Array], None]
-    contract: Callable[[Sequence[Kernel], Features, Features, Array], Array]
-
-    def fill(self, parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-        """Write the combined Gram blocks (..., n, m) of `parts` into `out`."""
-        parts[0].fill(fx[0], fy[0], out)
-        block = np.empty_like(out)
-        for i, k in enumerate(parts[1:], start=1):
-            k.fill(fx[i], fy[i], block)
-            self.operation(out, block, out=out)
-
-
-def _fill_sum_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    start = 0
-    for i, k in enumerate(parts):
-        stop = start + k.n_lengthscales
-        k.fill_derivatives(fx[i], fy[i], out[start:stop])
-        start = stop
-
-
-def _contract_sum(parts: Sequence[Kernel], fx: Features, fy: Features, G: Array) -> Array:
-    return np.concatenate([k.contract_features(fx[i], fy[i], G) for i, k in enumerate(parts)], axis=-1)
-
-
-def _fill_product_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    _fill_sum_derivatives(parts, fx, fy, out)
-    factor = np.empty(out.shape[1:])
-    owner = np.repeat(np.arange(len(parts)), [k.n_lengthscales for k in parts])
-    for i, k in enumerate(parts):
-        k.fill(fx[i], fy[i], factor)
-        out[owner != i] *= factor
-
-
-def _contract_product(parts: Sequence[Kernel], fx: Features, fy: Features, G: Array) -> Array:
-    factors = np.empty((len(parts), *G.shape))
-    for i, k in enumerate(parts):
-        k.fill(fx[i], fy[i], factors[i])
-    each = []
-    for i, k in enumerate(parts):
-        others = np.prod(np.delete(factors, i, axis=0), axis=0)
-        each.append(k.contract_features(fx[i], fy[i], np.multiply(others, G, out=others)))
-    return np.concatenate(each, axis=-1)
-
-
-SUM = Combination(np.add, _fill_sum_derivatives, _contract_sum)
-PRODUCT = Combination(np.multiply, _fill_product_derivatives, _contract_product)
-
-
 class Composite(Kernel):
     """A kernel that combines others; each of its `parts` acts on all of the coordinates or on some."""
 
-    combination: ClassVar[Combination]
+    operation: ClassVar[np.ufunc]  # np.add or np.multiply, of the values of the parts
     parts: tuple[Kernel, ...]
 
     def __init__(self, parts: Sequence[Kernel]) -> None:
@@ -156,29 +100,52 @@ class Composite(Kernel):
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
         pairs = zip(self.parts_for(x.shape[-1]), self.inputs(x), strict=True)
-        return reduce(self.combination.operation, [k.diag(part) for k, part in pairs])
+        return reduce(self.operation, [k.diag(part) for k, part in pairs])
 
     def on_line(self, r: Array) -> Array:
-        return reduce(self.combination.operation, [k.on_line(r) for k in self.parts])
+        return reduce(self.operation, [k.on_line(r) for k in self.parts])
 
     def features(self, x: Array) -> Features:
         return tuple(k.features(part) for k, part in zip(self.parts_for(x.shape[-1]), self.inputs(x), strict=True))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        self.combination.fill(self.parts_for(len(fx)), fx, fy, out)
+        parts = self.parts_for(len(fx))
+        parts[0].fill(fx[0], fy[0], out)
+        block = np.empty_like(out)
+        for i, k in enumerate(parts[1:], start=1):
+            k.fill(fx[i], fy[i], block)
+            self.operation(out, block, out=out)
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        self.combination.fill_derivatives(self.parts_for(len(fx)), fx, fy, out)
+        parts = self.parts_for(len(fx))
+        owner = np.repeat(np.arange(len(parts)), [k.n_lengthscales for k in parts])
+        for i, k in enumerate(parts):
+            start, stop = np.searchsorted(owner, [i, i + 1])
+            k.fill_derivatives(fx[i], fy[i], out[start:stop])
+        if self.operation is np.multiply:
+            factor = np.empty(out.shape[1:])
+            for i, k in enumerate(parts):
+                k.fill(fx[i], fy[i], factor)
+                out[owner != i] *= factor
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
-        return self.combination.contract(self.parts_for(len(fx)), fx, fy, G)
+        parts = self.parts_for(len(fx))
+        is_product = self.operation is np.multiply
+        factors = np.empty((len(parts) * is_product, *G.shape))
+        for i, factor in enumerate(factors):
+            parts[i].fill(fx[i], fy[i], factor)
+        each = []
+        for i, k in enumerate(parts):
+            weights = np.prod(np.delete(factors, i, axis=0), axis=0) * G if is_product else G
+            each.append(k.contract_features(fx[i], fy[i], weights))
+        return np.concatenate(each, axis=-1)
 
 
 @saved("SumKernel", parts=Many(Instance(Kernel)))
 class SumKernel(Composite):
     """k1 + k2 + ..."""
 
-    combination = SUM
+    operation = np.add
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -188,7 +155,7 @@ class SumKernel(Composite):
 class ProductKernel(Composite):
     """k1 * k2 * ..."""
 
-    combination = PRODUCT
+    operation = np.multiply
 
     def __repr__(self) -> str:
         return " * ".join(_as_factor(k) for k in self.parts)
@@ -198,7 +165,7 @@ class ProductKernel(Composite):
 class ScaledKernel(Composite):
     """c k, for a positive number c."""
 
-    combination = SUM  # of a single part
+    operation = np.add  # of a single part
 
     def __init__(self, factor: float, kernel: Kernel) -> None:
         if np.ndim(factor) > 0 or not isinstance(kernel, Kernel):
@@ -250,7 +217,7 @@ class XThetaKernel(Composite):
     Neither of the two kernels may depend on a measure: all thetas share them.
     """
 
-    combination = PRODUCT
+    operation = np.multiply
 
     def __init__(self, kernel_x: Kernel, kernel_theta: Kernel, d: int) -> None:
         self.parts, self.d = (kernel_x, kernel_theta), d

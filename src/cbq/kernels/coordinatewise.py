@@ -10,7 +10,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans
 from cbq.io import Instance, OneOrMany, saved
 from cbq.kernels.base import Kernel
-from cbq.kernels.combinations import PRODUCT, SUM, Composite, kernel_list
+from cbq.kernels.combinations import Composite, kernel_list
 from cbq.kernels.radial import Radial
 from cbq.linalg.features import Features
 from cbq.measures import Measure
@@ -25,7 +25,7 @@ class Coordinatewise(Composite):
         sequence of d one-dimensional kernels of any kind.
     """
 
-    def __init__(self, base: Radial | Sequence[Kernel]) -> None:
+    def __init__(self, base: Kernel | Sequence[Kernel]) -> None:
         if isinstance(base, Kernel) and not isinstance(base, Radial):
             raise TypeError(
                 f"{type(self).__name__} takes one RBF or Matern kernel for all coordinates, or a list with a "
@@ -97,11 +97,11 @@ class Coordinatewise(Composite):
 class TensorProduct(Coordinatewise):
     """k(x, y) = prod_j k_j(x_j, y_j)."""
 
-    combination = PRODUCT
+    operation = np.multiply
 
 
 @saved("Additive", base=OneOrMany(Instance(Kernel)))
 class Additive(Coordinatewise):
     """k(x, y) = sum_j k_j(x_j, y_j)."""
 
-    combination = SUM
+    operation = np.add

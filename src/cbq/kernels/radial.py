@@ -70,11 +70,9 @@ class Matern12Profile:
         return xp.exp(-rho) / rho
 
     def curvature(self, xp: Any, r2: Any) -> Any:
-        rho = xp.sqrt(r2 + MIN_SQUARED_DISTANCE)
-        return -xp.exp(-rho) * (1 + rho) / rho**3
-
-    def third(self, xp: Any, r2: Any) -> Any:
         raise NotImplementedError("Matern 1/2 is not differentiable enough for a Stein kernel.")
+
+    third = curvature
 
 
 class Matern32Profile:
@@ -142,7 +140,7 @@ class Radial(Kernel):
     lengthscale: Array | None
     is_stationary = True
 
-    def __init__(self, lengthscale: npt.ArrayLike | None) -> None:
+    def __init__(self, lengthscale: npt.ArrayLike | None = None) -> None:
         self.lengthscale = None if lengthscale is None else positive(lengthscale, "lengthscale")
         if self.lengthscale is not None and self.lengthscale.size == 0:
             raise ValueError("lengthscale is empty: pass one number, or one lengthscale per coordinate.")
@@ -257,9 +255,6 @@ class RBF(Radial):
 
     profile = RBFProfile()
     smoothness = np.inf
-
-    def __init__(self, lengthscale: npt.ArrayLike | None = None) -> None:
-        super().__init__(lengthscale)
 
     def __repr__(self) -> str:
         return f"RBF({describe(self.lengthscale)})"
