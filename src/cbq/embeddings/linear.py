@@ -15,49 +15,30 @@ MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a tim
 
 
 @register(SumKernel, Measure)
+@register(ScaledKernel, Measure)
 @register(Additive, Measure)
 class SumEmbedding(Embedding):
-    """Sum over the parts of the kernel, each under the measure of the coordinates that it acts on."""
+    """Sum, or multiple, of the parts of the kernel, each under the measure of the coordinates that it acts on."""
 
-    kernel: SumKernel | Additive
+    kernel: SumKernel | ScaledKernel | Additive
     rule = "sum over the parts of the kernel"
 
-    def __init__(self, kernel: SumKernel | Additive, measure: Measure) -> None:
+    def __init__(self, kernel: SumKernel | ScaledKernel | Additive, measure: Measure) -> None:
         super().__init__(kernel, measure)
         pairs = zip(kernel.parts_for(measure.dim), kernel.measures(measure), strict=True)
         self._parts = [find(k, part) for k, part in pairs]
+        self._factor = kernel.factor if isinstance(kernel, ScaledKernel) else 1.0
 
     def _mean(self, x: Array) -> Array:
         pairs = zip(self._parts, self.kernel.inputs(x), strict=True)
-        return np.asarray(sum(part._mean(points) for part, points in pairs))
+        return np.asarray(self._factor * sum(part._mean(points) for part, points in pairs))
 
     def _variance(self) -> Array:
-        return np.asarray(sum(part._variance() for part in self._parts))
+        return np.asarray(self._factor * sum(part._variance() for part in self._parts))
 
     def _cross(self, other: Measure) -> Array:
         pairs = zip(self._parts, self.kernel.measures(other), strict=True)
-        return np.asarray(sum(part._cross_any(measure) for part, measure in pairs))
-
-
-@register(ScaledKernel, Measure)
-class ScaledEmbedding(Embedding):
-    """Multiple of the embedding of the kernel inside."""
-
-    kernel: ScaledKernel
-    rule = "multiple of the embedding of the kernel inside"
-
-    def __init__(self, kernel: ScaledKernel, measure: Measure) -> None:
-        super().__init__(kernel, measure)
-        self._inner = find(kernel.kernel, measure)
-
-    def _mean(self, x: Array) -> Array:
-        return self.kernel.factor * self._inner._mean(x)
-
-    def _variance(self) -> Array:
-        return self.kernel.factor * self._inner._variance()
-
-    def _cross(self, other: Measure) -> Array:
-        return self.kernel.factor * self._inner._cross(other)
+        return np.asarray(self._factor * sum(part._cross_any(measure) for part, measure in pairs))
 
 
 @register(RBF, Mixture)

@@ -19,7 +19,7 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, Integers, in_blocks
+from cbq._arrays import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding, register
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.measures import Beta, Gamma, LogMeasure, Measure, StudentT, TruncatedGaussian
@@ -34,7 +34,6 @@ MAX_REFINEMENTS = 14  # of the grid of quantiles
 END_CELL = 1e-9  # relative distance from an end of the support below which doubles are too coarse for a singularity
 MIN_END_CELL = 1e-300  # where an end of the support is zero
 INFINITE = 1e150  # stands for infinity: differences of such numbers are finite
-
 MAX_PANEL_WIDTH = 2.5  # of shared panels, in lengthscales
 MAX_PANELS = 80  # shared by all points: beyond, nodes that follow the points cost less
 MAX_NODES = 5_000_000  # shared nodes of all measures of a batch together
@@ -130,7 +129,8 @@ def mean_with_shared_nodes(kernel: Kernel, panels: Panels, edges: Array, x: Arra
             return np.asarray(total)
         holds = np.sum(left <= x, axis=-1, keepdims=True) - 1  # the panel of x, or the nearest one
         holds = np.clip(holds, 0, left.shape[-1] - 1)
-        a, b = (_at(ends, holds) for ends in (left, right))
+        rows = [np.broadcast_to(ends, (*holds.shape[:-1], ends.shape[-1])) for ends in (left, right)]
+        a, b = (np.take_along_axis(row, holds, axis=-1) for row in rows)
         return np.asarray(total + _split(kernel, panels.per_point(), a, np.clip(x, a, b), b, x))
 
     measures = math.prod(np.broadcast_shapes(y.shape[:-1], x.shape[:-2]))
@@ -150,9 +150,8 @@ def double_with_shared_nodes(kernel: Kernel, first: Panels, second: Panels, edge
     step = max(1, CHUNK // (3 * len(NODES) * max(1, total.size)))
     for i in range(0, x.shape[-2], step):
         piece = np.s_[..., i : i + step, :]
-        total = total + np.sum(
-            mass[..., i : i + step] * _split(kernel, own, a[piece], x[piece], b[piece], x[piece]), -1
-        )
+        corrections = _split(kernel, own, a[piece], x[piece], b[piece], x[piece])
+        total = total + np.sum(mass[..., i : i + step] * corrections, -1)
     return np.asarray(total)
 
 
@@ -192,12 +191,6 @@ def _inside(edges: Array, panels: Panels) -> tuple[Array, Array]:
     return y, np.where((y >= panels.edges[..., :1]) & (y <= panels.edges[..., -1:]), mass, 0.0)
 
 
-def _at(values: Array, index: Integers) -> Array:
-    """The values (..., 1, K) at an index (..., N, 1): (..., N, 1)."""
-    rows = np.broadcast_to(values, (*index.shape[:-1], values.shape[-1]))
-    return np.asarray(np.take_along_axis(rows, index, axis=-1))
-
-
 @dataclass(frozen=True, eq=False)
 class Panels:
     """A 1-D measure with its breakpoints (..., K), and points and masses (..., m) that stand for what lies beyond."""
@@ -209,7 +202,6 @@ class Panels:
 
     @classmethod
     def of(cls, measure: Measure) -> Panels:
-        """The panels of a measure."""
         edges = breakpoints(measure)
         return cls(measure, edges, *end_cells(edges, measure))
 
@@ -218,7 +210,6 @@ class Panels:
         return Panels(self.measure[..., None], *(a[..., None, :] for a in (self.edges, self.y_ends, self.mass_ends)))
 
     def __getitem__(self, rows: slice) -> Panels:
-        """The panels of some measures of the batch."""
         return Panels(self.measure[rows], self.edges[rows], self.y_ends[rows], self.mass_ends[rows])
 
 

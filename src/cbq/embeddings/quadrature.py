@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -111,15 +112,9 @@ def _in_space(integrand: Function, kinks: Array, d: int, tolerance: float) -> Ar
 
     splits = np.unique(kinks.reshape(-1, d), axis=0)
     splits = splits[np.all(np.abs(splits) < REACH, axis=-1)]
-    result = cubature(
-        integrand,
-        np.full(d, -REACH),
-        np.full(d, REACH),
-        rule="gk21" if d == 2 else "genz-malik",
-        rtol=tolerance,
-        atol=ABSOLUTE_TOLERANCE,
-        points=list(splits),
-    )
+    corner, points = np.full(d, REACH), list(splits)
+    rule: Literal["gk21", "genz-malik"] = "gk21" if d == 2 else "genz-malik"
+    result = cubature(integrand, -corner, corner, rule=rule, rtol=tolerance, atol=ABSOLUTE_TOLERANCE, points=points)
     if result.status != "converged":
         raise RuntimeError(
             f"quadrature did not converge (error {np.max(result.error):.1e}): use a kernel with a closed form."

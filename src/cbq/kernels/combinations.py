@@ -234,8 +234,7 @@ class XThetaKernel(Composite):
         return self.parts[1]
 
     def _with_parts(self, parts: Sequence[Kernel]) -> Self:
-        kernel_x, kernel_theta = parts
-        return type(self)(kernel_x, kernel_theta, self.d)
+        return type(self)(parts[0], parts[1], self.d)
 
     def inputs(self, x: Array) -> tuple[Array, Array]:
         return x[..., : self.d], x[..., self.d :]
