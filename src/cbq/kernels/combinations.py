@@ -118,26 +118,28 @@ class Composite(Kernel):
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         parts = self.parts_for(len(fx))
-        owner = np.repeat(np.arange(len(parts)), [k.n_lengthscales for k in parts])
+        stops = np.cumsum([k.n_lengthscales for k in parts])
+        starts = [0, *stops[:-1]]
         for i, k in enumerate(parts):
-            start, stop = np.searchsorted(owner, [i, i + 1])
-            k.fill_derivatives(fx[i], fy[i], out[start:stop])
+            k.fill_derivatives(fx[i], fy[i], out[starts[i] : stops[i]])
         if self.operation is np.multiply:
             factor = np.empty(out.shape[1:])
             for i, k in enumerate(parts):
                 k.fill(fx[i], fy[i], factor)
-                out[owner != i] *= factor
+                out[: starts[i]] *= factor
+                out[stops[i] :] *= factor
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
         parts = self.parts_for(len(fx))
-        is_product = self.operation is np.multiply
-        factors = np.empty((len(parts) * is_product, *G.shape))
-        for i, factor in enumerate(factors):
-            parts[i].fill(fx[i], fy[i], factor)
+        if self.operation is np.add:
+            return np.concatenate([k.contract_features(fx[i], fy[i], G) for i, k in enumerate(parts)], axis=-1)
+        factors = np.empty((len(parts), *G.shape))
+        for i, k in enumerate(parts):
+            k.fill(fx[i], fy[i], factors[i])
         each = []
         for i, k in enumerate(parts):
-            weights = np.prod(np.delete(factors, i, axis=0), axis=0) * G if is_product else G
-            each.append(k.contract_features(fx[i], fy[i], weights))
+            others = np.prod(np.delete(factors, i, axis=0), axis=0)
+            each.append(k.contract_features(fx[i], fy[i], np.multiply(others, G, out=others)))
         return np.concatenate(each, axis=-1)
 
 

@@ -25,6 +25,9 @@ class Coordinatewise(Composite):
         sequence of d one-dimensional kernels of any kind.
     """
 
+    has_slow_embedding = False  # that of each coordinate is fast
+    has_kink = True  # also of RBF kernels: it is safe, only slower
+
     def __init__(self, base: Kernel | Sequence[Kernel]) -> None:
         if isinstance(base, Kernel) and not isinstance(base, Radial):
             raise TypeError(
@@ -62,9 +65,6 @@ class Coordinatewise(Composite):
             return super()._to_fit(x, ard)
         base, free = self.base.to_fit(x, ard)
         return type(self)(base), free
-
-    has_slow_embedding = False  # each coordinate has a formula or a panel rule
-    has_kink = True
 
     def rescaled(self, scales: Array) -> Self:
         return type(self)(self.base.rescaled(scales)) if isinstance(self.base, Radial) else super().rescaled(scales)
