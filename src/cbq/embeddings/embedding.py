@@ -84,8 +84,8 @@ class Embedding(ABC):
         """mu at points x (..., N, d) that broadcast against the measure."""
 
     def _variance(self) -> Array:
-        """z; by default `_cross` of the measure with itself."""
-        return self._cross(self.measure)
+        """z; by default the cross term of the measure with itself."""
+        return self._cross_linear(self.measure)
 
     def _cross(self, other: Measure) -> Array:
         """E mu(Y), Y ~ other; by default a panel rule in one dimension."""

@@ -129,21 +129,16 @@ def _near_moments(v: Array) -> tuple[Array, Array, Array]:
 
 def _far_moments(v: Array) -> tuple[Array, Array, Array]:
     """From j I_(j-1) = v I_j + I_(j+1), the ratios r_j = I_j / I_(j-1) = j / (v + r_(j+1)) of positive terms."""
-    r3 = _polynomial(_THIRD_RATIO, 2 * (_FAR + _SPREAD) / (v + _SPREAD) - 1)
+    t = 2 * (_FAR + _SPREAD) / (v + _SPREAD) - 1
+    r3 = np.full(t.shape, _THIRD_RATIO[-1])
+    for c in _THIRD_RATIO[-2::-1]:  # Horner's rule
+        r3 *= t
+        r3 += c
     r2 = 2 / (v + r3)
     r1 = 1 / (v + r2)
     I0 = 1 / (v + r1)
     I1 = I0 * r1
     return I0, I1, I1 * r2
-
-
-def _polynomial(coefficients: Array, t: Array) -> Array:
-    """sum_k coefficients[k] t^k, by Horner's rule, in place."""
-    out = np.full(t.shape, coefficients[-1])
-    for c in coefficients[-2::-1]:
-        out *= t
-        out += c
-    return out
 
 
 def _third_ratio(t: Array) -> Array:

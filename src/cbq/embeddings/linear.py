@@ -15,64 +15,30 @@ MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a tim
 
 
 @register(SumKernel, Measure)
+@register(ScaledKernel, Measure)
+@register(Additive, Measure)
 class SumEmbedding(Embedding):
-    """Sum over the parts of the kernel."""
+    """Sum, or multiple, of the parts of the kernel, each under the measure of the coordinates that it acts on."""
 
+    kernel: SumKernel | ScaledKernel | Additive
     rule = "sum over the parts of the kernel"
 
-    def __init__(self, kernel: SumKernel, measure: Measure) -> None:
+    def __init__(self, kernel: SumKernel | ScaledKernel | Additive, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        self._parts = [find(k, measure) for k in kernel.parts]
+        pairs = zip(kernel.parts_for(measure.dim), kernel.measures(measure), strict=True)
+        self._parts = [find(k, part) for k, part in pairs]
+        self._factor = kernel.factor if isinstance(kernel, ScaledKernel) else 1.0
 
     def _mean(self, x: Array) -> Array:
-        return np.asarray(sum(part._mean(x) for part in self._parts))
+        pairs = zip(self._parts, self.kernel.inputs(x), strict=True)
+        return np.asarray(self._factor * sum(part._mean(points) for part, points in pairs))
 
     def _variance(self) -> Array:
-        return np.asarray(sum(part._variance() for part in self._parts))
+        return np.asarray(self._factor * sum(part._variance() for part in self._parts))
 
     def _cross(self, other: Measure) -> Array:
-        return np.asarray(sum(part._cross(other) for part in self._parts))
-
-
-@register(ScaledKernel, Measure)
-class ScaledEmbedding(Embedding):
-    """Multiple of the embedding of the kernel inside."""
-
-    kernel: ScaledKernel
-    rule = "multiple of the embedding of the kernel inside"
-
-    def __init__(self, kernel: ScaledKernel, measure: Measure) -> None:
-        super().__init__(kernel, measure)
-        self._inner = find(kernel.kernel, measure)
-
-    def _mean(self, x: Array) -> Array:
-        return self.kernel.factor * self._inner._mean(x)
-
-    def _variance(self) -> Array:
-        return self.kernel.factor * self._inner._variance()
-
-    def _cross(self, other: Measure) -> Array:
-        return self.kernel.factor * self._inner._cross(other)
-
-
-@register(Additive, Measure)
-class AdditiveEmbedding(Embedding):
-    """Sum over the marginals of the measure."""
-
-    rule = "sum over the marginals of the measure"
-
-    def __init__(self, kernel: Additive, measure: Measure) -> None:
-        super().__init__(kernel, measure)
-        self._parts = [find(k, measure.marginal(j)) for j, k in enumerate(kernel.coordinates(measure.dim))]
-
-    def _mean(self, x: Array) -> Array:
-        return np.asarray(sum(part._mean(x[..., j : j + 1]) for j, part in enumerate(self._parts)))
-
-    def _variance(self) -> Array:
-        return np.asarray(sum(part._variance() for part in self._parts))
-
-    def _cross(self, other: Measure) -> Array:
-        return np.asarray(sum(part._cross_any(other.marginal(j)) for j, part in enumerate(self._parts)))
+        pairs = zip(self._parts, self.kernel.measures(other), strict=True)
+        return np.asarray(self._factor * sum(part._cross_any(measure) for part, measure in pairs))
 
 
 @register(RBF, Mixture)
@@ -92,9 +58,6 @@ class MixtureEmbedding(Embedding):
     def _mean(self, x: Array) -> Array:
         w = self.measure.weights
         return np.asarray(sum(w[..., k, None] * part._mean(x) for k, part in enumerate(self._parts)))
-
-    def _variance(self) -> Array:
-        return self._cross_linear(self.measure)
 
     def _cross(self, other: Measure) -> Array:
         w = self.measure.weights
@@ -119,9 +82,6 @@ class EmpiricalEmbedding(Embedding):
             gram = self.kernel.gram(x, self.measure.points[..., i : i + step, :])
             total = total + (gram @ self.measure.weights[..., i : i + step, None])[..., 0]
         return total
-
-    def _variance(self) -> Array:
-        return self._cross_linear(self.measure)
 
     def _cross(self, other: Measure) -> Array:
         inner = find(self.kernel, other)

@@ -9,7 +9,6 @@ keep that far below the error of any estimate.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 
@@ -43,7 +42,7 @@ class Integrals:
         self.kernel_theta = kernel.on_theta
         self.theta, self.d = theta, measures[0].dim
         whole = stack(measures)
-        self._embedded: _Embedded
+        self._embedded: _ByLine | _Batch | _OneByOne
         if line is not None and (found := line.covering(measures)) is not None:
             self._embedded = _ByLine(kernel.on_x, *found)
         elif whole is not None:
@@ -67,17 +66,7 @@ class Integrals:
         return square if self.kernel_theta is None else square * self.kernel_theta(self.theta)
 
 
-class _Embedded(Protocol):
-    """M measures of x, integrated against a kernel of x."""
-
-    def mean(self, x: Array) -> Array:
-        """E k(X, x) at points x (n, d): (M, n)."""
-
-    def variance(self) -> Array:
-        """E k(X, X'): (M,)."""
-
-    def cross(self) -> Array:
-        """E k(X, Y) for all pairs of measures: (M, M)."""
+# Three ways to embed M measures of x: each has the methods of `Integrals`, for a kernel of x and points x (n, d).
 
 
 class _Batch:
@@ -147,7 +136,6 @@ class LineRule:
 
     @classmethod
     def of(cls, measures: Sequence[Measure]) -> LineRule:
-        """The rule for some measures."""
         ends = _panel_ends(measures)
         coarse = ends[evenly(len(ends), N_PANELS // 4)]
         pieces = -(-N_PANELS // max(len(coarse) - 1, 1))

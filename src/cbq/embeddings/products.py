@@ -14,7 +14,7 @@ from scipy.special import gammaln
 
 from cbq._arrays import Array
 from cbq.embeddings.embedding import Delegated, Embedding, NoEmbedding, find, register
-from cbq.embeddings.panel_embedding import PanelEmbedding
+from cbq.embeddings.panels import PanelEmbedding
 from cbq.kernels import RBF, Kernel, Matern, ProductKernel, ScaledKernel, SumKernel, TensorProduct
 from cbq.measures import LogNormal, Measure, Product
 
@@ -38,13 +38,12 @@ class Factorised(Embedding):
                 f"Warped(kernel, 'gaussianise') for any measure with a transport, or use method='quadrature'."
             )
         self._blocks = _blocks(factors)
-        self._parts = [
-            find(_restrict(kernel, block), factor) for block, factor in zip(self._blocks, factors, strict=True)
-        ]
+        pairs = zip(self._blocks, factors, strict=True)
+        self._parts = [find(_restrict(kernel, block), factor) for block, factor in pairs]
 
     def _mean(self, x: Array) -> Array:
-        means = [part._mean(x[..., b]) for part, b in zip(self._parts, self._blocks, strict=True)]
-        return reduce(np.multiply, means)
+        pairs = zip(self._parts, self._blocks, strict=True)
+        return reduce(np.multiply, [part._mean(x[..., block]) for part, block in pairs])
 
     def _variance(self) -> Array:
         return reduce(np.multiply, [part._variance() for part in self._parts])
@@ -56,9 +55,8 @@ class Factorised(Embedding):
                 f"no closed form for cross of {self.kernel!r} between {self.measure!r} and {other!r}: "
                 f"they do not split into the same independent blocks; use a kernel that has one, such as RBF."
             )
-        return reduce(
-            np.multiply, [part._cross_any(measure) for part, measure in zip(self._parts, measures, strict=True)]
-        )
+        pairs = zip(self._parts, measures, strict=True)
+        return reduce(np.multiply, [part._cross_any(measure) for part, measure in pairs])
 
 
 def _restrict(kernel: Kernel, block: slice) -> Kernel:
@@ -126,30 +124,25 @@ def _scale_rule(nu: float) -> list[tuple[float, float, float]]:
     return list(zip(np.exp(t).tolist(), weights.tolist(), left.tolist(), strict=True))
 
 
+def by_coordinates(kernel: RBF | Matern, measure: Measure) -> Embedding:
+    """The embedding under a measure of independent coordinates or blocks of them."""
+    return Factorised(kernel, measure) if isinstance(kernel, RBF) else ScaleMixture(kernel, measure)
+
+
 @register(RBF, Product)
-def rbf_product(kernel: RBF, measure: Product) -> Embedding:
-    """Product over independent blocks."""
-    return _single_block(kernel, measure) or Factorised(kernel, measure)
-
-
 @register(Matern, Product)
-def matern_product(kernel: Matern, measure: Product) -> Embedding:
-    """Scale mixture of RBF formulas, each a product over independent blocks."""
-    return _single_block(kernel, measure) or ScaleMixture(kernel, measure)
-
-
-def _single_block(kernel: Kernel, measure: Product) -> Embedding | None:
-    """The embedding under the only block of a product measure; None if there are several blocks."""
-    if len(measure.blocks) > 1:
-        return None
-    return Delegated(kernel, measure, find(kernel, measure.blocks[0]))
+def product_measure(kernel: RBF | Matern, measure: Product) -> Embedding:
+    """Product over independent blocks, for a Matern kernel inside a scale mixture of RBF formulas."""
+    if len(measure.blocks) == 1:
+        return Delegated(kernel, measure, find(kernel, measure.blocks[0]))
+    return by_coordinates(kernel, measure)
 
 
 @register(TensorProduct, Measure)
 def tensor_product(kernel: TensorProduct, measure: Measure) -> Embedding:
     """Product over independent coordinates."""
     if measure.dim == 1:
-        return Delegated(kernel, measure, find(kernel.coordinates(1)[0], measure))
+        return Delegated(kernel, measure, find(kernel.parts_for(1)[0], measure))
     if isinstance(kernel.base, RBF):  # the product is an RBF kernel too, which needs no independence
         return Delegated(kernel, measure, find(kernel.base, measure))
     return Factorised(kernel, measure)
@@ -166,7 +159,7 @@ def raw_lognormal(kernel: RBF | Matern, measure: LogNormal) -> Embedding:
             f"no closed form for {kernel!r} on the coordinates of a correlated LogNormal: put the kernel on log x, "
             f"Warped(kernel, 'log'), where there is one."
         )
-    return Factorised(kernel, measure) if isinstance(kernel, RBF) else ScaleMixture(kernel, measure)
+    return by_coordinates(kernel, measure)
 
 
 @register(ProductKernel, Measure)
@@ -176,7 +169,6 @@ def product(kernel: ProductKernel, measure: Measure) -> Embedding:
 
 
 def _embed_simplified(simple: Kernel, measure: Measure) -> Embedding:
-    """The embedding of what `_simplified` returns."""
     if not isinstance(simple, ProductKernel):
         return find(simple, measure)
     if measure.dim == 1 and simple.is_stationary:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from typing import Literal
 
 import numpy as np
 
@@ -47,7 +48,7 @@ class Quadrature(Embedding):
 
     def _mean_block(self, x: Array) -> Array:
         kinks = np.clip(self.measure._to_normal(x), -REACH, REACH)
-        return _integrate(lambda y: self.kernel.gram(y, x), self.measure, kinks)
+        return _integrate(lambda y: self.kernel.gram(y, x), self.measure, kinks, TOLERANCE[self.measure.dim])
 
     def _cross(self, other: Measure) -> Array:
         if other.dim > 1:
@@ -55,13 +56,13 @@ class Quadrature(Embedding):
                 f"z and cross in {other.dim} dimensions are nested integrals, which quadrature computes on the line "
                 f"only: use a kernel with a closed form, such as RBF, or TensorProduct on independent coordinates."
             )
-        return _integrate(lambda y: self._mean(y)[..., None], other, tolerance=100 * TOLERANCE[other.dim])[..., 0]
+        return _integrate(lambda y: self._mean(y)[..., None], other, np.empty(0), 100 * TOLERANCE[1])[..., 0]
 
 
-def _integrate(fn: Function, measure: Measure, kinks: Array | None = None, tolerance: float | None = None) -> Array:
+def _integrate(fn: Function, measure: Measure, kinks: Array, tolerance: float) -> Array:
     """E fn(Y), Y ~ measure, for fn from points (..., m, d) to (..., m, n): shape (..., n).
 
-    kinks: (..., n, d), in normal coordinates.
+    kinks: (..., n, d) or empty, in normal coordinates.
     """
 
     def integrand(v: Array) -> Array:
@@ -70,15 +71,14 @@ def _integrate(fn: Function, measure: Measure, kinks: Array | None = None, toler
         density = np.exp(-0.5 * np.sum(v * v, axis=-1)) / (2 * np.pi) ** (measure.dim / 2)
         return np.moveaxis(fn(y) * density[:, None], -2, 0)
 
-    tolerance = tolerance or TOLERANCE[measure.dim]
     if measure.dim == 1:
         return _on_the_line(integrand, kinks, tolerance)
     return _in_space(integrand, kinks, measure.dim, tolerance)
 
 
-def _on_the_line(integrand: Function, kinks: Array | None, tolerance: float) -> Array:
+def _on_the_line(integrand: Function, kinks: Array, tolerance: float) -> Array:
     """Bisect panels until Gauss-Legendre on each panel agrees with Gauss-Legendre on its halves, in all components."""
-    splits = [] if kinks is None else (kinks.reshape(-1, 1) + np.concatenate([SPLITS, -SPLITS])).ravel()
+    splits = (kinks.reshape(-1, 1) + np.concatenate([SPLITS, -SPLITS])).ravel()
     edges = np.unique(np.clip(np.concatenate([[-REACH, 0.0, REACH], splits]), -REACH, REACH))
     left, right = edges[:-1], edges[1:]
     total = scale = np.zeros(())
@@ -106,21 +106,15 @@ def _gauss_legendre(integrand: Function, left: Array, right: Array) -> Array:
     return np.asarray(np.einsum("k,j,kj...->k...", half, weights, values))
 
 
-def _in_space(integrand: Function, kinks: Array | None, d: int, tolerance: float) -> Array:
+def _in_space(integrand: Function, kinks: Array, d: int, tolerance: float) -> Array:
     """Adaptive cubature of all components at once, in d dimensions."""
     from scipy.integrate import cubature
 
-    splits = np.zeros((0, d)) if kinks is None else np.unique(kinks.reshape(-1, d), axis=0)
+    splits = np.unique(kinks.reshape(-1, d), axis=0)
     splits = splits[np.all(np.abs(splits) < REACH, axis=-1)]
-    result = cubature(
-        integrand,
-        np.full(d, -REACH),
-        np.full(d, REACH),
-        rule="gk21" if d == 2 else "genz-malik",
-        rtol=tolerance,
-        atol=ABSOLUTE_TOLERANCE,
-        points=list(splits),
-    )
+    corner, points = np.full(d, REACH), list(splits)
+    rule: Literal["gk21", "genz-malik"] = "gk21" if d == 2 else "genz-malik"
+    result = cubature(integrand, -corner, corner, rule=rule, rtol=tolerance, atol=ABSOLUTE_TOLERANCE, points=points)
     if result.status != "converged":
         raise RuntimeError(
             f"quadrature did not converge (error {np.max(result.error):.1e}): use a kernel with a closed form."

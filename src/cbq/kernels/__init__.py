@@ -4,12 +4,11 @@ from typing import TYPE_CHECKING
 
 from cbq._deprecation import deprecated_names
 from cbq.kernels.base import Kernel
-from cbq.kernels.combinations import ProductKernel, ScaledKernel, SumKernel
+from cbq.kernels.combinations import ProductKernel, ScaledKernel, SumKernel, XThetaKernel
 from cbq.kernels.coordinatewise import Additive, TensorProduct
 from cbq.kernels.radial import RBF, Matern
 from cbq.kernels.stein import Stein
 from cbq.kernels.warped import Warped
-from cbq.kernels.x_theta import XThetaKernel
 
 __all__ = [
     "RBF",

@@ -56,8 +56,7 @@ class Kernel(Immutable, ABC):
     def contract(self, x: npt.ArrayLike, G: npt.ArrayLike) -> Array:
         """sum_ij G_ij dK_ij / d log_lengthscales for x (..., N, d) and symmetric G (..., N, N): shape (..., P).
 
-        This is the chain rule for a function of K = k(x, x) with the gradient G. It needs far less memory than
-        `derivatives`.
+        This is the chain rule for a function of K = k(x, x) with the gradient G, in less memory than `derivatives`.
         """
         features, G = self.features(as_points(x)), as_float64(G, "G")
         *batch_x, n = leading_shape(features)

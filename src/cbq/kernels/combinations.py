@@ -1,115 +1,64 @@
-"""Sums, products and multiples of kernels."""
+"""Sums, products and multiples of kernels, and products of a kernel of x and one of theta."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Sequence
 from functools import reduce
-from typing import ClassVar, NamedTuple, Self
+from typing import ClassVar, Self
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, finite, positive
-from cbq.io import Instance, Many, Number, saved
+from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.linalg.gram import Features
-from cbq.measures import Measure
-
-
-class Combination(NamedTuple):
-    """How kernels are combined: their values, Gram blocks, derivatives and weighted sums of derivatives."""
-
-    operation: np.ufunc
-    fill: Callable[[Sequence[Kernel], Features, Features, Array], None]
-    fill_derivatives: Callable[[Sequence[Kernel], Features, Features, Array], None]
-    contract: Callable[[Sequence[Kernel], Features, Features, Array], Array]
-
-
-def _fill_sum(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the sum of the Gram blocks (..., n, m) of `parts`, each with its own features, into `out`."""
-    parts[0].fill(fx[0], fy[0], out)
-    term = np.empty_like(out)
-    for i, k in enumerate(parts[1:], start=1):
-        k.fill(fx[i], fy[i], term)
-        out += term
-
-
-def _fill_sum_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the derivatives (P, ..., n, m) of the sum of `parts` into `out`."""
-    start = 0
-    for i, k in enumerate(parts):
-        stop = start + k.n_lengthscales
-        k.fill_derivatives(fx[i], fy[i], out[start:stop])
-        start = stop
-
-
-def _contract_sum(parts: Sequence[Kernel], fx: Features, fy: Features, G: Array) -> Array:
-    """sum_ij G_ij times the derivatives of the sum of `parts`: (..., P)."""
-    return np.concatenate([k.contract_features(fx[i], fy[i], G) for i, k in enumerate(parts)], axis=-1)
-
-
-def _fill_product(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the product of the Gram blocks (..., n, m) of `parts`, each with its own features, into `out`."""
-    parts[0].fill(fx[0], fy[0], out)
-    factor = np.empty_like(out)
-    for i, k in enumerate(parts[1:], start=1):
-        k.fill(fx[i], fy[i], factor)
-        out *= factor
-
-
-def _fill_product_derivatives(parts: Sequence[Kernel], fx: Features, fy: Features, out: Array) -> None:
-    """Write the derivatives (P, ..., n, m) of the product of `parts` into `out`."""
-    _fill_sum_derivatives(parts, fx, fy, out)
-    factor = np.empty(out.shape[1:])
-    owner = np.repeat(np.arange(len(parts)), [k.n_lengthscales for k in parts])
-    for i, k in enumerate(parts):
-        k.fill(fx[i], fy[i], factor)
-        out[owner != i] *= factor
-
-
-def _contract_product(parts: Sequence[Kernel], fx: Features, fy: Features, G: Array) -> Array:
-    """sum_ij G_ij times the derivatives of the product of `parts`: (..., P)."""
-    factors = np.empty((len(parts), *G.shape))
-    for i, k in enumerate(parts):
-        k.fill(fx[i], fy[i], factors[i])
-    each = []
-    for i, k in enumerate(parts):
-        others = np.prod(np.delete(factors, i, axis=0), axis=0)
-        each.append(k.contract_features(fx[i], fy[i], np.multiply(others, G, out=others)))
-    return np.concatenate(each, axis=-1)
-
-
-SUM = Combination(np.add, _fill_sum, _fill_sum_derivatives, _contract_sum)
-PRODUCT = Combination(np.multiply, _fill_product, _fill_product_derivatives, _contract_product)
+from cbq.measures import Measure, as_measure
 
 
 class Composite(Kernel):
     """A kernel that combines others; each of its `parts` acts on all of the coordinates or on some."""
 
-    combination: ClassVar[Combination]
+    operation: ClassVar[np.ufunc]  # np.add or np.multiply, of the values of the parts
     parts: tuple[Kernel, ...]
 
     def __init__(self, parts: Sequence[Kernel]) -> None:
         parts = kernel_list(parts, type(self).__name__)
         self.parts = tuple(inner for k in parts for inner in (k.parts if isinstance(k, type(self)) else (k,)))
 
-    def _with_parts(self, parts: Sequence[Kernel]) -> Self:
-        return type(self)(parts)
+    def parts_for(self, d: int) -> tuple[Kernel, ...]:
+        """The kernels that are combined on points in d dimensions."""
+        return self.parts
 
-    def _inputs(self, x: Array) -> Sequence[Array]:
+    def inputs(self, x: Array) -> Sequence[Array]:
         """What each part sees of the points x (..., N, d)."""
         return [x] * len(self.parts)
 
+    def measures(self, measure: Measure) -> Sequence[Measure]:
+        """The measure of what each part sees of X ~ measure."""
+        return [measure] * len(self.parts)
+
+    def _with_parts(self, parts: Sequence[Kernel]) -> Self:
+        return type(self)(parts)
+
     @property
     def log_lengthscales(self) -> Array:
-        return join_lengthscales(self.parts)
+        each = [k.log_lengthscales for k in self.parts]
+        batch = np.broadcast_shapes(*(v.shape[:-1] for v in each))
+        return np.concatenate([np.broadcast_to(v, (*batch, v.shape[-1])) for v in each], axis=-1)
 
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Self:
-        return self._with_parts(split_lengthscales(self.parts, values))
+        counts = [k.n_lengthscales for k in self.parts]
+        v = finite(values, "log_lengthscales")
+        if v.ndim == 0 or v.shape[-1] != sum(counts):
+            raise ValueError(f"log_lengthscales has shape {v.shape}, but {sum(counts)} values are expected.")
+        pieces = np.split(v, np.cumsum(counts)[:-1], axis=-1)
+        return self._with_parts([k.with_log_lengthscales(piece) for k, piece in zip(self.parts, pieces, strict=True)])
 
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
-        kernels, free = parts_to_fit(self.parts, self._inputs(x), ard)
-        return self._with_parts(kernels), free
+        pairs = zip(self.parts_for(x.shape[-1]), self.inputs(x), strict=True)
+        kernels, free = zip(*(k.to_fit(part, ard) for k, part in pairs), strict=True)
+        return self._with_parts(kernels), np.concatenate(free)
 
     @property
     def smoothness(self) -> float:
@@ -131,7 +80,7 @@ class Composite(Kernel):
         return [s for k in self.parts for s in k.line_lengthscales()]
 
     def rescaled(self, scales: Array) -> Self:
-        return self._with_parts([k.rescaled(part) for k, part in zip(self.parts, self._inputs(scales), strict=True)])
+        return self._with_parts([k.rescaled(part) for k, part in zip(self.parts, self.inputs(scales), strict=True)])
 
     def check_dim(self, d: int) -> None:
         for k in self.parts:
@@ -141,34 +90,64 @@ class Composite(Kernel):
     def needs_measure(self) -> bool:
         return any(k.needs_measure for k in self.parts)
 
-    def bind(self, measure: Measure) -> Kernel:
-        return self._with_parts([k.bind(measure) for k in self.parts])
+    def bind(self, measure: Measure) -> Self:
+        if not self.needs_measure:
+            return self
+        measure = as_measure(measure)
+        pairs = zip(self.parts_for(measure.dim), self.measures(measure), strict=True)
+        return self._with_parts([k.bind(part) for k, part in pairs])
 
     def diag(self, x: npt.ArrayLike) -> Array:
-        each = [k.diag(part) for k, part in zip(self.parts, self._inputs(as_points(x)), strict=True)]
-        return reduce(self.combination.operation, each)
+        x = as_points(x)
+        pairs = zip(self.parts_for(x.shape[-1]), self.inputs(x), strict=True)
+        return reduce(self.operation, [k.diag(part) for k, part in pairs])
 
     def on_line(self, r: Array) -> Array:
-        return reduce(self.combination.operation, [k.on_line(r) for k in self.parts])
+        return reduce(self.operation, [k.on_line(r) for k in self.parts])
 
     def features(self, x: Array) -> Features:
-        return tuple(k.features(part) for k, part in zip(self.parts, self._inputs(x), strict=True))
+        return tuple(k.features(part) for k, part in zip(self.parts_for(x.shape[-1]), self.inputs(x), strict=True))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        self.combination.fill(self.parts, fx, fy, out)
+        parts = self.parts_for(len(fx))
+        parts[0].fill(fx[0], fy[0], out)
+        block = np.empty_like(out)
+        for i, k in enumerate(parts[1:], start=1):
+            k.fill(fx[i], fy[i], block)
+            self.operation(out, block, out=out)
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        self.combination.fill_derivatives(self.parts, fx, fy, out)
+        parts = self.parts_for(len(fx))
+        stops = np.cumsum([k.n_lengthscales for k in parts])
+        starts = [0, *stops[:-1]]
+        for i, k in enumerate(parts):
+            k.fill_derivatives(fx[i], fy[i], out[starts[i] : stops[i]])
+        if self.operation is np.multiply:
+            factor = np.empty(out.shape[1:])
+            for i, k in enumerate(parts):
+                k.fill(fx[i], fy[i], factor)
+                out[: starts[i]] *= factor
+                out[stops[i] :] *= factor
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
-        return self.combination.contract(self.parts, fx, fy, G)
+        parts = self.parts_for(len(fx))
+        if self.operation is np.add:
+            return np.concatenate([k.contract_features(fx[i], fy[i], G) for i, k in enumerate(parts)], axis=-1)
+        factors = np.empty((len(parts), *G.shape))
+        for i, k in enumerate(parts):
+            k.fill(fx[i], fy[i], factors[i])
+        each = []
+        for i, k in enumerate(parts):
+            others = np.prod(np.delete(factors, i, axis=0), axis=0)
+            each.append(k.contract_features(fx[i], fy[i], np.multiply(others, G, out=others)))
+        return np.concatenate(each, axis=-1)
 
 
 @saved("SumKernel", parts=Many(Instance(Kernel)))
 class SumKernel(Composite):
     """k1 + k2 + ..."""
 
-    combination = SUM
+    operation = np.add
 
     def __repr__(self) -> str:
         return " + ".join(map(repr, self.parts))
@@ -178,7 +157,7 @@ class SumKernel(Composite):
 class ProductKernel(Composite):
     """k1 * k2 * ..."""
 
-    combination = PRODUCT
+    operation = np.multiply
 
     def __repr__(self) -> str:
         return " * ".join(_as_factor(k) for k in self.parts)
@@ -188,7 +167,7 @@ class ProductKernel(Composite):
 class ScaledKernel(Composite):
     """c k, for a positive number c."""
 
-    combination = SUM  # of a single part
+    operation = np.add  # of a single part
 
     def __init__(self, factor: float, kernel: Kernel) -> None:
         if np.ndim(factor) > 0 or not isinstance(kernel, Kernel):
@@ -227,6 +206,46 @@ class ScaledKernel(Composite):
         return self.factor * super().contract_features(fx, fy, G)
 
 
+@saved(
+    "XThetaKernel",
+    read=lambda kernel: {"kernel_x": kernel.on_x, "kernel_theta": kernel.on_theta},
+    kernel_x=Instance(Kernel),
+    kernel_theta=Instance(Kernel),
+    d=Integer(1),
+)
+class XThetaKernel(Composite):
+    """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), the first d coordinates of which are x.
+
+    Neither of the two kernels may depend on a measure: all thetas share them.
+    """
+
+    operation = np.multiply
+
+    def __init__(self, kernel_x: Kernel, kernel_theta: Kernel, d: int) -> None:
+        self.parts, self.d = (kernel_x, kernel_theta), d
+
+    def __repr__(self) -> str:
+        return f"{self.on_x!r} of x times {self.on_theta!r} of theta"
+
+    @property
+    def on_x(self) -> Kernel:
+        return self.parts[0]
+
+    @property
+    def on_theta(self) -> Kernel:
+        return self.parts[1]
+
+    def _with_parts(self, parts: Sequence[Kernel]) -> Self:
+        return type(self)(parts[0], parts[1], self.d)
+
+    def inputs(self, x: Array) -> tuple[Array, Array]:
+        return x[..., : self.d], x[..., self.d :]
+
+    def check_dim(self, d: int) -> None:
+        self.on_x.check_dim(self.d)
+        self.on_theta.check_dim(d - self.d)
+
+
 def _as_factor(kernel: Kernel) -> str:
     """The kernel as it is written in a product: sums in parentheses."""
     return f"({kernel!r})" if isinstance(kernel, SumKernel) else repr(kernel)
@@ -237,26 +256,3 @@ def kernel_list(kernels: Sequence[Kernel], owner: str) -> tuple[Kernel, ...]:
     if not isinstance(kernels, (list, tuple)) or not kernels or not all(isinstance(k, Kernel) for k in kernels):
         raise TypeError(f"{owner} takes a list of one or more kernels, but it was given {kernels!r}.")
     return tuple(kernels)
-
-
-def join_lengthscales(parts: Sequence[Kernel]) -> Array:
-    """Log-lengthscales of all `parts`, one after the other: (..., P)."""
-    each = [k.log_lengthscales for k in parts]
-    batch = np.broadcast_shapes(*(v.shape[:-1] for v in each))
-    return np.concatenate([np.broadcast_to(v, (*batch, v.shape[-1])) for v in each], axis=-1)
-
-
-def split_lengthscales(parts: Sequence[Kernel], values: npt.ArrayLike) -> list[Kernel]:
-    """The `parts` with new log-lengthscales (..., P), in the order of `join_lengthscales`."""
-    counts = [k.n_lengthscales for k in parts]
-    v = finite(values, "log_lengthscales")
-    if v.ndim == 0 or v.shape[-1] != sum(counts):
-        raise ValueError(f"log_lengthscales has shape {v.shape}, but {sum(counts)} values are expected.")
-    pieces = np.split(v, np.cumsum(counts)[:-1], axis=-1)
-    return [k.with_log_lengthscales(piece) for k, piece in zip(parts, pieces, strict=True)]
-
-
-def parts_to_fit(parts: Sequence[Kernel], points: Iterable[Array], ard: bool) -> tuple[list[Kernel], Booleans]:
-    """`Kernel.to_fit` of each of the `parts`, from its own points: the kernels, and which lengthscales are free."""
-    kernels, free = zip(*(k.to_fit(x, ard) for k, x in zip(parts, points, strict=True)), strict=True)
-    return list(kernels), np.concatenate(free)

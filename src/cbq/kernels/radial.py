@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterator
 from math import sqrt
-from typing import Any, Self
+from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ MIN_SQUARED_DISTANCE = 1e-200  # its powers up to 3/2 are still above the smalle
 MAX_SCALED_DISTANCE = 1e150  # its square is finite
 
 
-class Profile(ABC):
+class Profile(Protocol):
     """A function h, h(0) = 1, that defines the kernel k(x, y) = h(rho), and its derivatives.
 
     The methods take an array namespace `xp` (NumPy, or a library with the same functions) and r2 = rho^2:
@@ -33,20 +33,13 @@ class Profile(ABC):
     least that power of the distance, so a tiny floor under rho makes the product exactly zero there.
     """
 
-    @abstractmethod
     def value(self, xp: Any, r2: Any) -> Any: ...
-
-    @abstractmethod
     def slope(self, xp: Any, r2: Any) -> Any: ...
-
-    @abstractmethod
     def curvature(self, xp: Any, r2: Any) -> Any: ...
-
-    @abstractmethod
     def third(self, xp: Any, r2: Any) -> Any: ...
 
 
-class RBFProfile(Profile):
+class RBFProfile:
     """h = exp(-rho^2 / 2)."""
 
     def value(self, xp: Any, r2: Any) -> Any:
@@ -59,11 +52,10 @@ class RBFProfile(Profile):
     def curvature(self, xp: Any, r2: Any) -> Any:
         return -xp.exp(-0.5 * r2)
 
-    def third(self, xp: Any, r2: Any) -> Any:
-        return xp.exp(-0.5 * r2)
+    third = slope
 
 
-class Matern12Profile(Profile):
+class Matern12Profile:
     """h = e^-rho."""
 
     def value(self, xp: Any, r2: Any) -> Any:
@@ -76,14 +68,12 @@ class Matern12Profile(Profile):
         return xp.exp(-rho) / rho
 
     def curvature(self, xp: Any, r2: Any) -> Any:
-        rho = xp.sqrt(r2 + MIN_SQUARED_DISTANCE)
-        return -xp.exp(-rho) * (1 + rho) / rho**3
-
-    def third(self, xp: Any, r2: Any) -> Any:
         raise NotImplementedError("Matern 1/2 is not differentiable enough for a Stein kernel.")
 
+    third = curvature
 
-class Matern32Profile(Profile):
+
+class Matern32Profile:
     """h = (1 + a rho) e^(-a rho), a = sqrt(3)."""
 
     a = sqrt(3.0)
@@ -109,7 +99,7 @@ class Matern32Profile(Profile):
         return 3.0 * self.a * xp.exp(-self.a * rho) * (1 + self.a * rho) / rho**3
 
 
-class Matern52Profile(Profile):
+class Matern52Profile:
     """h = (1 + a rho + a^2 rho^2 / 3) e^(-a rho), a = sqrt(5)."""
 
     a = sqrt(5.0)
@@ -135,8 +125,7 @@ class Matern52Profile(Profile):
         return 25.0 / 3.0 * self.a * xp.exp(-self.a * rho) / rho
 
 
-RBF_PROFILE = RBFProfile()
-MATERN_PROFILES = {0.5: Matern12Profile(), 1.5: Matern32Profile(), 2.5: Matern52Profile()}
+MATERN_PROFILES: dict[float, Profile] = {0.5: Matern12Profile(), 1.5: Matern32Profile(), 2.5: Matern52Profile()}
 
 
 class Radial(Kernel):
@@ -147,8 +136,9 @@ class Radial(Kernel):
     """
 
     lengthscale: Array | None
+    is_stationary = True
 
-    def __init__(self, lengthscale: npt.ArrayLike | None) -> None:
+    def __init__(self, lengthscale: npt.ArrayLike | None = None) -> None:
         self.lengthscale = None if lengthscale is None else positive(lengthscale, "lengthscale")
         if self.lengthscale is not None and self.lengthscale.size == 0:
             raise ValueError("lengthscale is empty: pass one number, or one lengthscale per coordinate.")
@@ -171,10 +161,6 @@ class Radial(Kernel):
                 f"give the kernel to an estimator that fits it."
             )
         return self.lengthscale
-
-    def coordinate(self, j: int) -> Self:
-        """The same kernel on coordinate j alone."""
-        return self.restrict(slice(j, j + 1))
 
     def restrict(self, block: slice) -> Self:
         """The same kernel on a block of consecutive coordinates."""
@@ -201,10 +187,6 @@ class Radial(Kernel):
         x = as_points(x)
         batch = self.lengthscale_for(x.shape[-1]).shape[:-1]
         return np.ones((*np.broadcast_shapes(batch, x.shape[:-2]), x.shape[-2]))
-
-    @property
-    def is_stationary(self) -> bool:
-        return True
 
     @property
     def has_kink(self) -> bool:
@@ -269,19 +251,11 @@ class Radial(Kernel):
 class RBF(Radial):
     """exp(-|x - y|^2 / (2 lengthscale^2)), the Gaussian or squared-exponential kernel."""
 
-    def __init__(self, lengthscale: npt.ArrayLike | None = None) -> None:
-        super().__init__(lengthscale)
+    profile = RBFProfile()
+    smoothness = np.inf
 
     def __repr__(self) -> str:
         return f"RBF({describe(self.lengthscale)})"
-
-    @property
-    def smoothness(self) -> float:
-        return np.inf
-
-    @property
-    def profile(self) -> Profile:
-        return RBF_PROFILE
 
     def with_lengthscale(self, lengthscale: npt.ArrayLike | None) -> Self:
         return type(self)(lengthscale)

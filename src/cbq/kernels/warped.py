@@ -21,6 +21,7 @@ class Transform(ABC):
     """A map w from points (..., N, d) to points (..., N, d')."""
 
     name: str
+    needs_measure = False  # whether the map depends on the measure of x and `bind` has not supplied it yet
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self.name!r})"
@@ -28,11 +29,6 @@ class Transform(ABC):
     @abstractmethod
     def __call__(self, x: Array) -> Array:
         """The images w(x) of the points."""
-
-    @property
-    def needs_measure(self) -> bool:
-        """Whether the map depends on the measure of x and `bind` has not supplied it yet."""
-        return False
 
     def bind(self, measure: Measure) -> Transform:
         """The map with the measure it depends on; the map itself if it depends on none."""
@@ -77,10 +73,7 @@ class MeasureTransform(Transform):
 
     def __init__(self, measure: Any = None) -> None:
         self._measure = None if measure is None else as_measure(measure)
-
-    @property
-    def needs_measure(self) -> bool:
-        return self._measure is None
+        self.needs_measure = measure is None
 
     @property
     def measure(self) -> Measure:
