@@ -4,7 +4,8 @@ from typing import TYPE_CHECKING
 
 from cbq._deprecation import deprecated_names
 from cbq.measures.base import Measure, as_measure
-from cbq.measures.gamma_beta import Beta, Exponential, Gamma, StudentT
+from cbq.measures.empirical_unnormalised import Empirical, Unnormalised
+from cbq.measures.gamma_beta_student import Beta, Exponential, Gamma, StudentT
 from cbq.measures.gaussian import Gaussian, LogNormal
 from cbq.measures.log_measure import LogMeasure
 from cbq.measures.mixture import Mixture
@@ -13,7 +14,6 @@ from cbq.measures.scipy_distributions import Quantile, from_scipy
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Univariate
-from cbq.measures.without_density import Empirical, Unnormalised
 
 __all__ = [
     "Beta",

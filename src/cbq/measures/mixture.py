@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
 from cbq.io import Instance, Many, Numbers, saved
 from cbq.measures.base import Measure, measure_list
-from cbq.measures.without_density import Empirical, Unnormalised, checked_weights
+from cbq.measures.empirical_unnormalised import Empirical, Unnormalised, checked_weights
 
 
 @saved("Mixture", weights=Numbers(), components=Many(Instance(Measure)))

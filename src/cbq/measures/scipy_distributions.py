@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, finite, not_nan
 from cbq.io import Many, Numbers, Text, saved
 from cbq.measures.base import Measure, converter
-from cbq.measures.gamma_beta import Beta, Exponential, Gamma, StudentT
+from cbq.measures.gamma_beta_student import Beta, Exponential, Gamma, StudentT
 from cbq.measures.gaussian import Gaussian, LogNormal
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform

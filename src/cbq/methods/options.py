@@ -7,7 +7,6 @@ from typing import Any, get_args
 
 import numpy as np
 
-from cbq.fit.summary import on_one_line
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.samples import Samples
@@ -64,7 +63,7 @@ def is_number(value: object) -> bool:
 
 def settings(estimator: Any) -> dict[str, str]:
     """The options of an estimator, as text."""
-    return {field.name: on_one_line(repr(getattr(estimator, field.name))) for field in fields(estimator)}
+    return {field.name: " ".join(repr(getattr(estimator, field.name)).split()) for field in fields(estimator)}
 
 
 def check_jitter(jitter: object) -> None:

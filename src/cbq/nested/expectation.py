@@ -14,8 +14,7 @@ from cbq.collect.draws import iid, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
-from cbq.gp.calibration import split_half_calibration
-from cbq.gp.choice import PooledPoints, choose_kernel
+from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
 from cbq.gp.pooled import ExactGP
 from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x

@@ -12,8 +12,7 @@ from cbq.embeddings.many import Integrals, line_for
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, warning_lines
-from cbq.gp.calibration import SplitHalfCalibration
-from cbq.gp.choice import NOT_LEARNT, KernelChoice, leave_one_out
+from cbq.gp.choice import NOT_LEARNT, KernelChoice, SplitHalfCalibration, leave_one_out
 from cbq.gp.pooled import PooledGP, pooled_gp
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Text, Texts, saved
 from cbq.linalg import Jitter
