@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, between_0_and_1, count, generator
+from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq._tables import by_theta, data_frame
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
@@ -42,6 +43,8 @@ class Fit(Immutable, ABC):
         new = object.__new__(type(self))
         new.__setstate__({**self.__dict__, "choice": choice})
         return new
+
+    noted = DeprecatedAttribute("with_choice")
 
     def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
         """The predictive distribution of each output at theta (M, p); with covariances between thetas if `joint`."""
