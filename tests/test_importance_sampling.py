@@ -259,7 +259,7 @@ def test_measures_of_bounded_support_are_refused_where_points_do_not_reach():
     assert_allclose(ImportanceSampling("plain").fit(boxes()).predict([0.7]), 0.7**2 / 3, rtol=0.15)
     with pytest.raises(
         ValueError,
-        match=r"theta = \[3.1\] has the support \[0, 3.1\], but the points of all thetas were drawn from \[0, 3\]",
+        match=r"theta = \[3.1\] has the support \[0, 3.1\], but the points of all thetas together do not cover it",
     ):
         ImportanceSampling().fit(boxes()).predict([3.0, 3.1])
     for kind in ("plain", "self-normalised"):
@@ -272,6 +272,20 @@ def test_measures_of_bounded_support_are_refused_where_points_do_not_reach():
         assert "No estimate at 2 of the 3 observed thetas" in fit.summary()
 
 
+def test_a_gap_between_the_supports_of_all_thetas_is_refused():
+    x = np.concatenate([Uniform(0.0, 1.0).sample(40, 0), Uniform(2.0, 3.0).sample(40, 1)]).reshape(2, 40)
+    samples = cbq.Samples([0.0, 2.0], x, np.ones((2, 40)), gapped, depends_on_theta=False)
+    fit = cbq.ImportanceSampling("balance").fit(samples)
+    np.testing.assert_allclose(fit.predict([0.0, 2.0]), 1.0)
+    with pytest.raises(ValueError, match=r"support \[0, 3\], but the points of all thetas together do not cover it"):
+        fit.predict([-1.0])
+
+
+def gapped(theta):
+    """Uniform on [theta, theta + 1]; on [0, 3] for negative theta."""
+    return Uniform(theta[0], theta[0] + 1.0) if theta[0] >= 0 else Uniform(0.0, 3.0)
+
+
 def test_supports_are_compared_along_each_coordinate():
     family = lambda t: Product([Gaussian(0.0, 1.0), Uniform(-t[0], 1.0)])  # noqa: E731
     x = np.random.default_rng(0).uniform(0.0, 0.9, (2, 5, 2))
@@ -281,9 +295,9 @@ def test_supports_are_compared_along_each_coordinate():
 
 
 def test_points_without_any_density_at_theta():
-    family = lambda t: Uniform(t[0], t[0] + 1.0)  # noqa: E731
-    x = np.array([[0.1, 0.2], [5.5, 5.6]])
-    fit = ImportanceSampling().fit(cbq.Samples([0.0, 5.0], x, x, family, depends_on_theta=False))
+    family = lambda t: Uniform(t[0], 3.0)  # noqa: E731
+    x = np.array([[0.1, 0.2], [1.1, 1.2]])
+    fit = ImportanceSampling().fit(cbq.Samples([0.0, 1.0], x, x, family, depends_on_theta=False))
     with pytest.raises(ValueError, match=r"all 4 weights at theta = \[2.\] are zero"):
         fit.predict([0.0, 2.0])
 
@@ -325,7 +339,7 @@ test_refusals = refusals(
         "constant": (lambda: ImportanceSampling("plain").fit(some(KNOWN_UP_TO_A_CONSTANT)), "up to a constant only"),
         "kind": (
             lambda: ImportanceSampling("defensive"),
-            "one of 'plain', 'self-normalised', 'balance', but it is 'def",
+            "kind must be 'plain' or 'self-normalised' or 'balance', but it is 'def",
         ),
         "family": (
             lambda: (

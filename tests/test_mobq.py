@@ -10,7 +10,7 @@ from cbq import MOBQ
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform, Unnormalised
-from cbq.methods.multioutput.fit import DEGREES
+from cbq.methods.multioutput.fit import PREDICTIVE_DF
 from refusals import refusals
 
 NONE = Jitter(start=0.0)
@@ -99,7 +99,7 @@ def test_answers_are_those_of_sums_over_atoms(depends_on_theta, outputs):
         expected = A[c] * calibration_.inflation[j] * cov + scale[c] ** 2 * calibration_.common[j]
         assert_allclose(found[:, :, c], expected, atol=1e-10 * scale[c] ** 2)
         assert_allclose(std[:, c], np.sqrt(np.diag(expected)), rtol=1e-7)
-        measure = stats.t(DEGREES, mean[:, c], std[:, c] * np.sqrt((DEGREES - 2) / DEGREES))
+        measure = stats.t(PREDICTIVE_DF, mean[:, c], std[:, c] * np.sqrt((PREDICTIVE_DF - 2) / PREDICTIVE_DF))
         assert_allclose([low[:, c], high[:, c]], measure.interval(0.9), rtol=1e-8)
 
 

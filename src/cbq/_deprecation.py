@@ -1,4 +1,4 @@
-"""Public names that were replaced: the old ones go on working and warn."""
+"""Public names that were replaced: the old names still work and warn."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What every estimator returns: the predictive distribution of I over theta, and the ways to ask it."""
+"""What every estimator returns: the predictive distribution of I over theta, with methods to query it."""
 
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution

@@ -1,4 +1,4 @@
-"""The Gaussian process with an unknown mean: every estimator that conditions one does it here.
+"""Gaussian processes: every estimator that conditions one does it here.
 
 constant_mean: many small processes at once, with several kernels each: evidence, leave-one-out, quadrature (stage 1).
 families: the kernels that are tried, and their lengthscales by the evidence.

@@ -1,24 +1,23 @@
 """The kernel of a pooled process, and how far the process can be trusted.
 
 The evidence chooses lengthscales, but not smoothness and coordinates: where f is analytic at most points and has a kink
-at a few, it prefers the kernel that is right about the many. Leave-one-out residuals choose these. Of kernels whose
-leave-one-out errors are nearly the same the roughest is taken, which is wrong by less where it is wrong.
+at a few, it prefers the kernel that is right about the many. Leave-one-out residuals choose these. Among kernels with
+nearly the same leave-one-out error the roughest is chosen, because it does less harm where it is wrong.
 
-Halves of the points calibrate the process: the integral given half of the points differs from that given all by a
-variance that the process knows, the difference of their own. Where f is far smoother than draws of the prior, the
-amplitude is an average over many directions of which f takes few, and the process claims more than it knows; where
-rounding errors limit it, it does not notice. The actual differences do.
+Halves of the points calibrate the process: it predicts the variance of the difference between the integral given half
+of the points and given all, which is the difference of the two posterior variances. Where f is far smoother than draws
+of the prior, or rounding errors dominate, the process is overconfident, and the actual differences show it.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Protocol
 
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
+from cbq.embeddings.many import Integrals
 from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.pooled import ExactGP, pooled_gp
@@ -30,14 +29,12 @@ from cbq.linalg.threads import one_blas_thread
 
 SCREENING_POINTS, CHOICE_POINTS = 250, 1000  # for a first comparison of the kernels, and for the choice
 LENGTHSCALE_POINTS = 500  # for lengthscales of several coordinates
-PROMISING = 3.0  # errors in the first comparison, in units of the smallest, that are worth a second
-TIE = 2.0  # errors up to this factor apart are nearly the same
-COSTLY_SHARE = 0.25  # a kernel with a slow embedding must have an error of less than this share of any other's
+SCREENING_FACTOR = 3.0  # errors in the first comparison, in units of the smallest, that are worth a second
+TIE_FACTOR = 2.0  # errors up to this factor apart are nearly the same
+SLOW_EMBEDDING_PENALTY = 4.0  # the factor of the errors of kernels with slow embeddings, before they are compared
 MAX_LOG_FACTOR = 4.0  # of lengthscales in units of the first guess: beyond, jitter acts as noise
-STRETCHES, STRETCH_GAIN = (
-    (1.5, 2.0, 3.0),
-    0.8,
-)  # longer lengthscales to try, and the error ratio that makes them worth it
+STRETCHES = (1.5, 2.0, 3.0)  # longer lengthscales to try
+STRETCH_GAIN = 0.8  # the ratio of errors below which a longer one is taken
 NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
@@ -102,12 +99,12 @@ def choose_kernel(kernels: Sequence[Kernel], points: PooledPoints, jitter: Jitte
         families = _families(kernels, points, ard)
         first, second = points.thinned(SCREENING_POINTS), points.thinned(CHOICE_POINTS)
         screened = [_screen(each, first, jitter) for each in families]
-        promising = _at_most(PROMISING, [error for _, error in screened])
+        promising = _at_most(SCREENING_FACTOR, [error for _, error in screened])
         refined = [_likeliest(families[i], screened[i][0], second, jitter) for i in promising]
         errors = [_error(kernel, second, jitter) for kernel in refined]
-        charged = [e / COSTLY_SHARE if k.on_x.has_slow_embedding else e for k, e in zip(refined, errors, strict=True)]
-        best = _at_most(TIE, charged)[0]
-        kernel, error = _stretched(refined[best], families[promising[best]], second, jitter)
+        penalties = [SLOW_EMBEDDING_PENALTY if kernel.on_x.has_slow_embedding else 1.0 for kernel in refined]
+        best = _at_most(TIE_FACTOR, [a * b for a, b in zip(errors, penalties, strict=True)])[0]
+        kernel, error = _stretched(refined[best], errors[best], families[promising[best]], second, jitter)
     return KernelChoice(kernel, error, len(kernels))
 
 
@@ -118,12 +115,14 @@ def leave_one_out(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> Array
         return _residuals(explain(kernel, some.data, FLAT, jitter), 0, some)
 
 
-def _stretched(kernel: Kernel, family: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple[Kernel, float]:
+def _stretched(
+    kernel: Kernel, error: float, family: KernelFamily, points: PooledPoints, jitter: Jitter
+) -> tuple[Kernel, float]:
     """The kernel with its free lengthscales as they are or longer, by the smallest leave-one-out error, and that error.
 
     The evidence takes the jitter for noise, and so finds lengthscales of a smooth kernel too short.
     """
-    error, ells = _error(kernel, points, jitter), kernel.log_lengthscales
+    ells = kernel.log_lengthscales
     for factor in STRETCHES if family.has_free else ():
         longer = family.kernel.with_log_lengthscales(ells + np.log(factor) * family.free)
         trial = _error(longer, points, jitter)
@@ -195,16 +194,6 @@ def _rms(values: Array) -> float:
     return float(np.sqrt(np.mean(values**2)))
 
 
-class IntegralOperator(Protocol):
-    """The integrals of a kernel against M measures."""
-
-    def mean(self, u: Array) -> Array:
-        """The embeddings (M, n) at points u (n, D)."""
-
-    def variance(self) -> Array:
-        """The initial errors (M,)."""
-
-
 @saved(
     "SplitHalfCalibration",
     inflation=Numbers("K", least=0.0, inline=True),
@@ -212,7 +201,7 @@ class IntegralOperator(Protocol):
 )
 @dataclass(frozen=True, eq=False)
 class SplitHalfCalibration:
-    """What the disagreement between halves of the points asks for, of C outputs in the units of the points.
+    """Corrections of the variances of C outputs, from the differences between fits to halves of the points.
 
     inflation: (C,), the factor of all variances. common: (C,), a variance that is added at all thetas.
     """
@@ -226,14 +215,14 @@ class SplitHalfCalibration:
 
 
 def split_half_calibration(
-    choice: KernelChoice, points: PooledPoints, landmarks: Array | None, integrals: IntegralOperator, jitter: Jitter
+    choice: KernelChoice, points: PooledPoints, landmarks: Array | None, integrals: Integrals, jitter: Jitter
 ) -> SplitHalfCalibration:
     """Compare the integrals given halves of the points with those given all, and with what the process expects.
 
-    Errors are taken to fall from half of the points to all by the root of what the process says. Where they are larger
-    than it says, its variances are multiplied by the ratio; where they are smaller, by the root of that. Errors that
-    thetas have in common are larger than it says at some and smaller at others: half of all are at least `common`.
-    Halves agree on what was not learnt at all: then nothing is made smaller.
+    The squared error is assumed to fall, from half of the points to all, by the square root of the predicted ratio of
+    variances. Where errors are larger than predicted, variances are multiplied by the ratio; where they are smaller, by
+    its square root, unless f was not learnt, since halves agree on what neither has learnt. `common` is the median
+    squared error over thetas.
     """
     whole = pooled_gp(choice.kernel, points.u, points.f, landmarks, jitter)
     z, mu = integrals.variance(), integrals.mean(whole.nodes)

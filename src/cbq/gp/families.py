@@ -16,7 +16,7 @@ from cbq.linalg import NotPositiveDefinite
 from cbq.linalg.threads import one_blas_thread
 
 GRID = tuple(np.exp(np.arange(-3.0, 5.0)))  # lengthscales in units of the spread of the points
-AROUND = (0.4, 1.0, 2.5, 6.0)  # factors of lengthscales that were fitted
+FACTORS_AROUND_FIT = (0.4, 1.0, 2.5, 6.0)  # factors of lengthscales that were fitted
 VALUES_PER_LENGTHSCALE = 5  # needed for each lengthscale that is fitted
 MAX_LOG_LENGTHSCALE = 3.0  # in units of the spread of the points: beyond, f looks like a polynomial
 SHORTEST, LONGEST = 1e-2, 1e4  # of the first guess; an input without influence ends at the longest
@@ -74,7 +74,7 @@ class KernelFamily:
 
     def around(self, log_lengthscales: Array) -> Self:
         """The family around fitted lengthscales (P,)."""
-        return replace(self, kernel=self.kernel.with_log_lengthscales(log_lengthscales), factors=AROUND)
+        return replace(self, kernel=self.kernel.with_log_lengthscales(log_lengthscales), factors=FACTORS_AROUND_FIT)
 
 
 def fit_lengthscales(kernel: Kernel, free: Booleans, data: Sequence[GPData], tau: float) -> Kernel:

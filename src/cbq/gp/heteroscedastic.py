@@ -20,7 +20,7 @@ from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.dense import cholesky, has_full_column_rank, solve_lower, solve_upper
 
 Trend = int | None  # the degree of the polynomial; None means that the mean is known
-_FAR = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
+_LOG_ZERO = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
 JITTER = Jitter(start=1e-13)  # of A: less than any noise that matters
 
 
@@ -66,7 +66,7 @@ class ThetaCoordinates:
             )
         positive = self.logs & (theta > 0)
         z = (np.where(positive, np.log(np.where(positive, theta, 1.0)), theta) - self.centre) / self.scale
-        return np.where(self.logs & (theta == 0), -_FAR, z)
+        return np.where(self.logs & (theta == 0), -_LOG_ZERO, z)
 
 
 def polynomial_basis(z: Array, degree: Trend) -> Array:
@@ -134,8 +134,8 @@ class Prediction:
 class HeteroscedasticGP:
     """The process conditioned on y (T,) with noise variances v (T,) at the nodes theta (T, p)."""
 
-    def __init__(self, prior: GPPrior, theta: Array, y: Array, v: Array, jitter: Jitter = JITTER) -> None:
-        self.prior, self.y, self.v, self.jitter = prior, y - prior.offset, v, jitter
+    def __init__(self, prior: GPPrior, theta: Array, y: Array, v: Array) -> None:
+        self.prior, self.y, self.v = prior, y - prior.offset, v
         self.z = prior.coordinates(theta)
         self.K = prior.amplitude * prior.kernel(self.z)
         self.standardised = ThetaCoordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
@@ -150,7 +150,7 @@ class HeteroscedasticGP:
 
     def factor_with(self, v: Array) -> Factor:
         """The factor of K with noise variances v (T,) at the nodes."""
-        return factor(self.K, nugget=v + self.prior.noise, jitter=self.jitter)
+        return factor(self.K, nugget=v + self.prior.noise, jitter=JITTER)
 
     def leave_one_out(self, v: Array) -> tuple[Array, Array]:
         """Q y and the diagonal of Q, each (T,), with noise variances v (T,): leave-one-out residuals are their ratios,

@@ -28,8 +28,8 @@ PRIOR_LOG_LENGTHSCALE, PRIOR_LENGTHSCALE_WIDTH = np.log(3.0), 1.5  # a normal pr
 PRIOR_LOG_NOISE, PRIOR_NOISE_WIDTH = -10.0, 5.0  # a half-normal prior, flat below
 ROUGH_TOLERANCE, FINE_TOLERANCE = 0.1, 1e-6  # changes of the log-likelihood to stop at
 REFINE_WITHIN = 1.0  # of the best log-likelihood: others need not be known closely
-SKIP_BELOW = 5.0  # the log-likelihood of a smoother kernel: then rougher ones are not tried
-STARTS = tuple((s, n) for s in (-0.5, 1.0) for n in (-14.0, -4.0))  # log ell and log lambda
+SKIP_BELOW = 5.0  # a log-likelihood so far below that of the smoother kernel before it ends a chain
+STARTS = tuple((s, n) for s in (-0.5, 1.0) for n in (-14.0, -4.0))  # log A = s, log ell = guess + s, log lambda = n
 CandidateKernel = tuple[ThetaCoordinates, Kernel]
 
 

@@ -32,7 +32,7 @@ class PooledGP(Protocol):
     """What a process with C outputs knows about integrals."""
 
     nodes: Array  # (m, D): the points at which embeddings are needed
-    amplitude: Array  # (C,): the prior variance of f at unit kernel
+    amplitude: Array  # (C,), A: the prior covariance of f is A k
 
     def mean(self, mu: Array) -> Array:
         """The means (M, C) of integrals with embeddings mu (M, m) at the nodes."""

@@ -1,8 +1,6 @@
 """Factors of batches of Gram matrices: factor once, then solve, log-determinant, inverse.
 
-This is the contract of the linear algebra: fill a batch of Gram matrices (`gram.factor_gram`, in
-`gram.chunks` that bound the memory), factor, solve, log-determinant. Nothing else in the package calls a
-Cholesky factorisation or a triangular solve of Gram matrices.
+Code outside this room calls `cbq.linalg.factor` and `factor_gram`, which go through the engine.
 """
 
 from __future__ import annotations

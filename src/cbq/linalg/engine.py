@@ -1,4 +1,4 @@
-"""Engines: who fills and factors batches of Gram matrices. Everything that conditions a Gaussian process calls these.
+"""Engines fill and factor batches of Gram matrices; code that conditions Gaussian processes calls them.
 
 An engine keeps its factors where it computes them and takes and returns NumPy arrays, so that all that is linear in the
 number of points stays on the host. A new engine implements `Engine`, whose factors have the methods of
@@ -47,7 +47,7 @@ _current: ContextVar[Engine] = ContextVar("engine", default=NumpyEngine())  # no
 
 @contextmanager
 def use_engine(engine: str | Engine) -> Iterator[None]:
-    """Within this context, an engine or the one of that name does the work."""
+    """Within this context, the given engine, or the engine of that name, does the linear algebra."""
     if isinstance(engine, str) and engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, but it is {engine!r}.")
     token = _current.set(ENGINES[engine]() if isinstance(engine, str) else engine)

@@ -16,7 +16,15 @@ import numpy.typing as npt
 from cbq._arrays import Array, checked_out, finite
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter
-from cbq.linalg.threads import blas_does_better, for_each_span, one_blas_thread, row_blocks, run, run_in_pool, workers
+from cbq.linalg.threads import (
+    for_each_span,
+    one_blas_thread,
+    prefers_blas_threads,
+    row_blocks,
+    run,
+    run_in_pool,
+    workers,
+)
 
 Features = tuple[Any, ...]
 MEMORY = 256 * 2**20  # bytes
@@ -77,7 +85,7 @@ def factor_gram(
     batch = tuple(leading)
     rows = flat_features(features, batch)
     storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n), contiguous=True)
-    few = blas_does_better(prod(batch), n)
+    few = prefers_blas_threads(prod(batch), n)
 
     def fill(span: slice, a: Array) -> None:
         fill_lower(kernel, take(rows, span), a, in_threads=few)
@@ -89,7 +97,7 @@ def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
     """sum_ij G_ij dk_ij / d log_lengthscales (B, P) for features (B, N, k) and symmetric G (B, N, N)."""
     n = G.shape[-1]
     out = np.empty((len(G), P))
-    few = blas_does_better(len(G), n)
+    few = prefers_blas_threads(len(G), n)
 
     def task(span: slice) -> None:
         out[span] = contract_lower(kernel, take(features, span), G[span], in_threads=few)

@@ -75,11 +75,11 @@ def factor_in_place(
         np.add(wanted, jitter.start * unit[:, None], out=diagonal)
     relative = np.full(len(a), jitter.start)
     for i in failures(a):
-        relative[i] = climb(a[i : i + 1], wanted[i], unit[i], jitter, partial(restore, i), names[i])
+        relative[i] = factor_with_more_jitter(a[i : i + 1], wanted[i], unit[i], jitter, partial(restore, i), names[i])
     return relative, relative * unit
 
 
-def climb(
+def factor_with_more_jitter(
     a: Array, wanted: Array, unit: float, jitter: Jitter, restore: Callable[[], None], name: tuple[int, ...]
 ) -> float:
     """Factor `a` (1, N, N), for which the first jitter was too small; returns the one that is enough.

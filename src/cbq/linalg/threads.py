@@ -60,7 +60,7 @@ def usable_cores() -> int:
 
 @contextmanager
 def at_most(workers: int) -> Iterator[None]:
-    """Within this context use at most so many threads for a batch (1, say, inside a pool of processes)."""
+    """Use at most `workers` threads per batch within this context, for example 1 inside a process pool."""
     if workers < 1:
         raise ValueError(f"the number of workers must be at least 1, but it is {workers}.")
     token = _at_most.set(workers)
@@ -76,7 +76,7 @@ def workers() -> int:
     return usable_cores() if limit is None else min(limit, usable_cores())
 
 
-def blas_does_better(count: int, n: int) -> bool:
+def prefers_blas_threads(count: int, n: int) -> bool:
     """Whether matrices (n, n) are so few and large that they should go one by one, with BLAS threads."""
     return n >= LARGE and (count == 1 or 2 * count <= workers())
 
@@ -90,7 +90,7 @@ def for_each(task: Callable[[int], None], count: int, n: int, flops: float) -> N
     """
     if count == 0:
         return
-    if blas_does_better(count, n):
+    if prefers_blas_threads(count, n):
         run(task, range(count))
         return
     threads = min(workers(), count)

@@ -18,11 +18,11 @@ from cbq.methods.registry import estimator
 from cbq.samples import Samples
 
 MAX_POOLED_POINTS = 5000
-LEARNT = 0.02  # leave-one-out error of f, in units of its spread: below, nothing is gained by borrowing
+ACCURATE = 0.02  # leave-one-out error of f, in units of its spread: below, borrowing gains nothing
 # The ratio of MOBQ's predicted error to that of CBQ, up to which MOBQ is chosen.
-RATIO_IF_LEARNT = 30.0  # CBQ does not foresee its errors between and beyond the thetas, and MOBQ does not interpolate
+RATIO_IF_ACCURATE = 30.0  # CBQ does not foresee its errors between and beyond the thetas, and MOBQ does not interpolate
 RATIO_OTHERWISE = 1.0
-RATIO_WITH_THETA = 0.25  # one kernel for x and theta fits an f that turns with theta badly
+RATIO_WITH_THETA = 0.25  # a product kernel on x and theta fits poorly where f changes direction with theta
 COMPARED_THETAS = 100  # at most
 
 
@@ -33,8 +33,8 @@ class Auto:
 
     Where there is a family, embeddings in shared coordinates and at most 5000 points, `cbq.MOBQ` is fitted and compared
     with `cbq.CBQ` by the errors that both predict at the observed thetas and between them. If f does not depend on
-    theta, and leave-one-out errors show that MOBQ has learnt it, MOBQ is chosen unless its predicted error is far
-    larger; if it has not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
+    theta, and leave-one-out errors show that MOBQ predicts it accurately, MOBQ is chosen unless its predicted error is
+    far larger; if not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
     depends on theta, MOBQ must predict a quarter of CBQ's error or less. See docs/methods.md for how well this chooses.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
@@ -43,46 +43,50 @@ class Auto:
     def fit(self, samples: Samples) -> CBQFit | MOBQFit:
         """Estimate I over theta from samples, by the estimator that suits them."""
         require_samples(samples)
-        rivals: dict[str, CBQFit] = {"CBQ": CBQ().fit(samples)}
-        pooled = _pooled(samples)
-        learnt = (
-            isinstance(pooled, MOBQFit)
+        plain = CBQ().fit(samples)
+        pooled, why_not = _pooled(samples)
+        accurate = (
+            pooled is not None
             and not samples.depends_on_theta
-            and max(group.chosen.error for group in pooled.groups) <= LEARNT
+            and max(group.chosen.error for group in pooled.groups) <= ACCURATE
         )
-        if _can_borrow(samples) and not learnt:
-            rivals["CBQ with borrowed points"] = CBQ(borrow=BORROWED_POINTS).fit(samples)
         theta = _compared_thetas(samples)
-        errors = {name: _predicted_error(fit, theta) for name, fit in rivals.items()}
-        name = min(errors, key=lambda each: _ratio(errors[each], errors["CBQ"]))
-        if isinstance(pooled, str):
-            return rivals[name].with_choice(f"Chose {name}. {pooled}.")
-        ratio = _ratio(_predicted_error(pooled, theta), errors[name])
-        limit = RATIO_WITH_THETA if samples.depends_on_theta else RATIO_IF_LEARNT if learnt else RATIO_OTHERWISE
-        where = "where f depends on theta" if samples.depends_on_theta else "where MOBQ has learnt f" if learnt else ""
-        rule = f"{where + ', ' * bool(where)}Auto switches at {limit:g} or below"
-        compared = f"predicted error is {ratio:.2g} times that of {name}; {rule}."
+        best, name, error = plain, "CBQ", _predicted_error(plain, theta)
+        if _can_borrow(samples) and not accurate:
+            borrowing = CBQ(borrow=BORROWED_POINTS).fit(samples)
+            borrowing_error = _predicted_error(borrowing, theta)
+            if _ratio(borrowing_error, error) < 1:
+                best, name, error = borrowing, "CBQ with borrowed points", borrowing_error
+        if pooled is None:
+            return best.with_choice(f"Chose {name}. {why_not}.")
+        ratio = _ratio(_predicted_error(pooled, theta), error)
+        limit, where = RATIO_OTHERWISE, ""
+        if samples.depends_on_theta:
+            limit, where = RATIO_WITH_THETA, "where f depends on theta, "
+        elif accurate:
+            limit, where = RATIO_IF_ACCURATE, "where MOBQ predicts f accurately, "
+        compared = f"predicted error is {ratio:.2g} times that of {name}; {where}Auto switches at {limit:g} or below."
         if ratio <= limit:
             return pooled.with_choice(f"Chose MOBQ. Its {compared}")
-        return rivals[name].with_choice(f"Chose {name}. MOBQ's {compared}")
+        return best.with_choice(f"Chose {name}. MOBQ's {compared}")
 
 
-def _pooled(samples: Samples) -> MOBQFit | str:
-    """The fit of MOBQ, or why there is none."""
+def _pooled(samples: Samples) -> tuple[MOBQFit | None, str]:
+    """The fit of MOBQ, or None and the reason."""
     if samples.n_evaluations > MAX_POOLED_POINTS:
-        return (
+        return None, (
             f"{samples.n_evaluations} points are too many for an exact MOBQ (at most {MAX_POOLED_POINTS}); try "
             f"cbq.MOBQ(nystrom=1000)"
         )
     if not samples.conditional.everywhere:
-        return "MOBQ needs a family, and these samples have none"
+        return None, "MOBQ needs a family, and these samples have none"
     try:
         fit = MOBQ().fit(samples)
     except (NoEmbedding, ValueError) as error:
-        return f"MOBQ could not be fitted: {str(error).rstrip('.')}"
+        return None, f"MOBQ could not be fitted: {str(error).rstrip('.')}"
     if all(group.is_learnt for group in fit.groups):
-        return fit
-    return "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
+        return fit, ""
+    return None, "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
 
 
 def _can_borrow(samples: Samples) -> bool:

@@ -18,7 +18,7 @@ from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
 from cbq.gp.pooled import ExactGP
 from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
-from cbq.methods.multioutput.estimator import DEFAULT_JITTER
+from cbq.methods.multioutput.estimator import POOLED_JITTER
 from cbq.nested.answer import Answer, answer, assess, drawn, output_selector, require_fit
 from cbq.nested.outer import NODES, Design, PriorLike, as_prior, require_one_of
 from cbq.samples.arrays import units
@@ -159,10 +159,10 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     shift, scale = units(averages)
     f = (averages - shift) / scale
     points = PooledPoints(nodes, f, np.broadcast_to(np.std(f), f.shape), shift, scale)
-    chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, DEFAULT_JITTER)
+    chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, POOLED_JITTER)
     integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
-    calibration = split_half_calibration(chosen, points, None, integrals, DEFAULT_JITTER)
-    process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), DEFAULT_JITTER)
+    calibration = split_half_calibration(chosen, points, None, integrals, POOLED_JITTER)
+    process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
     mu = integrals.mean(nodes)
     variance = process.variance(mu, integrals.variance())[0, 0]
     std = scale[0] * np.sqrt(calibration.variance(variance, process.amplitude, 0))

@@ -18,7 +18,7 @@ from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.baselines.smoothing import rms
-from cbq.methods.options import require_samples
+from cbq.methods.options import check_choices, require_samples
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.samples.samples import Design
@@ -48,9 +48,7 @@ class ImportanceSampling:
     kind: Kind = "balance"
 
     def __post_init__(self) -> None:
-        if self.kind not in get_args(Kind):
-            choices = ", ".join(map(repr, get_args(Kind)))
-            raise ValueError(f"kind must be one of {choices}, but it is {self.kind!r}.")
+        check_choices(self, {"kind": Kind})
 
     def fit(self, samples: Samples) -> ImportanceSamplingFit:
         """Estimate I over theta, wherever the measure of x is known."""
@@ -65,7 +63,7 @@ class ImportanceSampling:
         return ImportanceSamplingFit(samples, log_proposal(samples, mixture=self.kind == "balance"), kind=self.kind)
 
 
-def _not_less(errors: Array, f: Array, size: float) -> Array:
+def _at_least_plain_error(errors: Array, f: Array, size: float) -> Array:
     """Errors (n,) whose squares sum to a variance, raised to that of `size` values of f where these are few.
 
     With all the weight on one point, the weighted values cannot differ, and their variance says nothing.
@@ -181,7 +179,7 @@ class ImportanceSamplingFit(Fit):
             terms = weights.scaled * f
             value = float(weights.times_unit(np.asarray(np.mean(terms)), theta))
             errors = weights.times_unit(self._strata.errors(terms), theta)
-        return value, _not_less(errors, f, weights.effective_sample_size)
+        return value, _at_least_plain_error(errors, f, weights.effective_sample_size)
 
     def _weights(self, theta: Array, measure: Measure) -> ImportanceWeights:
         self._supports.require(measure, theta)

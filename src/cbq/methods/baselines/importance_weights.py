@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array, Booleans, Integers
 from cbq.measures import Measure, Unnormalised
 from cbq.samples import Samples
 
@@ -38,14 +38,17 @@ def _log_mixture(samples: Samples) -> Array:
 
 def log_density(measure: Measure, theta: Array, points: Array) -> Array:
     """The log density (n,) of points (n, d) under the measure at theta (p,), or an error if it is not fully known."""
-    why = "it is known up to a constant only" if any(isinstance(f, Unnormalised) for f in measure.factors()) else ""
+    if any(isinstance(part, Unnormalised) for part in measure.factors()):
+        raise _no_density(measure, theta, "it is known up to a constant only")
     try:
-        if not why:
-            with np.errstate(over="ignore"):  # far out in a tail the density is zero
-                return measure.logpdf(points)
+        with np.errstate(over="ignore"):  # far out in a tail the density is zero
+            return measure.logpdf(points)
     except TypeError as error:
-        why = str(error).rstrip(".")
-    raise ValueError(
+        raise _no_density(measure, theta, str(error).rstrip(".")) from error
+
+
+def _no_density(measure: Measure, theta: Array, why: str) -> ValueError:
+    return ValueError(
         f"importance sampling needs the density of x, but {measure!r}, the measure at theta = {theta}, has none that "
         f"can be used: {why}. Use cbq.CBQ or cbq.KLSMC, which need no density."
     )
@@ -55,7 +58,8 @@ def log_density(measure: Measure, theta: Array, points: Array) -> Array:
 class Supports:
     """The supports of the measures that points were drawn from: boxes between lower and upper, both (T, d).
 
-    together: the points of all thetas serve one measure, so that their union has to cover its support.
+    together: the points of all thetas serve one measure, so that the union of the boxes has to cover its support. That
+    is checked along each coordinate, which is exact for d = 1.
     """
 
     theta: Array
@@ -67,33 +71,38 @@ class Supports:
     def of(cls, theta: Array, measures: Sequence[Measure], *, together: bool) -> Supports:
         """The supports of the measures at theta (T, p)."""
         lower, upper = (np.stack(ends) for ends in zip(*(measure.support for measure in measures), strict=True))
-        if together:
-            lower, upper = np.min(lower, axis=0, keepdims=True), np.max(upper, axis=0, keepdims=True)
         return cls(theta, lower, upper, together)
 
     def reach(self, measure: Measure) -> bool:
         """Whether the points can be anywhere in the support of the measure."""
-        return not np.any(self._beyond(measure))
+        return not np.any(self._missed(measure))
 
     def require(self, measure: Measure, theta: Array) -> None:
         """Raise unless they cover the support of the measure at theta (p,)."""
-        beyond = self._beyond(measure)
-        if not np.any(beyond):
+        missed = self._missed(measure)
+        if not np.any(missed):
             return
-        t, j = np.argwhere(beyond)[0]
-        whose = "the points of all thetas" if self.together else f"those of theta = {self.theta[t]}"
+        t, j = np.argwhere(missed)[0]
         low, high = (end[j] for end in measure.support)
+        drawn = "the points of all thetas together do not cover it"
+        if not self.together:
+            drawn = f"those of theta = {self.theta[t]} were drawn from [{self.lower[t, j]:g}, {self.upper[t, j]:g}]"
         raise ValueError(
             f"along coordinate {j} of x the measure at theta = {theta} has the support [{low:g}, {high:g}], but "
-            f"{whose} were drawn from [{self.lower[t, j]:g}, {self.upper[t, j]:g}]: the estimate would silently miss "
-            f"the rest. Draw points at a theta whose measure covers it"
+            f"{drawn}: the estimate would silently miss the rest. Draw points at a theta whose measure covers it"
             f"{'' if self.together else ', pass kind=' + repr('balance')}, or use cbq.CBQ."
         )
 
-    def _beyond(self, measure: Measure) -> Array:
-        """Which boxes end inside the support of the measure, along each coordinate: (T, d)."""
+    def _missed(self, measure: Measure) -> Booleans:
+        """Which coordinates miss a part of the support of the measure: (T, d), or (1, d) if `together`."""
         lower, upper = measure.support
-        return np.asarray((lower < self.lower) | (upper > self.upper))
+        if not self.together:
+            return np.asarray((lower < self.lower) | (upper > self.upper))
+        order = np.argsort(self.lower, axis=0)
+        starts = np.take_along_axis(self.lower, order, axis=0)
+        reach = np.maximum.accumulate(np.take_along_axis(self.upper, order, axis=0), axis=0)
+        gaps = (starts[1:] > reach[:-1]) & (starts[1:] > lower) & (reach[:-1] < upper)
+        return np.asarray((lower < starts[:1]) | (upper > reach[-1:]) | np.any(gaps, axis=0, keepdims=True))
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,7 +150,7 @@ class ImportanceWeights:
 
 @dataclass(frozen=True, eq=False)
 class Strata:
-    """Groups of points, each drawn from one measure: those of stratum g are order[starts[g]:][:counts[g]]."""
+    """Groups of points: `order` (n,) lists the points group by group, `counts` (G,) their numbers."""
 
     order: Integers
     counts: Integers

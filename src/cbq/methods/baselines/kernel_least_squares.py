@@ -10,6 +10,7 @@ import numpy as np
 
 from cbq._arrays import Array, evenly
 from cbq.fit.summary import on_one_line
+from cbq.gp.families import KernelFamily
 from cbq.gp.homoscedastic import HomoscedasticGP, leave_one_out_by_noise
 from cbq.io import Instance, Number
 from cbq.kernels import RBF, Kernel, Matern
@@ -90,10 +91,7 @@ class KLSMC:
                     f"single kernel such as cbq.kernels.Matern(1.5)."
                 )
             guess.check_dim(theta.shape[1])
-            for factor in LENGTHSCALES if np.any(free) else ():
-                yield guess.with_log_lengthscales(guess.log_lengthscales + np.where(free, np.log(factor), 0.0))
-            if not np.any(free):
-                yield guess
+            yield from KernelFamily(guess, free, LENGTHSCALES).members()
 
     def _ridges(self, kernel: Kernel, theta: Array) -> tuple[float, ...]:
         if self.ridge is not None:

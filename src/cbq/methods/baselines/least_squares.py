@@ -109,7 +109,7 @@ class Monomials(Immutable):
     """
 
     def __init__(self, theta: Array, degree: int) -> None:
-        self.degree, self.theta = degree, theta
+        self.degree = degree
         self._coordinates = ThetaCoordinates.standard(theta, np.zeros(theta.shape[1], dtype=bool))
         raw = polynomial_basis(self._coordinates(theta), degree)[:, 1:]
         self._centre = np.mean(raw, axis=0)

@@ -188,7 +188,7 @@ def rms(values: Array) -> float:
 
 
 def validation_errors(left_out: Array) -> Array:
-    """The mean squared errors (C,) of leaving one theta out, from the errors (T, C) in units of their own."""
+    """The mean squared errors (C,) of leaving one theta out, from leave-one-out residuals (T, C)."""
     with np.errstate(over="ignore"):
         return np.asarray(np.mean(left_out**2, axis=0))
 

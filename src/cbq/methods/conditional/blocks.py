@@ -56,7 +56,7 @@ class BlockedSamples:
         return out
 
 
-def stacked(results: Sequence[Result]) -> Result:
+def concatenated(results: Sequence[Result]) -> Result:
     """The results of several batches of kernels as those of one."""
     if len(results) == 1:
         return results[0]

@@ -20,9 +20,9 @@ def borrowed(samples: Samples, most: int, among: slice = slice(None)) -> tuple[S
     """The samples with points of other thetas added, up to `most` at each theta; and the row that each came from.
 
     A theta keeps its own points. Those that it borrows lie in the bulk of its measure, each as far as possible from
-    those before, in coordinates in which the measure is standard normal. The points of a theta are then no draws of its
-    measure, which Bayesian quadrature does not require. among: the rows that points are taken from; a theta that has
-    none of its own there keeps its first.
+    those before, in coordinates in which the measure is standard normal. The points of a theta are then not draws of
+    its measure, which Bayesian quadrature does not require. among: the rows that points are taken from; a theta that
+    has none of its own there keeps its first.
     """
     x, own = samples.all_points, samples.owners
     allowed = np.zeros(len(x), dtype=bool)
@@ -40,8 +40,8 @@ def borrowed(samples: Samples, most: int, among: slice = slice(None)) -> tuple[S
 def fit_borrowing_stage_one(samples: Samples, most: int, options: StageOneOptions) -> tuple[StageOne, Integers]:
     """Stage 1 with borrowed points, and the rows of the points that it used.
 
-    Its variances are those of the kernels, but no less than what halves of the points say: with so many points a kernel
-    that is smoother than f, or one that rounding limits, claims more than it knows.
+    Its variances are those of the kernels, but at least what fits to halves of the points show: with so many points a
+    kernel that is smoother than f, or one that rounding limits, is overconfident.
     """
     whole, rows = borrowed(samples, most)
     found = fit_stage_one(whole, options)

@@ -11,11 +11,12 @@ import numpy as np
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.kernels import Kernel, Stein
 from cbq.linalg import Jitter
+from cbq.linalg.jitter import DEFAULT_JITTER
 from cbq.measures import Unnormalised
 from cbq.methods.conditional.borrowing import fit_borrowing_stage_one
 from cbq.methods.conditional.fit import CBQFit
 from cbq.methods.conditional.paper import PAPER_LAMBDAS, PaperCBQ
-from cbq.methods.conditional.stage_one import DEFAULT_JITTER, StageOneOptions, fit_stage_one
+from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two
 from cbq.methods.options import (
     check_choices,
@@ -140,7 +141,8 @@ class CBQ:
 
     def _refuse(self, samples: Samples) -> None:
         """Raise where the options do not suit the samples."""
-        if self.mean == "zero" and (isinstance(self.kernel_x, Stein) or isinstance(samples.measure(0), Unnormalised)):
+        unnormalised = any(isinstance(measure, Unnormalised) for measure in samples.measures)
+        if self.mean == "zero" and (isinstance(self.kernel_x, Stein) or unnormalised):
             raise ValueError(
                 "mean='zero' would say that I is zero: a Stein kernel integrates to zero, and all that is left of f is "
                 "its constant mean. Pass mean='constant'."

@@ -189,11 +189,11 @@ class CBQFit(Fit):
             f"(weight {posterior.weights[0]:.0%}); amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
         ]
         if len(self.theta) > 1:
-            loo = self.leave_one_out()
-            mine = loo if self.C is None else LeaveOneOut(loo.residual[:, c], loo.std[:, c])
-            size = np.sqrt(np.mean(mine.standardised**2))
+            Qy, diagonal = posterior.processes[0].leave_one_out(posterior.nodes.variance)
+            loo = LeaveOneOut(Qy / diagonal, 1.0 / np.sqrt(diagonal))
+            size = np.sqrt(np.mean(loo.standardised**2))
             lines.append(
                 f"  Leave-one-theta-out residuals (not calibrated): {size:.2g} times their predicted size, "
-                f"{mine.coverage(0.95):.0%} inside 95% intervals."
+                f"{loo.coverage(0.95):.0%} inside 95% intervals."
             )
         return lines

@@ -14,6 +14,7 @@ import numpy as np
 
 from cbq._arrays import Array, finite
 from cbq.gp.constant_mean import ZERO, Conditioned, GPData, integrate
+from cbq.gp.families import KernelFamily
 from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
 from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Gaussian, LogNormal, Unnormalised
@@ -140,11 +141,7 @@ def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
 def _hyperparameters(kernel: Kernel, data: GPData) -> tuple[Kernel, float]:
     """The likeliest kernel and amplitude A for the values at one theta."""
     guess, free = kernel.to_fit(data.x, ard=True)
-    factors = LENGTHSCALES if np.any(free) else (1.0,)
-    tried = []
-    for factor in factors:
-        candidate = guess.with_log_lengthscales(guess.log_lengthscales + np.log(factor) * free) if any(free) else guess
-        tried.append((*_amplitude(candidate, data), candidate))
+    tried = [(*_amplitude(kernel, data), kernel) for kernel in KernelFamily(guess, free, LENGTHSCALES).members()]
     _, amplitude, best = max(tried, key=lambda t: t[0])
     return best, amplitude
 

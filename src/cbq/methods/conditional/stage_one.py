@@ -17,14 +17,13 @@ from cbq.io import Boolean, Correlation, Instance, Many, Number, Numbers, Text, 
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
+from cbq.linalg.jitter import DEFAULT_JITTER
 from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
-from cbq.methods.conditional.blocks import BlockedSamples, stacked
+from cbq.methods.conditional.blocks import BlockedSamples, concatenated
 from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
 from cbq.samples import Samples
 from cbq.samples.arrays import units
 from cbq.samples.samples import spread
-
-DEFAULT_JITTER = Jitter()
 
 
 @saved("KernelShare", coordinates=Text(), kernel=Text(), share=Number())
@@ -62,8 +61,8 @@ class StageOne(Immutable):
     mean, std : (T,) or (T, C), the estimates of I(theta_t) and their standard deviations.
     bias : (T,) or (T, C), an estimate of the bias of `mean`, from leaving out one point at a time.
     spread : (T,) or (T, C), the standard error of a plain average of the leave-one-out residuals.
-    amplitude : (T,) or (T, C), the prior variance of f at unit kernel.
-    correlation : (C, C), or (1, 1), how the errors of outputs go together, from the leave-one-out residuals.
+    amplitude : (T,) or (T, C), A: the prior covariance of f is A k.
+    correlation : (C, C), or (1, 1), the correlation of the errors of outputs, from the leave-one-out residuals.
     weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
         sum against f.
     hyperparameters : for each output the kernels that were used, by their share of the weight.
@@ -188,15 +187,17 @@ def _fit(samples: Samples, options: StageOneOptions) -> tuple[StageOne, Array]:
         n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
         candidates = screen(candidates, subset, n, options.tau, options.jitter)
     whole = BlockedSamples(samples)
-    function = partial(integrate, tau=options.tau, jitter=options.jitter)
-    results = [whole.evaluate(each.coordinates, partial(function, each.batched())) for each in candidates]
+    results = [
+        whole.evaluate(each.coordinates, partial(integrate, each.batched(), tau=options.tau, jitter=options.jitter))
+        for each in candidates
+    ]
     weights = weigh(results, samples)
     labels = [(each.coordinates, repr(kernel)) for each in candidates for kernel in each.members()]
     shares = [
         [KernelShare(*label, float(share)) for label, share in zip(labels, column, strict=True)]
         for column in np.mean(weights.kernel, axis=1).T
     ]
-    return _averaged(samples, stacked(results), weights, options, shares), weights.residuals
+    return _averaged(samples, concatenated(results), weights, options, shares), weights.residuals
 
 
 def _candidates(samples: Samples, subset: BlockedSamples, options: StageOneOptions) -> list[Candidate]:
@@ -241,7 +242,7 @@ def _fitted(family: Candidate, subset: BlockedSamples, tau: float) -> Candidate:
 
 
 def _shared(family: Candidate, subset: BlockedSamples, tau: float) -> Candidate:
-    """The family with one kernel, the likeliest for all thetas: fitted from the best of its factors on."""
+    """The family reduced to one kernel, the likeliest for all thetas; the search starts from its best factor."""
     blocks = subset.blocks(family.coordinates)
     if not family.has_free or blocks[0].n < 3:
         return replace(family, factors=(1.0,))

@@ -1,4 +1,4 @@
-"""Stage 2: the estimates at the nodes become a function of theta, with intervals that hold what they promise.
+"""Stage 2: a Gaussian process over theta through the estimates of stage 1, with calibrated intervals.
 
 The plain posterior takes the errors of stage 1 as independent, their variances as known and the hyperparameters as
 true. None of this holds, and its intervals are too short. The calibrated predictive distribution corrects each with
@@ -69,10 +69,10 @@ def _chains(theta: Array, options: StageTwoOptions) -> list[list[CandidateKernel
 
 
 def _single_node(theta: Array, typical: float, options: StageTwoOptions) -> GPPrior:
-    """The prior for a single theta (1, p): elsewhere I has the variance `typical` and nothing to do with it."""
+    """The prior for a single theta (1, p): elsewhere I has the variance `typical` and is independent of it."""
     kernel: Kernel = RBF(1e-6 * np.maximum(np.abs(theta[0]), 1e-6))
     if isinstance(options.kernel, Kernel) and not np.any(options.kernel.to_fit(theta, ard=True)[1]):
-        kernel = options.kernel  # it says how much
+        kernel = options.kernel  # its lengthscales say how far the estimate carries
     noise = float(np.min(options.noise)) if options.noise is not None else 0.0
     degree = None if options.degree is None else 0
     coordinates = ThetaCoordinates.identity(theta.shape[1])

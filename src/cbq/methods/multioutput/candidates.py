@@ -11,6 +11,7 @@ from cbq._arrays import Array
 from cbq.embeddings import NoEmbedding, embed
 from cbq.gp.choice import PooledPoints
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
+from cbq.kernels.warped import Log
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples import Samples
@@ -67,7 +68,7 @@ def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_the
 def refuse_theta(kernel: Kernel, theta: Array) -> None:
     """Raise where a kernel takes the logarithm of thetas (M, p) that have none."""
     on_theta = kernel.on_theta
-    if isinstance(on_theta, Warped) and on_theta.warp.name == "log" and np.any(theta <= 0):
+    if isinstance(on_theta, Warped) and isinstance(on_theta.warp, Log) and np.any(theta <= 0):
         row = theta[int(np.argmax(np.any(theta <= 0, axis=1)))]
         raise ValueError(
             f"theta must be positive, but one is {row}: all observed thetas are, and the fit works with their "

@@ -36,7 +36,7 @@ Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
 MAX_EXACT_POINTS = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
 CALIBRATION_THETAS = 20
-DEFAULT_JITTER = Jitter(start=1e-13)
+POOLED_JITTER = Jitter(start=1e-13)
 
 
 @estimator("mobq", title="multi-output Bayesian quadrature", order=30, compared=[Compared("MOBQ")])
@@ -48,7 +48,7 @@ class MOBQ:
     depend on theta and a product of kernels of x and of theta where it does. Its integral under the measure of x at any
     theta, observed or not, is the answer there: nothing is interpolated between thetas. Every theta learns from the
     points of all, which makes it by far the most accurate estimator where f can be learnt from few points, at the cost
-    of n^3 operations. The samples must carry the family, or only the observed thetas can be asked about.
+    of n^3 operations. The samples must carry the family, otherwise the fit predicts at the observed thetas only.
 
     Parameters
     ----------
@@ -72,7 +72,7 @@ class MOBQ:
     outputs: Outputs = "separate"
     nystrom: int | None = None
     seed: int = 0
-    jitter: Jitter = DEFAULT_JITTER
+    jitter: Jitter = POOLED_JITTER
 
     def __post_init__(self) -> None:
         check_kernels(self)
@@ -133,7 +133,7 @@ def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:
     if min(points.n, points.n if nystrom is None else int(nystrom)) > MAX_EXACT_POINTS:
         raise ValueError(
             f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with the "
-            f"cube. Pass nystrom=1000 for an approximation with so many landmarks, at most {MAX_EXACT_POINTS} too, or "
+            f"cube. Pass nystrom=1000 for an approximation with 1000 landmarks (at most {MAX_EXACT_POINTS}), or "
             f"use cbq.CBQ()."
         )
     if points.n < 3:

@@ -22,7 +22,7 @@ from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
 from cbq.samples import Samples
 
-DEGREES = 4.0  # of freedom of the predictive distribution: two halves of the points say little about the error's size
+PREDICTIVE_DF = 4.0  # degrees of freedom: two halves of the points say little about the size of the errors
 MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a block of thetas
 
 
@@ -124,8 +124,8 @@ class MOBQFit(Fit):
             for j, c in enumerate(group.outputs):
                 shift, scale = self._points.shift[c], self._points.scale[c]
                 total = group.calibration.variance(spread[j], process.amplitude, j)
-                scales2 = scale**2 * (DEGREES - 2) / DEGREES * total
-                found[c] = PredictiveDistribution((shift + scale * mean[:, j])[None], scales2[None], DEGREES)
+                scales2 = scale**2 * (PREDICTIVE_DF - 2) / PREDICTIVE_DF * total
+                found[c] = PredictiveDistribution((shift + scale * mean[:, j])[None], scales2[None], PREDICTIVE_DF)
         return [found[c] for c in self._outputs]
 
     @property
@@ -164,7 +164,7 @@ class MOBQFit(Fit):
         lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
         of = {c: group for group in self.groups for c in group.outputs}
         lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
-        lines.append(f"Predictive distribution: Student-t with {DEGREES:g} degrees of freedom.")
+        lines.append(f"Predictive distribution: Student-t with {PREDICTIVE_DF:g} degrees of freedom.")
         return "\n".join(lines + warning_lines(self.warnings))
 
 

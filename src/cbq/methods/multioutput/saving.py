@@ -17,7 +17,7 @@ from cbq.samples.conditional import TOLERANCE, other_family
 if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
 
-WITNESSES = 5  # points at which embeddings are saved, to recognise measures that have no density
+EMBEDDING_CHECK_POINTS = 5  # points at which embeddings are saved, to recognise measures that have no density
 
 
 def read_fit(fit: MOBQFit) -> dict[str, Any]:
@@ -69,4 +69,5 @@ def _check_kernel(kernel: Kernel, samples: Samples) -> None:
 
 def _embedding(kernel: Kernel, samples: Samples) -> Array:
     """The embeddings (T, m) of the measures of all thetas at m of the points."""
-    return Integrals(kernel, samples.measures, samples.theta).mean(pooled_points(samples)[0].thinned(WITNESSES).u)
+    points = pooled_points(samples)[0].thinned(EMBEDDING_CHECK_POINTS)
+    return Integrals(kernel, samples.measures, samples.theta).mean(points.u)
