@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Self
 
 import numpy as np
 
@@ -21,6 +21,12 @@ class Immutable:
 
     def __delattr__(self, name: str) -> None:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: a {type(self).__name__} is immutable.")
+
+    def _replaced(self, **changes: Any) -> Self:
+        """A copy with other values of some attributes."""
+        new = object.__new__(type(self))
+        new.__setstate__({**self.__dict__, **changes})
+        return new
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         for name, value in state.items():

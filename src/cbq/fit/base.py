@@ -40,9 +40,7 @@ class Fit(Immutable, ABC):
 
     def with_choice(self, choice: str) -> Self:
         """The same fit with a sentence, for its summary, on why its estimator was chosen."""
-        new = object.__new__(type(self))
-        new.__setstate__({**self.__dict__, "choice": choice})
-        return new
+        return self._replaced(choice=choice)
 
     noted = DeprecatedAttribute("with_choice")
 

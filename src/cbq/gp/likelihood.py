@@ -16,7 +16,7 @@ from cbq._arrays import Array, Booleans
 from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates, Trend, largest_degree, polynomial_basis
 from cbq.gp.search import newton
 from cbq.kernels import Kernel
-from cbq.linalg import NotPositiveDefinite, factor
+from cbq.linalg import factor
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.threads import LARGE, one_blas_thread
 
@@ -70,15 +70,15 @@ class Likelihood:
         P, n_free = len(parameters), int(np.count_nonzero(self.free))
         try:
             f = factor(A * k, nugget=self.v + noise, jitter=JITTER, overwrite=True)
-        except NotPositiveDefinite:
+            Q, logdet = f.inverse(), float(f.logdet)
+            if self.H.size:
+                solved = Q @ self.H
+                L = cholesky(self.H.T @ solved)
+                half = solve_lower(L, solved)
+                Q -= half @ half.T
+                logdet += 2.0 * float(np.sum(np.log(np.diagonal(L))))
+        except ValueError:  # a matrix that is not positive definite: K, or H'K^-1 H
             return np.inf, np.zeros(P), np.eye(P)
-        Q, logdet = f.inverse(), float(f.logdet)
-        if self.H.size:
-            solved = Q @ self.H
-            L = cholesky(self.H.T @ solved)
-            half = solve_lower(L, solved)
-            Q -= half @ half.T
-            logdet += 2.0 * float(np.sum(np.log(np.diagonal(L))))
         a, trace = Q @ self.y, float(np.trace(Q))
         # for each parameter: tr(Q dK) and dK a
         traces, pushed = np.empty(P), np.empty((P, len(a)))

@@ -218,11 +218,11 @@ class Samples(Immutable):
         values, counts = flatten(f, "f", self.T)
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
-        return self._changed(_f=values)
+        return self._replaced(_f=values)
 
     def rescaled(self, shift: Array | float, scale: Array | float) -> Samples:
         """The samples of (f - shift) / scale; both are numbers or (C,)."""
-        return self._changed(_f=(self._f - shift) / scale)
+        return self._replaced(_f=(self._f - shift) / scale)
 
     def thinned(self, n: int) -> Samples:
         """At most n points of each theta: the first ones, or evenly spaced ones if they are a Markov chain."""
@@ -279,7 +279,7 @@ class Samples(Immutable):
         C = self.C or 1
         if not -C <= c < C:
             raise IndexError(f"there is no output {c}: f has {C} output{'s' * (C > 1)}, numbered from 0.")
-        return self if self.C is None else self._changed(_f=np.ascontiguousarray(self._f[:, c]))
+        return self if self.C is None else self._replaced(_f=np.ascontiguousarray(self._f[:, c]))
 
     @property
     def outputs(self) -> Iterator[Samples]:
@@ -313,12 +313,7 @@ class Samples(Immutable):
 
     def _with_rows(self, counts: Integers, x: Array, f: Array, **values: Any) -> Self:
         """A copy with other points (n, d) and values of f, counts (T,) of them for each theta."""
-        return self._changed(counts=counts, starts=np.cumsum(counts) - counts, _x=x, _f=f, **values)
-
-    def _changed(self, **values: Any) -> Self:
-        new = object.__new__(type(self))
-        new.__setstate__({**self.__dict__, **values})
-        return new
+        return self._replaced(counts=counts, starts=np.cumsum(counts) - counts, _x=x, _f=f, **values)
 
 
 def spread(samples: Samples) -> Array:

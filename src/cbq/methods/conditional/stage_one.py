@@ -92,9 +92,7 @@ class StageOne(Immutable):
 
     def with_variance(self, variance: Array) -> StageOne:
         """The same with other variances (T, C)."""
-        new = object.__new__(StageOne)
-        new.__setstate__({**self.__dict__, "columns": {**self.columns, "variance": variance}})
-        return new
+        return self._replaced(columns={**self.columns, "variance": variance})
 
     @property
     def mean(self) -> Array:
