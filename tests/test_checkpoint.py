@@ -638,3 +638,15 @@ def test_a_million_evaluations_load_in_little_memory(path):
     tracemalloc.stop()
     same(s, whole)
     assert peak < 2**30
+
+
+def test_a_small_parameter_of_a_measure_counts_beside_a_large_one(tmp_path):
+    def family(small):
+        return lambda theta: Gaussian([0.0, 0.0], np.diag([1e4, small]))
+
+    path = tmp_path / "run.sqlite"
+    problem = cbq.Problem(lambda x, theta: x[:, 0], family(1e-6), Uniform(0.0, 1.0))
+    problem.collect(2, 3, rng=0, checkpoint=path)
+    cbq.Samples.from_checkpoint(path, family(1e-6))
+    with pytest.raises(CheckpointError, match="the measure"):
+        cbq.Samples.from_checkpoint(path, family(9e-6))

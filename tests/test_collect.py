@@ -8,6 +8,7 @@ from itertools import pairwise
 import numpy as np
 import pytest
 
+import cbq
 from cbq.collect import CollectWarning, IntegrandError
 from cbq.measures import Gaussian, Uniform
 from cbq.problem import Problem
@@ -243,3 +244,10 @@ def test_an_error_has_the_index_of_the_point_at_its_theta():
     assert (caught.value.t, caught.value.i) == (t, i)
     np.testing.assert_array_equal(caught.value.theta, theta[0])
     assert "with checkpoint='run.sqlite'" in str(caught.value)
+
+
+def test_a_refused_call_leaves_the_generator_as_it_was():
+    rng, same = np.random.default_rng(3), np.random.default_rng(3)
+    with pytest.raises(ValueError, match="scramble='common'"):
+        cbq.problems.get("butterfly").collect(2, 3, rng=rng, scramble="common")
+    assert rng.integers(2**40) == same.integers(2**40)

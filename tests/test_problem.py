@@ -191,7 +191,7 @@ def test_exact():
     assert Problem(f, family, Uniform(0, 1), exact=lambda theta: theta).exact([1.0, 2.0]).shape == (2, 1)
     unknown = changed()
     assert not unknown.has_exact
-    with pytest.raises(ValueError, match="exact answer of 'problem' is not known"):
+    with pytest.raises(ValueError, match="exact I of 'problem' is not known"):
         unknown.exact([[1.0, 2.0]])
     with pytest.raises(ValueError, match=r"exact returned shape \(\), but for 1 thetas it must be \(1,\)"):
         changed(exact=lambda theta: 3.0).exact([[1.0, 2.0]])

@@ -565,3 +565,9 @@ def test_installed_packages_provide_problems_by_entry_points(tmp_path, monkeypat
     assert problems.get("sir").name == "sir"  # entry points do not replace built-in problems
     with pytest.raises(ImportError, match="problem 'broken' cannot be loaded from pendulums:missing"):
         problems.get("broken")
+
+
+@pytest.mark.parametrize("dim", [2.0, "x", True, 0, None])
+def test_the_dimension_of_linear_is_a_whole_number(dim):
+    with pytest.raises(ValueError, match="dim must be a whole number, at least 1, but it is"):
+        cbq.problems.get("linear", dim=dim)

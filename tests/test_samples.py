@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
+import cbq
 from cbq.measures import (
     Beta,
     Empirical,
@@ -597,3 +598,18 @@ def test_the_spread_of_a_theta_has_a_lower_bound_and_is_one_for_a_single_point()
     x = [[0.0, 1.0], [0.0, 1.0], [0.0]]
     samples = Samples([0.0, 1.0, 2.0], x, [[1.0, 3.0], [2.0, 2.0], [5.0]], Gaussian(0.0, 1.0))
     assert spread(samples).tolist() == [[1.0], [MIN_SPREAD], [1.0]]
+
+
+def test_a_density_that_is_not_a_number_is_refused():
+    class Unsure(Gaussian):
+        def _logpdf(self, x):
+            return np.full(x.shape[:-1], np.nan)
+
+    with pytest.raises(ValueError, match="x must lie where the density of its measure is positive"):
+        Samples([0.0], [[0.1, 0.2]], [[1.0, 2.0]], Unsure(0.0, 1.0))
+
+
+def test_the_size_of_the_offending_output_is_named():
+    f = np.stack([np.zeros((2, 3)), np.full((2, 3), 1e150)], axis=-1)
+    with pytest.raises(ValueError, match=r"values of f of about 1e\+150 are too large"):
+        cbq.CBQ().fit(Samples([0.0, 1.0], np.zeros((2, 3)), f, Gaussian(0.0, 1.0)))

@@ -19,7 +19,7 @@ def short(value: float, digits: int = 3) -> str:
     if isnan(value):
         return BLANK
     few = f"{value:.{digits}g}"
-    return f"{float(few):.6g}" if 1 <= abs(value) < EXPONENT_FROM else few
+    return f"{float(few):.7g}" if 1 <= abs(value) < EXPONENT_FROM else few
 
 
 def aligned(rows: Sequence[Sequence[str]], *, left: int, notes: Iterable[str] = ()) -> str:

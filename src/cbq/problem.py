@@ -81,7 +81,7 @@ class Problem(Immutable):
     def exact(self, theta: npt.ArrayLike) -> Array:
         """The exact answer I(theta) at theta (M, p), or (M,) for p = 1: (M,) or (M, C)."""
         if self._exact is None:
-            raise ValueError(f"the exact answer of {self.name!r} is not known: pass exact= if you know it.")
+            raise ValueError(f"the exact I of {self.name!r} is not known: pass exact= if you know it.")
         thetas = thetas_in(theta, self.p, "the prior")
         answer, M = np.asarray(self._exact(thetas), dtype=np.float64), len(thetas)
         if answer.ndim not in (1, 2) or len(answer) != M:
@@ -154,8 +154,8 @@ class Problem(Immutable):
             _one_of(on_error, OnError, "on_error"),
             _whole(retries, "retries", least=0),
         )
+        _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
-        _check_design(design, scramble)
         thetas = draws.thetas(self.prior, _whole(T, "T")) if theta is None else thetas_in(theta, self.p, "the prior")
         if T is not None and len(thetas) != T:
             raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")

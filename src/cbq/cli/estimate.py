@@ -74,6 +74,8 @@ def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: flo
     """One line on the error of a fit and the coverage of its intervals at thetas drawn from the prior."""
     truth = KnownTruth(problem, problem.prior.sample(TEST_DRAWS, TEST_SEED), [samples])
     scores = score_against_truth(fit, truth.references(samples), samples.C or 1, level)
+    if np.any(np.isnan(scores.error)):
+        return f"There is no RMSE against the truth: {scores.note}."
     thetas = "the observed thetas" if scores.observed_only else f"{TEST_DRAWS} thetas drawn from the prior"
     errors = ", ".join(f"{error:.3g}" for error in scores.error)
     shares = ", ".join(f"{share:.0%}" for share in scores.coverage)

@@ -81,7 +81,7 @@ def run(
         typer.echo(f"{target.name}: {samples.n_evaluations} evaluations, {times}.\n\n{fit.summary()}\n")
         own_thetas = theta is not None
         table = _estimate(target, fit, at_thetas, level, own_thetas=own_thetas)
-        table.show()
+        table.show(all_rows=at is not None)
         lines = [table.note, error_against_truth(target, samples, fit, level) if target.has_exact else ""]
         typer.echo("\n".join(["", *filter(None, lines)]).rstrip("\n"))
         if out is None:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 import numpy as np
 
 from cbq._arrays import Array, generator
-from cbq.measures import Measure, Product
+from cbq.measures import Measure
 from cbq.samples.conditional import Family, measures_at
 
 CollectDesign = Literal["iid", "sobol"]
@@ -95,8 +95,8 @@ def run_entropy(rng: np.random.Generator | int) -> list[int]:
 
 def iid(measure: Measure, n: int, rng: np.random.Generator) -> Array:
     """n independent points (n, d) from a measure."""
-    if type(measure).sample not in (Measure.sample, Product.sample):
-        return measure.sample(n, rng)  # a method of its own, which is prefix-stable by itself
+    if type(measure).sample is not Measure.sample:
+        return measure.sample(n, rng)  # its own method, which must be prefix-stable for a run to be extended
     return _transported(lambda v: measure.transport(v, "normal"), rng.standard_normal((n, measure.dim)), 0.0)
 
 

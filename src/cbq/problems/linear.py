@@ -70,7 +70,7 @@ def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
     """
     if f not in get_args(Quantity):
         raise ValueError(f"f must be 'square' or 'inner', but it is {f!r}.")
-    if dim != int(dim) or dim < 1:
+    if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
         raise ValueError(f"dim must be a whole number, at least 1, but it is {dim!r}.")
     rng = np.random.default_rng(seed)
     Y = np.column_stack([rng.uniform(-1, 1, (5, dim - 1)), np.ones(5)])

@@ -159,7 +159,7 @@ def group_averages(values: Array, group: Integers) -> Array:
 
 
 def units(f: Array, *, centred: bool = True) -> tuple[Array, Array]:
-    """The shift and the scale, (C,) each, for which (f - shift) / scale, f (n, C), has standard deviation 1."""
+    """The shift and the scale, (C,) each, for which (f - shift) / scale, f (n, C), has root mean square 1."""
     check_magnitude(f)
     shift = np.mean(f, axis=0) if centred else np.zeros(f.shape[1])
     largest = np.max(np.abs(f), axis=0)
@@ -171,9 +171,10 @@ def units(f: Array, *, centred: bool = True) -> tuple[Array, Array]:
 def check_magnitude(f: Array, largest: float = MAX_MAGNITUDE, smallest: float = 1 / MAX_MAGNITUDE) -> None:
     """Raise if the squares of values f (n, C) would overflow or underflow."""
     size = np.max(np.abs(f), axis=0)
-    if np.any(size > largest) or np.any((size > 0) & (size < smallest)):
-        extreme = size[np.argmax(np.abs(np.log(np.maximum(size, 1e-300))))]
+    size = size[size > 0]
+    if np.any((size > largest) | (size < smallest)):
+        extreme = size[np.argmax(np.abs(np.log(size)))]
         raise ValueError(
             f"values of f of about {extreme:.0e} are too {'large' if extreme > 1 else 'small'}: their squares leave "
-            f"the range of float64. Multiply f by a constant, and divide the answers by it."
+            f"the range of float64. Multiply f by a constant, and divide the estimates by it."
         )

@@ -181,7 +181,7 @@ def build_samples(
     except (ValueError, TypeError) as error:
         raise other_family(str(error)) from error
     found = samples.log_density()
-    other = np.abs(found - log_density) > TOLERANCE * (1.0 + np.abs(log_density))
+    other = ~(np.abs(found - log_density) <= TOLERANCE * (1.0 + np.abs(log_density)))
     if np.any(other):
         i = int(np.argmax(other))
         raise other_family(

@@ -85,7 +85,7 @@ class Samples(Immutable):
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
-        outside = self.log_density() == -np.inf
+        outside = ~(self.log_density() > -np.inf)  # NaN too
         self._require_none(outside, "x", points, "must lie where the density of its measure is positive")
 
     @classmethod
