@@ -21,7 +21,7 @@ from scipy import stats
 
 import cbq
 from cbq.checkpoint import CheckpointError
-from cbq.checkpoint.database import checksum
+from cbq.checkpoint.database import checksum, transaction
 from cbq.collect import CollectWarning, IntegrandError
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import (
@@ -650,3 +650,14 @@ def test_a_small_parameter_of_a_measure_counts_beside_a_large_one(tmp_path):
     cbq.Samples.from_checkpoint(path, family(1e-6))
     with pytest.raises(CheckpointError, match="the measure"):
         cbq.Samples.from_checkpoint(path, family(9e-6))
+
+
+def test_a_transaction_that_was_interrupted_as_it_began_is_undone(tmp_path):
+    connection = sqlite3.connect(tmp_path / "a.sqlite", isolation_level=None)
+    connection.execute("CREATE TABLE points (n)")
+    connection.execute("BEGIN IMMEDIATE")
+    connection.execute("INSERT INTO points VALUES (1)")
+    with transaction(connection):
+        connection.execute("INSERT INTO points VALUES (2)")
+    assert connection.execute("SELECT n FROM points").fetchall() == [(2,)]
+    connection.close()

@@ -184,6 +184,32 @@ def test_ctrl_c_ends_a_run_and_its_workers_and_says_how_to_go_on(tmp_path):
     assert cbq.Samples.from_checkpoint(path).n_evaluations > 0
 
 
+@pytest.fixture
+def interruptible():
+    """Ctrl-C raises KeyboardInterrupt, which it would not in a process in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    after = signal.signal(signal.SIGINT, before)
+    assert after is signal.default_int_handler
+
+
+@pytest.mark.parametrize(("presses", "submitted"), [(1, True), (2, False)])
+def test_the_first_ctrl_c_waits_until_a_batch_is_submitted_and_the_second_does_not(interruptible, presses, submitted):
+    futures = []
+
+    class Pool(ThreadPoolExecutor):
+        def submit(self, fn, /, *args, **kwargs):
+            future = super().submit(fn, *args, **kwargs)
+            for _ in range(0 if futures else presses):
+                signal.raise_signal(signal.SIGINT)
+            futures.append(future)
+            return future
+
+    with Pool(2) as executor, pytest.raises(KeyboardInterrupt):
+        problem().collect(**SIZE, executor=executor)
+    assert bool(futures) == submitted
+
+
 @pytest.mark.parametrize("in_flight", [1, 5])
 def test_the_number_of_pending_batches_is_bounded(in_flight):
     with RandomOrder() as executor:

@@ -52,6 +52,8 @@ def make_durable(connection: sqlite3.Connection) -> None:
 @contextmanager
 def transaction(connection: sqlite3.Connection, kind: str = "IMMEDIATE") -> Iterator[None]:
     """Write everything inside the block, or nothing of it."""
+    if connection.in_transaction:  # the one before was interrupted between its beginning and its block
+        connection.execute("ROLLBACK")
     connection.execute(f"BEGIN {kind}")
     try:
         yield

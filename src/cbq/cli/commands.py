@@ -98,8 +98,6 @@ def cbq(
     \b
     The experiments of the paper:
       cbq reproduce --list
-
-    Every command has its own --help.
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

@@ -13,8 +13,10 @@ import threading
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
+from contextlib import contextmanager
 from dataclasses import dataclass, field
+from queue import SimpleQueue
 from typing import Any
 
 from cbq.checkpoint.evaluations import Batch, BatchResult
@@ -64,8 +66,7 @@ class Workers:
             if isinstance(n, int) and n > 0:
                 return n
         client: Any = getattr(self._executor, "_client", None)  # Dask
-        threads = sum(client.nthreads().values()) if hasattr(client, "nthreads") else os.cpu_count()
-        return threads or 1
+        return (sum(client.nthreads().values()) if hasattr(client, "nthreads") else os.cpu_count()) or 1
 
     def submit(self, task: Task, attempt: int) -> Future[BatchResult]:
         return self._executor.submit(evaluate, None if self.restartable else self._evaluator, task, attempt)
@@ -158,17 +159,19 @@ class _Submission:
     retries: int
     again: deque[Task] = field(default_factory=deque)
     pending: dict[Future[BatchResult], Task] = field(default_factory=dict)
+    done: SimpleQueue[Future[BatchResult] | None] = field(default_factory=SimpleQueue)  # None: an interrupt
     losses: Counter[Batch] = field(default_factory=Counter)  # how often the worker of a batch died
 
     def run(self) -> None:
         try:
-            while self._submit():
-                self._collect(wait(self.pending, return_when=FIRST_COMPLETED).done)
-        except (IntegrandError, WorkerError):
-            self._stop(wait_for_running=True)
-            raise
-        except BaseException:
-            self._stop(wait_for_running=False)
+            with _held_interrupts(self.done.put) as raise_interrupt:
+                while self._submit():
+                    done = [self.done.get()] if self.pending else []
+                    done += [self.done.get() for _ in range(self.done.qsize())]
+                    self._collect([future for future in done if future is not None])
+                    raise_interrupt()
+        except BaseException as error:
+            self._stop(wait_for_running=isinstance(error, IntegrandError | WorkerError))
             raise
 
     def _submit(self) -> bool:
@@ -178,7 +181,9 @@ class _Submission:
             if task is None:
                 break
             try:
-                self.pending[self.workers.submit(task, self.losses[task.batch])] = task
+                future = self.workers.submit(task, self.losses[task.batch])
+                self.pending[future] = task
+                future.add_done_callback(self.done.put)
             except BrokenExecutor as error:
                 if self.pending:  # they come back with an error of their own
                     self.again.appendleft(task)
@@ -224,11 +229,39 @@ class _Submission:
 
     def _stop(self, *, wait_for_running: bool) -> None:
         """Cancel what has not started, and keep what has finished; running tasks are waited for, or given up."""
-        for future in list(self.pending):
-            if future.cancel():
-                del self.pending[future]
-        done = wait(self.pending, timeout=None if wait_for_running else 0).done
+        if wait_for_running or not self.workers.restartable:  # else the pool may be cancelling them, as it ends
+            for future in list(self.pending):
+                if future.cancel():
+                    del self.pending[future]
+        done = [future for future in self.pending if wait_for_running or future.done()]
         self._pass_on([future for future in done if _exception(future) is None])
+
+
+@contextmanager
+def _held_interrupts(wake: Callable[[None], None]) -> Iterator[Callable[[], None]]:
+    """Hold the first Ctrl-C back until the block calls the function, so that it leaves no lock of a pool taken."""
+    handler: Any = signal.getsignal(signal.SIGINT)
+    process, held = os.getpid(), list[int]()
+
+    def hold(signum: int, frame: Any) -> None:
+        if held or os.getpid() != process:  # a second Ctrl-C, or a forked worker
+            handler(signum, frame)
+        held.append(signum)
+        wake(None)
+
+    def raise_interrupt() -> None:
+        if held:
+            handler(held.pop(), None)
+
+    if not callable(handler) or threading.current_thread() is not threading.main_thread():
+        yield raise_interrupt  # signals are ignored, or arrive in another thread
+        return
+    signal.signal(signal.SIGINT, hold)
+    try:
+        yield raise_interrupt
+    finally:
+        signal.signal(signal.SIGINT, handler)
+    raise_interrupt()
 
 
 def _exception(future: Future[BatchResult]) -> BaseException | None:

@@ -195,9 +195,7 @@ def _rms(values: Array) -> float:
 
 
 @saved(
-    "SplitHalfCalibration",
-    inflation=Numbers("K", least=0.0, inline=True),
-    common=Numbers("K", least=0.0, inline=True),
+    "SplitHalfCalibration", inflation=Numbers("K", least=0.0, inline=True), common=Numbers("K", least=0.0, inline=True)
 )
 @dataclass(frozen=True, eq=False)
 class SplitHalfCalibration:

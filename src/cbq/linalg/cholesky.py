@@ -121,11 +121,7 @@ class Factor:
 
 
 def factor(
-    K: npt.ArrayLike,
-    *,
-    nugget: npt.ArrayLike | None = None,
-    jitter: Jitter = DEFAULT_JITTER,
-    overwrite: bool = False,
+    K: npt.ArrayLike, *, nugget: npt.ArrayLike | None = None, jitter: Jitter = DEFAULT_JITTER, overwrite: bool = False
 ) -> Factor:
     """Factor K + nugget + jitter for symmetric K (..., N, N); see `cbq.linalg.factor`."""
     given = as_float64(K, "K")

@@ -58,11 +58,7 @@ def use_engine(engine: str | Engine) -> Iterator[None]:
 
 
 def factor(
-    K: npt.ArrayLike,
-    *,
-    nugget: npt.ArrayLike | None = None,
-    jitter: Jitter = DEFAULT_JITTER,
-    overwrite: bool = False,
+    K: npt.ArrayLike, *, nugget: npt.ArrayLike | None = None, jitter: Jitter = DEFAULT_JITTER, overwrite: bool = False
 ) -> Factor:
     """Factor K + nugget + jitter for symmetric K (..., N, N).
 

@@ -49,19 +49,10 @@ class SobolGModel:
 def build(a: Sequence[float] = COEFFICIENTS) -> Problem:
     """Expectation of the g-function given its first input, theta, which leads to a first-order Sobol index.
 
-    f = prod_i (|4 x_i - 2| + a_i)/(1 + a_i), where all inputs x_i are uniform on (0, 1) (Saltelli and Sobol', 1995).
+    f = prod_i (|4 x_i - 2| + a_i)/(1 + a_i), where all inputs x_i are uniform on (0, 1) (Saltelli and Sobol', 1995);
+    `a` has a coefficient for each input, at least two, none of them negative.
     theta is the first input and x the others. The variance of E[f | theta], divided by that of f, is the first-order
-    Sobol index, whose exact value is `cbq.problems.sobol_g.index(a)`. A fit estimates it with draws of theta:
-
-        samples = problem.collect(32, 64, rng=0)
-        fit = cbq.Auto().fit(samples)
-        between = numpy.var(fit.predict(problem.prior.sample(10000, rng=1)))
-        within = numpy.mean(numpy.var(samples.f, axis=1, ddof=1))  # of f at a theta; Var f is the sum
-        index = between / (between + within)
-
-    Parameters
-    ----------
-    a : the coefficients, at least two, one for each input; none may be negative.
+    Sobol index, whose exact value is `cbq.problems.sobol_g.index(a)`; docs/nested.md estimates it from a fit.
     """
     model = SobolGModel(_coefficients(a))
     return Problem(model.integrand, model.family, Uniform(0.0, 1.0), exact=model.exact, name="sobol-g")

@@ -23,8 +23,7 @@ class EvppiRow:
     evppi, se, lower, upper : the estimate, its standard error and the ends of its interval, at least 0.
     plug_in : the estimate from the means of the regression alone, before estimates were made monotone over the sets.
     evpi : the expected value of perfect information.
-    n : the number of rows (draws).
-    landmarks : of the regression.
+    n, landmarks : the number of rows (draws), and that of the landmarks of the regression.
     approximation : the part of evppi that is due to variance not represented by the landmarks.
     note : remarks on the estimate, or an empty string.
     """

@@ -83,11 +83,7 @@ def _check_saved(samples: Samples, **_: Any) -> None:
 
 
 @saved(
-    "ImportanceSampling",
-    check=_check_saved,
-    samples=Instance(Samples),
-    log_q=Numbers("n"),
-    kind=Text(get_args(Kind)),
+    "ImportanceSampling", check=_check_saved, samples=Instance(Samples), log_q=Numbers("n"), kind=Text(get_args(Kind))
 )
 class ImportanceSamplingFit(Fit):
     """I over theta by importance sampling; see `Fit` for what it answers.

@@ -8,13 +8,7 @@ from typing import Literal
 
 from cbq._arrays import Integers, evenly, generator
 from cbq.embeddings.many import Integrals, line_for
-from cbq.gp.choice import (
-    KernelChoice,
-    PooledPoints,
-    SplitHalfCalibration,
-    choose_kernel,
-    split_half_calibration,
-)
+from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, choose_kernel, split_half_calibration
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
