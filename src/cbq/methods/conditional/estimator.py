@@ -141,8 +141,8 @@ class CBQ:
 
     def _refuse(self, samples: Samples) -> None:
         """Raise where the options do not suit the samples."""
-        unnormalised = any(isinstance(measure, Unnormalised) for measure in samples.measures)
-        if self.mean == "zero" and (isinstance(self.kernel_x, Stein) or unnormalised):
+        stein = isinstance(self.kernel_x, Stein)
+        if self.mean == "zero" and (stein or any(isinstance(each, Unnormalised) for each in samples.measures)):
             raise ValueError(
                 "mean='zero' would say that I is zero: a Stein kernel integrates to zero, and all that is left of f is "
                 "its constant mean. Pass mean='constant'."
