@@ -742,3 +742,16 @@ def test_the_transport_of_a_mixture_maps_0_and_1_to_the_ends_of_its_support():
     np.testing.assert_array_equal(bounded.transport([0.0, 1.0])[:, 0], [0.0, 5.0])
     half = Mixture([0.5, 0.5], [Gamma(2.0, 1.0), Uniform(2.0, 5.0)])
     np.testing.assert_array_equal(half.transport([0.0, 1.0])[:, 0], [0.0, np.inf])
+
+
+def test_histograms_with_other_counts_are_other_measures():
+    edges = np.arange(4.0)
+    rising, falling = (measures.as_measure(stats.rv_histogram((counts, edges))()) for counts in ([1, 2, 3], [3, 2, 1]))
+    assert not rising.equals(falling)
+
+
+def test_the_marginal_of_the_last_coordinate_by_a_negative_index():
+    box = Uniform([0.0, 1.0], [1.0, 4.0])
+    assert box.marginal(-1).equals(box.marginal(1))
+    with pytest.raises(IndexError):
+        box.marginal(2)

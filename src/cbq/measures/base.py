@@ -122,6 +122,7 @@ class Measure(Immutable, ABC):
 
     def marginal(self, j: int) -> Measure:
         """The one-dimensional measure of coordinate j."""
+        j = range(self.dim)[j]
         if self.dim == 1:
             return self
         for block in self.factors():

@@ -198,8 +198,8 @@ def _closed_form(name: str, shapes: list[Array], loc: Array, scale: Array) -> Me
 
 
 def is_scipys_own(dist: Any) -> bool:
-    """Whether `dist` is a distribution of scipy.stats itself, and not a user's with the same name."""
-    return type(dist).__module__ == "scipy.stats._continuous_distns"
+    """Whether `dist` is a distribution of scipy.stats itself, not a user's with the same name, nor a user's data."""
+    return type(dist).__module__ == "scipy.stats._continuous_distns" and type(dist).__name__ != "rv_histogram"
 
 
 def _is(obj: Any, *class_names: str) -> bool:

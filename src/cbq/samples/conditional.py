@@ -67,8 +67,7 @@ class ConditionalMeasure:
     @property
     def everywhere(self) -> bool:
         """Whether the measure is known at every theta."""
-        shared = isinstance(self.observed, Measure) and not self.observed.batch_shape
-        return self.family is not None or shared
+        return self.family is not None or (isinstance(self.observed, Measure) and not self.observed.batch_shape)
 
     def observed_at(self, t: int) -> Measure:
         """The measure at the observed theta t."""
