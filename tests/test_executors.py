@@ -210,6 +210,16 @@ def test_the_first_ctrl_c_waits_until_a_batch_is_submitted_and_the_second_does_n
     assert bool(futures) == submitted
 
 
+def test_ctrl_c_counts_for_more_than_the_workers_it_ended(interruptible):
+    class Broken(Executor):
+        def submit(self, fn, /, *args, **kwargs):
+            signal.raise_signal(signal.SIGINT)
+            raise BrokenExecutor("a worker was ended by Ctrl-C")
+
+    with pytest.raises(KeyboardInterrupt):
+        problem().collect(**SIZE, executor=Broken())
+
+
 @pytest.mark.parametrize("in_flight", [1, 5])
 def test_the_number_of_pending_batches_is_bounded(in_flight):
     with RandomOrder() as executor:

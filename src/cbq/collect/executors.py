@@ -168,8 +168,8 @@ class _Submission:
                 while self._submit():
                     done = [self.done.get()] if self.pending else []
                     done += [self.done.get() for _ in range(self.done.qsize())]
+                    raise_interrupt()  # before the workers that it ended are replaced; `_stop` keeps what is done
                     self._collect([future for future in done if future is not None])
-                    raise_interrupt()
         except BaseException as error:
             self._stop(wait_for_running=isinstance(error, IntegrandError | WorkerError))
             raise
@@ -261,7 +261,7 @@ def _held_interrupts(wake: Callable[[None], None]) -> Iterator[Callable[[], None
         yield raise_interrupt
     finally:
         signal.signal(signal.SIGINT, handler)
-    raise_interrupt()
+        raise_interrupt()
 
 
 def _exception(future: Future[BatchResult]) -> BaseException | None:
