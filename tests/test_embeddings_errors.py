@@ -16,6 +16,7 @@ from cbq.measures import (
     Exponential,
     Gamma,
     Gaussian,
+    LogMeasure,
     LogNormal,
     Mixture,
     Product,
@@ -555,3 +556,18 @@ def test_a_refused_registration_registers_nothing(monkeypatch):
     with pytest.raises(ValueError, match="has an embedding already"):
         register(RBF, Quantile, Gaussian)(lambda kernel, measure: None)
     assert available_pairs() == before
+
+
+def test_a_mixture_with_jumps_inside_has_no_panel_rule_and_one_without_has():
+    jumps = Mixture([0.5, 0.5], [Uniform(1.0, 2.0), Uniform(3.0, 4.0)])
+    with pytest.raises(NoEmbedding, match="may have kinks"):
+        cbq.embed(RBF(0.5), LogMeasure(jumps))
+    smooth = Mixture([0.3, 0.7], [Gamma(2.0, 1.0), Gamma(5.0, 1.0)])
+    y = np.linspace(0.0, 1.0, 3)
+    densities = [(w, stats.gamma(shape).pdf) for w, shape in ((0.3, 2.0), (0.7, 5.0))]
+    for at, value in zip(y, cbq.embed(RBF(0.5), LogMeasure(smooth)).mean(y[:, None]), strict=True):
+
+        def integrand(x, at=at):
+            return np.exp(-2 * (np.log(x) - at) ** 2) * sum(w * pdf(x) for w, pdf in densities)
+
+        np.testing.assert_allclose(value, integrate.quad(integrand, 0, 60, limit=400)[0], rtol=1e-7)

@@ -94,10 +94,6 @@ def cbq(
     \b
     A table of draws of a decision model:
       cbq evppi psa.csv --outputs nb1,nb2 --pars "p1;p2;p1,p2" --out evppi.csv
-
-    \b
-    The experiments of the paper:
-      cbq reproduce --list
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())

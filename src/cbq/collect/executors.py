@@ -166,8 +166,7 @@ class _Submission:
         try:
             with _held_interrupts(self.done.put) as raise_interrupt:
                 while self._submit():
-                    done = [self.done.get()] if self.pending else []
-                    done += [self.done.get() for _ in range(self.done.qsize())]
+                    done = [self.done.get() for _ in range(max(self.done.qsize(), bool(self.pending)))]
                     raise_interrupt()  # before the workers that it ended are replaced; `_stop` keeps what is done
                     self._collect([future for future in done if future is not None])
         except BaseException as error:

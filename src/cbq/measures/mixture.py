@@ -66,6 +66,11 @@ class Mixture(Measure):
         lower, upper = (_stacked(ends) for ends in zip(*(c.support for c in self.components), strict=True))
         return np.min(np.where(used, lower, np.inf), axis=-1), np.max(np.where(used, upper, -np.inf), axis=-1)
 
+    @property
+    def has_smooth_density(self) -> bool:
+        ends = [np.all(a == b) for c in self.components for a, b in zip(c.support, self.support, strict=True)]
+        return all(ends) and all(c.has_smooth_density for c in self.components)  # an end inside is a jump or a kink
+
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
         # Each component, and the choice between them, has its own generator: a larger n then extends the draws.
         n, shape = count(n), (*self.batch_shape, count(n), self.dim)
