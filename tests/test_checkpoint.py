@@ -13,6 +13,7 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
+from functools import partial
 from pathlib import Path
 
 import numpy as np
@@ -22,7 +23,9 @@ from scipy import stats
 import cbq
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.database import checksum, transaction
+from cbq.checkpoint.tables import VERSION
 from cbq.collect import CollectWarning, IntegrandError
+from cbq.collect.trial import CHECKED_POINTS, fingerprint
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import (
     Beta,
@@ -54,12 +57,8 @@ def f(x, theta):
     return x[:, 0] ** 2 + theta[1] * x[:, 1]
 
 
-def changed(**options):
-    return Problem(**{"integrand": f, "family": family, "prior": PRIOR, "name": "quadratic", **options})
-
-
 class Counting:
-    """f, which records the points that it was called with."""
+    """f, which records the points that it was called with. Whatever it calls, its own source is the same."""
 
     def __init__(self, integrand=f):
         self.seen, self._f = [], integrand
@@ -67,6 +66,10 @@ class Counting:
     def __call__(self, x, theta):
         self.seen += [tuple(row) for row in x]
         return self._f(x, theta)
+
+
+def changed(**options):
+    return Problem(**{"integrand": Counting(), "family": family, "prior": PRIOR, "name": "quadratic", **options})
 
 
 def same(one, two):
@@ -94,7 +97,7 @@ def test_a_finished_run_is_not_evaluated_again(path, design):
     assert len(counting.seen) == 100 + 3
     counting.seen.clear()
     again = problem.collect(4, 25, rng=0, design=design, checkpoint=path, batch=7)
-    assert not counting.seen
+    assert len(counting.seen) == CHECKED_POINTS
     same(first, again)
     same(first, changed().collect(4, 25, rng=0, design=design))
     assert os.listdir(path.parent) == [path.name]
@@ -111,11 +114,11 @@ def test_a_run_can_be_extended(path, design, T, N):
     same(more, changed().collect(T, N, rng=0, design=design))
     counts = np.broadcast_to(N, T)
     fresh = sum(max(0, n - (25 if t < 4 else 0)) for t, n in enumerate(counts))
-    assert len(counting.seen) == fresh
-    assert len(set(counting.seen)) == fresh
+    assert len(counting.seen) == fresh + CHECKED_POINTS
+    assert len(set(counting.seen)) == fresh + CHECKED_POINTS
     counting.seen.clear()
     same(more, changed(integrand=counting).collect(T, N, rng=0, design=design, checkpoint=path))
-    assert not counting.seen
+    assert len(counting.seen) == CHECKED_POINTS
 
 
 @pytest.mark.parametrize(("T", "N"), [(2, 25), (4, 3), (3, [1, 25, 7])], ids=str)
@@ -123,7 +126,7 @@ def test_a_part_of_a_finished_run_can_be_asked_for(path, T, N):
     changed().collect(4, 25, rng=0, checkpoint=path, batch=10)
     counting = Counting()
     same(changed(integrand=counting).collect(T, N, rng=0, checkpoint=path, batch=10), changed().collect(T, N, rng=0))
-    assert not counting.seen
+    assert len(counting.seen) == CHECKED_POINTS
     assert cbq.Samples.from_checkpoint(path).n_evaluations == 100
 
 
@@ -145,10 +148,10 @@ def test_an_error_keeps_finished_batches(path):
         return np.where(x[:, 0] == late, np.nan, f(x, theta))
 
     with pytest.raises(IntegrandError, match=r"t = 2 .*i = 13.* 50 of 60 points are in .*: call collect again"):
-        changed(integrand=broken).collect(3, 20, rng=0, checkpoint=path, batch=10)
+        changed(integrand=Counting(broken)).collect(3, 20, rng=0, checkpoint=path, batch=10)
     counting = Counting()
     same(changed(integrand=counting).collect(3, 20, rng=0, checkpoint=path, batch=10), whole)
-    assert len(counting.seen) == 10
+    assert len(counting.seen) == 10 + CHECKED_POINTS
 
 
 def test_an_interrupt_keeps_finished_batches(path):
@@ -160,10 +163,10 @@ def test_an_interrupt_keeps_finished_batches(path):
         return f(x, theta)
 
     with pytest.raises(KeyboardInterrupt, match=r"interrupted\. 20 of 60 points are in .*run\.sqlite: call collect"):
-        changed(integrand=interrupted).collect(3, 20, rng=0, checkpoint=path, batch=10)
+        changed(integrand=Counting(interrupted)).collect(3, 20, rng=0, checkpoint=path, batch=10)
     counting = Counting()
     same(changed(integrand=counting).collect(3, 20, rng=0, checkpoint=path, batch=10), whole)
-    assert len(counting.seen) == 40
+    assert len(counting.seen) == 40 + CHECKED_POINTS
     with pytest.raises(KeyboardInterrupt, match=r"Nothing is kept: with checkpoint='run.sqlite'"):
         changed(integrand=interrupted).collect(3, 20, rng=0)
 
@@ -187,6 +190,137 @@ def test_a_batch_is_reported_after_it_is_on_the_disk(path):
     assert all(done == stored for done, stored in seen)
 
 
+def test_a_run_that_resumes_says_what_it_reuses(path, capsys):
+    changed().collect(4, 120, rng=0, checkpoint=path)
+    assert capsys.readouterr().err == ""
+    changed().collect(4, 120, rng=0, checkpoint=path)
+    assert capsys.readouterr().err == f"{path}: 480 reused, 0 evaluated\n"
+    changed().collect(5, 120, rng=0, checkpoint=path, progress=lambda done, total: None)
+    assert capsys.readouterr().err == f"{path}: 480 reused, 120 evaluated\n"
+    changed().collect(5, 120, rng=0, checkpoint=path, progress=False)
+    assert capsys.readouterr().err == ""
+
+
+# an integrand that was edited
+
+
+SIMULATOR = """
+import sys
+import cbq
+
+def f(x, theta):
+    return {value}
+
+def family(theta):
+    return cbq.measures.Gaussian(theta[0], 1.0)
+
+problem = cbq.Problem(f, family, cbq.measures.Uniform(0.0, 1.0))
+try:
+    samples = problem.collect({T}, 30, rng=0, checkpoint={path!r}, **{options!r})
+    print(repr(samples.f.tolist()))
+except cbq.collect.CheckpointError as error:
+    sys.exit(str(error))
+"""
+
+
+def simulate(file, path, value, T=4, **options):
+    """The values that the simulator in a file gives, or what it says if it fails; and its warnings."""
+    file.write_text(SIMULATOR.format(value=value, path=str(path), T=T, options=options))
+    child = subprocess.run([sys.executable, str(file)], capture_output=True, text=True, check=False)
+    return (np.array(ast.literal_eval(child.stdout)) if child.returncode == 0 else None), child.stderr
+
+
+@pytest.mark.parametrize("executor", [None, 2])
+def test_an_edited_simulator_is_refused(tmp_path, path, executor):
+    file = tmp_path / "simulator.py"
+    old, _ = simulate(file, path, "x[:, 0] * theta[0]", executor=executor)
+    before = path.read_bytes()
+    for T in (4, 6):
+        values, says = simulate(file, path, "100 + x[:, 0] * theta[0]", T=T, executor=executor)
+        assert values is None
+        place = r"at theta index t = 0 \(theta = \[.*\]\), point i = 0 \(x = \[.*\]\)"
+        numbers = re.search(place + r", it has (.*), and f now gives (.*)\. The integrand was edited", says)
+        assert float(numbers[1]) == pytest.approx(old[0, 0])
+        assert float(numbers[2]) == pytest.approx(100 + old[0, 0])
+        assert re.search("Pass another name to start a new run, or on_change='reuse'", says)
+        assert path.read_bytes() == before
+    kept, _ = simulate(file, path, "100 + x[:, 0] * theta[0]", T=6, executor=executor, on_change="reuse")
+    np.testing.assert_array_equal(kept[:4], old)
+    assert np.all(kept[4:] > 50)
+
+
+def test_an_edit_that_keeps_the_values_is_accepted_with_a_warning(tmp_path, path):
+    file = tmp_path / "simulator.py"
+    old, says = simulate(file, path, "x[:, 0] * theta[0]")
+    assert says == ""
+    same_values, says = simulate(file, path, "theta[0] * x[:, 0]")
+    np.testing.assert_array_equal(same_values, old)
+    assert re.search("CollectWarning: the source of the integrand is not what it was when .*run.sqlite was made", says)
+    assert re.search(r"The 12 stored points that were evaluated again have the same values", says)
+    assert "problem.collect" in says  # the line that the warning points to
+    assert "120 reused, 0 evaluated" in says
+
+
+def test_an_edited_family_is_reported(path):
+    def cautious(theta):
+        return family(theta)
+
+    changed().collect(4, 5, rng=0, checkpoint=path)
+    with pytest.warns(CollectWarning, match="the source of the family is not what it was") as caught:
+        changed(family=cautious).collect(4, 5, rng=0, checkpoint=path)
+    assert caught[0].filename == __file__
+
+
+def test_a_change_somewhere_else_is_found_by_the_values(path):
+    """The source of the integrand is the same: what it calls has changed."""
+    changed().collect(4, 25, rng=0, checkpoint=path)
+    with pytest.raises(CheckpointError, match="holds values of another f"):
+        changed(integrand=Counting(lambda x, theta: 1.001 * f(x, theta))).collect(4, 25, rng=0, checkpoint=path)
+
+
+def test_an_integrand_that_fails_where_it_had_a_value_has_changed(path):
+    changed().collect(4, 25, rng=0, checkpoint=path)
+    with pytest.raises(CheckpointError, match=r"of another f: at .* it has .*, and f now returned nan. The integ"):
+        changed(integrand=Counting(lambda x, theta: np.nan * f(x, theta))).collect(4, 25, rng=0, checkpoint=path)
+
+
+def test_a_random_integrand_is_refused_and_can_be_reused(path):
+    rng = np.random.default_rng(0)
+    problem = changed(integrand=Counting(lambda x, theta: rng.normal(size=len(x))))
+    first = problem.collect(4, 25, rng=0, checkpoint=path)
+    with pytest.raises(CheckpointError, match="or it is random"):
+        problem.collect(4, 25, rng=0, checkpoint=path)
+    same(problem.collect(4, 25, rng=0, checkpoint=path, on_change="reuse"), first)
+
+
+def test_rounding_is_no_change(path):
+    changed().collect(4, 25, rng=0, checkpoint=path)
+    other_machine = Counting(lambda x, theta: (1 + 1e-12) * f(x, theta) + 1e-13)
+    changed(integrand=other_machine).collect(4, 25, rng=0, checkpoint=path)
+
+
+def test_points_that_are_checked_are_spread_over_the_run(path):
+    counting = Counting()
+    changed(integrand=counting).collect(5, 20, rng=0, checkpoint=path)
+    counting.seen.clear()
+    s = changed(integrand=counting).collect(5, 20, rng=0, checkpoint=path)
+    assert counting.seen == [tuple(s.x[0, 0]), tuple(s.x[2, 10]), tuple(s.x[4, 19])]
+
+
+class Squared:
+    def __call__(self, x, theta):
+        return x[:, 0] ** 2
+
+
+def test_fingerprints_are_those_of_the_source():
+    methods = fingerprint(Squared().__call__), fingerprint(Squared())
+    assert None not in methods
+    assert methods[0] != methods[1]
+    assert fingerprint(partial(f, theta=1)) == fingerprint(partial(partial(f))) == fingerprint(f)
+    assert fingerprint(np.sin) is None
+    assert fingerprint(eval("lambda x, theta: x")) is None
+
+
 # failures of f
 
 
@@ -205,10 +339,10 @@ def test_skipped_points_are_remembered_and_evaluated_again_on_request(path):
     with pytest.warns(CollectWarning, match=f"failed at {np.count_nonzero(bad)} of 120 points.*returned nan"):
         same(problem.collect(3, 40, on_error="skip", **options), first)
     same(cbq.Samples.from_checkpoint(path), first)
-    assert not counting.seen
+    assert len(counting.seen) == CHECKED_POINTS
     repaired = Counting()
     same(changed(integrand=repaired).collect(3, 40, **options), whole)
-    assert sorted(repaired.seen) == sorted(tuple(row) for row in whole.x[bad])
+    assert sorted(repaired.seen[CHECKED_POINTS:]) == sorted(tuple(row) for row in whole.x[bad])
     same(cbq.Samples.from_checkpoint(path), whole)
     same(changed().collect(3, 40, on_error="skip", **options), whole)
 
@@ -262,7 +396,8 @@ def test_another_scramble_is_refused(path):
 
 def test_other_outputs_are_refused(path):
     changed().collect(4, 5, rng=0, checkpoint=path)
-    with pytest.raises(IntegrandError, match=r"returned shape \(5, 2\) .* but \(5,\) is needed"):
+    says = r"holds values of another f: .* returned shape \(1, 2\) .* but \(1,\) is needed"
+    with pytest.raises(CheckpointError, match=says):
         changed(integrand=lambda x, theta: x).collect(5, 5, rng=0, checkpoint=path)
 
 
@@ -300,6 +435,71 @@ def test_folders_are_refused(tmp_path):
         cbq.Samples.from_checkpoint(tmp_path / "none.sqlite")
 
 
+def test_a_name_with_nul_is_refused():
+    for attempt in (
+        lambda: changed().collect(4, 5, rng=0, checkpoint="run\0.sqlite"),
+        lambda: cbq.Samples.from_checkpoint("run\0.sqlite"),
+    ):
+        with pytest.raises(ValueError, match=r"checkpoint must be the name of a file, but .* contains a NUL character"):
+            attempt()
+
+
+# read-only files
+
+
+@pytest.fixture
+def read_only(tmp_path):
+    """A function that makes the file system of `tmp_path` read-only; only a user with privileges can."""
+    if not hasattr(os, "geteuid"):
+        pytest.skip("there are no mounts")
+
+    def mount(*options):
+        command = ["mount", *options, str(tmp_path)]
+        return subprocess.run(command, capture_output=True, check=False).returncode == 0
+
+    if not mount("-t", "tmpfs", "tmpfs"):
+        pytest.skip("this user may not mount file systems")
+    yield lambda: mount("-o", "remount,ro") or pytest.fail("the file system is still writable")
+    subprocess.run(["umount", str(tmp_path)], check=True)
+
+
+def without_write_access(monkeypatch):
+    """Let the operating system say that nothing can be written, as on a read-only file system."""
+    access = os.access
+    monkeypatch.setattr(os, "access", lambda path, mode: mode != os.W_OK and access(path, mode))
+
+
+def check_read_only_checkpoint(path, whole, fresh):
+    before = path.read_bytes()
+    same(cbq.Samples.from_checkpoint(path), whole)
+    with pytest.raises(CheckpointError, match=r"run.sqlite is read-only, or in a read-only folder.*from_checkpoint"):
+        changed().collect(4, 40, rng=0, checkpoint=path)
+    with pytest.raises(CheckpointError, match=r"new.sqlite is read-only, or in a read-only folder"):
+        changed().collect(4, 40, rng=0, checkpoint=fresh)
+    assert path.read_bytes() == before
+    assert os.listdir(path.parent) == [path.name]
+
+
+def test_a_finished_checkpoint_on_a_read_only_file_system_can_be_read(path, read_only):
+    whole = changed().collect(4, 40, rng=0, checkpoint=path)
+    read_only()
+    check_read_only_checkpoint(path, whole, path.with_name("new.sqlite"))
+
+
+def test_a_finished_checkpoint_without_write_access_can_be_read(path, monkeypatch):
+    whole = changed().collect(4, 40, rng=0, checkpoint=path)
+    without_write_access(monkeypatch)
+    check_read_only_checkpoint(path, whole, path.with_name("new.sqlite"))
+
+
+def test_an_unfinished_checkpoint_without_write_access_says_what_to_copy(path, monkeypatch):
+    changed().collect(4, 40, rng=0, checkpoint=path)
+    path.with_name("run.sqlite-wal").write_bytes(b"batches")
+    without_write_access(monkeypatch)
+    with pytest.raises(CheckpointError, match=r"is read-only.* a part of it is in .*run.sqlite-wal. Copy both files"):
+        cbq.Samples.from_checkpoint(path)
+
+
 def test_a_run_that_fails_at_its_first_call_leaves_no_file(path):
     with pytest.raises(IntegrandError):
         changed(integrand=lambda x, theta: 1.0).collect(4, 5, rng=0, checkpoint=path)
@@ -309,15 +509,15 @@ def test_a_run_that_fails_at_its_first_call_leaves_no_file(path):
 @pytest.mark.parametrize(
     ("version", "says"),
     [
-        (3, "reads version 2 of cbq-checkpoint: cbq .* wrote it. Upgrade"),
-        (1, "reads version 2 of cbq-checkpoint: an older development version wrote it. Collect again"),
+        (VERSION + 1, f"reads version {VERSION} of cbq-checkpoint: cbq .* wrote it. Upgrade"),
+        (VERSION - 1, f"reads version {VERSION} of cbq-checkpoint: an older development version wrote it. Collect"),
     ],
 )
 def test_another_version_of_the_format_is_refused(path, version, says):
     changed().collect(4, 5, rng=0, checkpoint=path)
     connection = sqlite3.connect(path)
     (text,) = connection.execute("SELECT json FROM meta").fetchone()
-    other = text.replace('"version": 2', f'"version": {version}')
+    other = text.replace(f'"version": {VERSION}', f'"version": {version}')
     connection.execute("UPDATE meta SET json = ?, checksum = ?", (other, checksum(other)))
     connection.commit()
     connection.close()
@@ -332,7 +532,7 @@ def test_a_damaged_file_is_refused_and_left_unchanged(path):
     rng, refused = random.Random(0), 0
     for _ in range(80):
         damaged = bytearray(whole)
-        place = rng.randrange(100, len(whole))
+        place = rng.randrange(len(whole))
         damaged[place] ^= 1 << rng.randrange(8)
         path.write_bytes(damaged)
         for attempt in (
@@ -345,6 +545,37 @@ def test_a_damaged_file_is_refused_and_left_unchanged(path):
                 refused += 1
                 assert path.read_bytes() == damaged
     assert refused > 40  # much of a small file is free space
+
+
+def test_a_file_whose_list_of_tables_is_lost_does_not_look_new(path):
+    changed().collect(4, 40, rng=0, checkpoint=path)
+    damaged = bytearray(path.read_bytes())
+    tables = int.from_bytes(damaged[103:105])  # the number of rows of the schema, on the first page
+    assert tables == 4
+    damaged[103:105] = bytes(2)
+    path.write_bytes(damaged)
+    for attempt in (
+        lambda: changed().collect(4, 40, rng=0, checkpoint=path),
+        lambda: cbq.Samples.from_checkpoint(path),
+    ):
+        with pytest.raises(CheckpointError, match="is damaged: its list of tables is lost"):
+            attempt()
+        assert path.read_bytes() == damaged
+
+
+def test_a_schema_that_is_no_text_is_damage(path):
+    changed().collect(4, 40, rng=0, checkpoint=path)
+    damaged = bytearray(path.read_bytes())
+    name = damaged.find(b"meta")
+    damaged[name : name + 4] = b"\xff\xc3\x80\xff"
+    path.write_bytes(damaged)
+    for attempt in (
+        lambda: changed().collect(4, 40, rng=0, checkpoint=path),
+        lambda: cbq.Samples.from_checkpoint(path),
+    ):
+        with pytest.raises(CheckpointError, match="is damaged"):
+            attempt()
+        assert path.read_bytes() == damaged
 
 
 @pytest.mark.parametrize("share", [0.1, 0.5, 0.9])
@@ -539,8 +770,10 @@ import cbq
 
 log = os.open({log!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 reported = os.open({reported!r}, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+pids = os.open({log!r} + ".pids", os.O_WRONLY | os.O_APPEND | os.O_CREAT)
 
 def f(x, theta):
+    os.write(pids, b"%d\\n" % os.getpid())
     os.write(log, (theta.tobytes().hex() + " " + x.tobytes().hex() + "\\n").encode())
     time.sleep(0.004)  # so that the kill happens during the run
     return x[:, 0] * theta[0]
@@ -557,7 +790,7 @@ def lines(path):
 
 
 def stored(path):
-    """The points of the batches in the file, as the integrand writes them to its log."""
+    """The batches in the file, as the integrand writes them to its log; neighbours may share a row."""
     if not path.exists():
         return set()
     connection = sqlite3.connect(path)
@@ -568,7 +801,8 @@ def stored(path):
         rows = connection.execute("SELECT theta, x FROM batches JOIN thetas USING (t)").fetchall()
     finally:
         connection.close()
-    return {f"{theta.hex()} {x.hex()}" for theta, x in rows}
+    size = BATCH * 2 * 8  # bytes
+    return {f"{theta.hex()} {x[i : i + size].hex()}" for theta, x in rows for i in range(0, len(x), size)}
 
 
 def kill_while_running(code, log, rng):
@@ -621,10 +855,40 @@ def test_a_run_that_was_killed_ends_with_the_samples_of_an_uninterrupted_run(tmp
     assert set(calls) == stored(path)
     assert calls.total() - len(calls) <= kills * in_flight  # only pending batches are repeated after a kill
 
+    same(cbq.Samples.from_checkpoint(path), uninterrupted(T, N))
+
+
+def uninterrupted(T, N):
+    """The samples of the run of CHILD."""
     problem = Problem(
         lambda x, theta: x[:, 0] * theta[0], lambda theta: Gaussian(theta, 1.0), Uniform([0.0, 1.0], [1.0, 2.0])
     )
-    same(cbq.Samples.from_checkpoint(path), problem.collect(T, N, rng=7, design="sobol"))
+    return problem.collect(T, N, rng=7, design="sobol")
+
+
+@pytest.mark.slow
+def test_kills_of_the_run_and_of_its_workers_cost_the_points_in_flight_and_nothing_else(tmp_path):
+    path, log = tmp_path / "run.sqlite", tmp_path / "log"
+    names = {"path": str(path), "log": str(log), "reported": str(tmp_path / "reported")}
+    T, N, kills, workers = 6, 200, 10, 2
+    code = CHILD.format(T=T, N=N, batch=BATCH, workers=workers, in_flight=None, **names)
+    rng, child = random.Random(1), subprocess.Popen([sys.executable, "-c", code])
+    for kill in range(kills):
+        begin, calls = len(lines(log)), rng.randint(5, 12)
+        while child.poll() is None and len(lines(log)) < begin + calls:
+            time.sleep(0.001)
+        assert child.poll() is None, "the run ended before it could be killed"
+        if kill % 2:
+            child.kill()
+            child.wait()
+            child = subprocess.Popen([sys.executable, "-c", code])
+        else:
+            os.kill(int(lines(Path(f"{log}.pids"))[-1]), signal.SIGKILL)
+    assert child.wait() == 0
+    same(cbq.Samples.from_checkpoint(path), uninterrupted(T, N))
+    calls = Counter(line for line in lines(log) if len(bytes.fromhex(line.split()[1])) == BATCH * 2 * 8)
+    assert set(calls) == stored(path)
+    assert calls.total() - len(calls) <= kills // 2 * (workers + 1)  # one batch of a worker, one of each of the run's
 
 
 @pytest.mark.slow

@@ -619,8 +619,13 @@ def test_workers_and_a_checkpoint_give_the_same_samples(tmp_path, write):
     assert (tmp_path / "plain" / "estimate.csv").read_bytes() == (tmp_path / "pooled" / "estimate.csv").read_bytes()
     counted = path.read_text().replace("return x[0]", "raise RuntimeError('again')\n    return x[0]")
     path.write_text(counted)
-    again = process(*words, "--checkpoint", tmp_path / "run.sqlite")
+    edited = process(*words, "--checkpoint", tmp_path / "run.sqlite")
+    assert edited.returncode == 1
+    assert "holds values of another f" in edited.stderr
+    assert "RuntimeError: again" in edited.stderr
+    again = process(*words, "--checkpoint", tmp_path / "run.sqlite", "--on-change", "reuse")
     assert again.returncode == 0, again.stderr  # nothing is evaluated twice
+    assert " reused, 0 evaluated" in again.stderr
     other = process(*words, "--seed", 1, "--checkpoint", tmp_path / "run.sqlite")
     assert other.returncode == 1
     assert "seed" in other.stderr

@@ -15,7 +15,7 @@ from cbq._immutable import Immutable
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
 from cbq.collect.integrand import Evaluator, Integrand, Points
-from cbq.collect.run import OnError, Progress, RunOptions, as_progress, collect_samples
+from cbq.collect.run import OnChange, OnError, Progress, RunOptions, as_progress, collect_samples
 from cbq.measures import Measure, as_measure
 from cbq.samples import Samples
 from cbq.samples.arrays import thetas_in
@@ -111,7 +111,9 @@ class Problem(Immutable):
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress = None,
         on_error: OnError = "raise",
+        on_change: OnChange = "raise",
         retries: int = 2,
+        timeout: float | None = None,
     ) -> Samples:
         """Draw T thetas and N points at each, evaluate f there, and return the samples.
 
@@ -133,9 +135,10 @@ class Problem(Immutable):
             `concurrent.futures.Executor`, such as a pool of threads or `client.get_executor()` of Dask.
         batch : maximum number of points in a call of f (default: 100). The points of a batch belong to one theta, go
             to one worker and enter the checkpoint together: choose a small number if a point takes minutes.
-        in_flight : maximum number of pending batches (default: 2 x workers + 2). In this process, maximum number of
-            quick batches that are written to the checkpoint together (default: 8).
-        checkpoint : a file that keeps every finished batch. The same call again resumes an interrupted run, and a call
+        in_flight : maximum number of pending batches (default: one for each process that the run starts; on an
+            executor of yours, 2 x workers + 2). In this process, maximum number of quick batches that are written to
+            the checkpoint together (default: 8).
+        checkpoint : a file that keeps what is evaluated. The same call again resumes an interrupted run, and a call
             with a larger T or N extends a finished one; a file of another run, or in use by another, is refused. A run
             that was killed may leave a second file, with the suffix -wal, which belongs to the first.
         progress : True for a progress bar, False for none, or a function that is called with the number of finished
@@ -143,7 +146,14 @@ class Problem(Immutable):
             stderr is a terminal and rich is installed.
         on_error : what to do if f raises an exception or returns NaN or inf: "raise" an `IntegrandError`, or "skip"
             the point with a `CollectWarning`. A checkpoint remembers skipped points; "raise" evaluates them again.
-        retries : how often a batch is tried again after its worker died (default: 2).
+            A point that ends its worker, or takes longer than `timeout`, fails like any other.
+        on_change : a run that resumes evaluates a few stored points again. Where f gives other values, "raise" a
+            `CheckpointError`. "reuse" the stored values evaluates nothing again: use it if you know that they are
+            right, or that f is random.
+        retries : how often a batch is tried again after its worker died (default: 2), before it is halved to find the
+            point that does it.
+        timeout : seconds that each point may take, with processes that the run starts (`executor=2`). A batch of n
+            points has n times as long, unless `vectorized=False`.
         """
         options = RunOptions(
             as_executor(executor),
@@ -152,7 +162,9 @@ class Problem(Immutable):
             checkpoint,
             as_progress(progress),
             _one_of(on_error, OnError, "on_error"),
+            _one_of(on_change, OnChange, "on_change"),
             _whole(retries, "retries", least=0),
+            _time_limit(timeout, executor),
         )
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
@@ -193,6 +205,17 @@ def _whole(value: Any, name: str, least: int = 1) -> int:
     if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
         raise ValueError(f"{name} must be a whole number, at least {least}, but it is {value!r}.")
     return int(value)
+
+
+def _time_limit(timeout: Any, executor: Any) -> float | None:
+    """The argument `timeout` of `collect`, checked."""
+    if timeout is None:
+        return None
+    if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.integer | np.floating) or not timeout > 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, or None, but it is {timeout!r}.")
+    if not isinstance(executor, int):
+        raise ValueError("timeout needs processes that the run can end: pass executor=1 or more with it.")
+    return float(timeout)
 
 
 def _counts(N: Any, T: int) -> list[int]:

@@ -13,7 +13,16 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans, Integers
 from cbq.checkpoint import tables
-from cbq.checkpoint.database import CheckpointError, connect, damaged, explained, make_durable, reading, transaction
+from cbq.checkpoint.database import (
+    CheckpointError,
+    as_path,
+    connect,
+    damaged,
+    explained,
+    make_durable,
+    reading,
+    transaction,
+)
 from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.io import pack_measure, unpack_measure
@@ -35,12 +44,21 @@ class Checkpoint:
     """The open file of a run, which no other process may open. Batches are on the disk when `write` returns.
 
     A run has settings, thetas (T, p), and a measure of x at each of them. T may grow, the rest is fixed.
+
+    sources: fingerprints of the functions of the user, by name, None where there is no source. edited: the names of
+    those that differ from the fingerprints in the file, after `restore`.
     """
 
     def __init__(
-        self, path: str | os.PathLike[str], settings: dict[str, Any], thetas: Array, measures: Sequence[Measure]
+        self,
+        path: str | os.PathLike[str],
+        settings: dict[str, Any],
+        thetas: Array,
+        measures: Sequence[Measure],
+        sources: dict[str, str | None],
     ) -> None:
-        self.path, self._settings, self._thetas, self._measures = os.fsdecode(path), settings, thetas, _pack(measures)
+        self.path, self._settings, self._thetas, self._measures = as_path(path), settings, thetas, _pack(measures)
+        self._sources, self.edited = sources, list[str]()
         self._T = 0  # thetas in the file
         with explained(self.path):
             self._connection = connect(self.path, write=True)
@@ -59,8 +77,10 @@ class Checkpoint:
         if self._is_empty:
             return
         with reading(self.path):
-            settings, outputs = tables.read_header(self.path, self._connection)
+            settings, outputs, sources = tables.read_header(self.path, self._connection)
             self._require_settings(settings)
+            both = {name: (found, sources.get(name)) for name, found in self._sources.items()}
+            self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
             thetas, measures = tables.read_thetas(self.path, self._connection, self._thetas.shape[1])
             self._T = len(thetas)
             self._require_thetas(thetas, measures)
@@ -78,7 +98,7 @@ class Checkpoint:
             return
         with explained(self.path), transaction(self._connection):
             if self._is_empty:
-                tables.write_header(self._connection, self._settings, outputs)
+                tables.write_header(self._connection, self._settings, outputs, self._sources)
             tables.write_thetas(self._connection, first, self._thetas[first:], self._measures[first:])
         self._T, self._is_empty = T, False
 
@@ -176,11 +196,11 @@ class StoredRun:
 
 def read_run(path: str | os.PathLike[str]) -> StoredRun:
     """What the checkpoint at this path has finished."""
-    name = os.fsdecode(path)
+    name = as_path(path)
     with reading(name), closing(connect(name, write=False)) as connection:
         if tables.is_empty(name, connection):
             raise CheckpointError(f"{name} is empty: call collect again to resume the run.")
-        settings, outputs = tables.read_header(name, connection)
+        settings, outputs, _ = tables.read_header(name, connection)
         theta, measures = tables.read_thetas(name, connection, settings["p"])
         batches = list(tables.read_batches(name, connection, len(theta), settings["d"], outputs))
         lengths = np.zeros(len(theta), dtype=np.intp)

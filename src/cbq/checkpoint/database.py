@@ -30,15 +30,42 @@ def connect(path: str, *, write: bool) -> sqlite3.Connection:
     folder = os.path.dirname(os.path.abspath(path))
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"cannot create the checkpoint {path}: there is no folder {folder}. Create it first.")
-    if os.path.exists(path) and not os.path.isfile(path):
+    if (exists := os.path.exists(path)) and not os.path.isfile(path):
         raise CheckpointError(f"{path} is a folder or a device: pass the name of a file.")
-    if not write and not os.path.exists(path):
+    if not write and not exists:
         raise FileNotFoundError(f"there is no checkpoint {path}.")
-    uri = f"{Path(path).absolute().as_uri()}?mode={'rwc' if write else 'rw'}"
+    mode = "rwc" if write else "rw"
+    if not os.access(folder, os.W_OK) or (exists and not os.access(path, os.W_OK)):
+        _refuse_read_only(path, write=write)
+        mode = "ro&immutable=1"  # SQLite would need to write beside the file otherwise, even to read it
+    uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT)
     if write:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     return connection
+
+
+def _refuse_read_only(path: str, *, write: bool) -> None:
+    """Raise unless a file that is read-only, or in a read-only folder, can be read as it is."""
+    if write:
+        raise CheckpointError(
+            f"{path} is read-only, or in a read-only folder, so no run can be kept in it: pass a name in a folder that "
+            f"you can write to. cbq.Samples.from_checkpoint reads a file that is there."
+        )
+    log = f"{path}-wal"
+    if os.path.exists(log) and os.path.getsize(log):
+        raise CheckpointError(
+            f"{path} is read-only, or in a read-only folder, and its run was interrupted: a part of it is in {log}. "
+            f"Copy both files to a folder that you can write to, and read the copy."
+        )
+
+
+def as_path(path: str | os.PathLike[str]) -> str:
+    """The name of a checkpoint, as a text."""
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise ValueError(f"checkpoint must be the name of a file, but {name!r} contains a NUL character.")
+    return name
 
 
 def make_durable(connection: sqlite3.Connection) -> None:
@@ -71,6 +98,8 @@ def explained(path: str) -> Iterator[None]:
 
     try:
         yield
+    except UnicodeDecodeError as error:  # of a name in the schema, by SQLite or by its message
+        raise damaged(path, str(error)) from error
     except sqlite3.Error as error:
         code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR) & 0xFF  # the primary code of an extended one
         if code in (sqlite3.SQLITE_BUSY, sqlite3.SQLITE_LOCKED):

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -33,6 +33,24 @@ class BatchResult(NamedTuple):
     batch: Batch
     f: Array
     failures: dict[int, str]
+
+
+def joined(results: Iterable[BatchResult]) -> list[BatchResult]:
+    """The same results, those of neighbouring points of a theta as one."""
+    groups: list[list[BatchResult]] = []
+    for result in results:
+        t, start, _ = result.batch
+        if groups and (last := groups[-1][-1].batch).t == t and last.stop == start:
+            groups[-1].append(result)
+        else:
+            groups.append([result])
+    return [_concatenated(group) if len(group) > 1 else group[0] for group in groups]
+
+
+def _concatenated(results: Sequence[BatchResult]) -> BatchResult:
+    batch = results[0].batch._replace(stop=results[-1].batch.stop)
+    failures = {i: reason for result in results for i, reason in result.failures.items()}
+    return BatchResult(batch, np.concatenate([result.f for result in results]), failures)
 
 
 class Evaluations:

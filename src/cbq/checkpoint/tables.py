@@ -1,6 +1,7 @@
 """The tables of a checkpoint. Every row has a checksum, which is verified before the row is used.
 
-meta : one JSON object: the format, its version, the version of cbq, the outputs of f, and the settings of the run.
+meta : one JSON object: the format, its version, the version of cbq, the outputs of f, the settings of the run, and
+    fingerprints of the source of the functions of the user.
 measures : a JSON text and numbers; each distinct measure once.
 thetas : (p,) numbers, and which measure x has there.
 batches : the n points start : stop of theta t as x (n, d) and f (n, *outputs). Where f failed, its values are NaN, and
@@ -12,6 +13,7 @@ Numbers are float64, little-endian.
 from __future__ import annotations
 
 import json
+import os
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +28,7 @@ if TYPE_CHECKING:
     import sqlite3
 
 FORMAT = "cbq-checkpoint"
-VERSION = 2  # of the format; raised when older readers would misread a file
+VERSION = 3  # of the format; raised when older readers would misread a file
 SCHEMA = (
     "CREATE TABLE meta (json TEXT NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE measures (id INTEGER PRIMARY KEY, json TEXT NOT NULL, numbers BLOB NOT NULL, "
@@ -45,20 +47,25 @@ def is_empty(path: str, connection: sqlite3.Connection) -> bool:
     if tables and "meta" not in tables:  # with it, the header says which version it is
         found = ", ".join(sorted(map(str, tables)))
         raise CheckpointError(f"{path} is not a checkpoint of cbq, but a database with {found}. {LEFT_UNCHANGED}")
+    (page,) = connection.execute("PRAGMA page_size").fetchone()
+    if not tables and os.path.getsize(path) > page:  # a new file has one page at most
+        raise damaged(path, "its list of tables is lost")
     return not tables
 
 
-def write_header(connection: sqlite3.Connection, settings: dict[str, Any], outputs: Outputs) -> None:
+def write_header(
+    connection: sqlite3.Connection, settings: dict[str, Any], outputs: Outputs, sources: dict[str, str | None]
+) -> None:
     """Create the tables and write the header."""
     for statement in SCHEMA:
         connection.execute(statement)
     record = {"format": FORMAT, "version": VERSION, "cbq": __version__, "outputs": list(outputs)}
-    text = json.dumps({**record, "identity": settings}, allow_nan=False)
+    text = json.dumps({**record, "identity": settings, "sources": sources}, allow_nan=False)
     connection.execute("INSERT INTO meta VALUES (?, ?)", (text, checksum(text)))
 
 
-def read_header(path: str, connection: sqlite3.Connection) -> tuple[dict[str, Any], Outputs]:
-    """The settings of the run and the outputs of its f, if this version of cbq reads the format."""
+def read_header(path: str, connection: sqlite3.Connection) -> tuple[dict[str, Any], Outputs, dict[str, str | None]]:
+    """The settings of the run, the outputs of its f, and fingerprints, if this version of cbq reads the format."""
     rows = connection.execute("SELECT json, checksum FROM meta").fetchall()
     if len(rows) != 1 or checksum(rows[0][0]) != rows[0][1]:
         raise damaged(path, "its header is not what was written")
@@ -69,7 +76,7 @@ def read_header(path: str, connection: sqlite3.Connection) -> tuple[dict[str, An
         newer = f"cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
         older = "an older development version wrote it. Collect again, with another file."
         raise CheckpointError(f"{other}: {older if found == FORMAT and version < VERSION else newer}")
-    return record["identity"], tuple(record["outputs"])
+    return record["identity"], tuple(record["outputs"]), record["sources"]
 
 
 def write_thetas(connection: sqlite3.Connection, first: int, thetas: Array, measures: Sequence[PackedMeasure]) -> None:

@@ -38,6 +38,8 @@ def compare(
     checkpoint: options.Checkpoint = None,
     batch: options.Batch = None,
     on_error: options.OnError = None,
+    on_change: options.OnChange = None,
+    timeout: options.Timeout = None,
     level: options.Level = 0.95,
     out: options.Out = None,
     option: options.Options = None,
@@ -60,7 +62,7 @@ def compare(
     estimators = {name: create(name) for name in names} or None
     source = ProblemSource.parse(problem, option)
     target = source.load()
-    sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error)
+    sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error, on_change, timeout)
     samples = sampling.collect(target, source)
     with source.locating_errors():
         comparison = compare_estimators(samples, estimators, target if target.has_exact else None, level=level)

@@ -84,6 +84,18 @@ OnError = Annotated[
     str | None,
     typer.Option(metavar="NAME", show_default="raise", help="If f fails: raise stops, skip leaves that point out."),
 ]
+OnChange = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        show_default="raise",
+        help="If f no longer gives the values of the checkpoint: raise stops, reuse keeps them and does not look.",
+    ),
+]
+Timeout = Annotated[
+    float | None,
+    typer.Option(metavar="SECONDS", show_default="no limit", help="The time for each point, with --workers."),
+]
 Method = Annotated[str, typer.Option(metavar="NAME", help=f"The estimator: {ESTIMATORS}.")]
 Level = Annotated[float, typer.Option(metavar="NUMBER", help="The level of the intervals, between 0 and 1.")]
 Out = Annotated[
@@ -129,13 +141,15 @@ class Sampling:
     checkpoint: Path | None
     batch: int | None
     on_error: str | None
+    on_change: str | None
+    timeout: float | None
 
     def collect(self, problem: Problem, source: ProblemSource) -> Samples:
         """Collect samples of the problem, and report errors in the user's file with their lines."""
         theta = thetas(self.theta, problem.p)
         T = DEFAULT_T if self.T is None and theta is None else self.T
-        arguments: dict[str, Any] = {"design": self.design, "batch": self.batch, "on_error": self.on_error}
-        given = {name: value for name, value in arguments.items() if value is not None}
+        names = ("design", "batch", "on_error", "on_change", "timeout")
+        given: dict[str, Any] = {name: value for name in names if (value := getattr(self, name)) is not None}
         try:
             with source.locating_errors():
                 return problem.collect(

@@ -35,6 +35,8 @@ def run(
     checkpoint: options.Checkpoint = None,
     batch: options.Batch = None,
     on_error: options.OnError = None,
+    on_change: options.OnChange = None,
+    timeout: options.Timeout = None,
     level: options.Level = 0.95,
     at: At = None,
     out: options.Out = None,
@@ -63,7 +65,7 @@ def run(
     options.check(level, out)
     estimator = create(method)
     source = ProblemSource.parse(problem, option)
-    sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error)
+    sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error, on_change, timeout)
     target = source.load()
     at_thetas = options.thetas(at, target.p)  # refused before the run rather than after it
     start = perf_counter()

@@ -1,8 +1,7 @@
 """Collecting samples: thetas and points are drawn, and f is evaluated there in batches, here or on workers."""
 
 from cbq.checkpoint import CheckpointError
-from cbq.collect.executors import WorkerError
 from cbq.collect.integrand import IntegrandError
-from cbq.collect.run import CollectWarning
+from cbq.collect.scheduling import CollectWarning, WorkerError
 
 __all__ = ["CheckpointError", "CollectWarning", "IntegrandError", "WorkerError"]

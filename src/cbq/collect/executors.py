@@ -1,119 +1,138 @@
-"""Evaluating batches on workers: the pool behind an executor, and the loop that keeps it busy.
-
-A batch whose worker died is submitted again; an exception of f ends the run. Either way, finished batches are kept.
-"""
+"""Workers behind an executor of the user: threads, processes, MPI, or a cluster."""
 
 from __future__ import annotations
 
+import importlib
 import os
-import pickle
-import signal
 import sys
-import threading
 import time
-from collections import Counter, deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+import warnings
 from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
-from contextlib import contextmanager
-from dataclasses import dataclass, field
-from queue import SimpleQueue
+from queue import Empty, SimpleQueue
 from typing import Any
 
-from cbq.checkpoint.evaluations import Batch, BatchResult
+from cbq.checkpoint.evaluations import BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
+from cbq.collect.processes import require_picklable
+from cbq.collect.scheduling import CollectWarning, Outcome, Pool, WorkerError, WorkerLost
 
-PARENT_CHECK_INTERVAL = 0.5  # seconds between two checks of a worker that its run is still there
-_worker_evaluator: list[Evaluator] = []  # in a process that a run started: what it evaluates
-
-OnFinished = Callable[[Sequence[BatchResult]], None]  # called with batches that have finished
-
-
-class WorkerError(RuntimeError):
-    """The workers that evaluate the integrand failed, rather than the integrand itself."""
+CHECK_INTERVAL = 5.0  # seconds between two checks that a cluster has workers
+WITHOUT_WORKERS = 60.0  # seconds that a cluster may be without workers
+SHOWN_BATCHES = 4  # in a message
 
 
-def evaluate(evaluator: Evaluator | None, task: Task, attempt: int = 0) -> BatchResult:
-    """Evaluate a task in a worker; processes that the run started have the evaluator already.
-
-    attempt: keeps a scheduler that caches calls from returning the first attempt for the second.
-    """
-    return (_worker_evaluator[0] if evaluator is None else evaluator).evaluate(task)
+def evaluate(evaluator: Evaluator, task: Task, attempt: int) -> BatchResult:
+    """Evaluate a task in a worker. attempt: keeps a scheduler that caches calls from returning an earlier attempt."""
+    return joined(evaluator.pieces(task))[0]
 
 
-class Workers:
-    """The worker pool behind an executor: an executor of the user, or a number of processes that this run starts.
+class ExecutorPool(Pool):
+    """The workers of an executor, which its user closes."""
 
-    The processes receive f when they start, end with this process, and can be replaced when they die.
-    """
-
-    def __init__(self, executor: Executor | int, evaluator: Evaluator) -> None:
-        self._evaluator = evaluator
-        self._n_processes = executor if isinstance(executor, int) else None
-        self._executor = self._start(executor) if isinstance(executor, int) else executor
-        pools = sys.modules.get("concurrent.futures.process")  # slow to import; without it, this is no process pool
-        if pools is not None and isinstance(executor, pools.ProcessPoolExecutor):
-            _require_picklable(evaluator)
+    def __init__(self, executor: Executor, evaluator: Evaluator, max_pending: int | None) -> None:
+        self._executor, self._evaluator = executor, evaluator
+        _require_picklable(executor, evaluator)
+        self._cluster: Any = getattr(executor, "_client", None)  # of Dask
+        self._pending = dict[Future[BatchResult], Task]()
+        self._done = SimpleQueue[Future[BatchResult] | None]()  # None: to wake up
+        self._without_workers: float | None = None  # since when
+        self.max_pending = max_pending or 2 * self._n_workers + 2
 
     @property
-    def restartable(self) -> bool:
-        return self._n_processes is not None
+    def n_pending(self) -> int:
+        return len(self._pending)
+
+    def submit(self, task: Task, attempt: int) -> None:
+        try:
+            future = self._executor.submit(evaluate, self._evaluator, task, attempt)
+        except BrokenExecutor as error:
+            raise self._broken(error) from error
+        self._pending[future] = task
+        future.add_done_callback(self._done.put)
+
+    def finished(self, seconds: float | None = None) -> list[Outcome]:
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            left = CHECK_INTERVAL if until is None else min(CHECK_INTERVAL, until - time.monotonic())
+            try:
+                done = [self._done.get(timeout=max(left, 0.0))]
+            except Empty:
+                if until is not None and time.monotonic() >= until:
+                    return []
+                self._require_workers()
+                continue
+            self._without_workers = None
+            done += [self._done.get() for _ in range(self._done.qsize())]
+            return [self._outcome(future) for future in done if future in self._pending]
+
+    def wake(self) -> None:
+        self._done.put(None)
+
+    def cancel(self) -> None:
+        for future in list(self._pending):
+            if future.cancel():
+                self._pending.pop(future)
+
+    def close(self) -> None:
+        """Leave the executor to its user."""
 
     @property
-    def count(self) -> int:
+    def _n_workers(self) -> int:
         """How many tasks run at a time, as far as the executor tells."""
-        names = ("_max_workers", "num_workers")  # the standard library and loky; mpi4py
-        for n in (self._n_processes, *(getattr(self._executor, name, None) for name in names)):
+        for name in ("_max_workers", "num_workers"):  # the standard library and loky; mpi4py
+            n = getattr(self._executor, name, None)
             if isinstance(n, int) and n > 0:
                 return n
-        client: Any = getattr(self._executor, "_client", None)  # Dask
-        return (sum(client.nthreads().values()) if hasattr(client, "nthreads") else os.cpu_count()) or 1
+        return (sum(self._cluster.nthreads().values()) if hasattr(self._cluster, "nthreads") else os.cpu_count()) or 1
 
-    def submit(self, task: Task, attempt: int) -> Future[BatchResult]:
-        return self._executor.submit(evaluate, None if self.restartable else self._evaluator, task, attempt)
+    def _outcome(self, future: Future[BatchResult]) -> Outcome:
+        try:
+            error = future.exception()
+        except CancelledError as cancelled:  # by the executor, as Dask does when it loses a task
+            error = cancelled
+        if isinstance(error, BrokenExecutor):
+            error = self._broken(error)
+        task = self._pending.pop(future)
+        if error is None:
+            return Outcome(future.result())
+        if isinstance(error, IntegrandError | WorkerError | KeyboardInterrupt):
+            return Outcome(None, None, error)
+        lost = WorkerLost(_short(error), f_to_blame=False)
+        if _killed_its_workers(error):
+            lost = WorkerLost("ended each worker that evaluated it", certain=False, final=True)
+        lost.__cause__ = error
+        return Outcome(None, task, lost)
 
-    def restart(self) -> None:
-        if self._n_processes is not None:
-            self._executor.shutdown(wait=True, cancel_futures=True)
-            self._executor = self._start(self._n_processes)
+    def _broken(self, error: BrokenExecutor) -> WorkerError:
+        batches = [str(task.batch) for task in self._pending.values()][:SHOWN_BATCHES]
+        more = f" and {len(self._pending) - SHOWN_BATCHES} more" * (len(self._pending) > SHOWN_BATCHES)
+        pending = f" It had {', '.join(batches)}{more}, and one of them may have ended it." if batches else ""
+        broken = WorkerError(
+            f"a worker of the executor died, and the executor cannot be used any more ({_short(error)}): make a new "
+            f"one.{pending} With a number, such as executor=2, cbq starts its own processes, replaces those that die, "
+            f"and finds the point that ends them."
+        )
+        broken.__cause__ = error
+        return broken
 
-    def close(self, *, wait: bool) -> None:
-        """End the processes of this run, after they have become idle if `wait`; the user closes their own executor."""
-        if self.restartable:
-            self._executor.shutdown(wait=wait, cancel_futures=True)
-
-    def _start(self, n_processes: int) -> Executor:
-        import multiprocessing  # slow to import
-        from concurrent.futures import ProcessPoolExecutor
-
-        context = multiprocessing.get_context()
-        if context.get_start_method() != "fork":  # forked processes have f already
-            _require_picklable(self._evaluator)
-        return ProcessPoolExecutor(n_processes, context, _initialise_worker, (self._evaluator,))
-
-
-def _initialise_worker(evaluator: Evaluator) -> None:
-    _worker_evaluator[:] = [evaluator]
-    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a run in the background may have been told to ignore it
-        signal.signal(signal.SIGINT, signal.SIG_DFL)  # Ctrl-C reaches workers, too: they end without a traceback
-    threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
-
-
-def exit_with_parent(parent: int) -> None:
-    """End this process soon after its parent, a run or its fork server, was killed; it would wait for work forever."""
-    while os.getppid() == parent:
-        time.sleep(PARENT_CHECK_INTERVAL)
-    os._exit(1)
-
-
-def _require_picklable(evaluator: Evaluator) -> None:
-    try:
-        pickle.dumps(evaluator)
-    except Exception as error:
-        raise TypeError(
-            f"the integrand cannot be sent to other processes ({type(error).__name__}: {error}). Define it at the top "
-            f"level of a module, since lambdas and functions inside functions cannot be pickled; or pass a pool of "
-            f"threads, or an executor that uses cloudpickle, such as loky or client.get_executor() of Dask."
-        ) from error
+    def _require_workers(self) -> None:
+        """Warn if a cluster of Dask has no workers, and raise if it has had none for a while."""
+        if not hasattr(self._cluster, "scheduler_info"):
+            return
+        if self._cluster.status == "running" and self._cluster.scheduler_info()["workers"]:
+            self._without_workers = None
+        elif self._without_workers is None:
+            self._without_workers = time.monotonic()
+            warnings.warn(
+                f"the Dask cluster has no workers: waiting for some, {WITHOUT_WORKERS:g} s at most.",
+                CollectWarning,
+                stacklevel=2,
+            )
+        elif time.monotonic() - self._without_workers > WITHOUT_WORKERS:
+            raise WorkerError(
+                f"the Dask cluster has had no workers for {WITHOUT_WORKERS:g} s, and {len(self._pending)} batches wait "
+                f"for one: start workers, wait for them with client.wait_for_workers(1), and call collect again."
+            )
 
 
 def as_executor(executor: Any) -> Executor | int | None:
@@ -131,143 +150,19 @@ def as_executor(executor: Any) -> Executor | int | None:
     )
 
 
-def evaluate_on_workers(
-    executor: Executor | int,
-    evaluator: Evaluator,
-    tasks: Iterator[Task],
-    on_finished: OnFinished,
-    max_pending: int | None,
-    retries: int,
-) -> None:
-    """Evaluate tasks, in any order, with at most `max_pending` of them submitted and not finished."""
-    workers, completed = Workers(executor, evaluator), False
-    try:
-        _Submission(workers, tasks, on_finished, max_pending or 2 * workers.count + 2, retries).run()
-        completed = True
-    finally:
-        workers.close(wait=completed)
+def _require_picklable(executor: Executor, evaluator: Evaluator) -> None:
+    """Raise if the executor is known to send f in a way in which it cannot be sent."""
+    pools = sys.modules.get("concurrent.futures.process")  # slow to import; without it, this is no process pool
+    if pools is not None and isinstance(executor, pools.ProcessPoolExecutor):
+        require_picklable(evaluator)
+    elif type(executor).__module__.partition(".")[0] == "mpi4py":
+        require_picklable(evaluator, importlib.import_module("mpi4py.MPI").pickle)  # which the user may have replaced
 
 
-@dataclass(eq=False)
-class _Submission:
-    """The loop that submits tasks, passes finished batches on, and retries those whose worker died."""
-
-    workers: Workers
-    tasks: Iterator[Task]
-    on_finished: OnFinished
-    max_pending: int
-    retries: int
-    again: deque[Task] = field(default_factory=deque)
-    pending: dict[Future[BatchResult], Task] = field(default_factory=dict)
-    done: SimpleQueue[Future[BatchResult] | None] = field(default_factory=SimpleQueue)  # None: an interrupt
-    losses: Counter[Batch] = field(default_factory=Counter)  # how often the worker of a batch died
-
-    def run(self) -> None:
-        try:
-            with _held_interrupts(self.done.put) as raise_interrupt:
-                while self._submit():
-                    done = [self.done.get() for _ in range(max(self.done.qsize(), bool(self.pending)))]
-                    raise_interrupt()  # before the workers that it ended are replaced; `_stop` keeps what is done
-                    self._collect([future for future in done if future is not None])
-        except BaseException as error:
-            self._stop(wait_for_running=isinstance(error, IntegrandError | WorkerError))
-            raise
-
-    def _submit(self) -> bool:
-        """Submit as many tasks as allowed; whether there is anything to wait for."""
-        while len(self.pending) < self.max_pending:
-            task = self.again.popleft() if self.again else next(self.tasks, None)
-            if task is None:
-                break
-            try:
-                future = self.workers.submit(task, self.losses[task.batch])
-                self.pending[future] = task
-                future.add_done_callback(self.done.put)
-            except BrokenExecutor as error:
-                if self.pending:  # they come back with an error of their own
-                    self.again.appendleft(task)
-                else:
-                    self._retry(task, error)
-                    self.workers.restart()
-                break
-        return bool(self.pending or self.again)
-
-    def _collect(self, done: Iterable[Future[BatchResult]]) -> None:
-        """Pass on the batches that finished, and queue again those whose worker died."""
-        errors = {future: _exception(future) for future in done}
-        self._pass_on([future for future, error in errors.items() if error is None])
-        for future, error in errors.items():
-            if error is not None:
-                self._retry(self.pending.pop(future), error)
-        if not self.pending and any(isinstance(error, BrokenExecutor) for error in errors.values()):
-            self.workers.restart()
-
-    def _pass_on(self, finished: Sequence[Future[BatchResult]]) -> None:
-        if finished:
-            self.on_finished([future.result() for future in finished])
-        for future in finished:  # only now, so that an interrupt does not lose them
-            del self.pending[future]
-
-    def _retry(self, task: Task, error: BaseException) -> None:
-        """Queue a task again whose worker died; raise if f failed, or if it must not be tried again."""
-        if isinstance(error, IntegrandError | KeyboardInterrupt):
-            raise error
-        self.losses[task.batch] += 1
-        self.again.append(task)
-        if isinstance(error, BrokenExecutor) and not self.workers.restartable:
-            raise WorkerError(
-                f"a worker of the executor died, and the executor cannot be used any more ({_short(error)}): make a "
-                f"new one. With a number, such as executor=2, cbq makes its own and restarts it when a worker dies."
-            ) from error
-        if self.losses[task.batch] > self.retries:
-            raise WorkerError(
-                f"{task.batch} came back {self.losses[task.batch]} times without values, although f raised no "
-                f"exception ({_short(error)}): the worker was killed, ran out of memory or cannot receive f, or f ends "
-                f"its process. A batch is tried again retries = {self.retries} times."
-            ) from error
-
-    def _stop(self, *, wait_for_running: bool) -> None:
-        """Cancel what has not started, and keep what has finished; running tasks are waited for, or given up."""
-        if wait_for_running or not self.workers.restartable:  # else the pool may be cancelling them, as it ends
-            for future in list(self.pending):
-                if future.cancel():
-                    del self.pending[future]
-        done = [future for future in self.pending if wait_for_running or future.done()]
-        self._pass_on([future for future in done if _exception(future) is None])
-
-
-@contextmanager
-def _held_interrupts(wake: Callable[[None], None]) -> Iterator[Callable[[], None]]:
-    """Hold the first Ctrl-C back until the block calls the function, so that it leaves no lock of a pool taken."""
-    handler: Any = signal.getsignal(signal.SIGINT)
-    process, held = os.getpid(), list[int]()
-
-    def hold(signum: int, frame: Any) -> None:
-        if held or os.getpid() != process:  # a second Ctrl-C, or a forked worker
-            handler(signum, frame)
-        held.append(signum)
-        wake(None)
-
-    def raise_interrupt() -> None:
-        if held:
-            handler(held.pop(), None)
-
-    if not callable(handler) or threading.current_thread() is not threading.main_thread():
-        yield raise_interrupt  # signals are ignored, or arrive in another thread
-        return
-    signal.signal(signal.SIGINT, hold)
-    try:
-        yield raise_interrupt
-    finally:
-        signal.signal(signal.SIGINT, handler)
-        raise_interrupt()
-
-
-def _exception(future: Future[BatchResult]) -> BaseException | None:
-    try:
-        return future.exception()
-    except CancelledError as error:  # by the executor, as Dask does when it loses a task
-        return error
+def _killed_its_workers(error: BaseException) -> bool:
+    """Whether a cluster of Dask has given a task up because each worker that took it was lost."""
+    scheduler = sys.modules.get("distributed.scheduler")
+    return scheduler is not None and isinstance(error, scheduler.KilledWorker)
 
 
 def _short(error: BaseException) -> str:

@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from cbq._arrays import Array, evenly, rows_not_finite
+from cbq._arrays import Array, rows_not_finite
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 
 Integrand = Callable[[Array, Array], Any]
-PROBE_POINTS = 3  # of the first call to a vectorised f: enough to tell (n, C) from (C, n) for one or two outputs
-PROBE_THETAS = 8  # at which f is tried if it fails at the first theta and failures are skipped
 
 
 class IntegrandError(RuntimeError):
@@ -39,9 +37,13 @@ class Points(NamedTuple):
     def __str__(self) -> str:
         return f"theta = {self.theta}" if self.t is None else f"theta index t = {self.t} (theta = {self.theta})"
 
-    def single(self, i: int) -> Points:
-        """Point i of these alone."""
-        return self._replace(x=self.x[i : i + 1], start=self.start + i)
+    def part(self, first: int, last: int) -> Points:
+        """The points first : last of these."""
+        return self._replace(x=self.x[first:last], start=self.start + first)
+
+    def each(self) -> list[Points]:
+        """Each of these points alone."""
+        return [self.part(i, i + 1) for i in range(len(self.x))]
 
     def failure(self, i: int, did: str, details: str = "") -> IntegrandError:
         """The error for what the integrand did at point i of these."""
@@ -51,12 +53,40 @@ class Points(NamedTuple):
 
 
 class Task(NamedTuple):
-    """A batch to evaluate, with everything that this needs besides f."""
+    """Points of a run to evaluate, with everything that this needs besides f.
 
-    batch: Batch
+    outputs: the shape of f at one point, None if it is not known yet.
+    """
+
     points: Points
-    outputs: Outputs
+    outputs: Outputs | None
     skip_failures: bool
+
+    @property
+    def n(self) -> int:
+        """The number of points."""
+        return len(self.points.x)
+
+    @property
+    def batch(self) -> Batch:
+        return _batch(self.points)
+
+    def part(self, first: int, last: int) -> Task:
+        """The points first : last of this task."""
+        return self._replace(points=self.points.part(first, last))
+
+    def after(self, done: int) -> Task | None:
+        """What is left when the first `done` points are evaluated."""
+        return self.part(done, self.n) if done < self.n else None
+
+    def failed(self, reason: str) -> BatchResult:
+        """The result where f fails at all points, for the same reason."""
+        indices = range(self.points.start, self.points.start + self.n)
+        return BatchResult(self.batch, np.full((self.n, *(self.outputs or ())), np.nan), dict.fromkeys(indices, reason))
+
+
+def _batch(points: Points) -> Batch:
+    return Batch(points.t or 0, points.start, points.start + len(points.x))
 
 
 @dataclass(frozen=True)
@@ -66,11 +96,16 @@ class Evaluator:
     integrand: Integrand
     vectorized: bool
 
-    def evaluate(self, task: Task) -> BatchResult:
-        """Evaluate a batch; failures of f are raised, or recorded if the task says so."""
-        if task.skip_failures:
-            return BatchResult(task.batch, *self._values_and_failures(task.points, task.outputs))
-        return BatchResult(task.batch, self.values(task.points, task.outputs), {})
+    def pieces(self, task: Task) -> Iterator[BatchResult]:
+        """Evaluate a task: one result, or one for each point if f takes one point at a time.
+
+        Failures of f are raised, or recorded if the task says so.
+        """
+        for points in [task.points] if self.vectorized else task.points.each():
+            if task.skip_failures:
+                yield BatchResult(_batch(points), *self._values_and_failures(points, task.outputs or ()))
+            else:
+                yield BatchResult(_batch(points), self.values(points, task.outputs), {})
 
     def values(self, points: Points, outputs: Outputs | None = None) -> Array:
         """f at n points: (n, *outputs), all finite; `outputs` is what earlier calls returned."""
@@ -85,21 +120,20 @@ class Evaluator:
     def _values_and_failures(self, points: Points, outputs: Outputs) -> tuple[Array, dict[int, str]]:
         """f at n points, (n, *outputs), NaN where it fails; and what it did there, by the index of the point."""
         n, start = len(points.x), points.start
-        if self.vectorized or n == 1:
-            try:
-                f = self._call_checked(points, outputs)
-                bad = rows_not_finite(f)
-                failures = {start + int(i): f"returned {f[i]}" for i in np.flatnonzero(bad)}
-                f[bad] = np.nan
-                return f, failures
-            except WrongReturn:
-                raise
-            except IntegrandError as error:
-                if n == 1:
-                    reason = f"raised {type(error.__cause__).__name__}: {error.__cause__}"
-                    return np.full((1, *outputs), np.nan), {start: reason}
+        try:
+            f = self._call_checked(points, outputs)
+            bad = rows_not_finite(f)
+            failures = {start + int(i): f"returned {f[i]}" for i in np.flatnonzero(bad)}
+            f[bad] = np.nan
+            return f, failures
+        except WrongReturn:
+            raise
+        except IntegrandError as error:
+            if n == 1:
+                reason = f"raised {type(error.__cause__).__name__}: {error.__cause__}"
+                return np.full((1, *outputs), np.nan), {start: reason}
         # Only calls with one point each can tell at which of them f fails.
-        parts = [self._values_and_failures(points.single(i), outputs) for i in range(n)]
+        parts = [self._values_and_failures(point, outputs) for point in points.each()]
         return np.concatenate([f for f, _ in parts]), {i: reason for _, one in parts for i, reason in one.items()}
 
     def _call_checked(self, points: Points, outputs: Outputs | None) -> Array:
@@ -131,7 +165,7 @@ class Evaluator:
         if self.vectorized:
             try:
                 return self.integrand(x.copy(), theta.copy())
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 among = f"among the {len(x)} points from x = {x[0]} on"
                 message = f"the integrand raised {type(error).__name__} at {points} {among}: {error}"
                 raise IntegrandError(message, points.t, theta) from error
@@ -139,26 +173,6 @@ class Evaluator:
         for i, point in enumerate(x):
             try:
                 values.append(self.integrand(point.copy(), theta.copy()))
-            except Exception as error:
+            except (Exception, SystemExit) as error:
                 raise points.failure(i, f"raised {type(error).__name__}", f": {error}") from error
         return values
-
-
-def probe_outputs(evaluator: Evaluator, thetas: Array, x: Sequence[Array], *, skip_failures: bool) -> Outputs:
-    """The shape of f at one point, from a small call at the first theta, before anything expensive starts.
-
-    skip_failures: where f fails there, try single points of this and some other thetas; one of them must succeed.
-    """
-    probes = [Points(thetas[0], x[0][: PROBE_POINTS if evaluator.vectorized else 1], 0)]
-    if skip_failures:
-        probes += [Points(thetas[0], x[0], 0).single(i) for i in range(min(PROBE_POINTS, len(x[0])))]
-        probes += [Points(thetas[t], x[t][:1], int(t)) for t in evenly(len(x), PROBE_THETAS)[1:]]
-    errors = []
-    for points in probes:
-        try:
-            return evaluator.values(points).shape[1:]
-        except WrongReturn:
-            raise
-        except IntegrandError as error:
-            errors.append(error)
-    raise errors[0]

@@ -5,9 +5,8 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-import time
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import Executor
 from contextlib import closing, contextmanager, nullcontext
 from dataclasses import dataclass
@@ -19,20 +18,18 @@ from cbq._arrays import Array
 from cbq.checkpoint import Checkpoint
 from cbq.checkpoint.evaluations import BatchResult, Evaluations
 from cbq.collect.draws import RunPoints
-from cbq.collect.executors import OnFinished, WorkerError, evaluate_on_workers
-from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task, probe_outputs
+from cbq.collect.executors import ExecutorPool
+from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
+from cbq.collect.processes import ProcessPool
+from cbq.collect.scheduling import CollectWarning, Scheduler, ThisProcess, WorkerError
+from cbq.collect.trial import fingerprint, probe_outputs, require_same_values
 from cbq.samples import Samples
 
 OnError = Literal["raise", "skip"]
+OnChange = Literal["raise", "reuse"]
 Report = Callable[[int, int], Any]  # the number of points that are done, and of all points
 Progress = bool | Report | None
-HOLD_SECONDS = 0.02  # batches that finish within this time are passed on together, since writing may wait for the disk
-MAX_HELD = 8  # batches that are passed on together in this process
 SHOWN_FAILURES = 3  # in a warning
-
-
-class CollectWarning(UserWarning):
-    """Points were left out of the samples."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +42,9 @@ class RunOptions:
     checkpoint: str | os.PathLike[str] | None
     progress: Progress
     on_error: OnError
+    on_change: OnChange
     retries: int
+    timeout: float | None
 
 
 def as_progress(progress: Any) -> Progress:
@@ -62,23 +61,39 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
     """Evaluate f at the points of a run, as far as its checkpoint does not have the values, and return the samples."""
     samples = _without_values(run, run.x)  # refuses bad points before anything expensive starts
     evaluations = Evaluations([x.copy() for x in run.x])
-    skip = options.on_error == "skip"
-    path = options.checkpoint
-    checkpoint = None if path is None else Checkpoint(path, run.settings, run.thetas, run.measures)
-    with nullcontext() if checkpoint is None else closing(checkpoint):
+    skip, path = options.on_error == "skip", options.checkpoint
+    sources = {"the integrand": fingerprint(evaluator.integrand), "the family": fingerprint(run.family)}
+    checkpoint = None if path is None else Checkpoint(path, run.settings, run.thetas, run.measures, sources)
+    with nullcontext() if checkpoint is None else closing(checkpoint), closing(_workers(evaluator, options)) as workers:
         if checkpoint is not None:
             checkpoint.restore(evaluations)
         if not skip:
             evaluations.forget_failures()
+        reused = evaluations.n_done
         if not evaluations.f:
-            evaluations.allocate(probe_outputs(evaluator, run.thetas, evaluations.x, skip_failures=skip))
+            how = {"vectorized": evaluator.vectorized, "skip_failures": skip}
+            evaluations.allocate(probe_outputs(workers, run.thetas, evaluations.x, **how))
+        elif checkpoint is not None and options.on_change == "raise":
+            require_same_values(workers, run.thetas, evaluations, checkpoint.path, checkpoint.edited)
         if checkpoint is not None:
             checkpoint.begin(evaluations.outputs)
-        if evaluations.n_done < evaluations.n_total:
-            _evaluate_missing(evaluator, run, evaluations, checkpoint, options)
+        if reused < evaluations.n_total:
+            _evaluate_missing(workers, run, evaluations, checkpoint, options)
+    if reused and checkpoint is not None and options.progress is not False:
+        sys.stderr.write(f"{checkpoint.path}: {reused} reused, {evaluations.n_total - reused} evaluated\n")
     if any(not np.array_equal(a, b) for a, b in zip(run.x, evaluations.x, strict=True)):
         samples = _without_values(run, evaluations.x)  # the points of the machine where the run began
     return _with_values(samples, evaluations)
+
+
+def _workers(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Scheduler:
+    """Where f is evaluated."""
+    executor, in_flight = options.executor, options.in_flight
+    if executor is None:
+        return ThisProcess(evaluator, in_flight)
+    if isinstance(executor, int):
+        return Scheduler(ProcessPool(executor, evaluator, options.timeout, in_flight), options.retries)
+    return Scheduler(ExecutorPool(executor, evaluator, in_flight), options.retries)
 
 
 def _without_values(run: RunPoints, x: Sequence[Array]) -> Samples:
@@ -88,9 +103,13 @@ def _without_values(run: RunPoints, x: Sequence[Array]) -> Samples:
 
 
 def _evaluate_missing(
-    evaluator: Evaluator, run: RunPoints, evaluations: Evaluations, checkpoint: Checkpoint | None, options: RunOptions
+    workers: ThisProcess | Scheduler,
+    run: RunPoints,
+    evaluations: Evaluations,
+    checkpoint: Checkpoint | None,
+    options: RunOptions,
 ) -> None:
-    total, in_flight = evaluations.n_total, options.in_flight
+    total = evaluations.n_total
     with _reporting(options.progress, run.settings["problem"], evaluations.n_done, total) as report:
 
         def on_finished(results: Sequence[BatchResult]) -> None:
@@ -100,36 +119,17 @@ def _evaluate_missing(
                 evaluations.add(result)
             report(evaluations.n_done, total)
 
-        tasks = _tasks(run, evaluations, options)
         try:
-            if options.executor is None:
-                _evaluate_here(evaluator, tasks, on_finished, max_held=in_flight or MAX_HELD)
-            else:
-                evaluate_on_workers(options.executor, evaluator, tasks, on_finished, in_flight, options.retries)
+            workers.evaluate(_tasks(run, evaluations, options), on_finished)
         except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
             _add_advice(error, evaluations, checkpoint)
             raise
 
 
 def _tasks(run: RunPoints, evaluations: Evaluations, options: RunOptions) -> Iterator[Task]:
-    for batch in evaluations.missing_batches(options.batch):
-        t, start, stop = batch
+    for t, start, stop in evaluations.missing_batches(options.batch):
         points = Points(run.thetas[t], evaluations.x[t][start:stop], t, start)
-        yield Task(batch, points, evaluations.outputs, options.on_error == "skip")
-
-
-def _evaluate_here(evaluator: Evaluator, tasks: Iterable[Task], on_finished: OnFinished, *, max_held: int) -> None:
-    """Evaluate tasks one after the other; at most `max_held` quick ones are finished and not passed on."""
-    held, since = list[BatchResult](), time.monotonic()
-    try:
-        for task in tasks:
-            held.append(evaluator.evaluate(task))
-            if len(held) >= max_held or time.monotonic() - since >= HOLD_SECONDS:
-                on_finished(held)
-                held, since = [], time.monotonic()
-    finally:
-        if held:
-            on_finished(held)
+        yield Task(points, evaluations.outputs, options.on_error == "skip")
 
 
 @contextmanager

@@ -1,0 +1,265 @@
+"""The processes that a run starts. It knows what each of them evaluates, and can end and replace any of them."""
+
+from __future__ import annotations
+
+import os
+import pickle
+import signal
+import threading
+import time
+import traceback
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from cbq.checkpoint.evaluations import BatchResult, joined
+from cbq.collect.integrand import Evaluator, IntegrandError, Task
+from cbq.collect.scheduling import HOLD_SECONDS, Outcome, Pool, WorkerError, WorkerLost
+
+if TYPE_CHECKING:
+    from multiprocessing.connection import Connection
+    from multiprocessing.process import BaseProcess
+
+PARENT_CHECK_INTERVAL = 0.5  # seconds between two checks of a process that its run is still there
+CHECK_INTERVAL = 1.0  # seconds between two checks of a run that its processes are still there
+EXIT_SECONDS = 1.0  # for an idle process that is told to end
+
+
+class Message(NamedTuple):
+    """What a process tells: results, whether it is idle now, and the error that ended the task, with its traceback."""
+
+    result: BatchResult | None = None
+    idle: bool = False
+    error: Exception | None = None
+    details: str = ""
+
+
+class RemoteTraceback(Exception):
+    """The traceback of an error in another process."""
+
+    def __str__(self) -> str:
+        return f"\n{self.args[0]}"
+
+
+class ProcessPool(Pool):
+    """At most n processes, started when there is work for them.
+
+    timeout: seconds for each point, or None; a process that takes longer is ended.
+    """
+
+    def __init__(self, n: int, evaluator: Evaluator, timeout: float | None, max_pending: int | None) -> None:
+        import multiprocessing  # slow to import
+
+        self._context = multiprocessing.get_context()
+        if self._context.get_start_method() != "fork":  # forked processes have f already
+            require_picklable(evaluator)
+        self._evaluator, self._timeout = evaluator, timeout
+        self._workers = list[_Worker]()
+        self._woken, self._wake = self._context.Pipe(duplex=False)
+        self.max_pending = min(n, max_pending or n)
+
+    @property
+    def n_pending(self) -> int:
+        return sum(worker.task is not None for worker in self._workers)
+
+    def submit(self, task: Task, attempt: int) -> None:
+        for worker in [each for each in self._workers if each.task is None]:
+            if worker.begin(task):
+                return
+            worker.close(at_once=True)  # it was killed while it was idle
+            self._workers.remove(worker)
+        with _interrupts_blocked():  # until the new process has a handler of its own
+            worker = _Worker(self._context, self._evaluator, self._timeout)
+        self._workers.append(worker)
+        worker.begin(task)  # if that fails, `finished` finds it dead
+
+    def finished(self, seconds: float | None = None) -> list[Outcome]:
+        from multiprocessing.connection import wait
+
+        until = None if seconds is None else time.monotonic() + seconds
+        while True:
+            busy = [worker for worker in self._workers if worker.task is not None]
+            now = time.monotonic()
+            limits = [now + CHECK_INTERVAL, *([] if until is None else [until]), *(worker.deadline for worker in busy)]
+            ready = wait([self._woken, *(worker.connection for worker in busy)], max(0.0, min(limits) - now))
+            outcomes = [outcome for worker in busy if (outcome := worker.outcome()) is not None]
+            self._workers = [worker for worker in self._workers if not worker.ended]
+            if self._woken in ready:
+                self._woken.recv_bytes()
+                return outcomes
+            if outcomes or (until is not None and time.monotonic() >= until):
+                return outcomes
+
+    def wake(self) -> None:
+        self._wake.send_bytes(b"!")
+
+    def cancel(self) -> None:
+        for worker in self._workers:
+            if worker.task is not None and os.name == "posix":
+                with suppress(ProcessLookupError):
+                    os.kill(worker.process.pid or 0, signal.SIGINT)
+
+    def close(self) -> None:
+        for worker in self._workers:
+            worker.close()
+        self._workers.clear()
+        self._woken.close()
+        self._wake.close()
+
+
+class _Worker:
+    """A process, and the task that it evaluates."""
+
+    def __init__(self, context: Any, evaluator: Evaluator, timeout: float | None) -> None:
+        self.connection, theirs = context.Pipe()
+        self.process: BaseProcess = context.Process(target=_work, args=(theirs, evaluator))
+        try:
+            self.process.start()
+        except OSError as error:
+            raise WorkerError(f"no process can be started ({error}): ask for fewer, or free memory.") from error
+        finally:
+            theirs.close()  # so that the end of the process is the end of the connection
+        self.task: Task | None = None
+        self.ended = self._ready = False
+        self._vectorized, self._timeout, self._since = evaluator.vectorized, timeout, 0.0
+
+    def begin(self, task: Task) -> bool:
+        """Give the process a task; whether it is there to take it."""
+        self.task, self._since = task, time.monotonic()
+        try:
+            self.connection.send(task)
+        except OSError:
+            return False
+        return True
+
+    @property
+    def deadline(self) -> float:
+        """When the time for the points that are being evaluated is over."""
+        if self._timeout is None or self.task is None or not self._ready:
+            return float("inf")
+        # Results of single points may be held back, and have not taken longer than that.
+        return self._since + (self._timeout * self.task.n if self._vectorized else self._timeout + HOLD_SECONDS)
+
+    def outcome(self) -> Outcome | None:
+        """What has happened since the last time; None if nothing has."""
+        there = self.process.is_alive()  # asked first, since it may end after its last message
+        try:
+            while self.connection.poll():
+                message: Message = self.connection.recv()
+                self._ready, self._since = True, time.monotonic()
+                if message.result is not None or message.idle:
+                    return self._told(message)
+        except (EOFError, OSError):
+            there = False
+        if not there:
+            self.process.join(EXIT_SECONDS)
+            how = _how_it_ended(self.process.exitcode)
+            if not self._ready:
+                return self._lost(WorkerLost(f"its process ended before it took work, {how}", f_to_blame=False))
+            return self._lost(WorkerLost(f"ended its process ({how})"))
+        if time.monotonic() >= self.deadline:
+            return self._lost(WorkerLost(f"took longer than timeout = {self._timeout:g} s", final=True))
+        return None
+
+    def _told(self, message: Message) -> Outcome:
+        task, done = self.task, 0 if message.result is None else len(message.result.f)
+        left = None if task is None else task.after(done)
+        self.task = None if message.idle else left
+        if message.error is not None:
+            message.error.__cause__ = RemoteTraceback(message.details)
+            return Outcome(message.result, None, message.error)
+        return Outcome(message.result, left if message.idle else None)
+
+    def _lost(self, error: WorkerLost) -> Outcome:
+        outcome, self.task = Outcome(None, self.task, error), None
+        self.close(at_once=True)
+        return outcome
+
+    def close(self, *, at_once: bool = False) -> None:
+        """End the process, after it had the time to clean up if it is idle."""
+        if self.task is None and not at_once:
+            with suppress(OSError):
+                self.connection.send(None)
+                self.process.join(EXIT_SECONDS)
+        self.process.kill()
+        self.process.join()
+        self.connection.close()
+        self.ended = True
+
+
+def _how_it_ended(code: int | None) -> str:
+    if code is None or code >= 0:
+        return f"exit status {code}"
+    try:
+        return f"signal {signal.Signals(-code).name}"
+    except ValueError:
+        return f"signal {-code}"
+
+
+@contextmanager
+def _interrupts_blocked() -> Iterator[None]:
+    if not hasattr(signal, "pthread_sigmask"):  # as on Windows
+        yield
+        return
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGINT])
+    try:
+        yield
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
+
+
+def _work(connection: Connection, evaluator: Evaluator) -> None:
+    """What a process does: evaluate tasks until None arrives. Ctrl-C lets it stop after the current point."""
+    stop = threading.Event()
+    if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a run in the background may have been told to ignore it
+        signal.signal(signal.SIGINT, lambda *_: stop.set())
+    if hasattr(signal, "pthread_sigmask"):
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
+    threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
+    connection.send(Message())
+    while (task := connection.recv()) is not None:
+        stop.clear()
+        _evaluate(connection, evaluator, task, stop)
+
+
+def _evaluate(connection: Connection, evaluator: Evaluator, task: Task, stop: threading.Event) -> None:
+    """Evaluate a task, and send results as they become known."""
+    held, since, message = list[BatchResult](), time.monotonic(), Message(idle=True)
+    try:
+        for piece in evaluator.pieces(task):
+            if stop.is_set() and piece.failures:  # Ctrl-C ends simulators that f calls, which is no failure of f
+                break
+            held.append(piece)
+            if stop.is_set() or piece.batch.stop == task.batch.stop:
+                break
+            if time.monotonic() - since >= HOLD_SECONDS:
+                connection.send(Message(joined(held)[0]))
+                held, since = [], time.monotonic()
+    except Exception as error:
+        if not stop.is_set():
+            message = message._replace(error=_sendable(error), details=traceback.format_exc())
+    connection.send(message._replace(result=joined(held)[0] if held else None))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, if it is one of f, and else a WorkerError."""
+    return error if isinstance(error, IntegrandError) else WorkerError(f"a worker failed: {error!r}.")
+
+
+def exit_with_parent(parent: int) -> None:
+    """End this process soon after its parent, a run or its fork server, was killed; it would wait for work forever."""
+    while os.getppid() == parent:
+        time.sleep(PARENT_CHECK_INTERVAL)
+    os._exit(1)
+
+
+def require_picklable(evaluator: Evaluator, pickler: Any = pickle) -> None:
+    """Raise if the pickler of an executor cannot send f to other processes."""
+    try:
+        pickler.dumps(evaluator)
+    except Exception as error:
+        raise TypeError(
+            f"the integrand cannot be sent to other processes ({type(error).__name__}: {error}). Define it at the top "
+            f"level of a module, since lambdas and functions inside functions cannot be pickled; or pass a pool of "
+            f"threads, or an executor that uses cloudpickle, such as loky or client.get_executor() of Dask."
+        ) from error

@@ -1,0 +1,111 @@
+"""The first calls of f in a run: to see what it returns, or to see that it still returns what a checkpoint holds."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from typing import Any, Protocol
+
+import numpy as np
+
+from cbq._arrays import Array, evenly
+from cbq.checkpoint import CheckpointError
+from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
+from cbq.collect.integrand import IntegrandError, Points, Task, WrongReturn
+from cbq.collect.scheduling import CollectWarning, OnFinished
+
+PROBE_POINTS = 3  # of the first call to a vectorised f: enough to tell (n, C) from (C, n) for one or two outputs
+PROBE_THETAS = 8  # at which f is tried if it fails at the first theta and failures are skipped
+CHECKED_POINTS, CHECKED_IF_EDITED = 3, 12  # stored points that are evaluated again
+ROUNDING = 1e-6  # differences between values of the same f on two machines, relative to the value,
+ROUNDING_OF_LARGEST = 1e-9  # and to the largest value
+WAYS_OUT = (
+    "The integrand was edited since, or what it reads or calls, or it is random. Pass another name to start a new run, "
+    "or on_change='reuse' to keep the stored values as they are."
+)
+
+
+class Evaluates(Protocol):
+    """Where tasks are evaluated."""
+
+    def evaluate(self, tasks: Iterable[Task], on_finished: OnFinished) -> None:
+        """Evaluate tasks, and pass results on."""
+
+
+def probe_outputs(
+    workers: Evaluates, thetas: Array, x: Sequence[Array], *, vectorized: bool, skip_failures: bool
+) -> Outputs:
+    """The shape of f at one point, from a small call at the first theta, before anything expensive starts.
+
+    skip_failures: where f fails there, try single points of this and some other thetas; one of them must succeed.
+    """
+    probes = [Points(thetas[0], x[0][: PROBE_POINTS if vectorized else 1], 0)]
+    if skip_failures:
+        probes += Points(thetas[0], x[0][:PROBE_POINTS], 0).each()
+        probes += [Points(thetas[t], x[t][:1], int(t)) for t in evenly(len(x), PROBE_THETAS)[1:]]
+    errors = []
+    for points in probes:
+        try:
+            return _evaluated(workers, [points], None, skip_failures=False)[0].f.shape[1:]
+        except WrongReturn:
+            raise
+        except IntegrandError as error:
+            errors.append(error)
+    raise errors[0]
+
+
+def require_same_values(
+    workers: Evaluates, thetas: Array, evaluations: Evaluations, path: str, edited: Sequence[str]
+) -> int:
+    """Evaluate some of the points with a value again, and raise a CheckpointError if f is another one now.
+
+    edited: what the user has edited since the file was made, such as "the integrand". Returns the number of points.
+    """
+    rows = [(t, int(i)) for t, good in evaluations.successes().items() for i in np.flatnonzero(good)]
+    chosen = [rows[k] for k in evenly(len(rows), CHECKED_IF_EDITED if edited else CHECKED_POINTS)] if rows else []
+    points = [Points(thetas[t], evaluations.x[t][i : i + 1], t, i) for t, i in chosen]
+    try:
+        results = _evaluated(workers, points, evaluations.outputs, skip_failures=True)
+    except WrongReturn as error:
+        raise CheckpointError(f"{path} holds values of another f: {error} {WAYS_OUT}") from error
+    largest = np.max([np.max(np.abs(f), axis=0, initial=0.0, where=np.isfinite(f)) for f in evaluations.f], axis=0)
+    for (t, start, stop), now, failures in results:
+        stored = evaluations.f[t][start:stop]
+        close = np.abs(now - stored) <= ROUNDING * np.abs(stored) + ROUNDING_OF_LARGEST * largest  # False for NaN
+        for k in np.flatnonzero(~np.all(close.reshape(len(now), -1), axis=1)):
+            does = failures.get(start + int(k), f"gives {now[k]}")
+            raise CheckpointError(
+                f"{path} holds values of another f: at {Points(thetas[t], evaluations.x[t], t)}, point "
+                f"i = {start + k} (x = {evaluations.x[t][start + k]}), it has {stored[k]}, and f now {does}. {WAYS_OUT}"
+            )
+    if edited:
+        warnings.warn(
+            f"the source of {' and '.join(edited)} is not what it was when {path} was made. The {len(points)} stored "
+            f"points that were evaluated again have the same values, and all stored values are reused.",
+            CollectWarning,
+            stacklevel=4,  # the call of Problem.collect
+        )
+    return len(points)
+
+
+def fingerprint(function: Callable[..., Any]) -> str | None:
+    """A hash of the source of a function, of a method or of the class of a callable object; None if there is none."""
+    while isinstance(function, partial):
+        function = function.func
+    code: Any = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
+    try:
+        source = inspect.getsource(code)
+    except (OSError, TypeError):  # made by exec, typed in, or compiled
+        return None
+    return hashlib.sha256("\n".join(line.rstrip() for line in source.strip().splitlines()).encode()).hexdigest()
+
+
+def _evaluated(
+    workers: Evaluates, points: Iterable[Points], outputs: Outputs | None, *, skip_failures: bool
+) -> list[BatchResult]:
+    results = list[BatchResult]()
+    workers.evaluate([Task(each, outputs, skip_failures) for each in points], results.extend)
+    return sorted(results, key=lambda result: result.batch)
