@@ -5,7 +5,7 @@ from cbq._version import __version__
 from cbq.collect import CheckpointError, CollectWarning, IntegrandError, WorkerError
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
-from cbq.fit.base import Fit, load
+from cbq.fit.base import Fit, FitWarning, load
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.problem import Problem
@@ -22,6 +22,7 @@ __all__ = [
     "CollectWarning",
     "Comparison",
     "Fit",
+    "FitWarning",
     "ImportanceSampling",
     "IntegrandError",
     "MonteCarlo",

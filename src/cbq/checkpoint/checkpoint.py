@@ -156,7 +156,8 @@ class Checkpoint:
 class StoredRun:
     """What a checkpoint holds: theta (T, p), points, T arrays (N_t, d), and values, T arrays (N_t, *outputs).
 
-    Points at which f failed or was not evaluated are left out, and so are thetas without any value.
+    Points at which f failed or was not evaluated are left out, and so are thetas without any value. failed: all thetas
+    of the file, and for each of them the points at which f failed, and those with a value.
     """
 
     path: str
@@ -165,6 +166,7 @@ class StoredRun:
     x: list[Array]
     f: list[Array]
     packed_measures: list[PackedMeasure]
+    failed: tuple[Array, list[Array], list[Array]]
 
     def measures(self) -> list[Measure]:
         """The measure of x at each theta, equal ones as one object."""
@@ -215,7 +217,10 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
         raise CheckpointError(f"{name} has no finished batch with a value yet: call collect again to resume the run.")
     points = [evaluations.x[t][rows] for t, rows in good.items()]
     values = [evaluations.f[t][rows] for t, rows in good.items()]
-    return StoredRun(name, settings, theta[list(good)], points, values, [measures[t] for t in good])
+    empty = np.empty((0, settings["d"]))
+    every = [evaluations.x[t][good[t]] if t in good else empty for t in range(len(theta))]
+    failed = (theta, evaluations.failed_points(), every)
+    return StoredRun(name, settings, theta[list(good)], points, values, [measures[t] for t in good], failed)
 
 
 def _pack(measures: Sequence[Measure]) -> list[PackedMeasure]:

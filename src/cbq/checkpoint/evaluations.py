@@ -112,6 +112,13 @@ class Evaluations:
             good[t][i] = False
         return {t: rows for t, rows in enumerate(good) if np.any(rows)}
 
+    def failed_points(self) -> list[Array]:
+        """The points at which f failed, T arrays (F_t, d)."""
+        rows: list[list[int]] = [[] for _ in self.x]
+        for t, i in sorted(self.failures):
+            rows[t].append(i)
+        return [x[each] for x, each in zip(self.x, rows, strict=True)]
+
     def missing_batches(self, size: int) -> Iterator[Batch]:
         """Batches of at most `size` points that cover exactly the points at which f is not known.
 

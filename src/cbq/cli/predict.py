@@ -78,5 +78,6 @@ def _show(fit: Fit, theta: list[str] | None, level: float) -> None:
     thetas = options.thetas(theta, fit.p)
     table = estimate(fit, fit.theta if thetas is None else thetas, level)
     table.show(all_rows=True)
-    if table.note:
-        typer.echo(table.note)
+    for line in (table.note, *(f"Warning: {warning}" for warning in fit.failure_warnings)):
+        if line:
+            typer.echo(line)

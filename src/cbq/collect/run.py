@@ -23,7 +23,7 @@ from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.collect.processes import ProcessPool
 from cbq.collect.scheduling import CollectWarning, Scheduler, ThisProcess, WorkerError
 from cbq.collect.trial import fingerprint, probe_outputs, require_same_values
-from cbq.samples import Samples
+from cbq.samples import Failures, Samples
 
 OnError = Literal["raise", "skip"]
 OnChange = Literal["raise", "reuse"]
@@ -197,7 +197,9 @@ def _with_values(samples: Samples, evaluations: Evaluations) -> Samples:
     warnings.warn(_describe_failures(samples, evaluations, dropped), CollectWarning, stacklevel=4)
     kept = samples.select(list(good))
     rows = [start + np.flatnonzero(each) for start, each in zip(kept.starts, good.values(), strict=True)]
-    return kept.regrouped(rows).with_values([evaluations.f[t][each] for t, each in good.items()])
+    values = kept.regrouped(rows).with_values([evaluations.f[t][each] for t, each in good.items()])
+    every = [x[good[t]] if t in good else x[:0] for t, x in enumerate(evaluations.x)]
+    return values.with_failures(Failures.of(samples.theta, evaluations.failed_points(), every))
 
 
 def _describe_failures(samples: Samples, evaluations: Evaluations, dropped: Sequence[int]) -> str:
@@ -211,5 +213,6 @@ def _describe_failures(samples: Samples, evaluations: Evaluations, dropped: Sequ
     empty = f" No point is left at theta index t = {', '.join(map(str, dropped))}: dropped." * bool(dropped)
     return (
         f"the integrand failed at {len(failures)} of {evaluations.n_total} points, at {thetas} of {samples.T} thetas, "
-        f"and they are left out: {shown}{more}.{empty} on_error='raise' evaluates them again."
+        f"and they are left out, so that estimates are conditional on success: {shown}{more}.{empty} on_error='raise' "
+        f"evaluates them again."
     )

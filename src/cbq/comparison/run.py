@@ -83,6 +83,7 @@ def _rows(name: str, estimator: Estimator, samples: Samples, score: Score, error
         seconds = perf_counter() - start
         scores = score(estimator, fit)
     counts = samples.counts
+    failed = "" if samples.failures is None else f"{samples.failures}; estimates are conditional on success"
     return [
         ComparisonRow(
             method=name,
@@ -94,7 +95,7 @@ def _rows(name: str, estimator: Estimator, samples: Samples, score: Score, error
             coverage=float(scores.coverage[c]),
             width=float(scores.width[c]),
             seconds=seconds,
-            note=scores.note,
+            note="; ".join(filter(None, [scores.note, failed])),
         )
         for c in range(samples.C or 1)
     ]

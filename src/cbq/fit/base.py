@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
+from abc import ABC
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
@@ -16,13 +16,19 @@ from cbq._immutable import Immutable
 from cbq._tables import by_theta, data_frame
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.io import Field, Instance, Optional, Text, load_file, save_file, saved_classes
+from cbq.samples import Failures
 from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
 MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
+
+
+class FitWarning(UserWarning):
+    """The answers of a fit are not what they seem to be; its summary says so, too."""
 
 
 class Fit(Immutable, ABC):
@@ -37,12 +43,18 @@ class Fit(Immutable, ABC):
     theta: Array  # (T, p), the observed ones
     C: int | None
     choice: str | None = None  # why this estimator was chosen, where several were tried
+    failures: Failures | None = None  # where f failed, so that the samples lack points
+    where_f_failed = "the averages are those of the points at which f succeeded"  # how the estimator treats that
 
     def with_choice(self, choice: str) -> Self:
         """The same fit with a sentence, for its summary, on why its estimator was chosen."""
         return self._replaced(choice=choice)
 
     noted = DeprecatedAttribute("with_choice")
+
+    def with_failures(self, failures: Failures | None) -> Self:
+        """The same fit, which says where f failed."""
+        return self if failures is None else self._replaced(failures=failures)
 
     def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
         """The predictive distribution of each output at theta (M, p); with covariances between thetas if `joint`."""
@@ -52,9 +64,36 @@ class Fit(Immutable, ABC):
         """The predictive distribution of output c, unless `_predictives` makes those of all outputs at once."""
         raise NotImplementedError(f"{type(self).__name__} must define _predictive or _predictives.")
 
-    @abstractmethod
     def summary(self) -> str:
         """How the fit was made, what was chosen, and every warning."""
+        first, last = self.warnings[: self.has_many_failures], self.warnings[self.has_many_failures :]
+        lines = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice]), *self._description()]
+        lines += [f"Warning: {each}" for each in last]
+        return "\n".join(lines if self.warnings else [*lines, "No warnings."])
+
+    def _description(self) -> list[str]:
+        """Lines about how the fit was made and what was chosen."""
+        return [repr(self)]
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """What a user should know; first, where f failed."""
+        return (*self.failure_warnings, *self._warnings())
+
+    @property
+    def failure_warnings(self) -> tuple[str, ...]:
+        """What a user should know if f failed at some points: none or one."""
+        meaning = f"I is conditional on success: {self.where_f_failed}, and intervals do not include the error of that"
+        return () if self.failures is None else (f"{self.failures}. {meaning}.",)
+
+    def _warnings(self) -> tuple[str, ...]:
+        """The warnings of the estimator."""
+        return ()
+
+    @property
+    def has_many_failures(self) -> bool:
+        """Whether f failed at more than a few per cent of the points, or at a part of those of one theta."""
+        return self.failures is not None and (self.failures.share > FEW or bool(np.max(self.failures.shares) > PART))
 
     @property
     def p(self) -> int:
@@ -113,7 +152,12 @@ class Fit(Immutable, ABC):
         thetas = self.theta if theta is None else self._thetas(theta)
         mean, std = self.predict(thetas, return_std=True)
         low, high = self.interval(thetas, level)
-        return data_frame(by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.C))
+        table = by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.C)
+        return data_frame(table | self.failed_column(thetas))
+
+    def failed_column(self, theta: Array) -> dict[str, Array]:
+        """A column `failed` for tables: the share of failures (M,) at the sampled theta nearest to each (M, p)."""
+        return {} if self.failures is None else {"failed": self.failures.share_near(theta, self.theta)}
 
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
         """A figure of I over theta, for p = 1 or 2; see `cbq.fit.plot.plot_fit` for the options."""
@@ -126,7 +170,7 @@ class Fit(Immutable, ABC):
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
-        save_file(path, SAVED_FIELDS, {"choice": self.choice, "fit": self})
+        save_file(path, SAVED_FIELDS, {"choice": self.choice, "failures": self.failures, "fit": self})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
@@ -166,7 +210,11 @@ class Fit(Immutable, ABC):
         return thetas_in(theta, self.p, "this fit")
 
 
-SAVED_FIELDS: dict[str, Field] = {"choice": Optional(Text()), "fit": Instance(Fit)}  # of a file
+SAVED_FIELDS: dict[str, Field] = {  # of a file
+    "choice": Optional(Text()),
+    "failures": Optional(Instance(Failures)),
+    "fit": Instance(Fit),
+}
 
 
 def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
@@ -185,5 +233,5 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
             f"but it is a {type(family).__name__}."
         )
     found = load_file(path, SAVED_FIELDS, context=family)
-    fit: Fit = found["fit"]
+    fit: Fit = found["fit"].with_failures(found["failures"])
     return fit if found["choice"] is None else fit.with_choice(found["choice"])

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from cbq._arrays import Array, finite
-from cbq.fit.base import Fit
+from cbq.fit.base import FEW, Fit
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,6 +25,8 @@ MARGIN = 0.04  # on either side of a range, relative to it
 MANY_THETAS = 60  # above this number, their dots are smaller and below the lines that they would hide
 DOTS: dict[str, Any] = {"color": INK, "ms": 3.6, "elinewidth": 1.0}
 MANY_DOTS: dict[str, Any] = {"color": "#8C8C8C", "ms": 2.0, "elinewidth": 0.6, "zorder": 1.5}
+HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": ORANGE, "alpha": 0.35, "hatch": "///", "lw": 0}
+LEGEND_COLUMNS = 5
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small", "columnspacing": 1.2}
 EXPONENT_LIMITS = (-3, 6)  # powers of ten beyond which axes use an exponent
 
@@ -43,7 +45,8 @@ def plot_fit(
 
     For p = 1 the mean is a line, with bands of intervals at `level` and at 50%. Dots with error bars are estimates from
     the points of each theta alone: those of stage 1, or plain averages for fits without a stage 1. For p = 2 there are
-    maps of the mean and of the standard deviation, with dots at the observed thetas. No window opens and no setting of
+    maps of the mean and of the standard deviation, with dots at the observed thetas. Where f failed at more than a few
+    points, the background is hatched, and dots of maps are orange. No window opens and no setting of
     matplotlib changes: use `figure.savefig(path)`, or draw into axes of your own with `ax`.
 
     Parameters
@@ -111,6 +114,8 @@ class _Curve:
         inside = (node >= self.x[0]) & (node <= self.x[-1])
         self.node, self.dot, self.bar = node[inside], dot[inside], ndtri(0.5 * (1 + level)) * std[inside]
 
+        self.failed = fit.failed_column(thetas).get("failed", np.zeros(len(thetas)))
+
     def draw(self, ax: Axes, c: int) -> dict[str, Any]:
         """Draw output c; return the handles of the legend by label, in order.
 
@@ -122,6 +127,10 @@ class _Curve:
             label = f"{100 * level:.4g}% interval"
             bands.append(ax.fill_between(self.x, low[:, c], high[:, c], color=BLUE, alpha=alpha, lw=0, label=label))
             entries[label] = tuple(bands)
+        if np.any(self.failed > FEW):
+            label = f"f failed at more than {FEW:.0%}"
+            whole: dict[str, Any] = {"where": self.failed > FEW, "transform": ax.get_xaxis_transform(), "zorder": 0.5}
+            entries[label] = ax.fill_between(self.x, 0, 1, label=label, **whole, **HATCHED)
         if len(self.node):
             style, label = DOTS if len(self.node) <= MANY_THETAS else MANY_DOTS, self.dots_label
             entries[label] = ax.errorbar(self.node, self.dot[:, c], self.bar[:, c], fmt="o", label=label, **style)
@@ -172,9 +181,11 @@ def _lines(fit: Fit, thetas: Array, outputs: list[int], true: Array | None, leve
         ax.spines[["top", "right"]].set_visible(False)
     above: dict[str, Any] = {"loc": "lower right", "bbox_to_anchor": (1.0, 1.0), "borderaxespad": 0.2}
     entries = legends[0]
-    axes[0].legend(entries.values(), entries.keys(), ncols=len(entries), handlelength=1.6, **above, **LEGEND)
+    columns = len(entries) if len(entries) <= LEGEND_COLUMNS else -(-len(entries) // 2)
+    axes[0].legend(entries.values(), entries.keys(), ncols=columns, handlelength=1.6, **above, **LEGEND)
     axes[-1].set_xlabel(r"$\theta$")
     figure.align_ylabels(list(axes))
+    _say_where_f_failed(figure, fit)
     return figure
 
 
@@ -195,7 +206,15 @@ def _maps(fit: Fit, thetas: Array, outputs: list[int], true: Array | None) -> Fi
         row[0].set_ylabel(r"$\theta_1$")
     for ax in axes[-1]:
         ax.set_xlabel(r"$\theta_0$")
+    _say_where_f_failed(figure, fit)
     return figure
+
+
+def _say_where_f_failed(figure: Figure, fit: Fit) -> None:
+    """A line below everything if f failed at some points."""
+    if fit.failures is not None:
+        text = f"f failed at {fit.failures.share:.1%} of the points: I is conditional on success"
+        figure.supxlabel(text, color=ORANGE, fontsize="small")
 
 
 def _map(ax: Axes, fit: Fit, thetas: Array, values: Array, title: str, **colours: Any) -> None:
@@ -209,7 +228,9 @@ def _map(ax: Axes, fit: Fit, thetas: Array, values: Array, title: str, **colours
     else:
         drawn = ax.scatter(thetas[:, 0], thetas[:, 1], c=values, s=30, marker="s", **colours)
     size = 16 if len(fit.theta) <= MANY_THETAS else 6
-    ax.scatter(fit.theta[:, 0], fit.theta[:, 1], s=size, color="white", edgecolors=INK, linewidths=0.7)
+    failed = fit.failed_column(fit.theta).get("failed", np.zeros(len(fit.theta)))
+    fill = np.where(failed > FEW, ORANGE, "white")
+    ax.scatter(fit.theta[:, 0], fit.theta[:, 1], s=size, color=fill, edgecolors=INK, linewidths=0.7)
     ax.set_title(title, fontsize="medium")
     bar = cast(Any, ax.figure).colorbar(drawn, ax=ax)
     bar.formatter.set_powerlimits(EXPONENT_LIMITS)

@@ -29,11 +29,11 @@ def design_warnings(design: Design) -> tuple[str, ...]:
 
 
 def heading(fit: Fit, method: str, counts: Integers, design: Design) -> list[str]:
-    """The first lines of a summary."""
+    """The first line about how a fit was made."""
     T, p = fit.theta.shape
     thetas = "1 theta" if T == 1 else f"{T} thetas"
     points = f"{count_range(counts)} {DESIGNS[design]} point{'s' * bool(np.max(counts) > 1)}{' each' * (T > 1)}"
-    return [*filter(None, [fit.choice]), f"{method}: {thetas} (p = {p}), {points}."]
+    return [f"{method}: {thetas} (p = {p}), {points}."]
 
 
 def count_range(counts: Integers) -> str:
@@ -51,8 +51,3 @@ def per_output(lines: Sequence[Sequence[str]], C: int | None) -> list[str]:
     if C is None:
         return list(lines[0])
     return [line for c, each in enumerate(lines) for line in (f"Output {c}:", *(f"  {line}" for line in each))]
-
-
-def warning_lines(warnings: Sequence[str]) -> list[str]:
-    """The last lines of a summary."""
-    return [f"Warning: {warning}" for warning in warnings] or ["No warnings."]

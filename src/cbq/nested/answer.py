@@ -8,7 +8,7 @@ by finitely many outer thetas.
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Self
 
 import numpy as np
@@ -36,6 +36,7 @@ class Answer:
     n : the number of outer thetas.
     outer_df : the degrees of freedom of outer_std.
     least : a lower bound of the quantity, such as 0 for an expected loss.
+    warnings : what is wrong with I itself, such as points at which f failed.
     """
 
     estimate: float | Array
@@ -46,6 +47,7 @@ class Answer:
     n: int
     outer_df: float
     least: float
+    warnings: tuple[str, ...] = field(default=(), kw_only=True)
 
     @property
     def std(self) -> float | Array:
@@ -71,10 +73,11 @@ class Answer:
         low, high = (np.ravel(end) for end in self.interval())
         numbers = zip(np.ravel(self.estimate), low, high, strict=True)
         values = [f"{estimate:.6g} ({a:.6g} to {b:.6g})" for estimate, a, b in numbers]
-        return f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
+        found = f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
+        return "\n".join([found, *(f"Warning: {warning}" for warning in self.warnings)])
 
 
-def answer(mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_df: float) -> Answer:
+def answer(fit: Fit, mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_df: float) -> Answer:
     """The answer from the functional at the posterior mean of I, (...), and at draws of I, (S, ...)."""
     draws.setflags(write=False)
     return Answer(
@@ -86,6 +89,7 @@ def answer(mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_d
         n,
         outer_df,
         -np.inf,
+        warnings=fit.failure_warnings,
     )
 
 
@@ -118,7 +122,7 @@ def assess(
     paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
     weights = nodes.subset_weights
     deviations = functional(paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
-    return answer(value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df)
+    return answer(fit, value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df)
 
 
 def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:

@@ -147,7 +147,7 @@ def _quadrature(
     except NoEmbedding:  # coordinates in which the prior is standard normal always have one
         normal = Gaussian(np.zeros(measure.dim), np.ones(measure.dim))
         found, outer_std = _integrals(measure.inverse_transport(theta, base="normal"), normal, values, at_mean)
-    return answer(found[0], found[1:], outer_std, n=int(n), outer_df=np.inf)
+    return answer(fit, found[0], found[1:], outer_std, n=int(n), outer_df=np.inf)
 
 
 def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, Integers, rows_not_finite
+from cbq._arrays import points as check_points
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq.checkpoint import read_run
@@ -18,6 +19,7 @@ from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples.arrays import as_thetas, check_counts, equal_rows, flatten, group_averages, read_table
 from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, build_samples, log_density, read_samples
+from cbq.samples.failures import Failures
 
 Design = Literal["iid", "sobol", "mcmc"]
 MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
@@ -48,6 +50,8 @@ class Samples(Immutable):
         measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions are accepted, too.
     depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
     design : how the points were drawn from their measures: "iid", "sobol" or "mcmc".
+    failed : the points at which f failed, which are not in x: T arrays (F_t, d), or (F_t,) for d = 1. Estimates say
+        which share of each measure they lack.
     """
 
     theta: Array  # (T, p)
@@ -59,6 +63,7 @@ class Samples(Immutable):
     _x: Array  # (sum N_t, d)
     _f: Array  # (sum N_t,) or (sum N_t, C)
     _measure: Measure | tuple[Measure, ...]
+    failures: Failures | None  # where f failed
 
     law = DeprecatedAttribute("measure")
     laws = DeprecatedAttribute("conditional")
@@ -72,6 +77,7 @@ class Samples(Immutable):
         *,
         depends_on_theta: bool = True,
         design: Design = "iid",
+        failed: Sequence[npt.ArrayLike] | None = None,
     ) -> None:
         if design not in get_args(Design):
             raise ValueError(f"design must be one of {', '.join(map(repr, get_args(Design)))}, but it is {design!r}.")
@@ -87,6 +93,8 @@ class Samples(Immutable):
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         outside = ~(self.log_density() > -np.inf)  # NaN too
         self._require_none(outside, "x", points, "must lie where the density of its measure is positive")
+        at_points = [self.points(t) for t in range(self.T)]
+        self.failures = None if failed is None else Failures.of(theta, self._failed_points(failed), at_points)
 
     @classmethod
     def from_frame(cls, frame: Any, measure: Any, *, depends_on_theta: bool = True, design: Design = "iid") -> Samples:
@@ -121,7 +129,7 @@ class Samples(Immutable):
         samples = cls(run.theta, run.x, run.f, run.measures() if measure is None else measure, **options)
         if measure is not None:
             run.require_measures(samples.measures)
-        return samples
+        return samples.with_failures(Failures.of(*run.failed))
 
     def to_columns(self) -> dict[str, Array]:
         """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas)."""
@@ -209,9 +217,10 @@ class Samples(Immutable):
             measure = tuple(measure[t] for t in chosen)
         elif measure.batch_shape:
             measure = measure[chosen]
-        rows = [self._rows(t) for t in chosen]
+        rows, theta = [self._rows(t) for t in chosen], self.theta[chosen]
         x, f = (np.concatenate([flat[row] for row in rows]) for flat in (self._x, self._f))
-        return self._with_rows(self.counts[chosen], x, f, theta=self.theta[chosen], _measure=measure)
+        failures = None if self.failures is None else self.failures.of_thetas(theta, len(f))
+        return self._with_rows(self.counts[chosen], x, f, theta=theta, _measure=measure, failures=failures)
 
     def with_values(self, f: npt.ArrayLike | Sequence[npt.ArrayLike]) -> Samples:
         """The same thetas, points and measures with other values of f, given as for the constructor."""
@@ -219,6 +228,10 @@ class Samples(Immutable):
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         return self._replaced(_f=values)
+
+    def with_failures(self, failures: Failures | None) -> Samples:
+        """The same samples, which say where f failed."""
+        return self._replaced(failures=failures)
 
     def rescaled(self, shift: Array | float, scale: Array | float) -> Samples:
         """The samples of (f - shift) / scale; both are numbers or (C,)."""
@@ -289,6 +302,15 @@ class Samples(Immutable):
     def __repr__(self) -> str:
         N = f"{self.counts.min()}..{self.counts.max()}" if self.is_ragged else f"{self.counts[0]}"
         return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r})"
+
+    def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
+        """The argument `failed` as T arrays (F_t, d)."""
+        if len(failed) != self.T:
+            raise ValueError(f"failed is a list of {len(failed)} arrays, but T = {self.T}: pass one for each theta.")
+        return [
+            np.empty((0, self.d)) if np.size(each) == 0 else check_points(each, self.d, f"failed[{t}]")
+            for t, each in enumerate(failed)
+        ]
 
     def _rows(self, t: int) -> slice:
         t = range(self.T)[t]

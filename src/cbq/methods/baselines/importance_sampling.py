@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_warnings, heading, warning_lines
+from cbq.fit.summary import design_warnings, heading
 from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
@@ -119,9 +119,7 @@ class ImportanceSamplingFit(Fit):
     def correlation(self) -> Array:
         return self.averages.correlation
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a user should know."""
+    def _warnings(self) -> tuple[str, ...]:
         return design_warnings(self.design)
 
     def effective_sample_size(self, theta: npt.ArrayLike) -> Array:
@@ -181,14 +179,13 @@ class ImportanceSamplingFit(Fit):
         self._supports.require(measure, theta)
         return ImportanceWeights.at(theta, log_density(measure, theta, self.samples.all_points), self.log_q)
 
-    def summary(self) -> str:
-        lines = [
+    def _description(self) -> list[str]:
+        return [
             *heading(self, f"Importance sampling, {self.kind}", self.samples.counts, self.design),
             f"Average of {self.samples.n_evaluations} values with weights {FORMULAS[self.kind]}.",
             *self._sizes(),
             "Standard errors use the same weights, so they are too small where the effective sample size is small.",
         ]
-        return "\n".join(lines + warning_lines(self.warnings))
 
     def _sizes(self) -> list[str]:
         """Lines about effective sample sizes at the observed thetas, some of which may have no estimate."""

@@ -10,7 +10,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_warnings, heading, per_output, warning_lines
+from cbq.fit.summary import design_warnings, heading, per_output
 from cbq.io import Boolean, Instance, Text, saved
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.options import require_samples
@@ -66,9 +66,7 @@ class MonteCarloFit(Fit):
     def correlation(self) -> Array:
         return self.averages.correlation
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a user should know."""
+    def _warnings(self) -> tuple[str, ...]:
         alone = int(np.count_nonzero(self.counts == 1))
         few = f"{alone} of {len(self.theta)} thetas have one point, and therefore no standard error."
         return (*design_warnings(self.design), *([few] if alone else []))
@@ -98,13 +96,11 @@ class MonteCarloFit(Fit):
             )
         return rows
 
-    def summary(self) -> str:
+    def _description(self) -> list[str]:
         lines = heading(self, "Monte Carlo", self.counts, self.design)
         lines += per_output([self._errors(c) for c in self._outputs], self.C)
-        lines.append(
-            "Predicts at the observed thetas only. Predictive distribution: Student-t with N - 1 degrees of freedom."
-        )
-        return "\n".join(lines + warning_lines(self.warnings))
+        how = "Predicts at the observed thetas only. Predictive distribution: Student-t with N - 1 degrees of freedom."
+        return [*lines, how]
 
     def _errors(self, c: int) -> list[str]:
         std = np.sqrt(self.averages.variance[self.counts > 1, c])

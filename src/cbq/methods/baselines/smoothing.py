@@ -13,7 +13,7 @@ from cbq._arrays import Array
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import heading, per_output, warning_lines
+from cbq.fit.summary import heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
 from cbq.linalg.dense import correlation
 from cbq.methods.baselines.averages import Averages
@@ -77,7 +77,7 @@ class SmoothedFit(Fit, ABC):
         warnings: Sequence[str] = (),
     ) -> None:
         self.averages, self.smoothers = averages, tuple(smoothers)
-        self.design, self.settings, self.warnings = design, dict(settings), tuple(warnings)
+        self.design, self.settings, self.own_warnings = design, dict(settings), tuple(warnings)
         self.theta = averages.theta
         self.C = None if single else int(averages.mean.shape[1])
         self._centres = np.array([_centre(y) for y in averages.mean.T])
@@ -124,13 +124,14 @@ class SmoothedFit(Fit, ABC):
             f"freedom, which leaves less than one to estimate it from. Use more thetas, a stiffer curve, or cbq.CBQ."
         )
 
-    def summary(self) -> str:
+    def _warnings(self) -> tuple[str, ...]:
+        return self.own_warnings
+
+    def _description(self) -> list[str]:
         lines = heading(self, self.method, self.averages.counts, self.design)
         lines += per_output([self._chosen(c) for c in self._outputs], self.C)
-        lines.append(
-            "Standard errors include the scatter of the averages around the curve, but not the bias of the curve."
-        )
-        return "\n".join(lines + warning_lines(self.warnings))
+        errors = "Standard errors include the scatter of the averages around the curve, but not the bias of the curve."
+        return [*lines, errors]
 
     def _chosen(self, c: int) -> list[str]:
         smoother, y = self.smoothers[c], self.averages.mean[:, c] - self._centres[c]
@@ -156,7 +157,7 @@ def saved_curves(
 
     def read(fit: SmoothedFit) -> dict[str, Any]:
         curves = [{name: getattr(each, name) for name in fields} for each in fit.smoothers]
-        return {"single": fit.C is None, "curves": curves}
+        return {"single": fit.C is None, "curves": curves, "warnings": fit.own_warnings}
 
     def check_all(averages: Averages, curves: Sequence[dict[str, Any]], **_: Any) -> None:
         for each in curves:

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from cbq._arrays import Array, Integers
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import count_range, heading, on_one_line, per_output, warning_lines
+from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.methods.conditional.stage_one import StageOne
@@ -93,6 +93,8 @@ class CBQFit(Fit):
     settings : the options of the estimator, as text.
     """
 
+    where_f_failed = "f is continued there from the points at which it succeeded"
+
     def __init__(
         self,
         theta: Array,
@@ -120,9 +122,8 @@ class CBQFit(Fit):
     def correlation(self) -> Array:
         return self.stage1.correlation
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a user should know: the warnings of stage 1, then those of the whole fit."""
+    def _warnings(self) -> tuple[str, ...]:
+        """The warnings of stage 1, then those of the whole fit."""
         return (*self.stage1.warnings, *self.own_warnings)
 
     def _nodes(self, c: int) -> NodeEstimates:
@@ -163,14 +164,13 @@ class CBQFit(Fit):
         residual = self._shaped([Qy / diagonal for Qy, diagonal in columns])
         return LeaveOneOut(residual, self._shaped([1.0 / np.sqrt(diagonal) for _, diagonal in columns]))
 
-    def summary(self) -> str:
+    def _description(self) -> list[str]:
         lines = heading(self, "Conditional Bayesian quadrature", self.counts, self.design)
         if self.rows is not None:
             lines.append(f"Borrowing: stage 1 uses {count_range(self.stage1.counts)} points at each theta.")
         lines += per_output([self._described(c) for c in self._outputs], self.C)
         kind = "a calibrated mixture of Student-t distributions" if self.calibrate else "Gaussian, not calibrated"
-        lines.append(f"Predictive distribution: {kind}.")
-        return "\n".join(lines + warning_lines(self.warnings))
+        return [*lines, f"Predictive distribution: {kind}."]
 
     def _described(self, c: int) -> list[str]:
         """Lines about output c."""

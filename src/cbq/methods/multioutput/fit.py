@@ -11,7 +11,7 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, line_for
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import heading, on_one_line, per_output, warning_lines
+from cbq.fit.summary import heading, on_one_line, per_output
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, SplitHalfCalibration, leave_one_out
 from cbq.gp.pooled import PooledGP, pooled_gp
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Text, Texts, saved
@@ -74,6 +74,8 @@ class MOBQFit(Fit):
     settings : the options of the estimator, as text.
     warnings : what a user should know.
     """
+
+    where_f_failed = "f is continued there from the points at which it succeeded"
 
     def __init__(
         self,
@@ -146,9 +148,7 @@ class MOBQFit(Fit):
         """The plain averages of f at each theta."""
         return averages(self.samples)
 
-    @property
-    def warnings(self) -> tuple[str, ...]:
-        """What a user should know."""
+    def _warnings(self) -> tuple[str, ...]:
         found = list(self.own_warnings)
         if not all(group.is_learnt for group in self.groups):
             found.append(
@@ -159,13 +159,12 @@ class MOBQFit(Fit):
             found.append("the samples have no family, so this fit predicts at the observed thetas only.")
         return tuple(found)
 
-    def summary(self) -> str:
+    def _description(self) -> list[str]:
         samples = self.samples
         lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
         of = {c: group for group in self.groups for c in group.outputs}
         lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
-        lines.append(f"Predictive distribution: Student-t with {PREDICTIVE_DF:g} degrees of freedom.")
-        return "\n".join(lines + warning_lines(self.warnings))
+        return [*lines, f"Predictive distribution: Student-t with {PREDICTIVE_DF:g} degrees of freedom."]
 
 
 def _described(group: OutputGroup, c: int, n: int) -> list[str]:
