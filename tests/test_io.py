@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 import pickle
+import warnings
 import zipfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -619,7 +622,7 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         others = set(file.namelist()) - {"fit.json"}
         arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in others}
     assert list(header) == ["format", "version", "cbq", "choice", "fit"]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 2, cbq.__version__, None]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 3, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
@@ -765,9 +768,18 @@ def entries(fit, tmp_path_factory):
 
 
 def written(path, entries, **options):
+    """A file of these entries, with the checksum that belongs to them."""
     with zipfile.ZipFile(path, "w", **options) as file:
+        file.comment = bytes(64)
         for name, data in entries.items():
             file.writestr(name, data)
+    return sealed(path)
+
+
+def sealed(path):
+    """The file with the right checksum at its end."""
+    data = path.read_bytes()[:-64]
+    path.write_bytes(data + hashlib.sha256(data).hexdigest().encode())
     return path
 
 
@@ -804,15 +816,23 @@ def test_a_file_that_is_not_there(tmp_path):
         cbq.load(tmp_path / "none")
 
 
+@pytest.mark.parametrize("name", ["/", "/dev/zero", "/dev/null"])
+def test_what_is_no_file_is_not_read(name):
+    with pytest.raises(
+        ValueError, match=rf"path is '{name}', but it is a folder or a device\. Pass the name of a file"
+    ):
+        cbq.load(name)
+
+
 PRIOR = ("fit", "priors", 0, 0)
 STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIOR, "kernel")
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 3, "has version 3 of its format, but this cbq reads version 2: .*install --upgrade cbq"),
-    "older": (("version",), 1, "has version 1 .* older development version wrote it. Fit again, and save the new fit"),
+    "newer": (("version",), 4, "has version 4 of its format, but this cbq reads version 3: .*install --upgrade cbq"),
+    "older": (("version",), 2, "has version 2 .* older development version wrote it. Fit again, and save the new fit"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
-    "version": (("version",), "2", "damaged: version must be an integer, but it is '2'"),
+    "version": (("version",), "3", "damaged: version must be an integer, but it is '3'"),
     "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
     "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, fit"),
     "no choice": (("choice",), "removed", "damaged: choice is missing"),
@@ -882,6 +902,45 @@ WRONG_JSON = {
 @pytest.mark.parametrize(("steps", "value", "says"), WRONG_JSON.values(), ids=WRONG_JSON)
 def test_wrong_json_is_refused(steps, value, says, entries, tmp_path):
     refuses(written(tmp_path / "fit", with_json(entries, *steps, value=value)), says)
+
+
+def values_in(record, *before):
+    """The steps to each value of an object in JSON with the value, in the objects and lists inside it too."""
+    for step, value in record.items() if isinstance(record, dict) else enumerate(record):
+        yield (*before, step), value
+        if isinstance(value, dict | list):
+            yield from values_in(value, *before, step)
+
+
+SMALL = {
+    "CBQ": lambda: cbq.CBQ(kernel_theta=RBF(0.3), kernel_x=RBF(1.0)).fit(samples(outputs=(2,))),
+    "MonteCarlo": BASELINES["averages"],
+    "ImportanceSampling": BASELINES["no family but measures"],
+    "LSMC": BASELINES["polynomial"],
+    "KLSMC": BASELINES["kernel"],
+    "MOBQ": POOLED["x and theta, landmarks"],
+}
+MAY_BE_NULL = {"choice", "degree", "evidence"}  # a sentence or none, a trend or none, and minus infinity
+
+
+def test_there_is_a_small_fit_of_every_kind():
+    assert set(SMALL) == set(saved_classes(Fit))
+
+
+@pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
+def test_nothing_in_the_json_may_be_missing_or_null(make, tmp_path):
+    """At any depth: a field that is lost, such as a correlation, must not become a default."""
+    entries = entries_of(make(), tmp_path / "fit")
+    for steps, value in values_in(json.loads(entries["fit.json"])):
+        if "settings" in steps[:-1] or not isinstance(steps[-1], str):  # free names, and items of lists
+            continue
+        path = written(tmp_path / "wrong", with_json(entries, *steps))
+        with pytest.raises(ValueError, match=f"^{path} is "):
+            cbq.load(path, family=family)
+        if value is not None and steps[-1] not in MAY_BE_NULL:
+            path = written(tmp_path / "wrong", with_json(entries, *steps, value=None))
+            with pytest.raises(ValueError, match=f"^{path} "):
+                cbq.load(path, family=None if "measure" in steps else family)
 
 
 def test_priors_without_evidence_are_refused(entries, tmp_path):
@@ -980,7 +1039,7 @@ def test_entries_that_do_not_belong_to_a_file_are_refused(entries, tmp_path):
     refuses(written(tmp_path / "a", entries | {"more.npy": npy(THETA)}), "entries that do not belong to it: more.npy")
     with zipfile.ZipFile(written(tmp_path / "b", entries), "a") as file, pytest.warns(UserWarning, match="Duplicate"):
         file.writestr("fit/theta.npy", npy(THETA + 1))
-    refuses(tmp_path / "b", "is damaged: it has entries that do not belong to it: fit/theta.npy")
+    refuses(sealed(tmp_path / "b"), "is damaged: it has entries that do not belong to it: fit/theta.npy")
 
 
 WRONG_BORROWED = {
@@ -1043,41 +1102,143 @@ def test_a_compressed_file_is_refused(entries, tmp_path):
     refuses(path, "fit.json is compressed or encrypted, but cbq writes plain entries only")
 
 
-def test_a_flipped_bit_is_noticed(fit, tmp_path):
-    path = tmp_path / "fit"
-    fit.save(path)
-    data = bytearray(path.read_bytes())
-    place = data.index(fit.stage1.columns["mean"].tobytes())
-    data[place + 7] ^= 1
+@pytest.fixture(scope="module")
+def small():
+    """The bytes of a small file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "fit"
+        cbq.MonteCarlo().fit(samples(T=2, p=1)).save(path)
+        return path.read_bytes()
+
+
+def test_the_last_bytes_are_the_checksum_of_all_others(small):
+    assert small[-64:] == hashlib.sha256(small[:-64]).hexdigest().encode()
+    with zipfile.ZipFile(io.BytesIO(small)) as file:
+        assert file.comment == small[-64:]
+        assert file.testzip() is None
+
+
+def refuses_changed(path, data):
     path.write_bytes(data)
-    refuses(path, r"is damaged: fit/stage1/mean.npy cannot be read \(Bad CRC-32")
+    refuses(path, f"^{path} is damaged: ")
 
 
-def test_a_file_cut_short_is_refused(fit, tmp_path):
-    path = tmp_path / "fit"
-    fit.save(path)
+def refuses_flipped(path, bits):
+    """Flip one bit at a time, in place. bits: the place of a byte and of a bit in it, for each."""
     data = path.read_bytes()
-    for keep in (10, len(data) // 2, len(data) - 1):
-        path.write_bytes(data[:keep])
-        refuses(path, "cut short")
+    with open(path, "r+b", buffering=0) as file:
+        for i, bit in bits:
+            file.seek(i)
+            file.write(bytes([data[i] ^ 1 << bit]))
+            refuses(path, f"^{path} is damaged: ")
+            file.seek(i)
+            file.write(data[i : i + 1])
+    assert path.read_bytes() == data
 
 
-def test_any_noise_is_refused_or_harmless(fit, tmp_path):
+def test_a_changed_byte_is_noticed_wherever_it_is(small, tmp_path):
+    (tmp_path / "fit").write_bytes(small)
+    refuses_flipped(tmp_path / "fit", ((i, i % 8) for i in range(len(small))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
+def test_every_flipped_bit_is_noticed(make, tmp_path):
+    path = tmp_path / "fit"
+    make().save(path)
+    refuses_flipped(path, np.ndindex(path.stat().st_size, 8))
+
+
+def test_a_file_cut_short_is_refused_wherever_it_ends(small, tmp_path):
+    path, begun = tmp_path / "fit", small.index(b"fit.json") + len("fit.json")
+    path.write_bytes(small)
+    for n in reversed(range(len(small))):
+        os.truncate(path, n)
+        refuses(path, f"is {'damaged' if n >= begun else 'not a fit of cbq'}: .*cut short")
+
+
+def test_bytes_before_or_after_a_file_are_noticed(small, tmp_path):
+    refuses_changed(tmp_path / "fit", small + b"\n")
+    refuses_changed(tmp_path / "fit", b"\n" + small)
+    refuses_changed(tmp_path / "fit", small + small)
+
+
+def test_entries_that_were_removed_repeated_or_exchanged_are_noticed(entries, fit, tmp_path):
+    """With the checksum that the file had, as a program that repairs or repacks archives would leave it."""
+    fit.save(tmp_path / "fit")
+    old = (tmp_path / "fit").read_bytes()[-64:]
+
+    def refuses_entries(changed):
+        with zipfile.ZipFile(tmp_path / "changed", "w") as file, warnings.catch_warnings(action="ignore"):
+            file.comment = old
+            for name, data in changed:
+                file.writestr(name, data)
+        refuses(tmp_path / "changed", "is (damaged|not a fit of cbq): ")
+
+    pairs = list(entries.items())
+    refuses_entries(pairs)  # in an archive that differs in its dates
+    for i, (name, data) in enumerate(pairs):
+        refuses_entries(pairs[:i] + pairs[i + 1 :])
+        refuses_entries([*pairs, pairs[i]])
+        for other, its_data in pairs[:i]:
+            refuses_entries((entries | {name: its_data, other: data}).items())
+
+
+def test_exchanged_columns_are_noticed(entries, fit, tmp_path):
+    """Arrays of one shape whose names were exchanged in the archive: each entry is right by itself."""
+    fit.save(tmp_path / "fit")
+    data = (tmp_path / "fit").read_bytes()
+    end = data.index(entries["fit.json"]) + len(entries["fit.json"])
+    mean, bias, other = b"fit/stage1/mean.npy", b"fit/stage1/bias.npy", b"fit/stage1/none.npy"
+    exchanged = data[end:].replace(mean, other).replace(bias, mean).replace(other, bias)
+    assert exchanged != data[end:]
+    refuses_changed(tmp_path / "fit", data[:end] + exchanged)
+
+
+def test_noise_under_a_right_checksum_is_refused_or_harmless(fit, tmp_path):
+    """The checksum tells accidents; a file that someone changed and sealed again still meets all other checks."""
     path = tmp_path / "fit"
     fit.save(path)
     data = path.read_bytes()
     rng = np.random.default_rng(0)
     for _ in range(150):
         noisy = bytearray(data)
-        end = len(data) if rng.random() < 0.5 else 900  # in the directory at the end as often as anywhere
-        noisy[len(data) - int(rng.integers(1, end + 1))] = int(rng.integers(256))
+        end = len(data) - 64 if rng.random() < 0.5 else 900  # in the directory at the end as often as anywhere
+        noisy[len(data) - 64 - int(rng.integers(1, end + 1))] = int(rng.integers(256))
         path.write_bytes(noisy)
         try:
-            again = cbq.load(path)
+            again = cbq.load(sealed(path))
         except ValueError as error:
             assert str(error).startswith(str(path))  # noqa: PT017
         else:
             assert_same(again.predict(THETA), fit.predict(THETA))
+
+
+def test_a_flipped_bit_under_a_right_checksum_is_noticed(fit, tmp_path):
+    path = tmp_path / "fit"
+    fit.save(path)
+    data = path.read_bytes()
+    place = data.index(fit.stage1.columns["mean"].tobytes()) + 7
+    path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    refuses(sealed(path), r"is damaged: fit/stage1/mean.npy cannot be read \(Bad CRC-32")
+
+
+def test_a_file_of_the_version_before_is_told_from_a_damaged_one(entries, tmp_path):
+    path = tmp_path / "fit"
+    with zipfile.ZipFile(path, "w") as file:  # which had no checksum
+        for name, data in with_json(entries, "version", value=2).items():
+            file.writestr(name, data)
+    refuses(path, "has version 2 of its format, but this cbq reads version 3: an older development version wrote it")
+
+
+def test_a_path_with_a_nul_is_refused(fit, tmp_path):
+    says = r"path is '.*fit\\x00\.cbq', but it contains a NUL character\. Pass the name of a file"
+    for path in (f"{tmp_path}/fit\0.cbq", os.fsencode(f"{tmp_path}/fit\0.cbq"), tmp_path / "fit\0.cbq"):
+        with pytest.raises(ValueError, match=says):
+            fit.save(path)
+        with pytest.raises(ValueError, match=says):
+            cbq.load(path)
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_archive_asks_for_little_endian_arrays(tmp_path):
