@@ -46,7 +46,7 @@ from cbq.measures import (
     Uniform,
     from_scipy,
 )
-from cbq.methods import CBQFit, ImportanceSamplingFit, MonteCarloFit
+from cbq.methods import CBQFit, MonteCarloFit
 from cbq.methods.baselines.smoothing import Smoother
 from cbq.methods.conditional import StageOne
 
@@ -282,13 +282,10 @@ def answers(fit):
 def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
     fit, path = make(), tmp_path / "fit"
     fit.save(path)
-    again = cbq.load(path, family=family)
+    again = cbq.load(path, family=getattr(fit, "samples", samples()).family)
     assert type(again) is type(fit)
     again.save(tmp_path / "again")
     assert path.read_bytes() == (tmp_path / "again").read_bytes()
-    if getattr(fit, "samples", samples()).family is None and isinstance(fit, ImportanceSamplingFit):
-        assert_same(again.predict(fit.theta, return_cov=True), fit.predict(fit.theta, return_cov=True))
-        return
     if hasattr(fit, "settings"):
         assert again.settings == fit.settings
     (numbers, words), (same_numbers, same_words) = answers(again), answers(fit)
@@ -300,7 +297,10 @@ def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
             assert_same(one, other)
 
 
-NEEDS_FAMILY = "holds a fit that needs the measure of x at any theta, .* pass family=, the function from theta to its"
+NEEDS_FAMILY = (
+    r"holds a fit that needs the measure of x at any theta, .* no code. Pass the function from theta to its measure "
+    r"again: cbq.load\('.*fit', family=problem.family\)\.$"
+)
 
 
 def test_a_fit_that_needs_the_measures_is_not_loaded_without_them(tmp_path):
@@ -609,6 +609,89 @@ def test_kernels_of_x_that_hold_code_are_refused(tmp_path):
     with pytest.raises(ValueError, match=r"kernel_theta/warp is UserTransform\('own_warp'\) of .* holds a function"):
         theta.save(tmp_path / "fit")
     assert os.listdir(tmp_path) == []
+
+
+# measures in the file, in place of a family
+
+
+def known_measures():
+    """One measure for all thetas, of every kind; and several, in all the ways in which they can be given."""
+    positive = np.exp(X)
+    for measure in (
+        Gaussian(0.3, 2.0),
+        from_scipy(stats.gumbel_r(0.1, 0.9)),
+        Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), StudentT(3.0, 0.5, 2.0)]),
+        TruncatedGaussian(0.1, 1.3, -9.0, np.inf),
+        Uniform(-9.0, 8.0),
+    ):
+        yield type(measure).__name__, X, measure
+    for measure in (Gamma(2.0, 0.7), LogNormal(0.1, 0.9), Exponential(0.3)):
+        yield type(measure).__name__, positive, measure
+    yield "two dimensions", np.stack([X, positive], axis=-1), Product([Gaussian(0.0, 1.1), Gamma(2.0, 0.7)])
+    yield "correlated", np.stack([X, X**2], axis=-1), Gaussian([0.1, 0.2], [[1.0, 0.3], [0.3, 2.0]])
+    yield "a list", X, [family(t) for t in THETA]
+    yield "a list of kinds", X, [Gaussian(0.1, 1.0), *(StudentT(3.0, 0.0, t) for t in THETA[1:, 0])]
+    yield "a list of one object", X, [Gaussian(0.3, 2.0)] * 5
+    yield "a batch", X, Gaussian(THETA[:, :1], 1.0 + THETA[:, 1:])
+
+
+NEED_MEASURES = {"mobq": cbq.MOBQ(), "importance sampling": cbq.ImportanceSampling()}
+KNOWN = {
+    f"{estimator}, {name}": (x, measure, NEED_MEASURES[estimator])
+    for name, x, measure in known_measures()
+    for estimator in NEED_MEASURES
+    if (estimator, name) != ("mobq", "Quantile")  # which has no embedding
+}
+
+
+@pytest.mark.parametrize(("x", "measure", "estimator"), KNOWN.values(), ids=KNOWN)
+def test_a_fit_of_known_measures_is_loaded_without_a_family(x, measure, estimator, tmp_path):
+    values = np.sin(x) if x.ndim == 2 else np.sin(x[..., 0]) * x[..., 1]
+    fit = estimator.fit(cbq.Samples(THETA, x, values, measure, depends_on_theta=False))
+    fit.save(tmp_path / "fit")
+    again = cbq.load(tmp_path / "fit")
+    everywhere = fit.samples.conditional.everywhere
+    assert again.samples.conditional.everywhere == everywhere
+    theta = np.concatenate([THETA, THETA + 0.1]) if everywhere else THETA
+    assert_same(again.predict(theta, return_cov=True), fit.predict(theta, return_cov=True))
+    assert_same(again.interval(theta), fit.interval(theta))
+    assert again.summary() == fit.summary()
+    assert "family=" not in fit.summary()
+    again.save(tmp_path / "again")
+    assert (tmp_path / "fit").read_bytes() == (tmp_path / "again").read_bytes()
+    if not everywhere:
+        with pytest.raises(ValueError, match="the measure of x is not known at theta"):
+            again.predict(THETA + 0.1)
+
+
+class OwnMeasure(Gaussian):
+    pass
+
+
+def test_a_fit_says_that_loading_it_needs_a_family(tmp_path):
+    says = "Saving: a file holds no code, so loading needs the family again: cbq.load(path, family=...)."
+    assert says in POOLED["exact"]().summary().splitlines()
+    assert says in BASELINES["balance"]().summary().splitlines()
+    for fit in (FITS["borrowed points"](), BASELINES["averages"](), BASELINES["kernel"]()):
+        assert "family" not in fit.summary()
+    own = cbq.MOBQ().fit(cbq.Samples(THETA, X, F, OwnMeasure(0.0, 1.0), depends_on_theta=False))
+    assert says in own.summary().splitlines()
+    own.save(tmp_path / "fit")
+    refuses(tmp_path / "fit", NEEDS_FAMILY)
+    assert_same(
+        cbq.load(tmp_path / "fit", family=lambda theta: OwnMeasure(0.0, 1.0)).predict(THETA), own.predict(THETA)
+    )
+
+
+@pytest.mark.parametrize("estimator", NEED_MEASURES.values(), ids=NEED_MEASURES)
+def test_measures_in_a_file_that_are_not_those_of_its_points_are_refused(estimator, tmp_path):
+    fit = estimator.fit(cbq.Samples(THETA, X, np.sin(X), [family(t) for t in THETA], depends_on_theta=False))
+    entries = entries_of(fit, tmp_path / "fit")
+    wrong = with_array(entries, "samples/measure/1/mean", npy(np.array([0.5])))
+    refuses(written(tmp_path / "a", wrong), "is damaged: .*its measures are not those of its points: at theta = .* log")
+    listed = json.loads(entries["fit.json"])["fit"]["samples"]["measure"]
+    few = written(tmp_path / "b", with_json(entries, "fit", "samples", "measure", value=listed[:2]))
+    refuses(few, "is damaged: .* a list of 2 measures, but theta has T = 5 rows")
 
 
 # the file

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_warnings, heading, warning_lines
+from cbq.fit.summary import design_warnings, heading, saving_lines, warning_lines
 from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
@@ -188,7 +188,7 @@ class ImportanceSamplingFit(Fit):
             *self._sizes(),
             "Standard errors use the same weights, so they are too small where the effective sample size is small.",
         ]
-        return "\n".join(lines + warning_lines(self.warnings))
+        return "\n".join(lines + saving_lines(self.samples) + warning_lines(self.warnings))
 
     def _sizes(self) -> list[str]:
         """Lines about effective sample sizes at the observed thetas, some of which may have no estimate."""
