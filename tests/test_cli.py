@@ -530,6 +530,14 @@ def test_the_problem_of_a_fit_is_the_recorded_or_the_given_one(tmp_path, write):
     assert "run.json is not a record that cbq run wrote" in refused("predict", moved, "--theta", 0.5)
 
 
+def test_a_fit_that_holds_its_measures_needs_no_problem(tmp_path):
+    x = np.random.default_rng(0).normal(size=(4, 6))
+    samples = cbq.Samples([1.0, 2.0, 3.0, 4.0], x, np.sin(x), cbq.measures.Gaussian(0.0, 1.0), depends_on_theta=False)
+    fit = cbq.MOBQ().fit(samples)
+    fit.save(tmp_path / "fit.cbq")
+    agree(ok("predict", tmp_path / "fit.cbq", "--theta", 2.5), predicted(fit, [2.5], 0.95))
+
+
 def test_a_recorded_file_that_no_longer_exists(tmp_path, write):
     path = write()
     ok("run", f"{path}:problem", *SMALL, "--method", "mobq", "--out", tmp_path / "out")

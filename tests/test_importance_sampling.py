@@ -234,6 +234,17 @@ def test_measures_without_a_family_serve_where_they_are_known():
             known.predict(NEW)
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_batch_of_measures_serves_as_a_list_of_them_does(kind):
+    samples = drawn(gamma)
+    batch = gamma(THETA.T)
+    assert batch.batch_shape == (4,)
+    batched = cbq.Samples(THETA, samples.x, samples.f, batch, depends_on_theta=False)
+    listed = cbq.Samples(THETA, samples.x, samples.f, samples.measures, depends_on_theta=False)
+    one, other = (ImportanceSampling(kind).fit(each).predict(THETA, return_std=True) for each in (batched, listed))
+    assert_array_equal(one, other)
+
+
 def test_a_measure_that_all_thetas_share_makes_all_weights_one():
     x = np.random.default_rng(0).normal(size=(3, 5))
     s = cbq.Samples([1.0, 2.0, 3.0], x, np.exp(x), Gaussian(0.0, 1.0), depends_on_theta=False)

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import io
 import json
 import os
 import pickle
+import warnings
 import zipfile
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -43,9 +46,10 @@ from cbq.measures import (
     Uniform,
     from_scipy,
 )
-from cbq.methods import CBQFit, ImportanceSamplingFit, MonteCarloFit
+from cbq.methods import CBQFit, MonteCarloFit
 from cbq.methods.baselines.smoothing import Smoother
 from cbq.methods.conditional import StageOne
+from cbq.samples import Failures
 
 RNG = np.random.default_rng(5)
 THETA = RNG.uniform(1, 3, (5, 2))
@@ -279,13 +283,10 @@ def answers(fit):
 def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
     fit, path = make(), tmp_path / "fit"
     fit.save(path)
-    again = cbq.load(path, family=family)
+    again = cbq.load(path, family=getattr(fit, "samples", samples()).family)
     assert type(again) is type(fit)
     again.save(tmp_path / "again")
     assert path.read_bytes() == (tmp_path / "again").read_bytes()
-    if getattr(fit, "samples", samples()).family is None and isinstance(fit, ImportanceSamplingFit):
-        assert_same(again.predict(fit.theta, return_cov=True), fit.predict(fit.theta, return_cov=True))
-        return
     if hasattr(fit, "settings"):
         assert again.settings == fit.settings
     (numbers, words), (same_numbers, same_words) = answers(again), answers(fit)
@@ -297,7 +298,10 @@ def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
             assert_same(one, other)
 
 
-NEEDS_FAMILY = "holds a fit that needs the measure of x at any theta, .* pass family=, the function from theta to its"
+NEEDS_FAMILY = (
+    r"holds a fit that needs the measure of x at any theta, .* no code. Pass the function from theta to its measure "
+    r"again: cbq.load\('.*fit', family=problem.family\)\.$"
+)
 
 
 def test_a_fit_that_needs_the_measures_is_not_loaded_without_them(tmp_path):
@@ -608,6 +612,89 @@ def test_kernels_of_x_that_hold_code_are_refused(tmp_path):
     assert os.listdir(tmp_path) == []
 
 
+# measures in the file, in place of a family
+
+
+def known_measures():
+    """One measure for all thetas, of every kind; and several, in all the ways in which they can be given."""
+    positive = np.exp(X)
+    for measure in (
+        Gaussian(0.3, 2.0),
+        from_scipy(stats.gumbel_r(0.1, 0.9)),
+        Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), StudentT(3.0, 0.5, 2.0)]),
+        TruncatedGaussian(0.1, 1.3, -9.0, np.inf),
+        Uniform(-9.0, 8.0),
+    ):
+        yield type(measure).__name__, X, measure
+    for measure in (Gamma(2.0, 0.7), LogNormal(0.1, 0.9), Exponential(0.3)):
+        yield type(measure).__name__, positive, measure
+    yield "two dimensions", np.stack([X, positive], axis=-1), Product([Gaussian(0.0, 1.1), Gamma(2.0, 0.7)])
+    yield "correlated", np.stack([X, X**2], axis=-1), Gaussian([0.1, 0.2], [[1.0, 0.3], [0.3, 2.0]])
+    yield "a list", X, [family(t) for t in THETA]
+    yield "a list of kinds", X, [Gaussian(0.1, 1.0), *(StudentT(3.0, 0.0, t) for t in THETA[1:, 0])]
+    yield "a list of one object", X, [Gaussian(0.3, 2.0)] * 5
+    yield "a batch", X, Gaussian(THETA[:, :1], 1.0 + THETA[:, 1:])
+
+
+NEED_MEASURES = {"mobq": cbq.MOBQ(), "importance sampling": cbq.ImportanceSampling()}
+KNOWN = {
+    f"{estimator}, {name}": (x, measure, NEED_MEASURES[estimator])
+    for name, x, measure in known_measures()
+    for estimator in NEED_MEASURES
+    if (estimator, name) != ("mobq", "Quantile")  # which has no embedding
+}
+
+
+@pytest.mark.parametrize(("x", "measure", "estimator"), KNOWN.values(), ids=KNOWN)
+def test_a_fit_of_known_measures_is_loaded_without_a_family(x, measure, estimator, tmp_path):
+    values = np.sin(x) if x.ndim == 2 else np.sin(x[..., 0]) * x[..., 1]
+    fit = estimator.fit(cbq.Samples(THETA, x, values, measure, depends_on_theta=False))
+    fit.save(tmp_path / "fit")
+    again = cbq.load(tmp_path / "fit")
+    everywhere = fit.samples.conditional.everywhere
+    assert again.samples.conditional.everywhere == everywhere
+    theta = np.concatenate([THETA, THETA + 0.1]) if everywhere else THETA
+    assert_same(again.predict(theta, return_cov=True), fit.predict(theta, return_cov=True))
+    assert_same(again.interval(theta), fit.interval(theta))
+    assert again.summary() == fit.summary()
+    assert "family=" not in fit.summary()
+    again.save(tmp_path / "again")
+    assert (tmp_path / "fit").read_bytes() == (tmp_path / "again").read_bytes()
+    if not everywhere:
+        with pytest.raises(ValueError, match="the measure of x is not known at theta"):
+            again.predict(THETA + 0.1)
+
+
+class OwnMeasure(Gaussian):
+    pass
+
+
+def test_a_fit_says_that_loading_it_needs_a_family(tmp_path):
+    says = "Saving: a file holds no code, so loading needs the family again: cbq.load(path, family=...)."
+    assert says in POOLED["exact"]().summary().splitlines()
+    assert says in BASELINES["balance"]().summary().splitlines()
+    for fit in (FITS["borrowed points"](), BASELINES["averages"](), BASELINES["kernel"]()):
+        assert "family" not in fit.summary()
+    own = cbq.MOBQ().fit(cbq.Samples(THETA, X, F, OwnMeasure(0.0, 1.0), depends_on_theta=False))
+    assert says in own.summary().splitlines()
+    own.save(tmp_path / "fit")
+    refuses(tmp_path / "fit", NEEDS_FAMILY)
+    assert_same(
+        cbq.load(tmp_path / "fit", family=lambda theta: OwnMeasure(0.0, 1.0)).predict(THETA), own.predict(THETA)
+    )
+
+
+@pytest.mark.parametrize("estimator", NEED_MEASURES.values(), ids=NEED_MEASURES)
+def test_measures_in_a_file_that_are_not_those_of_its_points_are_refused(estimator, tmp_path):
+    fit = estimator.fit(cbq.Samples(THETA, X, np.sin(X), [family(t) for t in THETA], depends_on_theta=False))
+    entries = entries_of(fit, tmp_path / "fit")
+    wrong = with_array(entries, "samples/measure/1/mean", npy(np.array([0.5])))
+    refuses(written(tmp_path / "a", wrong), "is damaged: .*its measures are not those of its points: at theta = .* log")
+    listed = json.loads(entries["fit.json"])["fit"]["samples"]["measure"]
+    few = written(tmp_path / "b", with_json(entries, "fit", "samples", "measure", value=listed[:2]))
+    refuses(few, "is damaged: .* a list of 2 measures, but theta has T = 5 rows")
+
+
 # the file
 
 
@@ -618,8 +705,8 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         header = json.loads(file.read("fit.json"))
         others = set(file.namelist()) - {"fit.json"}
         arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in others}
-    assert list(header) == ["format", "version", "cbq", "choice", "fit"]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 2, cbq.__version__, None]
+    assert list(header) == ["format", "version", "cbq", "choice", "failures", "fit"]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 3, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
@@ -765,9 +852,18 @@ def entries(fit, tmp_path_factory):
 
 
 def written(path, entries, **options):
+    """A file of these entries, with the checksum that belongs to them."""
     with zipfile.ZipFile(path, "w", **options) as file:
+        file.comment = bytes(64)
         for name, data in entries.items():
             file.writestr(name, data)
+    return sealed(path)
+
+
+def sealed(path):
+    """The file with the right checksum at its end."""
+    data = path.read_bytes()[:-64]
+    path.write_bytes(data + hashlib.sha256(data).hexdigest().encode())
     return path
 
 
@@ -804,17 +900,25 @@ def test_a_file_that_is_not_there(tmp_path):
         cbq.load(tmp_path / "none")
 
 
+@pytest.mark.parametrize("name", ["/", "/dev/zero", "/dev/null"])
+def test_what_is_no_file_is_not_read(name):
+    with pytest.raises(
+        ValueError, match=rf"path is '{name}', but it is a folder or a device\. Pass the name of a file"
+    ):
+        cbq.load(name)
+
+
 PRIOR = ("fit", "priors", 0, 0)
 STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIOR, "kernel")
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 3, "has version 3 of its format, but this cbq reads version 2: .*install --upgrade cbq"),
-    "older": (("version",), 1, "has version 1 .* older development version wrote it. Fit again, and save the new fit"),
+    "newer": (("version",), 4, "has version 4 of its format, but this cbq reads version 3: .*install --upgrade cbq"),
+    "older": (("version",), 2, "has version 2 .* older development version wrote it. Fit again, and save the new fit"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
-    "version": (("version",), "2", "damaged: version must be an integer, but it is '2'"),
+    "version": (("version",), "3", "damaged: version must be an integer, but it is '3'"),
     "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
-    "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, fit"),
+    "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, failures, fit"),
     "no choice": (("choice",), "removed", "damaged: choice is missing"),
     "type": (("fit", "type"), "Oracle", "holds fit of type 'Oracle', but this cbq knows only CBQ, .*--upgrade cbq"),
     "no type": (("fit", "type"), "removed", "damaged: fit must be an object with a type"),
@@ -882,6 +986,45 @@ WRONG_JSON = {
 @pytest.mark.parametrize(("steps", "value", "says"), WRONG_JSON.values(), ids=WRONG_JSON)
 def test_wrong_json_is_refused(steps, value, says, entries, tmp_path):
     refuses(written(tmp_path / "fit", with_json(entries, *steps, value=value)), says)
+
+
+def values_in(record, *before):
+    """The steps to each value of an object in JSON with the value, in the objects and lists inside it too."""
+    for step, value in record.items() if isinstance(record, dict) else enumerate(record):
+        yield (*before, step), value
+        if isinstance(value, dict | list):
+            yield from values_in(value, *before, step)
+
+
+SMALL = {
+    "CBQ": lambda: cbq.CBQ(kernel_theta=RBF(0.3), kernel_x=RBF(1.0)).fit(samples(outputs=(2,))),
+    "MonteCarlo": BASELINES["averages"],
+    "ImportanceSampling": BASELINES["no family but measures"],
+    "LSMC": BASELINES["polynomial"],
+    "KLSMC": BASELINES["kernel"],
+    "MOBQ": POOLED["x and theta, landmarks"],
+}
+MAY_BE_NULL = {"choice", "degree", "evidence"}  # a sentence or none, a trend or none, and minus infinity
+
+
+def test_there_is_a_small_fit_of_every_kind():
+    assert set(SMALL) == set(saved_classes(Fit))
+
+
+@pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
+def test_nothing_in_the_json_may_be_missing_or_null(make, tmp_path):
+    """At any depth: a field that is lost, such as a correlation, must not become a default."""
+    entries = entries_of(make(), tmp_path / "fit")
+    for steps, value in values_in(json.loads(entries["fit.json"])):
+        if "settings" in steps[:-1] or not isinstance(steps[-1], str):  # free names, and items of lists
+            continue
+        path = written(tmp_path / "wrong", with_json(entries, *steps))
+        with pytest.raises(ValueError, match=f"^{path} is "):
+            cbq.load(path, family=family)
+        if value is not None and steps[-1] not in MAY_BE_NULL:
+            path = written(tmp_path / "wrong", with_json(entries, *steps, value=None))
+            with pytest.raises(ValueError, match=f"^{path} "):
+                cbq.load(path, family=None if "measure" in steps else family)
 
 
 def test_priors_without_evidence_are_refused(entries, tmp_path):
@@ -980,7 +1123,7 @@ def test_entries_that_do_not_belong_to_a_file_are_refused(entries, tmp_path):
     refuses(written(tmp_path / "a", entries | {"more.npy": npy(THETA)}), "entries that do not belong to it: more.npy")
     with zipfile.ZipFile(written(tmp_path / "b", entries), "a") as file, pytest.warns(UserWarning, match="Duplicate"):
         file.writestr("fit/theta.npy", npy(THETA + 1))
-    refuses(tmp_path / "b", "is damaged: it has entries that do not belong to it: fit/theta.npy")
+    refuses(sealed(tmp_path / "b"), "is damaged: it has entries that do not belong to it: fit/theta.npy")
 
 
 WRONG_BORROWED = {
@@ -1043,41 +1186,143 @@ def test_a_compressed_file_is_refused(entries, tmp_path):
     refuses(path, "fit.json is compressed or encrypted, but cbq writes plain entries only")
 
 
-def test_a_flipped_bit_is_noticed(fit, tmp_path):
-    path = tmp_path / "fit"
-    fit.save(path)
-    data = bytearray(path.read_bytes())
-    place = data.index(fit.stage1.columns["mean"].tobytes())
-    data[place + 7] ^= 1
+@pytest.fixture(scope="module")
+def small():
+    """The bytes of a small file."""
+    with TemporaryDirectory() as folder:
+        path = Path(folder) / "fit"
+        cbq.MonteCarlo().fit(samples(T=2, p=1)).save(path)
+        return path.read_bytes()
+
+
+def test_the_last_bytes_are_the_checksum_of_all_others(small):
+    assert small[-64:] == hashlib.sha256(small[:-64]).hexdigest().encode()
+    with zipfile.ZipFile(io.BytesIO(small)) as file:
+        assert file.comment == small[-64:]
+        assert file.testzip() is None
+
+
+def refuses_changed(path, data):
     path.write_bytes(data)
-    refuses(path, r"is damaged: fit/stage1/mean.npy cannot be read \(Bad CRC-32")
+    refuses(path, f"^{path} is damaged: ")
 
 
-def test_a_file_cut_short_is_refused(fit, tmp_path):
-    path = tmp_path / "fit"
-    fit.save(path)
+def refuses_flipped(path, bits):
+    """Flip one bit at a time, in place. bits: the place of a byte and of a bit in it, for each."""
     data = path.read_bytes()
-    for keep in (10, len(data) // 2, len(data) - 1):
-        path.write_bytes(data[:keep])
-        refuses(path, "cut short")
+    with open(path, "r+b", buffering=0) as file:
+        for i, bit in bits:
+            file.seek(i)
+            file.write(bytes([data[i] ^ 1 << bit]))
+            refuses(path, f"^{path} is damaged: ")
+            file.seek(i)
+            file.write(data[i : i + 1])
+    assert path.read_bytes() == data
 
 
-def test_any_noise_is_refused_or_harmless(fit, tmp_path):
+def test_a_changed_byte_is_noticed_wherever_it_is(small, tmp_path):
+    (tmp_path / "fit").write_bytes(small)
+    refuses_flipped(tmp_path / "fit", ((i, i % 8) for i in range(len(small))))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("make", SMALL.values(), ids=SMALL)
+def test_every_flipped_bit_is_noticed(make, tmp_path):
+    path = tmp_path / "fit"
+    make().save(path)
+    refuses_flipped(path, np.ndindex(path.stat().st_size, 8))
+
+
+def test_a_file_cut_short_is_refused_wherever_it_ends(small, tmp_path):
+    path, begun = tmp_path / "fit", small.index(b"fit.json") + len("fit.json")
+    path.write_bytes(small)
+    for n in reversed(range(len(small))):
+        os.truncate(path, n)
+        refuses(path, f"is {'damaged' if n >= begun else 'not a fit of cbq'}: .*cut short")
+
+
+def test_bytes_before_or_after_a_file_are_noticed(small, tmp_path):
+    refuses_changed(tmp_path / "fit", small + b"\n")
+    refuses_changed(tmp_path / "fit", b"\n" + small)
+    refuses_changed(tmp_path / "fit", small + small)
+
+
+def test_entries_that_were_removed_repeated_or_exchanged_are_noticed(entries, fit, tmp_path):
+    """With the checksum that the file had, as a program that repairs or repacks archives would leave it."""
+    fit.save(tmp_path / "fit")
+    old = (tmp_path / "fit").read_bytes()[-64:]
+
+    def refuses_entries(changed):
+        with zipfile.ZipFile(tmp_path / "changed", "w") as file, warnings.catch_warnings(action="ignore"):
+            file.comment = old
+            for name, data in changed:
+                file.writestr(name, data)
+        refuses(tmp_path / "changed", "is (damaged|not a fit of cbq): ")
+
+    pairs = list(entries.items())
+    refuses_entries(pairs)  # in an archive that differs in its dates
+    for i, (name, data) in enumerate(pairs):
+        refuses_entries(pairs[:i] + pairs[i + 1 :])
+        refuses_entries([*pairs, pairs[i]])
+        for other, its_data in pairs[:i]:
+            refuses_entries((entries | {name: its_data, other: data}).items())
+
+
+def test_exchanged_columns_are_noticed(entries, fit, tmp_path):
+    """Arrays of one shape whose names were exchanged in the archive: each entry is right by itself."""
+    fit.save(tmp_path / "fit")
+    data = (tmp_path / "fit").read_bytes()
+    end = data.index(entries["fit.json"]) + len(entries["fit.json"])
+    mean, bias, other = b"fit/stage1/mean.npy", b"fit/stage1/bias.npy", b"fit/stage1/none.npy"
+    exchanged = data[end:].replace(mean, other).replace(bias, mean).replace(other, bias)
+    assert exchanged != data[end:]
+    refuses_changed(tmp_path / "fit", data[:end] + exchanged)
+
+
+def test_noise_under_a_right_checksum_is_refused_or_harmless(fit, tmp_path):
+    """The checksum tells accidents; a file that someone changed and sealed again still meets all other checks."""
     path = tmp_path / "fit"
     fit.save(path)
     data = path.read_bytes()
     rng = np.random.default_rng(0)
     for _ in range(150):
         noisy = bytearray(data)
-        end = len(data) if rng.random() < 0.5 else 900  # in the directory at the end as often as anywhere
-        noisy[len(data) - int(rng.integers(1, end + 1))] = int(rng.integers(256))
+        end = len(data) - 64 if rng.random() < 0.5 else 900  # in the directory at the end as often as anywhere
+        noisy[len(data) - 64 - int(rng.integers(1, end + 1))] = int(rng.integers(256))
         path.write_bytes(noisy)
         try:
-            again = cbq.load(path)
+            again = cbq.load(sealed(path))
         except ValueError as error:
             assert str(error).startswith(str(path))  # noqa: PT017
         else:
             assert_same(again.predict(THETA), fit.predict(THETA))
+
+
+def test_a_flipped_bit_under_a_right_checksum_is_noticed(fit, tmp_path):
+    path = tmp_path / "fit"
+    fit.save(path)
+    data = path.read_bytes()
+    place = data.index(fit.stage1.columns["mean"].tobytes()) + 7
+    path.write_bytes(data[:place] + bytes([data[place] ^ 1]) + data[place + 1 :])
+    refuses(sealed(path), r"is damaged: fit/stage1/mean.npy cannot be read \(Bad CRC-32")
+
+
+def test_a_file_of_the_version_before_is_told_from_a_damaged_one(entries, tmp_path):
+    path = tmp_path / "fit"
+    with zipfile.ZipFile(path, "w") as file:  # which had no checksum
+        for name, data in with_json(entries, "version", value=2).items():
+            file.writestr(name, data)
+    refuses(path, "has version 2 of its format, but this cbq reads version 3: an older development version wrote it")
+
+
+def test_a_path_with_a_nul_is_refused(fit, tmp_path):
+    says = r"path is '.*fit\\x00\.cbq', but it contains a NUL character\. Pass the name of a file"
+    for path in (f"{tmp_path}/fit\0.cbq", os.fsencode(f"{tmp_path}/fit\0.cbq"), tmp_path / "fit\0.cbq"):
+        with pytest.raises(ValueError, match=says):
+            fit.save(path)
+        with pytest.raises(ValueError, match=says):
+            cbq.load(path)
+    assert os.listdir(tmp_path) == []
 
 
 def test_the_archive_asks_for_little_endian_arrays(tmp_path):
@@ -1110,7 +1355,8 @@ def examples():
         LogMeasure(from_scipy(stats.weibull_min(1.5, 0.0, 2.0))),
         Product([Empirical([0.0, 1.0], [0.25, 0.75]), Gaussian([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]])]),
     ]
-    return {type(part): part for part in parts_of([*fits, *measures])}
+    failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)
+    return {type(part): part for part in parts_of([*fits, *measures, failures])}
 
 
 def test_every_saved_class_comes_back(tmp_path):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Sequence
-from os import PathLike
+from os import PathLike, fspath
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
@@ -18,7 +18,7 @@ from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.io import Field, Instance, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures
 from cbq.samples.arrays import thetas_in
-from cbq.samples.conditional import Family
+from cbq.samples.conditional import Family, FamilyNeeded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -166,7 +166,10 @@ class Fit(Immutable, ABC):
         return plot_fit(self, theta, **options)
 
     def save(self, path: str | PathLike[str]) -> None:
-        """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code."""
+        """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code.
+
+        If the fit needs the measure of x at new thetas, `cbq.load` must be given the family again; `summary` says so.
+        """
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
@@ -220,18 +223,23 @@ SAVED_FIELDS: dict[str, Field] = {  # of a file
 def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
     """The fit that `fit.save(path)` wrote. Its answers are those of the original, to the last bit.
 
-    family: the function from theta (p,) to the measure of x with which the samples were made. A file holds no code, so
-        fits that need the measure at new thetas (importance sampling, multi-output Bayesian quadrature) cannot be
-        loaded without it; a family that gives the points other densities is refused. Other fits ignore it.
+    family: the function from theta (p,) to the measure of x with which the samples were made, such as `problem.family`.
+        A file holds no code, so fits that need the measure at new thetas (importance sampling, multi-output Bayesian
+        quadrature) cannot be loaded without it, unless their samples had measures of `cbq.measures` in place of a
+        family; a family that gives the points other densities is refused. Other fits ignore it.
 
-    Nothing in the file is executed, and everything is checked: a file that is damaged, of another kind or of another
-    version of the format is refused with a ValueError.
+    Nothing in the file is executed, and everything is checked, first of all the checksum of the whole file: a file that
+    is damaged, of another kind or of another version of the format is refused with a ValueError.
     """
     if family is not None and not callable(family):
         raise TypeError(
             f"family must be a function from theta to the measure of x, such as lambda theta: Gaussian(theta, 1.0), "
             f"but it is a {type(family).__name__}."
         )
-    found = load_file(path, SAVED_FIELDS, context=family)
+    try:
+        found = load_file(path, SAVED_FIELDS, context=family)
+    except FamilyNeeded as error:
+        call = f"cbq.load({fspath(path)!r}, family=problem.family)"
+        raise FamilyNeeded(f"{error} Pass the function from theta to its measure again: {call}.") from error
     fit: Fit = found["fit"].with_failures(found["failures"])
     return fit if found["choice"] is None else fit.with_choice(found["choice"])

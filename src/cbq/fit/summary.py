@@ -8,6 +8,7 @@ import numpy as np
 
 from cbq._arrays import Integers
 from cbq.fit.base import Fit
+from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 DESIGNS = {"iid": "iid", "sobol": "Sobol", "mcmc": "MCMC"}
@@ -51,3 +52,10 @@ def per_output(lines: Sequence[Sequence[str]], C: int | None) -> list[str]:
     if C is None:
         return list(lines[0])
     return [line for c, each in enumerate(lines) for line in (f"Output {c}:", *(f"  {line}" for line in each))]
+
+
+def saving_lines(samples: Samples) -> list[str]:
+    """A line for fits that need the measures of x at new thetas, where a file cannot hold them."""
+    if samples.conditional.fits_in_file:
+        return []
+    return ["Saving: a file holds no code, so loading needs the family again: cbq.load(path, family=...)."]

@@ -1,6 +1,6 @@
-"""Files of saved objects: zip archives of one JSON object and .npy arrays.
+"""Files of saved objects: zip archives of one JSON object and .npy arrays, which end with a checksum of all before it.
 
-A file is written completely or not at all, and checked entry by entry when it is read.
+A file is written completely or not at all. When it is read, its checksum is verified first, then each entry.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ import shutil
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from hashlib import sha256
 from tokenize import TokenError
 from typing import IO, Any
 from zipfile import ZIP_STORED, BadZipFile, ZipFile, ZipInfo
@@ -22,12 +23,15 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._version import __version__
-from cbq.io.fields import Field, IncompatibleFile, Integer, Location, Record, Values
+from cbq.io.fields import Field, IncompatibleFile, Integer, Location, Record, Text, Values
 
 FORMAT = "cbq-fit"
-VERSION = 2  # of the format: raised when other versions of cbq would misread a file
+VERSION = 3  # of the format: raised when other versions of cbq would misread a file
 HEADER = "fit.json"
-ZIP_ERRORS = (BadZipFile, EOFError, OSError, NotImplementedError, RuntimeError, ValueError, struct.error)
+ENTRY_START, ENTRY_NAME_AT = b"PK\x03\x04", 30  # of an entry of a zip archive: its first bytes, and where its name is
+CHECKSUM_SIZE = 2 * sha256().digest_size  # hexadecimal digits
+BLOCK_SIZE = 2**20  # bytes in memory at a time, for the checksum
+ZIP_ERRORS = (BadZipFile, struct.error, EOFError, OSError, RuntimeError, ValueError, OverflowError, MemoryError)
 NPY_ERRORS = (ValueError, TypeError, SyntaxError, TokenError, RecursionError, MemoryError)
 DAMAGE = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError)
 ENCRYPTED = 0x1  # a bit in the flags of an entry
@@ -36,9 +40,10 @@ ENCRYPTED = 0x1  # a bit in the flags of an entry
 def save_file(path: str | os.PathLike[str], fields: dict[str, Field], values: dict[str, Any]) -> None:
     """Write values to a file that `load_file` reads, replacing what was there once the new file is complete.
 
-    The file is a zip archive of `fit.json` and one .npy entry per array; its name is taken as it is. Equal values give
-    equal bytes.
+    The file is a zip archive of `fit.json` and one .npy entry per array, whose comment is the SHA-256 of all bytes
+    before it; its name is taken as it is. Equal values give equal bytes.
     """
+    name = _file_name(path)
     store = _Entries()
     try:
         record = Record(fields).encode(values, Location("", store))
@@ -46,12 +51,15 @@ def save_file(path: str | os.PathLike[str], fields: dict[str, Field], values: di
         raise ValueError(f"this fit cannot be saved: {error}") from error
     header = {"format": FORMAT, "version": VERSION, "cbq": __version__} | record
     text = json.dumps(header, indent=1, allow_nan=False)
-    with _replacing(os.fsdecode(path)) as file, ZipFile(file, "w", ZIP_STORED) as archive:
-        archive.writestr(ZipInfo(HEADER), text)
-        for name, array in store.arrays.items():
-            with archive.open(ZipInfo(name), "w", force_zip64=True) as entry:
-                little = array.astype(array.dtype.newbyteorder("<"), copy=False)
-                np.lib.format.write_array(entry, little, version=(1, 0), allow_pickle=False)
+    with _replacing(name) as file:
+        with ZipFile(file, "w", ZIP_STORED) as archive:
+            archive.comment = bytes(CHECKSUM_SIZE)  # room for the checksum
+            archive.writestr(ZipInfo(HEADER), text)
+            for entry_name, array in store.arrays.items():
+                with archive.open(ZipInfo(entry_name), "w", force_zip64=True) as entry:
+                    little = array.astype(array.dtype.newbyteorder("<"), copy=False)
+                    np.lib.format.write_array(entry, little, version=(1, 0), allow_pickle=False)
+        file.write(_checksum(file))
 
 
 def load_file(path: str | os.PathLike[str], fields: dict[str, Field], context: Any = None) -> dict[str, Any]:
@@ -61,7 +69,7 @@ def load_file(path: str | os.PathLike[str], fields: dict[str, Field], context: A
     what is wrong with it: an IncompatibleFile where it may be intact but was written by another version or program, or
     does not go with the context.
     """
-    name = os.fsdecode(path)
+    name = _file_name(path)
     with open(name, "rb") as file:
         try:
             archive = Archive(file)
@@ -96,17 +104,21 @@ class Archive:
     """The entries of an open file. Each is checked when it is read, and a ValueError says what is wrong with it."""
 
     def __init__(self, file: IO[bytes]) -> None:
+        start = file.read(ENTRY_NAME_AT + len(HEADER))
         try:
+            self._intact = _checksum(file) == file.read(CHECKSUM_SIZE)
             self._zip = ZipFile(file)
             self._zip.getinfo(HEADER)
-        except KeyError as error:
-            raise _not_a_fit(f"it has no entry {HEADER}") from error
-        except ZIP_ERRORS as error:
+        except (KeyError, *ZIP_ERRORS) as error:
+            if start.startswith(ENTRY_START) and start.endswith(HEADER.encode()):  # it was a fit
+                raise ValueError(f"it was cut short, or changed after it was written ({error}).") from error
+            if isinstance(error, KeyError):
+                raise _not_a_fit(f"it has no entry {HEADER}") from error
             raise _not_a_fit(f"it is not a zip file, or it was cut short ({error})") from error
         self._unread = self._zip.namelist()  # an entry that occurs twice stays in the list
 
     def header(self, at: Location) -> dict[str, Any]:
-        """The JSON object without what identifies its format, which must be of this version."""
+        """The JSON object without what identifies its format, which must be of this version, of an intact file."""
         data = self._read(HEADER)
         try:
             header = json.loads(data.decode(), parse_constant=_refuse_constant)
@@ -122,6 +134,9 @@ class Archive:
             newer = f"cbq {cbq} wrote it. Upgrade this one with python -m pip install --upgrade cbq."
             older = "an older development version wrote it. Fit again, and save the new fit."
             raise IncompatibleFile(f"{other}: {newer if version > VERSION else older}")
+        if not self._intact:  # which is asked after the version, because older files have no checksum
+            raise ValueError("its checksum does not match: it was cut short, or changed after it was written.")
+        Text().decode(cbq, at.inside("cbq"))
         return header
 
     def array(self, name: str, dtype: np.dtype[Any]) -> Values:
@@ -167,13 +182,11 @@ def _replacing(path: str) -> Iterator[IO[bytes]]:
     """A new file that replaces `path` once it is complete; after a failure everything is as it was."""
     target = os.path.realpath(path)  # so that a link to a file stays a link
     folder = os.path.dirname(target)
-    if os.path.exists(target) and not os.path.isfile(target):
-        raise ValueError(f"cannot save to {path}: it is a folder or a device. Pass the name of a file.")
     if not os.path.isdir(folder):
         raise FileNotFoundError(f"cannot save to {path}: there is no folder {folder}. Make it first.")
     temporary = os.path.join(folder, f".cbq-{secrets.token_hex(8)}.tmp")
     try:
-        with open(temporary, "xb") as file:
+        with open(temporary, "x+b") as file:
             yield file
             file.flush()
             os.fsync(file.fileno())
@@ -184,6 +197,27 @@ def _replacing(path: str) -> Iterator[IO[bytes]]:
         with suppress(OSError):
             os.unlink(temporary)
         raise
+
+
+def _file_name(path: str | os.PathLike[str]) -> str:
+    """The path as text, if it can be that of a file."""
+    name = os.fsdecode(path)
+    if "\0" in name:
+        raise ValueError(f"path is {name!r}, but it contains a NUL character. Pass the name of a file.")
+    if os.path.exists(name) and not os.path.isfile(name):
+        raise ValueError(f"path is {name!r}, but it is a folder or a device. Pass the name of a file.")
+    return name
+
+
+def _checksum(file: IO[bytes]) -> bytes:
+    """The SHA-256 of the file up to the place of its checksum, where this leaves it."""
+    left = file.seek(0, os.SEEK_END) - CHECKSUM_SIZE
+    file.seek(0)
+    found = sha256()
+    while left > 0 and (block := file.read(min(left, BLOCK_SIZE))):
+        found.update(block)
+        left -= len(block)
+    return found.hexdigest().encode()
 
 
 def _not_a_fit(why: str) -> IncompatibleFile:

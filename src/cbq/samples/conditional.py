@@ -1,6 +1,7 @@
 """The measures of x, one for each theta, from all the ways in which they can be given.
 
-Saved samples hold no family, since a file holds no function: the user passes it again, and it must be the same.
+A file holds measures, but no functions. Samples of a family are saved without it: the user passes it again, and it must
+be the same.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.io import IncompatibleFile
+from cbq.io import IncompatibleFile, pack_measure
 from cbq.measures import Measure, as_measure
 
 if TYPE_CHECKING:
@@ -68,6 +69,18 @@ class ConditionalMeasure:
     def everywhere(self) -> bool:
         """Whether the measure is known at every theta."""
         return self.family is not None or (isinstance(self.observed, Measure) and not self.observed.batch_shape)
+
+    @property
+    def fits_in_file(self) -> bool:
+        """Whether a file can hold it. A file holds measures, but no code: no family, and no measures of your own."""
+        if self.family is not None:
+            return False
+        try:
+            for measure in [self.observed] if isinstance(self.observed, Measure) else self.observed:
+                pack_measure(measure)
+        except ValueError:
+            return False
+        return True
 
     def observed_at(self, t: int) -> Measure:
         """The measure at the observed theta t."""
@@ -141,18 +154,35 @@ def log_density(measure: Measure, x: Array) -> Array:
 
 
 class FamilyNeeded(IncompatibleFile):
-    """The file holds samples, and no family was passed."""
+    """The file holds samples without their measures, and no family was passed."""
 
 
-def other_family(why: str) -> IncompatibleFile:
-    """The error for a family that is not the one of the samples."""
-    return IncompatibleFile(f"does not go with this family, which is not the one of the fit: {why}")
+def other_measures(family: Family | None, why: str) -> ValueError:
+    """The error for measures that are not those of the saved samples: of a family, or of the file itself."""
+    if family is None:
+        return ValueError(f"its measures are not those of its points: {why}")
+    return IncompatibleFile(
+        f"does not go with this family, which is not the one of the fit: {why} Pass the family that the samples were "
+        f"drawn from."
+    )
 
 
 def read_samples(samples: Samples) -> dict[str, Any]:
-    """The fields of saved samples; the log densities of the points stand for the family."""
-    x, f, log_density = samples.all_points, samples.table, samples.log_density()
-    return {"x": x, "f": f, "single": samples.C is None, "log_density": log_density}
+    """The fields of saved samples.
+
+    measure: as the constructor takes it, with a list of one for T times the same; None where the family must be passed
+    again, for which the log densities of the points stand.
+    """
+    measure = samples.conditional.observed
+    if not isinstance(measure, Measure) and all(each is measure[0] for each in measure):
+        measure = measure[:1]
+    return {
+        "x": samples.all_points,
+        "f": samples.table,
+        "single": samples.C is None,
+        "measure": measure if samples.conditional.fits_in_file else None,
+        "log_density": samples.log_density(),
+    }
 
 
 def build_samples(
@@ -165,26 +195,27 @@ def build_samples(
     f: Array,
     single: bool,
     log_density: Array,
+    measure: Measure | tuple[Measure, ...] | None,
     **options: Any,
 ) -> Samples:
-    """The samples with the measures of `family`, under which the points must have these log densities (n,)."""
-    if family is None:
-        raise FamilyNeeded(
-            "holds a fit that needs the measure of x at any theta, and a file holds no code: pass family=, the "
-            "function from theta to its measure."
-        )
+    """The samples with the measures of `family`, or else of the file; points must have these log densities (n,)."""
+    if family is None and measure is None:
+        raise FamilyNeeded("holds a fit that needs the measure of x at any theta, and a file holds no code.")
+    if isinstance(measure, tuple) and len(measure) == 1:
+        measure = measure * len(theta)
     cuts = np.cumsum(counts)[:-1]
     points, values = np.split(x, cuts), np.split(f[:, 0] if single else f, cuts)
     try:
-        samples = cls(theta, points, values, family, **options)
+        samples = cls(theta, points, values, measure if family is None else family, **options)
     except (ValueError, TypeError) as error:
-        raise other_family(str(error)) from error
+        raise other_measures(family, str(error)) from error
     found = samples.log_density()
     other = ~(np.abs(found - log_density) <= TOLERANCE * (1.0 + np.abs(log_density)))
     if np.any(other):
         i = int(np.argmax(other))
-        raise other_family(
+        raise other_measures(
+            family,
             f"at theta = {theta[samples.owners[i]]} the log density of a point is {found[i]:.6g}, but in the fit it is "
-            f"{log_density[i]:.6g}. Pass the family that the samples were drawn from."
+            f"{log_density[i]:.6g}.",
         )
     return samples

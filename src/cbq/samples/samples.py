@@ -14,7 +14,7 @@ from cbq._arrays import points as check_points
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq.checkpoint import read_run
-from cbq.io import Boolean, Numbers, Text, saved
+from cbq.io import Boolean, Instance, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples.arrays import as_thetas, check_counts, equal_rows, flatten, group_averages, read_table
@@ -34,6 +34,7 @@ MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are r
     x=Numbers("n d"),
     f=Numbers("n C"),
     single=Boolean(only_if=("C", 1)),
+    measure=Optional(OneOrMany(Instance(Measure))),
     log_density=Numbers("n"),
     depends_on_theta=Boolean(),
     design=Text(get_args(Design)),

@@ -12,7 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_warnings, heading
+from cbq.fit.summary import design_warnings, heading, saving_lines
 from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
@@ -185,6 +185,7 @@ class ImportanceSamplingFit(Fit):
             f"Average of {self.samples.n_evaluations} values with weights {FORMULAS[self.kind]}.",
             *self._sizes(),
             "Standard errors use the same weights, so they are too small where the effective sample size is small.",
+            *saving_lines(self.samples),
         ]
 
     def _sizes(self) -> list[str]:

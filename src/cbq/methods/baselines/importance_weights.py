@@ -26,10 +26,11 @@ def log_proposal(samples: Samples, *, mixture: bool) -> Array:
 
 def _log_mixture(samples: Samples) -> Array:
     """The log density (n,) of all points under sum_t (N_t / n) p_t."""
+    observed = samples.measures  # once: a batch makes new objects each time
     shares: dict[int, float] = {}
-    for measure, count in zip(samples.measures, samples.counts, strict=True):  # thetas may share a measure
+    for measure, count in zip(observed, samples.counts, strict=True):  # thetas may share a measure
         shares[id(measure)] = shares.get(id(measure), 0.0) + count / samples.n_evaluations
-    measures = {id(measure): measure for measure in samples.measures}
+    measures = {id(measure): measure for measure in observed}
     log_q = np.full(samples.n_evaluations, -np.inf)
     for name, share in shares.items():
         log_q = np.logaddexp(log_q, np.log(share) + measures[name].logpdf(samples.all_points))

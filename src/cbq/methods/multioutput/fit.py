@@ -11,7 +11,7 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, line_for
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import heading, on_one_line, per_output
+from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, SplitHalfCalibration, leave_one_out
 from cbq.gp.pooled import PooledGP, pooled_gp
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Text, Texts, saved
@@ -164,7 +164,8 @@ class MOBQFit(Fit):
         lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
         of = {c: group for group in self.groups for c in group.outputs}
         lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
-        return [*lines, f"Predictive distribution: Student-t with {PREDICTIVE_DF:g} degrees of freedom."]
+        lines.append(f"Predictive distribution: Student-t with {PREDICTIVE_DF:g} degrees of freedom.")
+        return lines + saving_lines(samples)
 
 
 def _described(group: OutputGroup, c: int, n: int) -> list[str]:

@@ -12,7 +12,7 @@ from cbq.embeddings.many import Integrals
 from cbq.kernels import Kernel, XThetaKernel
 from cbq.methods.multioutput.candidates import pooled_points
 from cbq.samples import Samples
-from cbq.samples.conditional import TOLERANCE, other_family
+from cbq.samples.conditional import TOLERANCE, other_measures
 
 if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
@@ -46,10 +46,8 @@ def build_fit(
         raise ValueError(f"embedding must have the shape {found.shape}, but it has {embedding.shape}.")
     other = np.any(np.abs(found - embedding) > TOLERANCE * np.max(np.abs(embedding)), axis=1)
     if np.any(other):
-        raise other_family(
-            f"at theta = {samples.theta[np.argmax(other)]} its measure has other integrals. Pass the family that the "
-            f"samples were drawn from."
-        )
+        why = f"at theta = {samples.theta[np.argmax(other)]} its measure has other integrals."
+        raise other_measures(samples.family, why)
     return cls(samples, groups, **options)
 
 
