@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cbq.checkpoint.evaluations import BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
-from cbq.collect.scheduling import HOLD_SECONDS, Outcome, Pool, WorkerError, WorkerLost
+from cbq.collect.scheduling import PART_SECONDS, Outcome, Pool, WorkerError, WorkerLost
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -138,7 +138,7 @@ class _Worker:
         if self._timeout is None or self.task is None or not self._ready:
             return float("inf")
         # Results of single points may be held back, and have not taken longer than that.
-        return self._since + (self._timeout * self.task.n if self._vectorized else self._timeout + HOLD_SECONDS)
+        return self._since + (self._timeout * self.task.n if self._vectorized else self._timeout + PART_SECONDS)
 
     def outcome(self) -> Outcome | None:
         """What has happened since the last time; None if nothing has."""
@@ -232,7 +232,7 @@ def _evaluate(connection: Connection, evaluator: Evaluator, task: Task, stop: th
             held.append(piece)
             if stop.is_set() or piece.batch.stop == task.batch.stop:
                 break
-            if time.monotonic() - since >= HOLD_SECONDS:
+            if time.monotonic() - since >= PART_SECONDS:
                 connection.send(Message(joined(held)[0]))
                 held, since = [], time.monotonic()
     except Exception as error:

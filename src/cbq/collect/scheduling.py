@@ -19,7 +19,8 @@ from typing import Any, NamedTuple
 from cbq.checkpoint.evaluations import Batch, BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
 
-HOLD_SECONDS = 0.02  # results that arrive within this time are passed on together, since writing may wait for the disk
+HOLD_SECONDS = 0.02  # tasks that end within this time are passed on together, since writing may wait for the disk
+PART_SECONDS = 0.1  # after this time, what is known of a task is passed on before its end
 MAX_HELD = 8  # tasks whose results are passed on together in this process
 GRACE_SECONDS = 2.0  # for what is being evaluated when a run is interrupted
 
@@ -101,8 +102,10 @@ class ThisProcess:
             for task in tasks:
                 for piece in self._evaluator.pieces(task):
                     held.append(piece)
-                    n_tasks += piece.batch.stop == task.batch.stop
-                    if n_tasks >= self._max_held or time.monotonic() - since >= HOLD_SECONDS:
+                    at_end = piece.batch.stop == task.batch.stop
+                    n_tasks += at_end
+                    seconds = time.monotonic() - since
+                    if n_tasks >= self._max_held or seconds >= (HOLD_SECONDS if at_end else PART_SECONDS):
                         on_finished(joined(held))
                         held, n_tasks, since = [], 0, time.monotonic()
         finally:
