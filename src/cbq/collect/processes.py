@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import pickle
 import signal
@@ -57,6 +58,7 @@ class ProcessPool(Pool):
         self._workers = list[_Worker]()
         self._woken, self._wake = self._context.Pipe(duplex=False)
         self.max_pending = min(n, max_pending or n)
+        atexit.register(self.close)  # a second Ctrl-C may skip it, and Python would wait for the processes forever
 
     @property
     def n_pending(self) -> int:
@@ -66,11 +68,11 @@ class ProcessPool(Pool):
         for worker in [each for each in self._workers if each.task is None]:
             if worker.begin(task):
                 return
-            worker.close(at_once=True)  # it was killed while it was idle
+            worker.kill()  # somebody else has, while it was idle
             self._workers.remove(worker)
-        with _interrupts_blocked():  # until the new process has a handler of its own
+        with _interrupts_blocked():  # until the new process has a handler of its own, and is in the list
             worker = _Worker(self._context, self._evaluator, self._timeout)
-        self._workers.append(worker)
+            self._workers.append(worker)
         worker.begin(task)  # if that fails, `finished` finds it dead
 
     def finished(self, seconds: float | None = None) -> list[Outcome]:
@@ -100,11 +102,17 @@ class ProcessPool(Pool):
                     os.kill(worker.process.pid or 0, signal.SIGINT)
 
     def close(self) -> None:
-        for worker in self._workers:
-            worker.close()
-        self._workers.clear()
-        self._woken.close()
-        self._wake.close()
+        with _interrupts_blocked():
+            idle = [worker for worker in self._workers if worker.task is None and worker.dismiss()]
+            until = time.monotonic() + EXIT_SECONDS
+            for worker in idle:
+                worker.process.join(max(0.0, until - time.monotonic()))
+            for worker in self._workers:
+                worker.kill()
+            self._workers.clear()
+            self._woken.close()
+            self._wake.close()
+            atexit.unregister(self.close)
 
 
 class _Worker:
@@ -172,15 +180,19 @@ class _Worker:
 
     def _lost(self, error: WorkerLost) -> Outcome:
         outcome, self.task = Outcome(None, self.task, error), None
-        self.close(at_once=True)
+        self.kill()
         return outcome
 
-    def close(self, *, at_once: bool = False) -> None:
-        """End the process, after it had the time to clean up if it is idle."""
-        if self.task is None and not at_once:
-            with suppress(OSError):
-                self.connection.send(None)
-                self.process.join(EXIT_SECONDS)
+    def dismiss(self) -> bool:
+        """Tell an idle process to end; whether it is there to hear it."""
+        try:
+            self.connection.send(None)
+        except OSError:
+            return False
+        return True
+
+    def kill(self) -> None:
+        """End the process."""
         self.process.kill()
         self.process.join()
         self.connection.close()
