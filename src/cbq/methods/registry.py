@@ -84,6 +84,8 @@ def _saying_where_f_failed(fit: Callable[[E, Samples], Fit]) -> Callable[[E, Sam
 
     @wraps(fit)
     def fit_and_say(self: E, samples: Samples) -> Fit:
+        if getattr(samples, "failures", None) is None:  # anything but samples is refused by the estimator
+            return fit(self, samples)
         outermost = _IS_FITTING.set(True)  # Auto fits others
         try:
             found = fit(self, samples).with_failures(samples.failures)
