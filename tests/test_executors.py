@@ -408,6 +408,20 @@ def test_only_the_points_that_kill_their_worker_are_skipped(tmp_path, vectorized
     assert {x for x, n in calls.items() if n > 1} <= in_their_batches | trial
 
 
+def test_points_of_the_trial_call_that_kill_their_worker_are_skipped():
+    culprits = set(REFERENCE.points(0)[[0, 2], 0])
+
+    def deadly(x, theta):
+        if culprits & set(x[:, 0]):
+            os._exit(3)
+        return f(x, theta)
+
+    with pytest.warns(CollectWarning, match="failed at 2 of 80 points"):
+        s = problem(deadly).collect(**SIZE, executor=2, on_error="skip", retries=0)
+    rows = [1, *range(3, 30)]
+    np.testing.assert_array_equal(s.values(0), REFERENCE.values(0)[rows])
+
+
 class NeverStarting(Executor):
     """A pool whose workers never start."""
 

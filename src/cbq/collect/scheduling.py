@@ -121,6 +121,9 @@ class Scheduler:
 
     def __init__(self, pool: Pool, retries: int) -> None:
         self._pool, self._retries = pool, retries
+        self._begin()
+
+    def _begin(self) -> None:
         self._again = deque[Task]()
         self._suspects = deque[Task]()  # evaluated alone, after all others: if the worker is lost, f has done it there
         self._suspected = set[Batch]()
@@ -129,6 +132,7 @@ class Scheduler:
 
     def evaluate(self, tasks: Iterable[Task], on_finished: OnFinished) -> None:
         """Evaluate tasks, in any order."""
+        self._begin()  # an error may have left tasks of the last time
         waiting = iter(tasks)
         with held_interrupts(self._pool.wake) as raise_interrupt:
             try:
@@ -203,7 +207,6 @@ class Scheduler:
         elif task.skip_failures:
             self._unreported.append(task.failed(str(error)))
         else:
-            attempts = "" if error.final else f", at each of {losses} attempts"
             attempts = "" if error.final else f", at each of {losses} attempts"
             raise task.points.failure(0, str(error), f"{attempts}.") from error
 
