@@ -61,9 +61,7 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
     """Evaluate f at the points of a run, as far as its checkpoint does not have the values, and return the samples."""
     samples = _without_values(run, run.x)  # refuses bad points before anything expensive starts
     evaluations = Evaluations([x.copy() for x in run.x])
-    skip, path = options.on_error == "skip", options.checkpoint
-    sources = {"the integrand": fingerprint(evaluator.integrand), "the family": fingerprint(run.family)}
-    checkpoint = None if path is None else Checkpoint(path, run.settings, run.thetas, run.measures, sources)
+    skip, checkpoint = options.on_error == "skip", _open_checkpoint(evaluator, run, options.checkpoint)
     with nullcontext() if checkpoint is None else closing(checkpoint), closing(_workers(evaluator, options)) as workers:
         if checkpoint is not None:
             checkpoint.restore(evaluations)
@@ -84,6 +82,13 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
     if any(not np.array_equal(a, b) for a, b in zip(run.x, evaluations.x, strict=True)):
         samples = _without_values(run, evaluations.x)  # the points of the machine where the run began
     return _with_values(samples, evaluations)
+
+
+def _open_checkpoint(evaluator: Evaluator, run: RunPoints, path: str | os.PathLike[str] | None) -> Checkpoint | None:
+    if path is None:
+        return None
+    sources = {"the integrand": fingerprint(evaluator.integrand), "the family": fingerprint(run.family)}
+    return Checkpoint(path, run.settings, run.thetas, run.measures, sources)
 
 
 def _workers(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Scheduler:
