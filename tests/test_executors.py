@@ -16,7 +16,7 @@ import types
 import warnings
 from collections import Counter
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor, ThreadPoolExecutor
-from contextlib import closing, nullcontext
+from contextlib import closing
 from functools import partial
 from pathlib import Path
 
@@ -172,9 +172,10 @@ except KeyboardInterrupt as error:
 def alive(pid):
     try:
         os.kill(pid, 0)
-    except ProcessLookupError:
+        state = Path(f"/proc/{pid}/stat")
+        return not state.exists() or state.read_text().rpartition(")")[2].split()[0] != "Z"  # not waiting for init
+    except (ProcessLookupError, FileNotFoundError):
         return False
-    return True
 
 
 @pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups")
@@ -230,6 +231,40 @@ def test_an_interrupt_of_the_parent_alone_keeps_what_is_finished_and_does_not_wa
     assert cbq.Samples.from_checkpoint(path).n_evaluations >= finished - trial
     with pytest.raises(ProcessLookupError):
         os.killpg(child.pid, 0)  # no worker is left
+
+
+SIMULATING = """
+import signal, subprocess, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)
+sys.path.insert(0, {folder!r})
+from test_executors import problem
+
+def simulator(x, theta):
+    command = f"echo 0; sleep 0.2; echo {{float(x[0])!r}}"  # if it is interrupted, the last line is 0
+    return float(subprocess.run(["sh", "-c", command], stdout=subprocess.PIPE, text=True).stdout.split()[-1])
+
+try:
+    report = lambda done, total: print(done, flush=True)
+    options = {{"executor": 2, "checkpoint": {path!r}, "progress": report, "on_error": "skip"}}
+    problem(simulator, vectorized=False).collect(2, 1000, rng=0, **options)
+except KeyboardInterrupt:
+    print("interrupted")
+"""
+
+
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups")
+def test_ctrl_c_does_not_interrupt_simulators_whose_values_would_be_wrong(tmp_path):
+    path = tmp_path / "run.sqlite"
+    code = SIMULATING.format(folder=str(Path(__file__).parent), path=str(path))
+    options = {"stdout": subprocess.PIPE, "text": True, "start_new_session": True}
+    with subprocess.Popen([sys.executable, "-c", code], **options) as child:
+        child.stdout.readline()
+        os.killpg(child.pid, signal.SIGINT)
+        out, _ = child.communicate(timeout=60)
+    assert out.endswith("interrupted\n")
+    s = cbq.Samples.from_checkpoint(path)
+    assert s.failures is None
+    np.testing.assert_allclose(s.table[:, 0], s.all_points[:, 0], rtol=1e-15)
 
 
 @pytest.fixture
@@ -327,7 +362,8 @@ def test_failures_of_f_on_workers(make, tmp_path):
             executor.shutdown()
     with pytest.warns(CollectWarning):
         same(s, problem(fails).collect(**SIZE, on_error="skip"))
-    same(problem().collect(**SIZE, checkpoint=path, on_change="reuse"), REFERENCE)
+    with pytest.warns(CollectWarning, match="the source of the integrand has changed"):
+        same(problem().collect(**SIZE, checkpoint=path), REFERENCE)
 
 
 # workers that die
@@ -380,7 +416,8 @@ def test_a_point_that_always_kills_its_worker_is_reported(tmp_path):
     assert len(os.listdir(tmp_path / "deaths")) == retries + 1 + 2  # and batches of 4 points are halved twice
     kept = cbq.Samples.from_checkpoint(path)
     assert 0 < kept.n_evaluations < 80
-    same(problem().collect(**SIZE, checkpoint=path, on_change="reuse"), REFERENCE)
+    with pytest.warns(CollectWarning, match="the source of the integrand has changed"):
+        same(problem().collect(**SIZE, checkpoint=path), REFERENCE)
 
 
 @pytest.mark.parametrize("vectorized", [True, False])
@@ -480,6 +517,37 @@ def test_a_point_that_takes_too_long_is_reported(tmp_path):
     assert cbq.Samples.from_checkpoint(path).n_evaluations >= 80 - 30  # all thetas before this one
 
 
+@pytest.mark.skipif(sys.platform == "win32", reason="there are no process groups")
+def test_a_simulator_that_takes_too_long_ends_with_its_worker(tmp_path):
+    def simulator(x, theta):
+        with subprocess.Popen(["sleep", "3600"]) as child:
+            Path(tmp_path, str(child.pid)).touch()
+        return x[0]
+
+    with pytest.raises(IntegrandError, match=r"took longer than timeout = 0.5 s"):
+        problem(simulator, vectorized=False).collect(1, 1, rng=0, executor=1, timeout=0.5)
+    (pid,) = map(int, os.listdir(tmp_path))
+    while alive(pid):  # until init has taken it: for ever, if it is not ended
+        time.sleep(0.01)
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="there is no fork")
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+@pytest.mark.parametrize("executor", [None, 2])
+def test_a_process_that_f_forks_does_not_go_on_as_a_worker(executor, tmp_path):
+    def forking(x, theta):
+        if os.fork() == 0:
+            Path(tmp_path, str(os.getpid())).touch()
+            if x[0] > theta[0]:
+                sys.exit(0)
+            return None
+        os.wait()
+        return f(x[None], theta)[0]
+
+    same(problem(forking, vectorized=False).collect(**SIZE, executor=executor), REFERENCE)
+    assert not any(map(alive, map(int, os.listdir(tmp_path))))
+
+
 def test_points_that_are_quick_enough_are_not_stopped_by_the_time_limit_of_their_batch():
     def steady(x, theta):
         time.sleep(0.1)
@@ -504,9 +572,9 @@ def test_time_limits_that_are_none_are_refused(timeout):
 def test_workers_that_never_start_end_the_run(monkeypatch):
     with pytest.raises(WorkerError, match=r"cannot be used any more \(BrokenExecutor: no memory\)"):
         problem().collect(**SIZE, executor=NeverStarting())
-    started = []
+    started, start = [], own._Worker
     monkeypatch.setattr(own, "_work", lambda *_: os._exit(9))
-    monkeypatch.setattr(own, "_interrupts_blocked", lambda: started.append(1) or nullcontext())
+    monkeypatch.setattr(own, "_Worker", lambda *args: started.append(1) or start(*args))
     with pytest.raises(WorkerError, match=r"came back 3 times .*its process ended before it took work, exit status 9"):
         problem().collect(**SIZE, executor=2, retries=2)
     assert len(started) == 3

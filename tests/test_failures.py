@@ -28,12 +28,12 @@ FAILED = WHOLE.x[..., 0] > 2.5  # (T, N)
 
 
 def collected(**options):
-    with pytest.warns(cbq.CollectWarning, match="estimates are conditional on success"):
+    with pytest.warns(cbq.CollectWarning, match="left out, which biases estimates"):
         return problem().collect(12, 20, rng=0, on_error="skip", **options)
 
 
 SAMPLES = collected()
-CONDITIONAL = "I is conditional on success"
+CONDITIONAL = "I is conditional on"
 
 
 def fitted(estimator, samples=SAMPLES):
@@ -46,8 +46,8 @@ def fitted(estimator, samples=SAMPLES):
 
 def check(failures):
     assert failures.n_drawn == 240
-    np.testing.assert_array_equal(failures.theta, WHOLE.theta[np.any(FAILED, axis=1)])
-    np.testing.assert_array_equal(failures.shares, np.mean(FAILED, axis=1)[np.any(FAILED, axis=1)])
+    np.testing.assert_array_equal(failures.theta, WHOLE.theta)
+    np.testing.assert_array_equal(failures.shares, np.mean(FAILED, axis=1))
     np.testing.assert_array_equal(failures.x, WHOLE.x[FAILED])
     assert failures.share == np.mean(FAILED)
     assert (failures.lowest, failures.highest) == (WHOLE.x.min(), WHOLE.x.max())
@@ -65,6 +65,13 @@ def test_samples_hold_the_points_at_which_f_failed(tmp_path):
     check(cbq.Samples(WHOLE.theta, **values, measure=WHOLE.family, failed=failed).failures)
 
 
+def test_the_points_of_a_table_are_passed_beside_it():
+    failed = [WHOLE.x[t][FAILED[t], 0] for t in range(12)]
+    s = cbq.Samples.from_frame(SAMPLES.to_columns(), SAMPLES.family, failed=failed)
+    check(s.failures)
+    assert f"failed={np.sum(FAILED)}" in repr(s)
+
+
 def test_samples_without_failures_have_none():
     assert WHOLE.failures is None
     assert cbq.Samples(WHOLE.theta, WHOLE.x, WHOLE.f, WHOLE.family, failed=[[]] * 12).failures is None
@@ -77,9 +84,21 @@ def test_a_theta_at_which_f_always_fails_counts():
     with pytest.warns(cbq.CollectWarning):
         s = problem(fails).collect(12, 20, rng=0, on_error="skip")
     assert s.T == 11
-    np.testing.assert_array_equal(s.failures.theta, WHOLE.theta[[3]])
-    assert s.failures.shares.tolist() == [1.0]
+    assert s.failures.shares.tolist() == [0.0] * 3 + [1.0] + [0.0] * 8
+    assert s.failures.position.tolist() == [0, 1, 2, -1, *range(3, 11)]
     assert s.failures.share == 1 / 12
+    for part in (s.select(slice(None)), s.select([0, 5]).select([1])):  # nobody else would remember it
+        assert WHOLE.theta[3, 0] in part.failures.theta
+        assert len(part.failures.x) == 20
+
+
+def test_equal_thetas_and_thinned_samples_are_counted_once():
+    theta, x = np.array([[0.0], [0.0], [1.0]]), np.arange(15.0).reshape(3, 5)
+    s = cbq.Samples(theta, x, x, Gaussian(0.0, 9.0), failed=[[1.0] * 5, [2.0] * 3, []])
+    assert (s.failures.n_drawn, len(s.failures.x)) == (23, 8)
+    for part in (s.select([0, 2]), s.thinned(2).select([0, 2])):
+        assert (part.failures.n_drawn, part.failures.x.ravel().tolist()) == (15, [1.0] * 5)
+        assert part.failures.position.tolist() == [0, 1]
 
 
 def test_failures_of_selected_thetas():
@@ -107,8 +126,7 @@ def test_the_share_near_a_theta_is_that_of_the_nearest_one():
         [np.ones((1, 1)), np.ones((0, 1)), np.ones((3, 1))],
         [np.ones((3, 1)), np.ones((4, 1)), np.ones((0, 1))],
     )
-    observed = np.array([[0.0], [1.0]])  # f failed at all points of the third
-    near = failures.share_near(np.array([[-1.0], [0.1], [0.9], [1.7], [5.0]]), observed)
+    near = failures.share_near(np.array([[-1.0], [0.1], [0.9], [1.7], [5.0]]))
     assert near.tolist() == [0.25, 0.25, 0.0, 1.0, 1.0]
 
 
@@ -129,10 +147,11 @@ def test_the_region_is_described_by_the_coordinates_in_which_it_is_narrow():
 @pytest.mark.parametrize("name", [each.name for each in registrations()])
 def test_every_estimator_says_that_points_are_missing(name):
     fit = fitted({each.name: each.create for each in registrations()}[name]())
+    quadrature = isinstance(fit, cbq.methods.CBQFit | cbq.methods.MOBQFit)
     n, worst = int(np.sum(FAILED)), float(np.max(np.mean(FAILED, axis=1)))
     first = fit.summary().splitlines()[0]
     assert first.startswith(f"WARNING: f failed at {n} of 240 points ({np.mean(FAILED):.1%}; up to {worst:.1%} of")
-    assert CONDITIONAL in first
+    assert f"{CONDITIONAL} {'f going on there' if quadrature else 'success'}" in first
     assert "No warnings" not in fit.summary()
     assert CONDITIONAL in fit.warnings[0]
 
@@ -175,7 +194,7 @@ def test_comparisons_say_it():
     with pytest.warns(cbq.FitWarning, match=CONDITIONAL):
         text = " ".join(str(cbq.compare(SAMPLES, [cbq.LSMC(), cbq.MonteCarlo()])).split())
     assert f"f failed at {np.sum(FAILED)} of 240 points" in text
-    assert "estimates are conditional on success" in text
+    assert "which biases estimates" in text
 
 
 @pytest.mark.parametrize("method", ["mc", "bq"])

@@ -164,7 +164,7 @@ class Problem(Immutable):
             _one_of(on_error, OnError, "on_error"),
             _one_of(on_change, OnChange, "on_change"),
             _whole(retries, "retries", least=0),
-            _time_limit(timeout, executor),
+            _time_limit(timeout, as_executor(executor)),
         )
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))

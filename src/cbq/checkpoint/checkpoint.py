@@ -60,6 +60,7 @@ class Checkpoint:
         self.path, self._settings, self._thetas, self._measures = as_path(path), settings, thetas, _pack(measures)
         self._sources, self.edited = sources, list[str]()
         self._T = 0  # thetas in the file
+        is_new = not os.path.exists(self.path)
         with explained(self.path):
             self._connection = connect(self.path, write=True)
             try:
@@ -67,6 +68,8 @@ class Checkpoint:
                 make_durable(self._connection)
             except BaseException:
                 self._connection.close()
+                if is_new:  # a full disk
+                    os.unlink(self.path)
                 raise
 
     def restore(self, evaluations: Evaluations) -> None:

@@ -76,6 +76,11 @@ class Evaluations:
         """The shape of f at one point, after `allocate`."""
         return self.f[0].shape[1:]
 
+    @property
+    def has_values(self) -> bool:
+        """Whether f is known to have a value at some point."""
+        return self.n_done > len(self.failures)
+
     def allocate(self, outputs: Outputs) -> None:
         self.f = [np.full((len(points), *outputs), np.nan) for points in self.x]
 

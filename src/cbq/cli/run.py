@@ -77,7 +77,7 @@ def run(
         if out is not None:  # now, so that a later error does not lose an expensive run
             fit.save(out / "fit.cbq")
             collection = {**asdict(sampling), "T": samples.T, "evaluations": samples.n_evaluations}
-            result = {"seconds": seconds, "choice": fit.choice, "fit": type(fit).__name__}
+            result = {"seconds": seconds, "choice": fit.choice, "fit": type(fit).__name__, "warnings": fit.warnings}
             write_record(out, source, target.name, sampling=collection, method=method, level=level, **result)
         times = f"collected in {seconds['collect']:.1f} s, fitted in {seconds['fit']:.1f} s"
         typer.echo(f"{target.name}: {samples.n_evaluations} evaluations, {times}.\n\n{fit.summary()}\n")

@@ -11,6 +11,8 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from queue import Empty, SimpleQueue
 from typing import Any
 
+import numpy as np
+
 from cbq.checkpoint.evaluations import BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
 from cbq.collect.processes import require_picklable
@@ -139,10 +141,10 @@ def as_executor(executor: Any) -> Executor | int | None:
     """The argument `executor` of `collect`, checked."""
     if executor is None or isinstance(executor, Executor):
         return executor
-    if isinstance(executor, int) and not isinstance(executor, bool):
+    if isinstance(executor, int | np.integer) and not isinstance(executor, bool):
         if executor < 1:
             raise ValueError(f"executor must be a number of processes, at least 1, but it is {executor}.")
-        return executor
+        return int(executor)
     hint = " (of a Dask client, pass client.get_executor())" if hasattr(executor, "get_executor") else ""
     raise TypeError(
         f"executor must be None, a number of processes or a concurrent.futures.Executor, but it is a "

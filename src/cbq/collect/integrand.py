@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -164,7 +165,7 @@ class Evaluator:
         theta, x = points.theta, points.x
         if self.vectorized:
             try:
-                return self.integrand(x.copy(), theta.copy())
+                return self._f(x.copy(), theta.copy())
             except (Exception, SystemExit) as error:
                 among = f"among the {len(x)} points from x = {x[0]} on"
                 message = f"the integrand raised {type(error).__name__} at {points} {among}: {error}"
@@ -172,7 +173,19 @@ class Evaluator:
         values = []
         for i, point in enumerate(x):
             try:
-                values.append(self.integrand(point.copy(), theta.copy()))
+                values.append(self._f(point.copy(), theta.copy()))
             except (Exception, SystemExit) as error:
                 raise points.failure(i, f"raised {type(error).__name__}", f": {error}") from error
         return values
+
+    def _f(self, x: Array, theta: Array) -> Any:
+        """What the integrand returns. A process that it forks must not go on as this one."""
+        process, status = os.getpid(), 0
+        try:
+            return self.integrand(x, theta)
+        except BaseException as error:
+            status = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
+            raise
+        finally:
+            if os.getpid() != process:
+                os._exit(status)

@@ -58,6 +58,7 @@ class ProcessPool(Pool):
         self._workers = list[_Worker]()
         self._woken, self._wake = self._context.Pipe(duplex=False)
         self.max_pending = min(n, max_pending or n)
+        self._process = os.getpid()
         atexit.register(self.close)  # a second Ctrl-C may skip it, and Python would wait for the processes forever
 
     @property
@@ -102,6 +103,8 @@ class ProcessPool(Pool):
                     os.kill(worker.process.pid or 0, signal.SIGINT)
 
     def close(self) -> None:
+        if os.getpid() != self._process:  # one that was forked from the run
+            return
         with _interrupts_blocked():
             idle = [worker for worker in self._workers if worker.task is None and worker.dismiss()]
             until = time.monotonic() + EXIT_SECONDS
@@ -120,7 +123,9 @@ class _Worker:
 
     def __init__(self, context: Any, evaluator: Evaluator, timeout: float | None) -> None:
         self.connection, theirs = context.Pipe()
-        self.process: BaseProcess = context.Process(target=_work, args=(theirs, evaluator))
+        self._forked = context.get_start_method() == "fork"
+        run = None if context.get_start_method() == "forkserver" else os.getpid()  # the parent of the process
+        self.process: BaseProcess = context.Process(target=_work, args=(theirs, evaluator, run))
         try:
             self.process.start()
         except OSError as error:
@@ -163,7 +168,8 @@ class _Worker:
             self.process.join(EXIT_SECONDS)
             how = _how_it_ended(self.process.exitcode)
             if not self._ready:
-                return self._lost(WorkerLost(f"its process ended before it took work, {how}", f_to_blame=False))
+                guard = "" if self._forked else "; a script must not start it outside of if __name__ == '__main__'"
+                return self._lost(WorkerLost(f"its process ended before it took work, {how}{guard}", f_to_blame=False))
             return self._lost(WorkerLost(f"ended its process ({how})"))
         if time.monotonic() >= self.deadline:
             return self._lost(WorkerLost(f"took longer than timeout = {self._timeout:g} s", final=True))
@@ -192,7 +198,10 @@ class _Worker:
         return True
 
     def kill(self) -> None:
-        """End the process."""
+        """End the process, and those that f has started in it."""
+        if os.name == "posix":
+            with suppress(ProcessLookupError, PermissionError):  # it has no group of its own yet, or is gone
+                os.killpg(self.process.pid or 0, signal.SIGKILL)
         self.process.kill()
         self.process.join()
         self.connection.close()
@@ -220,14 +229,16 @@ def _interrupts_blocked() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def _work(connection: Connection, evaluator: Evaluator) -> None:
-    """What a process does: evaluate tasks until None arrives. Ctrl-C lets it stop after the current point."""
+def _work(connection: Connection, evaluator: Evaluator, run: int | None) -> None:
+    """What a process does: evaluate tasks until None arrives. SIGINT lets it stop after the current point."""
+    if os.name == "posix":
+        os.setpgid(0, 0)  # with what f starts, which Ctrl-C must not reach before this process, and which ends with it
     stop = threading.Event()
     if signal.getsignal(signal.SIGINT) is not signal.SIG_IGN:  # a run in the background may have been told to ignore it
         signal.signal(signal.SIGINT, lambda *_: stop.set())
     if hasattr(signal, "pthread_sigmask"):
         signal.pthread_sigmask(signal.SIG_UNBLOCK, [signal.SIGINT])
-    threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
+    threading.Thread(target=exit_with_parent, args=(run or os.getppid(),), daemon=True).start()
     connection.send(Message())
     while (task := connection.recv()) is not None:
         stop.clear()
@@ -239,8 +250,6 @@ def _evaluate(connection: Connection, evaluator: Evaluator, task: Task, stop: th
     held, since, message = list[BatchResult](), time.monotonic(), Message(idle=True)
     try:
         for piece in evaluator.pieces(task):
-            if stop.is_set() and piece.failures:  # Ctrl-C ends simulators that f calls, which is no failure of f
-                break
             held.append(piece)
             if stop.is_set() or piece.batch.stop == task.batch.stop:
                 break
@@ -248,8 +257,7 @@ def _evaluate(connection: Connection, evaluator: Evaluator, task: Task, stop: th
                 connection.send(Message(joined(held)[0]))
                 held, since = [], time.monotonic()
     except Exception as error:
-        if not stop.is_set():
-            message = message._replace(error=_sendable(error), details=traceback.format_exc())
+        message = message._replace(error=_sendable(error), details=traceback.format_exc())
     connection.send(message._replace(result=joined(held)[0] if held else None))
 
 
@@ -262,6 +270,8 @@ def exit_with_parent(parent: int) -> None:
     """End this process soon after its parent, a run or its fork server, was killed; it would wait for work forever."""
     while os.getppid() == parent:
         time.sleep(PARENT_CHECK_INTERVAL)
+    if os.name == "posix" and os.getpgrp() == os.getpid():
+        os.killpg(0, signal.SIGKILL)  # and what f has started
     os._exit(1)
 
 

@@ -15,14 +15,21 @@ from typing import Any, Literal
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.checkpoint import Checkpoint
+from cbq.checkpoint import Checkpoint, CheckpointError
 from cbq.checkpoint.evaluations import BatchResult, Evaluations
 from cbq.collect.draws import RunPoints
 from cbq.collect.executors import ExecutorPool
 from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.collect.processes import ProcessPool
 from cbq.collect.scheduling import CollectWarning, Scheduler, ThisProcess, WorkerError
-from cbq.collect.trial import fingerprint, probe_outputs, require_same_values
+from cbq.collect.trial import (
+    CHECKED_IF_EDITED,
+    CHECKED_POINTS,
+    WAYS_OUT,
+    fingerprint,
+    probe_outputs,
+    require_same_values,
+)
 from cbq.samples import Failures, Samples
 
 OnError = Literal["raise", "skip"]
@@ -68,11 +75,15 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
         if not skip:
             evaluations.forget_failures()
         reused = evaluations.n_done
-        if not evaluations.f:
+        if checkpoint is None or not evaluations.has_values:
             how = {"vectorized": evaluator.vectorized, "skip_failures": skip}
-            evaluations.allocate(probe_outputs(workers, run.thetas, evaluations.x, **how))
-        elif checkpoint is not None and options.on_change == "raise":
-            require_same_values(workers, run.thetas, evaluations, checkpoint.path, checkpoint.edited)
+            outputs = probe_outputs(workers, run.thetas, evaluations.x, **how)
+            if checkpoint is not None and evaluations.f and outputs != evaluations.outputs:
+                asked = f"values of shape {evaluations.outputs} at each point, and f returns {outputs} now"
+                raise CheckpointError(f"{checkpoint.path} was begun for {asked}. {WAYS_OUT}")
+            evaluations.allocate(outputs)
+        else:
+            _require_same_f(workers, run, evaluations, checkpoint, options.on_change)
         if checkpoint is not None:
             checkpoint.begin(evaluations.outputs)
         if reused < evaluations.n_total:
@@ -82,6 +93,26 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
     if any(not np.array_equal(a, b) for a, b in zip(run.x, evaluations.x, strict=True)):
         samples = _without_values(run, evaluations.x)  # the points of the machine where the run began
     return _with_values(samples, evaluations)
+
+
+def _require_same_f(
+    workers: ThisProcess | Scheduler,
+    run: RunPoints,
+    evaluations: Evaluations,
+    checkpoint: Checkpoint,
+    on_change: OnChange,
+) -> None:
+    """Raise, or warn, if f is not what it was when the checkpoint was made."""
+    edited, path = " and ".join(checkpoint.edited), checkpoint.path
+    found = "Nothing is evaluated again: its values are reused, and missing ones are those of the new source."
+    if on_change == "raise":
+        n = CHECKED_IF_EDITED if edited else CHECKED_POINTS
+        require_same_values(workers, run.thetas, evaluations, path, n)
+        found = f"Up to {n} of its points were evaluated again and have the same values: all its values are reused."
+    if edited:  # the fourth frame from here is the one that called Problem.collect
+        warnings.warn(
+            f"the source of {edited} has changed since {path} was made. {found}", CollectWarning, stacklevel=4
+        )
 
 
 def _open_checkpoint(evaluator: Evaluator, run: RunPoints, path: str | os.PathLike[str] | None) -> Checkpoint | None:
@@ -218,6 +249,5 @@ def _describe_failures(samples: Samples, evaluations: Evaluations, dropped: Sequ
     empty = f" No point is left at theta index t = {', '.join(map(str, dropped))}: dropped." * bool(dropped)
     return (
         f"the integrand failed at {len(failures)} of {evaluations.n_total} points, at {thetas} of {samples.T} thetas, "
-        f"and they are left out, so that estimates are conditional on success: {shown}{more}.{empty} on_error='raise' "
-        f"evaluates them again."
+        f"and they are left out, which biases estimates: {shown}{more}.{empty} on_error='raise' evaluates them again."
     )

@@ -192,8 +192,8 @@ class Scheduler:
             self._again.appendleft(task)
         elif not error.f_to_blame:
             raise WorkerError(
-                f"{task.batch} came back {losses} times without values, although f raised no exception ({error}): the "
-                f"worker was killed, ran out of memory or cannot receive f. Retries: {self._retries}."
+                f"{task.batch} came back {losses} times without values ({error}): a worker was killed, ran out of "
+                f"memory or cannot receive f. Retries: {self._retries}."
             ) from error
         elif not error.certain and task.batch not in self._suspected:
             self._suspect(task)
@@ -207,7 +207,7 @@ class Scheduler:
         elif task.skip_failures:
             self._unreported.append(task.failed(str(error)))
         else:
-            attempts = "" if error.final else f", at each of {losses} attempts"
+            attempts = f", at each of {losses} attempts" if losses > 1 and not error.final else ""
             raise task.points.failure(0, str(error), f"{attempts}.") from error
 
     def _suspect(self, task: Task) -> None:

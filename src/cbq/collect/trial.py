@@ -2,26 +2,29 @@
 
 from __future__ import annotations
 
+import ast
 import hashlib
 import inspect
-import warnings
-from collections.abc import Callable, Iterable, Sequence
+import textwrap
+from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import Any, Protocol
 
 import numpy as np
 
-from cbq._arrays import Array, evenly
+from cbq._arrays import Array, Booleans, evenly
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
 from cbq.collect.integrand import IntegrandError, Points, Task, WrongReturn
-from cbq.collect.scheduling import CollectWarning, OnFinished
+from cbq.collect.scheduling import OnFinished
 
 PROBE_POINTS = 3  # of the first call to a vectorised f: enough to tell (n, C) from (C, n) for one or two outputs
 PROBE_THETAS = 8  # at which f is tried if it fails at the first theta and failures are skipped
 CHECKED_POINTS, CHECKED_IF_EDITED = 3, 12  # stored points that are evaluated again
-ROUNDING = 1e-6  # differences between values of the same f on two machines, relative to the value,
-ROUNDING_OF_LARGEST = 1e-9  # and to the largest value
+# Differences between values of the same f, on two machines or in two batches, relative to
+ROUNDING = 1e-6  # the value,
+ROUNDING_OF_TYPICAL = 1e-5  # the median of |f|, for single precision,
+ROUNDING_OF_LARGEST = 1e-9  # and the largest |f|
 WAYS_OUT = (
     "The integrand was edited since, or what it reads or calls, or it is random. Pass another name to start a new run, "
     "or on_change='reuse' to keep the stored values as they are."
@@ -57,50 +60,68 @@ def probe_outputs(
     raise errors[0]
 
 
-def require_same_values(
-    workers: Evaluates, thetas: Array, evaluations: Evaluations, path: str, edited: Sequence[str]
-) -> int:
-    """Evaluate some of the points with a value again, and raise a CheckpointError if f is another one now.
-
-    edited: what the user has edited since the file was made, such as "the integrand". Returns the number of points.
-    """
-    rows = [(t, int(i)) for t, good in evaluations.successes().items() for i in np.flatnonzero(good)]
-    chosen = [rows[k] for k in evenly(len(rows), CHECKED_IF_EDITED if edited else CHECKED_POINTS)] if rows else []
-    points = [Points(thetas[t], evaluations.x[t][i : i + 1], t, i) for t, i in chosen]
+def require_same_values(workers: Evaluates, thetas: Array, evaluations: Evaluations, path: str, n: int) -> None:
+    """Evaluate n of the points with a value again, and raise a CheckpointError if f is another one now."""
+    good = evaluations.successes()
+    points = [Points(thetas[t], evaluations.x[t][i : i + 1], t, i) for t, i in _spread_over(good, n)]
     try:
         results = _evaluated(workers, points, evaluations.outputs, skip_failures=True)
     except WrongReturn as error:
         raise CheckpointError(f"{path} holds values of another f: {error} {WAYS_OUT}") from error
-    largest = np.max([np.max(np.abs(f), axis=0, initial=0.0, where=np.isfinite(f)) for f in evaluations.f], axis=0)
+    sizes = np.abs(np.concatenate([evaluations.f[t][rows] for t, rows in good.items()]))
+    allowed = ROUNDING_OF_TYPICAL * np.median(sizes, axis=0) + ROUNDING_OF_LARGEST * np.max(sizes, axis=0)
     for (t, start, stop), now, failures in results:
         stored = evaluations.f[t][start:stop]
-        close = np.abs(now - stored) <= ROUNDING * np.abs(stored) + ROUNDING_OF_LARGEST * largest  # False for NaN
+        close = np.abs(now - stored) <= ROUNDING * np.abs(stored) + allowed  # False for NaN
         for k in np.flatnonzero(~np.all(close.reshape(len(now), -1), axis=1)):
             does = failures.get(start + int(k), f"gives {now[k]}")
             raise CheckpointError(
                 f"{path} holds values of another f: at {Points(thetas[t], evaluations.x[t], t)}, point "
                 f"i = {start + k} (x = {evaluations.x[t][start + k]}), it has {stored[k]}, and f now {does}. {WAYS_OUT}"
             )
-    if edited:
-        warnings.warn(
-            f"the source of {' and '.join(edited)} is not what it was when {path} was made. The {len(points)} stored "
-            f"points that were evaluated again have the same values, and all stored values are reused.",
-            CollectWarning,
-            stacklevel=4,  # the call of Problem.collect
-        )
-    return len(points)
 
 
-def fingerprint(function: Callable[..., Any]) -> str | None:
+def _spread_over(good: dict[int, Booleans], n: int) -> list[tuple[int, int]]:
+    """The (t, i) of at most n points with a value, evenly spaced, the first and the last among them."""
+    thetas, ends = list(good), np.cumsum([np.count_nonzero(rows) for rows in good.values()])
+    found = []
+    for k in evenly(int(ends[-1]), n):
+        at = int(np.searchsorted(ends, k, side="right"))
+        t = thetas[at]
+        found.append((t, int(np.flatnonzero(good[t])[k - ends[at]])))  # counted from the end
+    return found
+
+
+def fingerprint(function: Any) -> str | None:
     """A hash of the source of a function, of a method or of the class of a callable object; None if there is none."""
-    while isinstance(function, partial):
-        function = function.func
+    while (inner := _wrapped(function)) is not None:
+        function = inner
     code: Any = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
     try:
         source = inspect.getsource(code)
     except (OSError, TypeError):  # made by exec, typed in, or compiled
         return None
+    if getattr(code, "__name__", "") == "<lambda>":
+        source = _lambdas(source)
     return hashlib.sha256("\n".join(line.rstrip() for line in source.strip().splitlines()).encode()).hexdigest()
+
+
+def _wrapped(function: Any) -> Any:
+    """The function inside of another; None if there is none."""
+    if isinstance(function, partial):
+        return function.func
+    if isinstance(function, np.vectorize):
+        return function.pyfunc
+    return getattr(function, "__wrapped__", None) or getattr(function, "py_func", None)  # the latter of numba
+
+
+def _lambdas(source: str) -> str:
+    """The lambdas in the lines that contain one; the lines, if they are a part of a statement."""
+    try:
+        nodes = ast.walk(ast.parse(textwrap.dedent(source)))
+    except SyntaxError:
+        return source
+    return "\n".join(ast.unparse(node) for node in nodes if isinstance(node, ast.Lambda))
 
 
 def _evaluated(

@@ -83,7 +83,7 @@ def _rows(name: str, estimator: Estimator, samples: Samples, score: Score, error
         seconds = perf_counter() - start
         scores = score(estimator, fit)
     counts = samples.counts
-    failed = "" if samples.failures is None else f"{samples.failures}; estimates are conditional on success"
+    failed = "" if samples.failures is None else f"{samples.failures}, which biases estimates"
     return [
         ComparisonRow(
             method=name,

@@ -44,7 +44,7 @@ class Fit(Immutable, ABC):
     C: int | None
     choice: str | None = None  # why this estimator was chosen, where several were tried
     failures: Failures | None = None  # where f failed, so that the samples lack points
-    where_f_failed = "the averages are those of the points at which f succeeded"  # how the estimator treats that
+    conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
         """The same fit with a sentence, for its summary, on why its estimator was chosen."""
@@ -83,8 +83,8 @@ class Fit(Immutable, ABC):
     @property
     def failure_warnings(self) -> tuple[str, ...]:
         """What a user should know if f failed at some points: none or one."""
-        meaning = f"I is conditional on success: {self.where_f_failed}, and intervals do not include the error of that"
-        return () if self.failures is None else (f"{self.failures}. {meaning}.",)
+        condition = f"I is conditional on {self.conditional_on}, and no interval includes the error of that"
+        return () if self.failures is None else (f"{self.failures}. {condition}.",)
 
     def _warnings(self) -> tuple[str, ...]:
         """The warnings of the estimator."""
@@ -157,7 +157,7 @@ class Fit(Immutable, ABC):
 
     def failed_column(self, theta: Array) -> dict[str, Array]:
         """A column `failed` for tables: the share of failures (M,) at the sampled theta nearest to each (M, p)."""
-        return {} if self.failures is None else {"failed": self.failures.share_near(theta, self.theta)}
+        return {} if self.failures is None else {"failed": self.failures.share_near(theta)}
 
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
         """A figure of I over theta, for p = 1 or 2; see `cbq.fit.plot.plot_fit` for the options."""

@@ -213,7 +213,7 @@ def _maps(fit: Fit, thetas: Array, outputs: list[int], true: Array | None) -> Fi
 def _say_where_f_failed(figure: Figure, fit: Fit) -> None:
     """A line below everything if f failed at some points."""
     if fit.failures is not None:
-        text = f"f failed at {fit.failures.share:.1%} of the points: I is conditional on success"
+        text = f"f failed at {fit.failures.share:.1%} of the points: I is conditional on {fit.conditional_on}"
         figure.supxlabel(text, color=ORANGE, fontsize="small")
 
 

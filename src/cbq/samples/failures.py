@@ -8,25 +8,26 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.io import Integer, Numbers, saved
+from cbq.io import Numbers, saved
 
 NARROW = 0.5  # failures in a smaller part of the range of a coordinate are described by it
 SHOWN_COORDINATES = 2
+BLOCK = 2**20  # distances between thetas in memory at a time
 
 
-def _check(counts: Integers, drawn: Integers, n_drawn: int, **_: object) -> None:
-    if np.any(counts > drawn) or np.sum(drawn) > n_drawn:
-        raise ValueError("more points failed than were drawn.")
+def _check(counts: Integers, drawn: Integers, **_: object) -> None:
+    if np.any(counts > drawn) or not np.any(counts):
+        raise ValueError("f must have failed at some of the points that were drawn, and at no others.")
 
 
 @saved(
     "Failures",
     check=_check,
-    theta=Numbers("failed_thetas p"),
-    counts=Numbers("failed_thetas", int, least=1, total="failed_points"),
-    drawn=Numbers("failed_thetas", int, least=1),
-    n_drawn=Integer(1),
-    x=Numbers("failed_points d"),
+    theta=Numbers("sampled p"),
+    position=Numbers("sampled", int, least=-1),
+    counts=Numbers("sampled", int, least=0, total="failed"),
+    drawn=Numbers("sampled", int, least=1),
+    x=Numbers("failed d"),
     lowest=Numbers("d"),
     highest=Numbers("d"),
 )
@@ -34,68 +35,76 @@ def _check(counts: Integers, drawn: Integers, n_drawn: int, **_: object) -> None
 class Failures:
     """Where f failed.
 
-    theta : (K, p), the thetas at which f failed at some of the points.
-    counts, drawn : (K,), the number of points at which it failed, and of all points that were drawn there.
-    n_drawn : the number of points that were drawn at all thetas.
-    x : (sum counts, d), the points at which f failed.
+    theta : (S, p), all thetas at which points were drawn, those without any value of f too.
+    position : (S,), their indices in the samples, -1 for thetas without any value, which are not there.
+    counts, drawn : (S,), the number of points at which f failed, and of all points that were drawn.
+    x : (sum counts, d), the points at which f failed, by theta.
     lowest, highest : (d,), the range of all points.
     """
 
     theta: Array
+    position: Integers
     counts: Integers
     drawn: Integers
-    n_drawn: int
     x: Array
     lowest: Array
     highest: Array
 
     def __post_init__(self) -> None:
-        for array in (self.theta, self.counts, self.drawn, self.x, self.lowest, self.highest):
+        for array in vars(self).values():
             array.setflags(write=False)
 
     @classmethod
     def of(cls, theta: Array, failed: Sequence[Array], x: Sequence[Array]) -> Failures | None:
-        """From T arrays of points at which f failed and T arrays of points with a value; None if it never failed."""
-        counts = np.array([len(points) for points in failed])
-        rows, every = np.flatnonzero(counts), np.concatenate([*failed, *x])
-        if not len(rows):
+        """From S thetas (S, p), points at which f failed, and points with a value; None if it never failed."""
+        counts, values = (np.array([len(points) for points in each]) for each in (failed, x))
+        if not np.any(counts):
             return None
-        drawn = counts + [len(points) for points in x]
-        points = np.concatenate(failed)
-        return cls(theta[rows], counts[rows], drawn[rows], len(every), points, every.min(axis=0), every.max(axis=0))
+        position = np.where(values > 0, np.cumsum(values > 0) - 1, -1)
+        every = np.concatenate([*failed, *x])
+        ends = every.min(axis=0), every.max(axis=0)
+        kept = counts + values > 0
+        return cls(theta[kept], position[kept], counts[kept], (counts + values)[kept], np.concatenate(failed), *ends)
 
-    def of_thetas(self, theta: Array, n_values: int) -> Failures | None:
-        """Those of some thetas (T, p), which have this many points with a value; None if there are none."""
-        kept = np.array([bool(np.any(np.all(row == theta, axis=1))) for row in self.theta])
-        if not np.any(kept):
+    def select(self, chosen: Integers, T: int) -> Failures | None:
+        """Those of the chosen ones of T thetas of the samples, and of thetas without any value; None if it has none."""
+        place = np.full(T + 1, -2)
+        place[chosen[::-1]] = np.arange(len(chosen))[::-1]  # the first of equal ones
+        place[-1] = -1
+        position = place[self.position]
+        kept = position > -2
+        counts, x = self.counts[kept], self.x[np.repeat(kept, self.counts)]
+        if not np.any(counts):
             return None
-        counts, drawn = self.counts[kept], self.drawn[kept]
-        x = self.x[np.repeat(kept, self.counts)]
-        total = n_values + int(np.sum(counts))
-        return Failures(self.theta[kept], counts, drawn, total, x, self.lowest, self.highest)
+        return Failures(self.theta[kept], position[kept], counts, self.drawn[kept], x, self.lowest, self.highest)
+
+    @property
+    def n_drawn(self) -> int:
+        """The number of all points."""
+        return int(np.sum(self.drawn))
 
     @property
     def share(self) -> float:
-        """The share of all points."""
-        return float(np.sum(self.counts)) / self.n_drawn
+        """The share of all points at which f failed."""
+        return len(self.x) / self.n_drawn
 
     @property
     def shares(self) -> Array:
-        """The share of the points of each theta: (K,)."""
+        """The share of the points of each theta: (S,)."""
         return np.asarray(self.counts / self.drawn)
 
-    def share_near(self, theta: Array, observed: Array) -> Array:
-        """The share at the nearest theta that was sampled, for each theta (M, p): (M,). observed: (T, p)."""
-        nodes = np.concatenate([self.theta, observed])
-        shares = np.concatenate([self.shares, np.zeros(len(observed))])
+    def share_near(self, theta: Array) -> Array:
+        """The share at the nearest theta at which points were drawn, for each theta (M, p): (M,)."""
+        nodes, shares = self.theta, self.shares
         unit = np.where(np.ptp(nodes, axis=0) > 0, np.ptp(nodes, axis=0), 1.0)
-        nearest = [int(np.argmin(np.sum(((nodes - row) / unit) ** 2, axis=1))) for row in theta]  # theta comes first
-        return np.asarray(shares[nearest])
+        step = max(1, BLOCK // nodes.size)
+        blocks = (theta[i : i + step, None, :] for i in range(0, len(theta), step))
+        return np.concatenate([shares[np.argmin(np.sum(((b - nodes) / unit) ** 2, axis=2), axis=1)] for b in blocks])
 
     def __str__(self) -> str:
-        worst, n_failed = int(np.argmax(self.shares)), len(self.x)
+        worst = int(np.argmax(self.shares))
         of_one = f"up to {self.shares[worst]:.1%} of those of one theta, at theta = {self.theta[worst]}"
-        return f"f failed at {n_failed} of {self.n_drawn} points ({self.share:.1%}; {of_one}), {self._where()}"
+        return f"f failed at {len(self.x)} of {self.n_drawn} points ({self.share:.1%}; {of_one}), {self._where()}"
 
     def _where(self) -> str:
         """The coordinates of x in which the failures are closest together, and their range."""

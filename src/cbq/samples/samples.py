@@ -98,7 +98,15 @@ class Samples(Immutable):
         self.failures = None if failed is None else Failures.of(theta, self._failed_points(failed), at_points)
 
     @classmethod
-    def from_frame(cls, frame: Any, measure: Any, *, depends_on_theta: bool = True, design: Design = "iid") -> Samples:
+    def from_frame(
+        cls,
+        frame: Any,
+        measure: Any,
+        *,
+        depends_on_theta: bool = True,
+        design: Design = "iid",
+        failed: Sequence[npt.ArrayLike] | None = None,
+    ) -> Samples:
         """Make samples from a long table, which has one row per point.
 
         Parameters
@@ -106,10 +114,10 @@ class Samples(Immutable):
         frame : a pandas DataFrame, or a mapping from names to columns. Its columns are `theta` or `theta_*`, `x` or
             `x_*`, and `f` or `f_*`, in the order of the coordinates. Rows with equal theta belong together, and
             thetas keep the order of their first rows.
-        measure, depends_on_theta, design : as for the constructor.
+        measure, depends_on_theta, design, failed : as for the constructor.
         """
         theta, x, f = read_table(frame)
-        return cls(theta, x, f, measure, depends_on_theta=depends_on_theta, design=design)
+        return cls(theta, x, f, measure, depends_on_theta=depends_on_theta, design=design, failed=failed)
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], measure: Any = None) -> Samples:
@@ -133,7 +141,10 @@ class Samples(Immutable):
         return samples.with_failures(Failures.of(*run.failed))
 
     def to_columns(self) -> dict[str, Array]:
-        """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas)."""
+        """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas).
+
+        Points at which f failed are not in the table, but in `failures`.
+        """
         theta = np.repeat(self.theta, self.counts, axis=0)
         parts = {"theta": (theta, self.p == 1), "x": (self._x, self.d == 1), "f": (self._f, self.C is None)}
         table: dict[str, Array] = {}
@@ -220,7 +231,7 @@ class Samples(Immutable):
             measure = measure[chosen]
         rows, theta = [self._rows(t) for t in chosen], self.theta[chosen]
         x, f = (np.concatenate([flat[row] for row in rows]) for flat in (self._x, self._f))
-        failures = None if self.failures is None else self.failures.of_thetas(theta, len(f))
+        failures = None if self.failures is None else self.failures.select(chosen, self.T)
         return self._with_rows(self.counts[chosen], x, f, theta=theta, _measure=measure, failures=failures)
 
     def with_values(self, f: npt.ArrayLike | Sequence[npt.ArrayLike]) -> Samples:
@@ -302,7 +313,8 @@ class Samples(Immutable):
 
     def __repr__(self) -> str:
         N = f"{self.counts.min()}..{self.counts.max()}" if self.is_ragged else f"{self.counts[0]}"
-        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r})"
+        failed = "" if self.failures is None else f", failed={len(self.failures.x)}"
+        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{failed})"
 
     def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
         """The argument `failed` as T arrays (F_t, d)."""

@@ -93,7 +93,7 @@ class CBQFit(Fit):
     settings : the options of the estimator, as text.
     """
 
-    where_f_failed = "f is continued there from the points at which it succeeded"
+    conditional_on = "f going on there as it does at the points where it succeeded"
 
     def __init__(
         self,

@@ -75,7 +75,7 @@ class MOBQFit(Fit):
     warnings : what a user should know.
     """
 
-    where_f_failed = "f is continued there from the points at which it succeeded"
+    conditional_on = "f going on there as it does at the points where it succeeded"
 
     def __init__(
         self,
