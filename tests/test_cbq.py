@@ -403,6 +403,66 @@ def test_loud_thetas_do_not_decide_the_smoothness_of_quiet_ones():
     assert error["auto"] < 2 * error["matern"]
 
 
+# Small changes of f ------------------------------------------------------------------------------------------------
+
+
+def payoffs(seed, T=24, N=64, C=14, offset=0.0):
+    """Outputs max(g - t, 0) of a smooth g in three dimensions, for thresholds t of which few points exceed the last."""
+    rng = np.random.default_rng(seed)
+    theta = rng.uniform(0.0, 1.0, (T, 3))
+    x = theta[:, None, :] + rng.standard_normal((T, N, 3))
+    g = np.exp(x @ [0.4, 0.3, 0.2])
+    thresholds = np.append(np.quantile(g, np.linspace(0.05, 0.98, C - 1)), np.sort(g, axis=None)[-5])
+    return theta, x, np.maximum(g[..., None] - thresholds, 0.0) + offset
+
+
+def largest_change(estimator, theta, x, f, noises):
+    """How far relative noise in f moves means and standard deviations, in units of the latter."""
+    new, rng = np.random.default_rng(1).uniform(0.0, 1.0, (20, 3)), np.random.default_rng(0)
+
+    def answers(f):
+        samples = cbq.Samples(theta, x, f, lambda t: Gaussian(t, np.ones(3)))
+        return np.stack(estimator.fit(samples).predict(new, return_std=True))
+
+    expected = answers(f)
+    moved = [answers(f * (1.0 + noise * rng.standard_normal(f.shape))) - expected for noise in noises]
+    return np.max(np.abs(moved) / expected[1])
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_the_last_digits_of_f_hardly_matter_where_outputs_are_constant_at_most_thetas(seed):
+    assert largest_change(cbq.CBQ(outputs="shared"), *payoffs(seed), [1e-13, 1e-10]) < 1e-2
+
+
+@pytest.mark.parametrize("seed", range(2))
+@pytest.mark.parametrize(
+    "estimator",
+    [cbq.CBQ(), cbq.CBQ(ard=False), cbq.CBQ(lengthscales="shared"), cbq.CBQ(calibrate=False)],
+    ids=["separate", "one lengthscale", "shared lengthscales", "plain"],
+)
+def test_nor_where_such_values_are_far_from_zero(estimator, seed):
+    assert largest_change(estimator, *payoffs(seed, T=16, N=30, C=3, offset=5.0), [1e-13]) < 1e-2
+
+
+def test_what_is_constant_at_some_thetas_takes_its_variance_from_the_others_and_says_so():
+    theta, x, f = payoffs(0)
+    fit = cbq.CBQ().fit(cbq.Samples(theta, x, f[..., -1], lambda t: Gaussian(t, np.ones(3))))
+    constant = np.ptp(f[..., -1], axis=1) == 0
+    assert 0 < np.count_nonzero(constant) < 24
+    assert np.min(fit.stage1.std[constant]) > 0.1 * np.min(fit.stage1.std[~constant])
+    assert any(f"f is constant at {np.count_nonzero(constant)} of 24 thetas" in each for each in fit.warnings)
+
+
+def test_what_is_constant_at_every_theta_is_known_exactly():
+    theta = np.linspace(1.0, 3.0, 8)
+    measures = [Gaussian(t, 1.0) for t in theta]
+    samples = cbq.Samples(theta, np.add.outer(theta, np.arange(5.0)), np.repeat(theta[:, None], 5, axis=1), measures)
+    fit = cbq.CBQ().fit(samples)
+    assert_allclose(fit.stage1.mean, theta, rtol=1e-15)
+    assert_allclose(fit.stage1.std, 0.0, atol=1e-15)
+    assert not fit.warnings
+
+
 # What must not change ----------------------------------------------------------------------------------------------
 
 

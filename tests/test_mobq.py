@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from threadpoolctl import threadpool_limits
 
 import cbq
 from cbq import MOBQ
@@ -426,6 +427,39 @@ def test_the_order_of_thetas_and_of_points_hardly_matters():
     again = answers(MOBQ().fit(mixed))
     assert_allclose(again[0], mean, rtol=1e-4)
     assert np.all((again[1] < 5 * std) & (std < 5 * again[1]))
+
+
+def test_answers_do_not_depend_on_the_number_of_blas_threads():
+    samples = drawn(T=22, N=50)  # LAPACK would factor a matrix of this size in threads
+
+    def with_threads(n):
+        with threadpool_limits(n):
+            return answers(MOBQ(kernel_x=RBF(1.0)).fit(samples))
+
+    one = with_threads(1)
+    assert_array_equal(with_threads(2), one)
+    assert_array_equal(with_threads(4), one)
+
+
+@pytest.mark.parametrize("lengthscale", [3.0, 50.0])
+def test_a_warning_says_whether_rounding_errors_move_the_estimates(lengthscale):
+    """In exact arithmetic the order of the thetas moves no estimate."""
+    rng = np.random.default_rng(0)
+    theta = np.linspace(1.0, 3.0, 10)
+    x = theta[:, None, None] + rng.standard_normal((10, 40, 2))
+
+    def family(theta):
+        return Gaussian(np.full(2, theta[0]), np.ones(2))
+
+    def fit(order):
+        values = np.sin(x[order]).sum(axis=-1)
+        samples = cbq.Samples(theta[order], x[order], values, family, depends_on_theta=False)
+        return MOBQ(kernel_x=RBF(lengthscale)).fit(samples)
+
+    first = fit(np.arange(10))
+    mean, std = first.predict(NEW, return_std=True)
+    moved = max(np.max(np.abs(fit(rng.permutation(10)).predict(NEW) - mean) / std) for _ in range(3))
+    assert any("rounding errors" in warning for warning in first.warnings) == (moved > 0.1)
 
 
 def test_fitting_changes_nothing_and_gives_the_same_again():

@@ -1,5 +1,7 @@
 """Stage 1 with a fixed kernel is Bayesian quadrature, whose properties are theorems."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -202,6 +204,30 @@ def test_the_gradient_of_the_evidence_is_its_derivative(kernel, tau):
             for s in (step, -step)
         )
         assert_allclose(gradient[j], (high - low) / 2e-4, rtol=1e-4, atol=1e-4)
+
+
+def test_a_theta_at_which_f_is_constant_up_to_rounding_says_nothing_about_lengthscales():
+    theta, measures = gaussians(3, d=2)
+    samples = samples_of(lambda x: np.stack([np.sin(x[:, 0]), x[:, 1] ** 2], axis=1), measures, theta, n=9)
+    (block,) = sample_blocks(samples, "raw")
+    f = block.f.copy()
+    f[1] = 0.7 + 1e-13 * np.random.default_rng(0).standard_normal(f[1].shape)
+    kernel = RBF([0.7, 1.4])
+    value, gradient = evidence_and_gradient(kernel, replace(block, f=f), 0.0)
+    others, slope = evidence_and_gradient(kernel, block[np.array([0, 2])], 0.0)
+    assert_allclose(value, others, rtol=1e-12)
+    assert_allclose(gradient, slope, rtol=1e-12)
+
+
+def test_a_constant_that_is_added_to_f_does_not_change_its_evidence_under_a_flat_mean():
+    theta, measures = gaussians(3, d=2)
+    samples = samples_of(lambda x: 1e-2 * np.sin(x[:, 0]), measures, theta, n=20)
+    (block,) = sample_blocks(samples, "raw")
+    kernel = RBF([4.0, 5.0])  # long, so that K^-1 is large
+    value, gradient = evidence_and_gradient(kernel, block, 0.0)
+    higher, slope = evidence_and_gradient(kernel, replace(block, f=block.f + 1.0), 0.0)
+    assert_allclose(higher, value, rtol=1e-6)
+    assert_allclose(slope, gradient, rtol=1e-6)
 
 
 def test_the_evidence_is_the_density_of_the_data_with_its_amplitude():

@@ -1,5 +1,6 @@
 """Stage 2 against the textbook: Gaussian-process regression with known noise and a trend of unknown coefficients."""
 
+import mpmath
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose
@@ -8,7 +9,14 @@ from scipy.optimize import minimize
 
 from cbq.fit import predictive
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates, largest_degree, polynomial_basis
+from cbq.gp.heteroscedastic import (
+    JITTER,
+    GPPrior,
+    HeteroscedasticGP,
+    ThetaCoordinates,
+    largest_degree,
+    polynomial_basis,
+)
 from cbq.gp.likelihood import Likelihood, fit_priors
 from cbq.gp.search import newton
 from cbq.kernels import RBF, Matern, Warped
@@ -112,6 +120,27 @@ def test_the_likelihood_contains_the_noise_in_its_determinant():
     flat = target(np.array([0.2, 0.1, -0.3]))[0]
     ell = np.array([0.1, -0.3]) - target.kernel.log_lengthscales
     assert_allclose(flat, dense + 0.5 * np.sum((ell - np.log(3.0)) ** 2) / 1.5**2, rtol=1e-6)
+
+
+@pytest.mark.parametrize("kernel", [RBF(np.full(3, 500.0)), Matern(1.5, np.full(3, 500.0))], ids=repr)
+@pytest.mark.parametrize("log_amplitude", [-10.0, -20.0, -29.9])
+def test_the_likelihood_is_right_where_some_nodes_are_known_exactly_and_others_hardly(kernel, log_amplitude):
+    T, A = 12, float(np.exp(log_amplitude))
+    theta, hardly = np.random.default_rng(4).uniform(0.0, 1.0, (T, 3)), np.arange(T) % 2 == 1
+    y, v = np.where(hardly, np.linspace(-2.0, 2.0, T), 0.0) - 0.3, np.where(hardly, 0.1, 1e-31)
+    target = Likelihood(kernel, np.zeros(3, dtype=bool), theta, np.ones((T, 1)), y, v, 0.0)
+    with mpmath.workdps(80):
+        noise = mpmath.diag([mpmath.mpf(each) + JITTER.start * A for each in v])
+        K, one, exact_y = (
+            A * mpmath.matrix(kernel(theta).tolist()) + noise,
+            mpmath.ones(T, 1),
+            mpmath.matrix(y.tolist()),
+        )
+        solved = mpmath.lu_solve(K, one)
+        S = (one.T * solved)[0]
+        quadratic = (exact_y.T * mpmath.lu_solve(K, exact_y))[0] - (solved.T * exact_y)[0] ** 2 / S
+        exact = float((quadratic + mpmath.log(mpmath.det(K)) + mpmath.log(S)) / 2)
+    assert_allclose(target(np.array([log_amplitude]))[0], exact, rtol=1e-4)
 
 
 def test_the_maximum_is_as_good_as_that_of_a_general_optimiser():

@@ -24,7 +24,7 @@ def finite(value: npt.ArrayLike, name: str) -> Array:
 
 
 def real(value: npt.ArrayLike, name: str) -> Array:
-    """A read-only float64 copy of `value`, which may contain NaN and inf."""
+    """A read-only, C-ordered float64 copy of `value`, which may contain NaN and inf."""
     try:
         raw = np.asarray(value)
     except ValueError as error:
@@ -32,7 +32,7 @@ def real(value: npt.ArrayLike, name: str) -> Array:
     if raw.dtype.kind not in "buif":
         kind = type(value).__name__ if raw.dtype == object else raw.dtype
         raise TypeError(f"{name} must hold real numbers, but its type is {kind}.")
-    array = np.array(raw, dtype=np.float64)
+    array = np.array(raw, dtype=np.float64, order="C")  # sums over axes depend on the layout, in their last digits
     array.setflags(write=False)
     return array
 

@@ -158,7 +158,7 @@ class Evaluator:
                 f"value, or C values, for each row of x. If it takes one point at a time, pass vectorized=False.",
                 *(points.t, points.theta),
             )
-        return np.array(raw, dtype=np.float64)
+        return np.array(raw, dtype=np.float64, order="C")
 
     def _call(self, points: Points) -> Any:
         """What the integrand returns. It receives copies, so that it may change its arguments."""

@@ -23,6 +23,8 @@ from cbq.measures import Measure
 FLAT, ZERO = 0.0, np.inf  # tau of an unknown constant mean, and of a mean that is zero
 GRADIENT_JITTER = Jitter(start=1e-10)  # larger than that of quadrature: gradients need the digits of the inverse
 _STACKS = 3  # stacks of Gram matrices in memory at a time: the factor, and what the solves need
+LEAST_VARIATION = 1e-5  # of the values of a process, in units near 1: below, they say nothing about the kernel
+_HALF_DIGITS = float(np.sqrt(np.finfo(float).eps))  # a difference so much smaller than its terms has lost half of them
 _ROUNDING = 1e-3  # a variance more negative than this share of its terms is no rounding error
 
 
@@ -63,11 +65,13 @@ class GPData:
 class KernelEvidence:
     """How well each of K kernels explains f, for B processes.
 
-    energy: (K, B, C), q. evidence: (K, B, C), the (restricted) log-likelihood at the amplitude q / dof, up to a
-    constant. residuals: (K, B, N, C), the leave-one-out residuals e_i = a_i / P_ii. evidence_without: (K, B, N, C),
-    the evidence of all other points, up to a constant. jitter: (K, B), relative to the mean diagonal.
+    varies: (K, B, C), see `variation`, equal for all kernels. energy: (K, B, C), q. evidence: (K, B, C), the
+    (restricted) log-likelihood at the amplitude q / dof, up to a constant; zero where f does not vary. residuals:
+    (K, B, N, C), the leave-one-out residuals e_i = a_i / P_ii. evidence_without: (K, B, N, C), the evidence of all
+    other points, up to a constant. jitter: (K, B), relative to the mean diagonal.
     """
 
+    varies: Array
     energy: Array
     evidence: Array
     residuals: Array
@@ -94,6 +98,24 @@ Result = TypeVar("Result", bound=KernelEvidence)
 def degrees_of_freedom(n: int, tau: float) -> int:
     """The number of values that estimate the amplitude: a flat mean takes one of them."""
     return n - 1 if tau == FLAT else n
+
+
+def centre(f: Array, tau: float) -> Array:
+    """What to subtract from f (B, N, C) before all else, (B, 1, C): its average where the mean is flat, otherwise zero.
+
+    P 1 = 0, but only up to rounding errors that K^-1 amplifies: what is left of a constant may exceed what varies.
+    """
+    average = np.mean(f, axis=-2, keepdims=True)
+    return average if tau == FLAT else np.zeros_like(average)
+
+
+def variation(f: Array) -> Array:
+    """Whether centred values f (B, N, C), in units near 1, vary: (B, C), 0 for a constant, exactly 1 from 6e-5 on.
+
+    The energy of a constant is that of rounding errors, which K^-1 amplifies: it says nothing about the kernel, and its
+    evidence must not count. The weight rises smoothly, so that all results are continuous in f.
+    """
+    return np.asarray(-np.expm1(-np.mean((f / LEAST_VARIATION) ** 2, axis=-2)))
 
 
 class Conditioned:
@@ -157,9 +179,14 @@ class Conditioned:
         return np.maximum(self.total - self.b**2 / self.S, self.least_energy)
 
     @cached_property
+    def varies(self) -> Array:
+        """Whether f varies: (B, C), from 0 to 1."""
+        return variation(self.f)
+
+    @cached_property
     def evidence(self) -> Array:
         """The (restricted) log-likelihood at the amplitude q / dof, up to a constant: (K, B, C)."""
-        return np.asarray(-0.5 * (self.dof * np.log(self.energy) + self.logdet))
+        return np.asarray(-0.5 * self.varies * (self.dof * np.log(self.energy) + self.logdet))
 
     @property
     def dof(self) -> int:
@@ -173,12 +200,15 @@ class Conditioned:
         a = self.whole[..., :C] - k1[..., None] * (self.b / self.S)[..., None, :]
         inverse = self.factor.inverse_diagonal().reshape(*shape, n)
         diagonal = np.maximum(inverse - k1**2 / self.S, np.finfo(float).eps * inverse)[..., None]  # one point: P = 0
-        without = np.maximum(self.energy[..., None, :] - a**2 / diagonal, self.least_energy)
+        energy = self.energy[..., None, :]
+        without = np.maximum(energy - a**2 / diagonal, _HALF_DIGITS * energy)  # one point may have all of the energy
+        evidence_without = (self.dof - 1) * np.log(without) + self.logdet[..., None] + np.log(diagonal)
         return {
+            "varies": np.broadcast_to(self.varies, self.energy.shape),
             "energy": self.energy,
             "evidence": self.evidence,
             "residuals": a / diagonal,
-            "evidence_without": -0.5 * ((self.dof - 1) * np.log(without) + self.logdet[..., None] + np.log(diagonal)),
+            "evidence_without": -0.5 * self.varies[:, None] * evidence_without,
             "jitter": self.factor.relative_jitter.reshape(shape),
         }
 
@@ -202,7 +232,8 @@ def explain(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> KernelE
     """
     parts = []
     for part in _chunked(kernel, data):
-        conditioned = Conditioned(factor_gram(part.bound(kernel), part.x, jitter=jitter), part.f, tau)
+        f = part.f - centre(part.f, tau)
+        conditioned = Conditioned(factor_gram(part.bound(kernel), part.x, jitter=jitter), f, tau)
         parts.append(KernelEvidence(**conditioned.leave_one_out()))
     return _joined(parts)
 
@@ -212,9 +243,11 @@ def integrate(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> Bayes
     parts = []
     for part in _chunked(kernel, data):
         embedding = embed(kernel, part.measure)
-        mu = embedding.mean(part.x)
-        conditioned = Conditioned(factor_gram(embedding.kernel, part.x, jitter=jitter), part.f, tau, mu)
-        parts.append(BayesianQuadrature(**conditioned.leave_one_out(), **conditioned.quadrature(embedding.variance)))
+        mu, level = embedding.mean(part.x), centre(part.f, tau)
+        conditioned = Conditioned(factor_gram(embedding.kernel, part.x, jitter=jitter), part.f - level, tau, mu)
+        found = conditioned.quadrature(embedding.variance)
+        found["mean"] += level[:, 0]
+        parts.append(BayesianQuadrature(**conditioned.leave_one_out(), **found))
     return _joined(parts)
 
 
@@ -223,8 +256,8 @@ def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float) -> tuple[flo
 
     dE/dK = -1/2 [K^-1 - k1 k1' / (S + tau) - a a' / A], A = q / dof.
     """
-    bound, f = data.bound(kernel), data.f
-    n, C = f.shape[1:]
+    bound, f = data.bound(kernel), data.f - centre(data.f, tau)
+    n = f.shape[1]
     factor = factor_gram(bound, data.x, jitter=GRADIENT_JITTER)
     inverse, logdet = factor.inverse(), factor.logdet
     a = inverse @ f
@@ -235,10 +268,11 @@ def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float) -> tuple[flo
         inverse -= k1[:, :, None] * (k1 / S[:, None])[:, None, :]
         logdet = logdet + np.log(S)
     dof = degrees_of_freedom(n, tau)
-    amplitude = np.maximum(np.einsum("tnc,tnc->tc", f, a), np.finfo(float).tiny) / max(dof, 1)
-    slope = C * inverse
-    slope -= a @ (a / amplitude[:, None, :]).swapaxes(-1, -2)
-    value = -0.5 * (dof * np.sum(np.log(amplitude)) + C * np.sum(logdet))
+    varies = variation(f)
+    amplitude = np.maximum(np.einsum("tnc,tnc->tc", f, a), n * np.finfo(float).eps ** 2) / max(dof, 1)
+    slope = np.sum(varies, axis=1)[:, None, None] * inverse
+    slope -= a @ (a * (varies / amplitude)[:, None, :]).swapaxes(-1, -2)
+    value = -0.5 * np.sum(varies * (dof * np.log(amplitude) + logdet[:, None]))
     return float(value), -0.5 * np.sum(bound.contract(data.x, slope), axis=0)
 
 

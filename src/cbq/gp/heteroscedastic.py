@@ -157,13 +157,14 @@ class HeteroscedasticGP:
         with variances that are the inverses of the diagonal.
         """
         f = self.factor_with(v)
-        solved = f.solve(np.column_stack([self.y, self.H]))
+        y = self.y - self.H @ self.coefficients  # Q H = 0: less of the trend leaves less to cancel
+        solved = f.solve(np.column_stack([y, self.H]))
         Qy, diagonal = solved[:, 0], f.inverse_diagonal()
         if self.H.size:
             half = solve_lower(cholesky(self.H.T @ solved[:, 1:]), solved[:, 1:])  # rows: L^-1 H'K^-1
-            Qy = Qy - half @ (half.T @ self.y)
-            diagonal = diagonal - np.sum(half**2, axis=1)
-        return Qy, np.maximum(diagonal, np.finfo(float).tiny)
+            Qy = Qy - half @ (half.T @ y)
+            diagonal = np.maximum(diagonal - np.sum(half**2, axis=1), np.finfo(float).eps * diagonal)
+        return Qy, diagonal
 
     def mean(self, theta: Array) -> Array:
         """The mean at theta (M, p): (M,)."""

@@ -7,7 +7,6 @@ are of the order of the spread of the thetas, and differences between nodes are 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,8 +16,8 @@ from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates, Trend, lar
 from cbq.gp.search import newton
 from cbq.kernels import Kernel
 from cbq.linalg import factor
-from cbq.linalg.dense import cholesky, solve_lower
-from cbq.linalg.threads import LARGE, one_blas_thread
+from cbq.linalg.dense import cholesky, solve_lower, solve_upper
+from cbq.linalg.threads import blas_threads
 
 # In units of the variance of y, and of the spread of the thetas.
 LOG_AMPLITUDE_BOUNDS = (-30.0, 12.0)
@@ -70,16 +69,18 @@ class Likelihood:
         P, n_free = len(parameters), int(np.count_nonzero(self.free))
         try:
             f = factor(A * k, nugget=self.v + noise, jitter=JITTER, overwrite=True)
-            Q, logdet = f.inverse(), float(f.logdet)
+            Q, logdet, y = f.inverse(), float(f.logdet), self.y
             if self.H.size:
                 solved = Q @ self.H
                 L = cholesky(self.H.T @ solved)
                 half = solve_lower(L, solved)
                 Q -= half @ half.T
                 logdet += 2.0 * float(np.sum(np.log(np.diagonal(L))))
+                y = y - self.H @ solve_upper(L, half.T @ y)
         except ValueError:  # a matrix that is not positive definite: K, or H'K^-1 H
             return np.inf, np.zeros(P), np.eye(P)
-        a, trace = Q @ self.y, float(np.trace(Q))
+        rest = f.solve_lower(y[:, None])[:, 0]  # rest'rest = y'Qy, a sum of squares: y'a may come out negative
+        a, trace = Q @ y, float(np.trace(Q))
         # for each parameter: tr(Q dK) and dK a
         traces, pushed = np.empty(P), np.empty((P, len(a)))
         traces[0], pushed[0] = A * np.vdot(Q, k) + f.jitter * trace, A * (k @ a) + f.jitter * a
@@ -90,7 +91,7 @@ class Likelihood:
             kernel.fill_derivatives(features, features, slopes)
             slopes = A * slopes[self.free]
             traces[-n_free:], pushed[-n_free:] = slopes.reshape(n_free, -1) @ Q.ravel(), slopes @ a
-        value = 0.5 * (float(self.y @ a) + logdet)
+        value = 0.5 * (float(rest @ rest) + logdet)
         return self._with_prior(parameters, value, 0.5 * (traces - pushed @ a), 0.5 * pushed @ Q @ pushed.T)
 
     def _with_prior(
@@ -170,7 +171,7 @@ def fit_priors(
         return [Likelihood(guess, free, z, H, (y - centre) / unit, v / unit**2, n) for n in noises]
 
     rough: list[tuple[ThetaCoordinates, Optimum]] = []
-    with one_blas_thread() if len(y) < LARGE else nullcontext():
+    with blas_threads(len(y)):
         for chain in chains:
             near: Optimum | None = None
             for coordinates, kernel in chain:

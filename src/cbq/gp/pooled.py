@@ -13,7 +13,6 @@ of the centred features, the likelihood of every s2 costs m operations.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
 from typing import Protocol
 
 import numpy as np
@@ -22,7 +21,7 @@ from cbq._arrays import Array, Integers
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.dense import qr, thin_svd
-from cbq.linalg.threads import LARGE, one_blas_thread
+from cbq.linalg.threads import blas_threads, one_blas_thread
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
@@ -33,6 +32,7 @@ class PooledGP(Protocol):
 
     nodes: Array  # (m, D): the points at which embeddings are needed
     amplitude: Array  # (C,), A: the prior covariance of f is A k
+    rounding: Array  # (C,), up to which rounding errors may move the mean of an integral
 
     def mean(self, mu: Array) -> Array:
         """The means (M, C) of integrals with embeddings mu (M, m) at the nodes."""
@@ -67,6 +67,7 @@ class ExactGP:
         # a sum of squares, not a difference: with thousands of points the energy is far smaller than its terms
         energy = np.sum((half[:, :-1] - np.outer(self.half_one, self.beta)) ** 2, axis=0)
         self.amplitude = energy / max(len(u) - 1, 1)
+        self.rounding = np.finfo(float).eps * np.sum(np.abs(self.alpha), axis=0)  # of K alpha, where K is at most 1
 
     @property
     def evidence(self) -> float:
@@ -101,11 +102,13 @@ class NystromGP:
         self, kernel: Kernel, u: Array, f: Array, landmarks: Array, jitter: Jitter, noise: Array | None = None
     ) -> None:
         self.nodes, self.n = landmarks, len(u)
-        with one_blas_thread() if len(landmarks) < LARGE else nullcontext():
+        with blas_threads(len(landmarks)):
             rest2 = self._project(kernel, u, f, jitter)
         self.noise, self.amplitude = self._likeliest(rest2)
         if noise is not None:
             self.noise = noise
+        self.coefficients = self.roots[:, None] / (self.roots[:, None] ** 2 + self.noise) * self.seen  # (m, C)
+        self.rounding = np.finfo(float).eps * np.sum(np.abs(self.coefficients), axis=0)
 
     def _project(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> Array:
         """Set what the features say about the values; returns the squares (C,) of what they do not explain."""
@@ -131,9 +134,7 @@ class NystromGP:
         return NOISES[best], A[best, np.arange(A.shape[1])]
 
     def mean(self, mu: Array) -> Array:
-        turned = self._turned(self._psi(mu))
-        weights = self.roots[:, None] / (self.roots[:, None] ** 2 + self.noise)  # (m, C)
-        return np.asarray(self.average + turned @ (weights * self.seen))
+        return np.asarray(self.average + self._turned(self._psi(mu)) @ self.coefficients)
 
     def variance(self, mu: Array, z: Array) -> Array:
         psi = self._psi(mu)

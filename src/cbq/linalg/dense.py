@@ -5,12 +5,10 @@ Batches of Gram matrices have routines of their own, see `cholesky`.
 
 from __future__ import annotations
 
-from contextlib import nullcontext
-
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.linalg.threads import LARGE, one_blas_thread
+from cbq.linalg.threads import blas_threads
 
 
 def eigh(a: Array) -> tuple[Array, Array]:
@@ -46,7 +44,7 @@ def symmetric_root(cov: Array) -> Array:
 
     It depends on the matrix alone, so that draws of two distributions can be made to agree.
     """
-    with one_blas_thread() if len(cov) < LARGE else nullcontext():
+    with blas_threads(len(cov)):
         values, vectors = np.linalg.eigh(cov)
         return np.asarray((vectors * np.sqrt(np.maximum(values, 0.0))) @ vectors.T)
 

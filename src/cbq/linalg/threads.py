@@ -7,7 +7,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar
 from functools import cache
 from itertools import pairwise
@@ -138,6 +138,11 @@ def one_blas_thread() -> Iterator[None]:
         yield
     finally:
         _blas_limit.leave()
+
+
+def blas_threads(n: int, large: int = LARGE) -> AbstractContextManager[None]:
+    """A context with one BLAS thread for work on matrices of size n, unless they are large."""
+    return one_blas_thread() if n < large else nullcontext()
 
 
 def one_openmp_thread() -> None:

@@ -214,7 +214,7 @@ class Unnormalised(Measure):
 
 
 def _checked(values: Any, shape: tuple[int, ...], name: str, *, allow_zero_density: bool = False) -> Array:
-    array = np.asarray(values, dtype=np.float64)
+    array = np.asarray(values, dtype=np.float64, order="C")
     if array.shape != shape:
         raise ValueError(f"{name} returned an array of shape {array.shape}, but {shape} was expected.")
     valid = np.isfinite(array) | (allow_zero_density & np.isneginf(array))

@@ -36,7 +36,8 @@ class KernelWeights:
     """The weights of K kernels, C outputs.
 
     kernel: (K, T, C), of each kernel at each theta. without: (K, n, C), the same with point i left out.
-    unexplained: (F, C), the mean squared leave-one-out residuals of the families. residuals: (n, C), the leave-one-out
+    unexplained: (F, C), the mean squared leave-one-out residuals of the families; 1 for an output that varies at no
+    theta, of which they are rounding errors. residuals: (n, C), the leave-one-out
     residuals of the average.
     """
 
@@ -53,7 +54,8 @@ def weigh(results: Sequence[KernelEvidence], samples: Samples) -> KernelWeights:
     """
     within, without = zip(*(_within(r, samples) for r in results), strict=True)
     pooled = np.stack([np.sum(w * r.residuals, axis=0) for w, r in zip(without, results, strict=True)])
-    unexplained = np.mean((pooled / spread(samples)[samples.owners]) ** 2, axis=1)
+    mse = np.maximum(np.mean((pooled / spread(samples)[samples.owners]) ** 2, axis=1), np.finfo(float).eps ** 2)
+    unexplained = mse ** np.max(results[0].varies, axis=(0, 1))
     family = inverse_power(unexplained)
     return KernelWeights(
         kernel=np.concatenate([weight * w for weight, w in zip(family, within, strict=True)]),
@@ -65,7 +67,8 @@ def weigh(results: Sequence[KernelEvidence], samples: Samples) -> KernelWeights:
 
 def _within(result: KernelEvidence, samples: Samples) -> tuple[Array, Array]:
     """The weights of the kernels of a family: (K, T, C), and with each point left out (K, n, C)."""
-    prior = _common(result.evidence[:, samples.counts >= FEW])
+    many = samples.counts >= FEW
+    prior = _common(result.evidence[:, many], result.varies[0, many])
     return _softmax(result.evidence + prior), _softmax(result.evidence_without + prior)
 
 
@@ -83,14 +86,15 @@ def _softmax(a: Array) -> Array:
     return np.asarray(e / np.sum(e, axis=0))
 
 
-def _common(evidence: Array) -> Array:
+def _common(evidence: Array, varies: Array) -> Array:
     """The logarithm of a prior for K kernels (K, 1, C): their average weight at thetas that have many points.
 
-    A theta with few points learns from the others which kernels are likely.
+    A theta with few points, or one at which f does not vary, learns from the others which kernels are likely. evidence
+    (K, T, C) and varies (T, C), whether f does, are those of the thetas that have many points.
     """
-    K, T, _ = evidence.shape
-    total = np.sum(_softmax(evidence), axis=1, keepdims=True) if T else np.zeros((K, 1, evidence.shape[2]))
-    return np.asarray(np.log((total + 1.0 / K) / (T + 1.0)))
+    K, T, C = evidence.shape
+    total = np.sum(varies * _softmax(evidence), axis=1, keepdims=True) if T else np.zeros((K, 1, C))
+    return np.asarray(np.log((total + 1.0 / K) / (np.sum(varies, axis=0) + 1.0)))
 
 
 def screening_subset(samples: Samples) -> Samples:

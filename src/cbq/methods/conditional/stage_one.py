@@ -11,7 +11,14 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq._immutable import Immutable
-from cbq.gp.constant_mean import FLAT, ZERO, BayesianQuadrature, evidence_and_gradient, integrate
+from cbq.gp.constant_mean import (
+    FLAT,
+    LEAST_VARIATION,
+    ZERO,
+    BayesianQuadrature,
+    evidence_and_gradient,
+    integrate,
+)
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
 from cbq.io import Boolean, Correlation, Instance, Many, Number, Numbers, Text, saved
 from cbq.kernels import Kernel
@@ -171,7 +178,11 @@ def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
         point_weights=(point_weights / np.bincount(group)[:, None])[group],  # equal points share their weight
         counts=given.counts,
         hyperparameters=[shares for part in parts for shares in part.hyperparameters],
-        warnings=[*_noise_warning(given, samples, group), *dict.fromkeys(w for part in parts for w in part.warnings)],
+        warnings=[
+            *_noise_warning(given, samples, group),
+            *_constant_warning(scaled, options.tau),
+            *dict.fromkeys(w for part in parts for w in part.warnings),
+        ],
         single=samples.C is None,
         correlation=correlation(np.concatenate(residuals, axis=1) / spread(scaled)[scaled.owners]),
     )
@@ -292,17 +303,19 @@ def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOp
     """The amplitude of each kernel at each theta (K, T, C), and the factor (T, 1) of variances because it is unknown.
 
     The energy q of a theta with nu degrees of freedom makes its integral Student-t, with scale^2 q / nu error2 and the
-    variance nu / (nu - 2) times that. Thetas with few points share one amplitude.
+    variance nu / (nu - 2) times that. Thetas with few points share one amplitude, and those at which f does not vary
+    take it: that all of their values are equal does not say that f is constant.
     """
-    own = counts - (options.tau == 0)
-    pooled = int(np.sum(own))
-    few = counts < FEW
-    common = np.sum(result.energy, axis=1, keepdims=True) / max(pooled, 1)
-    amplitude = np.where(few[:, None], common, result.energy / np.maximum(own, 1)[:, None])
+    own = (counts - (options.tau == 0))[:, None]
+    few = (counts < FEW)[:, None]
+    pooled = np.sum(result.varies * own, axis=1, keepdims=True)
+    common = np.sum(result.varies * result.energy, axis=1, keepdims=True) / np.maximum(pooled, 1)
+    varies = np.where(few, 0.0, result.varies)
+    amplitude = varies * result.energy / np.maximum(own, 1) + (1.0 - varies) * common
     if not options.student:
         return amplitude, np.ones((len(counts), 1))
-    nu = np.maximum(np.where(few, pooled, own), 3.0)
-    return amplitude, (nu / (nu - 2.0))[:, None]
+    nu = np.maximum(np.where(few, np.sum(own), own), 3.0)
+    return amplitude, nu / (nu - 2.0)
 
 
 def _warnings(samples: Samples, result: BayesianQuadrature) -> list[str]:
@@ -326,6 +339,22 @@ def _warnings(samples: Samples, result: BayesianQuadrature) -> list[str]:
             f"lengthscale is very long; accuracy may be limited to {np.sqrt(jitter):.0e} of the variation of f."
         )
     return found
+
+
+def _constant_warning(samples: Samples, tau: float) -> list[str]:
+    """A warning where an output, in units near 1, varies at some thetas and at others not."""
+    level = samples.averages(samples.table)[samples.owners] if tau == FLAT else 0.0
+    constant = (samples.averages((samples.table - level) ** 2) < LEAST_VARIATION**2) & (samples.counts[:, None] >= FEW)
+    thetas = np.sum(constant, axis=0)
+    concerned = (thetas > 0) & (thetas < samples.T)
+    if not np.any(concerned):
+        return []
+    most = f"{np.max(thetas[concerned])} of {samples.T} thetas"
+    where = most if samples.C is None else f"up to {most}, for {np.sum(concerned)} of its {samples.C} outputs"
+    return [
+        f"f is constant at {where}: equal values do not show how far the integral may be from them, and its variance "
+        f"there is taken from the other thetas."
+    ]
 
 
 def _noise_warning(given: Samples, merged: Samples, group: Integers) -> list[str]:

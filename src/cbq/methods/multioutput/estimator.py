@@ -12,8 +12,9 @@ from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, choo
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
+from cbq.linalg.threads import blas_threads
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
-from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
+from cbq.methods.multioutput.fit import IN_ONE_THREAD, MOBQFit, OutputGroup
 from cbq.methods.options import (
     check_choices,
     check_flag,
@@ -86,13 +87,9 @@ class MOBQ:
         points, warnings = pooled_points(samples)
         _refuse_size(points, self.nystrom)
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
-        return MOBQFit(
-            samples,
-            [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)],
-            jitter=self.jitter,
-            settings=settings(self),
-            warnings=warnings,
-        )
+        with blas_threads(points.n, IN_ONE_THREAD):
+            groups = [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)]
+        return MOBQFit(samples, groups, jitter=self.jitter, settings=settings(self), warnings=warnings)
 
     def _groups(self, samples: Samples) -> list[tuple[int, ...]]:
         """The outputs that share a process."""

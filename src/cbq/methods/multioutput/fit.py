@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals, line_for
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
@@ -17,12 +18,15 @@ from cbq.gp.pooled import PooledGP, pooled_gp
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Text, Texts, saved
 from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation, nearest_psd
+from cbq.linalg.threads import blas_threads
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
 from cbq.samples import Samples
 
+ROUNDING_THETAS = 5  # of the observed ones, at which rounding errors are compared with standard deviations
 PREDICTIVE_DF = 4.0  # degrees of freedom: two halves of the points say little about the size of the errors
+IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
 MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a block of thetas
 
 
@@ -90,7 +94,8 @@ class MOBQFit(Fit):
         self.settings, self.own_warnings = dict(settings), tuple(warnings)
         self.theta, self.C = samples.theta, samples.C
         self._points, _ = pooled_points(samples)
-        self._processes = [self._process(group) for group in self.groups]
+        with self._threads():
+            self._processes = [self._process(group) for group in self.groups]
         self._lines = [line_for(group.chosen.kernel, samples.measures) for group in self.groups]
 
     def _process(self, group: OutputGroup) -> PooledGP:
@@ -108,27 +113,32 @@ class MOBQFit(Fit):
     def _means(self, theta: Array) -> list[Array]:
         found: dict[int, Array] = {}
         shift, scale = self._points.shift, self._points.scale
-        for group, process, integrals in self._integrals(theta):
-            mean = process.mean(integrals.mean(process.nodes))
-            found |= {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
+        with self._threads():
+            for group, process, integrals in self._integrals(theta):
+                mean = process.mean(integrals.mean(process.nodes))
+                found |= {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
         return [found[c] for c in self._outputs]
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
-        found = {}
-        for group, process, integrals in self._integrals(theta):
-            mu = integrals.mean(process.nodes)
-            mean = process.mean(mu)
-            variance = process.variance(mu, integrals.variance()).T  # (C, M)
-            spread = variance
-            if joint:
-                pairs = zip(process.covariance(mu, integrals.cross()), variance, strict=True)
-                spread = np.stack([nearest_psd(*pair) for pair in pairs])
-            for j, c in enumerate(group.outputs):
-                shift, scale = self._points.shift[c], self._points.scale[c]
-                total = group.calibration.variance(spread[j], process.amplitude, j)
-                scales2 = scale**2 * (PREDICTIVE_DF - 2) / PREDICTIVE_DF * total
-                found[c] = PredictiveDistribution((shift + scale * mean[:, j])[None], scales2[None], PREDICTIVE_DF)
+        found: dict[int, PredictiveDistribution] = {}
+        with self._threads():
+            for group, process, integrals in self._integrals(theta):
+                mu = integrals.mean(process.nodes)
+                mean = process.mean(mu)
+                variance = process.variance(mu, integrals.variance()).T  # (C, M)
+                spread = variance
+                if joint:
+                    pairs = zip(process.covariance(mu, integrals.cross()), variance, strict=True)
+                    spread = np.stack([nearest_psd(*pair) for pair in pairs])
+                for j, c in enumerate(group.outputs):
+                    shift, scale = self._points.shift[c], self._points.scale[c]
+                    total = group.calibration.variance(spread[j], process.amplitude, j)
+                    scales2 = scale**2 * (PREDICTIVE_DF - 2) / PREDICTIVE_DF * total
+                    found[c] = PredictiveDistribution((shift + scale * mean[:, j])[None], scales2[None], PREDICTIVE_DF)
         return [found[c] for c in self._outputs]
+
+    def _threads(self) -> AbstractContextManager[None]:
+        return blas_threads(self._points.n, IN_ONE_THREAD)
 
     @property
     def correlation(self) -> Array:
@@ -155,9 +165,24 @@ class MOBQFit(Fit):
                 "f has not been learnt: predicting a value from all others is hardly better than using their mean. f "
                 "may be noise, or vary too fast for these points; try cbq.CBQ() or cbq.LSMC()."
             )
+        if self._is_rounded():
+            found.append(
+                "rounding errors may move the estimates by a standard deviation, for example on another machine: one "
+                "kernel for all points is too smooth for them. Pass a rougher kernel_x, or use cbq.CBQ()."
+            )
         if not self.samples.conditional.everywhere:
             found.append("the samples have no family, so this fit predicts at the observed thetas only.")
         return tuple(found)
+
+    def _is_rounded(self) -> bool:
+        """Whether rounding errors may move the estimate of an output by its standard deviation at observed thetas."""
+        some = self.theta[evenly(len(self.theta), ROUNDING_THETAS)]
+        std = np.median(self.predict(some, return_std=True)[1].reshape(len(some), -1), axis=0)
+        least = np.finfo(float).eps * np.max(np.abs(self.samples.table), axis=0)  # f itself is rounded
+        rounding = np.empty_like(std)
+        for group, process in zip(self.groups, self._processes, strict=True):
+            rounding[list(group.outputs)] = process.rounding
+        return bool(np.any(self._points.scale * rounding > np.maximum(std, least)))
 
     def _description(self) -> list[str]:
         samples = self.samples
