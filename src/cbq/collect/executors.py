@@ -19,9 +19,11 @@ from dataclasses import dataclass, field
 from queue import SimpleQueue
 from typing import Any
 
+from cbq._checks import shown
 from cbq.checkpoint.evaluations import Batch, BatchResult
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
 
+MAX_PROCESSES = 1024  # that a run starts, all at once
 PARENT_CHECK_INTERVAL = 0.5  # seconds between two checks of a worker that its run is still there
 _worker_evaluator: list[Evaluator] = []  # in a process that a run started: what it evaluates
 
@@ -121,8 +123,11 @@ def as_executor(executor: Any) -> Executor | int | None:
     if executor is None or isinstance(executor, Executor):
         return executor
     if isinstance(executor, int) and not isinstance(executor, bool):
-        if executor < 1:
-            raise ValueError(f"executor must be a number of processes, at least 1, but it is {executor}.")
+        if not 1 <= executor <= MAX_PROCESSES:
+            raise ValueError(
+                f"executor must be a number of processes, at least 1, but it is {shown(executor)} (and at most "
+                f"{MAX_PROCESSES} are started)."
+            )
         return executor
     hint = " (of a Dask client, pass client.get_executor())" if hasattr(executor, "get_executor") else ""
     raise TypeError(
