@@ -113,7 +113,10 @@ def test_failures_of_selected_thetas():
 
 @pytest.mark.parametrize(
     ("failed", "says"),
-    [([[3.0]], "failed is a list of 1 arrays, but T = 12"), ([[np.nan]] * 12, r"failed\[0\] must be finite")],
+    [
+        ([[3.0]], "failed must be a list of T = 12 arrays, one for each theta, not"),
+        ([[np.nan]] * 12, r"failed\[0\] must be finite"),
+    ],
 )
 def test_failed_points_that_do_not_fit_are_refused(failed, says):
     with pytest.raises(ValueError, match=says):

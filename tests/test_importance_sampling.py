@@ -350,7 +350,7 @@ test_refusals = refusals(
         "constant": (lambda: ImportanceSampling("plain").fit(some(KNOWN_UP_TO_A_CONSTANT)), "up to a constant only"),
         "kind": (
             lambda: ImportanceSampling("defensive"),
-            "kind must be 'plain' or 'self-normalised' or 'balance', but it is 'def",
+            "kind must be 'plain', 'self-normalised' or 'balance', but it is 'def",
         ),
         "family": (
             lambda: (

@@ -1,4 +1,7 @@
-"""Types of arrays, checks that turn arguments into float64 arrays, and small operations on arrays."""
+"""Types of arrays, the checks that turn arguments into float64 arrays, and small operations on arrays.
+
+Every argument that becomes an array passes through `real`: it is the one door.
+"""
 
 from __future__ import annotations
 
@@ -9,9 +12,14 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cbq._checks import LARGEST, described, is_number, require_memory, shown
+
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
+
+NESTED = (list, tuple, np.ma.MaskedArray)  # what NumPy looks into, or drops the mask of
+MAX_NESTING = 32  # of lists: the largest number of axes in every version of NumPy
 
 
 def finite(value: npt.ArrayLike, name: str) -> Array:
@@ -24,17 +32,62 @@ def finite(value: npt.ArrayLike, name: str) -> Array:
 
 
 def real(value: npt.ArrayLike, name: str) -> Array:
-    """A read-only, C-ordered float64 copy of `value`, which may contain NaN and inf."""
-    try:
-        raw = np.asarray(value)
-    except ValueError as error:
-        raise ValueError(f"{name} must be a rectangular array of numbers ({error}).") from error
+    """A read-only, C-ordered float64 copy of `value`, which may contain NaN and inf but no masked values."""
+    raw = as_array(value, name)
     if raw.dtype.kind not in "buif":
-        kind = type(value).__name__ if raw.dtype == object else raw.dtype
-        raise TypeError(f"{name} must hold real numbers, but its type is {kind}.")
+        raw = _numbers_in_objects(raw, value, name)
+    if raw.dtype.itemsize > 8:  # long doubles may overflow to inf
+        with np.errstate(over="ignore"):
+            raw = raw.astype(np.float64)
     array = np.array(raw, dtype=np.float64, order="C")  # sums over axes depend on the layout, in their last digits
     array.setflags(write=False)
     return array
+
+
+def as_array(value: Any, name: str) -> npt.NDArray[Any]:
+    """`value` as an array of any type that this machine can hold; masked values are refused."""
+    if type(value) is not np.ndarray:
+        _refuse_unreadable(value, name, [])
+    try:
+        raw = np.asarray(value)
+    except Exception as error:  # also of a foreign __array__
+        raise ValueError(f"{name} must be a rectangular array of numbers ({described(error)}).") from error
+    require_memory(8 * raw.size, f"{name} of shape {raw.shape}", "pass fewer numbers")
+    return raw
+
+
+def _refuse_unreadable(value: Any, name: str, inside: list[int]) -> None:
+    """Raise if `value` is, or lists, an array with masked values: NumPy would drop the mask.
+
+    Also if it is a list that contains itself: NumPy might not return. inside : the ids of the lists around `value`.
+    """
+    if isinstance(value, np.ma.MaskedArray) and value.mask is not np.ma.nomask:
+        mask = np.ravel(value.mask).view(np.bool_)  # also of a structured array
+        if bad := np.count_nonzero(mask):
+            raise ValueError(
+                f"{name} must not be masked, but {bad} of its {len(mask)} values are, and NumPy would use the numbers "
+                f"underneath: leave these points out, as row.compressed() does (lists of arrays may differ in length), "
+                f"or pass their true values."
+            )
+    elif isinstance(value, list | tuple):
+        if id(value) in inside or len(inside) > MAX_NESTING:
+            raise ValueError(f"{name} is a list that contains itself, or is nested too deeply: pass an array.")
+        if any(issubclass(kind, NESTED) for kind in set(map(type, value))):  # most lists hold numbers alone
+            for each in value:
+                _refuse_unreadable(each, name, [*inside, id(value)])
+
+
+def _numbers_in_objects(raw: npt.NDArray[Any], value: Any, name: str) -> Array:
+    """The numbers in an array of objects, such as nullable columns of pandas; an error names the first other object."""
+    kind = type(value).__name__ if raw.dtype == object else raw.dtype
+    if raw.dtype != object or raw.ndim == 0:
+        large = f" ({shown(value)}), which float64 cannot hold" if isinstance(value, int) else ""
+        raise TypeError(f"{name} must hold real numbers, but its type is {kind}{large}.")
+    for each in raw.flat:
+        if not isinstance(each, float | np.floating | bool | np.bool_) and not is_number(each):
+            odd = f"its type is {kind} and it holds {shown(each)}"
+            raise TypeError(f"{name} must hold real numbers, but {odd}: remove or correct it.")
+    return np.asarray(raw, dtype=np.float64)
 
 
 def not_nan(value: npt.ArrayLike, name: str) -> Array:
@@ -50,6 +103,14 @@ def positive(value: npt.ArrayLike, name: str) -> Array:
     array = finite(value, name)
     if not np.all(array > 0):
         raise ValueError(f"{name} must be positive, but its smallest value is {np.min(array):g}.")
+    return array
+
+
+def squarable(array: Array, name: str) -> Array:
+    """Return the array if no finite number in it is too large to be squared."""
+    large = np.abs(array) > LARGEST
+    if large.any() and (large := large & np.isfinite(array)).any():
+        raise ValueError(f"{name} must be at most {LARGEST:g} in size, but it is {array[large][0]:g}: rescale it.")
     return array
 
 
@@ -88,8 +149,20 @@ def evenly(n: int, most: int) -> Integers:
 
 def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
     """`values` (*batch, ...) at `index` of the batch, with NumPy's indexing restricted to the batch axes."""
-    order = np.arange(math.prod(batch)).reshape(batch)[index]
+    order = indexed(np.arange(math.prod(batch)).reshape(batch), index)
     return np.asarray(values.reshape(-1, *values.shape[len(batch) :])[order])
+
+
+def indexed(array: npt.NDArray[Any], index: Any, name: str = "index") -> npt.NDArray[Any]:
+    """`array[index]`, with NumPy's indexing; an error says what does not fit."""
+    _refuse_unreadable(index, name, [])
+    try:
+        return np.asarray(array[index])
+    except Exception as error:  # also of a foreign __index__ or __array__
+        raise IndexError(
+            f"{name} = {shown(index)} does not fit the shape {array.shape} ({described(error)}): use integers, "
+            f"slices, lists of integers or masks, as for NumPy arrays."
+        ) from error
 
 
 def in_blocks(fn: Callable[[Array], Array], x: Array, size: int) -> Array:
@@ -102,31 +175,10 @@ def in_blocks(fn: Callable[[Array], Array], x: Array, size: int) -> Array:
 def checked_out(out: Any, shape: tuple[int, ...], *, contiguous: bool = False) -> Array:
     """Return `out` if results of this shape can be written into it, and raise otherwise."""
     required = f"out must be a writeable {'C-ordered ' * contiguous}float64 array of shape {shape}, but it is"
-    if not isinstance(out, np.ndarray):
-        raise ValueError(f"{required} {out!r}.")
+    if not isinstance(out, np.ndarray) or isinstance(out, np.ma.MaskedArray):
+        raise ValueError(f"{required} {shown(out)}.")
     not_ordered = contiguous and not out.flags.c_contiguous
     if out.shape != shape or out.dtype != np.float64 or not_ordered or not out.flags.writeable:
         flaws = ", not C-ordered" * not_ordered + ", read-only" * (not out.flags.writeable)
         raise ValueError(f"{required} {out.dtype} {out.shape}{flaws}.")
     return out
-
-
-def between_0_and_1(value: Any, name: str) -> float:
-    """Return `value` as a float if it lies strictly between 0 and 1, such as the level of an interval."""
-    if not isinstance(value, int | float | np.integer | np.floating) or not 0 < value < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, as 0.95 does, but it is {value!r}.")
-    return float(value)
-
-
-def generator(rng: Any) -> np.random.Generator:
-    """The Generator of a Generator or an integer seed. None is an error, so that results are reproducible."""
-    if rng is None:
-        raise TypeError("rng must be a numpy.random.Generator or an integer seed, not None: pass rng=0, for example.")
-    return np.random.default_rng(rng)
-
-
-def count(n: Any, name: str = "n") -> int:
-    """Return `n` as an int if it is an integer of zero or more."""
-    if not isinstance(n, (int, float, np.integer, np.floating)) or n < 0 or n != int(n):
-        raise ValueError(f"{name} must be a number of points, zero or more, but it is {n!r}.")
-    return int(n)

@@ -10,16 +10,20 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, finite, real
+from cbq._checks import called, file_name, flag, is_number, one_of, require_memory, shown, text, whole
 from cbq._immutable import Immutable
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
 from cbq.collect.integrand import Evaluator, Integrand, Points
 from cbq.collect.run import OnChange, OnError, Progress, RunOptions, as_progress, collect_samples
-from cbq.measures import Measure, as_measure
+from cbq.measures import Measure
+from cbq.measures.base import measure_argument
 from cbq.samples import Samples
 from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family, measures_at
+
+BYTES_PER_THETA, BYTES_PER_POINT = 2000, 32  # that a run needs at the least: a measure; x and f, each twice
 
 
 class Problem(Immutable):
@@ -59,14 +63,15 @@ class Problem(Immutable):
         for what, function in (("integrand", integrand), ("family", family), ("exact", exact)):
             if not callable(function) and not (what == "exact" and function is None):
                 raise TypeError(f"{what} must be a function, but it is a {type(function).__name__}.")
-        measure = as_measure(prior)
+        measure = measure_argument(prior, "prior")
         if measure.batch_shape:
             raise ValueError(
                 f"prior must be one distribution of theta, but {measure!r} is a batch: prior[0] is the first of them."
             )
         self.integrand, self.family, self.prior = integrand, family, measure
-        self.vectorized, self.depends_on_theta = bool(vectorized), bool(depends_on_theta)
-        self.name, self._exact = str(name), exact
+        self.vectorized = flag(vectorized, "vectorized")
+        self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
+        self.name, self._exact = text(name, "name"), exact
 
     @property
     def p(self) -> int:
@@ -83,16 +88,17 @@ class Problem(Immutable):
         if self._exact is None:
             raise ValueError(f"the exact I of {self.name!r} is not known: pass exact= if you know it.")
         thetas = thetas_in(theta, self.p, "the prior")
-        answer, M = np.asarray(self._exact(thetas), dtype=np.float64), len(thetas)
+        answer, M = finite(called(self._exact, "exact", thetas), "the value of exact"), len(thetas)
         if answer.ndim not in (1, 2) or len(answer) != M:
             raise ValueError(f"exact returned shape {answer.shape}, but for {M} thetas it must be ({M},) or ({M}, C).")
-        return answer
+        return answer.copy()
 
     def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
         """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite."""
-        thetas = thetas_in(np.atleast_2d(theta), self.p, "the prior")
+        given = real(theta, "theta")
+        thetas = thetas_in(np.atleast_2d(given), self.p, "the prior")
         if len(thetas) != 1:
-            raise ValueError(f"evaluate takes one theta (p,), but theta has shape {np.shape(theta)}.")
+            raise ValueError(f"evaluate takes one theta (p,), but theta has shape {given.shape}.")
         points = measures_at(self.family, thetas)[0]._points(x)
         return self._evaluator.values(Points(thetas[0], points))
 
@@ -157,19 +163,24 @@ class Problem(Immutable):
         """
         options = RunOptions(
             as_executor(executor),
-            _whole(batch, "batch"),
-            None if in_flight is None else _whole(in_flight, "in_flight"),
-            checkpoint,
+            whole(batch, "batch", 1),
+            None if in_flight is None else whole(in_flight, "in_flight", 1),
+            None if checkpoint is None else file_name(checkpoint, "checkpoint"),
             as_progress(progress),
-            _one_of(on_error, OnError, "on_error"),
-            _one_of(on_change, OnChange, "on_change"),
-            _whole(retries, "retries", least=0),
+            one_of(on_error, OnError, "on_error"),
+            one_of(on_change, OnChange, "on_change"),
+            whole(retries, "retries"),
             _time_limit(timeout, as_executor(executor)),
         )
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
-        thetas = draws.thetas(self.prior, _whole(T, "T")) if theta is None else thetas_in(theta, self.p, "the prior")
-        if T is not None and len(thetas) != T:
+        if theta is None:
+            T = whole(T, "T", 1)
+            require_memory(BYTES_PER_THETA * T, f"T = {T} thetas with their measures", "pass fewer")
+            thetas = draws.thetas(self.prior, T)
+        else:
+            thetas = thetas_in(theta, self.p, "the prior")
+        if T is not None and len(thetas) != whole(T, "T", 1):
             raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
         settings = {"problem": self.name, "depends_on_theta": self.depends_on_theta}
         run = draws.run(settings, thetas, self.family, _counts(N, len(thetas)))
@@ -184,35 +195,21 @@ class Problem(Immutable):
 
 
 def _check_design(design: Any, scramble: Any) -> None:
-    if design not in get_args(CollectDesign):
+    if not isinstance(design, str) or design not in get_args(CollectDesign):
         raise ValueError(
-            f"design must be 'iid' or 'sobol', but it is {design!r}: to use points that were drawn elsewhere, for "
+            f"design must be 'iid' or 'sobol', but it is {shown(design)}: to use points that were drawn elsewhere, for "
             f"example by MCMC, make cbq.Samples(..., design=...)."
         )
-    if _one_of(scramble, Scramble, "scramble") == "common" and design == "iid":
+    if one_of(scramble, Scramble, "scramble") == "common" and design == "iid":
         raise ValueError("scramble='common' is for Sobol points: pass design='sobol', or leave scramble out.")
-
-
-def _one_of(value: Any, choices: Any, name: str) -> Any:
-    """`value`, if it is one of the strings of a Literal."""
-    if value not in get_args(choices):
-        raise ValueError(f"{name} must be {' or '.join(map(repr, get_args(choices)))}, but it is {value!r}.")
-    return value
-
-
-def _whole(value: Any, name: str, least: int = 1) -> int:
-    """`value` as an int, if it is a whole number and at least `least`."""
-    if not isinstance(value, int | np.integer) or isinstance(value, bool) or value < least:
-        raise ValueError(f"{name} must be a whole number, at least {least}, but it is {value!r}.")
-    return int(value)
 
 
 def _time_limit(timeout: Any, executor: Any) -> float | None:
     """The argument `timeout` of `collect`, checked."""
     if timeout is None:
         return None
-    if isinstance(timeout, bool) or not isinstance(timeout, int | float | np.integer | np.floating) or not timeout > 0:
-        raise ValueError(f"timeout must be a number of seconds above 0, or None, but it is {timeout!r}.")
+    if not is_number(timeout) or timeout <= 0:
+        raise ValueError(f"timeout must be a number of seconds above 0, or None, but it is {shown(timeout)}.")
     if not isinstance(executor, int):
         raise ValueError("timeout needs processes that the run can end: pass executor=1 or more with it.")
     return float(timeout)
@@ -220,8 +217,13 @@ def _time_limit(timeout: Any, executor: Any) -> float | None:
 
 def _counts(N: Any, T: int) -> list[int]:
     """The number of points at each of T thetas."""
-    if np.ndim(N) == 0:
-        return [_whole(N, "N")] * T
-    if np.shape(N) != (T,):
-        raise ValueError(f"N has shape {np.shape(N)}, but with T = {T} thetas it must be a number or of shape ({T},).")
-    return [_whole(n, f"N[{t}]") for t, n in enumerate(np.asarray(N))]
+    several = None if N is None or np.isscalar(N) else real(N, "N")
+    if several is None or several.ndim == 0:
+        counts = [whole(N, "N", 1)] * T
+    elif several.shape == (T,):
+        counts = [whole(n, f"N[{t}]", 1) for t, n in enumerate(np.asarray(N))]
+    else:
+        shape = several.shape
+        raise ValueError(f"N has shape {shape}, but with T = {T} thetas it must be a number or of shape ({T},).")
+    require_memory(BYTES_PER_POINT * sum(counts), f"N = {shown(N)} points at {T} thetas", "pass fewer")
+    return counts

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, Booleans, Integers
+from cbq._checks import file_name
 from cbq.checkpoint import tables
 from cbq.checkpoint.database import (
     CheckpointError,
-    as_path,
     connect,
     damaged,
     explained,
@@ -57,7 +57,12 @@ class Checkpoint:
         measures: Sequence[Measure],
         sources: dict[str, str | None],
     ) -> None:
-        self.path, self._settings, self._thetas, self._measures = as_path(path), settings, thetas, _pack(measures)
+        self.path, self._settings, self._thetas, self._measures = (
+            file_name(path, "checkpoint"),
+            settings,
+            thetas,
+            _pack(measures),
+        )
         self._sources, self.edited = sources, list[str]()
         self._T = 0  # thetas in the file
         is_new = not os.path.exists(self.path)
@@ -201,7 +206,7 @@ class StoredRun:
 
 def read_run(path: str | os.PathLike[str]) -> StoredRun:
     """What the checkpoint at this path has finished."""
-    name = as_path(path)
+    name = file_name(path, "path")
     with reading(name), closing(connect(name, write=False)) as connection:
         if tables.is_empty(name, connection):
             raise CheckpointError(f"{name} is empty: call collect again to resume the run.")

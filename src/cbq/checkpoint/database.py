@@ -60,14 +60,6 @@ def _refuse_read_only(path: str, *, write: bool) -> None:
         )
 
 
-def as_path(path: str | os.PathLike[str]) -> str:
-    """The name of a checkpoint, as a text."""
-    name = os.fsdecode(path)
-    if "\0" in name:
-        raise ValueError(f"checkpoint must be the name of a file, but {name!r} contains a NUL character.")
-    return name
-
-
 def make_durable(connection: sqlite3.Connection) -> None:
     """Hold the lock until the connection closes, and write each transaction to the disk before it counts as done."""
     connection.execute("PRAGMA journal_mode = WAL")

@@ -11,7 +11,8 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cbq._arrays import Array, between_0_and_1
+from cbq._arrays import Array
+from cbq._checks import between_0_and_1
 from cbq.cli.source import ProblemSource
 from cbq.methods.registry import registrations
 from cbq.problem import Problem

@@ -12,7 +12,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cbq._arrays import Array, generator
+from cbq._arrays import Array
+from cbq._checks import generator
 from cbq.measures import Measure
 from cbq.samples.conditional import Family, measures_at
 

@@ -13,11 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from cbq._checks import shown
 from cbq.checkpoint.evaluations import BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
 from cbq.collect.processes import require_picklable
 from cbq.collect.scheduling import CollectWarning, Outcome, Pool, WorkerError, WorkerLost
 
+MAX_PROCESSES = 1024  # that a run starts
 CHECK_INTERVAL = 5.0  # seconds between two checks that a cluster has workers
 WITHOUT_WORKERS = 60.0  # seconds that a cluster may be without workers
 SHOWN_BATCHES = 4  # in a message
@@ -142,8 +144,11 @@ def as_executor(executor: Any) -> Executor | int | None:
     if executor is None or isinstance(executor, Executor):
         return executor
     if isinstance(executor, int | np.integer) and not isinstance(executor, bool):
-        if executor < 1:
-            raise ValueError(f"executor must be a number of processes, at least 1, but it is {executor}.")
+        if not 1 <= executor <= MAX_PROCESSES:
+            raise ValueError(
+                f"executor must be a number of processes, at least 1, but it is {shown(executor)} (and at most "
+                f"{MAX_PROCESSES} are started)."
+            )
         return int(executor)
     hint = " (of a Dask client, pass client.get_executor())" if hasattr(executor, "get_executor") else ""
     raise TypeError(

@@ -9,7 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from cbq._arrays import Array, rows_not_finite
+from cbq._arrays import Array, real, rows_not_finite
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 
 Integrand = Callable[[Array, Array], Any]
@@ -141,9 +141,7 @@ class Evaluator:
         """What the integrand returns at n points as a new array (n, *outputs)."""
         n, values = len(points.x), self._call(points)
         try:
-            raw = np.asarray(values)
-            if raw.dtype.kind not in "buif":
-                raise TypeError(f"values of type {raw.dtype}")
+            raw = real(values, "its value")
         except (TypeError, ValueError) as error:
             raise WrongReturn(
                 f"the integrand must return real numbers, one or C for each of the {n} points at {points}, but it "

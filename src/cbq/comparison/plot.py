@@ -12,7 +12,17 @@ import numpy as np
 from cbq._arrays import Array, Booleans
 from cbq._tables import short
 from cbq.comparison.table import Comparison, ComparisonRow
-from cbq.fit.plot import BLUE, EXPONENT_LIMITS, INK, LEGEND, ORANGE, ROW_HEIGHT, new_figure, whole_figure
+from cbq.fit.plot import (
+    BLUE,
+    EXPONENT_LIMITS,
+    INK,
+    LEGEND,
+    ORANGE,
+    ROW_HEIGHT,
+    new_figure,
+    require_axes,
+    whole_figure,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -46,17 +56,19 @@ def plot_comparison(comparison: Comparison, ax: Any = None) -> Figure:
     outputs = list(dict.fromkeys(row.output for row in comparison.rows))
     panels = _Lines(comparison) if len({(row.T, row.N) for row in comparison.rows}) > 1 else _Dots(comparison)
     if ax is not None:
-        axes = np.ravel(ax).tolist()
-        if len(outputs) > 1 or len(axes) > 2:
+        given = list(ax.flat[:3] if isinstance(ax, np.ndarray) else ax if isinstance(ax, list | tuple) else [ax])
+        if len(outputs) > 1 or not 1 <= len(given) <= 2:
             raise ValueError(
-                f"ax takes one output and one or two axes, but there are {len(outputs)} outputs and {len(axes)} axes: "
+                f"ax takes one output and one or two axes, but there are {len(outputs)} outputs and {len(given)} axes: "
                 f"omit ax, or plot a cbq.Comparison of the rows of one output."
             )
-        panels.draw(axes, outputs[0])
+        for each in given:
+            require_axes(each)
+        panels.draw(given, outputs[0])
         if isinstance(panels, _Lines):
-            panels.set_size_labels(axes)
-            axes[0].legend(frameon=False, fontsize="small")
-        return whole_figure(axes[0])
+            panels.set_size_labels(given)
+            given[0].legend(frameon=False, fontsize="small")
+        return whole_figure(given[0])
     figure = new_figure(WIDTH, panels.height(len(outputs)))
     axes = figure.subplots(len(outputs), 2, sharex=panels.sharex, sharey=panels.sharey, squeeze=False)
     for pair, output in zip(axes, outputs, strict=True):

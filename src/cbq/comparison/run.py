@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import between_0_and_1
+from cbq._checks import between_0_and_1, is_whole, shown
 from cbq.comparison.scores import KnownTruth, Scores, Truth, fit_checked, score_against_truth, score_left_out
 from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.fit.base import Fit
@@ -54,8 +54,8 @@ def compare(
         group t modulo `folds`, so up to this number of thetas they are left out one by one.
     """
     sets, level = _checked_samples(samples), between_0_and_1(level, "level")
-    if not isinstance(folds, int | np.integer) or isinstance(folds, bool) or folds < 2:
-        raise ValueError(f"folds must be an integer, 2 or more, but it is {folds!r}.")
+    if not is_whole(folds, 2):
+        raise ValueError(f"folds must be an integer, 2 or more, but it is {shown(folds)}.")
     largest = max(sets, key=lambda each: each.n_evaluations)
     estimators = default_estimators(largest) if methods is None else _named(methods)
     if truth is None and theta is not None:
@@ -123,9 +123,9 @@ def _checked_samples(samples: Any) -> list[Samples]:
     sets = list(samples) if isinstance(samples, Sequence) else [samples]
     if not sets:
         raise ValueError("samples is empty: pass cbq.Samples, or several of one problem.")
-    other = next((each for each in sets if not isinstance(each, Samples)), None)
-    if other is not None:
-        raise TypeError(f"samples must be cbq.Samples, or a list of them, but a {type(other).__name__} arrived.")
+    for each in sets:
+        if not isinstance(each, Samples):
+            raise TypeError(f"samples must be cbq.Samples, or a list of them, but a {type(each).__name__} arrived.")
     for name in ("p", "d", "C"):
         found = list(dict.fromkeys(getattr(each, name) for each in sets))
         if len(found) > 1:

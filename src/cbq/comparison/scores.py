@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array, Booleans, finite
+from cbq._arrays import Array, Booleans, finite, squarable
+from cbq._checks import called
 from cbq.fit.base import Fit
 from cbq.methods.registry import REFUSALS, Estimator, reason
 from cbq.problem import Problem
@@ -82,7 +83,7 @@ class KnownTruth:
 
     def _checked(self, truth: Any, M: int) -> Array:
         """True values at M thetas as (M, C)."""
-        values, C = finite(truth, "truth"), self._columns
+        values, C = squarable(finite(truth, "truth"), "truth"), self._columns
         if values.shape != (M, C) and not (C == 1 and values.shape == (M,)):
             wanted = f"({M},)" if C == 1 else f"({M}, {C})"
             raise ValueError(f"truth has shape {values.shape}, but at {M} thetas it must have shape {wanted}.")
@@ -100,7 +101,7 @@ def _function(truth: Truth, p: int) -> Callable[[Array], Any] | None:
         if truth.p != p:
             raise ValueError(f"truth is a problem with p = {truth.p}, but the samples have p = {p}.")
         return truth.exact
-    return truth if callable(truth) else None
+    return partial(called, truth, "truth") if callable(truth) else None
 
 
 def fit_checked(estimator: Estimator, samples: Samples) -> Fit:

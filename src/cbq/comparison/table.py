@@ -8,6 +8,7 @@ from html import escape
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from cbq._checks import between_0_and_1, shown
 from cbq._tables import BLANK, aligned, data_frame, short
 
 if TYPE_CHECKING:
@@ -57,9 +58,12 @@ class Comparison:
     level: float = 0.95
 
     def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", tuple(self.rows))
+        if not isinstance(self.rows, list | tuple) or not all(isinstance(row, ComparisonRow) for row in self.rows):
+            raise TypeError(f"rows must be a list of ComparisonRow, but it is {shown(self.rows)}.")
         if not self.rows:
             raise ValueError("a comparison needs at least one row, but rows is empty.")
+        object.__setattr__(self, "rows", tuple(self.rows))
+        between_0_and_1(self.level, "level")
 
     def to_frame(self) -> Any:
         """A tidy pandas data frame, whose columns are the fields of the rows."""

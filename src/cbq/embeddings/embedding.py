@@ -11,8 +11,11 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch
+from cbq._checks import one_of, shown
 from cbq.kernels import Kernel, Warped
-from cbq.measures import Empirical, Measure, Mixture, Unnormalised, as_measure
+from cbq.kernels.base import as_kernel
+from cbq.measures import Empirical, Measure, Mixture, Unnormalised
+from cbq.measures.base import measure_argument
 
 Method = Literal["auto", "closed-form", "quadrature", "transport"]
 
@@ -60,9 +63,10 @@ class Embedding(ABC):
 
     def cross(self, other: Measure | Embedding) -> Array:
         """E k(X, Y) for an independent Y of another measure; batch shapes broadcast, as in `m[:, None]`."""
-        measure = other.measure if isinstance(other, Embedding) else as_measure(other)
+        measure = other.measure if isinstance(other, Embedding) else measure_argument(other, "other")
         if measure.dim != self.measure.dim:
-            raise ValueError(f"the measures have {self.measure.dim} and {measure.dim} dimensions: they must agree.")
+            dims = f"{self.measure.dim} and {measure.dim} dimensions"
+            raise ValueError(f"the measures have {dims}: they must agree, so pass an other of {self.measure.dim}.")
         batch = broadcast_batch({"self": self.measure.batch_shape, "other": measure.batch_shape}, "cross")
         return _filled(self._cross_any(measure), batch)
 
@@ -150,13 +154,13 @@ def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]
         class MyEmbedding(cbq.embeddings.Embedding):
             def _mean(self, x): ...
     """
+    for each in (kernel, *measures):
+        if not isinstance(each, type):
+            given = ", ".join(map(shown, (kernel, *measures)))
+            raise TypeError(f"register takes types of kernel and measure, but it was given {given}.")
 
     def decorate(rule: R) -> R:
         for measure in measures:
-            if not (isinstance(kernel, type) and isinstance(measure, type)):
-                raise TypeError(
-                    f"register takes types of kernel and measure, but it was given {kernel!r}, {measure!r}."
-                )
             if (kernel, measure) in _RULES:
                 raise ValueError(
                     f"({kernel.__name__}, {measure.__name__}) has an embedding already, "
@@ -219,11 +223,8 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
     """
     from cbq.embeddings.quadrature import Quadrature
 
-    if not isinstance(kernel, Kernel):
-        raise TypeError(f"kernel must be a cbq kernel such as cbq.kernels.RBF(0.5), but it is {kernel!r}.")
-    measure = as_measure(measure)
-    if method not in ("auto", "closed-form", "quadrature", "transport"):
-        raise ValueError(f"method must be 'auto', 'closed-form', 'quadrature' or 'transport', but it is {method!r}.")
+    kernel, measure = as_kernel(kernel, "kernel"), measure_argument(measure, "measure")
+    one_of(method, Method, "method")
     if method == "transport":
         kernel = Warped(kernel, "gaussianise")
     kernel.check_dim(measure.dim)

@@ -68,7 +68,9 @@ def _smoothed(ell: Array, cov: Array, difference: Array) -> Array:
     scaled = cov / (ell[..., :, None] * ell[..., None, :])
     L = cholesky(scaled + np.eye(ell.shape[-1]))
     v = solve_lower(L, difference / ell)
-    return np.asarray(np.exp(-0.5 * np.sum(v * v, axis=-1)) / np.prod(np.diagonal(L, axis1=-2, axis2=-1), axis=-1))
+    with np.errstate(over="ignore"):  # far points, where the value is zero
+        decay = np.exp(-0.5 * np.sum(v * v, axis=-1))
+    return np.asarray(decay / np.prod(np.diagonal(L, axis1=-2, axis2=-1), axis=-1))
 
 
 class MaternGaussian(Embedding):

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from abc import ABC
 from collections.abc import Callable, Sequence
-from os import PathLike, fspath
+from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, between_0_and_1, count, generator
+from cbq._arrays import Array, squarable
+from cbq._checks import between_0_and_1, count, file_name, flag, generator, require_memory, text
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq._tables import by_theta, data_frame
@@ -48,7 +49,7 @@ class Fit(Immutable, ABC):
 
     def with_choice(self, choice: str) -> Self:
         """The same fit with a sentence, for its summary, on why its estimator was chosen."""
-        return self._replaced(choice=choice)
+        return self._replaced(choice=text(choice, "choice"))
 
     noted = DeprecatedAttribute("with_choice")
 
@@ -113,10 +114,11 @@ class Fit(Immutable, ABC):
         return_std: also its standard deviation, of the same shape.
         return_cov: also its covariance between the thetas, (M, M) or (M, M, C).
         """
-        if return_std and return_cov:
+        if flag(return_std, "return_std") & flag(return_cov, "return_cov"):
             raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
         thetas = self._thetas(theta)
         if return_cov:
+            self._require_joint(thetas)
             whole = [self._predictives(thetas, joint=True)]
             return self._read(whole, lambda each: each.mean), self._read(whole, lambda each: each.cov)
         if not return_std:
@@ -143,6 +145,10 @@ class Fit(Immutable, ABC):
         antithetic: draws come in mirrored pairs, so that averages over them vary less.
         """
         thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
+        antithetic = flag(antithetic, "antithetic")
+        self._require_joint(thetas)
+        numbers = 2 * size * len(thetas) * len(self._outputs)
+        require_memory(8 * numbers, f"size = {size} draws at {len(thetas)} thetas", "draw fewer at a time")
         predictives = self._predictives(thetas, joint=True)
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return draws[..., 0] if self.C is None else draws
@@ -173,7 +179,8 @@ class Fit(Immutable, ABC):
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
-        save_file(path, SAVED_FIELDS, {"choice": self.choice, "failures": self.failures, "fit": self})
+        values = {"choice": self.choice, "failures": self.failures, "fit": self}
+        save_file(file_name(path, "path"), SAVED_FIELDS, values)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
@@ -209,8 +216,13 @@ class Fit(Immutable, ABC):
         """Results of all outputs, with their axis last, or without it where f has none."""
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
 
+    def _require_joint(self, thetas: Array) -> None:
+        """Raise if this machine cannot hold the covariances between thetas (M, p)."""
+        M, C = len(thetas), len(self._outputs)
+        require_memory(16 * M * M * C, f"the covariance of all pairs of {M} rows of theta", "pass fewer")
+
     def _thetas(self, theta: npt.ArrayLike) -> Array:
-        return thetas_in(theta, self.p, "this fit")
+        return squarable(thetas_in(theta, self.p, "this fit"), "theta")
 
 
 SAVED_FIELDS: dict[str, Field] = {  # of a file
@@ -236,10 +248,11 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
             f"family must be a function from theta to the measure of x, such as lambda theta: Gaussian(theta, 1.0), "
             f"but it is a {type(family).__name__}."
         )
+    name = file_name(path, "path")
     try:
-        found = load_file(path, SAVED_FIELDS, context=family)
+        found = load_file(name, SAVED_FIELDS, context=family)
     except FamilyNeeded as error:
-        call = f"cbq.load({fspath(path)!r}, family=problem.family)"
+        call = f"cbq.load({name!r}, family=problem.family)"
         raise FamilyNeeded(f"{error} Pass the function from theta to its measure again: {call}.") from error
     fit: Fit = found["fit"].with_failures(found["failures"])
     return fit if found["choice"] is None else fit.with_choice(found["choice"])

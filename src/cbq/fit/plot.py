@@ -9,7 +9,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array, finite
+from cbq._arrays import Array, finite, squarable
+from cbq._checks import between_0_and_1, called, is_whole, require_memory, shown
 from cbq.fit.base import FEW, Fit
 
 if TYPE_CHECKING:
@@ -65,10 +66,12 @@ def plot_fit(
             f"plot draws one or two coordinates of theta, but this fit has p = {fit.p}: fix all but one or two of them "
             f"in an array of thetas (M, {fit.p}), and draw the columns of fit.to_frame(thetas)."
         )
-    outputs = _outputs(fit, output)
+    outputs, level = _outputs(fit, output), between_0_and_1(level, "level")
     if ax is not None and (fit.p > 1 or len(outputs) > 1):
         remedy = "omit ax for p = 2" if fit.p > 1 else f"choose one of {len(outputs)} outputs, as with output=0"
         raise ValueError(f"ax takes a single panel, for p = 1 and one output: {remedy}.")
+    if ax is not None:
+        require_axes(ax)
     thetas = _grid(fit.theta, points) if theta is None else fit._thetas(theta)
     true = None if truth is None else _truth(truth, thetas, outputs, fit.C or 1, given=theta is not None)
     if fit.p == 2:
@@ -92,6 +95,12 @@ def new_figure(width: float, height: float) -> Figure:
     return Figure(figsize=(width, height), layout="constrained")
 
 
+def require_axes(ax: object) -> None:
+    """Raise unless these are axes of matplotlib."""
+    if not callable(getattr(ax, "fill_between", None)) or not hasattr(ax, "figure"):
+        raise TypeError(f"ax must be axes of matplotlib, as plt.subplots() returns them, but it is {shown(ax)}.")
+
+
 def whole_figure(ax: Axes) -> Figure:
     """The figure that contains the axes, also if they are in a subfigure."""
     return cast("Figure", cast(Any, ax.figure).figure)
@@ -102,7 +111,9 @@ class _Curve:
 
     def __init__(self, fit: Fit, thetas: Array, true: Array | None, level: float) -> None:
         if len(thetas) < 2:
-            raise ValueError("plot draws a line over two thetas or more, but there is one: use fit.interval for it.")
+            raise ValueError(
+                "plot draws a line over two thetas or more, but there is one: use fit.interval for that theta."
+            )
         order = np.argsort(thetas[:, 0], kind="stable")
         thetas, self.x = thetas[order], thetas[order, 0]
         self.fit, self.level, self.true = fit, level, None if true is None else true[order]
@@ -242,17 +253,21 @@ def _outputs(fit: Fit, output: int | None) -> list[int]:
     known = range(fit.C or 1)
     if output is None:
         return list(known)
-    if output not in known:
+    if not is_whole(output, 0, len(known) - 1):
         choices = "0" if len(known) == 1 else f"one of 0 to {len(known) - 1}"
-        raise ValueError(f"output must be {choices}, or None for all, but it is {output!r}.")
+        raise ValueError(f"output must be {choices}, or None for all, but it is {shown(output)}.")
     return [int(output)]
 
 
 def _grid(theta: Array, points: int) -> Array:
     """A regular grid (M, p) a little beyond the thetas (T, p), but positive in coordinates that are all positive."""
-    if not isinstance(points, int | np.integer) or points < 2:
-        raise ValueError(f"points must be the number of grid points, an integer of 2 or more, but it is {points!r}.")
+    if not is_whole(points, 2):
+        raise ValueError(
+            f"points must be the number of grid points, an integer of 2 or more, but it is {shown(points)}."
+        )
     axes = []
+    p = theta.shape[1]
+    require_memory(8 * p * points**p, f"a grid of points = {points} in each coordinate", "pass fewer points")
     for column in theta.T:
         low, high = float(np.min(column)), float(np.max(column))
         margin = MARGIN * (high - low) or 0.5 * abs(low) or 1.0
@@ -274,7 +289,7 @@ def _truth(truth: Truth, thetas: Array, outputs: list[int], C: int, *, given: bo
     """The true values (M, C) at thetas (M, p); if one output is drawn, the truth of that output is enough."""
     if not callable(truth) and not given:
         raise ValueError("truth is an array: pass the thetas of its values as theta, or a function of theta as truth.")
-    values = finite(cast(Any, truth(thetas) if callable(truth) else truth), "truth")
+    values = squarable(finite(called(truth, "truth", thetas) if callable(truth) else truth, "truth"), "truth")
     M = len(thetas)
     if values.shape == (M, C):
         return values

@@ -14,12 +14,14 @@ from itertools import combinations_with_replacement
 import numpy as np
 
 from cbq._arrays import Array, Booleans
+from cbq._checks import LARGEST
 from cbq.io import Instance, Integer, Number, Numbers, Optional, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.dense import cholesky, has_full_column_rank, solve_lower, solve_upper
 
 Trend = int | None  # the degree of the polynomial; None means that the mean is known
+MAX_DEGREE = 50  # beyond it, monomials of float64 cannot be told apart
 _LOG_ZERO = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
 JITTER = Jitter(start=1e-13)  # of A: less than any noise that matters
 
@@ -74,16 +76,23 @@ def polynomial_basis(z: Array, degree: Trend) -> Array:
     if degree is None:
         return np.empty((len(z), 0))
     powers = [c for k in range(degree + 1) for c in combinations_with_replacement(range(z.shape[1]), k)]
-    return np.stack([np.prod(z[:, list(c)], axis=1) for c in powers], axis=1)
+    with np.errstate(over="ignore"):
+        basis = np.stack([np.prod(z[:, list(c)], axis=1) for c in powers], axis=1)
+    if np.any(np.abs(basis) > LARGEST):
+        raise ValueError(
+            f"theta is {np.max(np.abs(z)):.1g} standard deviations from the observed thetas, where a polynomial of "
+            f"degree {degree} overflows: pass thetas that are closer."
+        )
+    return basis
 
 
 def largest_degree(z: Array, wanted: Trend) -> Trend:
     """The largest degree, at most `wanted`, whose monomials the thetas z (T, p) can tell apart."""
     if wanted is None:
         return None
-    for degree in range(wanted, 0, -1):
-        H = polynomial_basis(z, degree)
-        if H.shape[1] < len(z) and has_full_column_rank(H):
+    T, p = z.shape
+    for degree in range(min(wanted, T, MAX_DEGREE), 0, -1):
+        if math.comb(p + degree, p) < T and has_full_column_rank(polynomial_basis(z, degree)):
             return degree
     return 0
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from math import prod
-from numbers import Real
 from typing import Self
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, broadcast_batch, checked_out, finite
+from cbq._checks import flag, require_memory, shown
 from cbq._immutable import Immutable
 from cbq.linalg.cholesky import as_float64
 from cbq.linalg.gram import Features, contract_gram, flat_features, inner, leading_shape, take
@@ -36,6 +36,7 @@ class Kernel(Immutable, ABC):
         y defaults to x. In one dimension x and y may be arrays (N,) and (M,).
         """
         fx, fy, shape = self._pair(x, y)
+        require_memory(8 * prod(shape), f"a Gram matrix of shape {shape}", "pass fewer points x or y")
         out = np.empty(shape) if out is None else checked_out(out, shape)
         filled = out if out.flags.c_contiguous else np.empty(shape)
         matrices = stacked(filled)
@@ -48,6 +49,8 @@ class Kernel(Immutable, ABC):
     def derivatives(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:
         """Derivatives of `gram` with respect to `log_lengthscales`: shape (..., P, N, M)."""
         fx, fy, (*batch, n, m) = self._pair(x, y)
+        shape = (*batch, self.n_lengthscales, n, m)
+        require_memory(8 * prod(shape), f"derivatives of shape {shape}", "pass fewer points x or y")
         out = np.empty((prod(batch), self.n_lengthscales, n, m))
         for span in spans(len(out), n * m):
             self.fill_derivatives(take(fx, span), take(fy, span), out[span].swapaxes(0, 1))
@@ -61,7 +64,7 @@ class Kernel(Immutable, ABC):
         features, G = self.features(as_points(x)), as_float64(G, "G")
         *batch_x, n = leading_shape(features)
         if G.ndim < 2 or G.shape[-2:] != (n, n):
-            raise ValueError(f"G has shape {G.shape}, but {n} points need weights (..., {n}, {n}), one for each pair.")
+            raise ValueError(f"G has shape {G.shape}, but {n} points need weights (..., {n}, {n}), one per pair in x.")
         batch = broadcast_batch({"x": tuple(batch_x), "G": G.shape[:-2]}, "contract")
         weights = stacked(np.broadcast_to(G, (*batch, n, n)))
         sums = contract_gram(self, flat_features(features, batch), weights, self.n_lengthscales)
@@ -91,7 +94,7 @@ class Kernel(Immutable, ABC):
         Each lengthscale that is None is free and becomes a first guess from the points x (..., N, d): one per
         coordinate with `ard`, otherwise one number. All others stay fixed.
         """
-        kernel, free = self._to_fit(as_points(x), ard)
+        kernel, free = self._to_fit(as_points(x), flag(ard, "ard"))
         return (kernel if free.any() else self), free
 
     @abstractmethod
@@ -185,15 +188,16 @@ class Kernel(Immutable, ABC):
         return SumKernel([self, other]) if isinstance(other, Kernel) else NotImplemented
 
     def __radd__(self, other: int) -> Kernel:
-        return self if other == 0 else NotImplemented  # sum([k1, k2, ...]) starts with 0 + k1
+        is_start = isinstance(other, int) and other == 0  # of sum([k1, k2, ...]), which begins with 0 + k1
+        return self if is_start else NotImplemented
 
     def __mul__(self, other: Kernel | float) -> Kernel:
         from cbq.kernels.combinations import ProductKernel, ScaledKernel
 
         if isinstance(other, Kernel):
             return ProductKernel([self, other])
-        if isinstance(other, Real):
-            return ScaledKernel(float(other), self)
+        if isinstance(other, int | float | np.integer | np.floating):
+            return ScaledKernel(other, self)
         return NotImplemented
 
     __rmul__ = __mul__
@@ -223,6 +227,13 @@ def known_measure(measure: Measure | None, why: str) -> Measure:
             f"kernel as `.kernel`."
         )
     return measure
+
+
+def as_kernel(kernel: object, name: str) -> Kernel:
+    """Return `kernel` if it is one."""
+    if not isinstance(kernel, Kernel):
+        raise TypeError(f"{name} must be a cbq kernel such as cbq.kernels.RBF(0.5), but it is {shown(kernel)}.")
+    return kernel
 
 
 def as_points(x: npt.ArrayLike, name: str = "x") -> Array:

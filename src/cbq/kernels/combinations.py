@@ -10,10 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, finite, positive
+from cbq._checks import LARGEST, shown, whole
 from cbq.io import Instance, Integer, Many, Number, saved
-from cbq.kernels.base import Kernel, as_points
+from cbq.kernels.base import Kernel, as_kernel, as_points
 from cbq.linalg.gram import Features
-from cbq.measures import Measure, as_measure
+from cbq.measures import Measure
+from cbq.measures.base import measure_argument
 
 
 class Composite(Kernel):
@@ -23,7 +25,7 @@ class Composite(Kernel):
     parts: tuple[Kernel, ...]
 
     def __init__(self, parts: Sequence[Kernel]) -> None:
-        parts = kernel_list(parts, type(self).__name__)
+        parts = kernel_list(parts, type(self).__name__, "parts")
         self.parts = tuple(inner for k in parts for inner in (k.parts if isinstance(k, type(self)) else (k,)))
 
     def parts_for(self, d: int) -> tuple[Kernel, ...]:
@@ -93,7 +95,7 @@ class Composite(Kernel):
     def bind(self, measure: Measure) -> Self:
         if not self.needs_measure:
             return self
-        measure = as_measure(measure)
+        measure = measure_argument(measure, "measure")
         pairs = zip(self.parts_for(measure.dim), self.measures(measure), strict=True)
         return self._with_parts([k.bind(part) for k, part in pairs])
 
@@ -170,12 +172,15 @@ class ScaledKernel(Composite):
     operation = np.add  # of a single part
 
     def __init__(self, factor: float, kernel: Kernel) -> None:
-        if np.ndim(factor) > 0 or not isinstance(kernel, Kernel):
-            raise TypeError(
-                f"ScaledKernel takes the factor of a kernel, one number, and a kernel, not {factor!r} and {kernel!r}."
+        given = positive(factor, "the factor of a kernel")
+        if given.ndim:
+            raise TypeError(f"the factor of a kernel must be one number, but its shape is {given.shape}.")
+        if not 1 / LARGEST <= given <= LARGEST:
+            raise ValueError(
+                f"the factor of a kernel must be from {1 / LARGEST:g} to {LARGEST:g}, but it is {given:g}: rescale f."
             )
-        self.factor = float(positive(factor, "the factor of a kernel"))
-        self.parts = (kernel,)
+        self.factor = float(given)
+        self.parts = (as_kernel(kernel, "kernel"),)
 
     def __repr__(self) -> str:
         return f"{self.factor:g} * {_as_factor(self.kernel)}"
@@ -222,7 +227,8 @@ class XThetaKernel(Composite):
     operation = np.multiply
 
     def __init__(self, kernel_x: Kernel, kernel_theta: Kernel, d: int) -> None:
-        self.parts, self.d = (kernel_x, kernel_theta), d
+        self.parts = (as_kernel(kernel_x, "kernel_x"), as_kernel(kernel_theta, "kernel_theta"))
+        self.d = whole(d, "d")
 
     def __repr__(self) -> str:
         return f"{self.on_x!r} of x times {self.on_theta!r} of theta"
@@ -251,8 +257,8 @@ def _as_factor(kernel: Kernel) -> str:
     return f"({kernel!r})" if isinstance(kernel, SumKernel) else repr(kernel)
 
 
-def kernel_list(kernels: Sequence[Kernel], owner: str) -> tuple[Kernel, ...]:
-    """One or more kernels as a tuple, or an error in the name of their owner."""
+def kernel_list(kernels: Sequence[Kernel], owner: str, name: str) -> tuple[Kernel, ...]:
+    """One or more kernels, the argument `name` of the constructor of `owner`, as a tuple."""
     if not isinstance(kernels, (list, tuple)) or not kernels or not all(isinstance(k, Kernel) for k in kernels):
-        raise TypeError(f"{owner} takes a list of one or more kernels, but it was given {kernels!r}.")
+        raise TypeError(f"{owner} takes a list of one or more kernels, but it was given {shown(kernels)} as {name}.")
     return tuple(kernels)

@@ -32,9 +32,9 @@ class Coordinatewise(Composite):
         if isinstance(base, Kernel) and not isinstance(base, Radial):
             raise TypeError(
                 f"{type(self).__name__} takes one RBF or Matern kernel for all coordinates, or a list with a "
-                f"one-dimensional kernel for each, but it was given {base!r}."
+                f"one-dimensional kernel for each, but it was given {base!r} as base."
             )
-        self.base = base if isinstance(base, Radial) else kernel_list(base, type(self).__name__)
+        self.base = base if isinstance(base, Radial) else kernel_list(base, type(self).__name__, "base")
         self.parts = (self.base,) if isinstance(self.base, Radial) else self.base
 
     def __repr__(self) -> str:
@@ -42,6 +42,10 @@ class Coordinatewise(Composite):
 
     def parts_for(self, d: int) -> tuple[Kernel, ...]:
         """The one-dimensional kernels of coordinates 0, ..., d - 1."""
+        if d == 0:
+            raise ValueError(
+                f"{type(self).__name__} combines kernels of coordinates, but x (or y) has none: pass points."
+            )
         if isinstance(self.base, Radial):
             self.base.lengthscale_for(d)  # raises if the number of lengthscales is wrong
             return tuple(self.base.restrict(slice(j, j + 1)) for j in range(d))

@@ -11,6 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
+from cbq._checks import is_number, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.linalg.gram import Features, differences, inner, sqdist
@@ -176,7 +177,8 @@ class Radial(Kernel):
         if v.ndim == 0 or v.shape[-1] != self.n_lengthscales:
             raise ValueError(f"log_lengthscales has shape {v.shape}, but {self.n_lengthscales} values are expected.")
         scalar = self.known_lengthscale.ndim == 0 and v.ndim == 1
-        return self.with_lengthscale(np.exp(v[0] if scalar else v))
+        with np.errstate(over="ignore"):  # inf is no lengthscale
+            return self.with_lengthscale(np.exp(v[0] if scalar else v))
 
     def _to_fit(self, x: Array, ard: bool) -> tuple[Self, Booleans]:
         known = self.lengthscale is not None
@@ -269,10 +271,13 @@ class Matern(Radial):
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: npt.ArrayLike | None = None) -> None:
-        if np.ndim(nu) > 0 or nu not in tuple(MATERN_PROFILES):
-            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, but it is {nu!r}; for the limit of large nu use RBF.")
+        given: Any = nu
+        if type(given) is np.ndarray and given.ndim == 0:
+            given = given.item()
+        if not is_number(given) or given not in MATERN_PROFILES:
+            raise ValueError(f"nu must be 0.5, 1.5 or 2.5, but it is {shown(nu)}; for the limit of large nu use RBF.")
         super().__init__(lengthscale)
-        self.nu = float(nu)
+        self.nu = float(given)
 
     def __repr__(self) -> str:
         return f"Matern({self.nu:g}, {describe(self.lengthscale)})"
@@ -309,8 +314,8 @@ def in_lengthscales(x: Array, ell: Array) -> Array:
         z = x / ell
     if np.any(np.abs(z) > MAX_SCALED_DISTANCE):
         raise ValueError(
-            f"points of size {np.max(np.abs(x)):.1e} are too many lengthscales ({np.min(ell):.1e}) from zero: their "
-            f"distances would overflow float64; rescale x, or pass a longer lengthscale."
+            f"points (x, y or theta) of size {np.max(np.abs(x)):.1e} are too many lengthscales ({np.min(ell):.1e}) "
+            f"from zero: their distances would overflow float64; rescale x, or pass a longer lengthscale."
         )
     return np.asarray(z)
 

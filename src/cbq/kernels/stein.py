@@ -8,10 +8,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans
+from cbq._checks import shown
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.kernels.radial import Matern, Radial, in_lengthscales
 from cbq.linalg.gram import Features, differences, sqdist
-from cbq.measures import Measure, as_measure
+from cbq.measures import Measure
+from cbq.measures.base import measure_argument
 
 
 class Stein(Kernel):
@@ -32,10 +34,10 @@ class Stein(Kernel):
         if not isinstance(base, Radial) or (isinstance(base, Matern) and base.nu < 1):
             raise TypeError(
                 f"Stein takes a base kernel with mixed second derivatives: RBF, Matern(1.5) or Matern(2.5), but it was "
-                f"given {base!r}."
+                f"given {shown(base)}."
             )
         self.base = base
-        self._measure = None if measure is None else as_measure(measure)
+        self._measure = None if measure is None else measure_argument(measure, "measure")
 
     def __repr__(self) -> str:
         return f"Stein({self.base!r})"
@@ -72,7 +74,9 @@ class Stein(Kernel):
 
     def diag(self, x: npt.ArrayLike) -> Array:
         x = as_points(x)
-        s, ell = self.measure.score(x), self.base.lengthscale_for(x.shape[-1])[..., None, :]
+        ell = self.base.lengthscale_for(x.shape[-1])[..., None, :]
+        in_lengthscales(x, ell)  # refuses points whose squares would overflow
+        s = self.measure.score(x)
         slope = self.base.profile.slope(np, np.zeros(()))
         return np.asarray(np.sum(s * s + slope / ell**2, axis=-1))
 

@@ -10,11 +10,13 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, finite
+from cbq._checks import called, shown
 from cbq.io import Instance, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.gram import Features
-from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, as_measure
+from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product
+from cbq.measures.base import measure_argument
 
 
 class Transform(ABC):
@@ -53,7 +55,7 @@ class Log(Transform):
 
     def __call__(self, x: Array) -> Array:
         if np.any(x <= 0):
-            raise ValueError(f"a kernel on log x needs positive x, but the smallest is {np.min(x):g}.")
+            raise ValueError(f"a kernel on log x needs positive x, but the smallest is {np.min(x):g} (of x or y).")
         return np.log(x)
 
     def _image(self, measure: Measure) -> Measure:
@@ -72,7 +74,7 @@ class MeasureTransform(Transform):
     """A map that depends on the measure of x."""
 
     def __init__(self, measure: Any = None) -> None:
-        self._measure = None if measure is None else as_measure(measure)
+        self._measure = None if measure is None else measure_argument(measure, "measure")
         self.needs_measure = measure is None
 
     @property
@@ -128,7 +130,7 @@ class Gaussianise(MeasureTransform):
         if not np.all(np.isfinite(v)):
             raise ValueError(
                 "a gaussianised kernel needs points inside the support of their measure, but "
-                f"{np.count_nonzero(~np.isfinite(v))} coordinates lie on its boundary or outside."
+                f"{np.count_nonzero(~np.isfinite(v))} coordinates lie on its boundary or outside: move x inside."
             )
         return v
 
@@ -154,7 +156,7 @@ class UserTransform(Transform):
         self.name = getattr(function, "__name__", type(function).__name__)
 
     def __call__(self, x: Array) -> Array:
-        w = finite(self.function(x), f"the output of the warp {self.name}")
+        w = finite(called(self.function, f"{self.name}, the warp of x,", x), f"the output of the warp {self.name}")
         if w.ndim != x.ndim or w.shape[:-1] != x.shape[:-1]:
             raise ValueError(
                 f"the warp {self.name} mapped points of shape {x.shape} to {w.shape}: it must map (..., N, d) to "
@@ -185,7 +187,7 @@ class Warped(Kernel):
 
     def __init__(self, base: Kernel, warp: str | Transform | Callable[[Array], Any]) -> None:
         if not isinstance(base, Kernel):
-            raise TypeError(f"Warped takes a kernel first, but it was given {base!r}.")
+            raise TypeError(f"Warped takes a kernel first, but it was given {shown(base)} as base.")
         self.base = base
         if isinstance(warp, Transform):
             self.warp = warp
@@ -194,7 +196,7 @@ class Warped(Kernel):
         elif callable(warp):
             self.warp = UserTransform(warp)
         else:
-            raise ValueError(f"warp must be one of {sorted(WARPS)} or a function, but it is {warp!r}.")
+            raise ValueError(f"warp must be one of {sorted(WARPS)} or a function, but it is {shown(warp)}.")
 
     def __repr__(self) -> str:
         return f"Warped({self.base!r}, {self.warp.name!r})"
@@ -227,7 +229,7 @@ class Warped(Kernel):
             self.base.check_dim(d)
 
     def bind(self, measure: Measure) -> Warped:
-        measure = as_measure(measure)
+        measure = measure_argument(measure, "measure")
         warp = self.warp.bind(measure)
         base = self.base.bind(warp.image(measure)) if self.base.needs_measure else self.base
         return Warped(base, warp)

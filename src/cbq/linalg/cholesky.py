@@ -12,8 +12,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch, finite, real
+from cbq._checks import flag, require_memory
 from cbq.linalg import lapack
-from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, factor_in_place
+from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter, factor_in_place
 from cbq.linalg.threads import for_each_span, stacked
 
 _REFLECT_BLOCK = 64  # rows: two blocks in the innermost cache
@@ -125,9 +126,11 @@ def factor(
 ) -> Factor:
     """Factor K + nugget + jitter for symmetric K (..., N, N); see `cbq.linalg.factor`."""
     given = as_float64(K, "K")
+    check_jitter(jitter)
     if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
         raise ValueError(f"K has shape {given.shape}, but symmetric matrices (..., N, N) are expected.")
-    in_place = overwrite and given.flags.c_contiguous and given.flags.writeable
+    require_memory(8 * given.size, f"a factor of K of shape {given.shape}", "pass smaller matrices")
+    in_place = flag(overwrite, "overwrite") and given.flags.c_contiguous and given.flags.writeable
     storage = given if in_place else np.empty(given.shape)
     source = stacked(given)
 
@@ -162,7 +165,7 @@ def factor_batch(
     """
     batch, n = storage.shape[:-2], storage.shape[-1]
     if n == 0:
-        raise ValueError("the matrices have no rows (N = 0): at least one point is needed.")
+        raise ValueError("the matrices have no rows (N = 0): at least one point is needed, in K or x.")
     nuggets = nugget_rows(nugget, batch, n).reshape(-1, n)
     matrices, names = stacked(storage), list(np.ndindex(batch))
     relative, absolute = np.empty(len(matrices)), np.empty(len(matrices))
@@ -212,7 +215,7 @@ def reflect(a: Array) -> None:
 
 def as_float64(value: npt.ArrayLike, name: str) -> Array:
     """`value` as a float64 array, without a copy where it is one."""
-    if isinstance(value, np.ndarray) and value.dtype == np.float64 and value.flags.aligned:
+    if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.aligned:
         return value
     return real(value, name)
 

@@ -14,6 +14,7 @@ from typing import Protocol
 
 import numpy.typing as npt
 
+from cbq._checks import shown
 from cbq.linalg import cholesky, gram
 from cbq.linalg.cholesky import Factor
 from cbq.linalg.gram import Fills
@@ -49,7 +50,9 @@ _current: ContextVar[Engine] = ContextVar("engine", default=NumpyEngine())  # no
 def use_engine(engine: str | Engine) -> Iterator[None]:
     """Within this context, the given engine, or the engine of that name, does the linear algebra."""
     if isinstance(engine, str) and engine not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, but it is {engine!r}.")
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, but it is {shown(engine)}.")
+    if not isinstance(engine, str) and not all(hasattr(engine, name) for name in ("factor", "factor_gram", "chunks")):
+        raise TypeError(f"engine must be a name or have the methods of cbq.linalg.Engine, but it is {shown(engine)}.")
     token = _current.set(ENGINES[engine]() if isinstance(engine, str) else engine)
     try:
         yield

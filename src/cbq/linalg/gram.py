@@ -14,8 +14,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, checked_out, finite
+from cbq._checks import is_whole, require_memory, shown
 from cbq.linalg.cholesky import Factor, factor_batch
-from cbq.linalg.jitter import DEFAULT_JITTER, Jitter
+from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
 from cbq.linalg.threads import (
     for_each_span,
     one_blas_thread,
@@ -79,11 +80,15 @@ def factor_gram(
     out: (..., N, N), where the factor is to be stored. A loop over chunks is faster if it passes the same
     memory each time, but then each factor is lost when the next one is made.
     """
+    if not callable(getattr(kernel, "features", None)):
+        raise TypeError(f"kernel must be a kernel, as those of cbq.kernels are, but it is {shown(kernel)}.")
+    check_jitter(jitter)
     points = finite(x, "x")
     features = kernel.features(points.reshape(-1, 1) if points.ndim < 2 else points)
     *leading, n = leading_shape(features)
     batch = tuple(leading)
     rows = flat_features(features, batch)
+    require_memory(8 * prod(batch) * n * n, f"a Gram matrix of {n} points x", "pass fewer")
     storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n), contiguous=True)
     few = prefers_blas_threads(prod(batch), n)
 
@@ -165,8 +170,9 @@ def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY) -> Iterator[
     A single matrix above the limit goes alone. All slices but the last have the same length, which is no more
     than fits the cache or gives all threads work.
     """
-    if T < 0 or N < 1 or arrays < 1:
-        raise ValueError(f"chunks needs T >= 0, N >= 1 and arrays >= 1, but T={T}, N={N}, arrays={arrays}.")
+    if not (is_whole(T) and is_whole(N, 1) and is_whole(arrays, 1)):
+        given = f"T={shown(T)}, N={shown(N)}, arrays={shown(arrays)}"
+        raise ValueError(f"chunks needs T >= 0, N >= 1 and arrays >= 1, but {given}.")
     size = 8 * N * N * arrays
     most = max(1, min(limit // size, max(CACHE // size, _MATRICES_PER_WORKER * workers())))
     length = -(-T // max(1, -(-T // most)))

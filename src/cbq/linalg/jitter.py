@@ -9,6 +9,7 @@ from functools import partial
 import numpy as np
 
 from cbq._arrays import Array
+from cbq._checks import number, shown
 from cbq.io import Number, saved
 from cbq.linalg import lapack
 
@@ -45,7 +46,8 @@ class Jitter:
     ceiling: float = 1e-4
 
     def __post_init__(self) -> None:
-        if not 0 <= self.start <= self.ceiling < np.inf:
+        number(self.start, "start"), number(self.ceiling, "ceiling")
+        if not 0 <= self.start <= self.ceiling:
             raise ValueError(f"jitter needs 0 <= start <= ceiling, but start={self.start}, ceiling={self.ceiling}.")
 
     def ladder(self) -> Iterator[float]:
@@ -58,6 +60,12 @@ class Jitter:
 
 
 DEFAULT_JITTER = Jitter()
+
+
+def check_jitter(jitter: object) -> None:
+    """Raise unless it is a rule for jitter."""
+    if not isinstance(jitter, Jitter):
+        raise TypeError(f"jitter must be a cbq.linalg.Jitter, such as Jitter(start=1e-10), but it is {shown(jitter)}.")
 
 
 def factor_in_place(

@@ -17,6 +17,7 @@ from typing import Any
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from cbq._arrays import Array
+from cbq._checks import is_whole, shown
 
 CACHED_NUMBERS = 32768  # in a piece of a batch: temporaries stay in the cache, and the interpreter has little to do
 _MIN_ROWS = 16
@@ -61,8 +62,8 @@ def usable_cores() -> int:
 @contextmanager
 def at_most(workers: int) -> Iterator[None]:
     """Use at most `workers` threads per batch within this context, for example 1 inside a process pool."""
-    if workers < 1:
-        raise ValueError(f"the number of workers must be at least 1, but it is {workers}.")
+    if not is_whole(workers, 1):
+        raise ValueError(f"the number of workers must be at least 1, but it is {shown(workers)}.")
     token = _at_most.set(workers)
     try:
         yield

@@ -14,7 +14,19 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, Booleans, broadcast_batch, count, generator, points, take_rows
+from cbq._arrays import (
+    Array,
+    Booleans,
+    broadcast_batch,
+    finite,
+    indexed,
+    not_nan,
+    points,
+    positive,
+    squarable,
+    take_rows,
+)
+from cbq._checks import LARGEST, count, generator, one_of, position, require_memory, shown
 from cbq._immutable import Immutable
 
 Base = Literal["uniform", "normal"]
@@ -79,8 +91,13 @@ class Measure(Immutable, ABC):
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
         """Draw `n` independent points from each measure: shape (*batch_shape, n, d)."""
-        normal = generator(rng).standard_normal((*self.batch_shape, count(n), self.dim))
-        return self._from_normal(normal)
+        return self._from_normal(generator(rng).standard_normal(self._shape_of_draws(n)))
+
+    def _shape_of_draws(self, n: int) -> tuple[int, ...]:
+        """The shape of n draws from each measure, if this machine can hold them."""
+        shape = (*self.batch_shape, count(n), self.dim)
+        require_memory(8 * math.prod(shape), f"n = {n} draws from {self!r}", "draw fewer at a time")
+        return shape
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
         """Map u (..., n, d) to points x ~ P, if u is uniform on the unit cube, or standard normal as `base` says."""
@@ -122,9 +139,11 @@ class Measure(Immutable, ABC):
 
     def marginal(self, j: int) -> Measure:
         """The one-dimensional measure of coordinate j."""
-        j = range(self.dim)[j]
-        if self.dim == 1:
-            return self
+        j = position(j, self.dim, "j")
+        return self if self.dim == 1 else self._marginal(j)
+
+    def _marginal(self, j: int) -> Measure:
+        """`marginal` for one of several coordinates, 0 <= j < d."""
         for block in self.factors():
             if block is not self and j < block.dim:
                 return block.marginal(j)
@@ -180,7 +199,7 @@ class Measure(Immutable, ABC):
     def _broadcast_getitem(self, batch: tuple[int, ...], index: Any) -> Measure:
         """The measures at `index` of the batch, after broadcasting to the batch shape `batch`."""
         own = self.batch_shape
-        order = np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch)[index]
+        order = indexed(np.broadcast_to(np.arange(math.prod(own)).reshape(own), batch), index)
         if own:
             return self[np.unravel_index(order, own)]
         return self[(None,) * np.ndim(order)]  # a single measure: axes of length 1 broadcast
@@ -217,23 +236,47 @@ def converter(function: Callable[[Any], Measure | None]) -> Callable[[Any], Meas
 
 def as_measure(obj: Any) -> Measure:
     """Return `obj` if it is a measure, or the measure of a frozen scipy.stats distribution."""
+    return measure_argument(obj, "obj")
+
+
+def measure_argument(obj: Any, name: str) -> Measure:
+    """`as_measure` of the argument of this name, for the error."""
     if isinstance(obj, Measure):
         return obj
     for convert in _CONVERTERS:
         if (measure := convert(obj)) is not None:
             return measure
-    kind = type(obj).__name__
-    raise TypeError(f"a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a {kind} arrived.")
+    wanted = "a measure of cbq.measures or a frozen scipy.stats distribution"
+    raise TypeError(f"{wanted} is needed, but a {type(obj).__name__} arrived as {name}.")
 
 
-def measure_list(measures: Sequence[Any], owner: str) -> tuple[Measure, ...]:
-    """The argument of the constructor of `owner`: one or more measures or frozen scipy.stats distributions."""
-    if isinstance(measures, Measure):
-        raise TypeError(f"{owner} takes a list of measures, but it was given {measures!r}: pass [measure].")
-    found = tuple(as_measure(each) for each in measures)
-    if not found:
-        raise ValueError(f"{owner} needs at least one measure, but the list is empty.")
-    return found
+def measure_list(measures: Sequence[Any], owner: str, name: str) -> tuple[Measure, ...]:
+    """The argument `name` of the constructor of `owner`: one or more measures or frozen scipy.stats distributions."""
+    if not isinstance(measures, list | tuple):
+        given = f"it was given {shown(measures)} as {name}"
+        raise TypeError(f"{owner} takes a list of measures, but {given}: pass [measure].")
+    if not measures:
+        raise ValueError(f"{owner} needs at least one measure, but the list is empty: pass {name}.")
+    return tuple(measure_argument(each, f"{name}[{k}]") for k, each in enumerate(measures))
+
+
+def parameter(value: npt.ArrayLike, name: str, *, infinite: bool = False) -> Array:
+    """A parameter of a measure, so small that it can be squared; or infinite, where that is allowed."""
+    return squarable(not_nan(value, name) if infinite else finite(value, name), name)
+
+
+def positive_parameter(value: npt.ArrayLike, name: str) -> Array:
+    """A positive parameter of a measure, neither too large nor too small to be squared."""
+    array = squarable(positive(value, name), name)
+    if array.size and np.min(array) < 1 / LARGEST:
+        raise ValueError(f"{name} must be at least {1 / LARGEST:g}, but it is {np.min(array):g}: rescale x.")
+    return array
+
+
+def require_coordinates(array: Array, name: str) -> None:
+    """Raise if the last axis of an array (..., d), which gives the dimension d, is empty."""
+    if array.shape[-1] == 0:
+        raise ValueError(f"{name} has shape {array.shape}, but a measure has at least one dimension: pass numbers.")
 
 
 @cache
@@ -242,6 +285,4 @@ def _argument_names(kind: type[Measure]) -> tuple[str, ...]:
 
 
 def _is_normal(base: Base) -> bool:
-    if base not in ("uniform", "normal"):
-        raise ValueError(f"base must be 'uniform' or 'normal', but it is {base!r}.")
-    return base == "normal"
+    return bool(one_of(base, Base, "base") == "normal")

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, broadcast_batch, finite
+from cbq._arrays import Array, broadcast_batch, finite, indexed, real
+from cbq._checks import called, is_whole, shown
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.univariate import central_difference
@@ -60,7 +61,7 @@ class Empirical(Measure):
         lower, upper = np.where(used, self.points, np.inf), np.where(used, self.points, -np.inf)
         return np.min(lower, axis=-2), np.max(upper, axis=-2)
 
-    def marginal(self, j: int) -> Measure:
+    def _marginal(self, j: int) -> Measure:
         return Empirical(self.points[..., j : j + 1], self.weights)
 
     def conditional(self, head: Array) -> NoReturn:
@@ -121,7 +122,7 @@ def _probabilities(points: Array, weights: Array, x: Array) -> Array:
     absent = mass[which[n:]] == 0
     if np.any(absent):
         raise ValueError(
-            f"inverse_transport of an Empirical: {np.count_nonzero(absent)} of {len(x)} points are not among its "
+            f"inverse_transport of x by an Empirical: {np.count_nonzero(absent)} of {len(x)} points are not among its "
             f"points of positive weight (the first is {x[np.argmax(absent)]}): pass only points of the measure."
         )
     return np.asarray((np.cumsum(mass) - 0.5 * mass)[which[n:]])
@@ -148,8 +149,8 @@ class Unnormalised(Measure):
         for name, function in (("log_density", log_density), ("score", score)):
             if function is not None and not callable(function):
                 raise TypeError(f"{name} must be a function of x, but it is a {type(function).__name__}.")
-        if dim != int(dim) or dim < 1:
-            raise ValueError(f"dim must be a positive integer, but it is {dim!r}.")
+        if not is_whole(dim, 1):
+            raise ValueError(f"dim must be a positive integer, but it is {shown(dim)}.")
         self._dim, self._log_density, self._given_score = int(dim), log_density, score
 
     @property
@@ -167,9 +168,8 @@ class Unnormalised(Measure):
         return self is other  # functions cannot be compared
 
     def __getitem__(self, index: Any) -> Self:
-        selected = np.empty(())[index]  # NumPy's IndexError, if the index expects a batch axis
-        if np.ndim(selected):
-            raise IndexError(f"Unnormalised is a single measure and cannot have batch axes (index {index!r}).")
+        if indexed(np.empty(()), index).ndim:
+            raise IndexError(f"Unnormalised is a single measure and cannot have batch axes (index {shown(index)}).")
         return self
 
     def moments(self) -> NoReturn:
@@ -181,11 +181,11 @@ class Unnormalised(Measure):
     def _logpdf(self, x: Array) -> Array:
         if self._log_density is None:
             raise TypeError("this Unnormalised measure has a score only: pass log_density to evaluate logpdf.")
-        return _checked(self._log_density(x), x.shape[:-1], "log_density", allow_zero_density=True)
+        return _evaluated(self._log_density, x, x.shape[:-1], "log_density", allow_zero_density=True)
 
     def _score(self, x: Array) -> Array:
         if self._given_score is not None:
-            return _checked(self._given_score(x), x.shape, "score")
+            return _evaluated(self._given_score, x, x.shape, "score")
         return np.stack([self._partial_derivative(x, j) for j in range(self._dim)], axis=-1)
 
     def _partial_derivative(self, x: Array, j: int) -> Array:
@@ -213,8 +213,11 @@ class Unnormalised(Measure):
         raise TypeError(f"Unnormalised has no {what}: {reason}.")
 
 
-def _checked(values: Any, shape: tuple[int, ...], name: str, *, allow_zero_density: bool = False) -> Array:
-    array = np.asarray(values, dtype=np.float64, order="C")
+def _evaluated(
+    function: Function, x: Array, shape: tuple[int, ...], name: str, *, allow_zero_density: bool = False
+) -> Array:
+    """The values of a user's function at x, which must be finite and of this shape."""
+    array = real(called(function, name, x), f"the value of {name}")
     if array.shape != shape:
         raise ValueError(f"{name} returned an array of shape {array.shape}, but {shape} was expected.")
     valid = np.isfinite(array) | (allow_zero_density & np.isneginf(array))

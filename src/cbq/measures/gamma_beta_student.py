@@ -6,9 +6,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from cbq._arrays import Array, finite, positive
+from cbq._arrays import Array
 from cbq.io import Numbers, saved
-from cbq.measures.base import Measure
+from cbq.measures.base import Measure, parameter, positive_parameter
 from cbq.measures.univariate import Univariate, columns
 
 
@@ -24,7 +24,9 @@ class Gamma(Univariate):
     _ends = (0.0, np.inf)
 
     def __init__(self, shape: npt.ArrayLike, rate: npt.ArrayLike) -> None:
-        self.shape, self.rate = columns("Gamma", shape=positive(shape, "shape"), rate=positive(rate, "rate"))
+        self.shape, self.rate = columns(
+            "Gamma", shape=positive_parameter(shape, "shape"), rate=positive_parameter(rate, "rate")
+        )
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
         return self.shape / self.rate, self.shape / self.rate / self.rate
@@ -61,7 +63,7 @@ class Exponential(Univariate):
     _ends = (0.0, np.inf)
 
     def __init__(self, rate: npt.ArrayLike) -> None:
-        (self.rate,) = columns("Exponential", rate=positive(rate, "rate"))
+        (self.rate,) = columns("Exponential", rate=positive_parameter(rate, "rate"))
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
         return 1 / self.rate, 1 / self.rate / self.rate
@@ -92,7 +94,7 @@ class Beta(Univariate):
     _ends = (0.0, 1.0)
 
     def __init__(self, a: npt.ArrayLike, b: npt.ArrayLike) -> None:
-        self.a, self.b = columns("Beta", a=positive(a, "a"), b=positive(b, "b"))
+        self.a, self.b = columns("Beta", a=positive_parameter(a, "a"), b=positive_parameter(b, "b"))
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
         total = self.a + self.b
@@ -138,7 +140,10 @@ class StudentT(Univariate):
 
     def __init__(self, df: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
         self.df, self.loc, self.scale = columns(
-            "StudentT", df=positive(df, "df"), loc=finite(loc, "loc"), scale=positive(scale, "scale")
+            "StudentT",
+            df=positive_parameter(df, "df"),
+            loc=parameter(loc, "loc"),
+            scale=positive_parameter(scale, "scale"),
         )
 
     def translated(self, shift: Array) -> Measure:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, broadcast_batch, finite
+from cbq._arrays import Array, broadcast_batch
+from cbq._checks import require_memory
 from cbq.io import Numbers, saved
 from cbq.linalg.dense import cholesky, solve_lower, solve_upper
-from cbq.measures.base import Measure
+from cbq.measures.base import Measure, parameter, require_coordinates
 
 
 @saved("Gaussian", mean=Numbers(), cov=Numbers())
@@ -27,8 +28,9 @@ class Gaussian(Measure):
     is_diagonal: bool
 
     def __init__(self, mean: npt.ArrayLike, cov: npt.ArrayLike) -> None:
-        mean = np.atleast_1d(finite(mean, "mean"))
-        full = _full_covariance(finite(cov, "cov"), mean)
+        mean = np.atleast_1d(parameter(mean, "mean"))
+        require_coordinates(mean, "mean")
+        full = _full_covariance(parameter(cov, "cov"), mean)
         d = mean.shape[-1]
         batch = broadcast_batch({"mean": mean.shape[:-1], "cov": full.shape[:-2]}, "Gaussian")
         self.mean = np.broadcast_to(mean, (*batch, d))
@@ -45,9 +47,9 @@ class Gaussian(Measure):
     def factors(self) -> tuple[Measure, ...]:
         if self.dim == 1 or not self.is_diagonal:
             return (self,)
-        return tuple(self.marginal(j) for j in range(self.dim))
+        return tuple(self._marginal(j) for j in range(self.dim))
 
-    def marginal(self, j: int) -> Measure:
+    def _marginal(self, j: int) -> Measure:
         return Gaussian(self.mean[..., j : j + 1], self.cov[..., j : j + 1, j : j + 1])
 
     def conditional(self, head: Array) -> Measure:
@@ -62,7 +64,8 @@ class Gaussian(Measure):
         v = self._to_normal(x)
         log_det = np.sum(np.log(np.diagonal(self.cholesky, axis1=-2, axis2=-1)), axis=-1)
         log_norm = log_det[..., None] + 0.5 * self.dim * np.log(2 * np.pi)
-        return np.asarray(-0.5 * np.sum(v * v, axis=-1) - log_norm)
+        with np.errstate(over="ignore"):  # -inf, where the density is too small for float64
+            return np.asarray(-0.5 * np.sum(v * v, axis=-1) - log_norm)
 
     def _score(self, x: Array) -> Array:
         return -solve_upper(self.cholesky[..., None, :, :], self._to_normal(x))
@@ -101,8 +104,8 @@ class LogNormal(Measure):
     def factors(self) -> tuple[Measure, ...]:
         return tuple(LogNormal(**block.parameters()) for block in self.log.factors())
 
-    def marginal(self, j: int) -> Measure:
-        return LogNormal(**self.log.marginal(j).parameters())
+    def _marginal(self, j: int) -> Measure:
+        return LogNormal(**self.log._marginal(j).parameters())
 
     def conditional(self, head: Array) -> Measure:
         return LogNormal(**self.log.conditional(_floored_log(head)).parameters())
@@ -114,7 +117,8 @@ class LogNormal(Measure):
 
     def _score(self, x: Array) -> Array:
         self._require_density(np.all(x > 0, axis=-1))
-        return (self.log._score(np.log(x)) - 1) / x
+        with np.errstate(over="ignore"):
+            return np.asarray((self.log._score(np.log(x)) - 1) / x)
 
     def _from_normal(self, v: Array) -> Array:
         with np.errstate(over="ignore"):  # inf, where x exceeds the largest float64
@@ -131,6 +135,7 @@ class LogNormal(Measure):
 def _full_covariance(cov: Array, mean: Array) -> Array:
     """The covariance (..., d, d) for a `cov` given as a scalar, diagonal or full, with a mean (..., d)."""
     d = mean.shape[-1]
+    require_memory(8 * d * max(cov.size, d), f"the covariance for a mean in {d} dimensions", "pass a mean of fewer")
     if cov.ndim == 0:
         full = cov * np.eye(d)
     elif cov.ndim >= 2 and cov.shape[-2:] == (d, d):

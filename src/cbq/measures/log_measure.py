@@ -8,7 +8,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from cbq._arrays import Array
 from cbq._deprecation import DeprecatedAttribute
 from cbq.io import Instance, saved
-from cbq.measures.base import Measure, as_measure
+from cbq.measures.base import Measure, measure_argument
 
 # Between these limits exp(y) is a normal float64. Below MIN_LOG_X, P(X < x) is continued as a power x^a; above
 # MAX_LOG_X, the density is evaluated at MAX_LOG_X.
@@ -28,14 +28,14 @@ class LogMeasure(Measure):
     law = DeprecatedAttribute("measure")
 
     def __init__(self, measure: Any) -> None:
-        self.measure = as_measure(measure)
+        self.measure = measure_argument(measure, "measure")
         self._parts = (self.measure,)
         if self.measure.dim != 1:
             raise ValueError(f"LogMeasure takes a one-dimensional measure, but it was given {self.measure!r}.")
         lower = self.measure.support[0]
         if np.any(lower < 0):
             found = f"the support of {self.measure!r} begins at {np.min(lower):g}"
-            raise ValueError(f"LogMeasure takes measures of positive x, but {found}.")
+            raise ValueError(f"LogMeasure takes measures of positive x, but {found}: pass another measure.")
 
     @property
     def dim(self) -> int:

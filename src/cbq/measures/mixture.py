@@ -8,7 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtri_exp
 
-from cbq._arrays import Array, broadcast_batch, count, finite, generator, take_rows
+from cbq._arrays import Array, broadcast_batch, finite, take_rows
+from cbq._checks import generator
 from cbq.io import Instance, Many, Numbers, saved
 from cbq.measures.base import Measure, measure_list
 from cbq.measures.empirical_unnormalised import Empirical, Unnormalised, checked_weights
@@ -73,7 +74,8 @@ class Mixture(Measure):
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
         # Each component, and the choice between them, has its own generator: a larger n then extends the draws.
-        n, shape = count(n), (*self.batch_shape, count(n), self.dim)
+        shape = self._shape_of_draws(n)
+        n = shape[-2]
         seeds = generator(rng).integers(2**63, size=len(self.components) + 1)
         first, *streams = (np.random.default_rng(seed) for seed in seeds)
         edges = np.cumsum(self.weights, axis=-1)[..., None, :-1]
@@ -82,7 +84,7 @@ class Mixture(Measure):
         draws = np.stack([np.broadcast_to(c.sample(n, stream), shape) for c, stream in pairs])
         return np.asarray(np.take_along_axis(draws, which[None, ..., None], axis=0)[0])
 
-    def marginal(self, j: int) -> Measure:
+    def _marginal(self, j: int) -> Measure:
         return Mixture(self.weights, [c.marginal(j) for c in self.components])
 
     def conditional(self, head: Array) -> Measure:
@@ -170,7 +172,7 @@ class Mixture(Measure):
 
 
 def _checked_components(components: Sequence[Any]) -> tuple[Measure, ...]:
-    measures = measure_list(components, "Mixture")
+    measures = measure_list(components, "Mixture", "components")
     dims = [c.dim for c in measures]
     if len(set(dims)) > 1:
         raise ValueError(f"the components of a Mixture must have the same dimension, but they have dimensions {dims}.")

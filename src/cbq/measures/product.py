@@ -24,7 +24,7 @@ class Product(Measure):
     blocks: tuple[Measure, ...]  # in the order of the coordinates
 
     def __init__(self, measures: Sequence[Any]) -> None:
-        given = measure_list(measures, "Product")
+        given = measure_list(measures, "Product", "measures")
         self.blocks = tuple(block for m in given for block in (m.blocks if isinstance(m, Product) else (m,)))
         self._parts = self.blocks
         shapes = {f"{i}: {type(m).__name__}": m.batch_shape for i, m in enumerate(self.blocks)}
@@ -79,7 +79,7 @@ class Product(Measure):
         parts = tuple(factor._broadcast_getitem(self._batch, ...) for factor in factors)
         return parts if len(parts) > 1 else (self,)
 
-    def marginal(self, j: int) -> Measure:
+    def _marginal(self, j: int) -> Measure:
         block, start = self._block_of(j)
         return block.marginal(j - start)._broadcast_getitem(self._batch, ...)
 

@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, finite, not_nan
+from cbq._checks import shown
 from cbq.io import Many, Numbers, Text, saved
 from cbq.measures.base import Measure, converter
 from cbq.measures.gamma_beta_student import Beta, Exponential, Gamma, StudentT
@@ -52,13 +53,17 @@ class Quantile(Univariate):
     """
 
     def __init__(self, dist: Any, *shapes: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
-        names = [f"shape_{i}" for i in range(len(shapes))] + ["loc", "scale"]
-        arrays = (np.asarray(a, dtype=np.float64) for a in (*shapes, loc, scale))
-        values = columns(f"Quantile({dist.name})", **dict(zip(names, arrays, strict=True)))
-        self._dist, self._parameters = dist, dict(zip(names, values, strict=True))
+        if not _is(dist, "rv_continuous"):
+            raise TypeError(
+                f"dist must be a continuous distribution of scipy.stats, not frozen, but it is {shown(dist)}."
+            )
+        given = {f"shape_{i}": not_nan(shape, f"shape_{i}") for i, shape in enumerate(shapes)}
+        given |= {"loc": finite(loc, "loc"), "scale": finite(scale, "scale")}
+        values = columns(f"Quantile({dist.name})", **given)
+        self._dist, self._parameters = dist, dict(zip(given, values, strict=True))
         if not np.all(dist._argcheck(*values[:-2]) & (values[-1] > 0)):
-            given = f"the shapes {[np.ravel(a) for a in values[:-2]]} and the scale {np.ravel(values[-1])}"
-            raise ValueError(f"scipy.stats.{dist.name} is not defined for {given}: correct these parameters.")
+            found = f"the shapes {[np.ravel(a) for a in values[:-2]]} and the scale {np.ravel(values[-1])}"
+            raise ValueError(f"scipy.stats.{dist.name} is not defined for {found}: correct these parameters.")
 
     def parameters(self) -> dict[str, Array]:
         return self._parameters

@@ -10,14 +10,16 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri_exp
 
-from cbq._arrays import Array, finite, not_nan, positive
+from cbq._arrays import Array
+from cbq._checks import LARGEST
 from cbq.io import Numbers, saved
-from cbq.measures.base import Measure
+from cbq.measures.base import Measure, parameter, positive_parameter
 from cbq.measures.univariate import Univariate, columns
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(20)
 
 
+MAX_MODE = 1e7  # in standard deviations: beyond, the density falls within a few units in the last place of z
 ENDS = Numbers(infinite=True)
 
 
@@ -32,22 +34,24 @@ class TruncatedGaussian(Univariate):
     """
 
     def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
-        low, high = not_nan(lower, "lower"), not_nan(upper, "upper")
+        low, high = (parameter(end, name, infinite=True) for end, name in ((lower, "lower"), (upper, "upper")))
         self.mean, self.std, self.lower, self.upper = columns(
-            "TruncatedGaussian", mean=finite(mean, "mean"), std=positive(std, "std"), lower=low, upper=high
+            "TruncatedGaussian", mean=parameter(mean, "mean"), std=positive_parameter(std, "std"), lower=low, upper=high
         )
         if not np.all((self.lower < self.upper) & (self.lower < np.inf) & (self.upper > -np.inf)):
             ends = f"lower = {np.max(low):g} and upper = {np.min(high):g}"
             raise ValueError(f"lower must be below upper, but {ends} occur: pass an interval of positive length.")
         # z = (x - mean) / std lies in [a, b], mirrored if necessary so that |a| >= |b|. Every integral is then a
         # difference of left tails. The mode is r.
-        low, high = (self.lower - self.mean) / self.std, (self.upper - self.mean) / self.std
+        low, high = (_coordinate(end, self.mean, self.std) for end in (self.lower, self.upper))
         self._mirrored = high > -low
         self._sign = np.where(self._mirrored, -1.0, 1.0)
         self._a, self._b = np.where(self._mirrored, -high, low), np.where(self._mirrored, -low, high)
         self._r = np.minimum(self._b, 0.0)
-        self._mass = _mass(self._a, self._b, self._r)
-        if not np.all(self._mass > 0):
+        resolved = np.all(np.abs(self._r) <= MAX_MODE)
+        if resolved:
+            self._mass = _mass(self._a, self._b, self._r)
+        if not resolved or not np.all(self._mass > 0):
             raise ValueError(
                 "[lower, upper] is too short, or too far from the mean in units of std, to be resolved in float64: use "
                 "Uniform, or rescale x."
@@ -117,6 +121,13 @@ class TruncatedGaussian(Univariate):
                 step = np.log(reached / target) * reached / _density(z, self._r)
                 z = np.where(np.isfinite(step), np.clip(z - sign * step, self._a, self._b), z)
         return np.where(target == 0, end, z)
+
+
+def _coordinate(end: Array, mean: Array, std: Array) -> Array:
+    """(end - mean) / std; infinite where its square would be."""
+    with np.errstate(over="ignore"):
+        z = (end - mean) / std
+    return np.where(np.abs(z) > LARGEST, np.copysign(np.inf, z), z)
 
 
 def _density(t: Array, r: Array) -> Array:

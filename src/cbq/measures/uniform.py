@@ -4,9 +4,9 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, broadcast_batch, finite
+from cbq._arrays import Array, broadcast_batch
 from cbq.io import Numbers, saved
-from cbq.measures.base import Measure
+from cbq.measures.base import Measure, parameter, require_coordinates
 
 
 @saved("Uniform", lower=Numbers(), upper=Numbers())
@@ -22,7 +22,9 @@ class Uniform(Measure):
     upper: Array  # (*batch_shape, d)
 
     def __init__(self, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
-        low, high = np.atleast_1d(finite(lower, "lower")), np.atleast_1d(finite(upper, "upper"))
+        low, high = np.atleast_1d(parameter(lower, "lower")), np.atleast_1d(parameter(upper, "upper"))
+        require_coordinates(low, "lower")
+        require_coordinates(high, "upper")
         a, b = low.shape[-1], high.shape[-1]
         if a != b and 1 not in (a, b):
             raise ValueError(

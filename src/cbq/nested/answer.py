@@ -14,7 +14,8 @@ from typing import Self
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq._arrays import Array, between_0_and_1, generator
+from cbq._arrays import Array
+from cbq._checks import between_0_and_1, generator, is_whole, number, shown
 from cbq.fit.base import Fit
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 
@@ -67,6 +68,7 @@ class Answer:
 
     def at_least(self, least: float) -> Self:
         """The same answer for a quantity with a lower bound."""
+        least = number(least, "least")
         return replace(self, estimate=number_or_array(np.maximum(self.estimate, least)), least=least)
 
     def __repr__(self) -> str:
@@ -150,10 +152,12 @@ def output_selector(fit: Fit, output: int | None) -> Callable[[Array], Array]:
     require_fit(fit)
     if fit.C is None:
         if output is not None:
-            raise ValueError(f"output is {output!r}, but f has no axis of outputs: omit output.")
+            raise ValueError(f"output is {shown(output)}, but f has no axis of outputs: omit output.")
         return lambda values: values
-    if output is None or not (isinstance(output, int | np.integer) and 0 <= output < fit.C):
-        raise ValueError(f"output must be one of the {fit.C} outputs, output=0 to {fit.C - 1}, but it is {output!r}.")
+    if not is_whole(output, 0, fit.C - 1):
+        raise ValueError(
+            f"output must be one of the {fit.C} outputs, output=0 to {fit.C - 1}, but it is {shown(output)}."
+        )
     return lambda values: values[..., output]
 
 

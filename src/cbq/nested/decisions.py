@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers, real
+from cbq._checks import as_text, shown
 from cbq.fit.base import Fit
 from cbq.nested.answer import Answer, assess, require_fit
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
@@ -133,13 +134,20 @@ def positions(wanted: Any, known: Sequence[str], what: str) -> list[int]:
     wanted : names; or positions, unless some name is an integer, which makes a position ambiguous.
     what : how an error refers to `wanted`.
     """
-    if isinstance(wanted, str) or not isinstance(wanted, Sequence | np.ndarray):
-        raise TypeError(f"{what} must be a list of names or positions, but {wanted!r} arrived.")
+    if not is_list(wanted):
+        raise TypeError(f"{what} must be a list of names or positions, but {shown(wanted)} arrived.")
     found = [_position(name, known, what) for name in wanted]
     repeated = [known[i] for i in dict.fromkeys(found) if found.count(i) > 1]
     if repeated:
         raise ValueError(f"{what} lists {_quoted(repeated)} more than once: list each column once.")
     return found
+
+
+def is_list(value: Any) -> bool:
+    """Whether it is a sequence or an array with an axis, and no text."""
+    if isinstance(value, np.ndarray):
+        return value.ndim > 0
+    return isinstance(value, Sequence) and not isinstance(value, str | bytes)
 
 
 def _gain(benefits: Array, weights: Array, overall: Array | None = None) -> Array:
@@ -209,17 +217,18 @@ def _thresholds(willingness_to_pay: Any) -> Array:
 
 
 def _position(name: Any, known: Sequence[str], what: str) -> int:
-    if str(name) in known:
-        return list(known).index(str(name))
+    label = as_text(name)
+    if label in known:
+        return list(known).index(label)
     ambiguous = any(map(_is_integer, known))
     is_position = isinstance(name, int | np.integer) and not isinstance(name, bool)
     if is_position and not ambiguous and 0 <= name < len(known):
         return int(name)
-    close = get_close_matches(str(name), known, n=3)
+    close = get_close_matches(label[:100], known, n=3)
     hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"the columns are {_quoted(known)}."
     if is_position and ambiguous:
         hint += " A position is accepted only if no column name is an integer."
-    raise ValueError(f"{what} lists {name!r}, which is not a column: {hint}")
+    raise ValueError(f"{what} lists {shown(name)}, which is not a column: {hint}")
 
 
 def _is_integer(name: str) -> bool:

@@ -9,7 +9,8 @@ from typing import Any, Literal
 import numpy as np
 from scipy.special import ndtri
 
-from cbq._arrays import Array, generator, real
+from cbq._arrays import Array, real
+from cbq._checks import generator, is_whole, number, one_of, shown
 from cbq.collect.draws import iid, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
@@ -20,7 +21,7 @@ from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
 from cbq.nested.answer import Answer, answer, assess, drawn, output_selector, require_fit
-from cbq.nested.outer import NODES, Design, PriorLike, as_prior, require_one_of
+from cbq.nested.outer import NODES, Design, PriorLike, as_prior
 from cbq.samples.arrays import units
 
 Method = Literal["mc", "bq"]
@@ -59,7 +60,7 @@ def nested_expectation(
     if not callable(phi):
         raise TypeError(f"phi must be a function of values of I, but it is a {type(phi).__name__}.")
     require_fit(fit)
-    require_one_of(Method, method, "method")
+    one_of(method, Method, "method")
     checked = partial(_apply, phi, fit.C)
     number = DEFAULT_N[method] if n is None else n
     if method == "bq":
@@ -86,8 +87,7 @@ def expected_loss(
 
     output : the output that is the loss, if f has several. For the other parameters see `nested_expectation`.
     """
-    if not isinstance(threshold, int | float | np.number) or not np.isfinite(threshold):
-        raise ValueError(f"threshold must be a finite number, but it is {threshold!r}.")
+    threshold = number(threshold, "threshold")
     select = output_selector(fit, output)
 
     def loss(values: Array) -> Array:
@@ -104,7 +104,7 @@ def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
     values.setflags(write=False)  # the values are used again, so phi must not work in place
     try:
         found = real(phi(values), "the value of phi")
-    except (TypeError, ValueError) as error:
+    except Exception as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(
             f"{called} and failed: {error}. phi must be vectorised and must not change its argument: write "
@@ -129,15 +129,14 @@ def _quadrature(
     The kernel and the error of the quadrature come from the mean of phi over draws of I, by one Gaussian process that
     is integrated under the prior of theta. The same process integrates phi of each draw.
     """
-    require_one_of(Design, design, "design")
+    one_of(design, Design, "design")
     measure = None if isinstance(prior, list | tuple | np.ndarray) else as_prior(prior, fit.p)
     if measure is None or isinstance(measure, Empirical):
         arrived = "a table of draws" if measure is None else repr(measure)
         raise ValueError(f"method='bq' integrates under a continuous prior, but it is {arrived}: pass method='mc'.")
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or not MIN_NODES <= n <= MAX_NODES:
-        raise ValueError(
-            f"n must be a number of thetas from {MIN_NODES} to {MAX_NODES}, but it is {n!r}: method='mc' takes more."
-        )
+    if not is_whole(n, MIN_NODES, MAX_NODES):
+        given = f"but it is {shown(n)}: method='mc' takes more"
+        raise ValueError(f"n must be a number of thetas from {MIN_NODES} to {MAX_NODES}, {given}.")
     for_thetas, for_paths = rng.spawn(2)
     theta = (_widened_sobol if design == "sobol" else iid)(measure, int(n), for_thetas)
     values = phi(drawn(fit, theta, for_paths))  # (PATHS, n)

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Any, Literal, get_args
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Integers, generator
+from cbq._arrays import Array, Integers
+from cbq._checks import generator, is_whole, one_of, require_memory, shown
 from cbq.collect.draws import iid, sobol
-from cbq.measures import Empirical, Measure, Unnormalised, as_measure
+from cbq.measures import Empirical, Measure, Unnormalised
+from cbq.measures.base import measure_argument
 from cbq.samples.arrays import thetas_in
 
 Design = Literal["sobol", "iid"]
@@ -58,30 +60,25 @@ def outer(prior: PriorLike, n: int, design: Design, rng: np.random.Generator | i
 
     min_part : the smallest number of thetas in a part.
     """
-    require_one_of(Design, design, "design")
+    one_of(design, Design, "design")
     if isinstance(prior, list | tuple | np.ndarray):
-        return _table(thetas_in(prior, p, "the fit"), min_part)
+        return _table(thetas_in(prior, p, "the fit", "prior"), min_part)
     measure = as_prior(prior, p)
     if isinstance(measure, Empirical):
         weights = np.asarray(measure.weights)
         return Outer(np.asarray(measure.points), weights, (), *_systematic(weights))  # a finite sum has no error
     fewest = SCRAMBLES * max(min_part, 2)
-    if not isinstance(n, int | np.integer) or isinstance(n, bool) or n < fewest:
-        raise ValueError(f"n must be a number of thetas, here {fewest} or more, but it is {n!r}.")
+    if not is_whole(n, fewest):
+        raise ValueError(f"n must be a number of thetas, here {fewest} or more, but it is {shown(n)}.")
+    require_memory(16 * p * n, f"n = {n} thetas", "pass a smaller n")
     if design == "sobol":
         return _sobol(measure, int(n), generator(rng))
     return _equally_weighted(iid(measure, int(n), generator(rng)), min(MAX_PARTS, n // min_part))
 
 
-def require_one_of(options: Any, value: str, name: str) -> None:
-    """Raise unless `value` is one of the strings of the type `options`, a Literal."""
-    if value not in get_args(options):
-        raise ValueError(f"{name} must be one of {', '.join(map(repr, get_args(options)))}, but it is {value!r}.")
-
-
 def as_prior(prior: PriorLike, p: int) -> Measure:
     """The prior as a single measure over p coordinates that can be drawn from; raise if it is none."""
-    measure = as_measure(prior)
+    measure = measure_argument(prior, "prior")
     if measure.batch_shape:
         raise ValueError(f"prior must be one distribution of theta, but {measure!r} is a batch: pass prior[0].")
     if isinstance(measure, Unnormalised):

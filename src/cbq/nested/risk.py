@@ -6,11 +6,12 @@ from typing import Literal
 
 import numpy as np
 
-from cbq._arrays import Array, between_0_and_1
+from cbq._arrays import Array
+from cbq._checks import between_0_and_1, one_of
 from cbq.fit.base import Fit
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, assess, output_selector
-from cbq.nested.outer import NODES, Design, Outer, PriorLike, require_one_of, standard_error
+from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
@@ -112,7 +113,7 @@ def tail_mean(values: Array, weights: Array, alpha: float) -> Array:
 def _sign(alpha: float, tail: Tail) -> float:
     """1 for the upper tail, -1 for the lower one."""
     between_0_and_1(alpha, "alpha")
-    require_one_of(Tail, tail, "tail")
+    one_of(tail, Tail, "tail")
     return 1.0 if tail == "upper" else -1.0
 
 

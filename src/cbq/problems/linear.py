@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Literal, get_args
+from typing import Literal
 
 import numpy as np
 
 from cbq._arrays import Array, positive
+from cbq._checks import one_of, require_memory, whole
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.measures import Gaussian, Uniform
 from cbq.problem import Problem
@@ -68,11 +69,10 @@ def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
     f : "square" for x'x, or "inner" for x'y* with y* = (0.3, ..., 0.3, 1).
     seed : the seed of the data.
     """
-    if f not in get_args(Quantity):
-        raise ValueError(f"f must be 'square' or 'inner', but it is {f!r}.")
-    if not isinstance(dim, int | np.integer) or isinstance(dim, bool) or dim < 1:
-        raise ValueError(f"dim must be a whole number, at least 1, but it is {dim!r}.")
-    rng = np.random.default_rng(seed)
+    one_of(f, Quantity, "f")
+    dim = whole(dim, "dim", 1)
+    require_memory(8 * dim**2, f"a covariance in dim = {dim} dimensions", "pass a smaller dim")
+    rng = np.random.default_rng(whole(seed, "seed"))
     Y = np.column_stack([rng.uniform(-1, 1, (5, dim - 1)), np.ones(5)])
     model = LinearModel(Y, Y @ rng.standard_normal(dim) + rng.standard_normal(5), f)
     prior, name = Uniform(np.ones(dim), 3 * np.ones(dim)), f"linear-{dim}-{f}"

@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
+from cbq._checks import shown, text
 from cbq.problem import Problem
 
 Build = Callable[..., Problem]
@@ -35,13 +36,13 @@ def register(name: str, build: Any = None) -> Any:
 
     An installed package provides its problems with entry points `name = "module:build"` of the group `cbq.problems`.
     """
+    if not isinstance(name, str) or not name.strip() or any(mark in name for mark in ":/\\ "):
+        raise ValueError(f"a problem must have a name without spaces, colons and slashes, but it is {shown(name)}.")
     if build is None:
         return lambda function: register(name, function)
-    if not isinstance(name, str) or not name.strip() or any(mark in name for mark in ":/\\ "):
-        raise ValueError(f"a problem must have a name without spaces, colons and slashes, but it is {name!r}.")
     if not callable(build):
         hint = "wrap it as lambda: problem" if isinstance(build, Problem) else "def build(): return cbq.Problem(...)"
-        raise TypeError(f"build must be a function that returns a cbq.Problem, but it is {build!r}: {hint}.")
+        raise TypeError(f"build must be a function that returns a cbq.Problem, but it is {shown(build)}: {hint}.")
     if name in _BUILDERS:
         raise ValueError(f"there is a problem {name!r} already: register this one with another name.")
     _BUILDERS[name] = build
@@ -55,7 +56,7 @@ def names() -> tuple[str, ...]:
 
 def get(name: str, **options: Any) -> Problem:
     """The problem of this name; `options` are passed to the function that builds it."""
-    build = builder(name)
+    build = builder(text(name, "name"))
     known = inspect.signature(build).parameters
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values())
     unknown = [option for option in options if option not in known and not takes_any]
@@ -63,7 +64,7 @@ def get(name: str, **options: Any) -> Problem:
         raise TypeError(f"problem {name!r} has no option {', '.join(unknown)}: it has {', '.join(known) or 'none'}.")
     problem = build(**options)
     if not isinstance(problem, Problem):
-        raise TypeError(f"the function registered as {name!r} returned {problem!r}, but a cbq.Problem is needed.")
+        raise TypeError(f"the function registered as {name!r} returned {shown(problem)}, but a cbq.Problem is needed.")
     return problem
 
 
@@ -73,7 +74,7 @@ def builder(name: str) -> Build:
         return _BUILDERS[name]
     installed = _entry_points()
     if name not in installed:
-        raise ValueError(f"there is no problem {name!r}: the problems are {', '.join(names())}.")
+        raise ValueError(f"there is no problem {shown(name)}: the problems are {', '.join(names())}.")
     try:
         build: Build = installed[name].load()
     except Exception as error:

@@ -11,6 +11,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, xlogy
 
 from cbq._arrays import Array
+from cbq._checks import is_number, shown
 from cbq.measures import Gamma, Uniform
 from cbq.problem import Problem
 from cbq.problems.registry import register
@@ -22,6 +23,7 @@ DAYS = 150.0
 RATE = 10.0  # of the Gamma measure of the infection rate x
 THRESHOLD = RECOVERY * POPULATION / (POPULATION - INFECTED)  # the infection rate below which the epidemic does not grow
 X_MAX = 6.0  # the end of the quadrature; the mass beyond it is at most 4e-17 for thetas of the prior
+MIN_STEP = 1e-4  # in days; shorter ones take minutes
 MAX_STEP = 0.25  # in days; the method is stable while step times infection rate is below 2.7
 
 
@@ -116,9 +118,10 @@ def build(step: float = 0.1) -> Problem:
 
     Parameters
     ----------
-    step : the step of the Runge-Kutta method of order 4 in days, at most 0.25.
+    step : the step of the Runge-Kutta method of order 4 in days, at most 0.25 and at least 0.0001.
     """
-    if not 0 < step <= MAX_STEP:
-        raise ValueError(f"step must be positive and at most {MAX_STEP} days, but it is {step!r}.")
+    if not is_number(step, MIN_STEP, MAX_STEP):
+        limits = f"positive and at most {MAX_STEP} days, and no less than {MIN_STEP}"
+        raise ValueError(f"step must be {limits}, but it is {shown(step)}.")
     model, prior = EpidemicModel(float(step)), Uniform(2.0, 9.0)
     return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name="sir")

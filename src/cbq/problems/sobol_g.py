@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, finite
+from cbq._checks import shown
 from cbq.measures import Uniform
 from cbq.problem import Problem
 from cbq.problems.registry import register
@@ -61,5 +62,5 @@ def build(a: Sequence[float] = COEFFICIENTS) -> Problem:
 def _coefficients(a: Sequence[float]) -> Array:
     array = finite(a, "a")
     if array.ndim != 1 or len(array) < 2 or np.any(array < 0):
-        raise ValueError(f"a must hold two or more numbers, none of them negative, but it is {a!r}.")
+        raise ValueError(f"a must hold two or more numbers, none of them negative, but it is {shown(a)}.")
     return array

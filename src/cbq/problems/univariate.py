@@ -5,13 +5,15 @@ The formulas are in Johnson, Kotz and Balakrishnan, Continuous Univariate Distri
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import erfcx
 
-from cbq._arrays import Array, finite, positive
+from cbq._arrays import Array
 from cbq.measures import Gamma, TruncatedGaussian, Uniform
+from cbq.measures.base import parameter, positive_parameter
 from cbq.problem import Problem
 from cbq.problems.registry import register
 
@@ -50,7 +52,7 @@ def build_characteristic(shape: float = 3.0, rate: float = 2.0) -> Problem:
     ----------
     shape, rate : the parameters of the Gamma measure of X, whose mean is shape / rate.
     """
-    model = CharacteristicModel(float(positive(shape, "shape")), float(positive(rate, "rate")))
+    model = CharacteristicModel(_number(shape, "shape", positive_parameter), _number(rate, "rate", positive_parameter))
     prior = Uniform(0.0, 2.5 * model.rate)
     return Problem(model.integrand, model.family, prior, exact=model.exact, name="characteristic")
 
@@ -94,6 +96,17 @@ def build_truncated(mean: float = 0.0, std: float = 1.0) -> Problem:
     ----------
     mean, std : the mean and the standard deviation of the normal distribution before it is truncated.
     """
-    model = TruncatedModel(float(finite(mean, "mean")), float(positive(std, "std")))
-    prior = Uniform(model.mean - 2 * model.std, model.mean + 4 * model.std)
+    model = TruncatedModel(_number(mean, "mean", parameter), _number(std, "std", positive_parameter))
+    lower, upper = model.mean - 2 * model.std, model.mean + 4 * model.std
+    if not lower < upper:
+        raise ValueError(f"std = {model.std:g} is lost to rounding beside mean = {model.mean:g}: pass a larger one.")
+    prior = Uniform(lower, upper)
     return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name="truncated")
+
+
+def _number(value: float, name: str, checked: Callable[[float, str], Array]) -> float:
+    """A parameter of a measure that is one number."""
+    found = checked(value, name)
+    if found.ndim:
+        raise ValueError(f"{name} must be one number, but its shape is {found.shape}.")
+    return float(found)

@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array, between_0_and_1, generator
+from cbq._arrays import Array
+from cbq._checks import between_0_and_1, generator
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
@@ -71,7 +72,9 @@ def evpi(
         decisions, values = tables.read_outputs(tables.ColumnTable.of(outputs, "outputs"), options)
         groups = np.ones(len(values), dtype=np.intp)
     if len(groups) < 2:
-        raise ValueError("the standard error of EVPI needs at least 2 independent draws, but there is 1: draw more.")
+        raise ValueError(
+            f"the standard error of EVPI needs at least 2 independent draws, but outputs has {len(groups)}: draw more."
+        )
     values, decisions, unit = tables.scale_net_benefits(values, decisions)
     estimate, std = (unit * found for found in _perfect_information(values, decisions, groups))
     if not decisions.several:

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq.comparison.plot import LINE_STYLES
-from cbq.fit.plot import BLUE, INK, ORANGE, new_figure, whole_figure
+from cbq.fit.plot import BLUE, INK, ORANGE, new_figure, require_axes, whole_figure
 from cbq.psa.result import EvppiRow, EvppiTable
 
 if TYPE_CHECKING:
@@ -29,6 +29,7 @@ def plot_values(table: EvppiTable, ax: Any = None) -> Figure:
     if ax is None:
         height = FRAME_HEIGHT + BAR_HEIGHT * len(table.rows) if bars else LINES_HEIGHT
         ax = new_figure(WIDTH, height).subplots()
+    require_axes(ax)
     if bars:
         _bars(ax, sorted(table.rows, key=lambda row: -row.evppi), table.level)
     else:

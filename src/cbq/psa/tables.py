@@ -12,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, Integers, real
+from cbq._arrays import Array, Integers, as_array, real
+from cbq._checks import as_text, shown
 from cbq.linalg.dense import eigh
-from cbq.nested.decisions import Decisions, make_decisions, positions
+from cbq.nested.decisions import Decisions, is_list, make_decisions, positions
 
 MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
 CONSTANT_BELOW = 1e-12  # range of a column, relative to its largest value
@@ -41,7 +42,7 @@ class ColumnTable:
     def of(cls, table: Any, what: str) -> ColumnTable:
         """From a pandas DataFrame or Series, a mapping to columns, a structured array, or an array (n, k) or (n,)."""
         names, take = _columns(table, what)
-        labels = tuple(map(str, names))
+        labels = tuple(map(as_text, names))
         repeated = [name for name in dict.fromkeys(labels) if labels.count(name) > 1]
         if repeated:
             raise ValueError(f"{what} has several columns called {', '.join(map(repr, repeated))}: rename them.")
@@ -92,10 +93,10 @@ class ColumnSet:
 
 def column_sets(pars: Any, inputs: ColumnTable) -> list[ColumnSet]:
     """The sets that `pars` lists: each a list of columns, by name or position (see `positions`), or a single one."""
-    if isinstance(pars, str) or not isinstance(pars, Sequence | np.ndarray):
+    if not is_list(pars):
         raise TypeError(
-            f"pars must be a list of sets of columns, such as [['a'], ['a', 'b']], but {pars!r} arrived: for a single "
-            f"column write [['a']]."
+            f"pars must be a list of sets of columns, such as [['a'], ['a', 'b']], but {shown(pars)} arrived: for a "
+            f"single column write [['a']]."
         )
     if not len(pars):
         raise ValueError("pars is empty: list at least one set of columns, such as [['a'], ['a', 'b']].")
@@ -243,10 +244,7 @@ def _columns(table: Any, what: str) -> tuple[list[Any], Callable[[int], Any]]:
     if isinstance(table, Mapping):
         keys = list(table)
         return keys, lambda i: table[keys[i]]
-    try:
-        array = np.asarray(table)
-    except ValueError as error:
-        raise ValueError(f"{what} must be a rectangular table ({error}).") from error
+    array = as_array(table, what)
     if array.dtype.names is not None:
         fields = list(array.dtype.names)
         return fields, lambda i: array[fields[i]]

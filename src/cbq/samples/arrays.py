@@ -9,31 +9,32 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers, real, rows_not_finite
+from cbq._checks import as_text, shown
 
 MAX_MAGNITUDE = 1e140  # of f, and of 1 / f; beyond it, sums of squares overflow or underflow
 
 
-def as_thetas(theta: npt.ArrayLike) -> Array:
+def as_thetas(theta: npt.ArrayLike, name: str = "theta") -> Array:
     """Thetas as a read-only array (T, p); a scalar is one theta and (T,) means p = 1."""
-    array = real(theta, "theta")
+    array = real(theta, name)
     thetas = array.reshape(-1, 1) if array.ndim < 2 else array
     if thetas.ndim != 2 or 0 in thetas.shape:
         raise ValueError(
-            f"theta has shape {array.shape}, but it must be (T, p), or (T,) for p = 1, with T and p at least 1."
+            f"{name} has shape {array.shape}, but it must be (T, p), or (T,) for p = 1, with T and p at least 1."
         )
     bad = rows_not_finite(thetas)
     if np.any(bad):
         t = int(np.argmax(bad))
-        raise ValueError(f"theta must be finite, but it is {thetas[t]} at theta index t = {t}: remove or correct it.")
+        raise ValueError(f"{name} must be finite, but it is {thetas[t]} at theta index t = {t}: remove or correct it.")
     return thetas
 
 
-def thetas_in(theta: npt.ArrayLike, p: int, owner: str) -> Array:
+def thetas_in(theta: npt.ArrayLike, p: int, owner: str, name: str = "theta") -> Array:
     """Thetas (M, p) as `as_thetas` returns them; the error for another p names the `owner` of this one."""
-    thetas = as_thetas(theta)
+    thetas = as_thetas(theta, name)
     if thetas.shape[1] != p:
         raise ValueError(
-            f"theta has shape {np.shape(theta)}, so {thetas.shape[1]} coordinates, but {owner} has p = {p}: pass an "
+            f"{name} has shape {np.shape(theta)}, so {thetas.shape[1]} coordinates, but {owner} has p = {p}: pass an "
             f"array of shape (M, {p}){', or (M,)' * (p == 1)}; a single theta is theta[None, :]."
         )
     return thetas
@@ -112,7 +113,7 @@ def read_table(frame: Any) -> tuple[Array, list[Array], list[Array]]:
 def _columns(frame: Any) -> dict[str, Array]:
     """The columns of a table by name, each (n,)."""
     try:
-        table = {str(name): real(frame[name], f"column {name!r}") for name in getattr(frame, "columns", frame)}
+        table = {as_text(name): real(frame[name], f"column {shown(name)}") for name in getattr(frame, "columns", frame)}
         lengths = {len(column) for column in table.values() if column.ndim == 1}
     except (KeyError, IndexError, TypeError) as error:
         raise TypeError(

@@ -14,7 +14,8 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.io import IncompatibleFile, pack_measure
-from cbq.measures import Measure, as_measure
+from cbq.measures import Measure
+from cbq.measures.base import measure_argument
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
@@ -28,7 +29,7 @@ def measures_at(family: Family, theta: Array) -> tuple[Measure, ...]:
     measures = []
     for t, row in enumerate(theta):
         try:
-            measures.append(as_measure(family(row.copy())))
+            measures.append(measure_argument(family(row.copy()), "what the family returns"))
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
             raise ValueError(f"the family gives no measure at theta index t = {t} (theta = {row}): {what}") from error
@@ -107,7 +108,7 @@ def as_measures(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Mea
             raise ValueError(
                 f"measure is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
             )
-        observed = tuple(as_measure(each) for each in measure)
+        observed = tuple(measure_argument(each, f"measure[{t}]") for t, each in enumerate(measure))
     elif (
         callable(measure)
         and not isinstance(measure, Measure)
@@ -115,7 +116,7 @@ def as_measures(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Mea
     ):
         observed, family = measures_at(measure, theta), measure
     else:
-        observed = as_measure(measure)
+        observed = measure_argument(measure, "measure")
         if observed.batch_shape not in ((), (T,)):
             raise ValueError(
                 f"measure has batch shape {observed.batch_shape}, but with T = {T} thetas it must be ({T},), one "

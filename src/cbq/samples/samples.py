@@ -9,8 +9,9 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, Integers, rows_not_finite
+from cbq._arrays import Array, Booleans, Integers, indexed, real, rows_not_finite, squarable
 from cbq._arrays import points as check_points
+from cbq._checks import file_name, flag, is_whole, one_of, position, shown, whole
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq.checkpoint import read_run
@@ -80,15 +81,14 @@ class Samples(Immutable):
         design: Design = "iid",
         failed: Sequence[npt.ArrayLike] | None = None,
     ) -> None:
-        if design not in get_args(Design):
-            raise ValueError(f"design must be one of {', '.join(map(repr, get_args(Design)))}, but it is {design!r}.")
-        theta = as_thetas(theta)
+        self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
+        self.design = one_of(design, Design, "design")
+        theta = squarable(as_thetas(theta), "theta")
         (points, counts), (values, f_counts) = flatten(x, "x", len(theta)), flatten(f, "f", len(theta))
         check_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
         measure, family = as_measures(measure, theta, points.shape[1])
         self.theta, self.counts, self.family = theta, counts, family
-        self.depends_on_theta, self.design = bool(depends_on_theta), design
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
@@ -133,7 +133,7 @@ class Samples(Immutable):
             the measure at any theta, or if the measures are code of your own, which a file does not hold. Measures
             other than those of the file are refused.
         """
-        run = read_run(path)
+        run = read_run(file_name(path, "path"))
         options = {name: run.settings[name] for name in ("depends_on_theta", "design")}
         samples = cls(run.theta, run.x, run.f, run.measures() if measure is None else measure, **options)
         if measure is not None:
@@ -203,7 +203,7 @@ class Samples(Immutable):
 
     def measure(self, t: int) -> Measure:
         """The measure of x at theta t."""
-        return self.conditional.observed_at(range(self.T)[t])
+        return self.conditional.observed_at(position(t, self.T, "t"))
 
     @property
     def conditional(self) -> ConditionalMeasure:
@@ -221,9 +221,12 @@ class Samples(Immutable):
 
     def select(self, indices: Any) -> Samples:
         """The samples of some thetas; `indices` is a number, a slice, a list or a mask, as for NumPy arrays."""
-        chosen = np.atleast_1d(np.arange(self.T)[indices])
-        if chosen.size == 0:
-            raise ValueError(f"select needs at least one of the {self.T} thetas, but {indices!r} selects none.")
+        chosen = np.atleast_1d(indexed(np.arange(self.T), indices, "indices"))
+        if chosen.ndim > 1 or chosen.size == 0:
+            raise ValueError(
+                f"indices must select at least one of the {self.T} thetas, but {shown(indices)} selects an array of "
+                f"shape {chosen.shape}."
+            )
         measure = self._measure
         if not isinstance(measure, Measure):
             measure = tuple(measure[t] for t in chosen)
@@ -251,15 +254,21 @@ class Samples(Immutable):
 
     def thinned(self, n: int) -> Samples:
         """At most n points of each theta: the first ones, or evenly spaced ones if they are a Markov chain."""
-        counts = np.minimum(self.counts, n)
+        counts = np.minimum(self.counts, whole(n, "n", 1))
         steps = self.counts // counts if self.design == "mcmc" else np.ones_like(counts)
         per_theta = zip(self.starts, counts, steps, strict=True)
         return self.regrouped([start + step * np.arange(count) for start, count, step in per_theta])
 
     def regrouped(self, rows: Sequence[Integers]) -> Samples:
         """The same thetas and measures, each theta with the points of these rows, whichever theta they came from."""
-        joined = np.concatenate(rows)
-        return self._with_rows(np.array([len(row) for row in rows]), self._x[joined], self._f[joined])
+        if not isinstance(rows, list | tuple) or len(rows) != self.T:
+            raise ValueError(f"rows must be a list of {self.T} arrays of row numbers, but it is {shown(rows)}.")
+        every = np.arange(self.n_evaluations)
+        chosen = [indexed(every, row, f"rows[{t}]") for t, row in enumerate(rows)]
+        if any(row.ndim != 1 or not len(row) for row in chosen):
+            raise ValueError(f"rows must hold arrays (N_t,) of one or more row numbers, but it is {shown(rows)}.")
+        joined = np.concatenate(chosen)
+        return self._with_rows(np.array([len(row) for row in chosen]), self._x[joined], self._f[joined])
 
     def merged(self) -> tuple[Samples, Integers]:
         """The samples with equal points of a theta joined, f averaged; and the row that each point went to, (n,).
@@ -274,6 +283,10 @@ class Samples(Immutable):
 
     def averages(self, values: Array) -> Array:
         """The averages over the points of each theta (T, ...) of values at all points (sum N_t, ...)."""
+        values = real(values, "values")
+        if values.shape[:1] != (self.n_evaluations,):
+            wanted = f"({self.n_evaluations}, ...), one for each point"
+            raise ValueError(f"values have shape {values.shape}, but they must have shape {wanted}.")
         sums = np.add.reduceat(values, self.starts, axis=0)
         return np.asarray(sums / self.counts.reshape(-1, *(1,) * (values.ndim - 1)))
 
@@ -302,8 +315,8 @@ class Samples(Immutable):
     def output(self, c: int) -> Samples:
         """The samples of output c alone, with C = None."""
         C = self.C or 1
-        if not -C <= c < C:
-            raise IndexError(f"there is no output {c}: f has {C} output{'s' * (C > 1)}, numbered from 0.")
+        if not is_whole(c, -C, C - 1):
+            raise IndexError(f"there is no output {shown(c)}: f has {C} output{'s' * (C > 1)}, numbered from c = 0.")
         return self if self.C is None else self._replaced(_f=np.ascontiguousarray(self._f[:, c]))
 
     @property
@@ -318,15 +331,15 @@ class Samples(Immutable):
 
     def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
         """The argument `failed` as T arrays (F_t, d)."""
-        if len(failed) != self.T:
-            raise ValueError(f"failed is a list of {len(failed)} arrays, but T = {self.T}: pass one for each theta.")
+        if not isinstance(failed, list | tuple | np.ndarray) or len(failed) != self.T:
+            raise ValueError(f"failed must be a list of T = {self.T} arrays, one for each theta, not {shown(failed)}.")
         return [
             np.empty((0, self.d)) if np.size(each) == 0 else check_points(each, self.d, f"failed[{t}]")
             for t, each in enumerate(failed)
         ]
 
     def _rows(self, t: int) -> slice:
-        t = range(self.T)[t]
+        t = position(t, self.T, "t")
         return slice(int(self.starts[t]), int(self.starts[t] + self.counts[t]))
 
     def _by_theta(self, flat: Array) -> Array | tuple[Array, ...]:

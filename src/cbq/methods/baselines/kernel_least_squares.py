@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, evenly
+from cbq._checks import shown
 from cbq.fit.summary import on_one_line
 from cbq.gp.families import KernelFamily
 from cbq.gp.homoscedastic import HomoscedasticGP, leave_one_out_by_noise
@@ -58,7 +59,9 @@ class KLSMC:
 
     def __post_init__(self) -> None:
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
-            raise TypeError(f"kernel must be a kernel such as cbq.kernels.RBF(), or None, but it is {self.kernel!r}.")
+            raise TypeError(
+                f"kernel must be a kernel such as cbq.kernels.RBF(), or None, but it is {shown(self.kernel)}."
+            )
         check_ridge(self.ridge)
 
     def fit(self, samples: Samples) -> KLSMCFit:

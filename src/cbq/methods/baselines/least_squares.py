@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array
+from cbq._checks import is_whole, shown
 from cbq._immutable import Immutable
 from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
 from cbq.io import Integer, Number
@@ -22,7 +23,7 @@ from cbq.methods.baselines.smoothing import (
     saved_curves,
     validation_errors,
 )
-from cbq.methods.options import is_whole, require_samples, settings
+from cbq.methods.options import require_samples, settings
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
@@ -56,7 +57,7 @@ class LSMC:
     def __post_init__(self) -> None:
         if self.degree is not None and not is_whole(self.degree, 0):
             raise ValueError(
-                f"degree must be a whole number, 0 or more, or None to choose it, but it is {self.degree!r}."
+                f"degree must be a whole number, 0 or more, or None to choose it, but it is {shown(self.degree)}."
             )
         check_ridge(self.ridge)
 

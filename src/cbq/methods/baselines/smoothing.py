@@ -10,6 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
+from cbq._checks import LARGEST, is_number, shown
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
@@ -17,7 +18,6 @@ from cbq.fit.summary import heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
 from cbq.linalg.dense import correlation
 from cbq.methods.baselines.averages import Averages
-from cbq.methods.options import is_number
 from cbq.samples.samples import Design
 
 MIN_RESIDUAL_DF = 1.0 - 1e-9  # degrees of freedom that a standard error needs
@@ -208,5 +208,5 @@ def _centre(y: Array) -> float:
 
 def check_ridge(ridge: object) -> None:
     """Raise unless it is None or a penalty."""
-    if ridge is not None and not is_number(ridge):
-        raise ValueError(f"ridge must be a number, zero or more, or None to choose it, but it is {ridge!r}.")
+    if ridge is not None and not is_number(ridge, 0, LARGEST):
+        raise ValueError(f"ridge must be a number, zero or more, or None to choose it, but it is {shown(ridge)}.")

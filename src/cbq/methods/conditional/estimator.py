@@ -8,10 +8,11 @@ from typing import Literal
 
 import numpy as np
 
+from cbq._checks import LARGEST, flag, is_number, is_whole, shown
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.kernels import Kernel, Stein
 from cbq.linalg import Jitter
-from cbq.linalg.jitter import DEFAULT_JITTER
+from cbq.linalg.jitter import DEFAULT_JITTER, check_jitter
 from cbq.measures import Unnormalised
 from cbq.methods.conditional.borrowing import fit_borrowing_stage_one
 from cbq.methods.conditional.fit import CBQFit
@@ -20,11 +21,8 @@ from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two
 from cbq.methods.options import (
     check_choices,
-    check_flag,
-    check_jitter,
     check_kernels,
-    is_number,
-    is_whole,
+    is_auto,
     require_several_values,
     settings,
 )
@@ -89,16 +87,21 @@ class CBQ:
     def __post_init__(self) -> None:
         check_kernels(self)
         check_choices(self, CHOICES)
-        if self.trend is not None and not is_whole(self.trend, 0):
-            raise ValueError(f"trend must be the degree of a polynomial, 0 or more, or None, but it is {self.trend!r}.")
-        if self.noise is not None and not is_number(self.noise):
-            raise ValueError(f"noise must be a variance, zero or more, or None to fit it, but it is {self.noise!r}.")
-        check_flag(self.ard, "ard")
-        check_flag(self.calibrate, "calibrate")
-        check_flag(self.log_theta, "log_theta", auto=True)
-        if not is_whole(self.borrow, 0):
-            raise ValueError(f"borrow must be a number of points, zero or more, but it is {self.borrow!r}.")
-        if self.log_theta is True and self.kernel_theta != "auto":
+        if self.trend is not None and not is_whole(self.trend):
+            raise ValueError(
+                f"trend must be the degree of a polynomial, 0 or more, or None, but it is {shown(self.trend)}."
+            )
+        if self.noise is not None and not is_number(self.noise, 0, LARGEST):
+            raise ValueError(
+                f"noise must be a variance, zero or more, or None to fit it, but it is {shown(self.noise)}."
+            )
+        flag(self.ard, "ard")
+        flag(self.calibrate, "calibrate")
+        if not isinstance(self.log_theta, bool | np.bool_) and not is_auto(self.log_theta):
+            raise ValueError(f"log_theta must be 'auto', True or False, but it is {shown(self.log_theta)}.")
+        if not is_whole(self.borrow):
+            raise ValueError(f"borrow must be a number of points, zero or more, but it is {shown(self.borrow)}.")
+        if self._needs_logs and not is_auto(self.kernel_theta):
             raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
         check_jitter(self.jitter)
 
@@ -139,6 +142,10 @@ class CBQ:
             rows=rows,
         )
 
+    @property
+    def _needs_logs(self) -> bool:
+        return not is_auto(self.log_theta) and bool(self.log_theta)
+
     def _refuse(self, samples: Samples) -> None:
         """Raise where the options do not suit the samples."""
         stein = isinstance(self.kernel_x, Stein)
@@ -147,7 +154,7 @@ class CBQ:
                 "mean='zero' would say that I is zero: a Stein kernel integrates to zero, and all that is left of f is "
                 "its constant mean. Pass mean='constant'."
             )
-        if self.log_theta is True and not np.any(np.all(samples.theta > 0, axis=0)):
+        if self._needs_logs and not np.any(np.all(samples.theta > 0, axis=0)):
             raise ValueError("log_theta=True needs a coordinate of theta that is positive at all thetas, but none is.")
         if self.borrow and samples.depends_on_theta:
             raise ValueError(

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from cbq._arrays import Array, Integers
+from cbq._checks import between_0_and_1
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
@@ -42,7 +43,8 @@ class LeaveOneOut:
 
     def coverage(self, level: float = 0.95) -> float:
         """The share of nodes inside their predictive interval."""
-        return float(np.mean(np.abs(self.standardised) <= ndtri(0.5 * (1 + level))))
+        reach = ndtri(0.5 * (1 + between_0_and_1(level, "level")))
+        return float(np.mean(np.abs(self.standardised) <= reach))
 
 
 def _check_saved(

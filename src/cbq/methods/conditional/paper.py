@@ -13,6 +13,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq._arrays import Array, finite
+from cbq._checks import shown
 from cbq.gp.constant_mean import ZERO, Conditioned, GPData, integrate
 from cbq.gp.families import KernelFamily
 from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
@@ -52,11 +53,13 @@ class PaperCBQ:
         for name in ("kernel_x", "kernel_theta"):
             kernel = getattr(self, name)
             if kernel is not None and not isinstance(kernel, Kernel):
-                raise TypeError(f"{name} must be a kernel such as cbq.kernels.RBF(), or None, but it is {kernel!r}.")
+                raise TypeError(
+                    f"{name} must be a kernel such as cbq.kernels.RBF(), or None, but it is {shown(kernel)}."
+                )
         given = finite(self.lambdas, "lambdas")
         if given.ndim != 1 or not len(given) or np.any(given < 0):
             raise ValueError(
-                f"lambdas must be some numbers, zero or more, such as (0.01, 0.1), but it is {self.lambdas!r}."
+                f"lambdas must be some numbers, zero or more, such as (0.01, 0.1), but it is {shown(self.lambdas)}."
             )
         object.__setattr__(self, "lambdas", tuple(given.tolist()))
 

@@ -6,21 +6,20 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Literal
 
-from cbq._arrays import Integers, evenly, generator
+from cbq._arrays import Integers, evenly
+from cbq._checks import flag, generator, is_whole, shown
 from cbq.embeddings.many import Integrals, line_for
 from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, choose_kernel, split_half_calibration
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
+from cbq.linalg.jitter import check_jitter
 from cbq.linalg.threads import blas_threads
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
 from cbq.methods.multioutput.fit import IN_ONE_THREAD, MOBQFit, OutputGroup
 from cbq.methods.options import (
     check_choices,
-    check_flag,
-    check_jitter,
     check_kernels,
-    is_whole,
     require_samples,
     settings,
 )
@@ -73,12 +72,14 @@ class MOBQ:
         check_kernels(self)
         check_choices(self, {"outputs": Outputs})
         check_jitter(self.jitter)
-        check_flag(self.ard, "ard")
+        flag(self.ard, "ard")
         if self.nystrom is not None and not is_whole(self.nystrom, 2):
-            raise ValueError(f"nystrom must be a number of landmarks, 2 or more, or None, but it is {self.nystrom!r}.")
+            raise ValueError(
+                f"nystrom must be a number of landmarks, 2 or more, or None, but it is {shown(self.nystrom)}."
+            )
         if not is_whole(self.seed, 0):
             raise ValueError(
-                f"seed must be a whole number, zero or more, so that fits repeat, but it is {self.seed!r}."
+                f"seed must be a whole number, zero or more, so that fits repeat, but it is {shown(self.seed)}."
             )
 
     def fit(self, samples: Samples) -> MOBQFit:

@@ -1,0 +1,160 @@
+"""The checks of arguments that are not arrays: an error says what arrived, what was expected and what to do."""
+
+from __future__ import annotations
+
+import math
+import os
+import sys
+from collections.abc import Callable
+from typing import Any, TypeGuard, get_args
+
+import numpy as np
+
+LARGEST = 1e153  # of a number whose square, and a sum of squares, stay within float64
+MAX_SHOWN, MAX_DESCRIBED = 100, 400  # characters of a value, and of another error, in a message
+MAX_PATH = 4096  # characters
+CERTAIN_MEMORY, FALLBACK_MEMORY = 2**28, 2**36  # bytes: every machine has these; and where it does not say how many
+
+
+def shown(value: Any) -> str:
+    """A value as an error shows it: its `repr` on one line, shortened; its type where it has none."""
+    if isinstance(value, int) and abs(value) >= 10**20:
+        return f"{'-' * (value < 0)}10**{int((abs(value).bit_length() - 1) * math.log10(2))} or more"
+    try:
+        text = " ".join(repr(value).split())
+    except Exception:
+        return f"a {type(value).__name__}"
+    return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def as_text(label: Any) -> str:
+    """The name of a column as a string, whatever it is."""
+    try:
+        return str(label)
+    except Exception:
+        return shown(label)
+
+
+def described(error: Exception) -> str:
+    """The type and the message of another error, on one line."""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_DESCRIBED]}"
+
+
+def flag(value: Any, name: str) -> bool:
+    """Return `value` if it is True or False: nothing else is, neither 1 nor "False"."""
+    if not isinstance(value, bool | np.bool_):
+        raise ValueError(f"{name} must be True or False, but it is {shown(value)}.")
+    return bool(value)
+
+
+def text(value: Any, name: str) -> str:
+    """Return `value` if it is a string."""
+    if not isinstance(value, str):
+        raise TypeError(f"{name} must be a string, but it is {shown(value)}.")
+    return value
+
+
+def one_of(value: Any, options: Any, name: str) -> Any:
+    """Return `value` if it is one of the strings of `options`, a Literal."""
+    *others, last = map(repr, get_args(options))
+    if not isinstance(value, str) or value not in get_args(options):
+        raise ValueError(f"{name} must be {', '.join(others)} or {last}, but it is {shown(value)}.")
+    return value
+
+
+def is_whole(value: Any, least: int = 0, most: int = 2**53) -> TypeGuard[int]:
+    """Whether it is a whole number in this range, by default one that float64 holds; True and False are not."""
+    return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(least <= value <= most)
+
+
+def whole(value: Any, name: str, least: int = 0) -> int:
+    """Return `value` as an int if it is a whole number, at least `least`."""
+    if not is_whole(value, least):
+        raise ValueError(f"{name} must be a whole number, at least {least}, but it is {shown(value)}.")
+    return int(value)
+
+
+def position(value: Any, length: int, name: str) -> int:
+    """The place from 0 to length - 1 of an index, which may count from the end, as -1 does."""
+    if not is_whole(value, -length, length - 1):
+        raise IndexError(f"{name} must be an integer from 0 to {length - 1}, but it is {shown(value)}.")
+    return range(length)[int(value)]
+
+
+def is_number(value: Any, least: float = -sys.float_info.max, most: float = sys.float_info.max) -> TypeGuard[float]:
+    """Whether it is a real number in this range, by default a finite one; True and False are not."""
+    if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
+        return False
+    return bool(least <= value <= most)  # an int is compared exactly, whatever its size
+
+
+def number(value: Any, name: str) -> float:
+    """Return `value` as a float if it is a real number that can be squared."""
+    if not is_number(value, -LARGEST, LARGEST):
+        raise ValueError(f"{name} must be a finite number, at most {LARGEST:g} in size, but it is {shown(value)}.")
+    return float(value)
+
+
+def between_0_and_1(value: Any, name: str) -> float:
+    """Return `value` as a float if it lies strictly between 0 and 1, such as the level of an interval."""
+    if not is_number(value) or not 0 < value < 1:
+        raise ValueError(f"{name} must lie between 0 and 1, as 0.95 does, but it is {shown(value)}.")
+    return float(value)
+
+
+def count(n: Any, name: str = "n") -> int:
+    """Return `n` as an int if it is a whole number of zero or more, also as a float."""
+    if not is_number(n) or n != int(n) or not is_whole(int(n)):
+        raise ValueError(f"{name} must be a number of points, zero or more, but it is {shown(n)}.")
+    return int(n)
+
+
+def generator(rng: Any) -> np.random.Generator:
+    """The Generator of a Generator or of a seed. None is an error, so that results are reproducible."""
+    if isinstance(rng, np.random.Generator):
+        return rng
+    if not isinstance(rng, int | np.integer) or isinstance(rng, bool) or rng < 0:
+        raise TypeError(
+            f"rng must be a numpy.random.Generator or an integer seed, zero or more, not {shown(rng)}: pass rng=0, for "
+            f"example, or rng=numpy.random.default_rng(...)."
+        )
+    return np.random.default_rng(rng)
+
+
+def called(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
+    """What a function of the user returns; an error in it says which argument the function was."""
+    try:
+        return function(*arguments)
+    except Exception as error:
+        raise ValueError(f"the function {name} raised {described(error)}") from error
+
+
+def file_name(path: Any, name: str) -> str:
+    """Return the file name of a path, a string, bytes or an os.PathLike."""
+    try:
+        found = os.fsdecode(path)
+    except TypeError as error:
+        raise TypeError(f"{name} must be the name of a file, but it is {shown(path)}.") from error
+    if not found or "\0" in found or len(found) > MAX_PATH:
+        raise ValueError(f"{name} must be the name of a file, but {shown(found)} is empty, too long or contains NUL.")
+    return found
+
+
+def require_memory(n_bytes: int, what: str, remedy: str) -> None:
+    """Raise if this machine cannot hold `what`, which takes so many bytes."""
+    if n_bytes > CERTAIN_MEMORY and n_bytes > (available := _machine_memory()):
+        raise ValueError(
+            f"{what} takes {_gigabytes(n_bytes)}, but this machine has {_gigabytes(available)} of memory: {remedy}."
+        )
+
+
+def _machine_memory() -> int:
+    """The memory of this machine in bytes."""
+    try:
+        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
+    except (AttributeError, ValueError, OSError):  # not on Windows
+        return FALLBACK_MEMORY
+
+
+def _gigabytes(n_bytes: int) -> str:
+    return f"{n_bytes / 1e9:.3g} GB" if n_bytes < 10**20 else f"{shown(n_bytes)} bytes"
