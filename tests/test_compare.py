@@ -38,8 +38,8 @@ class Flat(Fit):
         variance = np.full((1, len(theta)), self.std**2)
         return [PredictiveDistribution(np.full((1, len(theta)), mean), variance, np.inf) for mean in self.mean]
 
-    def summary(self):
-        return "flat"
+    def _description(self):
+        return ["flat"]
 
 
 @dataclass(frozen=True)

@@ -816,7 +816,7 @@ def test_fits_of_other_kinds_are_refused(fit, tmp_path):
         pass
 
     class Unknown(Fit):
-        theta, C, _predictives, summary = np.zeros((1, 1)), None, *(lambda self: None,) * 2
+        theta, C, _predictives, _description = np.zeros((1, 1)), None, *(lambda self: None,) * 2
 
     other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibrate=True, settings={})
     for thing in (other, Unknown()):

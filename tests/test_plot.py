@@ -30,8 +30,8 @@ class Known(Fit):
         mean, variance = np.sum(theta, axis=1)[None], 0.01 * (1 + theta[:, 0] ** 2)[None]
         return [PredictiveDistribution((c + 1) * mean, variance, np.inf) for c in range(self.C or 1)]
 
-    def summary(self):
-        return "known"
+    def _description(self):
+        return ["known"]
 
 
 LINE = Known([[1.0], [2.0], [4.0]])

@@ -66,7 +66,7 @@ def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = Non
         columns, note = {"mean": np.asarray(fit.predict(theta))}, f"There are no intervals: {reason(error)}."
     if problem is not None and problem.has_exact:
         columns["truth"] = problem.exact(theta)
-    failed = {name: np.repeat(share, fit.C or 1) for name, share in fit.failed_column(theta).items()}
+    failed = {name: np.repeat(share, fit.C or 1) for name, share in fit._failed_column(theta).items()}
     columns |= failed
     shaped = {name: np.reshape(values, (len(theta), -1)) for name, values in columns.items()}
     return Estimate(theta, shaped, fit.C, note)

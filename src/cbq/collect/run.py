@@ -235,7 +235,7 @@ def _with_values(samples: Samples, evaluations: Evaluations) -> Samples:
     rows = [start + np.flatnonzero(each) for start, each in zip(kept.starts, good.values(), strict=True)]
     values = kept.regrouped(rows).with_values([evaluations.f[t][each] for t, each in good.items()])
     every = [x[good[t]] if t in good else x[:0] for t, x in enumerate(evaluations.x)]
-    return values.with_failures(Failures.of(samples.theta, evaluations.failed_points(), every))
+    return values._with_failures(Failures.of(samples.theta, evaluations.failed_points(), every))
 
 
 def _describe_failures(samples: Samples, evaluations: Evaluations, dropped: Sequence[int]) -> str:

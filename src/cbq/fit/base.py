@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from abc import ABC
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self
@@ -53,7 +53,7 @@ class Fit(Immutable, ABC):
 
     noted = DeprecatedAttribute("with_choice")
 
-    def with_failures(self, failures: Failures | None) -> Self:
+    def _with_failures(self, failures: Failures | None) -> Self:
         """The same fit, which says where f failed."""
         return self if failures is None else self._replaced(failures=failures)
 
@@ -72,9 +72,9 @@ class Fit(Immutable, ABC):
         lines += [f"Warning: {each}" for each in last]
         return "\n".join(lines if self.warnings else [*lines, "No warnings."])
 
+    @abstractmethod
     def _description(self) -> list[str]:
-        """Lines about how the fit was made and what was chosen."""
-        return [repr(self)]
+        """Lines of the summary on how the fit was made and what was chosen."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -159,9 +159,9 @@ class Fit(Immutable, ABC):
         mean, std = self.predict(thetas, return_std=True)
         low, high = self.interval(thetas, level)
         table = by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.C)
-        return data_frame(table | self.failed_column(thetas))
+        return data_frame(table | self._failed_column(thetas))
 
-    def failed_column(self, theta: Array) -> dict[str, Array]:
+    def _failed_column(self, theta: Array) -> dict[str, Array]:
         """A column `failed` for tables: the share of failures (M,) at the sampled theta nearest to each (M, p)."""
         return {} if self.failures is None else {"failed": self.failures.share_near(theta)}
 
@@ -254,5 +254,5 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
     except FamilyNeeded as error:
         call = f"cbq.load({name!r}, family=problem.family)"
         raise FamilyNeeded(f"{error} Pass the function from theta to its measure again: {call}.") from error
-    fit: Fit = found["fit"].with_failures(found["failures"])
+    fit: Fit = found["fit"]._with_failures(found["failures"])
     return fit if found["choice"] is None else fit.with_choice(found["choice"])

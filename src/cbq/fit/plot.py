@@ -125,7 +125,7 @@ class _Curve:
         inside = (node >= self.x[0]) & (node <= self.x[-1])
         self.node, self.dot, self.bar = node[inside], dot[inside], ndtri(0.5 * (1 + level)) * std[inside]
 
-        self.failed = fit.failed_column(thetas).get("failed", np.zeros(len(thetas)))
+        self.failed = fit._failed_column(thetas).get("failed", np.zeros(len(thetas)))
 
     def draw(self, ax: Axes, c: int) -> dict[str, Any]:
         """Draw output c; return the handles of the legend by label, in order.
@@ -239,7 +239,7 @@ def _map(ax: Axes, fit: Fit, thetas: Array, values: Array, title: str, **colours
     else:
         drawn = ax.scatter(thetas[:, 0], thetas[:, 1], c=values, s=30, marker="s", **colours)
     size = 16 if len(fit.theta) <= MANY_THETAS else 6
-    failed = fit.failed_column(fit.theta).get("failed", np.zeros(len(fit.theta)))
+    failed = fit._failed_column(fit.theta).get("failed", np.zeros(len(fit.theta)))
     fill = np.where(failed > FEW, ORANGE, "white")
     ax.scatter(fit.theta[:, 0], fit.theta[:, 1], s=size, color=fill, edgecolors=INK, linewidths=0.7)
     ax.set_title(title, fontsize="medium")

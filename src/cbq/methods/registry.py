@@ -88,7 +88,7 @@ def _saying_where_f_failed(fit: Callable[[E, Samples], Fit]) -> Callable[[E, Sam
             return fit(self, samples)
         outermost = _IS_FITTING.set(True)  # Auto fits others
         try:
-            found = fit(self, samples).with_failures(samples.failures)
+            found = fit(self, samples)._with_failures(samples.failures)
         finally:
             _IS_FITTING.reset(outermost)
         if found.has_many_failures and not _IS_FITTING.get():

@@ -138,7 +138,7 @@ class Samples(Immutable):
         samples = cls(run.theta, run.x, run.f, run.measures() if measure is None else measure, **options)
         if measure is not None:
             run.require_measures(samples.measures)
-        return samples.with_failures(Failures.of(*run.failed))
+        return samples._with_failures(Failures.of(*run.failed))
 
     def to_columns(self) -> dict[str, Array]:
         """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas).
@@ -244,7 +244,7 @@ class Samples(Immutable):
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         return self._replaced(_f=values)
 
-    def with_failures(self, failures: Failures | None) -> Samples:
+    def _with_failures(self, failures: Failures | None) -> Samples:
         """The same samples, which say where f failed."""
         return self._replaced(failures=failures)
 
