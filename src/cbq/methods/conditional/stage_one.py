@@ -18,6 +18,7 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
 from cbq.linalg.jitter import DEFAULT_JITTER
+from cbq.linalg.memory import require_memory
 from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
 from cbq.methods.conditional.blocks import BlockedSamples, concatenated
 from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
@@ -151,8 +152,15 @@ class StageOneOptions:
         return self.lengthscales == "shared"
 
 
+def require_memory_for_stage_one(samples: Samples) -> None:
+    """Raise where the largest Gram matrix of stage 1 does not fit into memory."""
+    N = int(np.max(samples.counts))
+    require_memory(N**2, f"stage 1 with {N} points at one theta", "use fewer of them, as in samples.thinned(1000)")
+
+
 def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
     """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
+    require_memory_for_stage_one(samples)
     given = samples
     samples, group = given.merged()
     shift, scale = units(samples.table, centred=options.mean == "constant")

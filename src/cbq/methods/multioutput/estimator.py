@@ -12,6 +12,7 @@ from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, choo
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
+from cbq.linalg.memory import require_memory
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
 from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
 from cbq.methods.options import (
@@ -30,6 +31,7 @@ Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
 MAX_EXACT_POINTS = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
 CALIBRATION_THETAS = 20
+NYSTROM_COPIES = 5  # arrays of all points and landmarks that are in memory at a time
 POOLED_JITTER = Jitter(start=1e-13)
 
 
@@ -84,7 +86,7 @@ class MOBQ:
         """Estimate I over theta from samples."""
         require_samples(samples)
         points, warnings = pooled_points(samples)
-        _refuse_size(points, self.nystrom)
+        _refuse_size(points, self.nystrom, len(self._groups(samples)))
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
         return MOBQFit(
             samples,
@@ -109,6 +111,11 @@ class MOBQ:
         rows = None
         if self.nystrom is not None and self.nystrom < mine.n:
             rows = choose_landmarks(chosen.kernel, mine.u, int(self.nystrom), generator(self.seed))
+            require_memory(
+                NYSTROM_COPIES * mine.n * len(rows),
+                f"a fit to {mine.n} points through {len(rows)} landmarks",
+                "pass a smaller nystrom, or use cbq.CBQ()",
+            )
         return OutputGroup(outputs, chosen, rows, calibrate(chosen, mine, rows, samples, self.jitter))
 
 
@@ -123,7 +130,7 @@ def calibrate(
     return split_half_calibration(chosen, points, landmarks, integrals, jitter)
 
 
-def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:
+def _refuse_size(points: PooledPoints, nystrom: int | None, groups: int) -> None:
     if min(points.n, points.n if nystrom is None else int(nystrom)) > MAX_EXACT_POINTS:
         raise ValueError(
             f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with the "
@@ -132,3 +139,9 @@ def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:
         )
     if points.n < 3:
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")
+    if nystrom is None or nystrom >= points.n:
+        require_memory(
+            max(groups, 1.5) * points.n**2,  # a process for each group; and for its calibration those of two halves
+            f"an exact fit to {points.n} points{f' with {groups} processes' * (groups > 1)}",
+            "pass nystrom=1000 for an approximation with 1000 landmarks, or use cbq.CBQ()",
+        )
