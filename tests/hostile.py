@@ -598,7 +598,7 @@ def _has_one_lengthscale(kernel: kernels.Kernel) -> bool:
 # What a call may do.
 
 OWN = (cbq.CheckpointError, cbq.CollectWarning, cbq.IntegrandError, cbq.WorkerError, NoEmbedding, IncompatibleFile)
-ALLOWED = (ValueError, TypeError, NotImplementedError, IndexError, OSError, *OWN)
+ALLOWED = (ValueError, TypeError, NotImplementedError, IndexError, MemoryError, OSError, *OWN)
 
 
 def verdict(call: Call) -> str | None:

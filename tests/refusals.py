@@ -10,7 +10,7 @@ import pytest
 Case = tuple[Callable[[], Any], str]
 
 
-def refusals(cases: dict[str, Case], error: type[Exception]) -> Callable[..., None]:
+def refusals(cases: dict[str, Case], error: type[Exception] | tuple[type[Exception], ...]) -> Callable[..., None]:
     """A test for each named case: the attempt raises `error`, whose message matches."""
 
     @pytest.mark.parametrize(("attempt", "says"), cases.values(), ids=cases)

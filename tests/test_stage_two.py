@@ -81,7 +81,7 @@ def test_the_variance_of_the_prediction_is_that_of_its_error():
 def test_leaving_out_a_theta_by_formula_is_leaving_it_out(degree):
     theta, y, v = example()
     p = prior(degree=degree)
-    Qy, diagonal = HeteroscedasticGP(p, theta, y, v).leave_one_out(v)
+    Qy, diagonal = HeteroscedasticGP(p, theta, y, v).leave_one_out()
     for t in range(len(y)):
         keep = np.arange(len(y)) != t
         got = HeteroscedasticGP(p, theta[keep], y[keep], v[keep]).predict(theta[t : t + 1])

@@ -12,7 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._checks import LARGEST, described, is_number, require_memory, shown
+from cbq._checks import LARGEST, described, is_number, shown
+from cbq._memory import require_memory
 
 Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
@@ -52,7 +53,7 @@ def as_array(value: Any, name: str) -> npt.NDArray[Any]:
         raw = np.asarray(value)
     except Exception as error:  # also of a foreign __array__
         raise ValueError(f"{name} must be a rectangular array of numbers ({described(error)}).") from error
-    require_memory(8 * raw.size, f"{name} of shape {raw.shape}", "pass fewer numbers")
+    require_memory(raw.size, f"{name} of shape {raw.shape}", "pass fewer numbers")
     return raw
 
 

@@ -13,7 +13,6 @@ import numpy as np
 LARGEST = 1e153  # of a number whose square, and a sum of squares, stay within float64
 MAX_SHOWN, MAX_DESCRIBED = 100, 400  # characters of a value, and of another error, in a message
 MAX_PATH = 4096  # characters
-CERTAIN_MEMORY, FALLBACK_MEMORY = 2**28, 2**36  # bytes: every machine has these; and where it does not say how many
 
 
 def shown(value: Any) -> str:
@@ -138,23 +137,3 @@ def file_name(path: Any, name: str) -> str:
     if not found or "\0" in found or len(found) > MAX_PATH:
         raise ValueError(f"{name} must be the name of a file, but {shown(found)} is empty, too long or contains NUL.")
     return found
-
-
-def require_memory(n_bytes: int, what: str, remedy: str) -> None:
-    """Raise if this machine cannot hold `what`, which takes so many bytes."""
-    if n_bytes > CERTAIN_MEMORY and n_bytes > (available := _machine_memory()):
-        raise ValueError(
-            f"{what} takes {_gigabytes(n_bytes)}, but this machine has {_gigabytes(available)} of memory: {remedy}."
-        )
-
-
-def _machine_memory() -> int:
-    """The memory of this machine in bytes."""
-    try:
-        return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
-    except (AttributeError, ValueError, OSError):  # not on Windows
-        return FALLBACK_MEMORY
-
-
-def _gigabytes(n_bytes: int) -> str:
-    return f"{n_bytes / 1e9:.3g} GB" if n_bytes < 10**20 else f"{shown(n_bytes)} bytes"

@@ -11,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, finite, real
-from cbq._checks import called, file_name, flag, is_number, one_of, require_memory, shown, text, whole
+from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
 from cbq._immutable import Immutable
+from cbq._memory import require_memory
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
 from cbq.collect.integrand import Evaluator, Integrand, Points
@@ -23,7 +24,7 @@ from cbq.samples import Samples
 from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family, measures_at
 
-BYTES_PER_THETA, BYTES_PER_POINT = 2000, 32  # that a run needs at the least: a measure; x and f, each twice
+NUMBERS_PER_THETA, NUMBERS_PER_POINT = 250, 4  # that a run needs at the least: a measure; x and f, each twice
 
 
 class Problem(Immutable):
@@ -176,7 +177,7 @@ class Problem(Immutable):
         draws = Draws(design, scramble, run_entropy(rng))
         if theta is None:
             T = whole(T, "T", 1)
-            require_memory(BYTES_PER_THETA * T, f"T = {T} thetas with their measures", "pass fewer")
+            require_memory(NUMBERS_PER_THETA * T, f"T = {T} thetas with their measures", "pass fewer")
             thetas = draws.thetas(self.prior, T)
         else:
             thetas = thetas_in(theta, self.p, "the prior")
@@ -225,5 +226,5 @@ def _counts(N: Any, T: int) -> list[int]:
     else:
         shape = several.shape
         raise ValueError(f"N has shape {shape}, but with T = {T} thetas it must be a number or of shape ({T},).")
-    require_memory(BYTES_PER_POINT * sum(counts), f"N = {shown(N)} points at {T} thetas", "pass fewer")
+    require_memory(NUMBERS_PER_POINT * sum(counts), f"N = {shown(N)} points at {T} thetas", "pass fewer")
     return counts

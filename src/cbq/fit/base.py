@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, squarable
-from cbq._checks import between_0_and_1, count, file_name, flag, generator, require_memory, text
+from cbq._checks import between_0_and_1, count, file_name, flag, generator, text
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
+from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.io import Field, Instance, Optional, Text, load_file, save_file, saved_classes
@@ -26,6 +27,7 @@ if TYPE_CHECKING:
 
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
 MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
+MAX_NUMBERS = 2**23  # in a matrix between a block of thetas and the observed ones
 
 
 class FitWarning(UserWarning):
@@ -118,24 +120,24 @@ class Fit(Immutable, ABC):
             raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
         thetas = self._thetas(theta)
         if return_cov:
-            self._require_joint(thetas)
-            whole = [self._predictives(thetas, joint=True)]
-            return self._read(whole, lambda each: each.mean), self._read(whole, lambda each: each.cov)
+            require_memory(
+                self._joint_matrices(drawn=False) * len(thetas) ** 2,
+                f"the covariance of I at theta, {len(thetas)} of them",
+                "pass return_std=True, which takes thetas in blocks, or fewer thetas at a time",
+            )
+            predictives = self._predictives(thetas, joint=True)
+            return self._shaped([each.mean for each in predictives]), self._shaped([each.cov for each in predictives])
         if not return_std:
-            means = zip(*(self._means(block) for block in self._blocks(thetas)), strict=True)
-            return self._shaped([np.concatenate(each) for each in means])
-        predictives = self._predictive_blocks(thetas)
-        mean, variance = (self._read(predictives, ask) for ask in (lambda each: each.mean, lambda each: each.variance))
+            return self._in_blocks(thetas, self._means)
+        mean, variance = self._read(thetas, lambda each: (each.mean, each.variance))
         return mean, np.sqrt(variance)
 
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
         level = between_0_and_1(level, "level")
-        predictives = self._predictive_blocks(self._thetas(theta))
-        low, high = 0.5 * (1 - level), 0.5 * (1 + level)
-        return self._read(predictives, lambda each: each.quantile(low)), self._read(
-            predictives, lambda each: each.quantile(high)
-        )
+        tails = 0.5 * (1 - level), 0.5 * (1 + level)
+        low, high = self._read(self._thetas(theta), lambda each: [each.quantile(tail) for tail in tails])
+        return low, high
 
     def sample(
         self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int, *, antithetic: bool = False
@@ -146,9 +148,12 @@ class Fit(Immutable, ABC):
         """
         thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
         antithetic = flag(antithetic, "antithetic")
-        self._require_joint(thetas)
-        numbers = 2 * size * len(thetas) * len(self._outputs)
-        require_memory(8 * numbers, f"size = {size} draws at {len(thetas)} thetas", "draw fewer at a time")
+        M, outputs = len(thetas), len(self._outputs)
+        require_memory(
+            max(self._joint_matrices(drawn=True) * M**2, 2 * size * M * outputs),
+            f"sampling size = {size} functions at theta, {M} of them{f' for {outputs} outputs' * (outputs > 1)}",
+            "pass fewer thetas, whose covariances grow with their square, or make fewer draws at a time",
+        )
         predictives = self._predictives(thetas, joint=True)
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return draws[..., 0] if self.C is None else draws
@@ -189,24 +194,28 @@ class Fit(Immutable, ABC):
     def _outputs(self) -> range:
         return range(self.C or 1)
 
+    def _joint_matrices(self, *, drawn: bool) -> int:
+        """The matrices (M, M) that the joint distribution at M thetas takes, at the least: of all outputs.
+
+        One for each component of its mixture, and two for a covariance; where it is `drawn` from, four for a root.
+        """
+        return len(self._outputs) + 4 if drawn else 3 * len(self._outputs)
+
     @property
     def _block_size(self) -> int:
         """The number of thetas whose predictive distributions are in memory at a time."""
-        return MAX_BLOCK
+        return max(1, min(MAX_BLOCK, MAX_NUMBERS // len(self.theta)))
 
-    def _blocks(self, thetas: Array) -> list[Array]:
+    def _in_blocks(self, thetas: Array, answers: Callable[[Array], Sequence[npt.ArrayLike]]) -> Array:
+        """Answers at all thetas, (..., M) or (..., M, C), from those (..., m) of each output at a block of m thetas."""
         step = self._block_size
-        return [thetas[i : i + step] for i in range(0, len(thetas), step)]
+        blocks = (thetas[i : i + step] for i in range(0, len(thetas), step))
+        found = np.concatenate([np.stack(answers(block), axis=-1) for block in blocks], axis=-2)
+        return found[..., 0] if self.C is None else found
 
-    def _predictive_blocks(self, thetas: Array) -> list[Sequence[PredictiveDistribution]]:
-        """The predictive distributions of all outputs, for blocks of thetas."""
-        return [self._predictives(block, joint=False) for block in self._blocks(thetas)]
-
-    def _read(
-        self, blocks: Sequence[Sequence[PredictiveDistribution]], ask: Callable[[PredictiveDistribution], Array]
-    ) -> Array:
-        """What is asked of the predictive distributions of all outputs, for all blocks of thetas."""
-        return self._shaped([np.concatenate([ask(each) for each in output]) for output in zip(*blocks, strict=True)])
+    def _read(self, thetas: Array, ask: Callable[[PredictiveDistribution], Sequence[Array]]) -> Array:
+        """What is asked of the predictive distributions at all thetas: (k, M) or (k, M, C), for k answers (M,) each."""
+        return self._in_blocks(thetas, lambda block: [ask(each) for each in self._predictives(block, joint=False)])
 
     def _means(self, theta: Array) -> list[Array]:
         """The means of each output at theta (M, p), (M,) each; an estimator may know cheaper ways to them."""
@@ -215,11 +224,6 @@ class Fit(Immutable, ABC):
     def _shaped(self, columns: list[Array]) -> Array:
         """Results of all outputs, with their axis last, or without it where f has none."""
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
-
-    def _require_joint(self, thetas: Array) -> None:
-        """Raise if this machine cannot hold the covariances between thetas (M, p)."""
-        M, C = len(thetas), len(self._outputs)
-        require_memory(16 * M * M * C, f"the covariance of all pairs of {M} rows of theta", "pass fewer")
 
     def _thetas(self, theta: npt.ArrayLike) -> Array:
         return squarable(thetas_in(theta, self.p, "this fit"), "theta")

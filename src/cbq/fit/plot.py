@@ -10,7 +10,8 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from cbq._arrays import Array, finite, squarable
-from cbq._checks import between_0_and_1, called, is_whole, require_memory, shown
+from cbq._checks import between_0_and_1, called, is_whole, shown
+from cbq._memory import require_memory
 from cbq.fit.base import FEW, Fit
 
 if TYPE_CHECKING:
@@ -267,7 +268,7 @@ def _grid(theta: Array, points: int) -> Array:
         )
     axes = []
     p = theta.shape[1]
-    require_memory(8 * p * points**p, f"a grid of points = {points} in each coordinate", "pass fewer points")
+    require_memory(p * points**p, f"a grid of points = {points} in each coordinate", "pass fewer points")
     for column in theta.T:
         low, high = float(np.min(column)), float(np.max(column))
         margin = MARGIN * (high - low) or 0.5 * abs(low) or 1.0

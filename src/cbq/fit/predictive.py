@@ -6,12 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.special import chdtri, stdtr, stdtrit
+from scipy.special import chdtri, stdtr
 
 from cbq._arrays import Array, Integers
+from cbq.fit.quantiles import mixture_quantile
 from cbq.linalg.dense import symmetric_root
-
-_MAX_BISECTIONS, _BISECTION_TOLERANCE = 100, 1e-12  # of a quantile; the tolerance is in units of the scale
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,21 +46,14 @@ class PredictiveDistribution:
         """(M, M), of a joint distribution."""
         self.require_scales()
         apart = self.locations - self.mean
-        return np.asarray(self._inflated(np.mean(self.scales2, axis=0)) + apart.T @ apart / len(apart))
+        cov = apart.T @ apart
+        cov /= len(apart)
+        cov += self._inflated(np.mean(self.scales2, axis=0))
+        return np.asarray(cov)
 
     def quantile(self, probability: float) -> Array:
         """The value (M,) that is exceeded with probability 1 - `probability`, at each theta."""
-        scale = np.sqrt(self._squared)
-        each = self.locations + scale * stdtrit(self.df, probability)
-        low, high = np.min(each, axis=0), np.max(each, axis=0)
-        scale = np.where(scale > 0, scale, np.finfo(float).tiny)
-        for _ in range(_MAX_BISECTIONS):
-            if np.all(high - low <= _BISECTION_TOLERANCE * scale.min(axis=0)):
-                break
-            middle = 0.5 * (low + high)
-            below = np.mean(stdtr(self.df, (middle - self.locations) / scale), axis=0) < probability
-            low, high = np.where(below, middle, low), np.where(below, high, middle)
-        return np.asarray(0.5 * (low + high))
+        return mixture_quantile(self.locations, np.sqrt(self._squared), self.df, probability)
 
     def cdf(self, value: Array) -> Array:
         """The probability (M,) of at most `value` (M,), at each theta."""
@@ -85,10 +77,10 @@ class PredictiveDistribution:
         return out
 
     def _inflated(self, scales2: Array) -> Array:
-        """The variances or covariances that belong to squared scales or scale matrices, (M,) or (M, M)."""
+        """The variances or covariances that squared scales or scale matrices, (M,) or (M, M), are turned into."""
         inflation = _inflation(np.asarray(self.df))
         inflation = inflation[:, None] if inflation.ndim == 1 and scales2.ndim == 2 else inflation
-        return np.multiply(inflation, scales2, out=np.zeros(scales2.shape), where=scales2 != 0)  # 0 inf is 0 here
+        return np.multiply(inflation, scales2, out=scales2, where=scales2 != 0)  # 0 inf is 0 here
 
     def require_scales(self) -> None:
         """Raise where nothing but the locations is known."""

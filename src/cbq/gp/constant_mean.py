@@ -8,6 +8,7 @@ c = A / tau. The amplitude A has the closed form q / dof and is never searched f
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self, TypeVar
@@ -18,6 +19,7 @@ from cbq._arrays import Array
 from cbq.embeddings import embed
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
+from cbq.linalg.threads import LARGE
 from cbq.measures import Measure
 
 FLAT, ZERO = 0.0, np.inf  # tau of an unknown constant mean, and of a mean that is zero
@@ -230,25 +232,27 @@ def explain(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> KernelE
 
     kernel: K of them, as lengthscales with the leading axes (K, 1), or a single one.
     """
-    parts = []
-    for part in _chunked(kernel, data):
+
+    def evaluate(kernel: Kernel, part: GPData) -> KernelEvidence:
         f = part.f - centre(part.f, tau)
         conditioned = Conditioned(factor_gram(part.bound(kernel), part.x, jitter=jitter), f, tau)
-        parts.append(KernelEvidence(**conditioned.leave_one_out()))
-    return _joined(parts)
+        return KernelEvidence(**conditioned.leave_one_out())
+
+    return _in_chunks(evaluate, kernel, data)
 
 
 def integrate(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> BayesianQuadrature:
     """Bayesian quadrature under the measures of the data, with kernels as for `explain`."""
-    parts = []
-    for part in _chunked(kernel, data):
+
+    def evaluate(kernel: Kernel, part: GPData) -> BayesianQuadrature:
         embedding = embed(kernel, part.measure)
         mu, level = embedding.mean(part.x), centre(part.f, tau)
         conditioned = Conditioned(factor_gram(embedding.kernel, part.x, jitter=jitter), part.f - level, tau, mu)
         found = conditioned.quadrature(embedding.variance)
         found["mean"] += level[:, 0]
-        parts.append(BayesianQuadrature(**conditioned.leave_one_out(), **found))
-    return _joined(parts)
+        return BayesianQuadrature(**conditioned.leave_one_out(), **found)
+
+    return _in_chunks(evaluate, kernel, data)
 
 
 def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float) -> tuple[float, Array]:
@@ -288,14 +292,19 @@ def _not_negative(error2: Array, size: Array) -> Array:
     return np.maximum(error2, 0.0)
 
 
-def _chunked(kernel: Kernel, data: GPData) -> list[GPData]:
-    """The processes in chunks of bounded memory."""
-    kernels = int(np.prod(kernel.log_lengthscales.shape[:-1]))
-    return [data[piece] for piece in chunks(len(data.x), data.n, arrays=_STACKS * kernels)]
+def _in_chunks(evaluate: Callable[[Kernel, GPData], Result], kernel: Kernel, data: GPData) -> Result:
+    """`evaluate` of all kernels and processes, in chunks of bounded memory; large matrices go kernel by kernel."""
+    ells = kernel.log_lengthscales
+    kernels = int(np.prod(ells.shape[:-1]))
+    if kernels > 1 and data.n >= LARGE:
+        each = (kernel.with_log_lengthscales(ells[k : k + 1]) for k in range(kernels))
+        return _joined([_in_chunks(evaluate, one, data) for one in each], axis=0)
+    pieces = chunks(len(data.x), data.n, arrays=_STACKS * kernels)
+    return _joined([evaluate(kernel, data[piece]) for piece in pieces], axis=1)
 
 
-def _joined(parts: list[Result]) -> Result:
+def _joined(parts: list[Result], axis: int) -> Result:
     if len(parts) == 1:
         return parts[0]
-    joined = {f.name: np.concatenate([getattr(p, f.name) for p in parts], axis=1) for f in fields(parts[0])}
+    joined = {f.name: np.concatenate([getattr(p, f.name) for p in parts], axis=axis) for f in fields(parts[0])}
     return type(parts[0])(**joined)

@@ -17,7 +17,7 @@ from cbq._arrays import Array, Booleans
 from cbq._checks import LARGEST
 from cbq.io import Instance, Integer, Number, Numbers, Optional, saved
 from cbq.kernels import Kernel
-from cbq.linalg import Factor, Jitter, factor
+from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.dense import cholesky, has_full_column_rank, solve_lower, solve_upper
 
 Trend = int | None  # the degree of the polynomial; None means that the mean is known
@@ -140,47 +140,58 @@ class Prediction:
     variance: Array
 
 
+@dataclass(frozen=True, eq=False)
+class PosteriorMean:
+    """The mean of a conditioned process as a function of theta; unlike the process, it holds no matrix.
+
+    z: (T, p), the nodes. standardised: coordinates of theta for the trend. coefficients: (q,), of the trend.
+    alpha: (T,), Q y.
+    """
+
+    prior: GPPrior
+    z: Array
+    standardised: ThetaCoordinates
+    coefficients: Array
+    alpha: Array
+
+    def __call__(self, theta: Array) -> Array:
+        """The mean at theta (M, p): (M,)."""
+        z = self.prior.coordinates(theta)
+        known = self.prior.amplitude * self.prior.kernel(z, self.z) @ self.alpha
+        trend = polynomial_basis(self.standardised(theta), self.prior.degree) @ self.coefficients
+        return np.asarray(self.prior.offset + known + trend)
+
+
 class HeteroscedasticGP:
     """The process conditioned on y (T,) with noise variances v (T,) at the nodes theta (T, p)."""
 
     def __init__(self, prior: GPPrior, theta: Array, y: Array, v: Array) -> None:
         self.prior, self.y, self.v = prior, y - prior.offset, v
         self.z = prior.coordinates(theta)
-        self.K = prior.amplitude * prior.kernel(self.z)
         self.standardised = ThetaCoordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
         self.H = polynomial_basis(self.standardised(theta), prior.degree)
-        self.factor = self.factor_with(v)
+        kernel = max(prior.amplitude, np.finfo(float).tiny) * prior.kernel
+        self.factor = factor_gram(kernel, self.z, nugget=v + prior.noise, jitter=JITTER)
         self.solved_H = self.factor.solve(self.H) if self.H.size else self.H  # K^-1 H
         self.L = cholesky(self.H.T @ self.solved_H) if self.H.size else np.empty((0, 0))  # of S
-        self.coefficients = (
+        coefficients = (
             solve_upper(self.L, solve_lower(self.L, self.solved_H.T @ self.y)) if self.H.size else np.empty(0)
         )
-        self.alpha = self.factor.solve((self.y - self.H @ self.coefficients)[:, None])[:, 0]  # Q y
+        alpha = self.factor.solve((self.y - self.H @ coefficients)[:, None])[:, 0]
+        self.mean = PosteriorMean(prior, self.z, self.standardised, coefficients, alpha)
 
-    def factor_with(self, v: Array) -> Factor:
-        """The factor of K with noise variances v (T,) at the nodes."""
-        return factor(self.K, nugget=v + self.prior.noise, jitter=JITTER)
-
-    def leave_one_out(self, v: Array) -> tuple[Array, Array]:
-        """Q y and the diagonal of Q, each (T,), with noise variances v (T,): leave-one-out residuals are their ratios,
-        with variances that are the inverses of the diagonal.
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Q y and the diagonal of Q, each (T,): leave-one-out residuals are their ratios, with variances that are the
+        inverses of the diagonal.
         """
-        f = self.factor_with(v)
-        y = self.y - self.H @ self.coefficients  # Q H = 0: less of the trend leaves less to cancel
-        solved = f.solve(np.column_stack([y, self.H]))
-        Qy, diagonal = solved[:, 0], f.inverse_diagonal()
+        y = self.y - self.H @ self.mean.coefficients  # Q H = 0: less of the trend leaves less to cancel
+        solved = self.factor.solve(np.column_stack([y, self.H]))
+        Qy, diagonal = solved[:, 0], self.factor.inverse_diagonal()
         if self.H.size:
             half = solve_lower(cholesky(self.H.T @ solved[:, 1:]), solved[:, 1:])  # rows: L^-1 H'K^-1
             Qy = Qy - half @ (half.T @ y)
             diagonal = np.maximum(diagonal - np.sum(half**2, axis=1), np.finfo(float).eps * diagonal)
         return Qy, diagonal
-
-    def mean(self, theta: Array) -> Array:
-        """The mean at theta (M, p): (M,)."""
-        z = self.prior.coordinates(theta)
-        known = self.prior.amplitude * self.prior.kernel(z, self.z) @ self.alpha
-        trend = polynomial_basis(self.standardised(theta), self.prior.degree) @ self.coefficients
-        return np.asarray(self.prior.offset + known + trend)
 
     def predict(self, theta: Array, *, joint: bool = False) -> Prediction:
         """The prediction at theta (M, p), with covariances between the thetas where it is `joint`."""
@@ -195,9 +206,13 @@ class HeteroscedasticGP:
             weights = solved + rest @ solve_lower(self.L, self.solved_H).T
         noise = self.v + prior.noise + self.factor.jitter
         if joint:
-            own = prior.amplitude * prior.kernel(z)
-            variance = own - k @ solved.T + rest @ rest.T - (weights * noise) @ weights.T
-            variance = 0.5 * (variance + variance.T)
+            variance = prior.kernel(z)  # in place: three matrices (M, M) at a time are enough
+            variance *= prior.amplitude
+            variance -= k @ solved.T
+            variance += rest @ rest.T
+            variance -= (weights * noise) @ weights.T
+            variance = variance + variance.T
+            variance *= 0.5
         else:
             own = prior.amplitude * prior.kernel.diag(z)
             variance = own - np.einsum("mt,mt->m", k, solved) + np.sum(rest**2, axis=1) - weights**2 @ noise

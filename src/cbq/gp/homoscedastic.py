@@ -12,7 +12,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.kernels import Kernel
-from cbq.linalg import Jitter, factor
+from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.dense import eigh
 
 LEAST_NOISE = 1e-10  # of the mean of k(x, x): with less, equal points would leave nothing but rounding errors
@@ -26,7 +26,7 @@ class HomoscedasticGP:
     def __init__(self, kernel: Kernel, x: Array, noise: float) -> None:
         self.kernel, self.x = kernel, x
         nugget = max(noise, LEAST_NOISE * float(np.mean(kernel.diag(x))))
-        self._factor = factor(kernel.gram(x), nugget=nugget, jitter=NO_JITTER, overwrite=True)
+        self._factor = factor_gram(kernel, x, nugget=nugget, jitter=NO_JITTER)
         self.noise = nugget + float(self._factor.jitter)
         Q1 = self._factor.solve(np.ones((len(x), 1)))[:, 0]
         self._mean_weights = Q1 / np.sum(Q1)  # of the values in the estimate of the constant mean

@@ -10,8 +10,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, broadcast_batch, checked_out, finite
-from cbq._checks import flag, require_memory, shown
+from cbq._checks import flag, shown
 from cbq._immutable import Immutable
+from cbq._memory import require_memory
 from cbq.linalg.cholesky import as_float64
 from cbq.linalg.gram import Features, contract_gram, flat_features, inner, leading_shape, take
 from cbq.linalg.threads import spans, stacked
@@ -36,7 +37,7 @@ class Kernel(Immutable, ABC):
         y defaults to x. In one dimension x and y may be arrays (N,) and (M,).
         """
         fx, fy, shape = self._pair(x, y)
-        require_memory(8 * prod(shape), f"a Gram matrix of shape {shape}", "pass fewer points x or y")
+        require_memory(prod(shape), f"a Gram matrix of shape {shape}", "pass fewer points x or y")
         out = np.empty(shape) if out is None else checked_out(out, shape)
         filled = out if out.flags.c_contiguous else np.empty(shape)
         matrices = stacked(filled)
@@ -50,7 +51,7 @@ class Kernel(Immutable, ABC):
         """Derivatives of `gram` with respect to `log_lengthscales`: shape (..., P, N, M)."""
         fx, fy, (*batch, n, m) = self._pair(x, y)
         shape = (*batch, self.n_lengthscales, n, m)
-        require_memory(8 * prod(shape), f"derivatives of shape {shape}", "pass fewer points x or y")
+        require_memory(prod(shape), f"derivatives of shape {shape}", "pass fewer points x or y")
         out = np.empty((prod(batch), self.n_lengthscales, n, m))
         for span in spans(len(out), n * m):
             self.fill_derivatives(take(fx, span), take(fy, span), out[span].swapaxes(0, 1))

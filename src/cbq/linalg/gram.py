@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, checked_out, finite
-from cbq._checks import is_whole, require_memory, shown
+from cbq._checks import is_whole, shown
+from cbq._memory import require_memory
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
 from cbq.linalg.threads import (
@@ -88,7 +89,7 @@ def factor_gram(
     *leading, n = leading_shape(features)
     batch = tuple(leading)
     rows = flat_features(features, batch)
-    require_memory(8 * prod(batch) * n * n, f"a Gram matrix of {n} points x", "pass fewer")
+    require_memory(prod(batch) * n * n, f"a Gram matrix of {n} points x", "pass fewer")
     storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n), contiguous=True)
     few = prefers_blas_threads(prod(batch), n)
 

@@ -82,11 +82,14 @@ def potrs(stack: Array, rows: Array) -> None:
         _checked(info, "dpotrs")
 
 
-def trsm(stack: Array, rows: Array) -> None:
-    """Overwrite each row v of `rows` (B, m, n) with L^-1 v, for the factors L of `stack` (B, n, n)."""
-    n, m, one = _int(stack.shape[-1]), _int(rows.shape[-2]), ctypes.byref(_ONE)
+def trsm(stack: Array, rows: Array, start: int = 0) -> None:
+    """Overwrite each row v of `rows` (B, m, n) with L^-1 v, for the factors L of `stack` (B, n, n).
+
+    start: the first row and column of L that count; then rows are (B, m, n - start).
+    """
+    N, n, m, one = stack.shape[-1], _int(rows.shape[-1]), _int(rows.shape[-2]), ctypes.byref(_ONE)
     for a, b in zip(_addresses(stack), _addresses(rows), strict=True):
-        _dtrsm(b"L", b"U", b"T", b"N", n, m, one, a, n, b, n)
+        _dtrsm(b"L", b"U", b"T", b"N", n, m, one, a + 8 * start * (N + 1), _int(N), b, n)
 
 
 def _int(value: int) -> Any:

@@ -26,8 +26,9 @@ from cbq._arrays import (
     squarable,
     take_rows,
 )
-from cbq._checks import LARGEST, count, generator, one_of, position, require_memory, shown
+from cbq._checks import LARGEST, count, generator, one_of, position, shown
 from cbq._immutable import Immutable
+from cbq._memory import require_memory
 
 Base = Literal["uniform", "normal"]
 
@@ -96,7 +97,7 @@ class Measure(Immutable, ABC):
     def _shape_of_draws(self, n: int) -> tuple[int, ...]:
         """The shape of n draws from each measure, if this machine can hold them."""
         shape = (*self.batch_shape, count(n), self.dim)
-        require_memory(8 * math.prod(shape), f"n = {n} draws from {self!r}", "draw fewer at a time")
+        require_memory(math.prod(shape), f"n = {n} draws from {self!r}", "draw fewer at a time")
         return shape
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, broadcast_batch
-from cbq._checks import require_memory
+from cbq._memory import require_memory
 from cbq.io import Numbers, saved
 from cbq.linalg.dense import cholesky, solve_lower, solve_upper
 from cbq.measures.base import Measure, parameter, require_coordinates
@@ -135,7 +135,7 @@ class LogNormal(Measure):
 def _full_covariance(cov: Array, mean: Array) -> Array:
     """The covariance (..., d, d) for a `cov` given as a scalar, diagonal or full, with a mean (..., d)."""
     d = mean.shape[-1]
-    require_memory(8 * d * max(cov.size, d), f"the covariance for a mean in {d} dimensions", "pass a mean of fewer")
+    require_memory(d * max(cov.size, d), f"the covariance for a mean in {d} dimensions", "pass a mean of fewer")
     if cov.ndim == 0:
         full = cov * np.eye(d)
     elif cov.ndim >= 2 and cov.shape[-2:] == (d, d):

@@ -82,7 +82,7 @@ def _pooled(samples: Samples) -> tuple[MOBQFit | None, str]:
         return None, "MOBQ needs a family, and these samples have none"
     try:
         fit = MOBQ().fit(samples)
-    except (NoEmbedding, ValueError) as error:
+    except (NoEmbedding, ValueError, MemoryError) as error:
         return None, f"MOBQ could not be fitted: {str(error).rstrip('.')}"
     if all(group.is_learnt for group in fit.groups):
         return fit, ""

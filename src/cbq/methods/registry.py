@@ -22,7 +22,7 @@ from cbq.linalg import LinAlgError
 from cbq.samples import Samples
 
 # What an estimator raises when it cannot fit these samples or predict at these thetas. Any other exception is a bug.
-REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, LinAlgError)
+REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, LinAlgError, MemoryError)
 
 
 class Estimator(Protocol):

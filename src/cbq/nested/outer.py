@@ -11,7 +11,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers
-from cbq._checks import generator, is_whole, one_of, require_memory, shown
+from cbq._checks import generator, is_whole, one_of, shown
+from cbq._memory import require_memory
 from cbq.collect.draws import iid, sobol
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.base import measure_argument
@@ -70,7 +71,7 @@ def outer(prior: PriorLike, n: int, design: Design, rng: np.random.Generator | i
     fewest = SCRAMBLES * max(min_part, 2)
     if not is_whole(n, fewest):
         raise ValueError(f"n must be a number of thetas, here {fewest} or more, but it is {shown(n)}.")
-    require_memory(16 * p * n, f"n = {n} thetas", "pass a smaller n")
+    require_memory(2 * p * n, f"n = {n} thetas", "pass a smaller n")
     if design == "sobol":
         return _sobol(measure, int(n), generator(rng))
     return _equally_weighted(iid(measure, int(n), generator(rng)), min(MAX_PARTS, n // min_part))

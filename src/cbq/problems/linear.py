@@ -8,7 +8,8 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, positive
-from cbq._checks import one_of, require_memory, whole
+from cbq._checks import one_of, whole
+from cbq._memory import require_memory
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.measures import Gaussian, Uniform
 from cbq.problem import Problem
@@ -71,7 +72,7 @@ def build(dim: int = 2, f: Quantity = "square", seed: int = 0) -> Problem:
     """
     one_of(f, Quantity, "f")
     dim = whole(dim, "dim", 1)
-    require_memory(8 * dim**2, f"a covariance in dim = {dim} dimensions", "pass a smaller dim")
+    require_memory(dim**2, f"a covariance in dim = {dim} dimensions", "pass a smaller dim")
     rng = np.random.default_rng(whole(seed, "seed"))
     Y = np.column_stack([rng.uniform(-1, 1, (5, dim - 1)), np.ones(5)])
     model = LinearModel(Y, Y @ rng.standard_normal(dim) + rng.standard_normal(5), f)

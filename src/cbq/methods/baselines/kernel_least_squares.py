@@ -10,6 +10,7 @@ import numpy as np
 
 from cbq._arrays import Array, evenly
 from cbq._checks import shown
+from cbq._memory import require_memory
 from cbq.fit.summary import on_one_line
 from cbq.gp.families import KernelFamily
 from cbq.gp.homoscedastic import HomoscedasticGP, leave_one_out_by_noise
@@ -67,6 +68,7 @@ class KLSMC:
     def fit(self, samples: Samples) -> KLSMCFit:
         """Fit the curve through the averages."""
         require_samples(samples)
+        _require_memory(samples.T, 1)
         found = averages(samples)
         some = evenly(samples.T, MAX_VALIDATION_THETAS)
         kernels = list(self._kernels(found.theta))
@@ -75,6 +77,7 @@ class KLSMC:
         errors = np.stack([_errors(kernel, theta, y, each) for kernel, each in zip(kernels, ridges, strict=True)])
         best = np.argmin(errors.reshape(-1, y.shape[1]), axis=0)
         chosen = [(k, ridges[k][i]) for k, i in zip(*np.unravel_index(best, errors.shape[:2]), strict=True)]
+        _require_memory(samples.T, len(set(chosen)))
         curves = {each: KernelCurve(found.theta, kernels[each[0]], each[1]) for each in set(chosen)}
         return KLSMCFit(
             found,
@@ -101,6 +104,15 @@ class KLSMC:
             return (float(self.ridge),)
         size = float(np.mean(kernel.diag(theta)))
         return tuple(size * ridge for ridge in RIDGES)
+
+
+def _require_memory(T: int, curves: int) -> None:
+    """Raise where the matrices (T, T) of so many curves do not fit into memory."""
+    require_memory(
+        curves * T**2,
+        f"kernel ridge regression on {T} thetas",
+        "fit some of the thetas, as in samples.select(slice(None, None, 10)), or use cbq.LSMC()",
+    )
 
 
 def _errors(kernel: Kernel, theta: Array, y: Array, ridges: tuple[float, ...]) -> Array:

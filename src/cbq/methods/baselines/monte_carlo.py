@@ -85,6 +85,9 @@ class MonteCarloFit(Fit):
         same = rows[:, None] == rows if joint else np.True_
         return PredictiveDistribution(mean[None], (variance * same)[None], df, why)
 
+    def _joint_matrices(self, *, drawn: bool) -> int:
+        return len(self._outputs) if drawn else super()._joint_matrices(drawn=False)  # independent thetas need no root
+
     def _rows(self, theta: Array) -> Integers:
         """The row of each theta among the observed ones."""
         rows = find_thetas(theta, self.theta)

@@ -18,7 +18,7 @@ from cbq.methods.conditional.borrowing import fit_borrowing_stage_one
 from cbq.methods.conditional.fit import CBQFit
 from cbq.methods.conditional.paper import PAPER_LAMBDAS, PaperCBQ
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
-from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two
+from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two, require_memory_for_stage_two
 from cbq.methods.options import (
     check_choices,
     check_kernels,
@@ -119,6 +119,7 @@ class CBQ:
         """Estimate I over theta from samples."""
         require_several_values(samples)
         self._refuse(samples)
+        require_memory_for_stage_two(samples.T, samples.C or 1)
         stage1, rows = (
             fit_borrowing_stage_one(samples, int(self.borrow), self._stage_one())
             if self.borrow

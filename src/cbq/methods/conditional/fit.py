@@ -13,13 +13,14 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, Integers
 from cbq._checks import between_0_and_1
+from cbq._memory import require_memory
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.methods.conditional.stage_one import StageOne
-from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior
+from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, require_memory_for_stage_two
 from cbq.samples.samples import Design
 
 MAX_NAMED_KERNELS = 4  # in a summary, for each output
@@ -113,6 +114,7 @@ class CBQFit(Fit):
         self.theta, self.stage1, self.design, self.calibrate = theta, stage1, design, bool(calibrate)
         self.counts, self.rows = stage1.counts if counts is None else counts, rows
         self.C = None if stage1.single else int(stage1.columns["mean"].shape[1])
+        require_memory_for_stage_two(len(theta), len(priors))
         self.priors = tuple(tuple(each) for each in priors)
         self.settings, self.own_warnings = dict(settings), tuple(warnings)
         self._posteriors = tuple(
@@ -135,6 +137,9 @@ class CBQFit(Fit):
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         return [posterior.predictive(theta, joint=joint) for posterior in self._posteriors]
 
+    def _joint_matrices(self, *, drawn: bool) -> int:
+        return len(self._outputs) * self.calibrate + super()._joint_matrices(drawn=drawn)  # a mixture of two components
+
     def weights(self, theta: npt.ArrayLike) -> Array | tuple[Array, ...]:
         """The weights of all values of f in the plain posterior mean at theta, stage 1 and stage 2 together.
 
@@ -143,6 +148,8 @@ class CBQFit(Fit):
         calibrated distribution may subtract an estimated bias from it.
         """
         thetas = self._thetas(theta)
+        numbers = len(thetas) * int(np.sum(self.counts)) * len(self._outputs)
+        require_memory(2 * numbers, f"an array of {numbers} weights", "pass fewer thetas at a time")
         flat = self._shaped([self._weights(thetas, c) for c in self._outputs])
         parts = tuple(np.split(flat, np.cumsum(self.counts)[:-1], axis=1))
         return parts if np.any(self.counts != self.counts[0]) else np.stack(parts, axis=1)
@@ -150,7 +157,7 @@ class CBQFit(Fit):
     def _weights(self, theta: Array, c: int) -> Array:
         """The weights (M, n) of all points of the samples at theta (M, p), for output c."""
         owners = np.repeat(np.arange(len(self.theta)), self.stage1.counts)
-        over_theta = self._posteriors[c].processes[0].predict(theta).weights
+        over_theta = self._posteriors[c].process.predict(theta).weights
         used = over_theta[:, owners] * self.stage1.point_weights[:, c]
         if self.rows is None:
             return np.asarray(used)
@@ -162,7 +169,7 @@ class CBQFit(Fit):
         """Each node predicted from all others: the check that the noise and the kernel of stage 2 are right."""
         if len(self.theta) < 2:
             raise ValueError("leaving one theta out takes at least two of them, but there is one.")
-        columns = [posterior.processes[0].leave_one_out(posterior.nodes.variance) for posterior in self._posteriors]
+        columns = [posterior.process.leave_one_out() for posterior in self._posteriors]
         residual = self._shaped([Qy / diagonal for Qy, diagonal in columns])
         return LeaveOneOut(residual, self._shaped([1.0 / np.sqrt(diagonal) for _, diagonal in columns]))
 
@@ -181,7 +188,7 @@ class CBQFit(Fit):
         more = f" and {len(shares) - MAX_NAMED_KERNELS} more" * (len(shares) > MAX_NAMED_KERNELS)
         std = np.sqrt(self.stage1.columns["variance"][:, c])
         posterior = self._posteriors[c]
-        prior = posterior.processes[0].prior
+        prior = posterior.process.prior
         logs = [str(j) for j in np.flatnonzero(prior.coordinates.logs)]
         of = "" if not logs else " on log theta" if len(logs) == self.p else f" with log theta_{', '.join(logs)}"
         lines = [
@@ -191,7 +198,7 @@ class CBQFit(Fit):
             f"(weight {posterior.weights[0]:.0%}); amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
         ]
         if len(self.theta) > 1:
-            Qy, diagonal = posterior.processes[0].leave_one_out(posterior.nodes.variance)
+            Qy, diagonal = posterior.process.leave_one_out()
             loo = LeaveOneOut(Qy / diagonal, 1.0 / np.sqrt(diagonal))
             size = np.sqrt(np.mean(loo.standardised**2))
             lines.append(

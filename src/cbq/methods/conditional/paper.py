@@ -22,8 +22,8 @@ from cbq.measures import Gaussian, LogNormal, Unnormalised
 from cbq.methods.conditional.blocks import BlockedSamples
 from cbq.methods.conditional.candidates import refuse_unembedded
 from cbq.methods.conditional.fit import CBQFit
-from cbq.methods.conditional.stage_one import KernelShare, StageOne
-from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two
+from cbq.methods.conditional.stage_one import KernelShare, StageOne, require_memory_for_stage_one
+from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two, require_memory_for_stage_two
 from cbq.methods.options import require_several_values
 from cbq.methods.registry import estimator
 from cbq.samples import Samples
@@ -66,6 +66,8 @@ class PaperCBQ:
     def fit(self, samples: Samples) -> CBQFit:
         """Estimate I over theta from samples."""
         require_several_values(samples)
+        require_memory_for_stage_one(samples)
+        require_memory_for_stage_two(samples.T, samples.C or 1)
         kernel_x = _default(samples) if self.kernel_x is None else self.kernel_x
         kernel_theta = Matern(1.5) if self.kernel_theta is None else self.kernel_theta
         refuse_unembedded(kernel_x.to_fit(samples.all_points, True)[0], samples)

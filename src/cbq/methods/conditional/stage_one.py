@@ -11,6 +11,7 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq._immutable import Immutable
+from cbq._memory import require_memory
 from cbq.gp.constant_mean import (
     FLAT,
     LEAST_VARIATION,
@@ -158,8 +159,15 @@ class StageOneOptions:
         return self.lengthscales == "shared"
 
 
+def require_memory_for_stage_one(samples: Samples) -> None:
+    """Raise where the largest Gram matrix of stage 1 does not fit into memory."""
+    N = int(np.max(samples.counts))
+    require_memory(N**2, f"stage 1 with {N} points at one theta", "use fewer of them, as in samples.thinned(1000)")
+
+
 def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
     """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
+    require_memory_for_stage_one(samples)
     given = samples
     samples, group = given.merged()
     shift, scale = units(samples.table, centred=options.mean == "constant")

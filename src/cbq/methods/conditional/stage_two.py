@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
+from cbq._memory import require_memory
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
@@ -26,6 +27,7 @@ MAX_FITTED_NODES = 500  # for hyperparameters: their likelihood costs T^3, and m
 NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work
 PRIOR_NODES = 4.0  # what the prior tau^2 = 1 is worth, in nodes
 EXTRA_DF = 3.0  # of the predictive distribution, besides T
+MAX_DIFFERENCES = 2**22  # numbers: between nodes, at a time, when looking for neighbours
 LEAST_SE = 0.02  # of the common bias, in units of the errors
 
 
@@ -37,6 +39,16 @@ class StageTwoOptions:
     degree: Trend = 0
     noise: float | Sequence[float] | None = None
     log_theta: bool | Literal["auto"] = "auto"
+
+
+def require_memory_for_stage_two(T: int, outputs: int) -> None:
+    """Raise where the processes of stage 2 do not fit into memory: each output keeps a matrix (T, T)."""
+    require_memory(
+        outputs * T**2,
+        f"stage 2 with {T} thetas{f' and {outputs} outputs' * (outputs > 1)}",
+        "fit some of the thetas, as in samples.select(slice(None, None, 10))"
+        + ", or one output at a time, as in samples.output(0)" * (outputs > 1),
+    )
 
 
 def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, options: StageTwoOptions) -> list[GPPrior]:
@@ -89,6 +101,10 @@ class NodeEstimates:
     bias: Array
     spread2: Array
 
+    def process(self, prior: GPPrior, noise: Array) -> HeteroscedasticGP:
+        """The process that has the prior, given the estimates with noise variances (T,)."""
+        return HeteroscedasticGP(prior, self.theta, self.mean, noise)
+
 
 @dataclass(frozen=True, eq=False)
 class NoiseReading:
@@ -118,68 +134,69 @@ class ThetaPosterior:
         weights = np.exp(evidence - evidence.max())
         kept = weights > NEGLIGIBLE
         self.weights = weights[kept] / np.sum(weights[kept])
-        chosen = [prior for prior, keep in zip(priors, kept, strict=True) if keep]
-        self.processes = [HeteroscedasticGP(prior, nodes.theta, nodes.mean, nodes.variance) for prior in chosen]
-        self.nodes = nodes
-        self.readings = noise_readings(self.processes[0], nodes, iid=iid, shared=shared) if calibrate else ()
+        best, *others = (prior for prior, keep in zip(priors, kept, strict=True) if keep)
+        iid = iid and not shared
+        # Every process has a matrix (T, T). That of the likeliest prior stays, so the others come and go before it.
+        smoothed = [smoothed_noise_reading(best, nodes, iid=iid, shared=shared)] if calibrate else []
+        self.other_means = [nodes.process(prior, nodes.variance).mean for prior in others]
+        self.nodes, self.process = nodes, nodes.process(best, nodes.variance)
+        self.readings = [noise_reading(self.process, nodes, iid=iid), *smoothed] if calibrate else []
 
     def predictive(self, theta: Array, *, joint: bool = False) -> PredictiveDistribution:
         """The predictive distribution of I at theta (M, p)."""
-        best, *others = self.processes
-        at = best.predict(theta, joint=joint)
+        own_noise = self.process.prior.noise
+        at = self.process.predict(theta, joint=joint)
         if not self.readings:
-            noise = self.nodes.variance + best.prior.noise
-            return PredictiveDistribution(at.mean[None], _with_noise(at.variance, at.weights, noise)[None], np.inf)
+            spread = _with_noise(at.variance, at.weights, self.nodes.variance + own_noise)
+            return PredictiveDistribution(at.mean[None], spread[None], np.inf)
         between = np.zeros_like(at.variance)
-        for weight, other in zip(self.weights[1:], others, strict=True):
-            if not other.prior.coordinates.covers(theta):
-                continue
-            apart = other.mean(theta) - at.mean
-            between += weight * (np.outer(apart, apart) if joint else apart**2)
-        locations, scales2 = [], []
-        for reading in self.readings:
+        for weight, mean in zip(self.weights[1:], self.other_means, strict=True):
+            if mean.prior.coordinates.covers(theta):
+                between += _squared(mean(theta) - at.mean, joint, weight)
+        locations = np.empty((len(self.readings), len(theta)))
+        scales2 = np.empty((len(self.readings), *at.variance.shape))
+        for reading, location, scale2 in zip(self.readings, locations, scales2, strict=True):
             bias = at.weights @ np.sqrt(reading.noise)
-            locations.append(at.mean - reading.shift * bias)
-            spread = _with_noise(at.variance, at.weights, reading.noise + best.prior.noise)
-            common = np.outer(bias, bias) if joint else bias**2
-            scales2.append(reading.tau2 * spread + reading.shift2 * common + between)
-        return PredictiveDistribution(np.stack(locations), np.stack(scales2), len(self.nodes.mean) + EXTRA_DF)
+            location[...] = at.mean - reading.shift * bias
+            scale2[...] = _with_noise(at.variance, at.weights, reading.noise + own_noise)
+            scale2 *= reading.tau2
+            scale2 += _squared(bias, joint, reading.shift2)
+            scale2 += between
+        return PredictiveDistribution(locations, scales2, len(self.nodes.mean) + EXTRA_DF)
 
 
-def noise_readings(
-    process: HeteroscedasticGP, nodes: NodeEstimates, *, iid: bool, shared: bool
-) -> tuple[NoiseReading, ...]:
-    """The two readings of the noise: that of stage 1, and the larger of its two sizes averaged over neighbours.
+def smoothed_noise_reading(prior: GPPrior, nodes: NodeEstimates, *, iid: bool, shared: bool) -> NoiseReading:
+    """The second reading of the noise: the larger of the two sizes that stage 1 knows, averaged over neighbours.
 
-    Where thetas share points, the second reading takes their errors for the same one.
+    Where thetas share points, it takes their errors for the same one.
     """
     larger = np.maximum(nodes.variance, nodes.spread2)
-    smoothed = np.mean(larger[nearest_nodes(process.standardised(nodes.theta))], axis=1)
-    return (
-        _noise_reading(process, nodes, nodes.variance, iid=iid and not shared),
-        _noise_reading(process, nodes, smoothed, iid=iid and not shared, common=float(shared)),
-    )
+    standardised = ThetaCoordinates.standard(nodes.theta, prior.coordinates.logs)
+    smoothed = np.mean(larger[nearest_nodes(standardised(nodes.theta))], axis=1)
+    return noise_reading(nodes.process(prior, smoothed), nodes, iid=iid, common=float(shared))
 
 
 def nearest_nodes(z: Array) -> Integers:
     """The nearest max(3, sqrt T) nodes of each node z (T, p), itself included: (T, k)."""
     T = len(z)
     k = min(T, max(3, int(np.ceil(np.sqrt(T)))))
-    distance2 = np.sum((z[:, None, :] - z[None, :, :]) ** 2, axis=-1)
-    return np.argsort(distance2, axis=1, kind="stable")[:, :k]
+    found = np.empty((T, k), dtype=np.intp)
+    step = max(1, MAX_DIFFERENCES // z.size)
+    for rows in (slice(i, i + step) for i in range(0, T, step)):
+        distance2 = np.sum((z[rows, None, :] - z[None, :, :]) ** 2, axis=-1)
+        found[rows] = np.argsort(distance2, axis=1, kind="stable")[:, :k]
+    return found
 
 
-def _noise_reading(
-    process: HeteroscedasticGP, nodes: NodeEstimates, noise: Array, *, iid: bool, common: float = 0.0
-) -> NoiseReading:
-    """The reading with noise variances (T,): what residuals over thetas and biases say about it.
+def noise_reading(process: HeteroscedasticGP, nodes: NodeEstimates, *, iid: bool, common: float = 0.0) -> NoiseReading:
+    """The reading of the noise that a process has: what residuals over thetas and biases say about it.
 
     common: the variance, in units of the noise, of an error that all thetas have in common besides.
     """
-    T = len(noise)
+    T, noise = len(process.v), process.v
     if T == 1:
         return NoiseReading(noise, 1.0, 0.0, 0.0)
-    Qy, diagonal = process.leave_one_out(noise)
+    Qy, diagonal = process.leave_one_out()
     spare = max(T - process.prior.n_fitted, 1)
     tau2 = (PRIOR_NODES + T / spare * float(np.sum(Qy**2 / diagonal))) / (PRIOR_NODES + T)
     size = np.sqrt(noise)
@@ -198,6 +215,13 @@ def _noise_reading(
 
 def _with_noise(variance: Array, weights: Array, noise: Array) -> Array:
     """`variance`, (M,) or (M, M), with what the noise (T,) at the nodes adds through the weights (M, T)."""
-    if variance.ndim == 1:
-        return variance + weights**2 @ noise
-    return variance + (weights * noise) @ weights.T
+    added = weights**2 @ noise if variance.ndim == 1 else (weights * noise) @ weights.T
+    added += variance
+    return np.asarray(added)
+
+
+def _squared(values: Array, joint: bool, factor: float) -> Array:
+    """The squares (M,) of values (M,), or where they are `joint` the products (M, M) of all pairs, times a factor."""
+    found = np.outer(values, values) if joint else values**2
+    found *= factor
+    return np.asarray(found)

@@ -8,6 +8,7 @@ from typing import Literal
 
 from cbq._arrays import Integers, evenly
 from cbq._checks import flag, generator, is_whole, shown
+from cbq._memory import require_memory
 from cbq.embeddings.many import Integrals, line_for
 from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, choose_kernel, split_half_calibration
 from cbq.gp.pooled import choose_landmarks
@@ -30,6 +31,7 @@ Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
 MAX_EXACT_POINTS = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
 CALIBRATION_THETAS = 20
+NYSTROM_COPIES = 5  # arrays of all points and landmarks that are in memory at a time
 POOLED_JITTER = Jitter(start=1e-13)
 
 
@@ -86,7 +88,7 @@ class MOBQ:
         """Estimate I over theta from samples."""
         require_samples(samples)
         points, warnings = pooled_points(samples)
-        _refuse_size(points, self.nystrom)
+        _refuse_size(points, self.nystrom, len(self._groups(samples)))
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
         with blas_threads(points.n, IN_ONE_THREAD):
             groups = [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)]
@@ -107,6 +109,11 @@ class MOBQ:
         rows = None
         if self.nystrom is not None and self.nystrom < mine.n:
             rows = choose_landmarks(chosen.kernel, mine.u, int(self.nystrom), generator(self.seed))
+            require_memory(
+                NYSTROM_COPIES * mine.n * len(rows),
+                f"a fit to {mine.n} points through {len(rows)} landmarks",
+                "pass a smaller nystrom, or use cbq.CBQ()",
+            )
         return OutputGroup(outputs, chosen, rows, calibrate(chosen, mine, rows, samples, self.jitter))
 
 
@@ -121,7 +128,7 @@ def calibrate(
     return split_half_calibration(chosen, points, landmarks, integrals, jitter)
 
 
-def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:
+def _refuse_size(points: PooledPoints, nystrom: int | None, groups: int) -> None:
     if min(points.n, points.n if nystrom is None else int(nystrom)) > MAX_EXACT_POINTS:
         raise ValueError(
             f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with the "
@@ -130,3 +137,9 @@ def _refuse_size(points: PooledPoints, nystrom: int | None) -> None:
         )
     if points.n < 3:
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")
+    if nystrom is None or nystrom >= points.n:
+        require_memory(
+            max(groups, 1.5) * points.n**2,  # a process for each group; and for its calibration those of two halves
+            f"an exact fit to {points.n} points{f' with {groups} processes' * (groups > 1)}",
+            "pass nystrom=1000 for an approximation with 1000 landmarks, or use cbq.CBQ()",
+        )

@@ -1,0 +1,95 @@
+"""Whether a step fits into memory, asked before the work begins.
+
+Exact steps take matrices whose sizes are squares of what a user chooses. Where memory runs out, many systems do not say
+so: they end the process, or swap for hours.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+GIB = 2**30
+PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
+LIMIT_AND_USAGE = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))  # of v2, v1
+CERTAIN = 2**25  # numbers that every machine can hold: less is not asked for
+PAGE_CACHE = ("inactive_file", "active_file")  # counts as used, but gives way
+
+
+def require_memory(numbers: float, what: str, instead: str) -> None:
+    """Raise MemoryError, as NumPy does where it cannot allocate, unless `what` fits into memory; name the way out.
+
+    numbers: the float64 that are in memory at a time, at the least: nothing is refused that would have succeeded.
+    """
+    if numbers <= CERTAIN:
+        return
+    needed, available = 8 * min(numbers, 1e300) / GIB, available_memory() / GIB  # numbers may exceed a float
+    if needed > available:
+        raise MemoryError(
+            f"{what} takes at least {needed:.3g} GiB of memory, but {available:.3g} GiB are available: {instead}."
+        )
+
+
+def available_memory() -> float:
+    """The bytes that this process can still have, at the most; infinite where the system does not say."""
+    return max(0.0, min((*_in_machine(), *_in_cgroups(), *_in_address_space()), default=math.inf))
+
+
+def _in_machine() -> Iterator[float]:
+    """What the machine has left, swap included; where it does not say, the memory that it has."""
+    meminfo = _table(PROC / "meminfo")
+    if "MemAvailable:" in meminfo:
+        yield 1024 * (meminfo["MemAvailable:"] + meminfo.get("SwapFree:", 0))
+    elif "SC_PHYS_PAGES" in getattr(os, "sysconf_names", ()):
+        yield float(os.sysconf("SC_PHYS_PAGES")) * os.sysconf("SC_PAGE_SIZE")
+
+
+def _in_cgroups() -> Iterator[float]:
+    """What is left of the limits of the control groups that this process is in, as in a container; with swap."""
+    swap = 1024 * _table(PROC / "meminfo").get("SwapFree:", 0)
+    for line in _lines(PROC / "self" / "cgroup"):
+        _, controllers, path = line.split(":", 2)
+        if controllers not in ("", "memory"):  # the only group of version 2, or that of version 1
+            continue
+        root = CGROUPS / controllers
+        own = root / path.lstrip("/")
+        groups = (own, *(group for group in own.parents if group.is_relative_to(root)))
+        for group, (limit, usage) in ((group, pair) for group in groups for pair in LIMIT_AND_USAGE):
+            most, used = _number(group / limit), _number(group / usage)
+            if most is not None and used is not None:
+                stat = _table(group / "memory.stat")
+                yield most - used + swap + sum(stat.get(f"total_{name}", stat.get(name, 0)) for name in PAGE_CACHE)
+
+
+def _in_address_space() -> Iterator[float]:
+    """What is left of a limit on the address space of this process, as `ulimit -v` sets."""
+    try:
+        import resource
+    except ImportError:  # not on Windows
+        return
+    most = resource.getrlimit(resource.RLIMIT_AS)[0]
+    pages = _lines(PROC / "self" / "statm")
+    if most != resource.RLIM_INFINITY:
+        yield most - (int(pages[0].split()[0]) * resource.getpagesize() if pages else 0)
+
+
+def _lines(path: Path) -> list[str]:
+    """The lines of a file of the system; none if there is no such file."""
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+def _number(path: Path) -> int | None:
+    """The number in a file; None if there is none, as where a limit is `max`."""
+    lines = _lines(path)
+    return int(lines[0]) if lines and lines[0].isdecimal() else None
+
+
+def _table(path: Path) -> dict[str, int]:
+    """The names and numbers in the first two columns of a file."""
+    rows = [line.split() for line in _lines(path)]
+    return {row[0]: int(row[1]) for row in rows if len(row) > 1 and row[1].isdecimal()}
