@@ -114,7 +114,7 @@ def test_saved_fits_without_a_correlation_are_refused(tmp_path):
         (missing,) = (name for name in file.namelist() if name.endswith("correlation.npy"))
         for name in set(file.namelist()) - {missing}:
             older.writestr(name, file.read(name))
-    with pytest.raises(ValueError, match=r"older.cbq is damaged: it has no entry .*correlation.npy"):
+    with pytest.raises(ValueError, match=r"older.cbq is damaged"):
         cbq.load(tmp_path / "older.cbq")
 
 
