@@ -231,7 +231,7 @@ SIZES = {
     "level": (lambda: FIT.interval(THETA, HUGE), "level must lie between 0 and 1"),
     "threshold": (lambda: cbq.expected_loss(FIT, Uniform(0, 1), threshold=HUGE), "threshold must be a finite number"),
     "jitter": (lambda: Jitter(HUGE), "start must be a finite number"),
-    "a factor": (lambda: 1e308 * kernels.RBF(1.0), "factor of a kernel must be from 1e-153 to 1e"),
+    "a factor": (lambda: 1e308 * kernels.RBF(1.0), "factor of a kernel must be from 1e-300 to 1e"),
     "far theta": (
         lambda: cbq.LSMC(degree=3).fit(SAMPLES).predict(1e100),
         r"theta is \de\+100 standard deviations .* a polynomial of degree 3 overflows",

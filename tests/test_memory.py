@@ -212,7 +212,9 @@ def test_a_limit_on_the_address_space_counts():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     last = done.stderr.strip().splitlines()[-1]
-    assert last.startswith("MemoryError: the covariance of I at theta, 8000 of them takes at least 1.43 GiB of memory, but ")
+    assert last.startswith(
+        "MemoryError: the covariance of I at theta, 8000 of them takes at least 1.43 GiB of memory, but "
+    )
     assert "GiB are available: pass return_std=True" in last
 
 
@@ -289,9 +291,13 @@ def test_joint_distributions_that_do_not_fit_are_refused_before_they_are_made(na
         MemoryError, match=r"covariance of I at theta, 20000 of them takes at least (8.94|11.9) GiB .*return_std"
     ):
         fit.predict(theta, return_cov=True)
-    with pytest.raises(MemoryError, match=r"sampling size = 2 functions at theta, 20000 of them takes at least 1\d.* GiB .*fewer"):
+    with pytest.raises(
+        MemoryError, match=r"sampling size = 2 functions at theta, 20000 of them takes at least 1\d.* GiB .*fewer"
+    ):
         fit.sample(theta, 2, 0)
-    with pytest.raises(MemoryError, match=r"sampling size = 100000000000 functions at theta, 5 of them takes .* GiB .*fewer draws"):
+    with pytest.raises(
+        MemoryError, match=r"sampling size = 100000000000 functions at theta, 5 of them takes .* GiB .*fewer draws"
+    ):
         fit.sample(theta[:5], 10**11, 0)
 
 

@@ -17,6 +17,7 @@ from cbq._arrays import Array, Booleans
 from cbq._checks import LARGEST
 from cbq.io import Instance, Integer, Number, Numbers, Optional, saved
 from cbq.kernels import Kernel
+from cbq.kernels.combinations import SMALLEST_FACTOR
 from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.dense import cholesky, has_full_column_rank, solve_lower, solve_upper
 
@@ -170,7 +171,7 @@ class HeteroscedasticGP:
         self.z = prior.coordinates(theta)
         self.standardised = ThetaCoordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
         self.H = polynomial_basis(self.standardised(theta), prior.degree)
-        kernel = max(prior.amplitude, np.finfo(float).tiny) * prior.kernel
+        kernel = max(prior.amplitude, SMALLEST_FACTOR) * prior.kernel
         self.factor = factor_gram(kernel, self.z, nugget=v + prior.noise, jitter=JITTER)
         self.solved_H = self.factor.solve(self.H) if self.H.size else self.H  # K^-1 H
         self.L = cholesky(self.H.T @ self.solved_H) if self.H.size else np.empty((0, 0))  # of S

@@ -10,12 +10,14 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, finite, positive
-from cbq._checks import LARGEST, shown, whole
+from cbq._checks import shown, whole
 from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels.base import Kernel, as_kernel, as_points
 from cbq.linalg.gram import Features
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
+
+SMALLEST_FACTOR = 1e-300  # of a kernel, and of its inverse: amplitudes are squares of f
 
 
 class Composite(Kernel):
@@ -175,10 +177,9 @@ class ScaledKernel(Composite):
         given = positive(factor, "the factor of a kernel")
         if given.ndim:
             raise TypeError(f"the factor of a kernel must be one number, but its shape is {given.shape}.")
-        if not 1 / LARGEST <= given <= LARGEST:
-            raise ValueError(
-                f"the factor of a kernel must be from {1 / LARGEST:g} to {LARGEST:g}, but it is {given:g}: rescale f."
-            )
+        if not SMALLEST_FACTOR <= given <= 1 / SMALLEST_FACTOR:
+            ends = f"{SMALLEST_FACTOR:g} to {1 / SMALLEST_FACTOR:g}"
+            raise ValueError(f"the factor of a kernel must be from {ends}, but it is {given:g}: rescale f.")
         self.factor = float(given)
         self.parts = (as_kernel(kernel, "kernel"),)
 
