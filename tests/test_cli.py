@@ -653,8 +653,10 @@ def test_points_that_fail_are_skipped_with_a_warning(write):
     path = write(FILE.replace("    return x[0]", "    assert x[0] < 1\n    return x[0]"))
     done = process("run", f"{path}:problem", *SMALL, "--method", "cbq", "--on-error", "skip")
     assert done.returncode == 0, done.stderr
-    (line,) = done.stderr.splitlines()
-    assert line.startswith("cbq: warning: ")
+    collected, fitted = done.stderr.splitlines()
+    assert collected.startswith("cbq: warning: the integrand failed at")
+    assert fitted.startswith("cbq: warning: f failed at")
+    assert done.stdout.partition("\n\n")[2].startswith("WARNING: f failed at")
 
 
 WITHOUT = """
