@@ -606,6 +606,7 @@ def verdict(call: Call) -> str | None:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("ignore", cbq.FitWarning)  # which goes with a valid answer
             result = call.make()
     except Exception as error:
         return wrong_error(error, call)

@@ -331,7 +331,11 @@ class Samples(Immutable):
 
     def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
         """The argument `failed` as T arrays (F_t, d)."""
-        if not isinstance(failed, list | tuple | np.ndarray) or len(failed) != self.T:
+        if (
+            not isinstance(failed, list | tuple | np.ndarray)
+            or getattr(failed, "ndim", 1) == 0
+            or len(failed) != self.T
+        ):
             raise ValueError(f"failed must be a list of T = {self.T} arrays, one for each theta, not {shown(failed)}.")
         return [
             np.empty((0, self.d)) if np.size(each) == 0 else check_points(each, self.d, f"failed[{t}]")
