@@ -251,6 +251,7 @@ BASELINES = {
     "no family but measures": lambda: cbq.ImportanceSampling().fit(
         cbq.Samples(THETA, X, F, [family(t) for t in THETA], depends_on_theta=False)
     ),
+    "bounds of a random f": lambda: cbq.ImportanceSampling().fit(drawn(stochastic=True, bounds=([-1, 0], [1, np.inf]))),
     "polynomial": lambda: cbq.LSMC().fit(drawn()),
     "given polynomial": lambda: cbq.LSMC(degree=np.int64(1), ridge=np.float64(0.1)).fit(drawn(outputs=False)),
     "constant": lambda: cbq.LSMC().fit(samples(T=2)),
@@ -289,6 +290,9 @@ def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
     assert path.read_bytes() == (tmp_path / "again").read_bytes()
     if hasattr(fit, "settings"):
         assert again.settings == fit.settings
+    if hasattr(fit, "samples"):
+        assert again.samples.stochastic is fit.samples.stochastic
+        np.testing.assert_array_equal(again.samples.bounds, fit.samples.bounds)
     (numbers, words), (same_numbers, same_words) = answers(again), answers(fit)
     assert words == same_words
     for one, other in zip(numbers, same_numbers, strict=True):
@@ -706,7 +710,7 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         others = set(file.namelist()) - {"fit.json"}
         arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in others}
     assert list(header) == ["format", "version", "cbq", "choice", "failures", "fit"]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 3, cbq.__version__, None]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 4, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
@@ -913,10 +917,10 @@ STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIO
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 4, "has version 4 of its format, but this cbq reads version 3: .*install --upgrade cbq"),
-    "older": (("version",), 2, "has version 2 .* older development version wrote it. Fit again, and save the new fit"),
+    "newer": (("version",), 5, "has version 5 of its format, but this cbq reads version 4: .*install --upgrade cbq"),
+    "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit again, and save the new fit"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
-    "version": (("version",), "3", "damaged: version must be an integer, but it is '3'"),
+    "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
     "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
     "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, failures, fit"),
     "no choice": (("choice",), "removed", "damaged: choice is missing"),
@@ -1307,12 +1311,12 @@ def test_a_flipped_bit_under_a_right_checksum_is_noticed(fit, tmp_path):
     refuses(sealed(path), r"is damaged: fit/stage1/mean.npy cannot be read \(Bad CRC-32")
 
 
-def test_a_file_of_the_version_before_is_told_from_a_damaged_one(entries, tmp_path):
+def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path):
     path = tmp_path / "fit"
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
         for name, data in with_json(entries, "version", value=2).items():
             file.writestr(name, data)
-    refuses(path, "has version 2 of its format, but this cbq reads version 3: an older development version wrote it")
+    refuses(path, "has version 2 of its format, but this cbq reads version 4: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):

@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Integers, real, rows_not_finite
+from cbq._arrays import Array, Booleans, Integers, not_nan, real, rows_not_finite
 from cbq._checks import as_text, shown
 
 MAX_MAGNITUDE = 1e140  # of f, and of 1 / f; beyond it, sums of squares overflow or underflow
+ROUNDING = 1e-12  # of the largest |f|: values may lie so far beyond their bounds
 
 
 def as_thetas(theta: npt.ArrayLike, name: str = "theta") -> Array:
@@ -90,6 +91,34 @@ def check_counts(x_counts: Integers, f_counts: Integers) -> None:
             f"x has {x_counts[t]} points and f has {f_counts[t]} values at theta index t = {t}: f needs one value, or "
             f"C values along the last axis, for each point."
         )
+
+
+def as_bounds(bounds: Any, C: int | None) -> Array | None:
+    """The bounds (low, high) of C outputs, each a number or (C,), as an array (2, C), or (2, 1) where C is None."""
+    if bounds is None:
+        return None
+    if not isinstance(bounds, list | tuple | np.ndarray) or getattr(bounds, "ndim", 1) == 0 or len(bounds) != 2:
+        raise ValueError(f"bounds must be a pair (low, high), such as (0, 1), but they are {shown(bounds)}.")
+    ends = [not_nan(end, f"bounds[{k}]") for k, end in enumerate(bounds)]
+    outputs = C or 1
+    for k, end in enumerate(ends):
+        if end.shape not in ((), (1,), (outputs,)):
+            rule = "a number" if C is None else f"a number, or {C} of them, one for each output"
+            raise ValueError(f"bounds[{k}] has shape {end.shape}, but it must be {rule}.")
+    low, high = (np.broadcast_to(end, (outputs,)) for end in ends)
+    wrong = (low > high) | (low == np.inf) | (high == -np.inf)
+    if np.any(wrong):
+        c = int(np.argmax(wrong))
+        raise ValueError(
+            f"bounds must be a pair (low, high), but low is {low[c]:g} and high is {high[c]:g}: swap them."
+        )
+    return np.stack([low, high])
+
+
+def rows_outside(values: Array, bounds: Array) -> Booleans:
+    """Which rows of values (n, C) lie outside bounds (2, C) by more than rounding: (n,)."""
+    slack = ROUNDING * np.max(np.abs(values), axis=0)
+    return np.asarray(np.any((values < bounds[0] - slack) | (values > bounds[1] + slack), axis=1))
 
 
 def read_table(frame: Any) -> tuple[Array, list[Array], list[Array]]:

@@ -18,7 +18,16 @@ from cbq.checkpoint import read_run
 from cbq.io import Boolean, Instance, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
-from cbq.samples.arrays import as_thetas, check_counts, equal_rows, flatten, group_averages, read_table
+from cbq.samples.arrays import (
+    as_bounds,
+    as_thetas,
+    check_counts,
+    equal_rows,
+    flatten,
+    group_averages,
+    read_table,
+    rows_outside,
+)
 from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, build_samples, log_density, read_samples
 from cbq.samples.failures import Failures
 
@@ -39,6 +48,8 @@ MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are r
     log_density=Numbers("n"),
     depends_on_theta=Boolean(),
     design=Text(get_args(Design)),
+    stochastic=Boolean(),
+    bounds=Optional(Numbers("ends C", infinite=True)),
 )
 class Samples(Immutable):
     """T thetas, and for each of them N_t points x with the values of f there. Immutable; arrays are read-only copies.
@@ -54,6 +65,10 @@ class Samples(Immutable):
     design : how the points were drawn from their measures: "iid", "sobol" or "mcmc".
     failed : the points at which f failed, which are not in x: T arrays (F_t, d), or (F_t,) for d = 1. Estimates say
         which share of each measure they lack.
+    stochastic : whether a value of f is a draw whose mean is wanted: I(theta) = E[E[f | X]]. Equal points with other
+        values, replicates, are then welcome.
+    bounds : (low, high), the least and the largest value that f can take, each a number or (C,); -inf and inf say
+        nothing. Estimates and intervals stay inside. Of a stochastic f they are the bounds of its mean.
     """
 
     theta: Array  # (T, p)
@@ -66,6 +81,9 @@ class Samples(Immutable):
     _f: Array  # (sum N_t,) or (sum N_t, C)
     _measure: Measure | tuple[Measure, ...]
     failures: Failures | None  # where f failed
+    stochastic: bool
+    bounds: Array | None  # (2, C), with C = 1 for a single output
+    log_weights: Array | None = None  # (sum N_t,): log p - log q of points that were drawn from q in place of p
 
     law = DeprecatedAttribute("measure")
     laws = DeprecatedAttribute("conditional")
@@ -80,8 +98,11 @@ class Samples(Immutable):
         depends_on_theta: bool = True,
         design: Design = "iid",
         failed: Sequence[npt.ArrayLike] | None = None,
+        stochastic: bool = False,
+        bounds: Any = None,
     ) -> None:
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
+        self.stochastic = flag(stochastic, "stochastic")
         self.design = one_of(design, Design, "design")
         theta = squarable(as_thetas(theta), "theta")
         (points, counts), (values, f_counts) = flatten(x, "x", len(theta)), flatten(f, "f", len(theta))
@@ -92,6 +113,7 @@ class Samples(Immutable):
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
+        self.bounds = self._checked_bounds(values, bounds)
         outside = ~(self.log_density() > -np.inf)  # NaN too
         self._require_none(outside, "x", points, "must lie where the density of its measure is positive")
         at_points = [self.points(t) for t in range(self.T)]
@@ -106,6 +128,8 @@ class Samples(Immutable):
         depends_on_theta: bool = True,
         design: Design = "iid",
         failed: Sequence[npt.ArrayLike] | None = None,
+        stochastic: bool = False,
+        bounds: Any = None,
     ) -> Samples:
         """Make samples from a long table, which has one row per point.
 
@@ -114,10 +138,20 @@ class Samples(Immutable):
         frame : a pandas DataFrame, or a mapping from names to columns. Its columns are `theta` or `theta_*`, `x` or
             `x_*`, and `f` or `f_*`, in the order of the coordinates. Rows with equal theta belong together, and
             thetas keep the order of their first rows.
-        measure, depends_on_theta, design, failed : as for the constructor.
+        measure, depends_on_theta, design, failed, stochastic, bounds : as for the constructor.
         """
         theta, x, f = read_table(frame)
-        return cls(theta, x, f, measure, depends_on_theta=depends_on_theta, design=design, failed=failed)
+        return cls(
+            theta,
+            x,
+            f,
+            measure,
+            depends_on_theta=depends_on_theta,
+            design=design,
+            failed=failed,
+            stochastic=stochastic,
+            bounds=bounds,
+        )
 
     @classmethod
     def from_checkpoint(cls, path: str | os.PathLike[str], measure: Any = None) -> Samples:
@@ -242,7 +276,7 @@ class Samples(Immutable):
         values, counts = flatten(f, "f", self.T)
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
-        return self._replaced(_f=values)
+        return self._replaced(_f=values, bounds=self._checked_bounds(values, self.bounds))
 
     def _with_failures(self, failures: Failures | None) -> Samples:
         """The same samples, which say where f failed."""
@@ -250,7 +284,8 @@ class Samples(Immutable):
 
     def rescaled(self, shift: Array | float, scale: Array | float) -> Samples:
         """The samples of (f - shift) / scale; both are numbers or (C,)."""
-        return self._replaced(_f=(self._f - shift) / scale)
+        bounds = None if self.bounds is None else np.sort((self.bounds - shift) / scale, axis=0)  # a negative scale
+        return self._replaced(_f=(self._f - shift) / scale, bounds=bounds)
 
     def thinned(self, n: int) -> Samples:
         """At most n points of each theta: the first ones, or evenly spaced ones if they are a Markov chain."""
@@ -317,7 +352,10 @@ class Samples(Immutable):
         C = self.C or 1
         if not is_whole(c, -C, C - 1):
             raise IndexError(f"there is no output {shown(c)}: f has {C} output{'s' * (C > 1)}, numbered from c = 0.")
-        return self if self.C is None else self._replaced(_f=np.ascontiguousarray(self._f[:, c]))
+        if self.C is None:
+            return self
+        bounds = None if self.bounds is None else self.bounds[:, [c]]
+        return self._replaced(_f=np.ascontiguousarray(self._f[:, c]), bounds=bounds)
 
     @property
     def outputs(self) -> Iterator[Samples]:
@@ -326,8 +364,18 @@ class Samples(Immutable):
 
     def __repr__(self) -> str:
         N = f"{self.counts.min()}..{self.counts.max()}" if self.is_ragged else f"{self.counts[0]}"
-        failed = "" if self.failures is None else f", failed={len(self.failures.x)}"
-        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{failed})"
+        more = "" if self.failures is None else f", failed={len(self.failures.x)}"
+        more += ", stochastic=True" * self.stochastic
+        more += "" if self.bounds is None else f", bounds=({', '.join(map(_bound, self.bounds))})"
+        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{more})"
+
+    def _checked_bounds(self, values: Array, bounds: Any) -> Array | None:
+        """The argument `bounds` as an array (2, C), within which values of f (n,) or (n, C) lie that are no draws."""
+        found = as_bounds(bounds, None if values.ndim == 1 else values.shape[1])
+        if found is not None and not self.stochastic:
+            outside = rows_outside(values.reshape(len(values), -1), found)
+            self._require_none(outside, "f", values, f"must lie within its bounds ({', '.join(map(_bound, found))})")
+        return found
 
     def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
         """The argument `failed` as T arrays (F_t, d)."""
@@ -366,6 +414,11 @@ class Samples(Immutable):
     def _with_rows(self, counts: Integers, x: Array, f: Array, **values: Any) -> Self:
         """A copy with other points (n, d) and values of f, counts (T,) of them for each theta."""
         return self._replaced(counts=counts, starts=np.cumsum(counts) - counts, _x=x, _f=f, **values)
+
+
+def _bound(ends: Array) -> str:
+    """A bound of all outputs (C,) for people: one number where all are equal."""
+    return f"{ends[0]:g}" if np.all(ends == ends[0]) else str(ends)
 
 
 def spread(samples: Samples) -> Array:
