@@ -37,6 +37,7 @@ SETTINGS = {  # and their names in messages
     "depends_on_theta": "depends_on_theta",
     "design": "the design",
     "scramble": "the scramble",
+    "stochastic": "stochastic",
 }
 
 

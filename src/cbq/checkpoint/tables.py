@@ -1,7 +1,8 @@
 """The tables of a checkpoint. Every row has a checksum, which is verified before the row is used.
 
-meta : one JSON object: the format, its version, the version of cbq, the outputs of f, the settings of the run, and
-    fingerprints of the source of the functions of the user.
+meta : one JSON object: the format, its version, the version of cbq, the outputs of f, the settings of the run (those
+    that older files lack have the values of `LATER_SETTINGS`), and fingerprints of the source of the functions of the
+    user.
 measures : a JSON text and numbers; each distinct measure once.
 thetas : (p,) numbers, and which measure x has there.
 batches : the n points start : stop of theta t as x (n, d) and f (n, *outputs). Where f failed, its values are NaN, and
@@ -38,6 +39,7 @@ SCHEMA = (
     "CREATE TABLE batches (id INTEGER PRIMARY KEY, t INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, "
     "x BLOB NOT NULL, f BLOB NOT NULL, failures TEXT NOT NULL, checksum INTEGER NOT NULL)",
 )
+LATER_SETTINGS = {"stochastic": False, "bounds": None}  # and their values in files that are older than they are
 PackedMeasure = tuple[str, bytes]  # JSON and numbers
 
 
@@ -76,7 +78,7 @@ def read_header(path: str, connection: sqlite3.Connection) -> tuple[dict[str, An
         newer = f"cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
         older = "an older development version wrote it. Collect again, with another file."
         raise CheckpointError(f"{other}: {older if found == FORMAT and version < VERSION else newer}")
-    return record["identity"], tuple(record["outputs"]), record["sources"]
+    return LATER_SETTINGS | record["identity"], tuple(record["outputs"]), record["sources"]
 
 
 def write_thetas(connection: sqlite3.Connection, first: int, thetas: Array, measures: Sequence[PackedMeasure]) -> None:

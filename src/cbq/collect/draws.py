@@ -19,7 +19,7 @@ from cbq.samples.conditional import Family, measures_at
 
 CollectDesign = Literal["iid", "sobol"]
 Scramble = Literal["independent", "common"]
-THETA_KEY, X_KEY = 0, 1  # the first part of the key of a seed
+THETA_KEY, X_KEY, F_KEY = 0, 1, 2  # the first part of the key of a seed
 ENTROPY_WORDS = 4  # of 32 bits, which a run takes from the generator that it is given
 SOBOL_BITS = 30
 BLOCK_ROWS = 64  # points that are transported together
@@ -86,7 +86,12 @@ class Draws:
 
     def _rng(self, *key: int) -> np.random.Generator:
         """The generator of one draw, which depends on the entropy of the run and this key only."""
-        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=key))
+        return keyed_generator(self.entropy, *key)
+
+
+def keyed_generator(entropy: list[int], *key: int) -> np.random.Generator:
+    """A generator that depends on the entropy of a run and this key only."""
+    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
 
 
 def run_entropy(rng: np.random.Generator | int) -> list[int]:

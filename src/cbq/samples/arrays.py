@@ -93,18 +93,19 @@ def check_counts(x_counts: Integers, f_counts: Integers) -> None:
         )
 
 
-def as_bounds(bounds: Any, C: int | None) -> Array | None:
-    """The bounds (low, high) of C outputs, each a number or (C,), as an array (2, C), or (2, 1) where C is None."""
+def as_bounds(bounds: Any) -> Array | None:
+    """The argument `bounds`, (low, high), each a number or (C,), as an array (2, C), or (2, 1) for numbers."""
     if bounds is None:
         return None
     if not isinstance(bounds, list | tuple | np.ndarray) or getattr(bounds, "ndim", 1) == 0 or len(bounds) != 2:
         raise ValueError(f"bounds must be a pair (low, high), such as (0, 1), but they are {shown(bounds)}.")
     ends = [not_nan(end, f"bounds[{k}]") for k, end in enumerate(bounds)]
-    outputs = C or 1
+    outputs = max(end.size for end in ends)
     for k, end in enumerate(ends):
-        if end.shape not in ((), (1,), (outputs,)):
-            rule = "a number" if C is None else f"a number, or {C} of them, one for each output"
-            raise ValueError(f"bounds[{k}] has shape {end.shape}, but it must be {rule}.")
+        if end.ndim > 1 or end.size not in (1, outputs) or not outputs:
+            raise ValueError(
+                f"bounds[{k}] has shape {end.shape}, but it must be a number, or one for each output of f."
+            )
     low, high = (np.broadcast_to(end, (outputs,)) for end in ends)
     wrong = (low > high) | (low == np.inf) | (high == -np.inf)
     if np.any(wrong):
@@ -115,9 +116,25 @@ def as_bounds(bounds: Any, C: int | None) -> Array | None:
     return np.stack([low, high])
 
 
+def bounds_of(bounds: Any, C: int | None) -> Array | None:
+    """The argument `bounds` as an array (2, C) for C outputs, or (2, 1) where C is None."""
+    found, outputs = as_bounds(bounds), C or 1
+    if found is None:
+        return None
+    if found.shape[1] not in (1, outputs):
+        has = "no axis of outputs: pass two numbers" if C is None else f"{C} outputs: pass one for each"
+        raise ValueError(f"bounds are those of {found.shape[1]} outputs, but f has {has}.")
+    return np.repeat(found, outputs // found.shape[1], axis=1)
+
+
+def shown_bounds(bounds: Array) -> str:
+    """Bounds (2, C) for people: numbers where those of all outputs are equal."""
+    return f"({', '.join(f'{end[0]:g}' if np.all(end == end[0]) else str(end) for end in bounds)})"
+
+
 def rows_outside(values: Array, bounds: Array) -> Booleans:
-    """Which rows of values (n, C) lie outside bounds (2, C) by more than rounding: (n,)."""
-    slack = ROUNDING * np.max(np.abs(values), axis=0)
+    """Which rows of values (n, C) lie outside bounds (2, C) or (2, 1) by more than rounding: (n,)."""
+    slack = ROUNDING * np.max(np.abs(values), axis=0, where=np.isfinite(values), initial=0.0)
     return np.asarray(np.any((values < bounds[0] - slack) | (values > bounds[1] + slack), axis=1))
 
 

@@ -19,14 +19,15 @@ from cbq.io import Boolean, Instance, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples.arrays import (
-    as_bounds,
     as_thetas,
+    bounds_of,
     check_counts,
     equal_rows,
     flatten,
     group_averages,
     read_table,
     rows_outside,
+    shown_bounds,
 )
 from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, build_samples, log_density, read_samples
 from cbq.samples.failures import Failures
@@ -154,7 +155,7 @@ class Samples(Immutable):
         )
 
     @classmethod
-    def from_checkpoint(cls, path: str | os.PathLike[str], measure: Any = None) -> Samples:
+    def from_checkpoint(cls, path: str | os.PathLike[str], measure: Any = None, *, bounds: Any = None) -> Samples:
         """Read the samples of all finished batches of `problem.collect(..., checkpoint=path)`; f is not evaluated.
 
         If the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which f
@@ -166,9 +167,12 @@ class Samples(Immutable):
         measure : the measures of x, as for the constructor (default: those of the file). Pass the family to have
             the measure at any theta, or if the measures are code of your own, which a file does not hold. Measures
             other than those of the file are refused.
+        bounds : those of f, as for the constructor (default: those with which the run began).
         """
         run = read_run(file_name(path, "path"))
-        options = {name: run.settings[name] for name in ("depends_on_theta", "design")}
+        options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
+        stored = run.settings["bounds"]  # texts, since JSON has no inf
+        options["bounds"] = stored and np.array(stored, dtype=np.float64) if bounds is None else bounds
         samples = cls(run.theta, run.x, run.f, run.measures() if measure is None else measure, **options)
         if measure is not None:
             run.require_measures(samples.measures)
@@ -278,6 +282,10 @@ class Samples(Immutable):
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         return self._replaced(_f=values, bounds=self._checked_bounds(values, self.bounds))
 
+    def _with_bounds(self, bounds: Any) -> Samples:
+        """The same samples, which say between which bounds f lies."""
+        return self._replaced(bounds=self._checked_bounds(self._f, bounds))
+
     def _with_failures(self, failures: Failures | None) -> Samples:
         """The same samples, which say where f failed."""
         return self._replaced(failures=failures)
@@ -366,15 +374,15 @@ class Samples(Immutable):
         N = f"{self.counts.min()}..{self.counts.max()}" if self.is_ragged else f"{self.counts[0]}"
         more = "" if self.failures is None else f", failed={len(self.failures.x)}"
         more += ", stochastic=True" * self.stochastic
-        more += "" if self.bounds is None else f", bounds=({', '.join(map(_bound, self.bounds))})"
+        more += "" if self.bounds is None else f", bounds={shown_bounds(self.bounds)}"
         return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{more})"
 
     def _checked_bounds(self, values: Array, bounds: Any) -> Array | None:
         """The argument `bounds` as an array (2, C), within which values of f (n,) or (n, C) lie that are no draws."""
-        found = as_bounds(bounds, None if values.ndim == 1 else values.shape[1])
+        found = bounds_of(bounds, None if values.ndim == 1 else values.shape[1])
         if found is not None and not self.stochastic:
             outside = rows_outside(values.reshape(len(values), -1), found)
-            self._require_none(outside, "f", values, f"must lie within its bounds ({', '.join(map(_bound, found))})")
+            self._require_none(outside, "f", values, f"must lie within its bounds {shown_bounds(found)}")
         return found
 
     def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
@@ -414,11 +422,6 @@ class Samples(Immutable):
     def _with_rows(self, counts: Integers, x: Array, f: Array, **values: Any) -> Self:
         """A copy with other points (n, d) and values of f, counts (T,) of them for each theta."""
         return self._replaced(counts=counts, starts=np.cumsum(counts) - counts, _x=x, _f=f, **values)
-
-
-def _bound(ends: Array) -> str:
-    """A bound of all outputs (C,) for people: one number where all are equal."""
-    return f"{ends[0]:g}" if np.all(ends == ends[0]) else str(ends)
 
 
 def spread(samples: Samples) -> Array:
