@@ -357,7 +357,7 @@ WRONG_BASELINES = {
     "curve": ("kernel", CURVE, "RBF", "fit/curves/1 must be an object, but it is 'RBF'"),
     "kernel": ("kernel", (*CURVE, "kernel"), {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales"),
     "settings": ("kernel", ("fit", "settings"), {"ridge": 1}, "fit/settings/ridge must be a text"),
-    "warnings": ("kernel", ("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "findings": ("kernel", ("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),
     "averages": ("averages", ("fit", "averages", "type"), "Samples", None),
 }
 
@@ -545,7 +545,7 @@ WRONG_POOLED = {
     "ceiling": (("fit", "jitter", "ceiling"), 0.0, "fit/jitter: jitter needs 0 <= start <= ceiling"),
     "no ceiling": (("fit", "jitter", "ceiling"), "removed", "fit/jitter/ceiling is missing"),
     "settings": (("fit", "settings"), {"nystrom": 1}, "fit/settings/nystrom must be a text"),
-    "warnings": (("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "findings": (("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),
     "inflation": ((*CALIBRATION, "inflation"), [-1.0], "inflation must be at least 0"),
     "common": ((*CALIBRATION, "common"), [None], "common must be a number, but it is None"),
     "calibrated outputs": ((*CALIBRATION, "common"), [1.0, 2.0], r"common must have the shape \(K = 1,\)"),
@@ -808,7 +808,7 @@ def test_what_could_not_be_loaded_is_not_saved(fit, tmp_path):
     old = fit.stage1
     columns = {**old.columns, "amplitude": np.full((5, 2), np.nan)}
     rest = {"point_weights": old.point_weights, "counts": old.counts, "hyperparameters": old.hyperparameters}
-    stage1 = StageOne(**columns, **rest, warnings=(), single=False)
+    stage1 = StageOne(**columns, **rest, findings=(), single=False)
     odd = CBQFit(fit.theta, stage1, fit.priors, design="iid", calibrate=True, settings={})
     with pytest.raises(ValueError, match="cannot be saved: fit/stage1/amplitude must be finite, but 10 values are NaN"):
         odd.save(tmp_path / "fit")
@@ -933,7 +933,7 @@ WRONG_JSON = {
     "calibrate": (("fit", "calibrate"), 1, "fit/calibrate must be true or false, but it is 1"),
     "unknown": (("fit", "noise"), 1.0, "damaged: fit/noise is unknown: the fields are theta, stage1, "),
     "settings": (("fit", "settings"), {"noise": 1}, "fit/settings/noise must be a text, but it is 1"),
-    "warnings": (("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "findings": (("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),
     "an array": (("fit", "theta"), "fit/stage1/mean.npy", "fit/theta must be 'fit/theta.npy', the name of an entry"),
     "no array": (("fit", "theta"), None, "fit/theta must be 'fit/theta.npy', the name of an entry, but it is None"),
     "no correlation": ((*STAGE1, "correlation"), "removed", "damaged: fit/stage1/correlation is missing"),
@@ -1314,9 +1314,9 @@ def test_a_flipped_bit_under_a_right_checksum_is_noticed(fit, tmp_path):
 def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path):
     path = tmp_path / "fit"
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
-        for name, data in with_json(entries, "version", value=2).items():
+        for name, data in with_json(entries, "version", value=3).items():
             file.writestr(name, data)
-    refuses(path, "has version 2 of its format, but this cbq reads version 4: an older development version wrote it")
+    refuses(path, "has version 3 of its format, but this cbq reads version 4: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):

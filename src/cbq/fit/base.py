@@ -16,6 +16,7 @@ from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
+from cbq.fit.findings import REMARKS, Finding
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.io import Field, Instance, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures
@@ -28,10 +29,6 @@ if TYPE_CHECKING:
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
 MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
 MAX_NUMBERS = 2**23  # in a matrix between a block of thetas and the observed ones
-
-
-class FitWarning(UserWarning):
-    """The answers of a fit are not what they seem to be; its summary says so, too."""
 
 
 class Fit(Immutable, ABC):
@@ -69,10 +66,11 @@ class Fit(Immutable, ABC):
 
     def summary(self) -> str:
         """How the fit was made, what was chosen, and every warning."""
-        first, last = self.warnings[: self.has_many_failures], self.warnings[self.has_many_failures :]
+        found = [f"{each} {each.remedy}" for each in self.findings]
+        first, last = found[: self.has_many_failures], found[self.has_many_failures :]
         lines = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice]), *self._description()]
         lines += [f"Warning: {each}" for each in last]
-        return "\n".join(lines if self.warnings else [*lines, "No warnings."])
+        return "\n".join(lines if found else [*lines, "No warnings."])
 
     @abstractmethod
     def _description(self) -> list[str]:
@@ -80,8 +78,19 @@ class Fit(Immutable, ABC):
 
     @property
     def warnings(self) -> tuple[str, ...]:
+        """The texts of all findings."""
+        return tuple(map(str, self.findings))
+
+    @property
+    def findings(self) -> tuple[Finding, ...]:
         """What a user should know; first, where f failed."""
-        return (*self.failure_warnings, *self._warnings())
+        return (*(Finding("failures", each) for each in self.failure_warnings), *self._findings())
+
+    @property
+    def serious_findings(self) -> tuple[Finding, ...]:
+        """Findings that say that intervals may not hold: each is raised as a `cbq.FitWarning` when the fit is made."""
+        remarks = REMARKS if self.has_many_failures else REMARKS | {"failures"}
+        return tuple(each for each in self.findings if each.kind not in remarks)
 
     @property
     def failure_warnings(self) -> tuple[str, ...]:
@@ -89,8 +98,8 @@ class Fit(Immutable, ABC):
         condition = f"I is conditional on {self.conditional_on}, and no interval includes the error of that"
         return () if self.failures is None else (f"{self.failures}. {condition}.",)
 
-    def _warnings(self) -> tuple[str, ...]:
-        """The warnings of the estimator."""
+    def _findings(self) -> tuple[Finding, ...]:
+        """The findings of the estimator."""
         return ()
 
     @property

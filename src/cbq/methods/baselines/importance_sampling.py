@@ -11,8 +11,9 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_warnings, heading, saving_lines
+from cbq.fit.summary import design_findings, heading, saving_lines
 from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
@@ -119,8 +120,8 @@ class ImportanceSamplingFit(Fit):
     def correlation(self) -> Array:
         return self.averages.correlation
 
-    def _warnings(self) -> tuple[str, ...]:
-        return design_warnings(self.design)
+    def _findings(self) -> tuple[Finding, ...]:
+        return design_findings(self.design)
 
     def effective_sample_size(self, theta: npt.ArrayLike) -> Array:
         """The number of points of equal weight that the points are worth at theta, (sum w)^2 / sum w^2: (M,)."""

@@ -11,6 +11,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq._checks import is_whole, shown
 from cbq._immutable import Immutable
+from cbq.fit.findings import Finding
 from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
 from cbq.io import Integer, Number
 from cbq.linalg.dense import thin_svd
@@ -75,7 +76,7 @@ class LSMC:
             design=samples.design,
             single=samples.C is None,
             settings=settings(self),
-            warnings=self._warnings(found.theta, monomials[-1].degree),
+            findings=self._findings(found.theta, monomials[-1].degree),
         )
 
     def _degrees(self, theta: Array) -> list[int]:
@@ -96,11 +97,12 @@ class LSMC:
             return (float(self.ridge),)
         return RIDGES if monomials.degree > 0 else (0.0,)
 
-    def _warnings(self, theta: Array, largest: int) -> list[str]:
+    def _findings(self, theta: Array, largest: int) -> list[Finding]:
         if self.degree is not None or largest > 0:
             return []
         T, p = theta.shape
-        return [f"{T} theta{'s' * (T > 1)} with p = {p} allow no polynomial but a constant: the mean of all averages."]
+        text = f"{T} theta{'s' * (T > 1)} with p = {p} allow no polynomial but a constant: the mean of all averages."
+        return [Finding("few thetas", text)]
 
 
 class Monomials(Immutable):

@@ -9,8 +9,9 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_warnings, heading, per_output
+from cbq.fit.summary import design_findings, heading, per_output
 from cbq.io import Boolean, Instance, Text, saved
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.options import require_samples
@@ -66,10 +67,10 @@ class MonteCarloFit(Fit):
     def correlation(self) -> Array:
         return self.averages.correlation
 
-    def _warnings(self) -> tuple[str, ...]:
+    def _findings(self) -> tuple[Finding, ...]:
         alone = int(np.count_nonzero(self.counts == 1))
         few = f"{alone} of {len(self.theta)} thetas have one point, and therefore no standard error."
-        return (*design_warnings(self.design), *([few] if alone else []))
+        return (*design_findings(self.design), *([Finding("few points", few)] if alone else []))
 
     def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
         rows = self._rows(theta)

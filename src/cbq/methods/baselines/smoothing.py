@@ -13,6 +13,7 @@ from cbq._arrays import Array
 from cbq._checks import LARGEST, is_number, shown
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
@@ -74,10 +75,10 @@ class SmoothedFit(Fit, ABC):
         design: Design,
         single: bool,
         settings: Mapping[str, str],
-        warnings: Sequence[str] = (),
+        findings: Sequence[Finding] = (),
     ) -> None:
         self.averages, self.smoothers = averages, tuple(smoothers)
-        self.design, self.settings, self.own_warnings = design, dict(settings), tuple(warnings)
+        self.design, self.settings, self.own_findings = design, dict(settings), tuple(findings)
         self.theta = averages.theta
         self.C = None if single else int(averages.mean.shape[1])
         self._centres = np.array([_centre(y) for y in averages.mean.T])
@@ -124,8 +125,8 @@ class SmoothedFit(Fit, ABC):
             f"freedom, which leaves less than one to estimate it from. Use more thetas, a stiffer curve, or cbq.CBQ."
         )
 
-    def _warnings(self) -> tuple[str, ...]:
-        return self.own_warnings
+    def _findings(self) -> tuple[Finding, ...]:
+        return self.own_findings
 
     def _description(self) -> list[str]:
         lines = heading(self, self.method, self.averages.counts, self.design)
@@ -157,7 +158,7 @@ def saved_curves(
 
     def read(fit: SmoothedFit) -> dict[str, Any]:
         curves = [{name: getattr(each, name) for name in fields} for each in fit.smoothers]
-        return {"single": fit.C is None, "curves": curves, "warnings": fit.own_warnings}
+        return {"single": fit.C is None, "curves": curves, "findings": fit.own_findings}
 
     def check_all(averages: Averages, curves: Sequence[dict[str, Any]], **_: Any) -> None:
         for each in curves:
@@ -177,7 +178,7 @@ def saved_curves(
         design=Text(get_args(Design)),
         single=Boolean(only_if=("C", 1)),
         settings=Texts(),
-        warnings=Many(Text()),
+        findings=Many(Instance(Finding)),
         curves=Many(Record(fields), "C"),
     )
 

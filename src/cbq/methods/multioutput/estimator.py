@@ -87,12 +87,12 @@ class MOBQ:
     def fit(self, samples: Samples) -> MOBQFit:
         """Estimate I over theta from samples."""
         require_samples(samples)
-        points, warnings = pooled_points(samples)
+        points, findings = pooled_points(samples)
         _refuse_size(points, self.nystrom, len(self._groups(samples)))
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
         with blas_threads(points.n, IN_ONE_THREAD):
             groups = [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)]
-        return MOBQFit(samples, groups, jitter=self.jitter, settings=settings(self), warnings=warnings)
+        return MOBQFit(samples, groups, jitter=self.jitter, settings=settings(self), findings=findings)
 
     def _groups(self, samples: Samples) -> list[tuple[int, ...]]:
         """The outputs that share a process."""
