@@ -18,7 +18,7 @@ from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
 from cbq.fit.findings import REMARKS, Finding
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
-from cbq.io import Field, Instance, Optional, Text, load_file, save_file, saved_classes
+from cbq.io import Bounds, Field, Instance, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures
 from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family, FamilyNeeded
@@ -37,13 +37,15 @@ class Fit(Immutable, ABC):
     All answers come from one predictive distribution: `predict` gives its mean, standard deviation or covariance,
     `interval` its quantiles, `sample` draws functions from it. Thetas are (M, p), or (M,) for p = 1. Where f has no
     axis of outputs, results are (M,); with C outputs they are (M, C), and in draws their errors have the `correlation`
-    of the residuals.
+    of the residuals. Means, ends of intervals and draws stay within the bounds of f, if the samples have some; standard
+    deviations are those without bounds.
     """
 
     theta: Array  # (T, p), the observed ones
     C: int | None
     choice: str | None = None  # why this estimator was chosen, where several were tried
     failures: Failures | None = None  # where f failed, so that the samples lack points
+    bounds: Array | None = None  # (2, C), with C = 1 for a single output: the bounds of f, and so of I
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
@@ -55,6 +57,14 @@ class Fit(Immutable, ABC):
     def _with_failures(self, failures: Failures | None) -> Self:
         """The same fit, which says where f failed."""
         return self if failures is None else self._replaced(failures=failures)
+
+    def _with_bounds(self, bounds: Array | None) -> Self:
+        """The same fit, which answers within these bounds (2, C) of f."""
+        return self if bounds is None else self._replaced(bounds=bounds)
+
+    def _bounded(self, values: Array) -> Array:
+        """Values of I (..., M) or (..., M, C), moved into its bounds."""
+        return values if self.bounds is None else np.clip(values, *self.bounds)
 
     def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
         """The predictive distribution of each output at theta (M, p); with covariances between thetas if `joint`."""
@@ -135,17 +145,18 @@ class Fit(Immutable, ABC):
                 "pass return_std=True, which takes thetas in blocks, or fewer thetas at a time",
             )
             predictives = self._predictives(thetas, joint=True)
-            return self._shaped([each.mean for each in predictives]), self._shaped([each.cov for each in predictives])
+            mean = self._bounded(self._shaped([each.mean for each in predictives]))
+            return mean, self._shaped([each.cov for each in predictives])
         if not return_std:
-            return self._in_blocks(thetas, self._means)
+            return self._bounded(self._in_blocks(thetas, self._means))
         mean, variance = self._read(thetas, lambda each: (each.mean, each.variance))
-        return mean, np.sqrt(variance)
+        return self._bounded(mean), np.sqrt(variance)
 
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
         level = between_0_and_1(level, "level")
         tails = 0.5 * (1 - level), 0.5 * (1 + level)
-        low, high = self._read(self._thetas(theta), lambda each: [each.quantile(tail) for tail in tails])
+        low, high = self._bounded(self._read(self._thetas(theta), lambda each: [each.quantile(tail) for tail in tails]))
         return low, high
 
     def sample(
@@ -165,7 +176,7 @@ class Fit(Immutable, ABC):
         )
         predictives = self._predictives(thetas, joint=True)
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
-        return draws[..., 0] if self.C is None else draws
+        return self._bounded(draws[..., 0] if self.C is None else draws)
 
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval."""
@@ -193,7 +204,7 @@ class Fit(Immutable, ABC):
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
-        values = {"choice": self.choice, "failures": self.failures, "fit": self}
+        values = {"choice": self.choice, "failures": self.failures, "bounds": self.bounds, "fit": self}
         save_file(file_name(path, "path"), SAVED_FIELDS, values)
 
     def __repr__(self) -> str:
@@ -241,6 +252,7 @@ class Fit(Immutable, ABC):
 SAVED_FIELDS: dict[str, Field] = {  # of a file
     "choice": Optional(Text()),
     "failures": Optional(Instance(Failures)),
+    "bounds": Optional(Bounds()),
     "fit": Instance(Fit),
 }
 
@@ -267,5 +279,5 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
     except FamilyNeeded as error:
         call = f"cbq.load({name!r}, family=problem.family)"
         raise FamilyNeeded(f"{error} Pass the function from theta to its measure again: {call}.") from error
-    fit: Fit = found["fit"]._with_failures(found["failures"])
+    fit: Fit = found["fit"]._with_failures(found["failures"])._with_bounds(found["bounds"])
     return fit if found["choice"] is None else fit.with_choice(found["choice"])

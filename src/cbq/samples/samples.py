@@ -15,7 +15,7 @@ from cbq._checks import file_name, flag, is_whole, one_of, position, shown, whol
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq.checkpoint import read_run
-from cbq.io import Boolean, Instance, Numbers, OneOrMany, Optional, Text, saved
+from cbq.io import Boolean, Bounds, Instance, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples.arrays import (
@@ -50,7 +50,7 @@ MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are r
     depends_on_theta=Boolean(),
     design=Text(get_args(Design)),
     stochastic=Boolean(),
-    bounds=Optional(Numbers("ends C", infinite=True)),
+    bounds=Optional(Bounds()),
 )
 class Samples(Immutable):
     """T thetas, and for each of them N_t points x with the values of f there. Immutable; arrays are read-only copies.
