@@ -142,6 +142,7 @@ class Problem(Immutable):
         on_change: OnChange = "raise",
         retries: int = 2,
         timeout: float | None = None,
+        proposal: Family | None = None,
     ) -> Samples:
         """Draw T thetas and N points at each, evaluate f there, and return the samples.
 
@@ -182,6 +183,9 @@ class Problem(Immutable):
             point that does it.
         timeout : seconds that each point may take, with processes that the run starts (`executor=2`). A batch of n
             points has n times as long, unless `vectorized=False`.
+        proposal : a function from theta (p,) to the measure to draw x from, in place of P_theta and with the same
+            support: a wider one has more points in the tails of P_theta. `samples.log_weights` are the log densities of
+            P_theta over those of the proposal: Bayesian quadrature needs no weights, and averages use them.
         """
         options = RunOptions(
             as_executor(executor),
@@ -210,7 +214,12 @@ class Problem(Immutable):
             "stochastic": self.stochastic,
             "bounds": None if self.bounds is None else [[str(end) for end in ends] for ends in self.bounds.tolist()],
         }
-        run = draws.run(settings, thetas, self.family, _counts(N, len(thetas)))
+        if proposal is not None and (not callable(proposal) or isinstance(proposal, Measure)):
+            raise TypeError(
+                f"proposal must be a function from theta to a measure, but it is {shown(proposal)}: for one measure, "
+                f"pass lambda theta: measure."
+            )
+        run = draws.run(settings, thetas, self.family, proposal, _counts(N, len(thetas)))
         return collect_samples(self._evaluator(draws.entropy), run, options)._with_bounds(self.bounds)
 
     def __repr__(self) -> str:

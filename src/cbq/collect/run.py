@@ -121,7 +121,7 @@ def _open_checkpoint(evaluator: Evaluator, run: RunPoints, path: str | os.PathLi
     if path is None:
         return None
     sources = {"the integrand": fingerprint(evaluator.integrand), "the family": fingerprint(run.family)}
-    return Checkpoint(path, run.settings, run.thetas, run.measures, sources)
+    return Checkpoint(path, run.settings, run.thetas, run.measures, run.proposals, sources)
 
 
 def _workers(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Scheduler:
@@ -137,7 +137,7 @@ def _workers(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Schedul
 def _without_values(run: RunPoints, x: Sequence[Array]) -> Samples:
     """Samples whose values are zero."""
     options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
-    return Samples(run.thetas, x, [np.zeros(len(each)) for each in x], run.family, **options)
+    return Samples(run.thetas, x, [np.zeros(len(each)) for each in x], run.family, proposal=run.proposals, **options)
 
 
 def _evaluate_missing(

@@ -40,7 +40,8 @@ class LSMC:
 
     The curve has all monomials of the coordinates of theta up to a total degree. It minimises the mean squared
     residual plus ridge |b|^2, with b the coefficients of all monomials but the constant, each monomial in units of its
-    spread over the thetas. All averages count equally, whatever their N_t.
+    spread over the thetas. All averages count equally, whatever their N_t. Those of points
+    from a proposal q in place of the measure p are unbiased means of w f, w = p / q.
 
     Degree and ridge, where they are not given, minimise the squared leave-one-out error over thetas, which is exact and
     needs no refitting: the residual over one less the leverage. Each output chooses for itself.

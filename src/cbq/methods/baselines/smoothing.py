@@ -60,7 +60,7 @@ class SmoothedFit(Fit, ABC):
     of freedom there is a mean only, and with two or fewer the standard deviation is infinite, as that of such a
     Student-t distribution is.
 
-    averages : the plain averages of f.
+    averages : the plain averages of f, or of f with the weights of points from a proposal.
     smoothers : for each output what was chosen.
     settings : the options of the estimator, as text.
     """
@@ -126,13 +126,13 @@ class SmoothedFit(Fit, ABC):
         )
 
     def _findings(self) -> tuple[Finding, ...]:
-        return self.own_findings
+        return (*self.own_findings, *self.averages.findings())
 
     def _description(self) -> list[str]:
         lines = heading(self, self.method, self.averages.counts, self.design)
         lines += per_output([self._chosen(c) for c in self._outputs], self.C)
         errors = "Standard errors include the scatter of the averages around the curve, but not the bias of the curve."
-        return [*lines, errors]
+        return [*lines, errors, *self.averages.description()]
 
     def _chosen(self, c: int) -> list[str]:
         smoother, y = self.smoothers[c], self.averages.mean[:, c] - self._centres[c]
