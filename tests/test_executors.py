@@ -590,7 +590,7 @@ def test_processes_that_cannot_be_started_end_the_run(monkeypatch):
 
 
 def test_a_process_that_was_killed_while_it_was_idle_is_replaced():
-    pool = own.ProcessPool(1, problem()._evaluator, None, None)
+    pool = own.ProcessPool(1, problem()._evaluator(None), None, None)
     task = Task(Points(REFERENCE.theta[0], REFERENCE.points(0), 0), (), skip_failures=False)
     with closing(pool):
         for _ in range(3):

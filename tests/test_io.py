@@ -251,6 +251,7 @@ BASELINES = {
     "no family but measures": lambda: cbq.ImportanceSampling().fit(
         cbq.Samples(THETA, X, F, [family(t) for t in THETA], depends_on_theta=False)
     ),
+    "bounds of a random f": lambda: cbq.ImportanceSampling().fit(drawn(stochastic=True, bounds=([-1, 0], [1, np.inf]))),
     "polynomial": lambda: cbq.LSMC().fit(drawn()),
     "given polynomial": lambda: cbq.LSMC(degree=np.int64(1), ridge=np.float64(0.1)).fit(drawn(outputs=False)),
     "constant": lambda: cbq.LSMC().fit(samples(T=2)),
@@ -289,6 +290,9 @@ def test_a_loaded_baseline_gives_the_same_answers(make, tmp_path):
     assert path.read_bytes() == (tmp_path / "again").read_bytes()
     if hasattr(fit, "settings"):
         assert again.settings == fit.settings
+    if hasattr(fit, "samples"):
+        assert again.samples.stochastic is fit.samples.stochastic
+        np.testing.assert_array_equal(again.samples.bounds, fit.samples.bounds)
     (numbers, words), (same_numbers, same_words) = answers(again), answers(fit)
     assert words == same_words
     for one, other in zip(numbers, same_numbers, strict=True):
@@ -353,7 +357,7 @@ WRONG_BASELINES = {
     "curve": ("kernel", CURVE, "RBF", "fit/curves/1 must be an object, but it is 'RBF'"),
     "kernel": ("kernel", (*CURVE, "kernel"), {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales"),
     "settings": ("kernel", ("fit", "settings"), {"ridge": 1}, "fit/settings/ridge must be a text"),
-    "warnings": ("kernel", ("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "findings": ("kernel", ("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),
     "averages": ("averages", ("fit", "averages", "type"), "Samples", None),
 }
 
@@ -547,7 +551,7 @@ WRONG_POOLED = {
     "ceiling": (("fit", "jitter", "ceiling"), 0.0, "fit/jitter: jitter needs 0 <= start <= ceiling"),
     "no ceiling": (("fit", "jitter", "ceiling"), "removed", "fit/jitter/ceiling is missing"),
     "settings": (("fit", "settings"), {"nystrom": 1}, "fit/settings/nystrom must be a text"),
-    "warnings": (("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "findings": (("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),
     "inflation": ((*CALIBRATION, "inflation"), [-1.0], "inflation must be at least 0"),
     "common": ((*CALIBRATION, "common"), [None], "common must be a number, but it is None"),
     "calibrated outputs": ((*CALIBRATION, "common"), [1.0, 2.0], r"common must have the shape \(K = 1,\)"),
@@ -713,8 +717,8 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         header = json.loads(file.read("fit.json"))
         others = set(file.namelist()) - {"fit.json"}
         arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in others}
-    assert list(header) == ["format", "version", "cbq", "choice", "failures", "fit"]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 3, cbq.__version__, None]
+    assert list(header) == ["format", "version", "cbq", "choice", "failures", "bounds", "fit"]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 4, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
@@ -812,7 +816,7 @@ def test_what_could_not_be_loaded_is_not_saved(fit, tmp_path):
     old = fit.stage1
     columns = {**old.columns, "amplitude": np.full((5, 2), np.nan)}
     rest = {"point_weights": old.point_weights, "counts": old.counts, "hyperparameters": old.hyperparameters}
-    stage1 = StageOne(**columns, **rest, warnings=(), single=False)
+    stage1 = StageOne(**columns, **rest, findings=(), single=False)
     odd = CBQFit(fit.theta, stage1, fit.priors, design="iid", calibrate=True, settings={})
     with pytest.raises(ValueError, match="cannot be saved: fit/stage1/amplitude must be finite, but 10 values are NaN"):
         odd.save(tmp_path / "fit")
@@ -921,12 +925,12 @@ STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIO
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 4, "has version 4 of its format, but this cbq reads version 3: .*install --upgrade cbq"),
-    "older": (("version",), 2, "has version 2 .* older development version wrote it. Fit again, and save the new fit"),
+    "newer": (("version",), 5, "has version 5 of its format, but this cbq reads version 4: .*install --upgrade cbq"),
+    "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit again, and save the new fit"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
-    "version": (("version",), "3", "damaged: version must be an integer, but it is '3'"),
+    "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
     "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
-    "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, failures, fit"),
+    "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, failures, bounds, fit"),
     "no choice": (("choice",), "removed", "damaged: choice is missing"),
     "type": (("fit", "type"), "Oracle", "holds fit of type 'Oracle', but this cbq knows only CBQ, .*--upgrade cbq"),
     "no type": (("fit", "type"), "removed", "damaged: fit must be an object with a type"),
@@ -937,7 +941,7 @@ WRONG_JSON = {
     "calibrate": (("fit", "calibrate"), 1, "fit/calibrate must be true or false, but it is 1"),
     "unknown": (("fit", "noise"), 1.0, "damaged: fit/noise is unknown: the fields are theta, stage1, "),
     "settings": (("fit", "settings"), {"noise": 1}, "fit/settings/noise must be a text, but it is 1"),
-    "warnings": (("fit", "warnings"), [1], "fit/warnings/0 must be a text"),
+    "findings": (("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),
     "an array": (("fit", "theta"), "fit/stage1/mean.npy", "fit/theta must be 'fit/theta.npy', the name of an entry"),
     "no array": (("fit", "theta"), None, "fit/theta must be 'fit/theta.npy', the name of an entry, but it is None"),
     "no correlation": ((*STAGE1, "correlation"), "removed", "damaged: fit/stage1/correlation is missing"),
@@ -1315,12 +1319,12 @@ def test_a_flipped_bit_under_a_right_checksum_is_noticed(fit, tmp_path):
     refuses(sealed(path), r"is damaged: fit/stage1/mean.npy cannot be read \(Bad CRC-32")
 
 
-def test_a_file_of_the_version_before_is_told_from_a_damaged_one(entries, tmp_path):
+def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path):
     path = tmp_path / "fit"
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
-        for name, data in with_json(entries, "version", value=2).items():
+        for name, data in with_json(entries, "version", value=3).items():
             file.writestr(name, data)
-    refuses(path, "has version 2 of its format, but this cbq reads version 3: an older development version wrote it")
+    refuses(path, "has version 3 of its format, but this cbq reads version 4: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):

@@ -613,3 +613,88 @@ def test_the_size_of_the_offending_output_is_named():
     f = np.stack([np.zeros((2, 3)), np.full((2, 3), 1e150)], axis=-1)
     with pytest.raises(ValueError, match=r"values of f of about 1e\+150 are too large"):
         cbq.CBQ().fit(Samples([0.0, 1.0], np.zeros((2, 3)), f, Gaussian(0.0, 1.0)))
+
+
+# random f, and bounds of f
+
+
+def kept_by(s):
+    """The samples that each method makes of s, which has two outputs."""
+    repeated = Samples(THETA, X[:, [0, 1, 2, 0, 1]], s.f, SHARED, stochastic=s.stochastic, bounds=s.bounds)
+    return {
+        "select": s.select([0, 2]),
+        "thinned": s.thinned(2),
+        "regrouped": s.regrouped([[0, 1]] * 4),
+        "with_values": s.with_values(0.5 * s.f),
+        "merged": repeated.merged()[0],
+        "from_frame": Samples.from_frame(s.to_columns(), SHARED, stochastic=s.stochastic, bounds=s.bounds),
+    }
+
+
+def test_a_random_f_stays_one_in_all_samples_that_are_made_of_it():
+    two = np.stack([F, F**2], axis=2)
+    for stochastic in (True, False):
+        s = Samples(THETA, X, two, SHARED, stochastic=stochastic)
+        made = kept_by(s) | {"output": s.output(1), "rescaled": s.rescaled(1.0, 2.0)}
+        assert {name: each.stochastic for name, each in made.items()} == dict.fromkeys(made, stochastic)
+        assert ("stochastic" in repr(s)) is stochastic
+    assert Samples(THETA, X, F, SHARED).stochastic is False
+
+
+def test_bounds_are_one_pair_for_each_output_and_stay_in_all_samples_that_are_made_of_them():
+    two = np.stack([np.tanh(F), F**2], axis=2)
+    s = Samples(THETA, X, two, SHARED, bounds=([-1, 0], [1, np.inf]))
+    assert s.bounds.tolist() == [[-1.0, 0.0], [1.0, np.inf]]
+    assert not s.bounds.flags.writeable
+    for name, each in kept_by(s).items():
+        np.testing.assert_array_equal(each.bounds, s.bounds, err_msg=name)
+    assert s.output(0).bounds.tolist() == [[-1.0], [1.0]]
+    assert s.output(-1).bounds.tolist() == [[0.0], [np.inf]]
+    assert s.rescaled(np.array([1.0, 2.0]), np.array([2.0, 4.0])).bounds.tolist() == [[-1.0, -0.5], [0.0, np.inf]]
+    assert s.rescaled(0.0, -2.0).bounds.tolist() == [[-0.5, -np.inf], [0.5, 0.0]]
+    assert Samples(THETA, X, np.tanh(F), SHARED, bounds=(-1, 1)).bounds.tolist() == [[-1.0], [1.0]]
+    assert Samples(THETA, X, np.tanh(two), SHARED, bounds=(-1, 1)).bounds.tolist() == [[-1.0, -1.0], [1.0, 1.0]]
+    assert Samples(THETA, X, two, SHARED, bounds=(-1, [1, np.inf])).bounds.tolist() == [[-1.0, -1.0], [1.0, np.inf]]
+    assert Samples(THETA, X, two, SHARED).bounds is None
+    assert "bounds=([-1.  0.], [ 1. inf])" in repr(s)
+    assert "bounds=(-1, 1)" in repr(s.output(0))
+
+
+def test_values_outside_their_bounds_are_refused_by_the_name_of_their_point():
+    f = np.tanh(F)
+    f[2, 3] = 1.5
+    with pytest.raises(
+        ValueError, match=r"f must lie within its bounds \(-1, 1\), but it is 1.5 at theta index t = 2.*i = 3"
+    ):
+        Samples(THETA, X, f, SHARED, bounds=(-1, 1))
+    with pytest.raises(
+        ValueError, match=r"f must lie within its bounds \(-1, 1\), but it is 1.5 at theta index t = 2.*i = 3"
+    ):
+        Samples(THETA, X, np.tanh(F), SHARED, bounds=(-1, 1)).with_values(f)
+    assert Samples(THETA, X, f, SHARED, bounds=(-1, 1), stochastic=True).bounds.tolist() == [[-1.0], [1.0]]  # of E[f]
+
+
+def test_values_may_exceed_their_bounds_by_rounding():
+    f = np.full((4, 5), 0.1 + 0.2)
+    assert f[0, 0] > 0.3
+    np.testing.assert_array_equal(Samples(THETA, X, f, SHARED, bounds=(0, 0.3)).f, f)
+
+
+@pytest.mark.parametrize(
+    ("bounds", "says"),
+    [
+        (1.0, r"bounds must be a pair \(low, high\), such as \(0, 1\), but they are 1.0"),
+        ((0, 1, 2), "bounds must be a pair"),
+        ("01", "bounds must be a pair"),
+        ((1, 0), "low is 1 and high is 0: swap them"),
+        ((np.inf, np.inf), "low is inf and high is inf"),
+        ((0, np.nan), r"bounds\[1\] must not be NaN"),
+        ((0, [1, 2]), "bounds are those of 2 outputs, but f has no axis of outputs"),
+        ((0, [[1, 2]]), r"bounds\[1\] has shape \(1, 2\), but it must be a number, or one for each output"),
+        (([0, 1], [1, 2, 3]), r"bounds\[0\] has shape \(2,\), but"),
+        ((0, "high"), r"bounds\[1\] must hold real numbers"),
+    ],
+)
+def test_what_are_no_bounds_is_refused(bounds, says):
+    with pytest.raises((ValueError, TypeError), match=says):
+        Samples(THETA, X, F, SHARED, bounds=bounds)

@@ -5,7 +5,8 @@ from cbq._version import __version__
 from cbq.collect import CheckpointError, CollectWarning, IntegrandError, WorkerError
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
-from cbq.fit.base import Fit, FitWarning, load
+from cbq.fit.base import Fit, load
+from cbq.fit.findings import FitWarning
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.problem import Problem

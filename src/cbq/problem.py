@@ -16,12 +16,12 @@ from cbq._immutable import Immutable
 from cbq._memory import require_memory
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
-from cbq.collect.integrand import Evaluator, Integrand, Points
+from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
 from cbq.collect.run import OnChange, OnError, Progress, RunOptions, as_progress, collect_samples
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.samples import Samples
-from cbq.samples.arrays import thetas_in
+from cbq.samples.arrays import as_bounds, thetas_in
 from cbq.samples.conditional import Family, measures_at
 
 NUMBERS_PER_THETA, NUMBERS_PER_POINT = 250, 4  # that a run needs at the least: a measure; x and f, each twice
@@ -33,13 +33,20 @@ class Problem(Immutable):
     Parameters
     ----------
     integrand : f, a function of x (n, d) and theta (p,) that returns (n,), or (n, C) for C outputs; with
-        `vectorized=False`, a function of x (d,) and theta (p,) that returns a number or (C,).
+        `vectorized=False`, a function of x (d,) and theta (p,) that returns a number or (C,). A random one may take a
+        third argument `rng`; see `stochastic`.
     family : a function from theta (p,) to P_theta, a measure or a frozen scipy.stats distribution.
     prior : the distribution Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
     vectorized : whether f takes many points at a time.
     depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
     exact : the exact answer, if it is known: a function from theta (M, p) to (M,) or (M, C).
     name : the name of the problem in messages, tables and checkpoints.
+    stochastic : whether f is random: a value of f is a draw whose mean is wanted, I(theta) = E[E[f(X, theta) | X]]. If
+        f has a parameter `rng`, it receives a numpy.random.Generator there, `integrand(x, theta, rng=generator)`. Each
+        point has a generator of its own, seeded by the run, theta and the point, so that runs repeat and resume
+        exactly; f is therefore called for one point at a time, with x (1, d) unless `vectorized=False`.
+    bounds : (low, high), the least and the largest value that f, or the mean of a random f, can take, each a number or
+        (C,); -inf and inf say nothing. Estimates and intervals stay inside.
     """
 
     integrand: Integrand
@@ -48,6 +55,8 @@ class Problem(Immutable):
     vectorized: bool
     depends_on_theta: bool
     name: str
+    stochastic: bool
+    bounds: Array | None  # (2, C), or (2, 1) for all outputs
     _exact: Callable[[Array], Any] | None
 
     def __init__(
@@ -60,6 +69,8 @@ class Problem(Immutable):
         depends_on_theta: bool = True,
         exact: Callable[[Array], Any] | None = None,
         name: str = "problem",
+        stochastic: bool = False,
+        bounds: Any = None,
     ) -> None:
         for what, function in (("integrand", integrand), ("family", family), ("exact", exact)):
             if not callable(function) and not (what == "exact" and function is None):
@@ -73,6 +84,10 @@ class Problem(Immutable):
         self.vectorized = flag(vectorized, "vectorized")
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.name, self._exact = text(name, "name"), exact
+        self.stochastic, self.bounds = flag(stochastic, "stochastic"), as_bounds(bounds)
+        rng = rng_parameter(integrand)
+        if rng is not None and rng.default is rng.empty and not self.stochastic:
+            raise ValueError("the integrand takes rng, so it is random: pass stochastic=True.")
 
     @property
     def p(self) -> int:
@@ -94,14 +109,20 @@ class Problem(Immutable):
             raise ValueError(f"exact returned shape {answer.shape}, but for {M} thetas it must be ({M},) or ({M}, C).")
         return answer.copy()
 
-    def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike) -> Array:
-        """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite."""
+    def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike, rng: np.random.Generator | int | None = None) -> Array:
+        """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite.
+
+        rng: a Generator or a seed, for a random f that takes one.
+        """
         given = real(theta, "theta")
         thetas = thetas_in(np.atleast_2d(given), self.p, "the prior")
         if len(thetas) != 1:
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {given.shape}.")
         points = measures_at(self.family, thetas)[0]._points(x)
-        return self._evaluator.values(Points(thetas[0], points))
+        if (rng is not None) is not self._takes_rng:
+            takes = "takes rng: pass a seed, such as rng=0" if rng is None else "takes no rng: leave it out"
+            raise ValueError(f"the integrand of {self.name!r} {takes}.")
+        return self._evaluator(None if rng is None else run_entropy(rng)).values(Points(thetas[0], points))
 
     def collect(
         self,
@@ -121,6 +142,7 @@ class Problem(Immutable):
         on_change: OnChange = "raise",
         retries: int = 2,
         timeout: float | None = None,
+        proposal: Family | None = None,
     ) -> Samples:
         """Draw T thetas and N points at each, evaluate f there, and return the samples.
 
@@ -156,11 +178,14 @@ class Problem(Immutable):
             A point that ends its worker, or takes longer than `timeout`, fails like any other.
         on_change : a run that resumes evaluates a few stored points again. Where f gives other values, "raise" a
             `CheckpointError`. "reuse" the stored values evaluates nothing again: use it if you know that they are
-            right, or that f is random.
+            right. A random f (`stochastic=True`) is evaluated again only if it takes `rng`.
         retries : how often a batch is tried again after its worker died (default: 2), before it is halved to find the
             point that does it.
         timeout : seconds that each point may take, with processes that the run starts (`executor=2`). A batch of n
             points has n times as long, unless `vectorized=False`.
+        proposal : a function from theta (p,) to the measure to draw x from, in place of P_theta and with the same
+            support: a wider one has more points in the tails of P_theta. `samples.log_weights` are the log densities of
+            P_theta over those of the proposal: Bayesian quadrature needs no weights, and averages use them.
         """
         options = RunOptions(
             as_executor(executor),
@@ -183,16 +208,35 @@ class Problem(Immutable):
             thetas = thetas_in(theta, self.p, "the prior")
         if T is not None and len(thetas) != whole(T, "T", 1):
             raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
-        settings = {"problem": self.name, "depends_on_theta": self.depends_on_theta}
-        run = draws.run(settings, thetas, self.family, _counts(N, len(thetas)))
-        return collect_samples(self._evaluator, run, options)
+        settings = {
+            "problem": self.name,
+            "depends_on_theta": self.depends_on_theta,
+            "stochastic": self.stochastic,
+            "bounds": None if self.bounds is None else [[str(end) for end in ends] for ends in self.bounds.tolist()],
+        }
+        if proposal is not None and (not callable(proposal) or isinstance(proposal, Measure)):
+            raise TypeError(
+                f"proposal must be a function from theta to a measure, but it is {shown(proposal)}: for one measure, "
+                f"pass lambda theta: measure."
+            )
+        run = draws.run(settings, thetas, self.family, proposal, _counts(N, len(thetas)))
+        return collect_samples(self._evaluator(draws.entropy), run, options)._with_bounds(self.bounds)
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, prior={self.prior!r})"
 
     @property
-    def _evaluator(self) -> Evaluator:
-        return Evaluator(self.integrand, self.vectorized)
+    def _takes_rng(self) -> bool:
+        return self.stochastic and rng_parameter(self.integrand) is not None
+
+    def _evaluator(self, entropy: list[int] | None) -> Evaluator:
+        """Calls f, in a run with this entropy."""
+        return Evaluator(
+            self.integrand,
+            self.vectorized,
+            entropy if self._takes_rng else None,
+            None if self.stochastic else self.bounds,  # draws may lie outside
+        )
 
 
 def _check_design(design: Any, scramble: Any) -> None:

@@ -37,13 +37,16 @@ SETTINGS = {  # and their names in messages
     "depends_on_theta": "depends_on_theta",
     "design": "the design",
     "scramble": "the scramble",
+    "stochastic": "stochastic",
+    "proposal": "whether points are drawn from a proposal",
 }
 
 
 class Checkpoint:
     """The open file of a run, which no other process may open. Batches are on the disk when `write` returns.
 
-    A run has settings, thetas (T, p), and a measure of x at each of them. T may grow, the rest is fixed.
+    A run has settings, thetas (T, p), and at each of them a measure of x, and a proposal if points are drawn from one.
+    T may grow, the rest is fixed.
 
     sources: fingerprints of the functions of the user, by name, None where there is no source. edited: the names of
     those that differ from the fingerprints in the file, after `restore`.
@@ -55,14 +58,11 @@ class Checkpoint:
         settings: dict[str, Any],
         thetas: Array,
         measures: Sequence[Measure],
+        proposals: Sequence[Measure] | None,
         sources: dict[str, str | None],
     ) -> None:
-        self.path, self._settings, self._thetas, self._measures = (
-            file_name(path, "checkpoint"),
-            settings,
-            thetas,
-            _pack(measures),
-        )
+        self.path, self._settings, self._thetas = file_name(path, "checkpoint"), settings, thetas
+        self._measures, self._proposals = _pack(measures), None if proposals is None else _pack(proposals)
         self._sources, self.edited = sources, list[str]()
         self._T = 0  # thetas in the file
         is_new = not os.path.exists(self.path)
@@ -89,9 +89,12 @@ class Checkpoint:
             self._require_settings(settings)
             both = {name: (found, sources.get(name)) for name, found in self._sources.items()}
             self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
-            thetas, measures = tables.read_thetas(self.path, self._connection, self._thetas.shape[1])
+            p, has_proposals = self._thetas.shape[1], settings["proposal"]
+            thetas, measures, proposals = tables.read_thetas(self.path, self._connection, p, proposals=has_proposals)
             self._T = len(thetas)
-            self._require_thetas(thetas, measures)
+            self._require_thetas(thetas)
+            self._require_measures("measure of x", measures, self._measures)
+            self._require_measures("proposal", proposals or (), self._proposals or ())
             evaluations.allocate(outputs)
             drawn = [points.copy() for points in evaluations.x]
             shapes = (self._T, drawn[0].shape[1], outputs, len(self._thetas))
@@ -107,7 +110,8 @@ class Checkpoint:
         with explained(self.path), transaction(self._connection):
             if self._is_empty:
                 tables.write_header(self._connection, self._settings, outputs, self._sources)
-            tables.write_thetas(self._connection, first, self._thetas[first:], self._measures[first:])
+            proposals = None if self._proposals is None else self._proposals[first:]
+            tables.write_thetas(self._connection, first, self._thetas[first:], self._measures[first:], proposals)
         self._T, self._is_empty = T, False
 
     def write(self, results: Sequence[BatchResult], x: Sequence[Array]) -> None:
@@ -133,18 +137,20 @@ class Checkpoint:
         if differences:
             raise self._another_run("; ".join(differences))
 
-    def _require_thetas(self, thetas: Array, measures: Sequence[PackedMeasure]) -> None:
+    def _require_thetas(self, thetas: Array) -> None:
         n = min(len(thetas), len(self._thetas))
         for t in _different_rows(thetas[:n], self._thetas[:n]):
             raise self._another_run(
                 f"theta index t = {t} is {thetas[t]} in the file, and {self._thetas[t]} was asked for (another prior "
                 f"or theta)"
             )
-        for t, (stored, asked) in enumerate(zip(measures, self._measures, strict=False)):
-            if not _same_measure(stored, asked):
+
+    def _require_measures(self, name: str, stored: Sequence[PackedMeasure], asked: Sequence[PackedMeasure]) -> None:
+        for t, (one, other) in enumerate(zip(stored, asked, strict=False)):
+            if not _same_measure(one, other):
                 raise self._another_run(
-                    f"the measure of x at theta index t = {t} is {_describe(stored)} in the file, and "
-                    f"{_describe(asked)} was asked for"
+                    f"the {name} at theta index t = {t} is {_describe(one)} in the file, and {_describe(other)} was "
+                    f"asked for"
                 )
 
     def _require_points(self, stored: Sequence[Array], drawn: Sequence[Array]) -> None:
@@ -168,35 +174,45 @@ class StoredRun:
     of the file, and for each of them the points at which f failed, and those with a value.
     """
 
-    path: str
     settings: dict[str, Any]
     theta: Array
     x: list[Array]
     f: list[Array]
-    packed_measures: list[PackedMeasure]
+    measures: StoredMeasures
+    proposals: StoredMeasures | None  # what points were drawn from, if that is another one
     failed: tuple[Array, list[Array], list[Array]]
 
-    def measures(self) -> list[Measure]:
-        """The measure of x at each theta, equal ones as one object."""
-        distinct = {id(packed): packed for packed in self.packed_measures}
-        unpacked = {key: self._unpacked(packed) for key, packed in distinct.items()}
-        return [unpacked[id(packed)] for packed in self.packed_measures]
 
-    def require_measures(self, measures: Sequence[Measure]) -> None:
+@dataclass(frozen=True, eq=False)
+class StoredMeasures:
+    """The measures that a checkpoint holds, one for each theta (T, p). name: of the argument that gives them."""
+
+    path: str
+    name: str
+    theta: Array
+    packed: list[PackedMeasure]
+
+    def read(self) -> list[Measure]:
+        """The measure at each theta, equal ones as one object."""
+        distinct = {id(packed): packed for packed in self.packed}
+        unpacked = {key: self._unpacked(packed) for key, packed in distinct.items()}
+        return [unpacked[id(packed)] for packed in self.packed]
+
+    def require(self, measures: Sequence[Measure]) -> None:
         """Raise unless these are the measures of the file, one for each theta."""
-        for theta, stored, given in zip(self.theta, self.packed_measures, _pack(measures), strict=True):
+        for theta, stored, given in zip(self.theta, self.packed, _pack(measures), strict=True):
             if not _same_measure(stored, given):
                 raise CheckpointError(
-                    f"{self.path} does not go with this measure: at theta = {theta} the file has {_describe(stored)}, "
-                    f"and measure= gives {_describe(given)}. Pass the measure that the points were drawn from."
+                    f"{self.path} does not go with this {self.name}: at theta = {theta} the file has "
+                    f"{_describe(stored)}, and {self.name}= gives {_describe(given)}. Pass the {self.name} of the run."
                 )
 
     def _unpacked(self, packed: PackedMeasure) -> Measure:
         text, numbers = packed
         if not numbers:
             raise CheckpointError(
-                f"{self.path} does not hold the measure {_describe(packed)}, because that is code: pass measure=, the "
-                f"family that the points were drawn from."
+                f"{self.path} does not hold the {self.name} {_describe(packed)}, because that is code: pass "
+                f"{self.name}=, the function from theta of the run."
             )
         try:
             return unpack_measure(text, from_bytes(numbers, (-1,)), Measure)
@@ -211,7 +227,8 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
         if tables.is_empty(name, connection):
             raise CheckpointError(f"{name} is empty: call collect again to resume the run.")
         settings, outputs, _ = tables.read_header(name, connection)
-        theta, measures = tables.read_thetas(name, connection, settings["p"])
+        has_proposals = settings["proposal"]
+        theta, measures, proposals = tables.read_thetas(name, connection, settings["p"], proposals=has_proposals)
         batches = list(tables.read_batches(name, connection, len(theta), settings["d"], outputs))
         lengths = np.zeros(len(theta), dtype=np.intp)
         for _, result in batches:
@@ -228,7 +245,12 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
     empty = np.empty((0, settings["d"]))
     every = [evaluations.x[t][good[t]] if t in good else empty for t in range(len(theta))]
     failed = (theta, evaluations.failed_points(), every)
-    return StoredRun(name, settings, theta[list(good)], points, values, [measures[t] for t in good], failed)
+    theta = theta[list(good)]
+    of_x = StoredMeasures(name, "measure", theta, [measures[t] for t in good])
+    drawn_from = None
+    if proposals is not None:
+        drawn_from = StoredMeasures(name, "proposal", theta, [proposals[t] for t in good])
+    return StoredRun(settings, theta, points, values, of_x, drawn_from, failed)
 
 
 def _pack(measures: Sequence[Measure]) -> list[PackedMeasure]:

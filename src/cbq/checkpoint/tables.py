@@ -1,9 +1,11 @@
 """The tables of a checkpoint. Every row has a checksum, which is verified before the row is used.
 
-meta : one JSON object: the format, its version, the version of cbq, the outputs of f, the settings of the run, and
-    fingerprints of the source of the functions of the user.
+meta : one JSON object: the format, its version, the version of cbq, the outputs of f, the settings of the run (those
+    that older files lack have the values of `LATER_SETTINGS`), and fingerprints of the source of the functions of the
+    user.
 measures : a JSON text and numbers; each distinct measure once.
 thetas : (p,) numbers, and which measure x has there.
+proposals : which measure the points of a theta were drawn from, if that is another one.
 batches : the n points start : stop of theta t as x (n, d) and f (n, *outputs). Where f failed, its values are NaN, and
     a JSON object says what it did, by the index of the point. If two batches have a point in common, the later counts.
 
@@ -14,7 +16,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -28,7 +30,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 FORMAT = "cbq-checkpoint"
-VERSION = 3  # of the format; raised when older readers would misread a file
+VERSION = 4  # of the format; raised when older readers would misread a file
+BEFORE_SETTINGS = 3  # the version of a file that needs no later settings, which older readers can read
 SCHEMA = (
     "CREATE TABLE meta (json TEXT NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE measures (id INTEGER PRIMARY KEY, json TEXT NOT NULL, numbers BLOB NOT NULL, "
@@ -38,6 +41,8 @@ SCHEMA = (
     "CREATE TABLE batches (id INTEGER PRIMARY KEY, t INTEGER NOT NULL, start INTEGER NOT NULL, stop INTEGER NOT NULL, "
     "x BLOB NOT NULL, f BLOB NOT NULL, failures TEXT NOT NULL, checksum INTEGER NOT NULL)",
 )
+PROPOSALS = "CREATE TABLE proposals (t INTEGER PRIMARY KEY, measure INTEGER NOT NULL, checksum INTEGER NOT NULL)"
+LATER_SETTINGS = {"stochastic": False, "bounds": None, "proposal": False}  # and what they are in older files
 PackedMeasure = tuple[str, bytes]  # JSON and numbers
 
 
@@ -57,9 +62,11 @@ def write_header(
     connection: sqlite3.Connection, settings: dict[str, Any], outputs: Outputs, sources: dict[str, str | None]
 ) -> None:
     """Create the tables and write the header."""
-    for statement in SCHEMA:
+    for statement in (*SCHEMA, PROPOSALS) if settings.get("proposal") else SCHEMA:
         connection.execute(statement)
-    record = {"format": FORMAT, "version": VERSION, "cbq": __version__, "outputs": list(outputs)}
+    as_before = all(settings.get(name, value) == value for name, value in LATER_SETTINGS.items())
+    version = BEFORE_SETTINGS if as_before else VERSION
+    record = {"format": FORMAT, "version": version, "cbq": __version__, "outputs": list(outputs)}
     text = json.dumps({**record, "identity": settings, "sources": sources}, allow_nan=False)
     connection.execute("INSERT INTO meta VALUES (?, ?)", (text, checksum(text)))
 
@@ -71,29 +78,46 @@ def read_header(path: str, connection: sqlite3.Connection) -> tuple[dict[str, An
         raise damaged(path, "its header is not what was written")
     record = json.loads(rows[0][0])
     found, version = record["format"], record["version"]
-    if found != FORMAT or version != VERSION:
+    if found != FORMAT or version not in (BEFORE_SETTINGS, VERSION):
         other = f"{path} has version {version} of the format {found}, and this cbq reads version {VERSION} of {FORMAT}"
         newer = f"cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
         older = "an older development version wrote it. Collect again, with another file."
-        raise CheckpointError(f"{other}: {older if found == FORMAT and version < VERSION else newer}")
-    return record["identity"], tuple(record["outputs"]), record["sources"]
+        raise CheckpointError(f"{other}: {older if found == FORMAT and version < BEFORE_SETTINGS else newer}")
+    return LATER_SETTINGS | record["identity"], tuple(record["outputs"]), record["sources"]
 
 
-def write_thetas(connection: sqlite3.Connection, first: int, thetas: Array, measures: Sequence[PackedMeasure]) -> None:
-    """Add thetas (n, p), numbered from `first` on, with their measures."""
-    rows = connection.execute("SELECT id, json, numbers FROM measures")
-    ids = {(text, numbers): number for number, text, numbers in rows}
+def write_thetas(
+    connection: sqlite3.Connection,
+    first: int,
+    thetas: Array,
+    measures: Sequence[PackedMeasure],
+    proposals: Sequence[PackedMeasure] | None,
+) -> None:
+    """Add thetas (n, p), numbered from `first` on, with their measures, and with proposals if there are some."""
+    ids = _measure_ids(connection, {*measures, *(proposals or ())})
     for t, (theta, measure) in enumerate(zip(thetas, measures, strict=True), first):
-        if measure not in ids:
-            ids[measure] = len(ids)
-            row: tuple[Any, ...] = (ids[measure], *measure, checksum(*measure))
-            connection.execute("INSERT INTO measures VALUES (?, ?, ?, ?)", row)
         row = (t, to_bytes(theta), ids[measure])
         connection.execute("INSERT INTO thetas VALUES (?, ?, ?, ?)", (*row, checksum(*row)))
+    for t, proposal in enumerate(proposals or (), first):
+        connection.execute("INSERT INTO proposals VALUES (?, ?, ?)", (t, ids[proposal], checksum(t, ids[proposal])))
 
 
-def read_thetas(path: str, connection: sqlite3.Connection, p: int) -> tuple[Array, list[PackedMeasure]]:
-    """The thetas (T, p) and their measures; thetas that share a measure share the object."""
+def _measure_ids(connection: sqlite3.Connection, measures: Iterable[PackedMeasure]) -> dict[PackedMeasure, int]:
+    """The numbers of measures in the file, to which those are added that it lacks."""
+    rows = connection.execute("SELECT id, json, numbers FROM measures")
+    ids = {(text, numbers): number for number, text, numbers in rows}
+    for measure in measures:
+        if measure not in ids:
+            ids[measure] = len(ids)
+            row = (ids[measure], *measure, checksum(*measure))
+            connection.execute("INSERT INTO measures VALUES (?, ?, ?, ?)", row)
+    return ids
+
+
+def read_thetas(
+    path: str, connection: sqlite3.Connection, p: int, *, proposals: bool
+) -> tuple[Array, list[PackedMeasure], list[PackedMeasure] | None]:
+    """The thetas (T, p), their measures, and proposals if the file has some; equal ones are one object."""
     by_id = {}
     for number, text, numbers, check in connection.execute("SELECT id, json, numbers, checksum FROM measures"):
         if checksum(text, numbers) != check:
@@ -107,7 +131,20 @@ def read_thetas(path: str, connection: sqlite3.Connection, p: int) -> tuple[Arra
         measures.append(by_id[row[2]])
     if not thetas:
         raise damaged(path, "it has no thetas")
-    return np.stack(thetas), measures
+    return np.stack(thetas), measures, _read_proposals(path, connection, by_id, len(thetas)) if proposals else None
+
+
+def _read_proposals(
+    path: str, connection: sqlite3.Connection, by_id: dict[int, PackedMeasure], T: int
+) -> list[PackedMeasure]:
+    """The proposals of T thetas."""
+    rows = connection.execute("SELECT t, measure, checksum FROM proposals ORDER BY t").fetchall()
+    for t, (*row, check) in enumerate(rows):
+        if checksum(*row) != check or row[0] != t or row[1] not in by_id:
+            raise damaged(path, f"the proposal of theta index t = {t} is not what was written")
+    if len(rows) != T:
+        raise damaged(path, f"it has {len(rows)} proposals for {T} thetas")
+    return [by_id[number] for _, number, _ in rows]
 
 
 def write_batch(connection: sqlite3.Connection, x: Array, result: BatchResult) -> None:

@@ -19,7 +19,7 @@ from cbq.samples.conditional import Family, measures_at
 
 CollectDesign = Literal["iid", "sobol"]
 Scramble = Literal["independent", "common"]
-THETA_KEY, X_KEY = 0, 1  # the first part of the key of a seed
+THETA_KEY, X_KEY, F_KEY = 0, 1, 2  # the first part of the key of a seed
 ENTROPY_WORDS = 4  # of 32 bits, which a run takes from the generator that it is given
 SOBOL_BITS = 30
 BLOCK_ROWS = 64  # points that are transported together
@@ -29,6 +29,8 @@ BLOCK_ROWS = 64  # points that are transported together
 class RunPoints:
     """The thetas (T, p) of a run, the family, its T measures of x there, and the points, T arrays (N_t, d).
 
+    proposals: the T measures that points are drawn from, if these are others.
+
     settings: what the draws depend on, by name; a checkpoint refuses a run with other settings.
     """
 
@@ -36,6 +38,7 @@ class RunPoints:
     thetas: Array
     family: Family
     measures: Sequence[Measure]
+    proposals: Sequence[Measure] | None
     x: list[Array]
 
 
@@ -53,18 +56,30 @@ class Draws:
     scramble: Scramble
     entropy: list[int]
 
-    def run(self, settings: dict[str, Any], thetas: Array, family: Family, counts: Sequence[int]) -> RunPoints:
+    def run(
+        self,
+        settings: dict[str, Any],
+        thetas: Array,
+        family: Family,
+        proposal: Family | None,
+        counts: Sequence[int],
+    ) -> RunPoints:
         """Draw counts[t] points at each of the thetas (T, p); `settings` are those of the problem."""
         measures = measures_at(family, thetas)
+        proposals = None if proposal is None else measures_at(proposal, thetas, "proposal")
+        if proposals is not None and proposals[0].dim != measures[0].dim:
+            found = f"{proposals[0].dim}, and those of the family have {measures[0].dim}"
+            raise ValueError(f"the measures of the proposal have dimension {found}: they must be the same.")
         settings = {
             **settings,
             "p": thetas.shape[1],
             "d": measures[0].dim,
             "design": self.design,
+            "proposal": proposal is not None,
             "scramble": self.scramble if self.design == "sobol" else None,
             "seed": self.entropy,
         }
-        return RunPoints(settings, thetas, family, measures, self.points(measures, counts))
+        return RunPoints(settings, thetas, family, measures, proposals, self.points(proposals or measures, counts))
 
     def thetas(self, prior: Measure, T: int) -> Array:
         """T thetas (T, p) from their prior."""
@@ -86,7 +101,12 @@ class Draws:
 
     def _rng(self, *key: int) -> np.random.Generator:
         """The generator of one draw, which depends on the entropy of the run and this key only."""
-        return np.random.default_rng(np.random.SeedSequence(self.entropy, spawn_key=key))
+        return keyed_generator(self.entropy, *key)
+
+
+def keyed_generator(entropy: list[int], *key: int) -> np.random.Generator:
+    """A generator that depends on the entropy of a run and this key only."""
+    return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
 
 
 def run_entropy(rng: np.random.Generator | int) -> list[int]:

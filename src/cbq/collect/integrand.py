@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import os
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -11,8 +12,10 @@ import numpy as np
 
 from cbq._arrays import Array, real, rows_not_finite
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
+from cbq.collect.draws import F_KEY, keyed_generator
+from cbq.samples.arrays import rows_outside, shown_bounds
 
-Integrand = Callable[[Array, Array], Any]
+Integrand = Callable[..., Any]  # of x and theta, and of rng if it is random and takes one
 
 
 class IntegrandError(RuntimeError):
@@ -25,6 +28,10 @@ class IntegrandError(RuntimeError):
 
 class WrongReturn(IntegrandError):
     """The integrand returned an array of the wrong shape or type: a mistake in its code, not a failure at a point."""
+
+
+class OutsideBounds(WrongReturn):
+    """The integrand returned a value outside its bounds: a mistake in its code, or in the bounds."""
 
 
 class Points(NamedTuple):
@@ -90,19 +97,42 @@ def _batch(points: Points) -> Batch:
     return Batch(points.t or 0, points.start, points.start + len(points.x))
 
 
+def rng_parameter(integrand: Integrand) -> inspect.Parameter | None:
+    """The parameter `rng` of a function, None if it has none that can be passed by name."""
+    try:
+        found = inspect.signature(integrand).parameters.get("rng")
+    except (ValueError, TypeError):  # compiled
+        return None
+    by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return found if found is not None and found.kind in by_name else None
+
+
 @dataclass(frozen=True)
 class Evaluator:
-    """The integrand, and whether it takes many points at a time. Workers receive this object."""
+    """The integrand, and how it is called. Workers receive this object.
+
+    vectorized : whether it takes many points at a time.
+    entropy : of a run, if the integrand takes `rng`: then each point has a generator of its own, which depends on this
+        and on the indices of theta and of the point, and is evaluated alone.
+    bounds : (2, C) or (2, 1), between which all values must lie.
+    """
 
     integrand: Integrand
     vectorized: bool
+    entropy: list[int] | None = None
+    bounds: Array | None = None
+
+    @property
+    def in_batches(self) -> bool:
+        """Whether the integrand is called with many points at a time."""
+        return self.vectorized and self.entropy is None
 
     def pieces(self, task: Task) -> Iterator[BatchResult]:
         """Evaluate a task: one result, or one for each point if f takes one point at a time.
 
         Failures of f are raised, or recorded if the task says so.
         """
-        for points in [task.points] if self.vectorized else task.points.each():
+        for points in [task.points] if self.in_batches else task.points.each():
             if task.skip_failures:
                 yield BatchResult(_batch(points), *self._values_and_failures(points, task.outputs or ()))
             else:
@@ -110,6 +140,10 @@ class Evaluator:
 
     def values(self, points: Points, outputs: Outputs | None = None) -> Array:
         """f at n points: (n, *outputs), all finite; `outputs` is what earlier calls returned."""
+        if len(points.x) > 1 and self.vectorized and not self.in_batches:
+            first, *others = points.each()
+            found = self.values(first, outputs)
+            return np.concatenate([found, *(self.values(each, found.shape[1:]) for each in others)])
         f = self._call_checked(points, outputs)
         bad = rows_not_finite(f)
         if np.any(bad):
@@ -156,14 +190,32 @@ class Evaluator:
                 f"value, or C values, for each row of x. If it takes one point at a time, pass vectorized=False.",
                 *(points.t, points.theta),
             )
+        self._require_bounds(points, raw)
         return np.array(raw, dtype=np.float64, order="C")
+
+    def _require_bounds(self, points: Points, f: Array) -> None:
+        """Raise if a value of f (n,) or (n, C) lies outside the bounds."""
+        if self.bounds is None:
+            return
+        values = f.reshape(len(f), -1)
+        if self.bounds.shape[1] not in (1, values.shape[1]):
+            message = (
+                f"the integrand returned shape {f.shape}, but its bounds are those of {self.bounds.shape[1]} outputs."
+            )
+            raise WrongReturn(message, points.t, points.theta)
+        outside = rows_outside(values, self.bounds) & ~rows_not_finite(f)  # which is a failure at a point
+        if np.any(outside):
+            i = int(np.argmax(outside))
+            rule = f": it must lie within its bounds {shown_bounds(self.bounds)}. Correct the integrand or the bounds."
+            message = str(points.failure(i, f"returned {f[i]}", rule))
+            raise OutsideBounds(message, points.t, points.theta, points.start + i, points.x[i])
 
     def _call(self, points: Points) -> Any:
         """What the integrand returns. It receives copies, so that it may change its arguments."""
         theta, x = points.theta, points.x
         if self.vectorized:
             try:
-                return self._f(x.copy(), theta.copy())
+                return self._f(x.copy(), theta.copy(), **self._rng(points, 0))
             except (Exception, SystemExit) as error:
                 among = f"among the {len(x)} points from x = {x[0]} on"
                 message = f"the integrand raised {type(error).__name__} at {points} {among}: {error}"
@@ -171,16 +223,22 @@ class Evaluator:
         values = []
         for i, point in enumerate(x):
             try:
-                values.append(self._f(point.copy(), theta.copy()))
+                values.append(self._f(point.copy(), theta.copy(), **self._rng(points, i)))
             except (Exception, SystemExit) as error:
                 raise points.failure(i, f"raised {type(error).__name__}", f": {error}") from error
         return values
 
-    def _f(self, x: Array, theta: Array) -> Any:
+    def _rng(self, points: Points, i: int) -> dict[str, np.random.Generator]:
+        """The argument `rng` at point i of these, if the integrand takes one."""
+        if self.entropy is None:
+            return {}
+        return {"rng": keyed_generator(self.entropy, F_KEY, points.t or 0, points.start + i)}
+
+    def _f(self, x: Array, theta: Array, **rng: np.random.Generator) -> Any:
         """What the integrand returns. A process that it forks must not go on as this one."""
         process, status = os.getpid(), 0
         try:
-            return self.integrand(x, theta)
+            return self.integrand(x, theta, **rng)
         except BaseException as error:
             status = error.code if isinstance(error, SystemExit) and isinstance(error.code, int) else 1
             raise

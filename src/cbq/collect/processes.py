@@ -134,7 +134,7 @@ class _Worker:
             theirs.close()  # so that the end of the process is the end of the connection
         self.task: Task | None = None
         self.ended = self._ready = False
-        self._vectorized, self._timeout, self._since = evaluator.vectorized, timeout, 0.0
+        self._in_batches, self._timeout, self._since = evaluator.in_batches, timeout, 0.0
 
     def begin(self, task: Task) -> bool:
         """Give the process a task; whether it is there to take it."""
@@ -151,7 +151,7 @@ class _Worker:
         if self._timeout is None or self.task is None or not self._ready:
             return float("inf")
         # Results of single points may be held back, and have not taken longer than that.
-        return self._since + (self._timeout * self.task.n if self._vectorized else self._timeout + PART_SECONDS)
+        return self._since + (self._timeout * self.task.n if self._in_batches else self._timeout + PART_SECONDS)
 
     def outcome(self) -> Outcome | None:
         """What has happened since the last time; None if nothing has."""

@@ -76,14 +76,15 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
             evaluations.forget_failures()
         reused = evaluations.n_done
         if checkpoint is None or not evaluations.has_values:
-            how = {"vectorized": evaluator.vectorized, "skip_failures": skip}
+            how = {"in_batches": evaluator.in_batches, "skip_failures": skip}
             outputs = probe_outputs(workers, run.thetas, evaluations.x, **how)
             if checkpoint is not None and evaluations.f and outputs != evaluations.outputs:
                 asked = f"values of shape {evaluations.outputs} at each point, and f returns {outputs} now"
                 raise CheckpointError(f"{checkpoint.path} was begun for {asked}. {WAYS_OUT}")
             evaluations.allocate(outputs)
         else:
-            _require_same_f(workers, run, evaluations, checkpoint, options.on_change)
+            repeatable = evaluator.entropy is not None or not run.settings["stochastic"]
+            _require_same_f(workers, run, evaluations, checkpoint, evaluate=repeatable and options.on_change == "raise")
         if checkpoint is not None:
             checkpoint.begin(evaluations.outputs)
         if reused < evaluations.n_total:
@@ -100,12 +101,13 @@ def _require_same_f(
     run: RunPoints,
     evaluations: Evaluations,
     checkpoint: Checkpoint,
-    on_change: OnChange,
+    *,
+    evaluate: bool,
 ) -> None:
-    """Raise, or warn, if f is not what it was when the checkpoint was made."""
+    """Raise, or warn, if f is not what it was when the checkpoint was made; `evaluate` it again to see that."""
     edited, path = " and ".join(checkpoint.edited), checkpoint.path
     found = "Nothing is evaluated again: its values are reused, and missing ones are those of the new source."
-    if on_change == "raise":
+    if evaluate:
         n = CHECKED_IF_EDITED if edited else CHECKED_POINTS
         require_same_values(workers, run.thetas, evaluations, path, n)
         found = f"Up to {n} of its points were evaluated again and have the same values: all its values are reused."
@@ -119,7 +121,7 @@ def _open_checkpoint(evaluator: Evaluator, run: RunPoints, path: str | os.PathLi
     if path is None:
         return None
     sources = {"the integrand": fingerprint(evaluator.integrand), "the family": fingerprint(run.family)}
-    return Checkpoint(path, run.settings, run.thetas, run.measures, sources)
+    return Checkpoint(path, run.settings, run.thetas, run.measures, run.proposals, sources)
 
 
 def _workers(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Scheduler:
@@ -134,8 +136,8 @@ def _workers(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Schedul
 
 def _without_values(run: RunPoints, x: Sequence[Array]) -> Samples:
     """Samples whose values are zero."""
-    options = {name: run.settings[name] for name in ("depends_on_theta", "design")}
-    return Samples(run.thetas, x, [np.zeros(len(each)) for each in x], run.family, **options)
+    options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
+    return Samples(run.thetas, x, [np.zeros(len(each)) for each in x], run.family, proposal=run.proposals, **options)
 
 
 def _evaluate_missing(

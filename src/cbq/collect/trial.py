@@ -15,7 +15,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans, evenly
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
-from cbq.collect.integrand import IntegrandError, Points, Task, WrongReturn
+from cbq.collect.integrand import IntegrandError, OutsideBounds, Points, Task, WrongReturn
 from cbq.collect.scheduling import OnFinished
 
 PROBE_POINTS = 3  # of the first call to a vectorised f: enough to tell (n, C) from (C, n) for one or two outputs
@@ -26,8 +26,8 @@ ROUNDING = 1e-6  # the value,
 ROUNDING_OF_TYPICAL = 1e-5  # the median of |f|, for single precision,
 ROUNDING_OF_LARGEST = 1e-9  # and the largest |f|
 WAYS_OUT = (
-    "The integrand was edited since, or what it reads or calls, or it is random. Pass another name to start a new run, "
-    "or on_change='reuse' to keep the stored values as they are."
+    "The integrand was edited since, or what it reads or calls, or it is random (then say stochastic=True). Pass "
+    "another name to start a new run, or on_change='reuse' to keep the stored values as they are."
 )
 
 
@@ -39,13 +39,13 @@ class Evaluates(Protocol):
 
 
 def probe_outputs(
-    workers: Evaluates, thetas: Array, x: Sequence[Array], *, vectorized: bool, skip_failures: bool
+    workers: Evaluates, thetas: Array, x: Sequence[Array], *, in_batches: bool, skip_failures: bool
 ) -> Outputs:
     """The shape of f at one point, from a small call at the first theta, before anything expensive starts.
 
     skip_failures: where f fails there, try single points of this and some other thetas; one of them must succeed.
     """
-    probes = [Points(thetas[0], x[0][: PROBE_POINTS if vectorized else 1], 0)]
+    probes = [Points(thetas[0], x[0][: PROBE_POINTS if in_batches else 1], 0)]
     if skip_failures:
         probes += Points(thetas[0], x[0][:PROBE_POINTS], 0).each()
         probes += [Points(thetas[t], x[t][:1], int(t)) for t in evenly(len(x), PROBE_THETAS)[1:]]
@@ -66,6 +66,8 @@ def require_same_values(workers: Evaluates, thetas: Array, evaluations: Evaluati
     points = [Points(thetas[t], evaluations.x[t][i : i + 1], t, i) for t, i in _spread_over(good, n)]
     try:
         results = _evaluated(workers, points, evaluations.outputs, skip_failures=True)
+    except OutsideBounds:
+        raise
     except WrongReturn as error:
         raise CheckpointError(f"{path} holds values of another f: {error} {WAYS_OUT}") from error
     sizes = np.abs(np.concatenate([evaluations.f[t][rows] for t, rows in good.items()]))

@@ -8,24 +8,27 @@ import numpy as np
 
 from cbq._arrays import Integers
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 DESIGNS = {"iid": "iid", "sobol": "Sobol", "mcmc": "MCMC"}
 
 
-def design_warnings(design: Design) -> tuple[str, ...]:
-    """Warnings about standard errors that assume independent points."""
+def design_findings(design: Design) -> tuple[Finding, ...]:
+    """Findings about standard errors that assume independent points."""
     if design == "sobol":
-        return (
+        text = (
             "Sobol points are more accurate than independent points, so these standard errors, which assume "
-            "independence, are too large.",
+            "independence, are too large."
         )
+        return (Finding("design", text),)
     if design == "mcmc":
-        return (
+        text = (
             "points of a Markov chain are correlated, so these standard errors, which assume independence, are too "
-            "small.",
+            "small."
         )
+        return (Finding("chains", text),)
     return ()
 
 

@@ -6,6 +6,7 @@ The lowest layer: measures, kernels, samples and fits declare themselves here, a
 from cbq.io.archive import load_file, save_file
 from cbq.io.fields import (
     Boolean,
+    Bounds,
     Correlation,
     Field,
     IncompatibleFile,
@@ -23,6 +24,7 @@ from cbq.io.registry import Instance, pack_measure, saved, saved_classes, unpack
 
 __all__ = [
     "Boolean",
+    "Bounds",
     "Correlation",
     "Field",
     "IncompatibleFile",

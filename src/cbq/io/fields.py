@@ -231,6 +231,20 @@ class Correlation(Numbers):
 
 
 @dataclass(frozen=True)
+class Bounds(Numbers):
+    """The least and the largest value of C numbers: (2, C), which may be infinite."""
+
+    shape: str | None = "ends C"
+    infinite: bool = True
+
+    def check(self, values: Values, at: Location) -> Values:
+        super().check(values, at)
+        if len(values) != 2 or not np.all(values[0] <= values[1]):
+            raise ValueError(f"{at.path} must hold the least values, and then largest ones that are not below them.")
+        return values
+
+
+@dataclass(frozen=True)
 class Many(Field):
     """A tuple of values of one kind. length: the name of its length. least: the smallest length."""
 

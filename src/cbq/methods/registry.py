@@ -10,14 +10,13 @@ A new estimator needs a declaration in its own file and an import in `cbq/method
 from __future__ import annotations
 
 import re
-import warnings
 from collections.abc import Callable, Mapping, Sequence
-from contextvars import ContextVar
 from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
-from cbq.fit.base import Fit, FitWarning
+from cbq.fit.base import Fit
+from cbq.fit.findings import silent, warn_of
 from cbq.linalg import LinAlgError
 from cbq.samples import Samples
 
@@ -57,11 +56,10 @@ class Registration:
 
 
 _REGISTRATIONS: dict[str, Registration] = {}
-_IS_FITTING: ContextVar[bool] = ContextVar("is_fitting", default=False)
 
 
 def estimator(name: str, *, title: str, order: int, compared: Sequence[Compared] = ()) -> Callable[[type[E]], type[E]]:
-    """Register the decorated class, whose options all have defaults. Its fits say where f failed.
+    """Register the decorated class, whose options all have defaults. Its fits say what was found.
 
     name : the name on the command line.
     title : what the name stands for, in lower case, for help texts.
@@ -72,27 +70,22 @@ def estimator(name: str, *, title: str, order: int, compared: Sequence[Compared]
     def register(kind: type[E]) -> type[E]:
         if name in _REGISTRATIONS:
             raise ValueError(f"an estimator {name!r} is registered already: choose another name for {kind.__name__}.")
-        kind.fit = _saying_where_f_failed(kind.fit)  # type: ignore[method-assign, assignment]
+        kind.fit = _saying_what_was_found(kind.fit)  # type: ignore[method-assign, assignment]
         _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared))
         return kind
 
     return register
 
 
-def _saying_where_f_failed(fit: Callable[[E, Samples], Fit]) -> Callable[[E, Samples], Fit]:
-    """The method `fit` of an estimator, which hands failures on, and warns once if there are many of them."""
+def _saying_what_was_found(fit: Callable[[E, Samples], Fit]) -> Callable[[E, Samples], Fit]:
+    """The method `fit` of an estimator, which looks at the samples, too, and warns of what makes intervals doubtful."""
 
     @wraps(fit)
     def fit_and_say(self: E, samples: Samples) -> Fit:
-        if getattr(samples, "failures", None) is None:  # anything but samples is refused by the estimator
-            return fit(self, samples)
-        outermost = _IS_FITTING.set(True)  # Auto fits others
-        try:
-            found = fit(self, samples)._with_failures(samples.failures)
-        finally:
-            _IS_FITTING.reset(outermost)
-        if found.has_many_failures and not _IS_FITTING.get():
-            warnings.warn(found.failure_warnings[0], FitWarning, stacklevel=2)
+        with silent():  # Auto fits others
+            found = fit(self, samples)
+        found = found._with_samples(samples)
+        warn_of(found.serious_findings)
         return found
 
     return fit_and_say

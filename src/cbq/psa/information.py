@@ -66,6 +66,9 @@ def evpi(
     """
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
     if isinstance(outputs, Samples):
+        if outputs.stochastic or outputs.log_weights is not None:
+            what = "random values of f" if outputs.stochastic else "points from a proposal"
+            raise ValueError(f"EVPI is an average over draws of the model itself, but these samples have {what}.")
         values, groups = outputs.table.reshape(int(np.sum(outputs.counts)), -1), np.asarray(outputs.counts)
         decisions = make_decisions(values.shape[1], **options)  # type: ignore[arg-type]
     else:

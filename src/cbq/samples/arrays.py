@@ -8,10 +8,11 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Integers, real, rows_not_finite
+from cbq._arrays import Array, Booleans, Integers, not_nan, real, rows_not_finite
 from cbq._checks import as_text, shown
 
 MAX_MAGNITUDE = 1e140  # of f, and of 1 / f; beyond it, sums of squares overflow or underflow
+ROUNDING = 1e-12  # of the largest |f|: values may lie so far beyond their bounds
 
 
 def as_thetas(theta: npt.ArrayLike, name: str = "theta") -> Array:
@@ -90,6 +91,51 @@ def check_counts(x_counts: Integers, f_counts: Integers) -> None:
             f"x has {x_counts[t]} points and f has {f_counts[t]} values at theta index t = {t}: f needs one value, or "
             f"C values along the last axis, for each point."
         )
+
+
+def as_bounds(bounds: Any) -> Array | None:
+    """The argument `bounds`, (low, high), each a number or (C,), as an array (2, C), or (2, 1) for numbers."""
+    if bounds is None:
+        return None
+    if not isinstance(bounds, list | tuple | np.ndarray) or getattr(bounds, "ndim", 1) == 0 or len(bounds) != 2:
+        raise ValueError(f"bounds must be a pair (low, high), such as (0, 1), but they are {shown(bounds)}.")
+    ends = [not_nan(end, f"bounds[{k}]") for k, end in enumerate(bounds)]
+    outputs = max(end.size for end in ends)
+    for k, end in enumerate(ends):
+        if end.ndim > 1 or end.size not in (1, outputs) or not outputs:
+            raise ValueError(
+                f"bounds[{k}] has shape {end.shape}, but it must be a number, or one for each output of f."
+            )
+    low, high = (np.broadcast_to(end, (outputs,)) for end in ends)
+    wrong = (low > high) | (low == np.inf) | (high == -np.inf)
+    if np.any(wrong):
+        c = int(np.argmax(wrong))
+        raise ValueError(
+            f"bounds must be a pair (low, high), but low is {low[c]:g} and high is {high[c]:g}: swap them."
+        )
+    return np.stack([low, high])
+
+
+def bounds_of(bounds: Any, C: int | None) -> Array | None:
+    """The argument `bounds` as an array (2, C) for C outputs, or (2, 1) where C is None."""
+    found, outputs = as_bounds(bounds), C or 1
+    if found is None:
+        return None
+    if found.shape[1] not in (1, outputs):
+        has = "no axis of outputs: pass two numbers" if C is None else f"{C} outputs: pass one for each"
+        raise ValueError(f"bounds are those of {found.shape[1]} outputs, but f has {has}.")
+    return np.repeat(found, outputs // found.shape[1], axis=1)
+
+
+def shown_bounds(bounds: Array) -> str:
+    """Bounds (2, C) for people: numbers where those of all outputs are equal."""
+    return f"({', '.join(f'{end[0]:g}' if np.all(end == end[0]) else str(end) for end in bounds)})"
+
+
+def rows_outside(values: Array, bounds: Array) -> Booleans:
+    """Which rows of values (n, C) lie outside bounds (2, C) or (2, 1) by more than rounding: (n,)."""
+    slack = ROUNDING * np.max(np.abs(values), axis=0, where=np.isfinite(values), initial=0.0)
+    return np.asarray(np.any((values < bounds[0] - slack) | (values > bounds[1] + slack), axis=1))
 
 
 def read_table(frame: Any) -> tuple[Array, list[Array], list[Array]]:

@@ -14,25 +14,26 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.io import IncompatibleFile, pack_measure
-from cbq.measures import Measure
+from cbq.measures import Measure, Unnormalised
 from cbq.measures.base import measure_argument
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
 
+ROUNDING = 1e-9  # of the ends of supports
 TOLERANCE = 1e-6  # relative, of densities and integrals that two machines compute for the same measure
 Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
 
 
-def measures_at(family: Family, theta: Array) -> tuple[Measure, ...]:
-    """The measure of x at each theta (T, p): single measures, all of the same dimension."""
+def measures_at(family: Family, theta: Array, name: str = "family") -> tuple[Measure, ...]:
+    """The measure of x at each theta (T, p): single measures, all of the same dimension. name: of the function."""
     measures = []
     for t, row in enumerate(theta):
         try:
-            measures.append(measure_argument(family(row.copy()), "what the family returns"))
+            measures.append(measure_argument(family(row.copy()), f"what the {name} returns"))
         except Exception as error:
             what = f"{type(error).__name__}: {error}"
-            raise ValueError(f"the family gives no measure at theta index t = {t} (theta = {row}): {what}") from error
+            raise ValueError(f"the {name} gives no measure at theta index t = {t} (theta = {row}): {what}") from error
     _check_measures(measures, measures[0].dim, "the measure at theta index 0")
     return tuple(measures)
 
@@ -96,30 +97,32 @@ def find_thetas(theta: Array, known: Array) -> Integers:
     return np.array([index.get(row.tobytes(), -1) for row in theta + 0.0], dtype=np.intp)
 
 
-def as_measures(measure: Any, theta: Array, d: int) -> tuple[Measure | tuple[Measure, ...], Family | None]:
+def as_measures(
+    measure: Any, theta: Array, d: int, name: str = "measure"
+) -> tuple[Measure | tuple[Measure, ...], Family | None]:
     """The measures that the argument `measure` of `Samples` stands for, and the family, if it is one.
 
-    They are checked against theta (T, p) and the dimension d of x.
+    They are checked against theta (T, p) and the dimension d of x. name: of the argument.
     """
     T, family = len(theta), None
     observed: Measure | tuple[Measure, ...]
     if isinstance(measure, list | tuple):
         if len(measure) != T:
             raise ValueError(
-                f"measure is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
+                f"{name} is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
             )
-        observed = tuple(measure_argument(each, f"measure[{t}]") for t, each in enumerate(measure))
+        observed = tuple(measure_argument(each, f"{name}[{t}]") for t, each in enumerate(measure))
     elif (
         callable(measure)
         and not isinstance(measure, Measure)
         and not type(measure).__module__.startswith("scipy.stats")
     ):
-        observed, family = measures_at(measure, theta), measure
+        observed, family = measures_at(measure, theta, "family" if name == "measure" else name), measure
     else:
-        observed = measure_argument(measure, "measure")
+        observed = measure_argument(measure, name)
         if observed.batch_shape not in ((), (T,)):
             raise ValueError(
-                f"measure has batch shape {observed.batch_shape}, but with T = {T} thetas it must be ({T},), one "
+                f"{name} has batch shape {observed.batch_shape}, but with T = {T} thetas it must be ({T},), one "
                 f"measure for each theta, or (), one measure for all."
             )
     if isinstance(observed, Measure):
@@ -152,6 +155,34 @@ def log_density(measure: Measure, x: Array) -> Array:
             return np.asarray(measure.logpdf(x))
     except TypeError:  # atoms, or a measure known by its score only
         return np.zeros(x.shape[:-1])
+
+
+def check_proposal(measure: Measure, proposal: Measure, theta: Array, x: Array) -> None:
+    """Raise unless points of the proposal can stand for those of the measure at theta (p,), with weights p / q.
+
+    That takes two densities with the same support. x : (1, d), one of the points.
+    """
+    for name, each in (("measure", measure), ("proposal", proposal)):
+        why = "it is known up to a constant only" if any(isinstance(p, Unnormalised) for p in each.factors()) else ""
+        try:
+            each.logpdf(x)
+        except TypeError as error:
+            why = str(error).rstrip(".")
+        if why:
+            raise ValueError(
+                f"points of a proposal have weights p(x) / q(x), but {each!r}, the {name} at theta = {theta}, has no "
+                f"density that can be used: {why}. Leave proposal out, or use a measure with a density."
+            )
+    ends = np.stack(measure.support), np.stack(proposal.support)
+    other = ~np.isclose(*ends, rtol=ROUNDING, atol=ROUNDING)
+    if np.any(other):
+        j = int(np.argmax(np.any(other, axis=0)))
+        own, its = (f"[{low:g}, {high:g}]" for low, high in (each[:, j] for each in ends))
+        raise ValueError(
+            f"the proposal at theta = {theta} has the support {its} along coordinate {j} of x, and the measure has "
+            f"{own}: outside of its support f means nothing, and what a proposal does not reach is lost. Pass a "
+            f"proposal with the same support."
+        )
 
 
 class FamilyNeeded(IncompatibleFile):
@@ -197,6 +228,7 @@ def build_samples(
     single: bool,
     log_density: Array,
     measure: Measure | tuple[Measure, ...] | None,
+    log_weights: Array | None,
     **options: Any,
 ) -> Samples:
     """The samples with the measures of `family`, or else of the file; points must have these log densities (n,)."""
@@ -219,4 +251,4 @@ def build_samples(
             f"at theta = {theta[samples.owners[i]]} the log density of a point is {found[i]:.6g}, but in the fit it is "
             f"{log_density[i]:.6g}.",
         )
-    return samples
+    return samples._replaced(log_weights=log_weights)

@@ -14,12 +14,30 @@ from cbq._arrays import points as check_points
 from cbq._checks import file_name, flag, is_whole, one_of, position, shown, whole
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
-from cbq.checkpoint import read_run
-from cbq.io import Boolean, Instance, Numbers, OneOrMany, Optional, Text, saved
+from cbq.checkpoint import CheckpointError, read_run
+from cbq.io import Boolean, Bounds, Instance, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
-from cbq.samples.arrays import as_thetas, check_counts, equal_rows, flatten, group_averages, read_table
-from cbq.samples.conditional import ConditionalMeasure, Family, as_measures, build_samples, log_density, read_samples
+from cbq.samples.arrays import (
+    as_thetas,
+    bounds_of,
+    check_counts,
+    equal_rows,
+    flatten,
+    group_averages,
+    read_table,
+    rows_outside,
+    shown_bounds,
+)
+from cbq.samples.conditional import (
+    ConditionalMeasure,
+    Family,
+    as_measures,
+    build_samples,
+    check_proposal,
+    log_density,
+    read_samples,
+)
 from cbq.samples.failures import Failures
 
 Design = Literal["iid", "sobol", "mcmc"]
@@ -39,6 +57,9 @@ MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are r
     log_density=Numbers("n"),
     depends_on_theta=Boolean(),
     design=Text(get_args(Design)),
+    stochastic=Boolean(),
+    bounds=Optional(Bounds()),
+    log_weights=Optional(Numbers("n")),
 )
 class Samples(Immutable):
     """T thetas, and for each of them N_t points x with the values of f there. Immutable; arrays are read-only copies.
@@ -54,6 +75,12 @@ class Samples(Immutable):
     design : how the points were drawn from their measures: "iid", "sobol" or "mcmc".
     failed : the points at which f failed, which are not in x: T arrays (F_t, d), or (F_t,) for d = 1. Estimates say
         which share of each measure they lack.
+    stochastic : whether a value of f is a draw whose mean is wanted: I(theta) = E[E[f | X]]. Equal points with other
+        values, replicates, are then welcome.
+    bounds : (low, high), the least and the largest value that f can take, each a number or (C,); -inf and inf say
+        nothing. Estimates and intervals stay inside. Of a stochastic f they are the bounds of its mean.
+    proposal : the measures that x was drawn from, if these are not those of x: given as `measure` is. They have the
+        same support. Quadrature does not mind; averages weigh the points, by `log_weights`.
     """
 
     theta: Array  # (T, p)
@@ -65,7 +92,11 @@ class Samples(Immutable):
     _x: Array  # (sum N_t, d)
     _f: Array  # (sum N_t,) or (sum N_t, C)
     _measure: Measure | tuple[Measure, ...]
+    _proposal: Measure | tuple[Measure, ...] | None  # which a file does not keep
     failures: Failures | None  # where f failed
+    stochastic: bool
+    bounds: Array | None  # (2, C), with C = 1 for a single output
+    log_weights: Array | None  # (sum N_t,): log p(x) - log q(x) of points from a proposal q in place of p
 
     law = DeprecatedAttribute("measure")
     laws = DeprecatedAttribute("conditional")
@@ -80,8 +111,12 @@ class Samples(Immutable):
         depends_on_theta: bool = True,
         design: Design = "iid",
         failed: Sequence[npt.ArrayLike] | None = None,
+        stochastic: bool = False,
+        bounds: Any = None,
+        proposal: Any = None,
     ) -> None:
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
+        self.stochastic = flag(stochastic, "stochastic")
         self.design = one_of(design, Design, "design")
         theta = squarable(as_thetas(theta), "theta")
         (points, counts), (values, f_counts) = flatten(x, "x", len(theta)), flatten(f, "f", len(theta))
@@ -92,8 +127,17 @@ class Samples(Immutable):
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
-        outside = ~(self.log_density() > -np.inf)  # NaN too
+        self.bounds = self._checked_bounds(values, bounds)
+        self._proposal = None if proposal is None else as_measures(proposal, theta, points.shape[1], "proposal")[0]
+        for t, drawn_from in enumerate(self.proposals or ()):
+            check_proposal(self.measure(t), drawn_from, theta[t], self.points(t)[:1])
+        log_p = self.log_density()
+        outside = ~(log_p > -np.inf)  # NaN too
         self._require_none(outside, "x", points, "must lie where the density of its measure is positive")
+        self.log_weights = None if self._proposal is None else log_p - self._log_density(self._proposal)
+        if self.log_weights is not None:
+            rule = "must have a finite density under its measure and under its proposal"
+            self._require_none(~np.isfinite(self.log_weights), "x", points, rule)
         at_points = [self.points(t) for t in range(self.T)]
         self.failures = None if failed is None else Failures.of(theta, self._failed_points(failed), at_points)
 
@@ -106,6 +150,9 @@ class Samples(Immutable):
         depends_on_theta: bool = True,
         design: Design = "iid",
         failed: Sequence[npt.ArrayLike] | None = None,
+        stochastic: bool = False,
+        bounds: Any = None,
+        proposal: Any = None,
     ) -> Samples:
         """Make samples from a long table, which has one row per point.
 
@@ -114,13 +161,26 @@ class Samples(Immutable):
         frame : a pandas DataFrame, or a mapping from names to columns. Its columns are `theta` or `theta_*`, `x` or
             `x_*`, and `f` or `f_*`, in the order of the coordinates. Rows with equal theta belong together, and
             thetas keep the order of their first rows.
-        measure, depends_on_theta, design, failed : as for the constructor.
+        measure, depends_on_theta, design, failed, stochastic, bounds, proposal : as for the constructor.
         """
         theta, x, f = read_table(frame)
-        return cls(theta, x, f, measure, depends_on_theta=depends_on_theta, design=design, failed=failed)
+        return cls(
+            theta,
+            x,
+            f,
+            measure,
+            depends_on_theta=depends_on_theta,
+            design=design,
+            failed=failed,
+            stochastic=stochastic,
+            bounds=bounds,
+            proposal=proposal,
+        )
 
     @classmethod
-    def from_checkpoint(cls, path: str | os.PathLike[str], measure: Any = None) -> Samples:
+    def from_checkpoint(
+        cls, path: str | os.PathLike[str], measure: Any = None, *, bounds: Any = None, proposal: Any = None
+    ) -> Samples:
         """Read the samples of all finished batches of `problem.collect(..., checkpoint=path)`; f is not evaluated.
 
         If the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which f
@@ -132,12 +192,22 @@ class Samples(Immutable):
         measure : the measures of x, as for the constructor (default: those of the file). Pass the family to have
             the measure at any theta, or if the measures are code of your own, which a file does not hold. Measures
             other than those of the file are refused.
+        bounds : those of f, as for the constructor (default: those with which the run began).
+        proposal : the measures that points were drawn from, if these are others: as `measure`.
         """
         run = read_run(file_name(path, "path"))
-        options = {name: run.settings[name] for name in ("depends_on_theta", "design")}
-        samples = cls(run.theta, run.x, run.f, run.measures() if measure is None else measure, **options)
+        options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
+        stored = run.settings["bounds"]  # texts, since JSON has no inf
+        options["bounds"] = stored and np.array(stored, dtype=np.float64) if bounds is None else bounds
+        if run.proposals is not None:
+            options["proposal"] = run.proposals.read() if proposal is None else proposal
+        elif proposal is not None:
+            raise CheckpointError(f"{path} holds points of the measures of x, and of no proposal: leave proposal out.")
+        samples = cls(run.theta, run.x, run.f, run.measures.read() if measure is None else measure, **options)
         if measure is not None:
-            run.require_measures(samples.measures)
+            run.measures.require(samples.measures)
+        if proposal is not None and run.proposals is not None:
+            run.proposals.require(samples.proposals or ())
         return samples._with_failures(Failures.of(*run.failed))
 
     def to_columns(self) -> dict[str, Array]:
@@ -219,6 +289,17 @@ class Samples(Immutable):
         """One measure with batch shape (T,), or () if all thetas share it; None if the measures cannot be stacked."""
         return self._measure if isinstance(self._measure, Measure) else stack(self._measure)
 
+    @property
+    def proposals(self) -> tuple[Measure, ...] | None:
+        """The measures that the points were drawn from, one for each theta, if they are not those of x.
+
+        None, too, for samples of a fit that was loaded: a file keeps `log_weights` alone.
+        """
+        if self._proposal is None:
+            return None
+        drawn_from = ConditionalMeasure(self.theta, self._proposal, None)
+        return tuple(drawn_from.observed_at(t) for t in range(self.T))
+
     def select(self, indices: Any) -> Samples:
         """The samples of some thetas; `indices` is a number, a slice, a list or a mask, as for NumPy arrays."""
         chosen = np.atleast_1d(indexed(np.arange(self.T), indices, "indices"))
@@ -227,22 +308,26 @@ class Samples(Immutable):
                 f"indices must select at least one of the {self.T} thetas, but {shown(indices)} selects an array of "
                 f"shape {chosen.shape}."
             )
-        measure = self._measure
-        if not isinstance(measure, Measure):
-            measure = tuple(measure[t] for t in chosen)
-        elif measure.batch_shape:
-            measure = measure[chosen]
-        rows, theta = [self._rows(t) for t in chosen], self.theta[chosen]
-        x, f = (np.concatenate([flat[row] for row in rows]) for flat in (self._x, self._f))
-        failures = None if self.failures is None else self.failures.select(chosen, self.T)
-        return self._with_rows(self.counts[chosen], x, f, theta=theta, _measure=measure, failures=failures)
+        rows = np.concatenate([np.arange(self.n_evaluations)[self._rows(t)] for t in chosen])
+        return self._with_rows(
+            self.counts[chosen],
+            rows,
+            theta=self.theta[chosen],
+            _measure=_selected(self._measure, chosen),
+            _proposal=None if self._proposal is None else _selected(self._proposal, chosen),
+            failures=None if self.failures is None else self.failures.select(chosen, self.T),
+        )
 
     def with_values(self, f: npt.ArrayLike | Sequence[npt.ArrayLike]) -> Samples:
         """The same thetas, points and measures with other values of f, given as for the constructor."""
         values, counts = flatten(f, "f", self.T)
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
-        return self._replaced(_f=values)
+        return self._replaced(_f=values, bounds=self._checked_bounds(values, self.bounds))
+
+    def _with_bounds(self, bounds: Any) -> Samples:
+        """The same samples, which say between which bounds f lies."""
+        return self._replaced(bounds=self._checked_bounds(self._f, bounds))
 
     def _with_failures(self, failures: Failures | None) -> Samples:
         """The same samples, which say where f failed."""
@@ -250,7 +335,8 @@ class Samples(Immutable):
 
     def rescaled(self, shift: Array | float, scale: Array | float) -> Samples:
         """The samples of (f - shift) / scale; both are numbers or (C,)."""
-        return self._replaced(_f=(self._f - shift) / scale)
+        bounds = None if self.bounds is None else np.sort((self.bounds - shift) / scale, axis=0)  # a negative scale
+        return self._replaced(_f=(self._f - shift) / scale, bounds=bounds)
 
     def thinned(self, n: int) -> Samples:
         """At most n points of each theta: the first ones, or evenly spaced ones if they are a Markov chain."""
@@ -260,15 +346,17 @@ class Samples(Immutable):
         return self.regrouped([start + step * np.arange(count) for start, count, step in per_theta])
 
     def regrouped(self, rows: Sequence[Integers]) -> Samples:
-        """The same thetas and measures, each theta with the points of these rows, whichever theta they came from."""
+        """The same thetas and measures, each theta with the points of these rows, whichever theta they came from.
+
+        Points keep their `log_weights`, which are those of the theta that they came from.
+        """
         if not isinstance(rows, list | tuple) or len(rows) != self.T:
             raise ValueError(f"rows must be a list of {self.T} arrays of row numbers, but it is {shown(rows)}.")
         every = np.arange(self.n_evaluations)
         chosen = [indexed(every, row, f"rows[{t}]") for t, row in enumerate(rows)]
         if any(row.ndim != 1 or not len(row) for row in chosen):
             raise ValueError(f"rows must hold arrays (N_t,) of one or more row numbers, but it is {shown(rows)}.")
-        joined = np.concatenate(chosen)
-        return self._with_rows(np.array([len(row) for row in chosen]), self._x[joined], self._f[joined])
+        return self._with_rows(np.array([len(row) for row in chosen]), np.concatenate(chosen))
 
     def merged(self) -> tuple[Samples, Integers]:
         """The samples with equal points of a theta joined, f averaged; and the row that each point went to, (n,).
@@ -279,7 +367,7 @@ class Samples(Immutable):
         if len(rows) == len(group):
             return self, np.arange(len(group))
         f = group_averages(self.table, group).reshape(len(rows), *self._f.shape[1:])
-        return self._with_rows(np.bincount(self.owners[rows], minlength=self.T), self._x[rows], f), group
+        return self._with_rows(np.bincount(self.owners[rows], minlength=self.T), rows, _f=f), group
 
     def averages(self, values: Array) -> Array:
         """The averages over the points of each theta (T, ...) of values at all points (sum N_t, ...)."""
@@ -292,10 +380,15 @@ class Samples(Immutable):
 
     def log_density(self) -> Array:
         """The log density of each point under its measure: (sum N_t,); zero if the measure has no density."""
-        batched, x = self.batched_measure(), self.x
+        return self._log_density(self._measure)
+
+    def _log_density(self, measure: Measure | tuple[Measure, ...]) -> Array:
+        """The log density (n,) of each point under the measure of its theta: one of T, of a batch of T, or the only."""
+        batched, x = measure if isinstance(measure, Measure) else stack(measure), self.x
         if batched is not None and isinstance(x, np.ndarray):
             return log_density(batched, x).reshape(-1)
-        return np.concatenate([log_density(self.measure(t), self.points(t)) for t in range(self.T)])
+        each = ConditionalMeasure(self.theta, measure, None).observed_at
+        return np.concatenate([log_density(each(t), self.points(t)) for t in range(self.T)])
 
     @property
     def all_points(self) -> Array:
@@ -317,7 +410,10 @@ class Samples(Immutable):
         C = self.C or 1
         if not is_whole(c, -C, C - 1):
             raise IndexError(f"there is no output {shown(c)}: f has {C} output{'s' * (C > 1)}, numbered from c = 0.")
-        return self if self.C is None else self._replaced(_f=np.ascontiguousarray(self._f[:, c]))
+        if self.C is None:
+            return self
+        bounds = None if self.bounds is None else self.bounds[:, [c]]
+        return self._replaced(_f=np.ascontiguousarray(self._f[:, c]), bounds=bounds)
 
     @property
     def outputs(self) -> Iterator[Samples]:
@@ -326,8 +422,19 @@ class Samples(Immutable):
 
     def __repr__(self) -> str:
         N = f"{self.counts.min()}..{self.counts.max()}" if self.is_ragged else f"{self.counts[0]}"
-        failed = "" if self.failures is None else f", failed={len(self.failures.x)}"
-        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{failed})"
+        more = "" if self.failures is None else f", failed={len(self.failures.x)}"
+        more += ", stochastic=True" * self.stochastic
+        more += "" if self.bounds is None else f", bounds={shown_bounds(self.bounds)}"
+        more += "" if self.log_weights is None else ", weighted"
+        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{more})"
+
+    def _checked_bounds(self, values: Array, bounds: Any) -> Array | None:
+        """The argument `bounds` as an array (2, C), within which values of f (n,) or (n, C) lie that are no draws."""
+        found = bounds_of(bounds, None if values.ndim == 1 else values.shape[1])
+        if found is not None and not self.stochastic:
+            outside = rows_outside(values.reshape(len(values), -1), found)
+            self._require_none(outside, "f", values, f"must lie within its bounds {shown_bounds(found)}")
+        return found
 
     def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
         """The argument `failed` as T arrays (F_t, d)."""
@@ -363,9 +470,18 @@ class Samples(Immutable):
             f"point out of x and f (lists of arrays may differ in length)."
         )
 
-    def _with_rows(self, counts: Integers, x: Array, f: Array, **values: Any) -> Self:
-        """A copy with other points (n, d) and values of f, counts (T,) of them for each theta."""
-        return self._replaced(counts=counts, starts=np.cumsum(counts) - counts, _x=x, _f=f, **values)
+    def _with_rows(self, counts: Integers, rows: Integers, **values: Any) -> Self:
+        """A copy with the points of these rows, counts (T,) of them for each theta."""
+        flat = {"_x": self._x[rows], "_f": self._f[rows]}
+        flat |= {} if self.log_weights is None else {"log_weights": self.log_weights[rows]}
+        return self._replaced(counts=counts, starts=np.cumsum(counts) - counts, **flat | values)
+
+
+def _selected(measure: Measure | tuple[Measure, ...], chosen: Integers) -> Measure | tuple[Measure, ...]:
+    """The measures of the chosen thetas."""
+    if not isinstance(measure, Measure):
+        return tuple(measure[t] for t in chosen)
+    return measure[chosen] if measure.batch_shape else measure
 
 
 def spread(samples: Samples) -> Array:

@@ -11,11 +11,12 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_warnings, heading, saving_lines
+from cbq.fit.summary import design_findings, heading, saving_lines
 from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
-from cbq.methods.baselines.averages import Averages, averages
+from cbq.methods.baselines.averages import MIN_EFFECTIVE_SIZE, Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.baselines.smoothing import rms
 from cbq.methods.options import check_choices, require_samples
@@ -24,7 +25,6 @@ from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 Kind = Literal["plain", "self-normalised", "balance"]
-MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, the weights do not determine their own error
 MAX_NUMBERS = 2**23  # weighted values in memory at a time, for a joint distribution
 FORMULAS = {
     "plain": "p_theta(x) / p_theta_t(x)",
@@ -43,6 +43,8 @@ class ImportanceSampling:
     kind : "plain": I = 1/n sum w f, with the measure q = p_t that each point was drawn from;
         "self-normalised": I = sum w f / sum w, with the same q;
         "balance": I = 1/n sum w f, with the mixture q = sum_t (N_t / n) p_t, which keeps weights small.
+
+    Where points were drawn from proposals in place of their measures, p_t are the proposals.
     """
 
     kind: Kind = "balance"
@@ -119,8 +121,8 @@ class ImportanceSamplingFit(Fit):
     def correlation(self) -> Array:
         return self.averages.correlation
 
-    def _warnings(self) -> tuple[str, ...]:
-        return design_warnings(self.design)
+    def _findings(self) -> tuple[Finding, ...]:
+        return design_findings(self.design)
 
     def effective_sample_size(self, theta: npt.ArrayLike) -> Array:
         """The number of points of equal weight that the points are worth at theta, (sum w)^2 / sum w^2: (M,)."""
@@ -183,6 +185,11 @@ class ImportanceSamplingFit(Fit):
         return [
             *heading(self, f"Importance sampling, {self.kind}", self.samples.counts, self.design),
             f"Average of {self.samples.n_evaluations} values with weights {FORMULAS[self.kind]}.",
+            *(
+                []
+                if self.samples.log_weights is None
+                else ["The points, and the denominators, are those of proposals."]
+            ),
             *self._sizes(),
             "Standard errors use the same weights, so they are too small where the effective sample size is small.",
             *saving_lines(self.samples),

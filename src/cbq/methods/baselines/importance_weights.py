@@ -13,8 +13,13 @@ from cbq.samples import Samples
 
 
 def log_proposal(samples: Samples, *, mixture: bool) -> Array:
-    """The log density (n,) that each point was drawn with: of its own measure, or of the mixture of all measures."""
+    """The log density (n,) that each point was drawn with: of its own measure, or of the mixture of all measures.
+
+    Where points were drawn from proposals, these are the measures.
+    """
     log_q = _log_mixture(samples) if mixture else samples.log_density()
+    if samples.log_weights is not None and not mixture:
+        log_q = log_q - samples.log_weights
     if not np.all(np.isfinite(log_q)):
         i = int(np.argmin(np.isfinite(log_q)))
         raise ValueError(
@@ -25,8 +30,13 @@ def log_proposal(samples: Samples, *, mixture: bool) -> Array:
 
 
 def _log_mixture(samples: Samples) -> Array:
-    """The log density (n,) of all points under sum_t (N_t / n) p_t."""
-    observed = samples.measures  # once: a batch makes new objects each time
+    """The log density (n,) of all points under sum_t (N_t / n) q_t, with q_t the measure or the proposal of theta t."""
+    observed = samples.proposals or samples.measures  # once: a batch makes new objects each time
+    if samples.log_weights is not None and samples.proposals is None:
+        raise ValueError(
+            "the points were drawn from a proposal that is not known any more, since a file keeps their weights alone: "
+            "pass kind='plain' or 'self-normalised', or samples with their proposal."
+        )
     shares: dict[int, float] = {}
     for measure, count in zip(observed, samples.counts, strict=True):  # thetas may share a measure
         shares[id(measure)] = shares.get(id(measure), 0.0) + count / samples.n_evaluations

@@ -11,6 +11,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq._checks import is_whole, shown
 from cbq._immutable import Immutable
+from cbq.fit.findings import Finding
 from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
 from cbq.io import Integer, Number
 from cbq.linalg.dense import thin_svd
@@ -39,7 +40,8 @@ class LSMC:
 
     The curve has all monomials of the coordinates of theta up to a total degree. It minimises the mean squared
     residual plus ridge |b|^2, with b the coefficients of all monomials but the constant, each monomial in units of its
-    spread over the thetas. All averages count equally, whatever their N_t.
+    spread over the thetas. All averages count equally, whatever their N_t. Those of points
+    from a proposal q in place of the measure p are unbiased means of w f, w = p / q.
 
     Degree and ridge, where they are not given, minimise the squared leave-one-out error over thetas, which is exact and
     needs no refitting: the residual over one less the leverage. Each output chooses for itself.
@@ -75,7 +77,7 @@ class LSMC:
             design=samples.design,
             single=samples.C is None,
             settings=settings(self),
-            warnings=self._warnings(found.theta, monomials[-1].degree),
+            findings=self._findings(found.theta, monomials[-1].degree),
         )
 
     def _degrees(self, theta: Array) -> list[int]:
@@ -96,11 +98,12 @@ class LSMC:
             return (float(self.ridge),)
         return RIDGES if monomials.degree > 0 else (0.0,)
 
-    def _warnings(self, theta: Array, largest: int) -> list[str]:
+    def _findings(self, theta: Array, largest: int) -> list[Finding]:
         if self.degree is not None or largest > 0:
             return []
         T, p = theta.shape
-        return [f"{T} theta{'s' * (T > 1)} with p = {p} allow no polynomial but a constant: the mean of all averages."]
+        text = f"{T} theta{'s' * (T > 1)} with p = {p} allow no polynomial but a constant: the mean of all averages."
+        return [Finding("few thetas", text)]
 
 
 class Monomials(Immutable):

@@ -9,8 +9,9 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import design_warnings, heading, per_output
+from cbq.fit.summary import design_findings, heading, per_output
 from cbq.io import Boolean, Instance, Text, saved
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.options import require_samples
@@ -24,6 +25,9 @@ from cbq.samples.samples import Design
 @dataclass(frozen=True)
 class MonteCarlo:
     """Plain averages: I(theta_t) is the mean of f over the N_t points of theta_t.
+
+    For points from a proposal q in place of the measure p, it is the mean of w f, w = p / q, with the standard error of
+    that mean: unbiased, and not divided by the mean of w.
 
     There is nothing to choose. The fit predicts at the observed thetas only, and pools the points of equal thetas.
     """
@@ -66,10 +70,11 @@ class MonteCarloFit(Fit):
     def correlation(self) -> Array:
         return self.averages.correlation
 
-    def _warnings(self) -> tuple[str, ...]:
+    def _findings(self) -> tuple[Finding, ...]:
         alone = int(np.count_nonzero(self.counts == 1))
         few = f"{alone} of {len(self.theta)} thetas have one point, and therefore no standard error."
-        return (*design_warnings(self.design), *([few] if alone else []))
+        alone_findings = [Finding("few points", few)] if alone else []
+        return (*design_findings(self.design), *alone_findings, *self.averages.findings())
 
     def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
         rows = self._rows(theta)
@@ -103,7 +108,7 @@ class MonteCarloFit(Fit):
         lines = heading(self, "Monte Carlo", self.counts, self.design)
         lines += per_output([self._errors(c) for c in self._outputs], self.C)
         how = "Predicts at the observed thetas only. Predictive distribution: Student-t with N - 1 degrees of freedom."
-        return [*lines, how]
+        return [*lines, how, *self.averages.description()]
 
     def _errors(self, c: int) -> list[str]:
         std = np.sqrt(self.averages.variance[self.counts > 1, c])

@@ -13,11 +13,14 @@ from cbq._arrays import Array
 from cbq._checks import LARGEST, is_number, shown
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
+from cbq.fit.of_samples import chains, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
 from cbq.linalg.dense import correlation
 from cbq.methods.baselines.averages import Averages
+from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 MIN_RESIDUAL_DF = 1.0 - 1e-9  # degrees of freedom that a standard error needs
@@ -59,7 +62,7 @@ class SmoothedFit(Fit, ABC):
     of freedom there is a mean only, and with two or fewer the standard deviation is infinite, as that of such a
     Student-t distribution is.
 
-    averages : the plain averages of f.
+    averages : the plain averages of f, or of f with the weights of points from a proposal.
     smoothers : for each output what was chosen.
     settings : the options of the estimator, as text.
     """
@@ -74,10 +77,10 @@ class SmoothedFit(Fit, ABC):
         design: Design,
         single: bool,
         settings: Mapping[str, str],
-        warnings: Sequence[str] = (),
+        findings: Sequence[Finding] = (),
     ) -> None:
         self.averages, self.smoothers = averages, tuple(smoothers)
-        self.design, self.settings, self.own_warnings = design, dict(settings), tuple(warnings)
+        self.design, self.settings, self.own_findings = design, dict(settings), tuple(findings)
         self.theta = averages.theta
         self.C = None if single else int(averages.mean.shape[1])
         self._centres = np.array([_centre(y) for y in averages.mean.T])
@@ -124,14 +127,17 @@ class SmoothedFit(Fit, ABC):
             f"freedom, which leaves less than one to estimate it from. Use more thetas, a stiffer curve, or cbq.CBQ."
         )
 
-    def _warnings(self) -> tuple[str, ...]:
-        return self.own_warnings
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        return (*chains(samples), *few_thetas(samples))
+
+    def _findings(self) -> tuple[Finding, ...]:
+        return (*self.own_findings, *self.averages.findings())
 
     def _description(self) -> list[str]:
         lines = heading(self, self.method, self.averages.counts, self.design)
         lines += per_output([self._chosen(c) for c in self._outputs], self.C)
         errors = "Standard errors include the scatter of the averages around the curve, but not the bias of the curve."
-        return [*lines, errors]
+        return [*lines, errors, *self.averages.description()]
 
     def _chosen(self, c: int) -> list[str]:
         smoother, y = self.smoothers[c], self.averages.mean[:, c] - self._centres[c]
@@ -157,7 +163,7 @@ def saved_curves(
 
     def read(fit: SmoothedFit) -> dict[str, Any]:
         curves = [{name: getattr(each, name) for name in fields} for each in fit.smoothers]
-        return {"single": fit.C is None, "curves": curves, "warnings": fit.own_warnings}
+        return {"single": fit.C is None, "curves": curves, "findings": fit.own_findings}
 
     def check_all(averages: Averages, curves: Sequence[dict[str, Any]], **_: Any) -> None:
         for each in curves:
@@ -177,7 +183,7 @@ def saved_curves(
         design=Text(get_args(Design)),
         single=Boolean(only_if=("C", 1)),
         settings=Texts(),
-        warnings=Many(Text()),
+        findings=Many(Instance(Finding)),
         curves=Many(Record(fields), "C"),
     )
 

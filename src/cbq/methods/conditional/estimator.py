@@ -9,6 +9,7 @@ from typing import Literal
 import numpy as np
 
 from cbq._checks import LARGEST, flag, is_number, is_whole, shown
+from cbq.fit.findings import Finding
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.kernels import Kernel, Stein
 from cbq.linalg import Jitter
@@ -138,7 +139,7 @@ class CBQ:
             design=samples.design,
             calibrate=self.calibrate,
             settings=settings(self),
-            warnings=_warnings(samples, self.trend, priors),
+            findings=_findings(samples, self.trend, priors),
             counts=samples.counts,
             rows=rows,
         )
@@ -175,14 +176,16 @@ class CBQ:
         )
 
 
-def _warnings(samples: Samples, trend: int | None, priors: Sequence[Sequence[GPPrior]]) -> list[str]:
+def _findings(samples: Samples, trend: int | None, priors: Sequence[Sequence[GPPrior]]) -> list[Finding]:
     """What a user should know about stage 2."""
     found = []
     if samples.T == 1:
-        found.append(
+        text = (
             "there is only one theta, so I is unknown elsewhere: at other thetas the standard deviation is that of f."
         )
+        found.append(Finding("few thetas", text))
     used = [prior.degree for each in priors for prior in each if prior.degree is not None]
     if trend is not None and used and min(used) < trend:
-        found.append(f"there are too few distinct thetas for a trend of degree {trend}: degree {min(used)} is used.")
+        text = f"there are too few distinct thetas for a trend of degree {trend}: degree {min(used)} is used."
+        found.append(Finding("few thetas", text))
     return found

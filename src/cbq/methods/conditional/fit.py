@@ -15,12 +15,15 @@ from cbq._arrays import Array, Integers
 from cbq._checks import between_0_and_1
 from cbq._memory import require_memory
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
+from cbq.fit.of_samples import chains, few_points_each, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.methods.conditional.stage_one import StageOne
 from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, require_memory_for_stage_two
+from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 MAX_NAMED_KERNELS = 4  # in a summary, for each output
@@ -74,7 +77,7 @@ def _check_saved(
 
 @saved(
     "CBQ",
-    read=lambda fit: {"warnings": fit.own_warnings},
+    read=lambda fit: {"findings": fit.own_findings},
     check=_check_saved,
     theta=Numbers("T p"),
     stage1=Instance(StageOne),
@@ -82,7 +85,7 @@ def _check_saved(
     design=Text(get_args(Design)),
     calibrate=Boolean(),
     settings=Texts(),
-    warnings=Many(Text()),
+    findings=Many(Instance(Finding)),
     counts=Numbers("T", int, least=1),
     rows=Optional(Numbers("n", int, least=0)),
 )
@@ -107,7 +110,7 @@ class CBQFit(Fit):
         design: Design,
         calibrate: bool,
         settings: Mapping[str, str],
-        warnings: Sequence[str] = (),
+        findings: Sequence[Finding] = (),
         counts: Integers | None = None,
         rows: Integers | None = None,
     ) -> None:
@@ -116,7 +119,7 @@ class CBQFit(Fit):
         self.C = None if stage1.single else int(stage1.columns["mean"].shape[1])
         require_memory_for_stage_two(len(theta), len(priors))
         self.priors = tuple(tuple(each) for each in priors)
-        self.settings, self.own_warnings = dict(settings), tuple(warnings)
+        self.settings, self.own_findings = dict(settings), tuple(findings)
         self._posteriors = tuple(
             ThetaPosterior(each, self._nodes(c), iid=design == "iid", calibrate=calibrate, shared=rows is not None)
             for c, each in enumerate(self.priors)
@@ -126,9 +129,12 @@ class CBQFit(Fit):
     def correlation(self) -> Array:
         return self.stage1.correlation
 
-    def _warnings(self) -> tuple[str, ...]:
-        """The warnings of stage 1, then those of the whole fit."""
-        return (*self.stage1.warnings, *self.own_warnings)
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        return (*chains(samples), *few_thetas(samples), *few_points_each(samples, self.stage1.counts))
+
+    def _findings(self) -> tuple[Finding, ...]:
+        """The findings of stage 1, then those of the whole fit."""
+        return (*self.stage1.findings, *self.own_findings)
 
     def _nodes(self, c: int) -> NodeEstimates:
         column = {name: values[:, c] for name, values in self.stage1.columns.items()}

@@ -78,7 +78,7 @@ class PaperCBQ:
             point_weights=np.stack([part.point_weights for part in parts], axis=1),
             counts=samples.counts,
             hyperparameters=[[part.kernel] for part in parts],
-            warnings=(),
+            findings=(),
             single=samples.C is None,
         )
         priors = []

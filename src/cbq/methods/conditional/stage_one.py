@@ -12,6 +12,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
+from cbq.fit.findings import Finding
 from cbq.gp.constant_mean import (
     FLAT,
     LEAST_VARIATION,
@@ -59,7 +60,7 @@ class KernelShare:
     point_weights=Numbers("n C"),
     counts=Numbers("T", int, least=1, total="n"),
     hyperparameters=Many(Many(Instance(KernelShare), least=1), "C"),
-    warnings=Many(Text()),
+    findings=Many(Instance(Finding)),
     single=Boolean(only_if=("C", 1)),
     correlation=Correlation("C C"),
 )
@@ -74,7 +75,7 @@ class StageOne(Immutable):
     weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
         sum against f.
     hyperparameters : for each output the kernels that were used, by their share of the weight.
-    warnings : what a user should know, in plain words.
+    findings, warnings : what a user should know, and its texts.
     """
 
     def __init__(
@@ -88,7 +89,7 @@ class StageOne(Immutable):
         point_weights: Array,
         counts: Integers,
         hyperparameters: Sequence[Sequence[KernelShare]],
-        warnings: Sequence[str],
+        findings: Sequence[Finding],
         single: bool,
         correlation: Array | None = None,
     ) -> None:
@@ -96,11 +97,15 @@ class StageOne(Immutable):
         self.point_weights, self.counts, self.single = point_weights, counts, bool(single)  # (n, C), (T,)
         self.correlation = np.eye(mean.shape[1]) if correlation is None else correlation
         self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
-        self.warnings = tuple(warnings)
+        self.findings = tuple(findings)
 
     def with_variance(self, variance: Array) -> StageOne:
         """The same with other variances (T, C)."""
         return self._replaced(columns={**self.columns, "variance": variance})
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        return tuple(map(str, self.findings))
 
     @property
     def mean(self) -> Array:
@@ -186,10 +191,10 @@ def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
         point_weights=(point_weights / np.bincount(group)[:, None])[group],  # equal points share their weight
         counts=given.counts,
         hyperparameters=[shares for part in parts for shares in part.hyperparameters],
-        warnings=[
-            *_noise_warning(given, samples, group),
-            *_constant_warning(scaled, options.tau),
-            *dict.fromkeys(w for part in parts for w in part.warnings),
+        findings=[
+            *_noise_findings(given, samples, group),
+            *_constant_findings(scaled, options.tau),
+            *dict.fromkeys(each for part in parts for each in part.findings),
         ],
         single=samples.C is None,
         correlation=correlation(np.concatenate(residuals, axis=1) / spread(scaled)[scaled.owners]),
@@ -302,7 +307,7 @@ def _averaged(
         point_weights=point_weights,
         counts=samples.counts,
         hyperparameters=[sorted(each, key=lambda kernel: -kernel.share) for each in shares],
-        warnings=_warnings(samples, result),
+        findings=_findings(samples, result),
         single=samples.C is None,
     )
 
@@ -326,31 +331,32 @@ def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOp
     return amplitude, nu / (nu - 2.0)
 
 
-def _warnings(samples: Samples, result: BayesianQuadrature) -> list[str]:
+def _findings(samples: Samples, result: BayesianQuadrature) -> list[Finding]:
     """What a user should know about stage 1."""
     found = []
     few = int(np.count_nonzero(samples.counts < FEW))
     if few:
-        found.append(
-            f"{few} of {samples.T} thetas have fewer than {FEW} points: their amplitude is taken from all thetas."
-        )
+        text = f"{few} of {samples.T} thetas have fewer than {FEW} points: their amplitude is taken from all thetas."
+        found.append(Finding("design", text))
     exact = int(np.count_nonzero(np.any(result.error2 == 0, axis=0)))
     if exact:
-        found.append(
+        text = (
             f"the variance at {exact} of {samples.T} thetas is zero up to rounding: either f is known there to machine "
             f"precision, or the lengthscale is far too long for the points."
         )
+        found.append(Finding("rounding", text))
     jitter = np.max(result.jitter)
     if jitter > 1e-8:
-        found.append(
+        text = (
             f"Gram matrices needed a jitter of {jitter:.0e} of their diagonal: some points nearly coincide, or the "
             f"lengthscale is very long; accuracy may be limited to {np.sqrt(jitter):.0e} of the variation of f."
         )
+        found.append(Finding("rounding", text))
     return found
 
 
-def _constant_warning(samples: Samples, tau: float) -> list[str]:
-    """A warning where an output, in units near 1, varies at some thetas and at others not."""
+def _constant_findings(samples: Samples, tau: float) -> list[Finding]:
+    """A finding where an output, in units near 1, varies at some thetas and at others not."""
     level = samples.averages(samples.table)[samples.owners] if tau == FLAT else 0.0
     constant = (samples.averages((samples.table - level) ** 2) < LEAST_VARIATION**2) & (samples.counts[:, None] >= FEW)
     thetas = np.sum(constant, axis=0)
@@ -359,18 +365,17 @@ def _constant_warning(samples: Samples, tau: float) -> list[str]:
         return []
     most = f"{np.max(thetas[concerned])} of {samples.T} thetas"
     where = most if samples.C is None else f"up to {most}, for {np.sum(concerned)} of its {samples.C} outputs"
-    return [
+    text = (
         f"f is constant at {where}: equal values do not show how far the integral may be from them, and its variance "
         f"there is taken from the other thetas."
-    ]
+    )
+    return [Finding("equal values", text)]
 
 
-def _noise_warning(given: Samples, merged: Samples, group: Integers) -> list[str]:
-    """A warning where equal points have values of f that differ."""
+def _noise_findings(given: Samples, merged: Samples, group: Integers) -> list[Finding]:
+    """A finding where equal points have values of f that differ."""
     apart = np.abs(given.table - merged.table[group])
     if not np.any(apart > 1e-9 * np.max(np.abs(given.table), axis=0)):
         return []
-    return [
-        "f has different values at equal points, which are averaged: cbq assumes that f has no noise. If f is a random "
-        "simulator, make its random numbers part of x."
-    ]
+    text = "f has different values at equal points, which are averaged: cbq assumes that f has no noise."
+    return [Finding("noise", text)]

@@ -9,6 +9,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.embeddings import NoEmbedding, embed
+from cbq.fit.findings import Finding
 from cbq.gp.choice import PooledPoints
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.kernels.warped import Log
@@ -22,8 +23,8 @@ Automatic = Literal["auto"]
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 
 
-def pooled_points(samples: Samples) -> tuple[PooledPoints, list[str]]:
-    """The points of all thetas, equal ones once with the average of their values, and warnings."""
+def pooled_points(samples: Samples) -> tuple[PooledPoints, list[Finding]]:
+    """The points of all thetas, equal ones once with the average of their values, and findings."""
     shift, scale = units(samples.table)
     scaled = samples.rescaled(shift, scale)
     f, deviation = scaled.table, np.maximum(spread(scaled), LEAST_SPREAD)[samples.owners]
@@ -34,18 +35,16 @@ def pooled_points(samples: Samples) -> tuple[PooledPoints, list[str]]:
         return PooledPoints(u, f, deviation, shift, scale), []
     averages = group_averages(f, group)
     merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale)
-    return merged, _noise_warning(samples, float(np.max(np.abs(f - averages[group]))))
+    return merged, _noise_findings(samples, float(np.max(np.abs(f - averages[group]))))
 
 
-def _noise_warning(samples: Samples, apart: float) -> list[str]:
-    """A warning where equal points have values of f that differ."""
+def _noise_findings(samples: Samples, apart: float) -> list[Finding]:
+    """A finding where equal points have values of f that differ."""
     if apart <= 1e-9:
         return []
-    elsewhere = ", or depends on theta after all" * (not samples.depends_on_theta)
-    return [
-        "f has different values at equal points, which are averaged: cbq assumes that f has no noise. If f is a random "
-        f"simulator{elsewhere}, make what it depends on part of x, or say depends_on_theta=True."
-    ]
+    elsewhere = " If it depends on theta after all, pass depends_on_theta=True." * (not samples.depends_on_theta)
+    text = "f has different values at equal points, which are averaged: cbq assumes that f has no noise."
+    return [Finding("noise", f"{text}{elsewhere}")]
 
 
 def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:

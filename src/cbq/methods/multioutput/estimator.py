@@ -52,8 +52,8 @@ class MOBQ:
     kernel_x : the kernel of x. "auto" averages over Matern 3/2, 5/2 and RBF, on x and, where it is positive, on
         log x, of those with an embedding under the measures: lengthscales by the evidence, weights by leave-one-out
         errors and by the standard deviations that the kernels promise. With more than 2000 points, or with landmarks,
-        the heaviest kernel serves alone. A kernel is used as it is; its lengthscales that are None are fitted. Kernels made from
-        one measure (Stein, gaussianised, whitened) are refused: all thetas share the kernel.
+        the heaviest kernel serves alone. A kernel is used as it is; its lengthscales that are None are fitted. Kernels
+        made from one measure (Stein, gaussianised, whitened) are refused: all thetas share the kernel.
     kernel_theta : the kernel of theta, where f depends on it; likewise.
     ard : a lengthscale for every coordinate rather than one for all of x, and one for all of theta.
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
@@ -89,12 +89,12 @@ class MOBQ:
     def fit(self, samples: Samples) -> MOBQFit:
         """Estimate I over theta from samples."""
         require_samples(samples)
-        points, warnings = pooled_points(samples)
+        points, findings = pooled_points(samples)
         _refuse_size(points, self.nystrom, len(self._groups(samples)))
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
         with blas_threads(points.n, IN_ONE_THREAD):
             groups = [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)]
-        return MOBQFit(samples, groups, jitter=self.jitter, settings=settings(self), warnings=warnings)
+        return MOBQFit(samples, groups, jitter=self.jitter, settings=settings(self), findings=findings)
 
     def _groups(self, samples: Samples) -> list[tuple[int, ...]]:
         """The outputs that share a process."""

@@ -11,11 +11,13 @@ import numpy as np
 from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals, LineRule, line_for
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
+from cbq.fit.of_samples import chains, few_points_together, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, SplitHalfCalibration, leave_one_out
 from cbq.gp.pooled import IntegralPosterior, PooledGP, pooled_gp
-from cbq.io import Instance, Integer, Many, Numbers, Optional, Text, Texts, saved
+from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
@@ -80,7 +82,7 @@ class _Part:
     groups=Many(Instance(OutputGroup), least=1),
     jitter=Instance(Jitter),
     settings=Texts(),
-    warnings=Many(Text()),
+    findings=Many(Instance(Finding)),
     embedding=Numbers("T _"),
 )
 class MOBQFit(Fit):
@@ -92,7 +94,6 @@ class MOBQFit(Fit):
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
     settings : the options of the estimator, as text.
-    warnings : what a user should know.
     """
 
     conditional_on = "f going on there as it does at the points where it succeeded"
@@ -104,10 +105,10 @@ class MOBQFit(Fit):
         *,
         jitter: Jitter,
         settings: Mapping[str, str],
-        warnings: Sequence[str] = (),
+        findings: Sequence[Finding] = (),
     ) -> None:
         self.samples, self.groups, self.jitter = samples, tuple(groups), jitter
-        self.settings, self.own_warnings = dict(settings), tuple(warnings)
+        self.settings, self.own_findings = dict(settings), tuple(findings)
         self.theta, self.C = samples.theta, samples.C
         self._points, _ = pooled_points(samples)
         with self._threads():
@@ -173,20 +174,27 @@ class MOBQFit(Fit):
         """The plain averages of f at each theta."""
         return averages(self.samples)
 
-    def _warnings(self) -> tuple[str, ...]:
-        found = list(self.own_warnings)
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        between = few_thetas(samples) if samples.depends_on_theta else ()
+        return (*chains(samples), *between, *few_points_together(samples))
+
+    def _findings(self) -> tuple[Finding, ...]:
+        found = list(self.own_findings)
         if not all(group.is_learnt for group in self.groups):
-            found.append(
+            text = (
                 "f has not been learnt: predicting a value from all others is hardly better than using their mean. f "
-                "may be noise, or vary too fast for these points; try cbq.CBQ() or cbq.LSMC()."
+                "may be noise, or vary too fast for these points."
             )
+            found.append(Finding("not learnt", text))
         if self._is_rounded():
-            found.append(
+            text = (
                 "rounding errors may move the estimates by a standard deviation, for example on another machine: one "
-                "kernel for all points is too smooth for them. Pass a rougher kernel_x, or use cbq.CBQ()."
+                "kernel for all points is too smooth for them."
             )
+            found.append(Finding("rounding", text))
         if not self.samples.conditional.everywhere:
-            found.append("the samples have no family, so this fit predicts at the observed thetas only.")
+            text = "the samples have no family, so this fit predicts at the observed thetas only."
+            found.append(Finding("design", text))
         return tuple(found)
 
     def _is_rounded(self) -> bool:

@@ -23,7 +23,7 @@ EMBEDDING_CHECK_POINTS = 5  # points at which embeddings are saved, to recognise
 
 def read_fit(fit: MOBQFit) -> dict[str, Any]:
     """The fields of a saved fit that are not its attributes."""
-    return {"warnings": fit.own_warnings, "embedding": _embedding(fit.groups[0].chosen.kernel, fit.samples)}
+    return {"findings": fit.own_findings, "embedding": _embedding(fit.groups[0].chosen.kernel, fit.samples)}
 
 
 def check_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None:
