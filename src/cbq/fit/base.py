@@ -19,7 +19,7 @@ from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
-from cbq.fit.of_samples import chains
+from cbq.fit.of_samples import chains, equal_values
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.io import Bounds, Field, Instance, Many, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
@@ -80,11 +80,11 @@ class Fit(Immutable, ABC):
     def _with_samples(self, samples: Samples) -> Self:
         """The same fit, which says where f failed and what else the samples show, and answers within the bounds of f."""
         about = self._findings_about(samples)
-        return self._replaced(failures=samples.failures, bounds=samples.bounds, about_samples=about)
+        return self._replaced(failures=samples.failures, bounds=samples.known_bounds, about_samples=about)
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         """What the samples show a user of this estimator."""
-        return chains(samples)
+        return (*equal_values(samples), *chains(samples))
 
     def _bounded(self, values: Array) -> Array:
         """Values of I (..., M) or (..., M, C), moved into its bounds."""

@@ -13,6 +13,8 @@ from cbq.samples import Samples
 
 THETAS_PER_COORDINATE = 5  # of theta, at least, and one more
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
+MIN_EQUAL = 4  # points of a theta
+EQUAL = 1e-9  # a range of values, in units of their spread over all thetas, up to which they are equal
 STRONG = 0.2  # autocorrelation
 STANDARD_ERRORS = 4.0  # beyond those of points in random order: a false alarm in less than one of 1000 fits
 MIN_IN_ORDER, MAX_IN_ORDER = 4, 500  # points of a theta whose order is looked at
@@ -49,6 +51,24 @@ def few_points_together(samples: Samples) -> tuple[Finding, ...]:
     of = f"{inputs} input{'s' * (inputs > 1)}"
     text = f"{samples.n_evaluations} points are few to learn f of {of}: {least} or more are needed."
     return (Finding("few points", text),)
+
+
+def equal_values(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where all values of an output are equal at some thetas that have several points."""
+    f, several = samples.table, samples.counts[:, None] >= MIN_EQUAL
+    low, high = (extreme.reduceat(f, samples.starts, axis=0) for extreme in (np.minimum, np.maximum))
+    rounding = EQUAL * np.std(f, axis=0)
+    thetas = np.sum((high - low <= rounding) & several, axis=0)  # (C,)
+    if not np.any(thetas):
+        return ()
+    most = f"{np.max(thetas)} of {samples.T} thetas"
+    where = most if samples.C is None else f"up to {most}, for {np.count_nonzero(thetas)} of its {samples.C} outputs"
+    n = int(np.max(samples.counts))
+    text = (
+        f"all values of f are equal at {where}: {n} points do not exclude other values that have a probability of up "
+        f"to {min(1.0, 3 / n):.2g}."
+    )
+    return (Finding("equal values", text),)
 
 
 def chains(samples: Samples) -> tuple[Finding, ...]:
