@@ -194,10 +194,10 @@ class Fit(Immutable, ABC):
         low, middle, high = self._read(thetas, lambda each: [each.quantile(tail) for tail in tails])
         # Where an interval is far narrower than others, rounding moves draws by more than its width.
         least = BAND_ROUNDING * np.max(high - low, axis=0)
-        up, down = (np.maximum(reach, least) for reach in (high - middle, middle - low))
+        up, down = np.maximum(high - middle, least), np.maximum(middle - low, least)
         draws -= middle
-        up, down = (np.divide(draws, reach, out=np.zeros_like(draws), where=reach > 0) for reach in (up, -down))
-        away = np.max(np.maximum(up, down), axis=1)  # (size,) or (size, C)
+        draws /= np.where(least > 0, np.where(draws > 0, up, -down), np.inf)
+        away = np.max(draws, axis=1)  # (size,) or (size, C)
         factor = np.maximum(np.quantile(away, level, axis=0, method="higher"), 1.0)
         return middle - factor * (middle - low), middle + factor * (high - middle)
 

@@ -6,10 +6,9 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans
 
-MARGIN = 0.05  # of the range of a coordinate: no theta is beyond the observed ones that is closer to their range
-GAPS = (
-    2.0  # times the widest gap between neighbours: no theta is beyond the observed ones that is closer to one of them
-)
+# No theta is beyond the observed ones that is closer to them than these.
+MARGIN = 0.05  # of the range of each coordinate
+GAPS, MORE_GAPS = 2.0, 4.0  # times the widest gap between neighbours, and over T: few thetas show narrow gaps only
 ROUNDING = 1e-9  # of the largest value of a coordinate
 MAX_COORDINATE = 1e100  # whose square is finite
 
@@ -18,8 +17,9 @@ def beyond(theta: Array, observed: Array) -> Booleans:
     """Whether each of thetas (M, p) is beyond the observed ones (T, p): (M,).
 
     It is if it is outside of their range in some coordinate, and further from all of them than they are from each
-    other, by twice the widest gap between nearest neighbours. Coordinates are in units of their standard deviation.
-    Where all thetas are positive, their logarithms count if they are less skew. A single theta is all that it knows.
+    other: more than twice the widest gap between neighbours, or a little more if there are few. Coordinates are in
+    units of their standard deviation. Where all observed ones are positive, logarithms count if they are less skew. All
+    but a single theta is beyond it.
     """
     logs = _more_symmetric_logs(observed)
     nodes, asked = _logs(np.unique(observed, axis=0), logs), _logs(theta, logs)
@@ -34,7 +34,7 @@ def beyond(theta: Array, observed: Array) -> Booleans:
         tree = cKDTree((nodes - centre) / unit)
         gap = np.max(tree.query(tree.data, k=[2])[0])
         far = np.clip((asked[found] - centre) / unit, -MAX_COORDINATE, MAX_COORDINATE)
-        found[found] = tree.query(far)[0] > GAPS * gap
+        found[found] = tree.query(far)[0] > (GAPS + MORE_GAPS / len(nodes)) * gap
     return found
 
 
