@@ -27,7 +27,7 @@ class Known(Fit):
     def __init__(self, curves, std=0.0, lengthscale=1.0, together=None, C=None, p=1):
         self.curves, self.std, self.lengthscale, self.C = curves, std, lengthscale, C
         self.together = np.eye(C or 1) if together is None else np.asarray(together)
-        self.theta = np.zeros((1, p))
+        self.theta = np.stack([np.full(p, -1e3), np.full(p, 1e3)])  # no theta of a prior is beyond them
 
     @property
     def correlation(self):

@@ -75,6 +75,7 @@ def labels(ax):
 # p = 1
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_the_line_and_the_bands_show_the_fit(butterfly):
     fit, problem = butterfly
     theta = np.linspace(60, 150, 40)
@@ -99,6 +100,7 @@ def test_dots_and_bars_show_stage_1(butterfly):
     np.testing.assert_allclose(half, ndtri(0.9) * fit.stage1.std, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_dots_outside_the_drawn_thetas_are_left_out(butterfly):
     fit, _ = butterfly
     (ax,) = fit.plot(np.linspace(90, 110, 5)).axes
@@ -131,6 +133,7 @@ def test_the_grid_reaches_beyond_other_thetas_on_both_sides(theta):
     assert x[-1] > theta[-1]
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_a_fit_on_log_theta_can_be_drawn_near_zero():
     rng = np.random.default_rng(0)
     samples = cbq.Samples(
@@ -322,6 +325,8 @@ def test_outputs_of_two_coordinates_have_a_row_each():
 # all figures
 
 
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize(
     ("name", "T"), [("butterfly", 1), ("butterfly", 2), ("sir", 1), ("linear", 1), ("linear", 2), ("health", 3)]
 )

@@ -242,10 +242,10 @@ class Fit(Immutable, ABC):
         """
         return beyond(self._thetas(theta), self.theta)
 
-    def _beyond_findings(self, theta: Array) -> tuple[Finding, ...]:
-        """What a user should know if some of thetas (M, p) are beyond the observed ones: none or one."""
+    def _beyond_findings(self, theta: Array, *, tolerated: float = 0.0) -> tuple[Finding, ...]:
+        """What a user should know if more than a tolerated share of thetas (M, p) are beyond the observed ones."""
         found = self.beyond(theta)
-        if not np.any(found):
+        if np.mean(found) <= tolerated:
             return ()
         some = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as theta = {theta[np.argmax(found)]}, are"
         which = f"theta = {theta[0]} is" if len(theta) == 1 else some

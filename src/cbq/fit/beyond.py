@@ -9,6 +9,7 @@ from cbq._arrays import Array, Booleans
 # No theta is beyond the observed ones that is closer to them than these.
 MARGIN = 0.05  # of the range of each coordinate
 GAPS, MORE_GAPS = 2.0, 4.0  # times the widest gap between neighbours, and over T: few thetas show narrow gaps only
+FRESH = 0.05  # the share of fresh thetas from the same distribution that may be beyond a few observed ones
 ROUNDING = 1e-9  # of the largest value of a coordinate
 MAX_COORDINATE = 1e100  # whose square is finite
 
@@ -18,11 +19,19 @@ def beyond(theta: Array, observed: Array) -> Booleans:
 
     It is if it is outside of their range in some coordinate, and further from all of them than they are from each
     other: more than twice the widest gap between neighbours, or a little more if there are few. Coordinates are in
-    units of their standard deviation. Where all observed ones are positive, logarithms count if they are less skew. All
-    but a single theta is beyond it.
+    units of their standard deviation. Where logarithms of the observed ones are less skew than they are, it must be so
+    in logarithms, too. All but a single theta is beyond it.
     """
+    found = _is_far(theta, observed)
     logs = _more_symmetric_logs(observed)
-    nodes, asked = _logs(np.unique(observed, axis=0), logs), _logs(theta, logs)
+    if np.any(logs):
+        found[found] = _is_far(_logs(theta[found], logs), _logs(observed, logs))
+    return found
+
+
+def _is_far(asked: Array, observed: Array) -> Booleans:
+    """Whether each of (M, p) is outside of the range of the observed ones (T, p), and far from all of them: (M,)."""
+    nodes = np.unique(observed, axis=0)
     low, high = np.min(nodes, axis=0), np.max(nodes, axis=0)
     largest = ROUNDING * np.maximum(np.abs(low), np.abs(high))
     reach = MARGIN * (high - low) + largest
@@ -33,8 +42,8 @@ def beyond(theta: Array, observed: Array) -> Booleans:
         centre, unit = np.mean(nodes, axis=0), np.maximum(np.std(nodes, axis=0), np.maximum(largest, 1e-300))
         tree = cKDTree((nodes - centre) / unit)
         gap = np.max(tree.query(tree.data, k=[2])[0])
-        far = np.clip((asked[found] - centre) / unit, -MAX_COORDINATE, MAX_COORDINATE)
-        found[found] = tree.query(far)[0] > (GAPS + MORE_GAPS / len(nodes)) * gap
+        away = np.clip((asked[found] - centre) / unit, -MAX_COORDINATE, MAX_COORDINATE)
+        found[found] = tree.query(away)[0] > (GAPS + MORE_GAPS / len(nodes)) * gap
     return found
 
 
