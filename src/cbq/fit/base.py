@@ -111,13 +111,19 @@ class Fit(Immutable, ABC):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What a user should know; first, where f failed."""
-        return (*(Finding("failures", each) for each in self.failure_warnings), *self.about_samples, *self._findings())
+        return (
+            *(Finding("failures", each) for each in self.failure_warnings),
+            *self.about_samples,
+            *self._findings(),
+            *self._remarks(),
+        )
 
     @property
     def serious_findings(self) -> tuple[Finding, ...]:
         """Findings that say that intervals may not hold: each is raised as a `cbq.FitWarning` when the fit is made."""
-        remarks = REMARKS if self.has_many_failures else REMARKS | {"failures"}
-        return tuple(each for each in self.findings if each.kind not in remarks)
+        failures = (Finding("failures", each) for each in self.failure_warnings if self.has_many_failures)
+        found = (*failures, *self.about_samples, *self._findings())
+        return tuple(each for each in found if each.kind not in REMARKS)
 
     @property
     def failure_warnings(self) -> tuple[str, ...]:
@@ -127,6 +133,10 @@ class Fit(Immutable, ABC):
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of the estimator."""
+        return ()
+
+    def _remarks(self) -> tuple[Finding, ...]:
+        """Findings that are remarks and take time: nobody looks for them when a fit is made."""
         return ()
 
     @property

@@ -23,20 +23,18 @@ def beyond(theta: Array, observed: Array) -> Booleans:
     in logarithms, too. All but a single theta is beyond it.
     """
     found = _is_far(theta, observed)
-    logs = _more_symmetric_logs(observed)
-    if np.any(logs):
+    if np.any(found) and np.any(logs := _more_symmetric_logs(observed)):
         found[found] = _is_far(_logs(theta[found], logs), _logs(observed, logs))
     return found
 
 
 def _is_far(asked: Array, observed: Array) -> Booleans:
     """Whether each of (M, p) is outside of the range of the observed ones (T, p), and far from all of them: (M,)."""
-    nodes = np.unique(observed, axis=0)
-    low, high = np.min(nodes, axis=0), np.max(nodes, axis=0)
+    low, high = np.min(observed, axis=0), np.max(observed, axis=0)
     largest = ROUNDING * np.maximum(np.abs(low), np.abs(high))
     reach = MARGIN * (high - low) + largest
     found = np.asarray(np.any((asked < low - reach) | (asked > high + reach), axis=1))
-    if len(nodes) > 1 and np.any(found):
+    if np.any(found) and len(nodes := np.unique(observed, axis=0)) > 1:
         from scipy.spatial import cKDTree  # slow to import, and rarely needed
 
         centre, unit = np.mean(nodes, axis=0), np.maximum(np.std(nodes, axis=0), np.maximum(largest, 1e-300))

@@ -78,8 +78,8 @@ def chains(samples: Samples) -> tuple[Finding, ...]:
 def _by_chance(samples: Samples) -> float:
     """How often a point may repeat the one before it in random order, where some points of a theta are equal."""
     _, group = equal_rows(np.column_stack([samples.owners, samples.all_points]))
-    expected = float(np.sum((np.bincount(group)[group] - 1) / samples.counts[samples.owners]))
-    return expected + STANDARD_ERRORS * np.sqrt(expected)
+    expected = np.sum((np.bincount(group)[group] - 1) / samples.counts[samples.owners])
+    return float(expected + STANDARD_ERRORS * np.sqrt(expected))
 
 
 def _order(x: Array, owners: Integers) -> float | None:
