@@ -458,10 +458,10 @@ def test_nor_where_such_values_are_far_from_zero(estimator, seed):
     assert largest_change(estimator, *payoffs(seed, T=16, N=30, C=3, offset=5.0), [1e-13]) < 1e-2
 
 
-@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_what_is_constant_at_some_thetas_takes_its_variance_from_the_others_and_says_so():
     theta, x, f = payoffs(0)
-    fit = cbq.CBQ().fit(cbq.Samples(theta, x, f[..., -1], lambda t: Gaussian(t, np.ones(3))))
+    with pytest.warns(cbq.FitWarning, match="^equal values: f is constant at"):
+        fit = cbq.CBQ().fit(cbq.Samples(theta, x, f[..., -1], lambda t: Gaussian(t, np.ones(3))))
     constant = np.ptp(f[..., -1], axis=1) == 0
     assert 0 < np.count_nonzero(constant) < 24
     assert np.min(fit.stage1.std[constant]) > 0.1 * np.min(fit.stage1.std[~constant])

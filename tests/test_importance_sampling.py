@@ -373,10 +373,10 @@ def test_what_are_no_samples_is_refused():
         ImportanceSampling().fit([])
 
 
-@pytest.mark.filterwarnings("ignore:chains:cbq.FitWarning")
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_summary_says_what_was_done_and_how_much_it_is_worth(kind):
-    fit = ImportanceSampling(kind).fit(drawn(gamma, design="mcmc"))
+    with pytest.warns(cbq.FitWarning, match="^chains: points of a Markov chain are correlated"):
+        fit = ImportanceSampling(kind).fit(drawn(gamma, design="mcmc"))
     text = fit.summary()
     sizes = fit.effective_sample_size(THETA)
     assert f"Importance sampling, {kind}: 4 thetas (p = 2), 2 to 7 MCMC points each." in text

@@ -364,7 +364,6 @@ def test_equal_thetas_are_one_with_the_points_of_both(depends_on_theta):
     assert_allclose(one, other, rtol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:noise:cbq.FitWarning")
 def test_repeated_points_say_nothing_new():
     samples = drawn(lambda x, t: np.abs(x - 2.0), T=4, N=6)
     x, f = samples.x[..., 0], samples.f
@@ -374,7 +373,8 @@ def test_repeated_points_say_nothing_new():
     one, other = MOBQ().fit(samples), MOBQ().fit(twice)
     assert_allclose(answers(one), answers(other), rtol=1e-9)
     assert other.warnings == ()
-    noisy = MOBQ().fit(twice.with_values(np.concatenate([f, f + 0.1], axis=1)))
+    with pytest.warns(cbq.FitWarning, match="^noise: f has different values at equal points"):
+        noisy = MOBQ().fit(twice.with_values(np.concatenate([f, f + 0.1], axis=1)))
     assert "different values at equal points" in noisy.warnings[0]
     assert f"Warning: {noisy.warnings[0]}" in noisy.summary()
 

@@ -412,7 +412,8 @@ test_bad_types = refusals(
 
 def test_a_fit_without_standard_errors_raises():
     x = np.zeros((4, 1))
-    fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(4.0), x, x, STANDARD))
+    with pytest.warns(cbq.FitWarning, match="^few points: 4 of 4 thetas have one point"):
+        fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(4.0), x, x, STANDARD))
     with pytest.raises(ValueError, match="no standard error"):
         cbq.expected_loss(fit, fit.theta)
 

@@ -75,10 +75,9 @@ def labels(ax):
 # p = 1
 
 
-@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_the_line_and_the_bands_show_the_fit(butterfly):
     fit, problem = butterfly
-    theta = np.linspace(60, 150, 40)
+    theta = np.linspace(fit.theta.min(), fit.theta.max(), 40)
     figure = fit.plot(theta, level=0.9, truth=problem.exact)
     assert isinstance(figure, Figure)
     (ax,) = figure.axes
@@ -108,7 +107,7 @@ def test_dots_outside_the_drawn_thetas_are_left_out(butterfly):
     assert 0 < len(x) < len(fit.theta)
     assert ax.get_xlim() == (90, 110)
     outside = np.linspace(1000, 1100, 5)
-    assert labels(fit.plot(outside).axes[0]) == ["mean", "95% interval", "50% interval"]
+    assert labels(fit.plot(outside).axes[0]) == ["mean", "95% interval", "50% interval", "beyond the observed thetas"]
 
 
 def test_the_grid_covers_the_observed_thetas():
@@ -350,7 +349,7 @@ def test_no_setting_of_matplotlib_changes():
 def test_pyplot_is_not_imported():
     code = """
 import sys, cbq
-samples = cbq.problems.get("butterfly").collect(3, 4, rng=0)
+samples = cbq.problems.get("butterfly").collect(6, 4, rng=0)
 fit = cbq.CBQ().fit(samples)
 assert "matplotlib" not in sys.modules
 fit.plot().savefig(sys.stdout.buffer)

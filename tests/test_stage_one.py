@@ -13,6 +13,8 @@ from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, Uniform, Unnormalised
 from cbq.methods.conditional.blocks import sample_blocks
 
+pytestmark = pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")  # stage 1 does without others
+
 PLAIN = {"calibrate": False}
 
 
@@ -34,7 +36,6 @@ def rbf_embedding(x, mean, variance, ell):
     return ell / np.sqrt(total) * np.exp(-0.5 * (x - mean) ** 2 / total), z
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("mean", ["constant", "zero"])
 def test_the_std_is_the_worst_case_error_of_the_weights_times_the_amplitude(mean):
     theta, measures = gaussians()
@@ -50,7 +51,6 @@ def test_the_std_is_the_worst_case_error_of_the_weights_times_the_amplitude(mean
         assert_allclose(fit.stage1.std[t] / np.sqrt(fit.stage1.amplitude[t]), np.sqrt(worst2), atol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_the_weights_minimise_the_worst_case_error_under_their_constraint():
     theta, measures = gaussians(1)
     samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta, n=8)
@@ -66,7 +66,6 @@ def test_the_weights_minimise_the_worst_case_error_under_their_constraint():
         assert z - 2 * other @ mu + other @ K @ other >= best - 1e-12
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize(
     ("kernel", "measure"),
     [
@@ -93,7 +92,6 @@ def test_a_function_in_the_span_of_the_kernel_at_the_nodes_is_integrated_exactly
     assert_allclose(fit.stage1.mean[0], embedding.mean(x) @ c + offset, rtol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("kernel", ["auto", RBF(0.5), Matern(1.5), Stein(Matern(2.5))], ids=repr)
 def test_weights_of_the_flat_mean_sum_to_one(kernel):
     theta, measures = gaussians()
@@ -101,7 +99,6 @@ def test_weights_of_the_flat_mean_sum_to_one(kernel):
     assert_allclose(np.sum(fit.stage1.weights, axis=1), 1.0, rtol=1e-9)
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_the_stage_one_mean_is_the_weights_against_f():
     theta, measures = gaussians()
     samples = samples_of(lambda x: np.exp(x[:, 0]), measures, theta)
@@ -109,7 +106,6 @@ def test_the_stage_one_mean_is_the_weights_against_f():
     assert_allclose(np.sum(fit.stage1.weights * samples.f, axis=1), fit.stage1.mean, rtol=1e-11)
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("kernel", [RBF(0.4), Matern(1.5, 0.4)], ids=repr)
 def test_a_finite_measure_whose_atoms_are_all_observed_is_known_exactly(kernel):
     rng = np.random.default_rng(0)
@@ -122,7 +118,6 @@ def test_a_finite_measure_whose_atoms_are_all_observed_is_known_exactly(kernel):
     assert_allclose(fit.stage1.weights[0], weights, atol=1e-8)
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize(("nu", "rate"), [(1.5, 2.0), (2.5, 3.0)])
 def test_the_worst_case_error_falls_at_the_rate_of_the_theory(nu, rate):
     # N^-(nu + 1/2) in one dimension: the smoothness of the kernel's Sobolev space
@@ -140,7 +135,6 @@ def test_the_worst_case_error_falls_at_the_rate_of_the_theory(nu, rate):
     assert np.polyfit(np.log(sizes), np.log(actual), 1)[0] < -rate + 0.3  # at least as fast, for a rough f
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_one_theta_predicts_plain_bayesian_quadrature():
     measure = Gaussian(0.5, 1.0)
     samples = samples_of(lambda x: np.cos(x[:, 0]), [measure], [2.0])
@@ -179,7 +173,6 @@ def test_leaving_out_a_point_by_formula_is_leaving_it_out(kernel, tau):
         assert_allclose(shift, first, atol=1e-6)
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_the_estimated_bias_is_unbiased_for_iid_points():
     # E[I_-i + e_i] = I exactly, so the average of (mean - bias) over many runs is the truth, that of the mean is not
     measure, truth, T = Gaussian(0.0, 1.0), 1.0, 4000
@@ -253,7 +246,6 @@ def test_the_evidence_is_the_density_of_the_data_with_its_amplitude():
     assert_allclose(values[0], values[1], rtol=1e-9)  # the same constant for every kernel
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_a_stein_kernel_needs_the_score_alone():
     rng = np.random.default_rng(5)
     measures = [Unnormalised(score=lambda x, m=m: -(x - m) / 0.5, dim=1) for m in (0.2, 0.8)]
@@ -264,7 +256,6 @@ def test_a_stein_kernel_needs_the_score_alone():
         assert_allclose(fit.stage1.mean, [0.04 + 0.5, 0.64 + 0.5], atol=1e-3)
 
 
-@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_many_points_are_worked_on_in_chunks_with_the_same_result(monkeypatch):
     theta, measures = gaussians(5)
     samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta, n=20)
