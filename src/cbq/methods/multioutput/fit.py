@@ -171,6 +171,10 @@ class MOBQFit(Fit):
                 "may be noise, or vary too fast for these points."
             )
             found.append(Finding("not learnt", text))
+        return tuple(found)
+
+    def _remarks(self) -> tuple[Finding, ...]:
+        found = []
         if self._is_rounded():
             text = (
                 "rounding errors may move the estimates by a standard deviation, for example on another machine: one "
