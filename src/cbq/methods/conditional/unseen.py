@@ -3,17 +3,21 @@
 from __future__ import annotations
 
 import numpy as np
+from scipy.special import ndtri
 
-from cbq._arrays import Array, Booleans
+from cbq._arrays import Array, Booleans, Integers
 from cbq.fit.findings import Finding
 from cbq.gp.constant_mean import BayesianQuadrature
 from cbq.methods.conditional.averaging import KernelWeights
 from cbq.samples import Samples
 
 MIN_COMPARED = 8  # points, outermost ones and others
-HEAVY = 5.0  # the ratio of standardised residuals, of outermost points to others, above which tails carry the answer
-RAMP = 4.0, 6.0  # the ratios between which intervals begin to be stretched
-STRETCH_SHARE = 0.5  # of the ratio
+# Tails carry the answer where both are large: the ratio of standardised residuals, of the outermost points to others, and
+# the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs. Between
+# the two numbers of each, the stretch of intervals rises from none to all.
+RATIOS, SHARES = (3.0, 5.0), (1.2, 1.6)
+STRETCH_SHARE = 0.5  # of the ratio, by which standard deviations are stretched
+NOTABLE = 1.5  # a stretch that is worth a warning
 
 
 def standardised_residuals(
@@ -33,24 +37,47 @@ def tail_stretch(z: Array, samples: Samples) -> Array:
     """The factor (C,) of standard deviations because the tails beyond the outermost points may carry the answer.
 
     z: (n, C), standardised leave-one-out residuals. Where f grows towards the tails faster than a Gaussian process
-    expects, those of the outermost points are large, and all others small, because the amplitude is that of the tails.
-    What lies beyond the outermost points is as badly foreseen as these were.
+    expects, those of the outermost points are large, and all others small, because the amplitude is that of the tails;
+    and f varies at the outermost points more than at all others. What lies beyond them is as badly foreseen as they
+    were.
     """
     outer = outermost(samples)
     if min(np.count_nonzero(outer), np.count_nonzero(~outer)) < MIN_COMPARED:
         return np.ones(z.shape[1])
     size2 = [np.mean(z[rows] ** 2, axis=0) for rows in (outer, ~outer)]
-    ratio = np.sqrt(size2[0] / np.maximum(size2[1], np.finfo(float).tiny))
-    known = size2[1] > 0  # not where all but the outermost values are equal: then there is no growth to be seen
-    low, high = RAMP
-    part = np.where(known, np.clip((ratio - low) / (high - low), 0.0, 1.0), 0.0)
-    return np.asarray(np.maximum(STRETCH_SHARE * ratio, 1.0) ** part)
+    tiny = np.finfo(float).tiny
+    ratio = np.where(size2[1] > 0, np.sqrt(size2[0] / np.maximum(size2[1], tiny)), 1.0)
+    apart2 = (samples.table - samples.averages(samples.table)[samples.owners]) ** 2
+    there, everywhere = samples.averages(apart2 * outer[:, None]), samples.averages(apart2)  # (T, C)
+    varies = everywhere > 0
+    shares = np.divide(there, everywhere, out=np.zeros_like(there), where=varies)
+    shares /= linear_shares(samples.counts, samples.averages(outer.astype(np.float64)))[:, None]
+    share = np.sum(shares, axis=0) / np.maximum(np.sum(varies, axis=0), 1)
+    return np.asarray(np.maximum(STRETCH_SHARE * ratio, 1.0) ** (_between(ratio, RATIOS) * _between(share, SHARES)))
+
+
+def linear_shares(counts: Integers, parts: Array) -> Array:
+    """The share (T,) of the variance of a linear function of one normal input that its outermost points have.
+
+    counts: (T,), the numbers N of points. parts: (T,), which part of them are outermost in some coordinate.
+    """
+    found = np.ones(len(counts))
+    for N in np.unique(counts[counts > 2]):
+        scores2 = ndtri((np.arange(1, N + 1) - 0.375) / (N + 0.25)) ** 2  # near the expected order statistics
+        own = 2 * scores2[0] / np.sum(scores2)
+        others = np.maximum(parts[counts == N] * N - 2, 0.0) / (N - 2)  # those of other coordinates are any points
+        found[counts == N] = own + (1 - own) * others
+    return found
+
+
+def _between(values: Array, ends: tuple[float, float]) -> Array:
+    """How far values are on the way from one end to the other, from 0 to 1."""
+    return np.clip((values - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0)
 
 
 def tail_findings(stretch: Array) -> list[Finding]:
     """A finding where the tails carry the answer of some outputs, from the factors (C,) of `tail_stretch`."""
-    least = (STRETCH_SHARE * HEAVY) ** ((HEAVY - RAMP[0]) / (RAMP[1] - RAMP[0]))
-    heavy = int(np.count_nonzero(stretch > least))
+    heavy = int(np.count_nonzero(stretch > NOTABLE))
     if not heavy:
         return []
     of = f" for {heavy} of {len(stretch)} outputs" * (len(stretch) > 1)
