@@ -8,7 +8,7 @@ from cbq._arrays import Array, Booleans
 
 # No theta is beyond the observed ones that is closer to them than these.
 MARGIN = 0.05  # of the range of each coordinate
-GAPS, MORE_GAPS = 2.0, 4.0  # times the widest gap between neighbours, and over T: few thetas show narrow gaps only
+GAPS = 2.0  # times the widest gap between neighbours
 FRESH = 0.05  # the share of fresh thetas from the same distribution that may be beyond a few observed ones
 ROUNDING = 1e-9  # of the largest value of a coordinate
 MAX_COORDINATE = 1e100  # whose square is finite
@@ -18,9 +18,9 @@ def beyond(theta: Array, observed: Array) -> Booleans:
     """Whether each of thetas (M, p) is beyond the observed ones (T, p): (M,).
 
     It is if it is outside of their range in some coordinate, and further from all of them than they are from each
-    other: more than twice the widest gap between neighbours, or a little more if there are few. Coordinates are in
-    units of their standard deviation. Where logarithms of the observed ones are less skew than they are, it must be so
-    in logarithms, too. All but a single theta is beyond it.
+    other: more than twice the widest gap between neighbours. Coordinates are in units of their standard deviation.
+    Where logarithms of the observed ones are less skew than they are, it must be so in logarithms, too. All but a
+    single theta is beyond it.
     """
     found = _is_far(theta, observed)
     if np.any(found) and np.any(logs := _more_symmetric_logs(observed)):
@@ -41,7 +41,7 @@ def _is_far(asked: Array, observed: Array) -> Booleans:
         tree = cKDTree((nodes - centre) / unit)
         gap = np.max(tree.query(tree.data, k=[2])[0])
         away = np.clip((asked[found] - centre) / unit, -MAX_COORDINATE, MAX_COORDINATE)
-        found[found] = tree.query(away)[0] > (GAPS + MORE_GAPS / len(nodes)) * gap
+        found[found] = tree.query(away)[0] > GAPS * gap
     return found
 
 

@@ -18,7 +18,7 @@ from cbq._arrays import Array
 from cbq._checks import between_0_and_1, generator, is_whole, number, shown
 from cbq.fit.base import Fit
 from cbq.fit.beyond import FRESH
-from cbq.fit.findings import REMARKS, silent, warn_of
+from cbq.fit.findings import silent, warn_of
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
@@ -86,6 +86,7 @@ def answer(fit: Fit, theta: Array, mean_value: Array, draws: Array, outer_std: A
     draws.setflags(write=False)
     beyond = fit._beyond_findings(theta, tolerated=FRESH)
     warn_of(beyond)
+    doubts = (*fit.serious_findings, *beyond)
     return Answer(
         number_or_array(np.mean(draws, axis=0)),
         number_or_array(mean_value),
@@ -95,7 +96,7 @@ def answer(fit: Fit, theta: Array, mean_value: Array, draws: Array, outer_std: A
         len(theta),
         outer_df,
         -np.inf,
-        warnings=tuple(each.text for each in (*fit.findings, *beyond) if each.kind not in REMARKS),
+        warnings=(*fit.failure_warnings, *(each.text for each in doubts if each.kind != "failures")),
     )
 
 
