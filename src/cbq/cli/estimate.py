@@ -13,6 +13,7 @@ from cbq._tables import by_theta
 from cbq.cli.tables import show, write_csv
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.fit.base import Fit
+from cbq.fit.findings import silent, warn_of
 from cbq.fit.plot import mesh
 from cbq.methods.registry import REFUSALS, reason
 from cbq.problem import Problem
@@ -58,16 +59,17 @@ class Estimate:
 
 def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = None) -> Estimate:
     """The mean, standard deviation and interval of I at theta (M, p), and the truth if the problem knows it."""
-    try:
-        mean, std = fit.predict(theta, return_std=True)
-        low, high = fit.interval(theta, level)
-        columns, note = {"mean": mean, "std": std, "lower": low, "upper": high}, ""
-    except REFUSALS as error:  # raised by fits without standard errors
-        columns, note = {"mean": np.asarray(fit.predict(theta))}, f"There are no intervals: {reason(error)}."
+    with silent():  # once is enough
+        try:
+            mean, std = fit.predict(theta, return_std=True)
+            low, high = fit.interval(theta, level)
+            columns, note = {"mean": mean, "std": std, "lower": low, "upper": high}, ""
+        except REFUSALS as error:  # raised by fits without standard errors
+            columns, note = {"mean": np.asarray(fit.predict(theta))}, f"There are no intervals: {reason(error)}."
+    warn_of(fit._beyond_findings(theta))
     if problem is not None and problem.has_exact:
         columns["truth"] = problem.exact(theta)
-    failed = {name: np.repeat(share, fit.C or 1) for name, share in fit._failed_column(theta).items()}
-    columns |= failed
+    columns |= {name: np.repeat(values.astype(np.float64), fit.C or 1) for name, values in fit._marks(theta).items()}
     shaped = {name: np.reshape(values, (len(theta), -1)) for name, values in columns.items()}
     return Estimate(theta, shaped, fit.C, note)
 
@@ -75,7 +77,8 @@ def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = Non
 def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: float) -> str:
     """One line on the error of a fit and the coverage of its intervals at thetas drawn from the prior."""
     truth = KnownTruth(problem, problem.prior.sample(TEST_DRAWS, TEST_SEED), [samples])
-    scores = score_against_truth(fit, truth.references(samples), samples.C or 1, level)
+    with silent():  # the table says where thetas are beyond the observed ones
+        scores = score_against_truth(fit, truth.references(samples), samples.C or 1, level)
     if np.any(np.isnan(scores.error)):
         return f"There is no RMSE against the truth: {scores.note}."
     thetas = "the observed thetas" if scores.observed_only else f"{TEST_DRAWS} thetas drawn from the prior"
@@ -91,10 +94,11 @@ def figure(fit: Fit, problem: Problem, level: float, grid: Array) -> Any:
     if fit.p > 2:
         raise ValueError(f"a figure shows one or two coordinates of theta, but this fit has p = {fit.p}")
     truth = problem.exact if problem.has_exact else None
-    try:
-        return fit.plot(figure_grid(fit, grid), level=level, truth=truth)
-    except REFUSALS:  # raised by fits that predict at the observed thetas only
-        return fit.plot(observed(fit), level=level, truth=truth)
+    with silent():
+        try:
+            return fit.plot(figure_grid(fit, grid), level=level, truth=truth)
+        except REFUSALS:  # raised by fits that predict at the observed thetas only
+            return fit.plot(observed(fit), level=level, truth=truth)
 
 
 def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:

@@ -16,6 +16,7 @@ from cbq._checks import between_0_and_1, is_whole, shown
 from cbq.comparison.scores import KnownTruth, Scores, Truth, fit_checked, score_against_truth, score_left_out
 from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding, silent, warn_of
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.methods.registry import REFUSALS, Estimator, default_estimators, reason
 from cbq.samples import Samples
@@ -64,27 +65,49 @@ def compare(
     for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported on first use: not in the time of the first fit
         import_module(name)
     rows: list[ComparisonRow] = []
-    for each in sets:
-        error = "loo" if known is None else "rmse"
-        score = _leave_out_score(each, int(folds), level) if known is None else _truth_score(each, known, level)
-        tables = [_rows(name, estimator, each, score, error) for name, estimator in estimators.items()]
-        rows += [row for output in zip(*tables, strict=True) for row in output]
+    found: list[tuple[str, Finding]] = []
+    with silent():  # of many fits, and predictions of each
+        for each in sets:
+            error = "loo" if known is None else "rmse"
+            score = _leave_out_score(each, int(folds), level) if known is None else _truth_score(each, known, level)
+            tables = []
+            for name, estimator in estimators.items():
+                table, findings = _rows(name, estimator, each, score, error)
+                tables.append(table)
+                found += [(name, finding) for finding in findings]
+            rows += [row for output in zip(*tables, strict=True) for row in output]
+    warn_of(_first_of_each_kind(found))
     return Comparison(tuple(rows), level)
 
 
-def _rows(name: str, estimator: Estimator, samples: Samples, score: Score, error: str) -> list[ComparisonRow]:
-    """The rows of an estimator on these samples, one for each output; `error` names the field of the error."""
+def _first_of_each_kind(found: Sequence[tuple[str, Finding]]) -> list[Finding]:
+    """The first finding of each kind, with the names of all methods that have one of its kind."""
+    kinds = {each.kind: each for _, each in reversed(found)}
+    names = {kind: ", ".join(dict.fromkeys(name for name, each in found if each.kind == kind)) for kind in kinds}
+    return [Finding(kind, f"{names[kind]}: {first}") for kind, first in kinds.items()]
+
+
+def _rows(
+    name: str, estimator: Estimator, samples: Samples, score: Score, error: str
+) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
+    """The rows of an estimator on these samples, one for each output, and what makes its intervals doubtful.
+
+    error: the name of the field of the error.
+    """
     start = perf_counter()
+    findings: tuple[Finding, ...] = ()
     try:
         fit = fit_checked(estimator, samples)
     except REFUSALS as refusal:
         scores, seconds = Scores.unknown(samples.C or 1, reason(refusal)), nan
     else:
         seconds = perf_counter() - start
-        scores = score(estimator, fit)
+        scores, findings = score(estimator, fit), fit.serious_findings
     counts = samples.counts
     failed = "" if samples.failures is None else f"{samples.failures}, which biases estimates"
-    return [
+    kinds = ", ".join(dict.fromkeys(each.kind for each in findings if each.kind != "failures"))
+    warned = kinds and f"warned of {kinds}"
+    rows = [
         ComparisonRow(
             method=name,
             T=samples.T,
@@ -95,10 +118,11 @@ def _rows(name: str, estimator: Estimator, samples: Samples, score: Score, error
             coverage=float(scores.coverage[c]),
             width=float(scores.width[c]),
             seconds=seconds,
-            note="; ".join(filter(None, [scores.note, failed])),
+            note="; ".join(filter(None, [scores.note, failed, warned])),
         )
         for c in range(samples.C or 1)
     ]
+    return rows, findings
 
 
 def _truth_score(samples: Samples, known: KnownTruth, level: float) -> Score:

@@ -4,31 +4,53 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from functools import wraps
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self
+from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, squarable
+from cbq._arrays import Array, Booleans, squarable
 from cbq._checks import between_0_and_1, count, file_name, flag, generator, text
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
-from cbq.fit.findings import REMARKS, Finding
+from cbq.fit.beyond import beyond
+from cbq.fit.findings import REMARKS, Finding, silent, warn_of
+from cbq.fit.of_samples import chains
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
-from cbq.io import Bounds, Field, Instance, Optional, Text, load_file, save_file, saved_classes
-from cbq.samples import Failures
+from cbq.io import Bounds, Field, Instance, Many, Optional, Text, load_file, save_file, saved_classes
+from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family, FamilyNeeded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+Method = TypeVar("Method", bound=Callable[..., Any])
+
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
 MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
 MAX_NUMBERS = 2**23  # in a matrix between a block of thetas and the observed ones
+BAND_DRAWS = 2000  # of functions: the coverage of a band of 95% is then known to half a per cent
+BAND_ROUNDING = 1e-6  # of the widest interval
+
+
+def _saying_what_is_beyond(method: Method) -> Method:
+    """A method of a fit that answers at theta, and warns once if some of the thetas are beyond the observed ones."""
+
+    @wraps(method)
+    def answer_and_say(fit: Fit, *arguments: Any, **named: Any) -> Any:
+        with silent():
+            found = method(fit, *arguments, **named)
+        theta = named.get("theta", arguments[0] if arguments else None)
+        if theta is not None:
+            warn_of(fit._beyond_findings(fit._thetas(theta)))
+        return found
+
+    return cast(Method, answer_and_say)
 
 
 class Fit(Immutable, ABC):
@@ -46,6 +68,7 @@ class Fit(Immutable, ABC):
     choice: str | None = None  # why this estimator was chosen, where several were tried
     failures: Failures | None = None  # where f failed, so that the samples lack points
     bounds: Array | None = None  # (2, C), with C = 1 for a single output: the bounds of f, and so of I
+    about_samples: tuple[Finding, ...] = ()  # what the samples show a user of this estimator
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
@@ -54,13 +77,14 @@ class Fit(Immutable, ABC):
 
     noted = DeprecatedAttribute("with_choice")
 
-    def _with_failures(self, failures: Failures | None) -> Self:
-        """The same fit, which says where f failed."""
-        return self if failures is None else self._replaced(failures=failures)
+    def _with_samples(self, samples: Samples) -> Self:
+        """The same fit, which says where f failed and what else the samples show, and answers within the bounds of f."""
+        about = self._findings_about(samples)
+        return self._replaced(failures=samples.failures, bounds=samples.bounds, about_samples=about)
 
-    def _with_bounds(self, bounds: Array | None) -> Self:
-        """The same fit, which answers within these bounds (2, C) of f."""
-        return self if bounds is None else self._replaced(bounds=bounds)
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        """What the samples show a user of this estimator."""
+        return chains(samples)
 
     def _bounded(self, values: Array) -> Array:
         """Values of I (..., M) or (..., M, C), moved into its bounds."""
@@ -94,7 +118,7 @@ class Fit(Immutable, ABC):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What a user should know; first, where f failed."""
-        return (*(Finding("failures", each) for each in self.failure_warnings), *self._findings())
+        return (*(Finding("failures", each) for each in self.failure_warnings), *self.about_samples, *self._findings())
 
     @property
     def serious_findings(self) -> tuple[Finding, ...]:
@@ -127,6 +151,7 @@ class Fit(Immutable, ABC):
         """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return np.eye(self.C or 1)
 
+    @_saying_what_is_beyond
     def predict(
         self, theta: npt.ArrayLike, return_std: bool = False, return_cov: bool = False
     ) -> Array | tuple[Array, Array]:
@@ -152,6 +177,7 @@ class Fit(Immutable, ABC):
         mean, variance = self._read(thetas, lambda each: (each.mean, each.variance))
         return self._bounded(mean), np.sqrt(variance)
 
+    @_saying_what_is_beyond
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
         level = between_0_and_1(level, "level")
@@ -159,6 +185,31 @@ class Fit(Immutable, ABC):
         low, high = self._bounded(self._read(self._thetas(theta), lambda each: [each.quantile(tail) for tail in tails]))
         return low, high
 
+    @_saying_what_is_beyond
+    def band(
+        self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: np.random.Generator | int = 0
+    ) -> tuple[Array, Array]:
+        """The ends of a band that holds I at all thetas at once with probability `level`, each (M,) or (M, C).
+
+        It is the pointwise interval, stretched from the median by one factor for all thetas: the `level`-quantile over
+        joint draws of how far, in units of the interval, a draw leaves it. With C outputs each has a band of its own.
+
+        size, rng : the number of draws, and a generator or a seed.
+        """
+        level, thetas = between_0_and_1(level, "level"), self._thetas(theta)
+        tails = 0.5 * (1 - level), 0.5, 0.5 * (1 + level)
+        draws = self.sample(thetas, size, rng)
+        low, middle, high = self._read(thetas, lambda each: [each.quantile(tail) for tail in tails])
+        # Where an interval is far narrower than others, rounding moves draws by more than its width.
+        least = BAND_ROUNDING * np.max(high - low, axis=0)
+        up, down = (np.maximum(reach, least) for reach in (high - middle, middle - low))
+        draws -= middle
+        up, down = (np.divide(draws, reach, out=np.zeros_like(draws), where=reach > 0) for reach in (up, -down))
+        away = np.max(np.maximum(up, down), axis=1)  # (size,) or (size, C)
+        factor = np.maximum(np.quantile(away, level, axis=0, method="higher"), 1.0)
+        return middle - factor * (middle - low), middle + factor * (high - middle)
+
+    @_saying_what_is_beyond
     def sample(
         self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int, *, antithetic: bool = False
     ) -> Array:
@@ -178,18 +229,51 @@ class Fit(Immutable, ABC):
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
+    @_saying_what_is_beyond
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
-        """A pandas table with a row per theta: the theta, mean, std and the ends of the interval."""
+        """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
+
+        Where f failed, a column `failed` has the share of failures at the nearest theta; where some thetas are beyond
+        the observed ones, a column `beyond` says which.
+        """
         thetas = self.theta if theta is None else self._thetas(theta)
         mean, std = self.predict(thetas, return_std=True)
         low, high = self.interval(thetas, level)
         table = by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.C)
-        return data_frame(table | self._failed_column(thetas))
+        return data_frame(table | self._marks(thetas))
 
-    def _failed_column(self, theta: Array) -> dict[str, Array]:
-        """A column `failed` for tables: the share of failures (M,) at the sampled theta nearest to each (M, p)."""
-        return {} if self.failures is None else {"failed": self.failures.share_near(theta)}
+    def beyond(self, theta: npt.ArrayLike) -> Booleans:
+        """Whether each theta is beyond the observed ones, (M,): there nothing but a prior speaks about I.
 
+        Such a theta is outside of their range in some coordinate, and further from all of them than twice the widest
+        gap between neighbours among them.
+        """
+        return beyond(self._thetas(theta), self.theta)
+
+    def _beyond_findings(self, theta: Array) -> tuple[Finding, ...]:
+        """What a user should know if some of thetas (M, p) are beyond the observed ones: none or one."""
+        found = self.beyond(theta)
+        if not np.any(found):
+            return ()
+        some = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as theta = {theta[np.argmax(found)]}, are"
+        which = f"theta = {theta[0]} is" if len(theta) == 1 else some
+        low, high = np.min(self.theta, axis=0), np.max(self.theta, axis=0)
+        text = f"{which} beyond the observed ones, which are from {low} to {high}: intervals there rest on a prior."
+        return (Finding("beyond", text),)
+
+    def _marks(self, theta: Array) -> dict[str, npt.NDArray[Any]]:
+        """Columns for tables at thetas (M, p), (M,) each, where they have something to say.
+
+        failed: the share of failures at the sampled theta nearest to each. beyond: whether it is beyond all of them.
+        """
+        marks: dict[str, npt.NDArray[Any]] = {}
+        if self.failures is not None:
+            marks["failed"] = self.failures.share_near(theta)
+        if np.any(found := self.beyond(theta)):
+            marks["beyond"] = found
+        return marks
+
+    @_saying_what_is_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
         """A figure of I over theta, for p = 1 or 2; see `cbq.fit.plot.plot_fit` for the options."""
         from cbq.fit.plot import plot_fit
@@ -204,7 +288,7 @@ class Fit(Immutable, ABC):
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
-        values = {"choice": self.choice, "failures": self.failures, "bounds": self.bounds, "fit": self}
+        values = {name: getattr(self, name) for name in SAVED_FIELDS if name != "fit"} | {"fit": self}
         save_file(file_name(path, "path"), SAVED_FIELDS, values)
 
     def __repr__(self) -> str:
@@ -253,6 +337,7 @@ SAVED_FIELDS: dict[str, Field] = {  # of a file
     "choice": Optional(Text()),
     "failures": Optional(Instance(Failures)),
     "bounds": Optional(Bounds()),
+    "about_samples": Many(Instance(Finding)),
     "fit": Instance(Fit),
 }
 
@@ -279,5 +364,5 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
     except FamilyNeeded as error:
         call = f"cbq.load({name!r}, family=problem.family)"
         raise FamilyNeeded(f"{error} Pass the function from theta to its measure again: {call}.") from error
-    fit: Fit = found["fit"]._with_failures(found["failures"])._with_bounds(found["bounds"])
-    return fit if found["choice"] is None else fit.with_choice(found["choice"])
+    fit: Fit = found.pop("fit")
+    return fit._replaced(**found)

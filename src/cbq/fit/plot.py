@@ -10,7 +10,7 @@ import numpy.typing as npt
 from scipy.special import ndtri
 
 from cbq._arrays import Array, finite, squarable
-from cbq._checks import between_0_and_1, called, is_whole, shown
+from cbq._checks import between_0_and_1, called, flag, is_whole, shown
 from cbq._memory import require_memory
 from cbq.fit.base import FEW, Fit
 
@@ -27,7 +27,7 @@ MARGIN = 0.04  # on either side of a range, relative to it
 MANY_THETAS = 60  # above this number, their dots are smaller and below the lines that they would hide
 DOTS: dict[str, Any] = {"color": INK, "ms": 3.6, "elinewidth": 1.0}
 MANY_DOTS: dict[str, Any] = {"color": "#8C8C8C", "ms": 2.0, "elinewidth": 0.6, "zorder": 1.5}
-HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": ORANGE, "alpha": 0.35, "hatch": "///", "lw": 0}
+HATCHED: dict[str, Any] = {"facecolor": "none", "edgecolor": ORANGE, "alpha": 0.35, "lw": 0}
 LEGEND_COLUMNS = 5
 LEGEND: dict[str, Any] = {"frameon": False, "fontsize": "small", "columnspacing": 1.2}
 EXPONENT_LIMITS = (-3, 6)  # powers of ten beyond which axes use an exponent
@@ -42,13 +42,15 @@ def plot_fit(
     truth: Truth | None = None,
     ax: Axes | None = None,
     points: int = 200,
+    band: bool = False,
 ) -> Figure:
     """A figure of the predictive distribution of I over theta.
 
     For p = 1 the mean is a line, with bands of intervals at `level` and at 50%. Dots with error bars are estimates from
     the points of each theta alone: those of stage 1, or plain averages for fits without a stage 1. For p = 2 there are
     maps of the mean and of the standard deviation, with dots at the observed thetas. Where f failed at more than a few
-    points, the background is hatched, and dots of maps are orange. No window opens and no setting of
+    points, the background is hatched, and dots of maps are orange; where thetas are beyond the observed ones, the
+    background is hatched with crosses, and maps have orange ones. No window opens and no setting of
     matplotlib changes: use `figure.savefig(path)`, or draw into axes of your own with `ax`.
 
     Parameters
@@ -61,6 +63,7 @@ def plot_fit(
         line, for p = 2 a map of the error.
     ax : axes to draw into, for p = 1 and one output.
     points : the number of grid points along each coordinate.
+    band : for p = 1, whether to draw the ends of the simultaneous band at `level`, `fit.band`, as dotted lines.
     """
     if fit.p > 2:
         raise ValueError(
@@ -71,6 +74,8 @@ def plot_fit(
     if ax is not None and (fit.p > 1 or len(outputs) > 1):
         remedy = "omit ax for p = 2" if fit.p > 1 else f"choose one of {len(outputs)} outputs, as with output=0"
         raise ValueError(f"ax takes a single panel, for p = 1 and one output: {remedy}.")
+    if flag(band, "band") and fit.p == 2:
+        raise ValueError("band=True draws lines, for p = 1, but this fit has p = 2: use fit.band(theta).")
     if ax is not None:
         require_axes(ax)
     thetas = _grid(fit.theta, points) if theta is None else fit._thetas(theta)
@@ -78,8 +83,8 @@ def plot_fit(
     if fit.p == 2:
         return _maps(fit, thetas, outputs, true)
     if ax is None:
-        return _lines(fit, thetas, outputs, true, level)
-    entries = _Curve(fit, thetas, true, level).draw(ax, outputs[0])
+        return _lines(_Curve(fit, thetas, true, level, band=band), outputs)
+    entries = _Curve(fit, thetas, true, level, band=band).draw(ax, outputs[0])
     handles, labels = ax.get_legend_handles_labels()
     entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
     ax.set_xlabel(ax.get_xlabel() or r"$\theta$")
@@ -110,7 +115,7 @@ def whole_figure(ax: Axes) -> Figure:
 class _Curve:
     """What is drawn for p = 1: values (M, C) sorted by theta, and estimates at the nodes within their range."""
 
-    def __init__(self, fit: Fit, thetas: Array, true: Array | None, level: float) -> None:
+    def __init__(self, fit: Fit, thetas: Array, true: Array | None, level: float, *, band: bool) -> None:
         if len(thetas) < 2:
             raise ValueError(
                 "plot draws a line over two thetas or more, but there is one: use fit.interval for that theta."
@@ -121,12 +126,17 @@ class _Curve:
         self.mean = _columns(fit.predict(thetas))
         levels = (level, 0.5) if level > 0.5 else (level,)
         self.bands = {each: [_columns(end) for end in fit.interval(thetas, each)] for each in levels}
+        self.ends = [_columns(end) for end in fit.band(thetas, level)] if band else []
         self.dots_label, dot, std = _single_theta_estimates(fit)
         node = fit.theta[: len(dot), 0]
         inside = (node >= self.x[0]) & (node <= self.x[-1])
         self.node, self.dot, self.bar = node[inside], dot[inside], ndtri(0.5 * (1 + level)) * std[inside]
 
-        self.failed = fit._failed_column(thetas).get("failed", np.zeros(len(thetas)))
+        marks, none = fit._marks(thetas), np.zeros(len(thetas))
+        self.hatched = {
+            (f"f failed at more than {FEW:.0%}", "///"): marks.get("failed", none) > FEW,
+            ("beyond the observed thetas", "xxx"): marks.get("beyond", none) > 0,
+        }
 
     def draw(self, ax: Axes, c: int) -> dict[str, Any]:
         """Draw output c; return the handles of the legend by label, in order.
@@ -139,10 +149,13 @@ class _Curve:
             label = f"{100 * level:.4g}% interval"
             bands.append(ax.fill_between(self.x, low[:, c], high[:, c], color=BLUE, alpha=alpha, lw=0, label=label))
             entries[label] = tuple(bands)
-        if np.any(self.failed > FEW):
-            label = f"f failed at more than {FEW:.0%}"
-            whole: dict[str, Any] = {"where": self.failed > FEW, "transform": ax.get_xaxis_transform(), "zorder": 0.5}
-            entries[label] = ax.fill_between(self.x, 0, 1, label=label, **whole, **HATCHED)
+        for end in self.ends:
+            label = f"{100 * self.level:.4g}% band"
+            (entries[label],) = ax.plot(self.x, end[:, c], color=BLUE, lw=1.0, ls=":", label=label)
+        for (label, hatch), where in self.hatched.items():
+            if np.any(where):
+                whole: dict[str, Any] = {"where": where, "transform": ax.get_xaxis_transform(), "zorder": 0.5}
+                entries[label] = ax.fill_between(self.x, 0, 1, label=label, hatch=hatch, **whole, **HATCHED)
         if len(self.node):
             style, label = DOTS if len(self.node) <= MANY_THETAS else MANY_DOTS, self.dots_label
             entries[label] = ax.errorbar(self.node, self.dot[:, c], self.bar[:, c], fmt="o", label=label, **style)
@@ -156,7 +169,7 @@ class _Curve:
 
     def limits(self, c: int) -> tuple[float, float]:
         """The limits of the vertical axis of output c; error bars far beyond everything else are cut off."""
-        shown = [*self.bands[self.level], self.dot, *([] if self.true is None else [self.true])]
+        shown = [*self.bands[self.level], *self.ends, self.dot, *([] if self.true is None else [self.true])]
         values = np.concatenate([each[:, c] for each in shown])
         low, high = float(np.min(values)), float(np.max(values))
         reach = 0.5 * (high - low)
@@ -180,12 +193,12 @@ def _single_theta_estimates(fit: Fit) -> tuple[str, Array, Array]:
     return "", none, none
 
 
-def _lines(fit: Fit, thetas: Array, outputs: list[int], true: Array | None, level: float) -> Figure:
+def _lines(curve: _Curve, outputs: list[int]) -> Figure:
     """A figure for p = 1 with a row for each output."""
     rows = len(outputs)
     figure = new_figure(LINE_SIZE[0], LINE_SIZE[1] * (1.0 if rows == 1 else ROW_HEIGHT * rows))
     axes = figure.subplots(rows, 1, sharex=True, squeeze=False)[:, 0]
-    curve, legends = _Curve(fit, thetas, true, level), []
+    legends = []
     for ax, c in zip(axes, outputs, strict=True):
         legends.append(curve.draw(ax, c))
         ax.set_ylim(*curve.limits(c))
@@ -197,7 +210,7 @@ def _lines(fit: Fit, thetas: Array, outputs: list[int], true: Array | None, leve
     axes[0].legend(entries.values(), entries.keys(), ncols=columns, handlelength=1.6, **above, **LEGEND)
     axes[-1].set_xlabel(r"$\theta$")
     figure.align_ylabels(list(axes))
-    _say_where_f_failed(figure, fit)
+    _say_below(figure, [_failed(curve.fit)])
     return figure
 
 
@@ -218,15 +231,22 @@ def _maps(fit: Fit, thetas: Array, outputs: list[int], true: Array | None) -> Fi
         row[0].set_ylabel(r"$\theta_1$")
     for ax in axes[-1]:
         ax.set_xlabel(r"$\theta_0$")
-    _say_where_f_failed(figure, fit)
+    crosses = "orange crosses: thetas beyond the observed ones" if np.any(fit.beyond(thetas)) else ""
+    _say_below(figure, [_failed(fit), crosses])
     return figure
 
 
-def _say_where_f_failed(figure: Figure, fit: Fit) -> None:
-    """A line below everything if f failed at some points."""
-    if fit.failures is not None:
-        text = f"f failed at {fit.failures.share:.1%} of the points: I is conditional on {fit.conditional_on}"
-        figure.supxlabel(text, color=ORANGE, fontsize="small")
+def _failed(fit: Fit) -> str:
+    """A line about the points at which f failed, if it did."""
+    if fit.failures is None:
+        return ""
+    return f"f failed at {fit.failures.share:.1%} of the points: I is conditional on {fit.conditional_on}"
+
+
+def _say_below(figure: Figure, lines: list[str]) -> None:
+    """Lines below everything, those that say something."""
+    if any(lines):
+        figure.supxlabel("\n".join(filter(None, lines)), color=ORANGE, fontsize="small")
 
 
 def _map(ax: Axes, fit: Fit, thetas: Array, values: Array, title: str, **colours: Any) -> None:
@@ -239,8 +259,11 @@ def _map(ax: Axes, fit: Fit, thetas: Array, values: Array, title: str, **colours
         drawn: Any = ax.pcolormesh(x, y, cells, shading="nearest", rasterized=True, **colours)
     else:
         drawn = ax.scatter(thetas[:, 0], thetas[:, 1], c=values, s=30, marker="s", **colours)
+    far = thetas[fit.beyond(thetas)]
+    if len(far):
+        ax.scatter(far[:, 0], far[:, 1], s=12, marker="x", color=ORANGE, linewidths=0.7, alpha=0.5)
     size = 16 if len(fit.theta) <= MANY_THETAS else 6
-    failed = fit._failed_column(fit.theta).get("failed", np.zeros(len(fit.theta)))
+    failed = fit._marks(fit.theta).get("failed", np.zeros(len(fit.theta)))
     fill = np.where(failed > FEW, ORANGE, "white")
     ax.scatter(fit.theta[:, 0], fit.theta[:, 1], s=size, color=fill, edgecolors=INK, linewidths=0.7)
     ax.set_title(title, fontsize="medium")

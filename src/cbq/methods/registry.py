@@ -78,13 +78,13 @@ def estimator(name: str, *, title: str, order: int, compared: Sequence[Compared]
 
 
 def _saying_what_was_found(fit: Callable[[E, Samples], Fit]) -> Callable[[E, Samples], Fit]:
-    """The method `fit` of an estimator, which hands failures and bounds on, and warns of what makes it doubtful."""
+    """The method `fit` of an estimator, which looks at the samples, too, and warns of what makes intervals doubtful."""
 
     @wraps(fit)
     def fit_and_say(self: E, samples: Samples) -> Fit:
         with silent():  # Auto fits others
             found = fit(self, samples)
-        found = found._with_failures(samples.failures)._with_bounds(samples.bounds)
+        found = found._with_samples(samples)
         warn_of(found.serious_findings)
         return found
 

@@ -17,11 +17,13 @@ from scipy.special import stdtrit
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, generator, is_whole, number, shown
 from cbq.fit.base import Fit
+from cbq.fit.findings import REMARKS, silent, warn_of
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
 ValueAndError = Callable[[Outer, Array], tuple[Array, Array]]  # of a functional, for I (n, ...) at all thetas
 PATHS = 1000  # draws of I as a function of theta
+FEW_BEYOND = 0.05  # the share of draws from the prior that may be beyond the observed thetas without a word
 OUTER_QUANTILES = 101  # quantiles that represent the distribution of the outer error in an interval
 
 
@@ -37,7 +39,7 @@ class Answer:
     n : the number of outer thetas.
     outer_df : the degrees of freedom of outer_std.
     least : a lower bound of the quantity, such as 0 for an expected loss.
-    warnings : what is wrong with I itself, such as points at which f failed.
+    warnings : why intervals of I itself may not hold, such as points at which f failed.
     """
 
     estimate: float | Array
@@ -79,19 +81,21 @@ class Answer:
         return "\n".join([found, *(f"Warning: {warning}" for warning in self.warnings)])
 
 
-def answer(fit: Fit, mean_value: Array, draws: Array, outer_std: Array, *, n: int, outer_df: float) -> Answer:
-    """The answer from the functional at the posterior mean of I, (...), and at draws of I, (S, ...)."""
+def answer(fit: Fit, theta: Array, mean_value: Array, draws: Array, outer_std: Array, *, outer_df: float) -> Answer:
+    """The answer from the functional at the posterior mean of I at theta (n, p), (...), and at draws of I, (S, ...)."""
     draws.setflags(write=False)
+    beyond = fit._beyond_findings(theta) if np.mean(fit.beyond(theta)) > FEW_BEYOND else ()
+    warn_of(beyond)
     return Answer(
         number_or_array(np.mean(draws, axis=0)),
         number_or_array(mean_value),
         number_or_array(np.std(draws, axis=0)),
         number_or_array(np.broadcast_to(outer_std, np.shape(mean_value))),
         draws,
-        n,
+        len(theta),
         outer_df,
         -np.inf,
-        warnings=fit.failure_warnings,
+        warnings=tuple(each.text for each in (*fit.findings, *beyond) if each.kind not in REMARKS),
     )
 
 
@@ -116,7 +120,8 @@ def assess(
     """
     for_thetas, for_paths = generator(rng).spawn(2)
     nodes = outer(prior, n, design, for_thetas, fit.p, min_part)
-    mean = np.asarray(fit.predict(nodes.theta))
+    with silent():
+        mean = np.asarray(fit.predict(nodes.theta))
     if at_mean is None:
         value, outer_std = functional(mean, nodes.weights), standard_error(nodes.of_parts(functional, mean))
     else:
@@ -124,19 +129,21 @@ def assess(
     paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
     weights = nodes.subset_weights
     deviations = functional(paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
-    return answer(fit, value, value + deviations, outer_std, n=len(mean), outer_df=nodes.df)
+    return answer(fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df)
 
 
 def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
     """Posterior draws of I as a function, at theta (m, p): (PATHS, m) or (PATHS, m, C)."""
-    _, std = fit.predict(theta, return_std=True)
+    with silent():
+        _, std = fit.predict(theta, return_std=True)
     if not np.all(np.isfinite(std)):
         raise ValueError(
             "the predictive distribution of I has infinite variance, so averages over its draws do not converge: it is "
             "a Student-t distribution with at most two degrees of freedom. Evaluate f at more points per theta or at "
             "more thetas, or use cbq.CBQ."
         )
-    return fit.sample(theta, PATHS, rng, antithetic=True)
+    with silent():
+        return fit.sample(theta, PATHS, rng, antithetic=True)
 
 
 def require_fit(fit: object) -> None:

@@ -15,6 +15,7 @@ from cbq.collect.draws import iid, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
+from cbq.fit.findings import silent
 from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
 from cbq.gp.pooled import ExactGP
 from cbq.measures import Empirical, Gaussian, Measure
@@ -140,13 +141,15 @@ def _quadrature(
     for_thetas, for_paths = rng.spawn(2)
     theta = (_widened_sobol if design == "sobol" else iid)(measure, int(n), for_thetas)
     values = phi(drawn(fit, theta, for_paths))  # (PATHS, n)
-    at_mean = phi(np.asarray(fit.predict(theta)))
+    with silent():
+        mean = np.asarray(fit.predict(theta))
+    at_mean = phi(mean)
     try:
         found, outer_std = _integrals(theta, measure, values, at_mean)
     except NoEmbedding:  # coordinates in which the prior is standard normal always have one
         normal = Gaussian(np.zeros(measure.dim), np.ones(measure.dim))
         found, outer_std = _integrals(measure.inverse_transport(theta, base="normal"), normal, values, at_mean)
-    return answer(fit, found[0], found[1:], outer_std, n=int(n), outer_df=np.inf)
+    return answer(fit, theta, found[0], found[1:], outer_std, outer_df=np.inf)
 
 
 def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:

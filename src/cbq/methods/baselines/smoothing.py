@@ -14,11 +14,13 @@ from cbq._checks import LARGEST, is_number, shown
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
+from cbq.fit.of_samples import chains, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
 from cbq.linalg.dense import correlation
 from cbq.methods.baselines.averages import Averages
+from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 MIN_RESIDUAL_DF = 1.0 - 1e-9  # degrees of freedom that a standard error needs
@@ -124,6 +126,9 @@ class SmoothedFit(Fit, ABC):
             f"there is no standard error: {self.smoothers[c].description} takes {T - left:.3g} of {T} degrees of "
             f"freedom, which leaves less than one to estimate it from. Use more thetas, a stiffer curve, or cbq.CBQ."
         )
+
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        return (*chains(samples), *few_thetas(samples))
 
     def _findings(self) -> tuple[Finding, ...]:
         return (*self.own_findings, *self.averages.findings())

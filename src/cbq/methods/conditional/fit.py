@@ -16,12 +16,14 @@ from cbq._checks import between_0_and_1
 from cbq._memory import require_memory
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
+from cbq.fit.of_samples import chains, few_points_each, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.methods.conditional.stage_one import StageOne
 from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, require_memory_for_stage_two
+from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 MAX_NAMED_KERNELS = 4  # in a summary, for each output
@@ -126,6 +128,9 @@ class CBQFit(Fit):
     @property
     def correlation(self) -> Array:
         return self.stage1.correlation
+
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        return (*chains(samples), *few_thetas(samples), *few_points_each(samples, self.stage1.counts))
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of stage 1, then those of the whole fit."""

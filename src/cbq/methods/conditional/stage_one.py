@@ -337,7 +337,7 @@ def _findings(samples: Samples, result: BayesianQuadrature) -> list[Finding]:
     few = int(np.count_nonzero(samples.counts < FEW))
     if few:
         text = f"{few} of {samples.T} thetas have fewer than {FEW} points: their amplitude is taken from all thetas."
-        found.append(Finding("few points", text))
+        found.append(Finding("design", text))
     exact = int(np.count_nonzero(np.any(result.error2 == 0, axis=0)))
     if exact:
         text = (

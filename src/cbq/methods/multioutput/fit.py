@@ -12,6 +12,7 @@ from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals, line_for
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
+from cbq.fit.of_samples import chains, few_points_together, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, SplitHalfCalibration, leave_one_out
@@ -157,6 +158,10 @@ class MOBQFit(Fit):
     def averages(self) -> Averages:
         """The plain averages of f at each theta."""
         return averages(self.samples)
+
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        between = few_thetas(samples) if samples.depends_on_theta else ()
+        return (*chains(samples), *between, *few_points_together(samples))
 
     def _findings(self) -> tuple[Finding, ...]:
         found = list(self.own_findings)

@@ -1,0 +1,120 @@
+"""Findings that samples alone show, before any estimator sees them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from cbq._arrays import Array, Integers, evenly
+from cbq.fit.findings import Finding
+from cbq.measures import Empirical
+from cbq.samples import Samples
+
+THETAS_PER_COORDINATE = 5  # of theta, at least, and one more
+POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
+STRONG = 0.2  # autocorrelation
+STANDARD_ERRORS = 4.0  # beyond those of points in random order: a false alarm in less than one of 1000 fits
+MIN_IN_ORDER, MAX_IN_ORDER = 4, 500  # points of a theta whose order is looked at
+MAX_COLUMNS = 1000  # coordinates of all thetas whose order is looked at
+MIN_REPEATED = 3  # points
+
+
+def few_thetas(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where there are too few thetas to learn I between them."""
+    found, least = len(np.unique(samples.theta, axis=0)), THETAS_PER_COORDINATE * samples.p + 1
+    if found >= least:
+        return ()
+    thetas = "1 theta says" if found == 1 else f"{found} thetas say"
+    text = f"{thetas} little about I elsewhere: for p = {samples.p}, {least} or more are needed."
+    return (Finding("few thetas", text),)
+
+
+def few_points_each(samples: Samples, counts: Integers) -> tuple[Finding, ...]:
+    """A finding where most thetas use too few points, counts (T,), to learn f at a theta."""
+    least = samples.d + 2  # a plane has d + 1 coefficients
+    few = int(np.count_nonzero(counts < least))
+    if 2 * few <= samples.T:
+        return ()
+    text = f"{few} of {samples.T} thetas have fewer than {least} points, which is few to learn f in d = {samples.d}."
+    return (Finding("few points", text),)
+
+
+def few_points_together(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where the points of all thetas together are too few to learn f."""
+    inputs = samples.d + samples.p * samples.depends_on_theta
+    least = POINTS_PER_COORDINATE * inputs
+    if samples.n_evaluations >= least:
+        return ()
+    of = f"{inputs} input{'s' * (inputs > 1)}"
+    text = f"{samples.n_evaluations} points are few to learn f of {of}: {least} or more are needed."
+    return (Finding("few points", text),)
+
+
+def chains(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where points that are said to be iid look like a Markov chain.
+
+    Either points repeat the one before them with its value, as chains do where a proposal is rejected; or, in the ranks
+    of their coordinates, points are more like the one before them than points in random order are. Points that are
+    sorted by a coordinate, such as grids, tell nothing by their order. Equal points in a row whose values differ are
+    replicates of a random f, and count once.
+    """
+    if samples.design != "iid":
+        return ()
+    x, f, owners = samples.all_points, samples.table, samples.owners
+    repeats = np.all(x[1:] == x[:-1], axis=1) & (owners[1:] == owners[:-1])
+    same = int(np.count_nonzero(repeats & np.all(f[1:] == f[:-1], axis=1)))
+    if same >= MIN_REPEATED and not any(isinstance(each, Empirical) for each in samples.measures):
+        text = f"{same} of {len(x)} points repeat the one before them, as in a Markov chain, but the design is 'iid'."
+        return (Finding("chains", text),)
+    first = np.concatenate([[True], ~repeats])
+    order = _order(x[first], owners[first])
+    if order is None:
+        return ()
+    text = f"the points of a theta follow each other with an autocorrelation of {order:.2f}, but the design is 'iid'."
+    return (Finding("chains", text),)
+
+
+def _order(x: Array, owners: Integers) -> float | None:
+    """The autocorrelation of the ranks of points (n, d) of each theta, if it is strong; None if it may be chance."""
+    counts = np.bincount(owners)
+    starts = np.cumsum(counts) - counts
+    for N in np.unique(counts[counts >= MIN_IN_ORDER]):
+        thetas = np.flatnonzero(counts == N)
+        some = thetas[evenly(len(thetas), max(1, MAX_COLUMNS // x.shape[1]))]
+        points = x[starts[some][:, None] + np.arange(min(int(N), MAX_IN_ORDER))]  # (m, N, d)
+        steps = np.diff(points, axis=1)
+        is_sorted = np.any(np.all(steps >= 0, axis=1) | np.all(steps <= 0, axis=1), axis=1)
+        found = _autocorrelation([_ranks(column) for each in points[~is_sorted] for column in each.T])
+        if found is not None:
+            return found
+    return None
+
+
+def _ranks(values: Array) -> Array:
+    """Twice the ranks of values (N,), those of equal ones averaged, less their mean."""
+    ordered = np.sort(values)
+    ranks = np.searchsorted(ordered, values) + np.searchsorted(ordered, values, side="right")
+    return ranks.astype(np.float64) - len(values)
+
+
+def _autocorrelation(columns: Sequence[Array]) -> float | None:
+    """The autocorrelation of centred columns (N,) at lag one, all together, if it is strong and not chance.
+
+    The sum over columns z of z_i z_i+1 is that of G_i,i+1, for G = sum z z'. It is compared with its mean and variance
+    over all orders of the rows, which have closed forms, and hold where columns depend on each other, as they do where
+    the points of all thetas come from the same random numbers.
+    """
+    if not columns:
+        return None
+    z = np.stack(columns, axis=1)
+    G, N = z @ z.T, len(z)
+    total, pairs = float(np.trace(G)), N * (N - 1)
+    g = G + total / pairs  # less the mean of its pairs, as all of G adds up to zero
+    np.fill_diagonal(g, 0.0)
+    value = float(np.sum(np.diagonal(g, 1)))
+    squares = float(np.sum(g * g))  # of g_ab
+    chained = float(np.sum(np.sum(g, axis=1) ** 2)) - squares  # the sum of g_ab g_bc
+    variance = max((N - 3) * squares - 2 * chained, 0.0) / pairs  # the sum of g_ab g_cd is -2 squares - 4 chained
+    strong = value > STRONG * total and value > STANDARD_ERRORS * np.sqrt(variance)
+    return value / total if strong else None
