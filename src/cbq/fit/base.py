@@ -78,7 +78,7 @@ class Fit(Immutable, ABC):
     noted = DeprecatedAttribute("with_choice")
 
     def _with_samples(self, samples: Samples) -> Self:
-        """The same fit, which says where f failed and what else the samples show, and answers within the bounds of f."""
+        """The same fit, which says what the samples show, and where f failed, and answers within the bounds of f."""
         about = self._findings_about(samples)
         return self._replaced(failures=samples.failures, bounds=samples.bounds, about_samples=about)
 
@@ -207,7 +207,7 @@ class Fit(Immutable, ABC):
         up, down = (np.divide(draws, reach, out=np.zeros_like(draws), where=reach > 0) for reach in (up, -down))
         away = np.max(np.maximum(up, down), axis=1)  # (size,) or (size, C)
         factor = np.maximum(np.quantile(away, level, axis=0, method="higher"), 1.0)
-        return middle - factor * (middle - low), middle + factor * (high - middle)
+        return self._bounded(middle - factor * (middle - low)), self._bounded(middle + factor * (high - middle))
 
     @_saying_what_is_beyond
     def sample(
