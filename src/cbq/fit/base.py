@@ -78,7 +78,7 @@ class Fit(Immutable, ABC):
     noted = DeprecatedAttribute("with_choice")
 
     def _with_samples(self, samples: Samples) -> Self:
-        """The same fit, which says where f failed and what else the samples show, and answers within the bounds of f."""
+        """The same fit, which says what the samples show, and where f failed, and answers within the bounds of f."""
         about = self._findings_about(samples)
         return self._replaced(failures=samples.failures, bounds=samples.known_bounds, about_samples=about)
 
@@ -217,7 +217,7 @@ class Fit(Immutable, ABC):
         draws /= np.where(least > 0, np.where(draws > 0, up, -down), np.inf)
         away = np.max(draws, axis=1)  # (size,) or (size, C)
         factor = np.maximum(np.quantile(away, level, axis=0, method="higher"), 1.0)
-        return middle - factor * (middle - low), middle + factor * (high - middle)
+        return self._bounded(middle - factor * (middle - low)), self._bounded(middle + factor * (high - middle))
 
     @_saying_what_is_beyond
     def sample(
