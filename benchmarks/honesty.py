@@ -90,9 +90,7 @@ def rows() -> dict[str, dict[str, Row]]:
             "P(X > 2.5) (10, 10)": _row(_of_x(_above), 10, 10, lambda t: norm.cdf(t[:, 0] - 2.5)),
             "P(X > 7), none seen": _row(_of_x(_never), 20, 20, lambda t: norm.cdf(t[:, 0] - 7.0)),
         },
-        "random": {
-            f"sin(x) + N(0, 1) (20, {N})": _row(_random_sine, 20, N, _sine_truth) for N in (32, 128, 1024)
-        }
+        "random": {f"sin(x) + N(0, 1) (20, {N})": _row(_random_sine, 20, N, _sine_truth) for N in (32, 128, 1024)}
         | {
             f"sir, noise 30% (20, {N})": Row(_random_sir, 20, N, truth=lambda t: _sir().exact(t))
             for N in (30, 128, 1024)
@@ -158,7 +156,9 @@ def _lognormal(variance: float) -> Callable[[], cbq.Problem]:
 def _six() -> cbq.Problem:
     """(theta + X)^2 summed over six coordinates, X ~ N(0, I / 6)."""
     return cbq.Problem(
-        lambda x, t: np.sum((t + x) ** 2, axis=1), lambda t: Gaussian(np.zeros(6), np.full(6, 1 / 6)), Uniform([0] * 6, [1] * 6)
+        lambda x, t: np.sum((t + x) ** 2, axis=1),
+        lambda t: Gaussian(np.zeros(6), np.full(6, 1 / 6)),
+        Uniform([0] * 6, [1] * 6),
     )
 
 

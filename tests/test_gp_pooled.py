@@ -9,13 +9,20 @@ from numpy.testing import assert_allclose, assert_array_equal
 import cbq
 from cbq.embeddings import embed
 from cbq.embeddings.many import Integrals, line_for
-from cbq.gp.choice import KernelChoice, PooledPoints, choose_kernel
-from cbq.gp.pooled import NOISES, ExactGP, NystromGP, choose_landmarks, pooled_gp
+from cbq.gp.choice import (
+    MAX_AVERAGED_POINTS,
+    STRETCHES,
+    KernelChoice,
+    PooledPoints,
+    choose_kernel,
+    split_half_calibration,
+)
+from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, choose_landmarks, pooled_gp
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
-from cbq.methods.multioutput.estimator import calibrate
+from cbq.methods.multioutput.estimator import at_some_thetas
 
 NONE = Jitter(start=0.0)
 ROUGH = Matern(1.5, 0.6)
@@ -444,18 +451,72 @@ def test_the_only_kernel_is_taken_as_it_is():
     assert choose_kernel([JOINT], pooled(both, f), NONE).kernel is JOINT
 
 
-def test_of_kernels_with_nearly_the_same_error_the_first_is_taken():
+def test_kernels_with_nearly_the_same_error_are_averaged_by_its_inverse_square():
     u, _ = made(40)
     f = np.sin(2 * u)
-    kernels = [Matern(2.5, ell) for ell in np.linspace(0.3, 1.5, 13)]
+    kernels = [Matern(2.5, ell) for ell in np.linspace(0.1, 1.5, 15)]
     errors = [np.sqrt(np.mean(leave_one_out(k(u), f) ** 2)) for k in kernels]
-    near = [k for k, error in zip(kernels, errors, strict=True) if 1.3 < error / errors[-1] < 1.8]
-    far = [k for k, error in zip(kernels, errors, strict=True) if 2.2 < error / errors[-1] < 2.9]
+    near = [(k, e) for k, e in zip(kernels, errors, strict=True) if 1.3 < e / errors[-1] < 2.5]
+    far = [k for k, e in zip(kernels, errors, strict=True) if e / errors[-1] > 3.1]
     assert near
     assert far
-    for kernel in near + far:
+    for kernel, error in near:
         chosen = choose_kernel([kernel, kernels[-1]], pooled(u, f), NONE)
-        assert chosen.kernel is (kernel if kernel in near else kernels[-1])
+        assert [member.kernel for member in chosen.members] == [kernels[-1], kernel]
+        assert_allclose(chosen.weights[0] / chosen.weights[1], (error / errors[-1]) ** 2, rtol=1e-6)
+        assert_allclose(np.sum(chosen.weights), 1.0, rtol=1e-12)
+    for kernel in far:
+        assert [member.kernel for member in choose_kernel([kernel, kernels[-1]], pooled(u, f), NONE).members] == [
+            kernels[-1]
+        ]
+
+
+def test_weights_fall_with_the_variance_that_is_promised_of_integrals():
+    u, f = made(40, outputs=1)
+    kernels = [Matern(1.5, 0.8), Matern(1.5, 1.2)]
+    measures = [Gaussian(t[0], 1.0) for t in THETA]
+
+    def integrals(kernel):
+        return Integrals(kernel, measures, THETA)
+
+    plain = choose_kernel(kernels, pooled(u, f), NONE)
+    chosen = choose_kernel(kernels, pooled(u, f), NONE, integrals=integrals)
+    promised = {}
+    for kernel in kernels:
+        mu, cross = integrals(kernel).mean(u), integrals(kernel).cross()
+        promised[kernel] = reml(kernel(u), f[:, 0])[1] * np.mean(np.diag(errors_of(kernel(u), mu.T, cross)))
+    by_error, by_both = ({m.kernel: m.weight for m in each.members} for each in (plain, chosen))
+    one, other = kernels
+    expected = by_error[one] / by_error[other] * promised[other] / promised[one]
+    assert_allclose(by_both[one] / by_both[other], expected, rtol=1e-6)
+
+
+def test_many_points_have_one_process():
+    rng = np.random.default_rng(0)
+    u = rng.normal(size=(MAX_AVERAGED_POINTS + 1, 1))
+    kernels = [Matern(1.5, 1.0), Matern(1.5, 1.1)]
+    points = pooled(u, np.abs(u))
+    assert len(choose_kernel(kernels, points.take(slice(1, None)), NONE).members) == 2
+    chosen = choose_kernel(kernels, points, NONE)
+    assert [member.weight for member in chosen.members] == [1.0]
+
+
+@pytest.mark.parametrize("joint", [False, True])
+def test_an_average_knows_what_its_processes_disagree_on(joint):
+    """The mean and the covariance of the mixture of the processes' posteriors."""
+    u, f = made()
+    measures, weights = [Gaussian(t[0], 1.0) for t in THETA], np.array([0.7, 0.3])
+    parts = [
+        IntegralPosterior.of(ExactGP(k, u, f, NONE), Integrals(k, measures, THETA), joint=joint)
+        for k in (ROUGH, RBF(1.5))
+    ]
+    found = IntegralPosterior.averaged(weights, parts)
+    mean = 0.7 * parts[0].mean + 0.3 * parts[1].mean
+    assert_allclose(found.mean, mean, rtol=1e-12)
+    for c in range(2):
+        second = [part.spread[c] + (np.outer(m, m) if joint else m**2) for part in parts for m in [part.mean[:, c]]]
+        expected = 0.7 * second[0] + 0.3 * second[1] - (np.outer(mean[:, c], mean[:, c]) if joint else mean[:, c] ** 2)
+        assert_allclose(found.spread[c], expected, atol=1e-12)
 
 
 def test_the_evidence_is_the_restricted_likelihood():
@@ -473,7 +534,7 @@ def test_a_lengthscale_is_near_the_likeliest(kernel):
     chosen = choose_kernel([kernel], pooled(u, f), Jitter(start=1e-13))
     logs = np.linspace(-3.0, 4.0, 701)
     losses = [reml(Matern(kernel.nu, np.exp(v))(u) + 1e-13 * np.eye(40), f[:, 0])[0] for v in logs]
-    factors = np.log([1.0, 1.5, 2.0, 3.0])  # longer ones are taken where they predict left-out points better
+    factors = np.log([1.0, *STRETCHES])  # longer ones are taken where they predict left-out points as well
     assert np.min(np.abs(chosen.kernel.log_lengthscales - logs[np.argmin(losses)] - factors)) < 0.12  # its last step
 
 
@@ -529,6 +590,11 @@ def test_candidates_are_those_with_an_embedding_under_all_measures():
 # Doubt -------------------------------------------------------------------------------------------------------------
 
 
+def calibrate(choice, points, rows, samples, jitter):
+    landmarks = None if rows is None else points.u[rows]
+    return split_half_calibration(choice, points, landmarks, at_some_thetas(samples), jitter)
+
+
 @pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])
 def test_doubt_compares_halves_with_the_whole(kernel):
     measures = atoms()
@@ -548,7 +614,7 @@ def test_doubt_compares_halves_with_the_whole(kernel):
     error2 = np.mean(errors2, axis=0)
     amplitude = np.array([reml(K, column)[1] for column in points.f.T])
     ratio = np.mean(error2 / (amplitude * variance[:, None]), axis=0)
-    found = calibrate(KernelChoice(kernel, 0.0, 1), points, None, samples, NONE)
+    found = calibrate(KernelChoice.of(kernel), points, None, samples, NONE)
     assert_allclose(found.inflation, np.maximum(ratio, np.sqrt(ratio)), rtol=1e-8)
     assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-8)
 
@@ -567,7 +633,7 @@ def test_calibration_of_a_nystrom_process_keeps_the_landmarks():
     halves = [NystromGP(ROUGH, part.u, part.f, nodes, NONE, whole.noise) for part in parts]
     fall = [np.sqrt(whole.variance(mu, z) / np.maximum(h.variance(mu, z), whole.variance(mu, z))) for h in halves]
     error2 = np.mean([(h.mean(mu) - whole.mean(mu)) ** 2 * a for h, a in zip(halves, fall, strict=True)], axis=0)
-    found = calibrate(KernelChoice(ROUGH, 0.0, 1), points, rows, samples, NONE)
+    found = calibrate(KernelChoice.of(ROUGH), points, rows, samples, NONE)
     assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-9)
 
 
@@ -577,7 +643,7 @@ def test_doubt_is_what_it_should_be_of_functions_that_the_process_expects():
     x = np.random.default_rng(0).normal(THETA, 1.0, (4, 10))
     f = draws(ROUGH, x.reshape(-1, 1), 1000).reshape(4, 10, 1000)
     samples = cbq.Samples(THETA, x, f, measures, depends_on_theta=False)
-    inflation = calibrate(KernelChoice(ROUGH, 0.0, 1), pooled_points(samples)[0], None, samples, NONE).inflation
+    inflation = calibrate(KernelChoice.of(ROUGH), pooled_points(samples)[0], None, samples, NONE).inflation
     ratio = np.where(inflation < 1, inflation**2, inflation)
     integrals, u = Integrals(ROUGH, measures, THETA), x.reshape(-1, 1)
     mu, cross = integrals.mean(u), integrals.cross()
@@ -592,7 +658,7 @@ def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
     samples = cbq.Samples(THETA, x, np.abs(x - 2.0), [Gaussian(t[0], 1.0) for t in THETA], depends_on_theta=False)
     points, _ = pooled_points(samples)
     smooth, rough = (
-        calibrate(KernelChoice(k, 0.0, 1), points, None, samples, Jitter(1e-13)).inflation[0]
+        calibrate(KernelChoice.of(k), points, None, samples, Jitter(1e-13)).inflation[0]
         for k in (RBF(2.5), Matern(1.5, 3.0))
     )
     assert smooth > 2 * rough
@@ -601,7 +667,7 @@ def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
 def test_doubt_of_a_constant_is_none():
     u = np.random.default_rng(0).normal(size=(4, 5))
     samples = cbq.Samples(THETA, u, np.full((4, 5), 0.1), [Gaussian(0.0, 1.0)] * 4, depends_on_theta=False)
-    found = calibrate(KernelChoice(ROUGH, 0.0, 1), pooled_points(samples)[0], None, samples, NONE)
+    found = calibrate(KernelChoice.of(ROUGH), pooled_points(samples)[0], None, samples, NONE)
     assert_allclose(found.common, 0.0, atol=1e-20)
     assert np.all(np.isfinite(found.inflation))
 

@@ -461,7 +461,9 @@ def test_a_loaded_pooled_fit_gives_the_same_answers(make, tmp_path):
             other.chosen.error,
             other.chosen.tried,
         )
-        assert_same(one.chosen.kernel.log_lengthscales, other.chosen.kernel.log_lengthscales)
+        assert_same(one.chosen.weights, other.chosen.weights)
+        for member, same in zip(one.chosen.members, other.chosen.members, strict=True):
+            assert_same(member.kernel.log_lengthscales, same.kernel.log_lengthscales)
         assert_same(
             (one.calibration.inflation, one.calibration.common), (other.calibration.inflation, other.calibration.common)
         )
@@ -514,7 +516,8 @@ def test_measures_without_densities_are_told_by_their_integrals(tmp_path):
 
 PART = ("fit", "groups", 0)
 CHOSEN, CALIBRATION = (*PART, "chosen"), (*PART, "calibration")
-KERNEL_X, KERNEL_THETA = (*CHOSEN, "kernel", "kernel_x"), (*CHOSEN, "kernel", "kernel_theta")
+MEMBER = (*CHOSEN, "members", 0)
+KERNEL_X, KERNEL_THETA = (*MEMBER, "kernel", "kernel_x"), (*MEMBER, "kernel", "kernel_theta")
 WRONG_POOLED = {
     "design": (("fit", "samples", "design"), "grid", "fit/samples/design must be one of iid, sobol, mcmc"),
     "depends": (("fit", "samples", "depends_on_theta"), 1, "depends_on_theta must be true or false, but it is 1"),
@@ -529,18 +532,21 @@ WRONG_POOLED = {
     "true output": ((*PART, "outputs"), [True], "fit/groups/0/outputs/0 must be an integer, but it is True"),
     "no output": ((*PART, "outputs"), [], "fit/groups/0/outputs must hold 1 or more, but it holds 0"),
     "equal outputs": ((*PART, "outputs"), [1], "must be the numbers below 2, each of them once"),
-    "error": ((*CHOSEN, "error"), -1.0, "chosen/error must be a finite number of at least 0"),
-    "no error": ((*CHOSEN, "error"), "removed", "fit/groups/0/chosen/error is missing"),
+    "members": ((*CHOSEN, "members"), [], "chosen/members must hold 1 or more, but it holds 0"),
+    "weight": ((*MEMBER, "weight"), 0.5, "the weights of a group's kernels must sum to 1, but they are"),
+    "negative weight": ((*MEMBER, "weight"), -1.0, "members/0/weight must be a finite number of at least 0"),
+    "error": ((*MEMBER, "error"), -1.0, "members/0/error must be a finite number of at least 0"),
+    "no error": ((*MEMBER, "error"), "removed", "fit/groups/0/chosen/members/0/error is missing"),
     "tried": ((*CHOSEN, "tried"), 0, "chosen/tried must be 1 or more, but it is 0"),
     "tried kind": ((*CHOSEN, "tried"), 2.0, "chosen/tried must be an integer"),
     "landmarks": ((*PART, "landmarks"), "no", "must be 'fit/groups/0/landmarks.npy', the name of an entry"),
     "no landmarks": ((*PART, "landmarks"), None, "entries that do not belong to it: fit/groups/0/landmarks.npy"),
-    "kernels": ((*CHOSEN, "kernel"), "RBF", "chosen/kernel must be an object with a type"),
-    "kernel of x": (KERNEL_X, "removed", "chosen/kernel/kernel_x is missing"),
-    "kernel of theta": (KERNEL_THETA, "removed", "chosen/kernel/kernel_theta is missing"),
-    "kernel of x alone": ((*CHOSEN, "kernel"), {"type": "RBF", "lengthscale": 1.0}, "must be one of x and theta"),
-    "dimension": ((*CHOSEN, "kernel", "d"), 2, "the kernel is for x in 2 dimensions, but x has 1"),
-    "no dimension": ((*CHOSEN, "kernel", "d"), 0, "kernel/d must be 1 or more, but it is 0"),
+    "kernels": ((*MEMBER, "kernel"), "RBF", "chosen/members/0/kernel must be an object with a type"),
+    "kernel of x": (KERNEL_X, "removed", "chosen/members/0/kernel/kernel_x is missing"),
+    "kernel of theta": (KERNEL_THETA, "removed", "chosen/members/0/kernel/kernel_theta is missing"),
+    "kernel of x alone": ((*MEMBER, "kernel"), {"type": "RBF", "lengthscale": 1.0}, "must be one of x and theta"),
+    "dimension": ((*MEMBER, "kernel", "d"), 2, "the kernel is for x in 2 dimensions, but x has 1"),
+    "no dimension": ((*MEMBER, "kernel", "d"), 0, "kernel/d must be 1 or more, but it is 0"),
     "lengthscales": (KERNEL_X, {"type": "RBF", "lengthscale": [1.0] * 2}, "2 lengthscales"),
     "lengthscales of theta": (KERNEL_THETA, {"type": "RBF", "lengthscale": [1.0] * 3}, "3 lengthscales"),
     "a batch": (KERNEL_X, {"type": "RBF", "lengthscale": [[1.0], [2.0]]}, "has the lengthscales of several kernels"),
@@ -613,7 +619,9 @@ def test_a_pooled_fit_with_other_points_is_refused_with_its_family(pooled_entrie
 def test_kernels_of_x_that_hold_code_are_refused(tmp_path):
     s = cbq.Samples([1.0, 2.0], X[:2], np.sin(X[:2]), lambda t: Empirical(X[:2].ravel()), depends_on_theta=False)
     fit = cbq.MOBQ(kernel_x=Warped(RBF(1.0), own_warp)).fit(s)
-    with pytest.raises(ValueError, match=r"fit/groups/0/chosen/kernel/warp is UserTransform\('own_warp'\) .* holds a"):
+    with pytest.raises(
+        ValueError, match=r"fit/groups/0/chosen/members/0/kernel/warp is UserTransform\('own_warp'\) .* holds a"
+    ):
         fit.save(tmp_path / "fit")
     theta = cbq.MOBQ(kernel_theta=Warped(RBF(1.0), own_warp)).fit(dependent())
     with pytest.raises(ValueError, match=r"kernel_theta/warp is UserTransform\('own_warp'\) of .* holds a function"):

@@ -283,7 +283,7 @@ def test_shapes_with_and_without_an_axis_of_outputs():
 
 
 def test_all_answers_speak_of_one_measure(monkeypatch):
-    fit = MOBQ().fit(drawn(lambda x, t: np.abs(x - 2.0)))
+    fit = MOBQ(kernel_x=Matern(1.5, 1.0)).fit(drawn(lambda x, t: np.abs(x - 2.0)))
     mean, std = fit.predict(NEW, return_std=True)
     _, cov = fit.predict(NEW, return_cov=True)
     draws = fit.sample(NEW, 200_000, 0)

@@ -9,6 +9,7 @@ keep that far below the error of any estimate.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cached_property
 
 import numpy as np
 
@@ -119,6 +120,10 @@ class _ByLine:
         return np.asarray(self.masses @ self.kernel(self.y, x))
 
     def variance(self) -> Array:
+        return self._variance
+
+    @cached_property
+    def _variance(self) -> Array:  # once: the line has thousands of nodes
         return np.asarray(np.sum((self.masses @ self.kernel(self.y)) * self.masses, axis=1))
 
     def cross(self) -> Array:

@@ -1,8 +1,10 @@
-"""The kernel of a pooled process, and how far the process can be trusted.
+"""The kernels of a pooled process, and how far the process can be trusted.
 
 The evidence chooses lengthscales, but not smoothness and coordinates: where f is analytic at most points and has a kink
-at a few, it prefers the kernel that is right about the many. Leave-one-out residuals choose these. Among kernels with
-nearly the same leave-one-out error the roughest is chosen, because it does less harm where it is wrong.
+at a few, it prefers the kernel that is right about the many. Leave-one-out residuals judge these. They are small where
+points are dense, whatever the kernel, while kernels differ in gaps and beyond the outermost points: there a longer
+lengthscale does less harm, and kernels with nearly the same leave-one-out error are averaged, those that promise a
+smaller error of the integrals counting more. Where the kernels disagree, the variance says so.
 
 Halves of the points calibrate the process: it predicts the variance of the difference between the integral given half
 of the points and given all, which is the difference of the two posterior variances. Where f is far smoother than draws
@@ -11,7 +13,7 @@ of the prior, or rounding errors dominate, the process is overconfident, and the
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,9 +22,9 @@ from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals
 from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
-from cbq.gp.pooled import ExactGP, pooled_gp
+from cbq.gp.pooled import ExactGP, IntegralPosterior, pooled_gp
 from cbq.gp.search import climb
-from cbq.io import Instance, Integer, Number, Numbers, saved
+from cbq.io import Instance, Integer, Many, Number, Numbers, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import one_blas_thread
@@ -30,11 +32,15 @@ from cbq.linalg.threads import one_blas_thread
 SCREENING_POINTS, CHOICE_POINTS = 250, 1000  # for a first comparison of the kernels, and for the choice
 LENGTHSCALE_POINTS = 500  # for lengthscales of several coordinates
 SCREENING_FACTOR = 3.0  # errors in the first comparison, in units of the smallest, that are worth a second
-TIE_FACTOR = 2.0  # errors up to this factor apart are nearly the same
+TIE_FACTOR = 3.0  # errors up to this factor apart are nearly the same
 SLOW_EMBEDDING_PENALTY = 4.0  # the factor of the errors of kernels with slow embeddings, before they are compared
+LEAST_ERROR = np.finfo(float).eps  # of f in units near 1: less is rounding
+MAX_TIED = 4  # kernels whose integrals are looked at
+NEGLIGIBLE, MAX_MEMBERS = 0.05, 3  # a weight that is not worth its process, and the most processes
+MAX_AVERAGED_POINTS = 2000  # with more points one process is expensive enough
 MAX_LOG_FACTOR = 4.0  # of lengthscales in units of the first guess: beyond, jitter acts as noise
-STRETCHES = (1.5, 2.0, 3.0)  # longer lengthscales to try
-STRETCH_GAIN = 0.8  # the ratio of errors below which a longer one is taken
+STRETCHES = (1.5, 2.0, 3.0, 5.0, 8.0)  # longer lengthscales to try
+STRETCH_LOSS = 1.1  # the ratio of errors up to which a longer one is taken
 NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
@@ -80,55 +86,131 @@ class PooledPoints:
         return self if self.n <= n else self.take(evenly(self.n, n))
 
 
-@saved("KernelChoice", kernel=Instance(Kernel), error=Number(0.0), tried=Integer(1))
+@saved("KernelMember", kernel=Instance(Kernel), weight=Number(0.0), error=Number(0.0))
 @dataclass(frozen=True, eq=False)
-class KernelChoice:
-    """A kernel with all its lengthscales, its root-mean-square leave-one-out error, and how many kernels were tried.
+class KernelMember:
+    """A kernel with all its lengthscales, its weight in an average, and its root-mean-square leave-one-out error.
 
     The error is relative to the standard deviation of f at the theta of each point.
     """
 
     kernel: Kernel
+    weight: float
     error: float
+
+
+@saved("KernelChoice", members=Many(Instance(KernelMember), least=1), tried=Integer(1))
+@dataclass(frozen=True, eq=False)
+class KernelChoice:
+    """The kernels whose processes are averaged, the heaviest first, and how many were tried."""
+
+    members: tuple[KernelMember, ...]
     tried: int
 
+    @classmethod
+    def of(cls, kernel: Kernel, error: float = 0.0) -> KernelChoice:
+        """The choice of a single kernel."""
+        return cls((KernelMember(kernel, 1.0, error),), 1)
 
-def choose_kernel(kernels: Sequence[Kernel], points: PooledPoints, jitter: Jitter, *, ard: bool = True) -> KernelChoice:
-    """The best of kernels given from rough to smooth, with its lengthscales."""
+    def heaviest(self) -> KernelChoice:
+        """The choice of the heaviest kernel alone."""
+        return replace(self, members=(replace(self.members[0], weight=1.0),))
+
+    @property
+    def kernel(self) -> Kernel:
+        """The heaviest kernel."""
+        return self.members[0].kernel
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the members, which sum to one."""
+        return np.array([member.weight for member in self.members])
+
+    @property
+    def error(self) -> float:
+        """The root-mean-square leave-one-out error, averaged over the members."""
+        return float(np.sqrt(self.weights @ [member.error**2 for member in self.members]))
+
+
+def choose_kernel(
+    kernels: Sequence[Kernel],
+    points: PooledPoints,
+    jitter: Jitter,
+    *,
+    ard: bool = True,
+    integrals: Callable[[Kernel], Integrals] | None = None,
+) -> KernelChoice:
+    """The best of kernels given from rough to smooth, with their lengthscales.
+
+    integrals: those of a kernel whose errors matter; without them, only leave-one-out errors make the weights.
+    """
     with one_blas_thread():  # many matrices of a size at which threads gain little, and on a busy machine lose all
         families = _families(kernels, points, ard)
         first, second = points.thinned(SCREENING_POINTS), points.thinned(CHOICE_POINTS)
         screened = [_screen(each, first, jitter) for each in families]
         promising = _at_most(SCREENING_FACTOR, [error for _, error in screened])
-        refined = [_likeliest(families[i], screened[i][0], second, jitter) for i in promising]
-        errors = [_error(kernel, second, jitter) for kernel in refined]
-        penalties = [SLOW_EMBEDDING_PENALTY if kernel.on_x.has_slow_embedding else 1.0 for kernel in refined]
-        best = _at_most(TIE_FACTOR, [a * b for a, b in zip(errors, penalties, strict=True)])[0]
-        kernel, error = _stretched(refined[best], errors[best], families[promising[best]], second, jitter)
-    return KernelChoice(kernel, error, len(kernels))
+        refined = [_refined(families[i], screened[i][0], second, jitter) for i in promising]
+        members = _weighed(refined, second, jitter, integrals)
+    chosen = KernelChoice(members, len(kernels))
+    return chosen if points.n <= MAX_AVERAGED_POINTS else chosen.heaviest()
 
 
-def leave_one_out(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> Array:
+def leave_one_out(choice: KernelChoice, points: PooledPoints, jitter: Jitter) -> Array:
     """The leave-one-out residuals (m, C) at m of the points, in units of the spread of f at the theta of each."""
     some = points.thinned(CHOICE_POINTS)
     with one_blas_thread():
-        return _residuals(explain(kernel, some.data, FLAT, jitter), 0, some)
+        each = [_residuals(explain(member.kernel, some.data, FLAT, jitter), 0, some) for member in choice.members]
+    return np.asarray(np.tensordot(choice.weights, each, 1))
 
 
-def _stretched(
-    kernel: Kernel, error: float, family: KernelFamily, points: PooledPoints, jitter: Jitter
-) -> tuple[Kernel, float]:
-    """The kernel with its free lengthscales as they are or longer, by the smallest leave-one-out error, and that error.
+def _refined(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> tuple[Kernel, float]:
+    """The likeliest kernel of a family, or one with longer lengthscales, and its leave-one-out error.
 
-    The evidence takes the jitter for noise, and so finds lengthscales of a smooth kernel too short.
+    Lengthscales grow until the error does. The evidence takes the jitter for noise, and so finds those of a smooth
+    kernel too short; and beyond the outermost points a process with short lengthscales soon returns to its mean.
     """
+    kernel = _likeliest(family, log_factor, points, jitter)
+    error = least = _error(kernel, points, jitter)
     ells = kernel.log_lengthscales
     for factor in STRETCHES if family.has_free else ():
         longer = family.kernel.with_log_lengthscales(ells + np.log(factor) * family.free)
         trial = _error(longer, points, jitter)
-        if trial < STRETCH_GAIN * error:
-            kernel, error = longer, trial
+        if not trial <= STRETCH_LOSS * least:
+            break
+        kernel, error, least = longer, trial, min(least, trial)
     return kernel, error
+
+
+def _weighed(
+    refined: Sequence[tuple[Kernel, float]],
+    points: PooledPoints,
+    jitter: Jitter,
+    integrals: Callable[[Kernel], Integrals] | None,
+) -> tuple[KernelMember, ...]:
+    """The kernels with nearly the smallest error, with weights, the heaviest first.
+
+    A weight falls with the square of the error times the standard deviation that the process promises of integrals.
+    """
+    slow = [kernel.on_x.has_slow_embedding for kernel, _ in refined]
+    errors = [e * (SLOW_EMBEDDING_PENALTY if s else 1.0) for (_, e), s in zip(refined, slow, strict=True)]
+    best_is_slow = slow[int(np.argmin(errors))]
+    tied = [i for i in _at_most(TIE_FACTOR, errors) if slow[i] <= best_is_slow]
+    tied = sorted(tied, key=errors.__getitem__)[:MAX_TIED]
+    harm = np.maximum([errors[i] for i in tied], LEAST_ERROR)
+    if integrals is not None and len(tied) > 1:
+        harm *= [_promised(refined[i][0], points, jitter, integrals(refined[i][0])) for i in tied]
+    weights = (np.min(harm) / harm) ** 2
+    heaviest = np.argsort(-weights, kind="stable")[:MAX_MEMBERS]
+    kept = heaviest[weights[heaviest] >= NEGLIGIBLE]
+    weights /= np.sum(weights[kept])
+    return tuple(KernelMember(refined[tied[k]][0], float(weights[k]), refined[tied[k]][1]) for k in kept)
+
+
+def _promised(kernel: Kernel, points: PooledPoints, jitter: Jitter, integrals: Integrals) -> float:
+    """The root-mean-square standard deviation of integrals, averaged over outputs in logarithms."""
+    process = ExactGP(kernel, points.u, points.f, jitter)
+    variance = IntegralPosterior.of(process, integrals).spread  # (C, M)
+    return float(np.exp(0.5 * np.mean(np.log(np.maximum(np.mean(variance, axis=1), LEAST_ERROR**2)))))
 
 
 def _at_most(factor: float, errors: Sequence[float]) -> list[int]:
@@ -207,13 +289,17 @@ class SplitHalfCalibration:
     inflation: Array
     common: Array
 
-    def variance(self, posterior: Array, amplitude: Array, c: int) -> Array:
-        """The calibrated (co)variances of output c, from those of the process at unit amplitude."""
-        return np.asarray(amplitude[c] * self.inflation[c] * posterior + self.common[c])
+    def variance(self, posterior: Array, c: int) -> Array:
+        """The calibrated (co)variances of output c, from those of the process."""
+        return np.asarray(self.inflation[c] * posterior + self.common[c])
 
 
 def split_half_calibration(
-    choice: KernelChoice, points: PooledPoints, landmarks: Array | None, integrals: Integrals, jitter: Jitter
+    choice: KernelChoice,
+    points: PooledPoints,
+    landmarks: Array | None,
+    integrals: Callable[[Kernel], Integrals],
+    jitter: Jitter,
 ) -> SplitHalfCalibration:
     """Compare the integrals given halves of the points with those given all, and with what the process expects.
 
@@ -222,17 +308,25 @@ def split_half_calibration(
     its square root, unless f was not learnt, since halves agree on what neither has learnt. `common` is the median
     squared error over thetas.
     """
-    whole = pooled_gp(choice.kernel, points.u, points.f, landmarks, jitter)
-    z, mu = integrals.variance(), integrals.mean(whole.nodes)
-    mean, variance = whole.mean(mu), whole.variance(mu, z)
-    errors2 = []
-    for half in (slice(0, None, 2), slice(1, None, 2)):
-        part = pooled_gp(choice.kernel, points.u[half], points.f[half], landmarks, jitter, whole)
-        mine = mu[:, half] if landmarks is None else mu
-        fall = np.sqrt(variance / np.maximum(part.variance(mine, z), variance))
-        errors2.append((part.mean(mine) - mean) ** 2 * fall)
-    error2 = np.mean(errors2, axis=0)  # (M, C)
-    amplitude = np.where(whole.amplitude > 0, whole.amplitude, 1.0)
-    ratio = np.mean(error2 / (amplitude * variance), axis=0)
+    halves = slice(0, None, 2), slice(1, None, 2)
+    whole: list[IntegralPosterior] = []
+    parts: list[list[IntegralPosterior]] = [[] for _ in halves]
+    for member in choice.members:
+        process = pooled_gp(member.kernel, points.u, points.f, landmarks, jitter)
+        mine = integrals(member.kernel)
+        mu, z = mine.mean(process.nodes), mine.variance()
+        whole.append(IntegralPosterior.at(process, mu, z))
+        for half, found in zip(halves, parts, strict=True):
+            part = pooled_gp(member.kernel, points.u[half], points.f[half], landmarks, jitter, process)
+            at = mu[:, half] if landmarks is None else mu
+            # at the amplitude of all points: the ratio of variances must not depend on the luck of a half
+            found.append(IntegralPosterior.at(part, at, z, process.amplitude))
+    every = IntegralPosterior.averaged(choice.weights, whole)
+    error2 = np.zeros_like(every.mean)  # (M, C)
+    for found in parts:
+        given_half = IntegralPosterior.averaged(choice.weights, found)
+        fall = np.sqrt(every.spread / np.maximum(given_half.spread, every.spread)).T
+        error2 += 0.5 * (given_half.mean - every.mean) ** 2 * fall
+    ratio = np.mean(error2 / every.spread.T, axis=0)
     smaller = 1.0 if choice.error >= NOT_LEARNT else np.sqrt(ratio)
     return SplitHalfCalibration(np.maximum(ratio, smaller), np.median(error2, axis=0))

@@ -13,14 +13,17 @@ of the centred features, the likelihood of every s2 costs m operations.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq.embeddings.many import Integrals
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
-from cbq.linalg.dense import qr, thin_svd
+from cbq.linalg.dense import nearest_psd, qr, thin_svd
 from cbq.linalg.threads import blas_threads, one_blas_thread
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
@@ -51,6 +54,47 @@ def pooled_gp(
     if landmarks is None:
         return ExactGP(kernel, u, f, jitter)
     return NystromGP(kernel, u, f, landmarks, jitter, like.noise if isinstance(like, NystromGP) else None)
+
+
+@dataclass(frozen=True, eq=False)
+class IntegralPosterior:
+    """What processes say about M integrals of C outputs.
+
+    mean: (M, C). spread: their variances (C, M), or their covariances (C, M, M).
+    """
+
+    mean: Array
+    spread: Array
+
+    @classmethod
+    def of(cls, process: PooledGP, integrals: Integrals, *, joint: bool = False) -> IntegralPosterior:
+        """That of one process."""
+        mu = integrals.mean(process.nodes)
+        found = cls.at(process, mu, integrals.variance())
+        if not joint:
+            return found
+        pairs = zip(process.covariance(mu, integrals.cross()), process.amplitude, found.spread, strict=True)
+        return cls(found.mean, np.stack([nearest_psd(A * cov, variance) for cov, A, variance in pairs]))
+
+    @classmethod
+    def at(cls, process: PooledGP, mu: Array, z: Array, amplitude: Array | None = None) -> IntegralPosterior:
+        """The variances for embeddings mu (M, m) and initial errors z (M,), maybe with the amplitude of another."""
+        A = process.amplitude if amplitude is None else amplitude
+        A = np.where(A > 0, A, np.finfo(float).tiny)
+        return cls(process.mean(mu), (A * process.variance(mu, z)).T)
+
+    @classmethod
+    def averaged(cls, weights: Array, parts: Sequence[IntegralPosterior]) -> IntegralPosterior:
+        """The average of several, whose disagreement adds to the spread."""
+        if len(parts) == 1:
+            return parts[0]
+        mean = np.asarray(sum(w * part.mean for w, part in zip(weights, parts, strict=True)))
+        spread = np.zeros_like(parts[0].spread)
+        for w, part in zip(weights, parts, strict=True):
+            apart = (part.mean - mean).T  # (C, M)
+            joint = spread.ndim == 3
+            spread += w * (part.spread + (apart[:, :, None] * apart[:, None] if joint else apart**2))
+        return cls(mean, spread)
 
 
 class ExactGP:

@@ -17,7 +17,8 @@ from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
 from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
-from cbq.gp.pooled import ExactGP
+from cbq.gp.pooled import ExactGP, IntegralPosterior
+from cbq.kernels import Kernel
 from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
@@ -161,14 +162,17 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     shift, scale = units(averages)
     f = (averages - shift) / scale
     points = PooledPoints(nodes, f, np.broadcast_to(np.std(f), f.shape), shift, scale)
-    chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, POOLED_JITTER)
-    integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
+
+    def integrals(kernel: Kernel) -> Integrals:
+        return Integrals(kernel, [measure], np.empty((1, 0)))
+
+    kernels = automatic_kernels_of_x(nodes, (measure,))
+    chosen = choose_kernel(kernels, points, POOLED_JITTER, integrals=integrals).heaviest()
     calibration = split_half_calibration(chosen, points, None, integrals, POOLED_JITTER)
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
-    mu = integrals.mean(nodes)
-    variance = process.variance(mu, integrals.variance())[0, 0]
-    std = scale[0] * np.sqrt(calibration.variance(variance, process.amplitude, 0))
-    return process.mean(mu)[0, 1:], np.asarray(std)
+    posterior = IntegralPosterior.of(process, integrals(chosen.kernel))
+    std = scale[0] * np.sqrt(calibration.variance(posterior.spread[0, 0], 0))
+    return posterior.mean[0, 1:], np.asarray(std)
 
 
 def _widened_sobol(measure: Measure, n: int, rng: np.random.Generator) -> Array:

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
-from cbq._arrays import Integers, evenly
+from cbq._arrays import evenly
 from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.embeddings.many import Integrals, line_for
-from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, choose_kernel, split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
@@ -48,10 +49,11 @@ class MOBQ:
 
     Parameters
     ----------
-    kernel_x : the kernel of x. "auto" chooses between Matern 3/2, 5/2 and RBF, on x and, where it is positive, on
-        log x, of those with an embedding under the measures: lengthscales by the evidence, smoothness and coordinates
-        by leave-one-out errors. A kernel is used as it is; its lengthscales that are None are fitted. Kernels made from
-        one measure (Stein, gaussianised, whitened) are refused: all thetas share the kernel.
+    kernel_x : the kernel of x. "auto" averages over Matern 3/2, 5/2 and RBF, on x and, where it is positive, on
+        log x, of those with an embedding under the measures: lengthscales by the evidence, weights by leave-one-out
+        errors and by the standard deviations that the kernels promise. With more than 2000 points, or with landmarks,
+        the heaviest kernel serves alone. A kernel is used as it is; its lengthscales that are None are fitted. Kernels
+        made from one measure (Stein, gaussianised, whitened) are refused: all thetas share the kernel.
     kernel_theta : the kernel of theta, where f depends on it; likewise.
     ard : a lengthscale for every coordinate rather than one for all of x, and one for all of theta.
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
@@ -105,27 +107,32 @@ class MOBQ:
     ) -> OutputGroup:
         """The kernel of some outputs, its landmarks, and its calibration."""
         mine = points.outputs(outputs)
-        chosen = choose_kernel(kernels, mine, self.jitter, ard=self.ard)
+        integrals = at_some_thetas(samples)
+        chosen = choose_kernel(kernels, mine, self.jitter, ard=self.ard, integrals=integrals)
         rows = None
         if self.nystrom is not None and self.nystrom < mine.n:
+            chosen = chosen.heaviest()
             rows = choose_landmarks(chosen.kernel, mine.u, int(self.nystrom), generator(self.seed))
             require_memory(
                 NYSTROM_COPIES * mine.n * len(rows),
                 f"a fit to {mine.n} points through {len(rows)} landmarks",
                 "pass a smaller nystrom, or use cbq.CBQ()",
             )
-        return OutputGroup(outputs, chosen, rows, calibrate(chosen, mine, rows, samples, self.jitter))
+        landmarks = None if rows is None else mine.u[rows]
+        calibration = split_half_calibration(chosen, mine, landmarks, integrals, self.jitter)
+        return OutputGroup(outputs, chosen, rows, calibration)
 
 
-def calibrate(
-    chosen: KernelChoice, points: PooledPoints, rows: Integers | None, samples: Samples, jitter: Jitter
-) -> SplitHalfCalibration:
-    """The calibration of a process at some of the observed thetas; rows: of the landmarks, if there are any."""
+def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
+    """The integrals of a kernel at some of the observed thetas."""
     some = evenly(samples.T, CALIBRATION_THETAS)
     measures = [samples.measure(int(t)) for t in some]
-    integrals = Integrals(chosen.kernel, measures, samples.theta[some], line_for(chosen.kernel, measures))
-    landmarks = None if rows is None else points.u[rows]
-    return split_half_calibration(chosen, points, landmarks, integrals, jitter)
+
+    @cache
+    def integrals(kernel: Kernel) -> Integrals:
+        return Integrals(kernel, measures, samples.theta[some], line_for(kernel, measures))
+
+    return integrals
 
 
 def _refuse_size(points: PooledPoints, nystrom: int | None, groups: int) -> None:

@@ -9,17 +9,18 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
-from cbq.embeddings.many import Integrals, line_for
+from cbq.embeddings.many import Integrals, LineRule, line_for
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_together, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, SplitHalfCalibration, leave_one_out
-from cbq.gp.pooled import PooledGP, pooled_gp
+from cbq.gp.pooled import IntegralPosterior, PooledGP, pooled_gp
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
+from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.linalg.dense import correlation, nearest_psd
+from cbq.linalg.dense import correlation
 from cbq.linalg.threads import blas_threads
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
@@ -43,8 +44,8 @@ MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a bl
 class OutputGroup:
     """Outputs that share a process.
 
-    outputs: which. chosen: the kernel, with its leave-one-out error. landmarks: rows of the points that stand for all,
-    None for an exact process. calibration: of its variances, from halves of the points.
+    outputs: which. chosen: the kernels that are averaged, with their leave-one-out errors. landmarks: rows of the
+    points that stand for all, None for an exact process. calibration: of its variances, from halves of the points.
     """
 
     outputs: tuple[int, ...]
@@ -56,6 +57,20 @@ class OutputGroup:
     def is_learnt(self) -> bool:
         """Whether the process predicts f better than its mean does."""
         return self.chosen.error < NOT_LEARNT
+
+
+@dataclass(frozen=True, eq=False)
+class _Part:
+    """One of the processes that are averaged, and the rule for the measures on a line that it may need."""
+
+    kernel: Kernel
+    process: PooledGP
+    line: LineRule | None
+
+    @property
+    def nodes(self) -> list[Array]:
+        """The nodes at which measures and embeddings are needed."""
+        return [self.process.nodes] if self.line is None else [self.process.nodes, self.line.y]
 
 
 @saved(
@@ -73,10 +88,11 @@ class OutputGroup:
 class MOBQFit(Fit):
     """I over theta by multi-output Bayesian quadrature; see `Fit` for what it answers.
 
-    The predictive distribution is Student-t around the posterior mean. Its variance is that of the posterior, corrected
-    by how much more, or less, the estimates from half of the points differ from those of all than the process expects.
+    The predictive distribution is Student-t around the posterior mean, averaged over kernels. Its variance is that of
+    the posterior, with what the kernels disagree on, corrected by how much more, or less, the estimates from half of
+    the points differ from those of all than the process expects.
 
-    groups : the outputs that share a process, and the kernel that was chosen for each group.
+    groups : the outputs that share their processes, and the kernels that were chosen for each group.
     settings : the options of the estimator, as text.
     """
 
@@ -96,46 +112,45 @@ class MOBQFit(Fit):
         self.theta, self.C = samples.theta, samples.C
         self._points, _ = pooled_points(samples)
         with self._threads():
-            self._processes = [self._process(group) for group in self.groups]
-        self._lines = [line_for(group.chosen.kernel, samples.measures) for group in self.groups]
+            self._parts = [[self._part(group, member.kernel) for member in group.chosen.members] for group in groups]
 
-    def _process(self, group: OutputGroup) -> PooledGP:
+    def _part(self, group: OutputGroup, kernel: Kernel) -> _Part:
         points = self._points.outputs(group.outputs)
         landmarks = None if group.landmarks is None else points.u[group.landmarks]
-        return pooled_gp(group.chosen.kernel, points.u, points.f, landmarks, self.jitter)
+        process = pooled_gp(kernel, points.u, points.f, landmarks, self.jitter)
+        return _Part(kernel, process, line_for(kernel, self.samples.measures))
 
-    def _integrals(self, theta: Array) -> Iterator[tuple[OutputGroup, PooledGP, Integrals]]:
-        """The integrals under the measures of x at theta (M, p) that each group needs."""
+    def _integrals(self, theta: Array) -> Iterator[tuple[OutputGroup, list[tuple[PooledGP, Integrals]]]]:
+        """The processes of each group, and the integrals that they need under the measures of x at theta (M, p)."""
         measures = self.samples.conditional(theta)
-        for group, each, line in zip(self.groups, self._processes, self._lines, strict=True):
-            refuse_theta(group.chosen.kernel, theta)
-            yield group, each, Integrals(group.chosen.kernel, measures, theta, line)
+        for group, parts in zip(self.groups, self._parts, strict=True):
+            for part in parts:
+                refuse_theta(part.kernel, theta)
+            yield group, [(part.process, Integrals(part.kernel, measures, theta, part.line)) for part in parts]
 
     def _means(self, theta: Array) -> list[Array]:
         found: dict[int, Array] = {}
         shift, scale = self._points.shift, self._points.scale
         with self._threads():
-            for group, process, integrals in self._integrals(theta):
-                mean = process.mean(integrals.mean(process.nodes))
+            for group, parts in self._integrals(theta):
+                means = [process.mean(integrals.mean(process.nodes)) for process, integrals in parts]
+                mean = np.tensordot(group.chosen.weights, means, 1)  # (M, C)
                 found |= {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
         return [found[c] for c in self._outputs]
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         found: dict[int, PredictiveDistribution] = {}
         with self._threads():
-            for group, process, integrals in self._integrals(theta):
-                mu = integrals.mean(process.nodes)
-                mean = process.mean(mu)
-                variance = process.variance(mu, integrals.variance()).T  # (C, M)
-                spread = variance
-                if joint:
-                    pairs = zip(process.covariance(mu, integrals.cross()), variance, strict=True)
-                    spread = np.stack([nearest_psd(*pair) for pair in pairs])
+            for group, parts in self._integrals(theta):
+                each = [IntegralPosterior.of(*part, joint=joint) for part in parts]
+                posterior = IntegralPosterior.averaged(group.chosen.weights, each)
                 for j, c in enumerate(group.outputs):
                     shift, scale = self._points.shift[c], self._points.scale[c]
-                    total = group.calibration.variance(spread[j], process.amplitude, j)
+                    total = group.calibration.variance(posterior.spread[j], j)
                     scales2 = scale**2 * (PREDICTIVE_DF - 2) / PREDICTIVE_DF * total
-                    found[c] = PredictiveDistribution((shift + scale * mean[:, j])[None], scales2[None], PREDICTIVE_DF)
+                    found[c] = PredictiveDistribution(
+                        (shift + scale * posterior.mean[:, j])[None], scales2[None], PREDICTIVE_DF
+                    )
         return [found[c] for c in self._outputs]
 
     def _threads(self) -> AbstractContextManager[None]:
@@ -145,14 +160,14 @@ class MOBQFit(Fit):
     def correlation(self) -> Array:
         columns: dict[int, Array] = {}
         for group in self.groups:
-            found = leave_one_out(group.chosen.kernel, self._points.outputs(group.outputs), self.jitter)
+            found = leave_one_out(group.chosen, self._points.outputs(group.outputs), self.jitter)
             columns |= dict(zip(group.outputs, found.T, strict=True))
         return correlation(np.stack([columns[c] for c in self._outputs], axis=1))
 
     @property
     def _block_size(self) -> int:
-        nodes = [len(each.nodes) for each in self._processes] + [len(line.y) for line in self._lines if line]
-        return max(1, MAX_NUMBERS // max(nodes))
+        parts = [part for each in self._parts for part in each]
+        return max(1, MAX_NUMBERS // max(len(nodes) for part in parts for nodes in part.nodes))
 
     @property
     def averages(self) -> Averages:
@@ -192,8 +207,8 @@ class MOBQFit(Fit):
         std = np.median(self.predict(some, return_std=True)[1].reshape(len(some), -1), axis=0)
         least = np.finfo(float).eps * np.max(np.abs(self.samples.table), axis=0)  # f itself is rounded
         rounding = np.empty_like(std)
-        for group, process in zip(self.groups, self._processes, strict=True):
-            rounding[list(group.outputs)] = process.rounding
+        for group, parts in zip(self.groups, self._parts, strict=True):
+            rounding[list(group.outputs)] = group.chosen.weights @ [part.process.rounding for part in parts]
         return bool(np.any(self._points.scale * rounding > np.maximum(std, least)))
 
     def _description(self) -> list[str]:
@@ -209,9 +224,17 @@ def _described(group: OutputGroup, c: int, n: int) -> list[str]:
     """Lines about one output."""
     how = "exact" if group.landmarks is None else f"{len(group.landmarks)} landmarks"
     size = np.sqrt(group.calibration.inflation[group.outputs.index(c)])
+    members, tried = group.chosen.members, group.chosen.tried
+    if len(members) == 1:
+        kernel = on_one_line(repr(members[0].kernel))
+        lines = [f"One Gaussian process on {n} points ({how}): {kernel}, the best of {tried} kernels."]
+    else:
+        lines = [
+            f"The average of {len(members)} Gaussian processes on {n} points ({how}), the best of {tried} kernels:"
+        ]
+        lines += [f"  {member.weight:.0%} {on_one_line(repr(member.kernel))}" for member in members]
     return [
-        f"One Gaussian process on {n} points ({how}): {on_one_line(repr(group.chosen.kernel))}, the best of "
-        f"{group.chosen.tried} kernels.",
+        *lines,
         f"  Leave-one-out residuals: {group.chosen.error:.2g} times the standard deviation of f at the same theta.",
         f"  Fits to halves of the points differ {size:.2g} times as much as predicted; intervals are scaled to match.",
     ]

@@ -17,6 +17,7 @@ from cbq.samples.conditional import TOLERANCE, other_measures
 if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
 
+WEIGHT_TOLERANCE = 1e-9  # by which the sum of weights may differ from 1
 EMBEDDING_CHECK_POINTS = 5  # points at which embeddings are saved, to recognise measures that have no density
 
 
@@ -31,7 +32,12 @@ def check_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None
     if sorted(c for group in groups for c in group.outputs) != list(range(C)):
         raise ValueError(f"the outputs of all groups must be the numbers below {C}, each of them once.")
     for group in groups:
-        _check_kernel(group.chosen.kernel, samples)
+        for member in group.chosen.members:
+            _check_kernel(member.kernel, samples)
+        if abs(np.sum(group.chosen.weights) - 1.0) > WEIGHT_TOLERANCE:
+            raise ValueError(f"the weights of a group's kernels must sum to 1, but they are {group.chosen.weights}.")
+        if len(group.chosen.members) > 1 and group.landmarks is not None:
+            raise ValueError("a group with landmarks must have one kernel.")
         rows = group.landmarks
         if rows is not None and (np.max(rows) >= n or len(np.unique(rows)) < len(rows)):
             raise ValueError(f"the landmarks of a group must be different numbers below {n}, the number of points.")
