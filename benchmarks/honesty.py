@@ -6,15 +6,14 @@ Run: .venv/bin/python benchmarks/honesty.py [--seeds 20] [--rows tails rare] [--
 Rows are small budgets, many thetas with few points, heavy tails, rare events, random simulators, thetas beyond those
 observed, few thetas, and the problems of the paper. For each row and method the table has the coverage of 95% and 50%
 intervals over thetas and seeds, the median and the worst RMSE over seeds in units of the spread of I over the test
-thetas, the share of fits whose coverage at 95% is under 0.75, and the share of fits that warn (`cbq.FitWarning`, when
-made or when asked). The targets: a row covers 0.88 or more, or 95% of its fits warn.
+thetas, the share of fits whose coverage at 95% is under 0.75, and the share of fits that warn (`cbq.FitWarning`: of the
+samples or the fit, or of most test thetas as being beyond the observed ones). The targets: a row covers 0.88 or more, or 95% of its fits warn.
 `--before` and `--after` put two saved runs side by side, such as those of two commits.
 """
 
 from __future__ import annotations
 
 import json
-import warnings
 from argparse import ArgumentParser
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -199,21 +198,19 @@ def score(group: str, name: str, seed: int, methods: Sequence[str]) -> dict[str,
     spread = np.maximum(np.std(truth, axis=0), np.finfo(float).tiny)
     found: dict[str, dict[str, Any] | str] = {}
     for method in methods:
-        with warnings.catch_warnings(record=True) as raised:
-            warnings.simplefilter("always")
-            try:
-                fit = METHODS[method]().fit(samples)
-                wide, narrow = fit.interval(theta, 0.95), fit.interval(theta, 0.5)
-            except (ValueError, ArithmeticError) as error:
-                found[method] = f"{type(error).__name__}: {error}"
-                continue
-            error = (fit.predict(theta) - truth) / spread
+        try:
+            fit = METHODS[method]().fit(samples)
+            wide, narrow = fit.interval(theta, 0.95), fit.interval(theta, 0.5)
+        except (ValueError, ArithmeticError) as error:
+            found[method] = f"{type(error).__name__}: {error}"
+            continue
+        error = (fit.predict(theta) - truth) / spread
         found[method] = {
             "95": share_inside(wide[0], truth, wide[1]),
             "50": share_inside(narrow[0], truth, narrow[1]),
             "rmse": float(np.sqrt(np.mean(error**2))),
             "width": float(np.mean((wide[1] - wide[0]) / spread)),
-            "warns": any(issubclass(each.category, cbq.FitWarning) for each in raised),
+            "warns": bool(fit.serious_findings) or bool(np.mean(fit.beyond(theta)) > 0.5),
         }
     return found
 

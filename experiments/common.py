@@ -18,6 +18,7 @@ from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import cbq
 from cbq.collect.processes import exit_with_parent
+from cbq.fit.findings import silent
 
 Array = NDArray[np.float64]
 Options = tuple[tuple[str, Any], ...]  # (name, value) pairs in the order of the names, so that they can be hashed
@@ -96,5 +97,5 @@ def _prepare_worker(initializer: Callable[[], object] | None) -> None:
 
 
 def _on_one_thread(task: Callable[..., ResultT], job: Sequence[Any]) -> ResultT:
-    with one_thread():
+    with one_thread(), silent():  # scores say how well intervals hold
         return task(*job)

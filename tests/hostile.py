@@ -482,7 +482,9 @@ ALIASES: dict[str, tuple[str, ...]] = {  # other words for an argument
     "other": ("factor", "scipy distribution"),  # what stands beside `*` has no name
     "outputs": ("output",),  # there are too few
     "values": ("log_lengthscales", "lengthscale"),  # of the method with_log_lengthscales
-    **dict.fromkeys(("family", "measure", "obj", "frozen", "prior"), ("scipy distribution",)),  # it says which
+    **dict.fromkeys(
+        ("family", "measure", "obj", "frozen", "prior", "proposal"), ("scipy distribution",)
+    ),  # it says which
 }
 
 

@@ -99,6 +99,7 @@ def test_no_other_method_would_have_been_far_better(problem, exact):
     assert np.median(ratios) < 5
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_a_family_for_some_thetas_only_is_not_asked_about_others():
     def family(theta):
         if theta[0] != round(theta[0]):
@@ -120,6 +121,7 @@ def test_without_a_family_thetas_are_interpolated():
     assert np.all(np.isfinite(fit.predict([0.7, 1.3])))
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_one_measure_for_all_thetas_needs_no_family():
     theta = np.linspace(0, 2, 8)
     x = Gaussian(0.0, 1.0).sample(64, 0).reshape(8, 8)
@@ -134,6 +136,7 @@ def test_many_points_are_not_pooled(monkeypatch):
     assert "110 points are too many for an exact MOBQ (at most 100)" in fit.choice
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_measures_without_shared_embeddings_or_a_bulk_are_served():
     x = np.random.default_rng(0).standard_normal((5, 12))
     score = lambda x: -x  # noqa: E731
@@ -149,6 +152,9 @@ def test_measures_without_shared_embeddings_or_a_bulk_are_served():
     assert_allclose(cbq.Auto().fit(same).predict([0.5, 2.5]), np.mean(np.cos(x)), rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize(("T", "N"), [(1, 12), (12, 1), (2, 2), (3, 4)])
 def test_small_samples_are_served(T, N):
     fit = cbq.Auto().fit(SMOOTH.collect(T, N, rng=0))

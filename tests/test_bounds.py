@@ -54,6 +54,14 @@ def test_answers_of_every_estimator_stay_within_the_bounds_of_f(name, outputs):
         np.testing.assert_array_equal(one, other)
 
 
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_bands_stay_within_the_bounds_of_f(name):
+    fit = ESTIMATORS[name]().fit(samples(bounds=(0, 1)))
+    low, high = fit.band(thetas(fit))
+    assert np.all((low >= 0) & (low <= fit.interval(thetas(fit))[0]))
+    assert np.all((high <= 1) & (high >= fit.interval(thetas(fit))[1]))
+
+
 def test_one_end_may_be_free():
     fit = cbq.LSMC().fit(samples(bounds=(0, np.inf)))
     free = cbq.LSMC().fit(samples())
@@ -68,11 +76,11 @@ def test_tables_and_nested_answers_stay_within_the_bounds_of_f():
     assert table["lower"].min() == 0.0
     assert table["upper"].max() == 1.0
     answer = cbq.nested_expectation(fit, lambda i: np.maximum(i - 1, 0) - np.minimum(i, 0), PRIOR, n=64, rng=0)
-    assert answer.value == 0.0  # which is positive beyond [0, 1]
+    assert answer.estimate == 0.0  # which is positive beyond [0, 1]
     free = cbq.nested_expectation(
         cbq.LSMC().fit(samples()), lambda i: np.maximum(i - 1, 0) - np.minimum(i, 0), PRIOR, n=64, rng=0
     )
-    assert free.value > 0
+    assert free.estimate > 0
 
 
 @pytest.mark.parametrize(

@@ -200,6 +200,7 @@ def test_outputs_apart_or_together():
     assert_allclose(together.predict(NEW)[inside], exact[inside], atol=0.05)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_a_polynomial_trend_helps_beyond_the_thetas():
     samples = problem(lambda x, t: x[:, 0], prior=Uniform(1.0, 2.0)).collect(8, 10, rng=0)  # I(theta) = theta
     plain = {"log_theta": False, "calibrate": False}
@@ -221,6 +222,7 @@ def test_shared_lengthscales_are_the_same_at_every_theta():
     assert error["per-theta"] < 0.1 * error["shared"]
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_ragged_samples_are_those_of_each_theta():
     counts = [5, 12, 5, 7, 12, 40]
     samples = problem().collect(6, counts, rng=3)
@@ -246,6 +248,8 @@ def test_leave_one_out_residuals_have_the_size_that_is_expected_of_them():
     assert loo.coverage(0.5) < loo.coverage(0.95) <= 1.0
 
 
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_the_summary_says_what_was_chosen_and_every_warning():
     fit = cbq.CBQ().fit(problem().collect(5, 2, rng=0))
     text = fit.summary()
@@ -275,6 +279,9 @@ def test_many_thetas_are_predicted_in_blocks(monkeypatch):
 # Odd data ----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("T", [1, 2, 3])
 @pytest.mark.parametrize("N", [1, 2, 3, 20])
 @pytest.mark.parametrize("calibrate", [True, False])
@@ -301,6 +308,7 @@ def test_a_constant_f_is_known(value):
     assert np.all(std <= 1e-12 * max(abs(value), 1e-6))
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_f_may_be_constant_in_x_alone_or_at_some_thetas():
     fit = cbq.CBQ().fit(problem(lambda x, t: np.full(len(x), t[0])).collect(12, 6, rng=0))
     assert_allclose(fit.predict(NEW), NEW, atol=1e-3)
@@ -308,6 +316,9 @@ def test_f_may_be_constant_in_x_alone_or_at_some_thetas():
     assert np.all(np.isfinite(cbq.CBQ().fit(half).predict(NEW, return_std=True)))
 
 
+@pytest.mark.filterwarnings("ignore:chains:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:noise:cbq.FitWarning")
 def test_duplicated_points_and_thetas():
     theta = np.append(np.linspace(1.0, 3.0, 8), [1.0, 2.0, 2.0])
     samples = problem().collect(None, 9, rng=0, theta=theta)
@@ -381,6 +392,7 @@ def test_repeated_points_of_a_chain_count_once():
     assert_allclose(np.sum(weights * twice.f, axis=1), cbq.CBQ().fit(once).stage1.mean, rtol=1e-9)
 
 
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")
 @pytest.mark.parametrize("few", [1, 2])
 def test_thetas_with_hardly_any_points_are_not_confused_by_one_with_many(few):
     fit = cbq.CBQ().fit(problem().collect(10, [few] * 9 + [40], rng=1))
@@ -429,11 +441,13 @@ def largest_change(estimator, theta, x, f, noises):
     return np.max(np.abs(moved) / expected[1])
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 @pytest.mark.parametrize("seed", range(3))
 def test_the_last_digits_of_f_hardly_matter_where_outputs_are_constant_at_most_thetas(seed):
     assert largest_change(cbq.CBQ(outputs="shared"), *payoffs(seed), [1e-13, 1e-10]) < 1e-2
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 @pytest.mark.parametrize("seed", range(2))
 @pytest.mark.parametrize(
     "estimator",
@@ -446,7 +460,8 @@ def test_nor_where_such_values_are_far_from_zero(estimator, seed):
 
 def test_what_is_constant_at_some_thetas_takes_its_variance_from_the_others_and_says_so():
     theta, x, f = payoffs(0)
-    fit = cbq.CBQ().fit(cbq.Samples(theta, x, f[..., -1], lambda t: Gaussian(t, np.ones(3))))
+    with pytest.warns(cbq.FitWarning, match="^equal values: f is constant at"):
+        fit = cbq.CBQ().fit(cbq.Samples(theta, x, f[..., -1], lambda t: Gaussian(t, np.ones(3))))
     constant = np.ptp(f[..., -1], axis=1) == 0
     assert 0 < np.count_nonzero(constant) < 24
     assert np.min(fit.stage1.std[constant]) > 0.1 * np.min(fit.stage1.std[~constant])
@@ -525,8 +540,8 @@ def test_the_number_of_threads_does_not_matter():
 
 # What is refused ---------------------------------------------------------------------------------------------------
 
-FIT = cbq.CBQ().fit(problem().collect(5, 5, rng=0))
-LOGS = cbq.CBQ(log_theta=True).fit(problem().collect(5, 5, rng=0))
+FIT = cbq.CBQ().fit(problem().collect(6, 5, rng=0))
+LOGS = cbq.CBQ(log_theta=True).fit(problem().collect(6, 5, rng=0))
 
 test_wrong_values_are_refused = refusals(
     {
@@ -581,6 +596,7 @@ test_wrong_types_are_refused = refusals(
 )
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_a_kernel_without_an_embedding_is_refused_with_the_ways_out():
     samples = problem(family=lambda t: stats.weibull_min(t[0])).collect(3, 5, rng=0)
     with pytest.raises(cbq.embeddings.NoEmbedding, match=r"kernel_x.*Warped\(.*'gaussianise'\)"):

@@ -249,6 +249,7 @@ def test_the_digits_of_an_integer_do_not_fill_the_screen():
         assert len(str(caught.value)) < 200
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_a_trend_of_any_degree_falls_back_on_what_the_thetas_identify():
     fit = cbq.CBQ(trend=10**12).fit(SAMPLES)
     assert "too few distinct thetas for a trend of degree 1000000000000: degree 4 is used" in fit.summary()

@@ -8,6 +8,7 @@ import os
 import re
 import subprocess
 import sys
+import warnings
 from math import isnan
 from pathlib import Path
 
@@ -22,6 +23,9 @@ from cbq.cli.commands import app
 from cbq.methods.registry import registrations
 from cbq.problems import registry
 
+pytestmark = [  # of samples as small as these
+    pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning") for kind in ("few thetas", "few points", "beyond")
+]
 SMALL = ["--T", "5", "--N", "6"]
 LINE = ["linear", "--option", "dim=1"]  # with fast fits
 FILE = """
@@ -623,7 +627,7 @@ def test_workers_and_a_checkpoint_give_the_same_samples(tmp_path, write):
     pooled = process(*words, "--out", tmp_path / "pooled", "--workers", 2, "--checkpoint", tmp_path / "run.sqlite")
     for done in (plain, pooled):
         assert done.returncode == 0, done.stderr
-        assert done.stderr == ""
+        assert re.fullmatch(r"(cbq: warning: (few thetas|beyond): .*\n)*", done.stderr)
     assert (tmp_path / "plain" / "estimate.csv").read_bytes() == (tmp_path / "pooled" / "estimate.csv").read_bytes()
     counted = path.read_text().replace("return x[0]", "raise RuntimeError('again')\n    return x[0]")
     path.write_text(counted)
@@ -649,13 +653,26 @@ def test_errors_in_worker_processes_are_reported_with_file_and_line(write):
     assert "simulator.py, line 7: the integrand raised AssertionError" in line
 
 
+def test_thetas_beyond_the_observed_ones_are_marked_and_warned_of(tmp_path):
+    options = ["--T", 8, "--N", 6, "--method", "lsmc", "--at", 2.0, "--at", 50.0, "--out", tmp_path]
+    with warnings.catch_warnings(action="default"):
+        done = run("run", *LINE, *options)
+        again = run("predict", tmp_path / "fit.cbq", "--theta", 50.0, "--theta", 60.0)
+    assert re.fullmatch(r"cbq: warning: beyond: 1 of 2 thetas, such as theta = \[50\.\], .*\n", done.stderr)
+    assert [row["beyond"] for row in numbers(done.stdout)] == [0.0, 1.0]
+    assert again.stderr.startswith("cbq: warning: beyond: 2 of 2 thetas")
+    assert [row["beyond"] for row in numbers(again.stdout)] == [1.0, 1.0]
+    assert "beyond" not in numbers(ok("predict", tmp_path / "fit.cbq", "--theta", 2.0))[0]
+
+
 def test_points_that_fail_are_skipped_with_a_warning(write):
     path = write(FILE.replace("    return x[0]", "    assert x[0] < 1\n    return x[0]"))
     done = process("run", f"{path}:problem", *SMALL, "--method", "cbq", "--on-error", "skip")
     assert done.returncode == 0, done.stderr
-    collected, fitted = done.stderr.splitlines()
+    collected, fitted, *others = done.stderr.splitlines()
     assert collected.startswith("cbq: warning: the integrand failed at")
-    assert fitted.startswith("cbq: warning: f failed at")
+    assert fitted.startswith("cbq: warning: failures: f failed at")
+    assert all(each.startswith(("cbq: warning: few thetas: ", "cbq: warning: beyond: ")) for each in others)
     assert done.stdout.partition("\n\n")[2].startswith("WARNING: f failed at")
 
 

@@ -135,6 +135,7 @@ def comparable(row):
 # Against the truth ----------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 @pytest.mark.parametrize("method", [Average(std=2.0), cbq.CBQ()], ids=["average", "CBQ"])
 @pytest.mark.parametrize("level", [0.5, 0.95])
 def test_errors_coverage_and_width_agree_with_hand_computation(method, level):
@@ -226,6 +227,8 @@ def by_hand(method, samples, groups, level, c=0):
     return np.sqrt(np.mean(np.square(differences))), np.mean(inside), np.mean(widths)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("method", [Average(std=2.0), cbq.CBQ()], ids=["average", "CBQ"])
 @pytest.mark.parametrize(
     ("folds", "groups"),

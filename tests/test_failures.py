@@ -187,6 +187,7 @@ def test_without_failures_nothing_is_said():
     assert "failed" not in fit.to_frame().columns
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_tables_have_the_share_that_failed():
     fit = fitted(cbq.LSMC())
     np.testing.assert_array_equal(fit.to_frame()["failed"], np.mean(FAILED, axis=1))

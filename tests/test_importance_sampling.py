@@ -133,6 +133,7 @@ def test_one_theta_asked_about_itself_is_plain_monte_carlo():
         assert_allclose(fit.effective_sample_size(THETA[:1]), 8.0, rtol=1e-12)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_one_point_in_all_has_an_estimate_only():
     samples = drawn(gamma, counts=(1,), theta=THETA[:1], outputs=False)
     for kind in KINDS:
@@ -179,6 +180,7 @@ def line(theta, x, f, width=1.0):
     return cbq.Samples(theta, x, f, lambda t: Gaussian(t[0], width**2), depends_on_theta=False)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_ratios_far_beyond_the_range_of_doubles_are_scaled_out():
     x = 0.01 * np.random.default_rng(0).normal(size=(1, 30)) * np.sqrt(2)
     s = line([0.0], x, 1e-250 * (2.0 + np.sin(x)), width=0.01)
@@ -245,6 +247,7 @@ def test_a_batch_of_measures_serves_as_a_list_of_them_does(kind):
     assert_array_equal(one, other)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_a_measure_that_all_thetas_share_makes_all_weights_one():
     x = np.random.default_rng(0).normal(size=(3, 5))
     s = cbq.Samples([1.0, 2.0, 3.0], x, np.exp(x), Gaussian(0.0, 1.0), depends_on_theta=False)
@@ -372,7 +375,8 @@ def test_what_are_no_samples_is_refused():
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_the_summary_says_what_was_done_and_how_much_it_is_worth(kind):
-    fit = ImportanceSampling(kind).fit(drawn(gamma, design="mcmc"))
+    with pytest.warns(cbq.FitWarning, match="^chains: points of a Markov chain are correlated"):
+        fit = ImportanceSampling(kind).fit(drawn(gamma, design="mcmc"))
     text = fit.summary()
     sizes = fit.effective_sample_size(THETA)
     assert f"Importance sampling, {kind}: 4 thetas (p = 2), 2 to 7 MCMC points each." in text
@@ -387,6 +391,7 @@ def test_a_picture():
     assert ImportanceSampling().fit(s).plot(points=5) is not None
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 @pytest.mark.parametrize("kind", ["plain", "self-normalised", "balance"])
 def test_far_from_all_points_the_error_is_that_of_a_value_of_f(kind):
     problem = cbq.Problem(

@@ -51,6 +51,11 @@ from cbq.methods.baselines.smoothing import Smoother
 from cbq.methods.conditional import StageOne
 from cbq.samples import Failures
 
+pytestmark = [  # fits to hardly any samples are quick to save
+    pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning")
+    for kind in ("few thetas", "beyond", "chains", "noise", "not learnt")
+]
+
 RNG = np.random.default_rng(5)
 THETA = RNG.uniform(1, 3, (5, 2))
 X = RNG.normal(size=(5, 6))
@@ -720,7 +725,7 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         header = json.loads(file.read("fit.json"))
         others = set(file.namelist()) - {"fit.json"}
         arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in others}
-    assert list(header) == ["format", "version", "cbq", "choice", "failures", "bounds", "fit"]
+    assert list(header) == ["format", "version", "cbq", "choice", "failures", "bounds", "about_samples", "fit"]
     assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 4, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
@@ -933,7 +938,7 @@ WRONG_JSON = {
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
     "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
     "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
-    "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, failures, bounds, fit"),
+    "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, failures, bounds, about_samples, fit"),
     "no choice": (("choice",), "removed", "damaged: choice is missing"),
     "type": (("fit", "type"), "Oracle", "holds fit of type 'Oracle', but this cbq knows only CBQ, .*--upgrade cbq"),
     "no type": (("fit", "type"), "removed", "damaged: fit must be an object with a type"),

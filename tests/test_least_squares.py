@@ -141,6 +141,7 @@ def test_kernel_and_ridge_are_those_that_predict_best_without_a_theta(monkeypatc
         assert (repr(fit.smoothers[c].kernel), fit.smoothers[c].ridge) == pytest.approx(best)
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_more_thetas_than_choose_the_kernel(monkeypatch):
     monkeypatch.setattr(kernel_least_squares, "MAX_VALIDATION_THETAS", 7)
     some = np.linspace(0, T - 1, 7).round().astype(int)
@@ -196,6 +197,8 @@ def test_ragged_samples_enter_by_their_averages(method):
 # awkward thetas and values
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_one_theta_is_a_constant_without_an_error(method):
     fit = method().fit(at([[2.0]], [7.0]))
@@ -211,6 +214,8 @@ def test_one_theta_is_a_constant_without_an_error(method):
     assert "no standard error" in fit.summary()
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_two_thetas():
     line = LSMC().fit(at([1.0, 2.0], [0.0, 4.0]))
     assert_allclose(line.predict([1.0, 9.0]), 2.0)
@@ -225,6 +230,7 @@ def test_two_thetas():
     assert KLSMC(RBF(1.0), ridge=0.0).fit(at([1.0, 2.0], [0.0, 4.0])).predict([1.0]) == pytest.approx(0.0, abs=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("method", [LSMC(), LSMC(ridge=0.0), KLSMC(), KLSMC(RBF(), ridge=0.0)], ids=repr)
 def test_equal_thetas_share_what_they_say(method):
     theta = np.repeat([1.0, 2.0], 5)

@@ -82,6 +82,8 @@ KERNELS = (Matern(1.5, 0.8), Matern(2.5, 1.1))
 ASKED = np.array([1.0, 2.1, 1.7, 2.5])  # two of them observed
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")
 @pytest.mark.parametrize("outputs", [False, True], ids=["one output", "two outputs"])
 @pytest.mark.parametrize("depends_on_theta", [False, True], ids=["x", "x and theta"])
 def test_answers_are_those_of_sums_over_atoms(depends_on_theta, outputs):
@@ -337,6 +339,7 @@ def test_outputs_of_draws_have_a_noise_each():
 # Shapes and odd data -----------------------------------------------------------------------------------------------
 
 
+@pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")
 def test_shapes_with_and_without_an_axis_of_outputs():
     one, two = MOBQ().fit(drawn()), MOBQ().fit(drawn(two_outputs))
     mean, cov = one.predict(NEW, return_cov=True)
@@ -364,6 +367,7 @@ def test_all_answers_speak_of_one_measure(monkeypatch):
     assert_allclose(fit.predict(NEW, return_std=True), [mean, std], rtol=1e-8)
 
 
+@pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")
 def test_outputs_apart_or_together():
     def f(x, theta):
         return np.stack([np.sin(x[:, 0]), x[:, 1] ** 2], axis=1)
@@ -382,6 +386,7 @@ def test_outputs_apart_or_together():
     assert [part.outputs for part in line.groups] == [(0, 1)]
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_ragged_samples_are_those_points():
     whole = drawn(lambda x, t: t * np.sin(x), depends_on_theta=True, T=4, N=6)
     counts = (6, 1, 3, 5)
@@ -394,6 +399,7 @@ def test_ragged_samples_are_those_points():
     assert "1 to 6 iid points each" in fit.summary()
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("depends_on_theta", [False, True])
 def test_one_theta_and_one_point_for_each_of_many(depends_on_theta):
     one = MOBQ().fit(drawn(theta=[-0.5], N=15, depends_on_theta=depends_on_theta))
@@ -405,12 +411,15 @@ def test_one_theta_and_one_point_for_each_of_many(depends_on_theta):
     assert_allclose(thin.predict(NEW), np.exp(-0.5) * np.sin(NEW), atol=0.02)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_a_theta_far_from_all_is_uncertain_where_f_depends_on_it():
     fit = MOBQ().fit(drawn(lambda x, t: np.sin(x) * np.cos(2 * t), depends_on_theta=True))
     std = fit.predict([2.0, 30.0], return_std=True)[1]
     assert std[1] > 20 * std[0]
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")
 @pytest.mark.parametrize("depends_on_theta", [False, True])
 def test_equal_thetas_are_one_with_the_points_of_both(depends_on_theta):
     samples = drawn(lambda x, t: t * np.sin(x), theta=[1.0, 2.0, 1.0, 3.0], depends_on_theta=depends_on_theta)
@@ -435,7 +444,8 @@ def test_repeated_points_say_nothing_new():
     one, other = MOBQ().fit(samples), MOBQ().fit(twice)
     assert_allclose(answers(one), answers(other), rtol=1e-9)
     assert other.warnings == ()
-    noisy = MOBQ().fit(twice.with_values(np.concatenate([f, f + 0.1], axis=1)))
+    with pytest.warns(cbq.FitWarning, match="^noise: f has different values at equal points"):
+        noisy = MOBQ().fit(twice.with_values(np.concatenate([f, f + 0.1], axis=1)))
     assert "different values at equal points" in noisy.warnings[0]
     assert f"Warning: {noisy.warnings[0]}" in noisy.summary()
 
@@ -563,6 +573,7 @@ def test_without_a_family_only_the_observed_thetas_can_be_asked_about():
     assert other.warnings == ()
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_one_measure_for_all_thetas():
     x = np.random.default_rng(0).normal(size=(4, 8))
     theta = np.array([1.0, 2.0, 3.0, 4.0])
@@ -595,6 +606,7 @@ def test_the_summary_says_what_was_done():
     assert fit.settings["kernel_x"] == "'auto'"
 
 
+@pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")
 def test_a_picture():
     assert MOBQ().fit(drawn()).plot(points=5) is not None
     assert MOBQ(nystrom=10).fit(drawn(two_outputs)).plot(points=5) is not None

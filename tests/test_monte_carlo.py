@@ -107,6 +107,7 @@ def test_intervals_hold_what_they_promise_on_normal_values():
     assert_allclose(np.mean((low < 1.0) & (high > 1.0)), 0.9, atol=0.015)
 
 
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")
 def test_one_point_has_a_mean_and_nothing_else():
     x = [np.zeros(3), np.zeros(1)]
     fit = cbq.MonteCarlo().fit(cbq.Samples([1.0, 7.5], x, [np.arange(3.0), np.array([4.0])], MEASURE))
@@ -153,6 +154,7 @@ def test_a_large_offset_does_not_hide_the_spread():
     assert_allclose(std, stats.sem(noise[0]) * np.sqrt(3), rtol=1e-6)
 
 
+@pytest.mark.filterwarnings("ignore:chains:cbq.FitWarning")
 @pytest.mark.parametrize(("design", "says"), [("iid", None), ("sobol", "are too large"), ("mcmc", "are too small")])
 def test_the_summary_warns_where_points_are_not_independent(design, says):
     fit = cbq.MonteCarlo().fit(ragged(outputs=True, design=design))

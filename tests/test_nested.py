@@ -27,7 +27,7 @@ class Known(Fit):
     def __init__(self, curves, std=0.0, lengthscale=1.0, together=None, C=None, p=1):
         self.curves, self.std, self.lengthscale, self.C = curves, std, lengthscale, C
         self.together = np.eye(C or 1) if together is None else np.asarray(together)
-        self.theta = np.zeros((1, p))
+        self.theta = np.stack([np.full(p, -1e3), np.full(p, 1e3)])  # no theta of a prior is beyond them
 
     @property
     def correlation(self):
@@ -412,7 +412,8 @@ test_bad_types = refusals(
 
 def test_a_fit_without_standard_errors_raises():
     x = np.zeros((4, 1))
-    fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(4.0), x, x, STANDARD))
+    with pytest.warns(cbq.FitWarning, match="^few points: 4 of 4 thetas have one point"):
+        fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(4.0), x, x, STANDARD))
     with pytest.raises(ValueError, match="no standard error"):
         cbq.expected_loss(fit, fit.theta)
 

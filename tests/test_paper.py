@@ -42,6 +42,7 @@ def test_the_stein_constant_maximises_the_likelihood(offset):
         assert_allclose(c, np.exp(best.x[1]), rtol=1e-3)
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_a_stein_kernel_shrinks_towards_the_mean_of_f_by_its_constant():
     # c b / (A + c S) is the mean of the constant given f, and c A / (A + c S) its variance
     samples = samples_of(T=4, f=lambda x: np.exp(x[:, 0]))
@@ -105,6 +106,7 @@ def test_mean_and_std_come_back_in_the_units_of_f(scale, shift):
     assert_allclose(std2 / abs(scale), std, rtol=1e-5)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_far_from_all_thetas_it_returns_to_the_mean_of_f():
     samples = samples_of()
     assert_allclose(cbq.CBQ.paper().fit(samples).predict([1e6]), np.mean(samples.f), rtol=1e-9)
@@ -124,6 +126,7 @@ def test_the_kernel_of_x_goes_with_the_measure(family, kind):
     assert fit.stage1.hyperparameters[0][0].kernel.startswith(kind)
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_an_unnormalised_measure_gets_a_stein_kernel():
     measures = [Unnormalised(score=lambda x, m=m: m - x, dim=1) for m in (1.0, 1.5, 2.0)]
     x = [np.random.default_rng(0).normal(m, 1.0, size=(30, 1)) for m in (1.0, 1.5, 2.0)]

@@ -77,7 +77,7 @@ def labels(ax):
 
 def test_the_line_and_the_bands_show_the_fit(butterfly):
     fit, problem = butterfly
-    theta = np.linspace(60, 150, 40)
+    theta = np.linspace(fit.theta.min(), fit.theta.max(), 40)
     figure = fit.plot(theta, level=0.9, truth=problem.exact)
     assert isinstance(figure, Figure)
     (ax,) = figure.axes
@@ -99,6 +99,7 @@ def test_dots_and_bars_show_stage_1(butterfly):
     np.testing.assert_allclose(half, ndtri(0.9) * fit.stage1.std, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_dots_outside_the_drawn_thetas_are_left_out(butterfly):
     fit, _ = butterfly
     (ax,) = fit.plot(np.linspace(90, 110, 5)).axes
@@ -106,7 +107,7 @@ def test_dots_outside_the_drawn_thetas_are_left_out(butterfly):
     assert 0 < len(x) < len(fit.theta)
     assert ax.get_xlim() == (90, 110)
     outside = np.linspace(1000, 1100, 5)
-    assert labels(fit.plot(outside).axes[0]) == ["mean", "95% interval", "50% interval"]
+    assert labels(fit.plot(outside).axes[0]) == ["mean", "95% interval", "50% interval", "beyond the observed thetas"]
 
 
 def test_the_grid_covers_the_observed_thetas():
@@ -131,6 +132,7 @@ def test_the_grid_reaches_beyond_other_thetas_on_both_sides(theta):
     assert x[-1] > theta[-1]
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_a_fit_on_log_theta_can_be_drawn_near_zero():
     rng = np.random.default_rng(0)
     samples = cbq.Samples(
@@ -322,6 +324,8 @@ def test_outputs_of_two_coordinates_have_a_row_each():
 # all figures
 
 
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize(
     ("name", "T"), [("butterfly", 1), ("butterfly", 2), ("sir", 1), ("linear", 1), ("linear", 2), ("health", 3)]
 )
@@ -345,7 +349,7 @@ def test_no_setting_of_matplotlib_changes():
 def test_pyplot_is_not_imported():
     code = """
 import sys, cbq
-samples = cbq.problems.get("butterfly").collect(3, 4, rng=0)
+samples = cbq.problems.get("butterfly").collect(6, 4, rng=0)
 fit = cbq.CBQ().fit(samples)
 assert "matplotlib" not in sys.modules
 fit.plot().savefig(sys.stdout.buffer)

@@ -81,6 +81,7 @@ def samples(noise):
     return cbq.Samples(theta, x, f, lambda t: Gaussian(t, 1.0))
 
 
+@pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__ + getattr(m, "outputs", ""))
 def test_errors_that_outputs_share_are_shared_by_the_draws_of_a_fit(method):
     fit = method.fit(samples(rng(4).normal(size=(12, 8))))
@@ -122,6 +123,7 @@ def test_the_recipe_of_the_paper_takes_outputs_as_independent():
     assert_array_equal(cbq.CBQ.paper().fit(samples(np.ones((12, 8)))).correlation, np.eye(3))
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_one_output_has_the_correlation_one():
     x = rng(6).normal(size=(3, 5))
     fit = cbq.CBQ().fit(cbq.Samples([1.0, 2.0, 3.0], x, x**2, Gaussian(0.0, 1.0)))

@@ -23,6 +23,7 @@ CASES = {
     "linear-3": ("linear", {"dim": 3, "f": "square", "seed": 4}, 4e-3),
     "linear-1": ("linear", {"dim": 1, "f": "inner"}, 5e-4),
     "sir": ("sir", {"step": 0.25}, 80.0),
+    "sir-noise": ("sir", {"step": 0.25, "noise": 0.01}, 200.0),
     "butterfly": ("butterfly", {}, 0.01),
     "health": ("health", {}, 3.0),
     "characteristic": ("characteristic", {}, 1e-3),
@@ -96,6 +97,7 @@ def test_names_and_options():
         ("linear", {"dim": 0}, "dim must be a whole number, at least 1"),
         ("sir", {"step": 0}, "step must be positive and at most 0.25 days"),
         ("sir", {"step": 0.3}, "step must be positive and at most 0.25 days"),
+        ("sir", {"noise": -1}, "noise must be a number of at least 0, but it is -1"),
         ("characteristic", {"shape": -1.0}, "shape must be positive"),
         ("characteristic", {"rate": 0.0}, "rate must be positive"),
         ("truncated", {"std": 0.0}, "std must be positive"),
@@ -166,6 +168,18 @@ def test_linear_refuses_a_prior_variance_that_is_not_positive():
 
 
 # sir
+
+
+def test_the_noise_of_sir_is_a_part_of_the_spread_of_f():
+    u = (np.arange(64)[:, None] + 0.5) / 64  # midpoints of cells
+    theta = problems.get("sir").prior.transport(u)
+    f = sir.EpidemicModel(0.25).integrand(np.concatenate([Gamma(t, 10.0).transport(u) for t in theta]), theta[0])
+    np.testing.assert_allclose(np.std(f), sir.SPREAD, rtol=0.02)
+    quiet, noisy = (problems.get("sir", step=0.25, noise=noise).collect(4, 500, rng=0) for noise in (0.0, 0.3))
+    assert (quiet.stochastic, noisy.stochastic) == (False, True)
+    noise = (noisy.f - quiet.f) / (0.3 * sir.SPREAD)
+    assert abs(np.mean(noise)) < 4 / np.sqrt(2000)
+    assert abs(np.std(noise) - 1) < 4 / np.sqrt(4000)
 
 
 def closed_form_peak(x):

@@ -14,6 +14,8 @@ from cbq.checkpoint import CheckpointError
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, StudentT, Uniform, Unnormalised
 from cbq.methods.baselines.averages import averages
 
+pytestmark = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
+KINDS = ("plain", "self-normalised", "balance")
 PRIOR = Uniform(1.0, 2.0)
 SIZE = {"T": 5, "N": 12, "rng": 3}
 
@@ -154,7 +156,6 @@ def test_a_run_refuses_a_proposal_before_it_evaluates_anything():
 # estimates
 
 
-@pytest.mark.filterwarnings("ignore:few points")
 def test_averages_are_those_of_weighted_values():
     wf = np.exp(log_ratio(SAMPLES)).reshape(5, 12) * SAMPLES.f
     for estimator in (cbq.MonteCarlo(), cbq.LSMC(), cbq.KLSMC()):
@@ -174,9 +175,6 @@ def test_a_proposal_that_is_the_measure_changes_nothing():
             one.predict(one.theta, return_std=True), other.predict(one.theta, return_std=True), strict=True
         ):
             np.testing.assert_allclose(a, b, rtol=1e-12)
-
-
-KINDS = ("plain", "self-normalised", "balance")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -245,7 +243,6 @@ def test_evpi_refuses_weighted_and_random_values():
 # files
 
 
-@pytest.mark.filterwarnings("ignore:few points")
 @pytest.mark.parametrize(
     "estimator", [cbq.MonteCarlo(), cbq.LSMC(), *map(cbq.ImportanceSampling, KINDS)], ids=lambda each: repr(each)[:24]
 )

@@ -13,6 +13,8 @@ from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, Uniform, Unnormalised
 from cbq.methods.conditional.blocks import sample_blocks
 
+pytestmark = pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")  # stage 1 does without others
+
 PLAIN = {"calibrate": False}
 
 

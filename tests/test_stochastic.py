@@ -34,6 +34,10 @@ def noisy_pair(x, theta, *, rng):
     return np.column_stack([x[:, 0], x[:, 0]]) + rng.standard_normal((len(x), 2))
 
 
+def noisy_together(x, theta, rngs):
+    return x[:, 0] * theta[0] + np.array([rng.standard_normal() for rng in rngs])
+
+
 def noisy_at_a_point(x, theta, rng):
     return float(x[0] * theta[0] + rng.standard_normal())
 
@@ -99,6 +103,37 @@ def test_values_do_not_depend_on_threads_or_on_taking_one_point_at_a_time():
     with ThreadPoolExecutor(3) as threads:
         np.testing.assert_array_equal(problem().collect(**SIZE, batch=2, executor=threads).f, REFERENCE.f)
     np.testing.assert_array_equal(problem(noisy_at_a_point, vectorized=False).collect(**SIZE).f, REFERENCE.f)
+
+
+@pytest.mark.parametrize("how", [{}, {"batch": 4}, {"executor": 2, "batch": 3}], ids=str)
+def test_a_list_of_generators_serves_many_points_at_a_time(how):
+    sizes = []
+
+    def counting(x, theta, rngs):
+        sizes.append(len(x))
+        return noisy_together(x, theta, rngs)
+
+    together = problem(noisy_together if "executor" in how else counting)
+    np.testing.assert_array_equal(together.collect(**SIZE, **how).f, REFERENCE.f)
+    assert sizes == ([] if "executor" in how else [3, *([11] if not how else [4, 4, 3]) * 4])
+    np.testing.assert_array_equal(together.evaluate(1.5, [0.5, 1.0], rng=0), problem().evaluate(1.5, [0.5, 1.0], rng=0))
+    with pytest.raises(ValueError, match="takes rngs, but with vectorized=False"):
+        problem(noisy_together, vectorized=False)
+    with pytest.raises(ValueError, match="takes rngs, so it is random"):
+        problem(noisy_together, stochastic=False)
+
+
+def test_a_list_of_generators_belongs_to_points_where_some_are_left_out():
+    def failing(x, theta, rngs):
+        f = noisy_together(x, theta, rngs)
+        if np.any(x > 3):
+            raise RuntimeError
+        return f
+
+    with pytest.warns(cbq.collect.CollectWarning):
+        run = problem(failing).collect(**SIZE, on_error="skip")
+    kept = REFERENCE.all_points[:, 0] <= 3
+    np.testing.assert_array_equal(run.table, REFERENCE.table[kept])
 
 
 def test_a_longer_run_has_the_values_of_a_shorter_one():

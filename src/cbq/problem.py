@@ -44,7 +44,8 @@ class Problem(Immutable):
     stochastic : whether f is random: a value of f is a draw whose mean is wanted, I(theta) = E[E[f(X, theta) | X]]. If
         f has a parameter `rng`, it receives a numpy.random.Generator there, `integrand(x, theta, rng=generator)`. Each
         point has a generator of its own, seeded by the run, theta and the point, so that runs repeat and resume
-        exactly; f is therefore called for one point at a time, with x (1, d) unless `vectorized=False`.
+        exactly; f is therefore called for one point at a time, with x (1, d) unless `vectorized=False`. An f that is
+        fast with many points has a parameter `rngs` in its place, and receives a list of n generators for n points.
     bounds : (low, high), the least and the largest value that f, or the mean of a random f, can take, each a number or
         (C,); -inf and inf say nothing. Estimates and intervals stay inside.
     """
@@ -87,7 +88,11 @@ class Problem(Immutable):
         self.stochastic, self.bounds = flag(stochastic, "stochastic"), as_bounds(bounds)
         rng = rng_parameter(integrand)
         if rng is not None and rng.default is rng.empty and not self.stochastic:
-            raise ValueError("the integrand takes rng, so it is random: pass stochastic=True.")
+            raise ValueError(f"the integrand takes {rng.name}, so it is random: pass stochastic=True.")
+        if rng is not None and rng.name == "rngs" and self.stochastic and not self.vectorized:
+            raise ValueError(
+                "the integrand takes rngs, but with vectorized=False it is called with one point: take rng."
+            )
 
     @property
     def p(self) -> int:
@@ -119,7 +124,7 @@ class Problem(Immutable):
         if len(thetas) != 1:
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {given.shape}.")
         points = measures_at(self.family, thetas)[0]._points(x)
-        if (rng is not None) is not self._takes_rng:
+        if (rng is not None) is not (self._rng_parameter is not None):
             takes = "takes rng: pass a seed, such as rng=0" if rng is None else "takes no rng: leave it out"
             raise ValueError(f"the integrand of {self.name!r} {takes}.")
         return self._evaluator(None if rng is None else run_entropy(rng)).values(Points(thetas[0], points))
@@ -226,16 +231,20 @@ class Problem(Immutable):
         return f"Problem({self.name!r}, prior={self.prior!r})"
 
     @property
-    def _takes_rng(self) -> bool:
-        return self.stochastic and rng_parameter(self.integrand) is not None
+    def _rng_parameter(self) -> str | None:
+        """The name of the parameter in which f takes generators."""
+        found = rng_parameter(self.integrand) if self.stochastic else None
+        return None if found is None else found.name
 
     def _evaluator(self, entropy: list[int] | None) -> Evaluator:
         """Calls f, in a run with this entropy."""
+        rng = self._rng_parameter
         return Evaluator(
             self.integrand,
             self.vectorized,
-            entropy if self._takes_rng else None,
-            None if self.stochastic else self.bounds,  # draws may lie outside
+            entropy=None if rng is None else entropy,
+            takes_rngs=rng == "rngs",
+            bounds=None if self.stochastic else self.bounds,  # draws may lie outside
         )
 
 

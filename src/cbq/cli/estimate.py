@@ -13,6 +13,7 @@ from cbq._tables import by_theta
 from cbq.cli.tables import show, write_csv
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.fit.base import Fit
+from cbq.fit.beyond import FRESH
 from cbq.fit.findings import silent, warn_of
 from cbq.fit.plot import mesh
 from cbq.methods.registry import REFUSALS, reason
@@ -66,7 +67,7 @@ def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = Non
             columns, note = {"mean": mean, "std": std, "lower": low, "upper": high}, ""
         except REFUSALS as error:  # raised by fits without standard errors
             columns, note = {"mean": np.asarray(fit.predict(theta))}, f"There are no intervals: {reason(error)}."
-    warn_of(fit._beyond_findings(theta))
+    warn_of(fit._beyond_findings(theta, tolerated=FRESH))  # others are marked
     if problem is not None and problem.has_exact:
         columns["truth"] = problem.exact(theta)
     columns |= {name: np.repeat(values.astype(np.float64), fit.C or 1) for name, values in fit._marks(theta).items()}

@@ -78,6 +78,6 @@ def _show(fit: Fit, theta: list[str] | None, level: float) -> None:
     thetas = options.thetas(theta, fit.p)
     table = estimate(fit, fit.theta if thetas is None else thetas, level)
     table.show(all_rows=True)
-    for line in (table.note, *(f"Warning: {each} {each.remedy}" for each in fit.findings)):
-        if line:
-            typer.echo(line)
+    lines = [table.note, *(f"Warning: {each} {each.remedy}" for each in fit.findings)]
+    if any(lines):
+        typer.echo("\n".join(["", *filter(None, lines)]))

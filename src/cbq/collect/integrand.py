@@ -15,7 +15,7 @@ from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 from cbq.collect.draws import F_KEY, keyed_generator
 from cbq.samples.arrays import rows_outside, shown_bounds
 
-Integrand = Callable[..., Any]  # of x and theta, and of rng if it is random and takes one
+Integrand = Callable[..., Any]  # of x and theta, and of rng or rngs if it is random and takes one of them
 
 
 class IntegrandError(RuntimeError):
@@ -98,13 +98,14 @@ def _batch(points: Points) -> Batch:
 
 
 def rng_parameter(integrand: Integrand) -> inspect.Parameter | None:
-    """The parameter `rng` of a function, None if it has none that can be passed by name."""
+    """The parameter `rng` or `rngs` of a function, None if it has none that can be passed by name."""
     try:
-        found = inspect.signature(integrand).parameters.get("rng")
+        parameters = inspect.signature(integrand).parameters
     except (ValueError, TypeError):  # compiled
         return None
     by_name = (inspect.Parameter.KEYWORD_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
-    return found if found is not None and found.kind in by_name else None
+    found = [parameters[name] for name in ("rng", "rngs") if name in parameters]
+    return next((each for each in found if each.kind in by_name), None)
 
 
 @dataclass(frozen=True)
@@ -112,20 +113,22 @@ class Evaluator:
     """The integrand, and how it is called. Workers receive this object.
 
     vectorized : whether it takes many points at a time.
-    entropy : of a run, if the integrand takes `rng`: then each point has a generator of its own, which depends on this
-        and on the indices of theta and of the point, and is evaluated alone.
+    entropy : of a run, if the integrand takes generators: each point has its own, which depends on this and on the
+        indices of theta and of the point.
+    takes_rngs : whether it takes those of many points, as a list `rngs`; with `rng`, each point is evaluated alone.
     bounds : (2, C) or (2, 1), between which all values must lie.
     """
 
     integrand: Integrand
     vectorized: bool
     entropy: list[int] | None = None
+    takes_rngs: bool = False
     bounds: Array | None = None
 
     @property
     def in_batches(self) -> bool:
         """Whether the integrand is called with many points at a time."""
-        return self.vectorized and self.entropy is None
+        return self.vectorized and (self.entropy is None or self.takes_rngs)
 
     def pieces(self, task: Task) -> Iterator[BatchResult]:
         """Evaluate a task: one result, or one for each point if f takes one point at a time.
@@ -215,7 +218,7 @@ class Evaluator:
         theta, x = points.theta, points.x
         if self.vectorized:
             try:
-                return self._f(x.copy(), theta.copy(), **self._rng(points, 0))
+                return self._f(x.copy(), theta.copy(), **self._generators(points))
             except (Exception, SystemExit) as error:
                 among = f"among the {len(x)} points from x = {x[0]} on"
                 message = f"the integrand raised {type(error).__name__} at {points} {among}: {error}"
@@ -223,18 +226,20 @@ class Evaluator:
         values = []
         for i, point in enumerate(x):
             try:
-                values.append(self._f(point.copy(), theta.copy(), **self._rng(points, i)))
+                values.append(self._f(point.copy(), theta.copy(), **self._generators(points.part(i, i + 1))))
             except (Exception, SystemExit) as error:
                 raise points.failure(i, f"raised {type(error).__name__}", f": {error}") from error
         return values
 
-    def _rng(self, points: Points, i: int) -> dict[str, np.random.Generator]:
-        """The argument `rng` at point i of these, if the integrand takes one."""
+    def _generators(self, points: Points) -> dict[str, Any]:
+        """The argument `rng` at one point, or `rngs` at several, if the integrand takes it."""
         if self.entropy is None:
             return {}
-        return {"rng": keyed_generator(self.entropy, F_KEY, points.t or 0, points.start + i)}
+        indices = range(points.start, points.start + len(points.x))
+        rngs = [keyed_generator(self.entropy, F_KEY, points.t or 0, i) for i in indices]
+        return {"rngs": rngs} if self.takes_rngs else {"rng": rngs[0]}
 
-    def _f(self, x: Array, theta: Array, **rng: np.random.Generator) -> Any:
+    def _f(self, x: Array, theta: Array, **rng: Any) -> Any:
         """What the integrand returns. A process that it forks must not go on as this one."""
         process, status = os.getpid(), 0
         try:

@@ -35,7 +35,8 @@ def compare(
 ) -> Comparison:
     """Compare estimators on the same samples: errors, coverage and width of intervals, seconds of the fits.
 
-    An estimator that refuses the samples does not stop the others: its row contains NaN, and its note says why.
+    An estimator that refuses the samples does not stop the others: its row contains NaN, and its note says why. What
+    makes intervals doubtful is raised as a `cbq.FitWarning` once for all methods, and is in their notes.
 
     Parameters
     ----------

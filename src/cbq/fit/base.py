@@ -19,7 +19,7 @@ from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
-from cbq.fit.of_samples import chains
+from cbq.fit.of_samples import chains, equal_values
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.io import Bounds, Field, Instance, Many, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
@@ -78,13 +78,13 @@ class Fit(Immutable, ABC):
     noted = DeprecatedAttribute("with_choice")
 
     def _with_samples(self, samples: Samples) -> Self:
-        """The same fit, which says where f failed and what else the samples show, and answers within the bounds of f."""
+        """The same fit, which says what the samples show, and where f failed, and answers within the bounds of f."""
         about = self._findings_about(samples)
-        return self._replaced(failures=samples.failures, bounds=samples.bounds, about_samples=about)
+        return self._replaced(failures=samples.failures, bounds=samples.known_bounds, about_samples=about)
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         """What the samples show a user of this estimator."""
-        return chains(samples)
+        return (*equal_values(samples), *chains(samples))
 
     def _bounded(self, values: Array) -> Array:
         """Values of I (..., M) or (..., M, C), moved into its bounds."""
@@ -118,13 +118,19 @@ class Fit(Immutable, ABC):
     @property
     def findings(self) -> tuple[Finding, ...]:
         """What a user should know; first, where f failed."""
-        return (*(Finding("failures", each) for each in self.failure_warnings), *self.about_samples, *self._findings())
+        return (
+            *(Finding("failures", each) for each in self.failure_warnings),
+            *self.about_samples,
+            *self._findings(),
+            *self._remarks(),
+        )
 
     @property
     def serious_findings(self) -> tuple[Finding, ...]:
         """Findings that say that intervals may not hold: each is raised as a `cbq.FitWarning` when the fit is made."""
-        remarks = REMARKS if self.has_many_failures else REMARKS | {"failures"}
-        return tuple(each for each in self.findings if each.kind not in remarks)
+        failures = (Finding("failures", each) for each in self.failure_warnings if self.has_many_failures)
+        found = (*failures, *self.about_samples, *self._findings())
+        return tuple(each for each in found if each.kind not in REMARKS)
 
     @property
     def failure_warnings(self) -> tuple[str, ...]:
@@ -134,6 +140,10 @@ class Fit(Immutable, ABC):
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of the estimator."""
+        return ()
+
+    def _remarks(self) -> tuple[Finding, ...]:
+        """Findings that are remarks and take time: nobody looks for them when a fit is made."""
         return ()
 
     @property
@@ -202,12 +212,12 @@ class Fit(Immutable, ABC):
         low, middle, high = self._read(thetas, lambda each: [each.quantile(tail) for tail in tails])
         # Where an interval is far narrower than others, rounding moves draws by more than its width.
         least = BAND_ROUNDING * np.max(high - low, axis=0)
-        up, down = (np.maximum(reach, least) for reach in (high - middle, middle - low))
+        up, down = np.maximum(high - middle, least), np.maximum(middle - low, least)
         draws -= middle
-        up, down = (np.divide(draws, reach, out=np.zeros_like(draws), where=reach > 0) for reach in (up, -down))
-        away = np.max(np.maximum(up, down), axis=1)  # (size,) or (size, C)
+        draws /= np.where(least > 0, np.where(draws > 0, up, -down), np.inf)
+        away = np.max(draws, axis=1)  # (size,) or (size, C)
         factor = np.maximum(np.quantile(away, level, axis=0, method="higher"), 1.0)
-        return middle - factor * (middle - low), middle + factor * (high - middle)
+        return self._bounded(middle - factor * (middle - low)), self._bounded(middle + factor * (high - middle))
 
     @_saying_what_is_beyond
     def sample(
@@ -250,10 +260,10 @@ class Fit(Immutable, ABC):
         """
         return beyond(self._thetas(theta), self.theta)
 
-    def _beyond_findings(self, theta: Array) -> tuple[Finding, ...]:
-        """What a user should know if some of thetas (M, p) are beyond the observed ones: none or one."""
+    def _beyond_findings(self, theta: Array, *, tolerated: float = 0.0) -> tuple[Finding, ...]:
+        """What a user should know if more than a tolerated share of thetas (M, p) are beyond the observed ones."""
         found = self.beyond(theta)
-        if not np.any(found):
+        if np.mean(found) <= tolerated:
             return ()
         some = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as theta = {theta[np.argmax(found)]}, are"
         which = f"theta = {theta[0]} is" if len(theta) == 1 else some

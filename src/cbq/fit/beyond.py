@@ -6,10 +6,10 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans
 
-MARGIN = 0.05  # of the range of a coordinate: no theta is beyond the observed ones that is closer to their range
-GAPS = (
-    2.0  # times the widest gap between neighbours: no theta is beyond the observed ones that is closer to one of them
-)
+# No theta is beyond the observed ones that is closer to them than these.
+MARGIN = 0.05  # of the range of each coordinate
+GAPS = 2.0  # times the widest gap between neighbours
+FRESH = 0.05  # the share of fresh thetas from the same distribution that may be beyond a few observed ones
 ROUNDING = 1e-9  # of the largest value of a coordinate
 MAX_COORDINATE = 1e100  # whose square is finite
 
@@ -18,23 +18,30 @@ def beyond(theta: Array, observed: Array) -> Booleans:
     """Whether each of thetas (M, p) is beyond the observed ones (T, p): (M,).
 
     It is if it is outside of their range in some coordinate, and further from all of them than they are from each
-    other, by twice the widest gap between nearest neighbours. Coordinates are in units of their standard deviation.
-    Where all thetas are positive, their logarithms count if they are less skew. A single theta is all that it knows.
+    other: more than twice the widest gap between neighbours. Coordinates are in units of their standard deviation.
+    Where logarithms of the observed ones are less skew than they are, it must be so in logarithms, too. All but a
+    single theta is beyond it.
     """
-    logs = _more_symmetric_logs(observed)
-    nodes, asked = _logs(np.unique(observed, axis=0), logs), _logs(theta, logs)
-    low, high = np.min(nodes, axis=0), np.max(nodes, axis=0)
+    found = _is_far(theta, observed)
+    if np.any(found) and np.any(logs := _more_symmetric_logs(observed)):
+        found[found] = _is_far(_logs(theta[found], logs), _logs(observed, logs))
+    return found
+
+
+def _is_far(asked: Array, observed: Array) -> Booleans:
+    """Whether each of (M, p) is outside of the range of the observed ones (T, p), and far from all of them: (M,)."""
+    low, high = np.min(observed, axis=0), np.max(observed, axis=0)
     largest = ROUNDING * np.maximum(np.abs(low), np.abs(high))
     reach = MARGIN * (high - low) + largest
     found = np.asarray(np.any((asked < low - reach) | (asked > high + reach), axis=1))
-    if len(nodes) > 1 and np.any(found):
+    if np.any(found) and len(nodes := np.unique(observed, axis=0)) > 1:
         from scipy.spatial import cKDTree  # slow to import, and rarely needed
 
         centre, unit = np.mean(nodes, axis=0), np.maximum(np.std(nodes, axis=0), np.maximum(largest, 1e-300))
         tree = cKDTree((nodes - centre) / unit)
         gap = np.max(tree.query(tree.data, k=[2])[0])
-        far = np.clip((asked[found] - centre) / unit, -MAX_COORDINATE, MAX_COORDINATE)
-        found[found] = tree.query(far)[0] > GAPS * gap
+        away = np.clip((asked[found] - centre) / unit, -MAX_COORDINATE, MAX_COORDINATE)
+        found[found] = tree.query(away)[0] > GAPS * gap
     return found
 
 

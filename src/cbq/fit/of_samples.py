@@ -8,16 +8,18 @@ import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
 from cbq.fit.findings import Finding
-from cbq.measures import Empirical
 from cbq.samples import Samples
+from cbq.samples.arrays import equal_rows
 
 THETAS_PER_COORDINATE = 5  # of theta, at least, and one more
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
+MIN_EQUAL = 4  # points of a theta
+EQUAL = 1e-9  # a range of values, in units of their spread over all thetas, up to which they are equal
 STRONG = 0.2  # autocorrelation
 STANDARD_ERRORS = 4.0  # beyond those of points in random order: a false alarm in less than one of 1000 fits
 MIN_IN_ORDER, MAX_IN_ORDER = 4, 500  # points of a theta whose order is looked at
 MAX_COLUMNS = 1000  # coordinates of all thetas whose order is looked at
-MIN_REPEATED = 3  # points
+MIN_REPEATED = 3  # points in a row
 
 
 def few_thetas(samples: Samples) -> tuple[Finding, ...]:
@@ -51,20 +53,38 @@ def few_points_together(samples: Samples) -> tuple[Finding, ...]:
     return (Finding("few points", text),)
 
 
+def equal_values(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where all values of an output are equal at some thetas that have several points."""
+    f, several = samples.table, samples.counts[:, None] >= MIN_EQUAL
+    low, high = (extreme.reduceat(f, samples.starts, axis=0) for extreme in (np.minimum, np.maximum))
+    rounding = EQUAL * np.std(f, axis=0)
+    thetas = np.sum((high - low <= rounding) & several, axis=0)  # (C,)
+    if not np.any(thetas):
+        return ()
+    most = f"{np.max(thetas)} of {samples.T} thetas"
+    where = most if samples.C is None else f"up to {most}, for {np.count_nonzero(thetas)} of its {samples.C} outputs"
+    n = int(np.max(samples.counts))
+    text = (
+        f"all values of f are equal at {where}: {n} points do not exclude other values that have a probability of up "
+        f"to {min(1.0, 3 / n):.2g}."
+    )
+    return (Finding("equal values", text),)
+
+
 def chains(samples: Samples) -> tuple[Finding, ...]:
     """A finding where points that are said to be iid look like a Markov chain.
 
-    Either points repeat the one before them with its value, as chains do where a proposal is rejected; or, in the ranks
-    of their coordinates, points are more like the one before them than points in random order are. Points that are
-    sorted by a coordinate, such as grids, tell nothing by their order. Equal points in a row whose values differ are
-    replicates of a random f, and count once.
+    Either more points than by chance repeat the one before them with its value, as chains do where a proposal is
+    rejected; or, in the ranks of their coordinates, points are more like the one before them than points in random
+    order are. Points that are sorted by a coordinate, such as grids, tell nothing by their order. Equal points in a row
+    whose values differ are replicates of a random f, and count once.
     """
     if samples.design != "iid":
         return ()
     x, f, owners = samples.all_points, samples.table, samples.owners
     repeats = np.all(x[1:] == x[:-1], axis=1) & (owners[1:] == owners[:-1])
     same = int(np.count_nonzero(repeats & np.all(f[1:] == f[:-1], axis=1)))
-    if same >= MIN_REPEATED and not any(isinstance(each, Empirical) for each in samples.measures):
+    if same >= MIN_REPEATED and same > _by_chance(samples):
         text = f"{same} of {len(x)} points repeat the one before them, as in a Markov chain, but the design is 'iid'."
         return (Finding("chains", text),)
     first = np.concatenate([[True], ~repeats])
@@ -73,6 +93,13 @@ def chains(samples: Samples) -> tuple[Finding, ...]:
         return ()
     text = f"the points of a theta follow each other with an autocorrelation of {order:.2f}, but the design is 'iid'."
     return (Finding("chains", text),)
+
+
+def _by_chance(samples: Samples) -> float:
+    """How often a point may repeat the one before it in random order, where some points of a theta are equal."""
+    _, group = equal_rows(np.column_stack([samples.owners, samples.all_points]))
+    expected = np.sum((np.bincount(group)[group] - 1) / samples.counts[samples.owners])
+    return float(expected + STANDARD_ERRORS * np.sqrt(expected))
 
 
 def _order(x: Array, owners: Integers) -> float | None:

@@ -8,7 +8,7 @@ c = A / tau. The amplitude A has the closed form q / dof and is never searched f
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
 from typing import Any, Self, TypeVar
@@ -69,14 +69,16 @@ class KernelEvidence:
 
     varies: (K, B, C), see `variation`, equal for all kernels. energy: (K, B, C), q. evidence: (K, B, C), the
     (restricted) log-likelihood at the amplitude q / dof, up to a constant; zero where f does not vary. residuals:
-    (K, B, N, C), the leave-one-out residuals e_i = a_i / P_ii. evidence_without: (K, B, N, C), the evidence of all
-    other points, up to a constant. jitter: (K, B), relative to the mean diagonal.
+    (K, B, N, C), the leave-one-out residuals e_i = a_i / P_ii. precision: (K, B, N), P_ii, the inverses of their
+    variances at unit amplitude. evidence_without: (K, B, N, C), the evidence of all other points, up to a constant.
+    jitter: (K, B), relative to the mean diagonal.
     """
 
     varies: Array
     energy: Array
     evidence: Array
     residuals: Array
+    precision: Array
     evidence_without: Array
     jitter: Array
 
@@ -210,6 +212,7 @@ class Conditioned:
             "energy": self.energy,
             "evidence": self.evidence,
             "residuals": a / diagonal,
+            "precision": diagonal[..., 0],
             "evidence_without": -0.5 * self.varies[:, None] * evidence_without,
             "jitter": self.factor.relative_jitter.reshape(shape),
         }
@@ -227,42 +230,51 @@ class Conditioned:
         }
 
 
-def explain(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> KernelEvidence:
+def explain(
+    kernel: Kernel, data: GPData, tau: float, jitter: Jitter, noise: Sequence[float] | None = None
+) -> KernelEvidence:
     """How well kernels explain f; it takes no embedding.
 
     kernel: K of them, as lengthscales with the leading axes (K, 1), or a single one.
+    noise: (K,), the noise variance of the values with each kernel, in units of the amplitude; None for none.
     """
 
-    def evaluate(kernel: Kernel, part: GPData) -> KernelEvidence:
+    def evaluate(kernel: Kernel, part: GPData, nugget: Array | None) -> KernelEvidence:
         f = part.f - centre(part.f, tau)
-        conditioned = Conditioned(factor_gram(part.bound(kernel), part.x, jitter=jitter), f, tau)
+        conditioned = Conditioned(factor_gram(part.bound(kernel), part.x, nugget=nugget, jitter=jitter), f, tau)
         return KernelEvidence(**conditioned.leave_one_out())
 
-    return _in_chunks(evaluate, kernel, data)
+    return _in_chunks(evaluate, kernel, data, noise)
 
 
-def integrate(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> BayesianQuadrature:
-    """Bayesian quadrature under the measures of the data, with kernels as for `explain`."""
+def integrate(
+    kernel: Kernel, data: GPData, tau: float, jitter: Jitter, noise: Sequence[float] | None = None
+) -> BayesianQuadrature:
+    """Bayesian quadrature under the measures of the data, with kernels and noise as for `explain`."""
 
-    def evaluate(kernel: Kernel, part: GPData) -> BayesianQuadrature:
+    def evaluate(kernel: Kernel, part: GPData, nugget: Array | None) -> BayesianQuadrature:
         embedding = embed(kernel, part.measure)
         mu, level = embedding.mean(part.x), centre(part.f, tau)
-        conditioned = Conditioned(factor_gram(embedding.kernel, part.x, jitter=jitter), part.f - level, tau, mu)
+        factor = factor_gram(embedding.kernel, part.x, nugget=nugget, jitter=jitter)
+        conditioned = Conditioned(factor, part.f - level, tau, mu)
         found = conditioned.quadrature(embedding.variance)
         found["mean"] += level[:, 0]
         return BayesianQuadrature(**conditioned.leave_one_out(), **found)
 
-    return _in_chunks(evaluate, kernel, data)
+    return _in_chunks(evaluate, kernel, data, noise)
 
 
-def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float) -> tuple[float, Array]:
+def evidence_and_gradient(
+    kernel: Kernel, data: GPData, tau: float, noise: float | None = None
+) -> tuple[float, Array]:
     """The evidence summed over processes and outputs, and its gradient in the log-lengthscales (P,).
 
-    dE/dK = -1/2 [K^-1 - k1 k1' / (S + tau) - a a' / A], A = q / dof.
+    dE/dK = -1/2 [K^-1 - k1 k1' / (S + tau) - a a' / A], A = q / dof. With a noise variance, in units of the amplitude,
+    the derivative in its logarithm is appended: (P + 1,).
     """
     bound, f = data.bound(kernel), data.f - centre(data.f, tau)
     n = f.shape[1]
-    factor = factor_gram(bound, data.x, jitter=GRADIENT_JITTER)
+    factor = factor_gram(bound, data.x, nugget=noise, jitter=GRADIENT_JITTER)
     inverse, logdet = factor.inverse(), factor.logdet
     a = inverse @ f
     if not np.isinf(tau):
@@ -277,7 +289,10 @@ def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float) -> tuple[flo
     slope = np.sum(varies, axis=1)[:, None, None] * inverse
     slope -= a @ (a * (varies / amplitude)[:, None, :]).swapaxes(-1, -2)
     value = -0.5 * np.sum(varies * (dof * np.log(amplitude) + logdet[:, None]))
-    return float(value), -0.5 * np.sum(bound.contract(data.x, slope), axis=0)
+    gradient = np.sum(bound.contract(data.x, slope), axis=0)
+    if noise is not None:
+        gradient = np.append(gradient, noise * np.einsum("tnn->", slope))
+    return float(value), -0.5 * gradient
 
 
 def _not_negative(error2: Array, size: Array) -> Array:
@@ -292,15 +307,24 @@ def _not_negative(error2: Array, size: Array) -> Array:
     return np.maximum(error2, 0.0)
 
 
-def _in_chunks(evaluate: Callable[[Kernel, GPData], Result], kernel: Kernel, data: GPData) -> Result:
+def _in_chunks(
+    evaluate: Callable[[Kernel, GPData, Array | None], Result],
+    kernel: Kernel,
+    data: GPData,
+    noise: Sequence[float] | None,
+) -> Result:
     """`evaluate` of all kernels and processes, in chunks of bounded memory; large matrices go kernel by kernel."""
     ells = kernel.log_lengthscales
     kernels = int(np.prod(ells.shape[:-1]))
     if kernels > 1 and data.n >= LARGE:
-        each = (kernel.with_log_lengthscales(ells[k : k + 1]) for k in range(kernels))
-        return _joined([_in_chunks(evaluate, one, data) for one in each], axis=0)
-    pieces = chunks(len(data.x), data.n, arrays=_STACKS * kernels)
-    return _joined([evaluate(kernel, data[piece]) for piece in pieces], axis=1)
+        each = [(kernel.with_log_lengthscales(ells[k : k + 1]), slice(k, k + 1)) for k in range(kernels)]
+        return _joined([_in_chunks(evaluate, one, data, noise and noise[k]) for one, k in each], axis=0)
+
+    def nugget(part: GPData) -> Array | None:
+        return None if noise is None else np.repeat(np.array(noise)[:, None], len(part.x), axis=1)  # (K, B)
+
+    parts = [data[piece] for piece in chunks(len(data.x), data.n, arrays=_STACKS * kernels)]
+    return _joined([evaluate(kernel, part, nugget(part)) for part in parts], axis=1)
 
 
 def _joined(parts: list[Result], axis: int) -> Result:

@@ -17,6 +17,7 @@ from cbq.linalg.threads import one_blas_thread
 
 GRID = tuple(np.exp(np.arange(-3.0, 5.0)))  # lengthscales in units of the spread of the points
 FACTORS_AROUND_FIT = (0.4, 1.0, 2.5, 6.0)  # factors of lengthscales that were fitted
+NOISES = (1e-6, 1e-4, 1e-3, 1e-2, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0, 100.0)  # variances in units of the amplitude
 VALUES_PER_LENGTHSCALE = 5  # needed for each lengthscale that is fitted
 MAX_LOG_LENGTHSCALE = 3.0  # in units of the spread of the points: beyond, f looks like a polynomial
 SHORTEST, LONGEST = 1e-2, 1e4  # of the first guess; an input without influence ends at the longest
@@ -26,6 +27,7 @@ _STARTS = (
     0.0,
     1.0,
 )  # shifts of all log-lengthscales, the best of which starts the search: a kink misleads it
+_NOISE_STARTS = (1e-3, 1.0)
 _TOLERANCE = 1e-5  # the relative change of the evidence to stop at
 
 
@@ -34,11 +36,13 @@ class KernelFamily:
     """Kernels that differ by a common factor of their free lengthscales.
 
     kernel: with a first guess of all lengthscales. free: (P,), which of them are fitted. factors: of those, to try.
+    noise: for each of the factors, the variance of the noise of the values in units of the amplitude; None for none.
     """
 
     kernel: Kernel
     free: Booleans
     factors: tuple[float, ...] = GRID
+    noise: tuple[float, ...] | None = None
 
     @classmethod
     def of(cls, kernel: Kernel, x: Array, ard: bool) -> KernelFamily:
@@ -59,42 +63,60 @@ class KernelFamily:
 
     def batched(self) -> Kernel:
         """The kernels of all K factors as one, whose lengthscales have the leading axes (K, 1)."""
-        if not self.has_free:
+        if not self.has_free and len(self.factors) == 1:
             return self.kernel
         factors = np.log(self.factors)[:, None, None]
         return self.kernel.with_log_lengthscales(self.kernel.log_lengthscales + factors * self.free)
 
     def members(self) -> list[Kernel]:
         """The kernels of all K factors, one by one."""
-        return [self.at(np.log(factor)) for factor in self.factors] if self.has_free else [self.kernel]
+        return [self.at(np.log(factor)) for factor in self.factors]
 
     def subset(self, which: Integers) -> Self:
-        """The family with some of its factors."""
-        return replace(self, factors=tuple(self.factors[i] for i in which))
+        """The family with some of its factors, each with its noise."""
+        noise = None if self.noise is None else tuple(self.noise[i] for i in which)
+        return replace(self, factors=tuple(self.factors[i] for i in which), noise=noise)
+
+    def with_noise(self, noises: Sequence[float] = NOISES) -> Self:
+        """The family for values that are noisy: each factor with several variances of the noise."""
+        pairs = [(factor, noise) for factor in self.factors for noise in noises]
+        factors, noise = zip(*pairs, strict=True)
+        return replace(self, factors=factors, noise=noise)
 
     def around(self, log_lengthscales: Array) -> Self:
         """The family around fitted lengthscales (P,)."""
         return replace(self, kernel=self.kernel.with_log_lengthscales(log_lengthscales), factors=FACTORS_AROUND_FIT)
 
 
-def fit_lengthscales(kernel: Kernel, free: Booleans, data: Sequence[GPData], tau: float) -> Kernel:
-    """The kernel with its free lengthscales maximising the evidence, summed over the data."""
+def fit_lengthscales(
+    kernel: Kernel, free: Booleans, data: Sequence[GPData], tau: float, *, noisy: bool = False
+) -> Kernel:
+    """The kernel with its free lengthscales maximising the evidence, summed over the data.
+
+    noisy: together with the variance of a noise of the values, which is not returned.
+    """
     start = kernel.log_lengthscales
+    places = np.append(free, True) if noisy else free  # the free ones of all parameters; the noise is the last
+    lengthscales = slice(-1) if noisy else slice(None)
     bounds = [(v + np.log(SHORTEST), v + np.log(LONGEST)) for v in start[free]]
+    bounds += [(np.log(NOISES[0]), np.log(NOISES[-1]))] * noisy
 
     def at(values: Array) -> Kernel:
-        lengthscales = start.copy()
-        lengthscales[free] = values
-        return kernel.with_log_lengthscales(lengthscales)
+        found = start.copy()
+        found[free] = values[lengthscales]
+        return kernel.with_log_lengthscales(found)
 
     def objective(values: Array) -> tuple[float, Array]:
+        noise = float(np.exp(values[-1])) if noisy else None
         try:
-            terms = [evidence_and_gradient(at(values), each, tau) for each in data]
+            terms = [evidence_and_gradient(at(values), each, tau, noise) for each in data]
         except NotPositiveDefinite:
             return np.inf, np.zeros(len(values))
-        return -sum(value for value, _ in terms), -np.sum([gradient for _, gradient in terms], axis=0)[free]
+        return -sum(value for value, _ in terms), -np.sum([gradient for _, gradient in terms], axis=0)[places]
 
     with one_blas_thread():  # the matrices are small, and those of the search tiny
-        first = min((start[free] + step for step in _STARTS), key=lambda values: objective(values)[0])
+        noises = [[np.log(noise)] for noise in _NOISE_STARTS] if noisy else [[]]
+        starts = [np.append(start[free] + step, noise) for step in _STARTS for noise in noises]
+        first = min(starts, key=lambda values: objective(values)[0])
         best, _ = quasi_newton(objective, first, bounds, tol=_TOLERANCE)
     return at(best)

@@ -17,13 +17,13 @@ from scipy.special import stdtrit
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, generator, is_whole, number, shown
 from cbq.fit.base import Fit
-from cbq.fit.findings import REMARKS, silent, warn_of
+from cbq.fit.beyond import FRESH
+from cbq.fit.findings import silent, warn_of
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
 ValueAndError = Callable[[Outer, Array], tuple[Array, Array]]  # of a functional, for I (n, ...) at all thetas
 PATHS = 1000  # draws of I as a function of theta
-FEW_BEYOND = 0.05  # the share of draws from the prior that may be beyond the observed thetas without a word
 OUTER_QUANTILES = 101  # quantiles that represent the distribution of the outer error in an interval
 
 
@@ -84,8 +84,9 @@ class Answer:
 def answer(fit: Fit, theta: Array, mean_value: Array, draws: Array, outer_std: Array, *, outer_df: float) -> Answer:
     """The answer from the functional at the posterior mean of I at theta (n, p), (...), and at draws of I, (S, ...)."""
     draws.setflags(write=False)
-    beyond = fit._beyond_findings(theta) if np.mean(fit.beyond(theta)) > FEW_BEYOND else ()
+    beyond = fit._beyond_findings(theta, tolerated=FRESH)
     warn_of(beyond)
+    doubts = (*fit.serious_findings, *beyond)
     return Answer(
         number_or_array(np.mean(draws, axis=0)),
         number_or_array(mean_value),
@@ -95,7 +96,7 @@ def answer(fit: Fit, theta: Array, mean_value: Array, draws: Array, outer_std: A
         len(theta),
         outer_df,
         -np.inf,
-        warnings=tuple(each.text for each in (*fit.findings, *beyond) if each.kind not in REMARKS),
+        warnings=(*fit.failure_warnings, *(each.text for each in doubts if each.kind != "failures")),
     )
 
 

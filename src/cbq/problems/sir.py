@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import pairwise
@@ -23,6 +23,7 @@ DAYS = 150.0
 RATE = 10.0  # of the Gamma measure of the infection rate x
 THRESHOLD = RECOVERY * POPULATION / (POPULATION - INFECTED)  # the infection rate below which the epidemic does not grow
 X_MAX = 6.0  # the end of the quadrature; the mass beyond it is at most 4e-17 for thetas of the prior
+SPREAD = 183228.0  # the standard deviation of f over theta and x, by quadrature
 MIN_STEP = 1e-4  # in days; shorter ones take minutes
 MAX_STEP = 0.25  # in days; the method is stable while step times infection rate is below 2.7
 
@@ -90,6 +91,7 @@ class EpidemicModel:
 
     step: float
     panels: int = 12  # a fifth of the panels of the quadrature for the exact answer
+    noise: float = 0.0  # the standard deviation of the noise of `noisy`, in units of `SPREAD`
 
     def family(self, theta: Array) -> Gamma:
         """The measure of the infection rate at theta (1,)."""
@@ -98,6 +100,11 @@ class EpidemicModel:
     def integrand(self, x: Array, theta: Array) -> Array:
         """The peak number of infected at infection rates x (n, 1): (n,)."""
         return peak(x[:, 0], self.step)[0]
+
+    def noisy(self, x: Array, theta: Array, rngs: Sequence[np.random.Generator]) -> Array:
+        """The same with Gaussian noise, from one generator for each point."""
+        draws = np.array([rng.standard_normal() for rng in rngs])
+        return self.integrand(x, theta) + self.noise * SPREAD * draws
 
     def exact(self, theta: Array) -> Array:
         """E f at theta (M, 1) for f with this step: (M,). The relative error is 1e-10 (3e-9 for the longest step)."""
@@ -111,7 +118,7 @@ class EpidemicModel:
 
 
 @register("sir")
-def build(step: float = 0.1) -> Problem:
+def build(step: float = 0.1, noise: float = 0.0) -> Problem:
     """Peak number of infected in a population of a million over 150 days, from 50 infected on the first.
 
     The infection rate is x ~ Gamma(theta, rate 10), theta ~ Uniform(2, 9), and the recovery rate is 0.05 per day.
@@ -119,9 +126,21 @@ def build(step: float = 0.1) -> Problem:
     Parameters
     ----------
     step : the step of the Runge-Kutta method of order 4 in days, at most 0.25 and at least 0.0001.
+    noise : the standard deviation of Gaussian noise that makes f random, in units of the standard deviation of f over
+        theta and x.
     """
     if not is_number(step, MIN_STEP, MAX_STEP):
         limits = f"positive and at most {MAX_STEP} days, and no less than {MIN_STEP}"
         raise ValueError(f"step must be {limits}, but it is {shown(step)}.")
-    model, prior = EpidemicModel(float(step)), Uniform(2.0, 9.0)
-    return Problem(model.integrand, model.family, prior, depends_on_theta=False, exact=model.exact, name="sir")
+    if not is_number(noise, 0.0):
+        raise ValueError(f"noise must be a number of at least 0, but it is {shown(noise)}.")
+    model, prior = EpidemicModel(float(step), noise=float(noise)), Uniform(2.0, 9.0)
+    return Problem(
+        model.noisy if noise else model.integrand,
+        model.family,
+        prior,
+        depends_on_theta=False,
+        exact=model.exact,
+        name=f"sir-noise-{noise:g}" if noise else "sir",
+        stochastic=noise > 0,
+    )

@@ -41,6 +41,7 @@ from cbq.samples.conditional import (
 from cbq.samples.failures import Failures
 
 Design = Literal["iid", "sobol", "mcmc"]
+MIN_TWO_VALUED = 10  # points: so many that have one of two values are those of an indicator
 MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
 
 
@@ -399,6 +400,18 @@ class Samples(Immutable):
     def table(self) -> Array:
         """The values of all thetas, one theta after the other: (sum N_t, C), with C = 1 for a single output."""
         return self._f.reshape(len(self._f), -1)
+
+    @property
+    def known_bounds(self) -> Array | None:
+        """The bounds (2, C) that I is known to have: those that were given, and of an output of two values, these."""
+        f = self.table
+        low, high = np.min(f, axis=0), np.max(f, axis=0)
+        two = np.all((f == low) | (f == high), axis=0) & (low < high) & (len(f) >= MIN_TWO_VALUED)
+        if self.bounds is None and not np.any(two):
+            return None
+        given = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds
+        narrowed = np.clip(np.stack([low, high]), *given)
+        return np.where(two, narrowed, given)
 
     @property
     def owners(self) -> Integers:

@@ -28,6 +28,8 @@ SCREENING_THETAS, SCREENING_POINTS = 10, 100  # at least and at most
 SCREENING_NUMBERS = 25_000  # in the Gram matrices of the thetas that screening looks at
 NEGLIGIBLE = 0.01  # a weight that is not worth the work
 MAX_KERNELS, MIN_KERNELS = 24, 3  # at all thetas: the most for few points, fewer as the cost of each grows with N^2
+DETECTED_NOISES = (1e-3, 0.03, 1.0)  # variances in units of the amplitude; smooth functions look like less of it
+CLEARLY = 6.0  # a difference of log-likelihoods that is not chance
 COSTLY_SHARE = 0.5  # a costly family must have less than this share of the squared error of any other
 
 
@@ -107,15 +109,17 @@ def screening_subset(samples: Samples) -> Samples:
 
 def screen(
     candidates: Sequence[Candidate], subset: BlockedSamples, n: float, tau: float, jitter: Jitter
-) -> list[Candidate]:
+) -> tuple[list[Candidate], float]:
     """The families, and the factors of each, that are worth trying at all thetas, which have about n points each.
 
     The best of the first family, the roughest, is always among them: it serves where a smooth kernel fails at thetas
-    outside the subset.
+    outside the subset. With them comes the evidence of the likeliest kernel, one for all thetas of the subset.
     """
     results = [
-        subset.evaluate(c.coordinates, partial(explain, c.batched(), tau=tau, jitter=jitter)) for c in candidates
+        subset.evaluate(c.coordinates, partial(explain, c.batched(), tau=tau, jitter=jitter, noise=c.noise))
+        for c in candidates
     ]
+    evidence = max(float(np.max(_total(result))) for result in results)
     weights = weigh(results, subset.samples)
     worth = _worth_their_cost(candidates, weights)
     if not np.all(worth):
@@ -126,7 +130,25 @@ def screen(
     most = int(np.clip(MAX_KERNELS * (SCREENING_POINTS / n) ** 2, MIN_KERNELS, MAX_KERNELS))
     kept = (score > NEGLIGIBLE) & (np.argsort(np.argsort(-score, kind="stable")) < most)
     each = np.split(kept, np.cumsum([len(c.factors) for c in candidates])[:-1])
-    return [c.subset(np.flatnonzero(mine)) for c, mine in zip(candidates, each, strict=True) if np.any(mine)]
+    kept_families = zip(candidates, each, strict=True)
+    return [c.subset(np.flatnonzero(mine)) for c, mine in kept_families if np.any(mine)], evidence
+
+
+def asks_for_noise(
+    candidates: Sequence[Candidate], subset: BlockedSamples, evidence: float, tau: float, jitter: Jitter
+) -> bool:
+    """Whether a smooth f with noise explains the values of f better than any f without, of the given evidence."""
+    smoothest = max((c for c in candidates if not c.costly), key=lambda c: c.kernel.smoothness, default=None)
+    if smoothest is None:
+        return False
+    noisy = smoothest.with_noise(DETECTED_NOISES)
+    call = partial(explain, noisy.batched(), tau=tau, jitter=jitter, noise=noisy.noise)
+    return float(np.max(_total(subset.evaluate(noisy.coordinates, call)))) > evidence + CLEARLY
+
+
+def _total(result: KernelEvidence) -> Array:
+    """The evidence of each kernel (K,), if it is that of all thetas and outputs."""
+    return np.asarray(np.sum(result.evidence, axis=(1, 2)))
 
 
 def _worth_their_cost(candidates: Sequence[Candidate], weights: KernelWeights) -> Booleans:

@@ -16,7 +16,7 @@ from cbq.measures import Gaussian, Measure
 from cbq.samples import Samples
 
 XCoordinates = Literal["raw", "log", "gaussianised"]
-PER_POINT = ("residuals", "evidence_without", "weights")  # results that have an axis of points
+PER_POINT = ("residuals", "precision", "evidence_without", "weights")  # results that have an axis of points
 _MAX_NORMAL = 9.0  # a standard normal point beyond has a mass of 1e-19: on the edge of the support, up to rounding
 
 

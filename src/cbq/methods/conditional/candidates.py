@@ -34,7 +34,7 @@ def candidate(kernel: Kernel, coordinates: XCoordinates, x: Array, ard: bool, *,
     """The candidates around a kernel, whose lengthscales that are None are free; x (..., N, d) gives their unit."""
     family = KernelFamily.of(kernel, x, ard)
     factors = (1.0,) if not family.has_free else GRID[1::2] if costly else GRID
-    return Candidate(family.kernel, family.free, factors, coordinates, costly)
+    return Candidate(family.kernel, family.free, factors, coordinates=coordinates, costly=costly)
 
 
 def automatic_kernels(samples: Samples) -> dict[XCoordinates, list[Kernel]]:

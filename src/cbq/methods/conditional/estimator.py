@@ -179,11 +179,6 @@ class CBQ:
 def _findings(samples: Samples, trend: int | None, priors: Sequence[Sequence[GPPrior]]) -> list[Finding]:
     """What a user should know about stage 2."""
     found = []
-    if samples.T == 1:
-        text = (
-            "there is only one theta, so I is unknown elsewhere: at other thetas the standard deviation is that of f."
-        )
-        found.append(Finding("few thetas", text))
     used = [prior.degree for each in priors for prior in each if prior.degree is not None]
     if trend is not None and used and min(used) < trend:
         text = f"there are too few distinct thetas for a trend of degree {trend}: degree {min(used)} is used."

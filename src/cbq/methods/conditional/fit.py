@@ -16,7 +16,7 @@ from cbq._checks import between_0_and_1
 from cbq._memory import require_memory
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
-from cbq.fit.of_samples import chains, few_points_each, few_thetas
+from cbq.fit.of_samples import few_points_each, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
@@ -130,15 +130,15 @@ class CBQFit(Fit):
         return self.stage1.correlation
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
-        return (*chains(samples), *few_thetas(samples), *few_points_each(samples, self.stage1.counts))
+        return (*super()._findings_about(samples), *few_thetas(samples), *few_points_each(samples, self.stage1.counts))
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of stage 1, then those of the whole fit."""
         return (*self.stage1.findings, *self.own_findings)
 
     def _nodes(self, c: int) -> NodeEstimates:
-        column = {name: values[:, c] for name, values in self.stage1.columns.items()}
-        return NodeEstimates(self.theta, column["mean"], column["variance"], column["bias"], column["spread2"])
+        column = {name: self.stage1.columns[name][:, c] for name in ("mean", "variance", "bias", "spread2")}
+        return NodeEstimates(self.theta, **column, stretch=float(self.stage1.stretch[c]))
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         return [posterior.predictive(theta, joint=joint) for posterior in self._posteriors]

@@ -27,12 +27,16 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
 from cbq.linalg.jitter import DEFAULT_JITTER
-from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
+from cbq.methods.conditional.averaging import FEW, KernelWeights, asks_for_noise, screen, screening_subset, weigh
 from cbq.methods.conditional.blocks import BlockedSamples, concatenated
 from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
+from cbq.methods.conditional.unseen import standardised_residuals, tail_findings, tail_stretch, unseen_variance
 from cbq.samples import Samples
 from cbq.samples.arrays import units
 from cbq.samples.samples import spread
+
+SCATTERED = "values of f scatter around a smooth function as if f were random."
+MIDDLING_NOISE = 0.1  # a variance in units of the amplitude, for a first comparison of kernels of noisy values
 
 
 @saved("KernelShare", coordinates=Text(), kernel=Text(), share=Number())
@@ -63,6 +67,7 @@ class KernelShare:
     findings=Many(Instance(Finding)),
     single=Boolean(only_if=("C", 1)),
     correlation=Correlation("C C"),
+    stretch=Numbers("C", least=1.0),
 )
 class StageOne(Immutable):
     """The integrals at the observed thetas, one by one. Immutable; the axis C is there if f has one.
@@ -72,6 +77,8 @@ class StageOne(Immutable):
     spread : (T,) or (T, C), the standard error of a plain average of the leave-one-out residuals.
     amplitude : (T,) or (T, C), A: the prior covariance of f is A k.
     correlation : (C, C), or (1, 1), the correlation of the errors of outputs, from the leave-one-out residuals.
+    stretch : (C,), or (1,), the factor of the standard deviations for what lies beyond the outermost points, an error
+        that all thetas have in common.
     weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
         sum against f.
     hyperparameters : for each output the kernels that were used, by their share of the weight.
@@ -92,10 +99,12 @@ class StageOne(Immutable):
         findings: Sequence[Finding],
         single: bool,
         correlation: Array | None = None,
+        stretch: Array | None = None,
     ) -> None:
         self.columns = {"mean": mean, "variance": variance, "bias": bias, "spread2": spread2, "amplitude": amplitude}
         self.point_weights, self.counts, self.single = point_weights, counts, bool(single)  # (n, C), (T,)
         self.correlation = np.eye(mean.shape[1]) if correlation is None else correlation
+        self.stretch = np.ones(mean.shape[1]) if stretch is None else stretch
         self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
         self.findings = tuple(findings)
 
@@ -174,7 +183,7 @@ def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
     """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
     require_memory_for_stage_one(samples)
     given = samples
-    samples, group = given.merged()
+    samples, group = (given, np.arange(given.n_evaluations)) if given.stochastic else given.merged()
     shift, scale = units(samples.table, centred=options.mean == "constant")
     scaled = samples.rescaled(shift, scale)
     one_input = samples.d == 1 or not options.ard  # then outputs differ by their weights of the same kernels
@@ -193,11 +202,11 @@ def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
         hyperparameters=[shares for part in parts for shares in part.hyperparameters],
         findings=[
             *_noise_findings(given, samples, group),
-            *_constant_findings(scaled, options.tau),
             *dict.fromkeys(each for part in parts for each in part.findings),
         ],
         single=samples.C is None,
         correlation=correlation(np.concatenate(residuals, axis=1) / spread(scaled)[scaled.owners]),
+        stretch=np.concatenate([part.stretch for part in parts]),
     )
 
 
@@ -205,12 +214,18 @@ def _fit(samples: Samples, options: StageOneOptions) -> tuple[StageOne, Array]:
     """Stage 1 of outputs that share their kernels, in units of f near 1, and its leave-one-out residuals (n, C)."""
     subset = BlockedSamples(screening_subset(samples))
     candidates = _candidates(samples, subset, options)
+    findings = []
     if len(candidates) > 1 or len(candidates[0].factors) > 1:
         n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
-        candidates = screen(candidates, subset, n, options.tau, options.jitter)
+        tried, (candidates, evidence) = candidates, screen(candidates, subset, n, options.tau, options.jitter)
+        if not samples.stochastic and asks_for_noise(tried, subset, evidence, options.tau, options.jitter):
+            findings.append(Finding("noise", SCATTERED))
     whole = BlockedSamples(samples)
     results = [
-        whole.evaluate(each.coordinates, partial(integrate, each.batched(), tau=options.tau, jitter=options.jitter))
+        whole.evaluate(
+            each.coordinates,
+            partial(integrate, each.batched(), tau=options.tau, jitter=options.jitter, noise=each.noise),
+        )
         for each in candidates
     ]
     weights = weigh(results, samples)
@@ -219,7 +234,7 @@ def _fit(samples: Samples, options: StageOneOptions) -> tuple[StageOne, Array]:
         [KernelShare(*label, float(share)) for label, share in zip(labels, column, strict=True)]
         for column in np.mean(weights.kernel, axis=1).T
     ]
-    return _averaged(samples, concatenated(results), weights, options, shares), weights.residuals
+    return _averaged(samples, concatenated(results), weights, options, shares, findings), weights.residuals
 
 
 def _candidates(samples: Samples, subset: BlockedSamples, options: StageOneOptions) -> list[Candidate]:
@@ -230,8 +245,16 @@ def _candidates(samples: Samples, subset: BlockedSamples, options: StageOneOptio
     if isinstance(options.kernel, Kernel):
         given = candidate(options.kernel, "raw", np.concatenate(seen.x), ard)
         refuse_unembedded(given.kernel, samples)
-        fitted = _fitted(given, subset, tau)
-        return [_shared(fitted, subset, tau) if options.shared else fitted]
+        found = [_fitted(given, subset, tau)]
+    else:
+        found = _automatic(samples, subset, ard, tau)
+    if options.shared:
+        found = [_shared(each, subset, tau) for each in found]
+    return [each.with_noise() for each in found] if samples.stochastic else found
+
+
+def _automatic(samples: Samples, subset: BlockedSamples, ard: bool, tau: float) -> list[Candidate]:
+    """The families to choose from where no kernel is given; ard: whether their lengthscales are fitted one by one."""
     found: list[Candidate] = []
     for coordinates, kernels in automatic_kernels(samples).items():
         x = np.concatenate([block.x.reshape(-1, samples.d) for block in subset.blocks(coordinates)])
@@ -239,7 +262,7 @@ def _candidates(samples: Samples, subset: BlockedSamples, options: StageOneOptio
         tried = kernels[1:] if costly else kernels  # coordinates matter most to smooth kernels
         mine = [candidate(kernel, coordinates, x, ard, costly=costly) for kernel in tried]
         found += _reshaped(mine, subset, tau) if ard else mine
-    return [_shared(each, subset, tau) for each in found] if options.shared else found
+    return found
 
 
 def _reshaped(candidates: Sequence[Candidate], subset: BlockedSamples, tau: float) -> list[Candidate]:
@@ -260,7 +283,8 @@ def _fitted(family: Candidate, subset: BlockedSamples, tau: float) -> Candidate:
     blocks = subset.blocks(family.coordinates)
     if np.count_nonzero(family.free) < 2 or blocks[0].n < 3:
         return family
-    return family.around(fit_lengthscales(family.kernel, family.free, blocks, tau).log_lengthscales)
+    noisy = subset.samples.stochastic
+    return family.around(fit_lengthscales(family.kernel, family.free, blocks, tau, noisy=noisy).log_lengthscales)
 
 
 def _shared(family: Candidate, subset: BlockedSamples, tau: float) -> Candidate:
@@ -269,11 +293,14 @@ def _shared(family: Candidate, subset: BlockedSamples, tau: float) -> Candidate:
     if not family.has_free or blocks[0].n < 3:
         return replace(family, factors=(1.0,))
 
+    noisy = subset.samples.stochastic
+    noise = MIDDLING_NOISE if noisy else None
+
     def evidence(kernel: Kernel) -> float:
-        return sum(evidence_and_gradient(kernel, block, tau)[0] for block in blocks)
+        return sum(evidence_and_gradient(kernel, block, tau, noise)[0] for block in blocks)
 
     best = max(family.members(), key=evidence)
-    return replace(family, kernel=fit_lengthscales(best, family.free, blocks, tau), factors=(1.0,))
+    return replace(family, kernel=fit_lengthscales(best, family.free, blocks, tau, noisy=noisy), factors=(1.0,))
 
 
 def _averaged(
@@ -282,6 +309,7 @@ def _averaged(
     weights: KernelWeights,
     options: StageOneOptions,
     shares: Sequence[Sequence[KernelShare]],
+    findings: Sequence[Finding],
 ) -> StageOne:
     """The average of the quadratures of all kernels."""
     owners, counts = samples.owners, samples.counts[:, None]
@@ -293,11 +321,15 @@ def _averaged(
     average, e = samples.averages, weights.residuals
     variance = np.sum(weights.kernel * variances, axis=0)
     point_weights = np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights)
+    stretch = np.ones(mean.shape[1])
     if options.student:  # with few points and a pooled amplitude, no worse than a weighted average of draws of f
         f = samples.table
         within = np.sum((f - average(f)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
         draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
         variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
+        stretch = tail_stretch(standardised_residuals(result, weights, amplitude, samples), samples)
+        variance = np.maximum(variance, unseen_variance(samples))
+        findings = [*findings, *tail_findings(stretch)]
     return StageOne(
         mean=mean,
         variance=variance,
@@ -307,8 +339,9 @@ def _averaged(
         point_weights=point_weights,
         counts=samples.counts,
         hyperparameters=[sorted(each, key=lambda kernel: -kernel.share) for each in shares],
-        findings=_findings(samples, result),
+        findings=[*findings, *_findings(samples, result)],
         single=samples.C is None,
+        stretch=stretch,
     )
 
 
@@ -353,23 +386,6 @@ def _findings(samples: Samples, result: BayesianQuadrature) -> list[Finding]:
         )
         found.append(Finding("rounding", text))
     return found
-
-
-def _constant_findings(samples: Samples, tau: float) -> list[Finding]:
-    """A finding where an output, in units near 1, varies at some thetas and at others not."""
-    level = samples.averages(samples.table)[samples.owners] if tau == FLAT else 0.0
-    constant = (samples.averages((samples.table - level) ** 2) < LEAST_VARIATION**2) & (samples.counts[:, None] >= FEW)
-    thetas = np.sum(constant, axis=0)
-    concerned = (thetas > 0) & (thetas < samples.T)
-    if not np.any(concerned):
-        return []
-    most = f"{np.max(thetas[concerned])} of {samples.T} thetas"
-    where = most if samples.C is None else f"up to {most}, for {np.sum(concerned)} of its {samples.C} outputs"
-    text = (
-        f"f is constant at {where}: equal values do not show how far the integral may be from them, and its variance "
-        f"there is taken from the other thetas."
-    )
-    return [Finding("equal values", text)]
 
 
 def _noise_findings(given: Samples, merged: Samples, group: Integers) -> list[Finding]:

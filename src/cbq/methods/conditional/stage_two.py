@@ -11,7 +11,7 @@ distribution being the mixture of both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
@@ -19,7 +19,7 @@ import numpy as np
 from cbq._arrays import Array, Integers, evenly
 from cbq._memory import require_memory
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates, Trend
+from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, Prediction, ThetaCoordinates, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
 from cbq.kernels import RBF, Kernel, Matern
 
@@ -28,6 +28,8 @@ NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work
 PRIOR_NODES = 4.0  # what the prior tau^2 = 1 is worth, in nodes
 EXTRA_DF = 3.0  # of the predictive distribution, besides T
 MAX_DIFFERENCES = 2**22  # numbers: between nodes, at a time, when looking for neighbours
+MIN_THETAS = 5  # for a second curve through unbiased estimates
+OUTLYING = 0.25  # the least share of the variance of a quadrature that the unbiased estimate there has
 LEAST_SE = 0.02  # of the common bias, in units of the errors
 
 
@@ -93,17 +95,26 @@ def _single_node(theta: Array, typical: float, options: StageTwoOptions) -> GPPr
 
 @dataclass(frozen=True, eq=False)
 class NodeEstimates:
-    """What stage 1 says about one output: estimates, variances, biases and squared spreads, each (T,)."""
+    """What stage 1 says about one output: estimates, variances, biases and squared spreads, each (T,).
+
+    stretch: the factor of standard deviations because of the tails, whose error thetas have in common.
+    """
 
     theta: Array
     mean: Array
     variance: Array
     bias: Array
     spread2: Array
+    stretch: float = 1.0
 
     def process(self, prior: GPPrior, noise: Array) -> HeteroscedasticGP:
         """The process that has the prior, given the estimates with noise variances (T,)."""
         return HeteroscedasticGP(prior, self.theta, self.mean, noise)
+
+    @property
+    def unbiased(self) -> Array:
+        """Unbiased estimates of I (T,), from leaving out one point at a time; those of iid points alone are."""
+        return self.mean - self.bias
 
 
 @dataclass(frozen=True, eq=False)
@@ -141,6 +152,8 @@ class ThetaPosterior:
         self.other_means = [nodes.process(prior, nodes.variance).mean for prior in others]
         self.nodes, self.process = nodes, nodes.process(best, nodes.variance)
         self.readings = [noise_reading(self.process, nodes, iid=iid), *smoothed] if calibrate else []
+        self.correction: UnbiasedCurve | None = None
+        self.correction = unbiased_curve(self, best) if calibrate and iid and len(nodes.mean) >= MIN_THETAS else None
 
     def predictive(self, theta: Array, *, joint: bool = False) -> PredictiveDistribution:
         """The predictive distribution of I at theta (M, p)."""
@@ -153,6 +166,14 @@ class ThetaPosterior:
         for weight, mean in zip(self.weights[1:], self.other_means, strict=True):
             if mean.prior.coordinates.covers(theta):
                 between += _squared(mean(theta) - at.mean, joint, weight)
+        locations, scales2 = self._mixture(theta, at, between, joint=joint)
+        if self.correction is not None:
+            self.correction.apply(theta, locations, scales2, joint=joint)
+        return PredictiveDistribution(locations, scales2, len(self.nodes.mean) + EXTRA_DF)
+
+    def _mixture(self, theta: Array, at: Prediction, between: Array, *, joint: bool) -> tuple[Array, Array]:
+        """The locations (J, M) and squared scales of the components of the mixture, one for each reading."""
+        own_noise = self.process.prior.noise
         locations = np.empty((len(self.readings), len(theta)))
         scales2 = np.empty((len(self.readings), *at.variance.shape))
         for reading, location, scale2 in zip(self.readings, locations, scales2, strict=True):
@@ -162,7 +183,56 @@ class ThetaPosterior:
             scale2 *= reading.tau2
             scale2 += _squared(bias, joint, reading.shift2)
             scale2 += between
-        return PredictiveDistribution(locations, scales2, len(self.nodes.mean) + EXTRA_DF)
+        return locations, scales2
+
+
+class UnbiasedCurve:
+    """A second curve, through unbiased estimates of I, and how far it is to be believed.
+
+    At each theta the average of f less its prediction from the other points, added to the integral of that prediction,
+    is an unbiased estimate of I. It is less accurate than the quadrature of all points where that one is good; but
+    where many thetas have few points, quadratures share a bias that no number of thetas averages away, and the errors
+    of unbiased estimates average out. Their noise is taken from the neighbours of each theta: its own is small exactly
+    where its points missed what matters. The weight of this curve is a Hausman test made smooth: the two curves differ
+    by the error of this one, unless the other is biased.
+    """
+
+    def __init__(self, process: HeteroscedasticGP, reading: NoiseReading, weight: float) -> None:
+        self.process, self.reading, self.weight = process, reading, weight
+
+    def apply(self, theta: Array, locations: Array, scales2: Array, *, joint: bool) -> None:
+        """Move the components of a mixture at theta (M, p), (J, M) and (J, M) or (J, M, M), towards this curve."""
+        at = self.process.predict(theta, joint=joint)
+        own = self.reading.tau2 * _with_noise(at.variance, at.weights, self.reading.noise + self.process.prior.noise)
+        own += _squared(at.weights @ np.sqrt(self.reading.noise), joint, self.reading.shift2)
+        w = self.weight
+        for location, scale2 in zip(locations, scales2, strict=True):
+            apart = at.mean - location
+            scale2 *= 1.0 - w
+            scale2 += w * own
+            scale2 += _squared(apart, joint, w * (1.0 - w))
+            location += w * apart
+
+
+def unbiased_curve(posterior: ThetaPosterior, prior: GPPrior) -> UnbiasedCurve | None:
+    """The curve through the unbiased estimates of a posterior; None where it has no weight."""
+    nodes = posterior.nodes
+    standardised = ThetaCoordinates.standard(nodes.theta, prior.coordinates.logs)
+    noise = np.mean(nodes.spread2[nearest_nodes(standardised(nodes.theta))], axis=1)
+    noise = np.maximum(noise, OUTLYING * nodes.variance)
+    estimates = replace(nodes, mean=nodes.unbiased, variance=noise, bias=np.zeros_like(noise), spread2=noise)
+    chain = [[(prior.coordinates, prior.kernel)]]
+    some = evenly(len(noise), MAX_FITTED_NODES)
+    fitted = fit_priors(chain, nodes.theta[some], estimates.mean[some], noise[some], degree=prior.degree)[0]
+    process = estimates.process(fitted, noise)
+    curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False), 1.0)
+    mine, own = np.zeros((1, len(noise))), np.zeros((1, len(noise)))
+    curve.apply(nodes.theta, mine, own, joint=False)
+    other = posterior.predictive(nodes.theta)
+    apart2 = float(np.mean((mine[0] - other.mean) ** 2))
+    expected = float(np.mean(own))
+    weight = max(0.0, 1.0 - expected / apart2) if apart2 > 0 else 0.0
+    return UnbiasedCurve(process, curve.reading, weight) if weight > 0 else None
 
 
 def smoothed_noise_reading(prior: GPPrior, nodes: NodeEstimates, *, iid: bool, shared: bool) -> NoiseReading:
@@ -194,8 +264,9 @@ def noise_reading(process: HeteroscedasticGP, nodes: NodeEstimates, *, iid: bool
     common: the variance, in units of the noise, of an error that all thetas have in common besides.
     """
     T, noise = len(process.v), process.v
+    common += nodes.stretch**2 - 1.0
     if T == 1:
-        return NoiseReading(noise, 1.0, 0.0, 0.0)
+        return NoiseReading(noise, 1.0, 0.0, common)
     Qy, diagonal = process.leave_one_out()
     spare = max(T - process.prior.n_fitted, 1)
     tau2 = (PRIOR_NODES + T / spare * float(np.sum(Qy**2 / diagonal))) / (PRIOR_NODES + T)
@@ -210,7 +281,7 @@ def noise_reading(process: HeteroscedasticGP, nodes: NodeEstimates, *, iid: bool
     # bias is no fixed multiple of the error, and the rest of it counts as error.
     overall = float(np.sum(nodes.bias)) / max(float(np.sum(size)), np.finfo(float).tiny)
     agreed = np.sign(bias) * min(abs(bias), max(0.0, overall * np.sign(bias)))
-    return NoiseReading(noise, tau2, share * agreed, share * (se**2 + (bias - agreed) ** 2))
+    return NoiseReading(noise, tau2, share * agreed, share * (se**2 + (bias - agreed) ** 2) + common)
 
 
 def _with_noise(variance: Array, weights: Array, noise: Array) -> Array:

@@ -1,0 +1,114 @@
+"""What the points of a theta have not seen: the tails of its measure, and events that are rarer than one in N."""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtri
+
+from cbq._arrays import Array, Booleans, Integers
+from cbq.fit.findings import Finding
+from cbq.gp.constant_mean import BayesianQuadrature
+from cbq.methods.conditional.averaging import KernelWeights
+from cbq.samples import Samples
+
+MIN_COMPARED = 8  # points, outermost ones and others
+# Tails carry the answer where both are large: the ratio of standardised residuals, of the outermost points to others, and
+# the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs. Between
+# the two numbers of each, the stretch of intervals rises from none to all.
+RATIOS, SHARES = (3.0, 5.0), (1.2, 1.6)
+STRETCH_SHARE = 0.5  # of the ratio, by which standard deviations are stretched
+NOTABLE = 1.5  # a stretch that is worth a warning
+
+
+def standardised_residuals(
+    result: BayesianQuadrature, weights: KernelWeights, amplitude: Array, samples: Samples
+) -> Array:
+    """The leave-one-out residuals (n, C) of averaged kernels, in units of their predicted standard deviations.
+
+    amplitude: (K, T, C).
+    """
+    own = amplitude[:, samples.owners] / result.precision[..., None]
+    between = (result.residuals - weights.residuals) ** 2
+    predicted = np.sum(weights.without * (own + between), axis=0)
+    return np.asarray(weights.residuals / np.sqrt(np.maximum(predicted, np.finfo(float).tiny)))
+
+
+def tail_stretch(z: Array, samples: Samples) -> Array:
+    """The factor (C,) of standard deviations because the tails beyond the outermost points may carry the answer.
+
+    z: (n, C), standardised leave-one-out residuals. Where f grows towards the tails faster than a Gaussian process
+    expects, those of the outermost points are large, and all others small, because the amplitude is that of the tails;
+    and f varies at the outermost points more than at all others. What lies beyond them is as badly foreseen as they
+    were.
+    """
+    outer = outermost(samples)
+    if min(np.count_nonzero(outer), np.count_nonzero(~outer)) < MIN_COMPARED:
+        return np.ones(z.shape[1])
+    size2 = [np.mean(z[rows] ** 2, axis=0) for rows in (outer, ~outer)]
+    tiny = np.finfo(float).tiny
+    ratio = np.where(size2[1] > 0, np.sqrt(size2[0] / np.maximum(size2[1], tiny)), 1.0)
+    apart2 = (samples.table - samples.averages(samples.table)[samples.owners]) ** 2
+    there, everywhere = samples.averages(apart2 * outer[:, None]), samples.averages(apart2)  # (T, C)
+    varies = everywhere > 0
+    shares = np.divide(there, everywhere, out=np.zeros_like(there), where=varies)
+    shares /= linear_shares(samples.counts, samples.averages(outer.astype(np.float64)))[:, None]
+    share = np.sum(shares, axis=0) / np.maximum(np.sum(varies, axis=0), 1)
+    return np.asarray(np.maximum(STRETCH_SHARE * ratio, 1.0) ** (_between(ratio, RATIOS) * _between(share, SHARES)))
+
+
+def linear_shares(counts: Integers, parts: Array) -> Array:
+    """The share (T,) of the variance of a linear function of one normal input that its outermost points have.
+
+    counts: (T,), the numbers N of points. parts: (T,), which part of them are outermost in some coordinate.
+    """
+    found = np.ones(len(counts))
+    for N in np.unique(counts[counts > 2]):
+        scores2 = ndtri((np.arange(1, N + 1) - 0.375) / (N + 0.25)) ** 2  # near the expected order statistics
+        own = 2 * scores2[0] / np.sum(scores2)
+        others = np.maximum(parts[counts == N] * N - 2, 0.0) / (N - 2)  # those of other coordinates are any points
+        found[counts == N] = own + (1 - own) * others
+    return found
+
+
+def _between(values: Array, ends: tuple[float, float]) -> Array:
+    """How far values are on the way from one end to the other, from 0 to 1."""
+    return np.clip((values - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0)
+
+
+def tail_findings(stretch: Array) -> list[Finding]:
+    """A finding where the tails carry the answer of some outputs, from the factors (C,) of `tail_stretch`."""
+    heavy = int(np.count_nonzero(stretch > NOTABLE))
+    if not heavy:
+        return []
+    of = f" for {heavy} of {len(stretch)} outputs" * (len(stretch) > 1)
+    text = (
+        f"the outermost points decide the answer{of}: f grows towards the tails of the measures, and what lies beyond "
+        f"the points is unknown. Standard deviations are multiplied by {np.max(stretch):.2g} because of it."
+    )
+    return [Finding("tails", text)]
+
+
+def outermost(samples: Samples) -> Booleans:
+    """Which of the points (n,) are the largest or the smallest of their theta in a coordinate."""
+    found = np.zeros(samples.n_evaluations, dtype=bool)
+    for t in range(samples.T):
+        x = samples.points(t)
+        found[samples.starts[t] + np.argmax(x, axis=0)] = True
+        found[samples.starts[t] + np.argmin(x, axis=0)] = True
+    return found
+
+
+def unseen_variance(samples: Samples) -> Array:
+    """The least variance (T, C) of integrals where all values at a theta are equal and f is known to be bounded.
+
+    An event of probability q is missed by N points with probability (1 - q)^N, so that q has the distribution
+    Beta(1, N + 1) of a flat prior, and the event moves the integral by q times the distance to the farther bound.
+    """
+    bounds = samples.known_bounds
+    if bounds is None:
+        return np.zeros((samples.T, samples.table.shape[1]))
+    f, N = samples.table, samples.counts[:, None]
+    low, high = (extreme.reduceat(f, samples.starts, axis=0) for extreme in (np.minimum, np.maximum))
+    distance = np.maximum(bounds[1] - low, high - bounds[0])
+    event2 = np.where((low == high) & np.isfinite(distance), distance, 0.0) ** 2
+    return np.asarray(2.0 * event2 / ((N + 2) * (N + 3)))
