@@ -22,6 +22,7 @@ from cbq.measures.base import stack
 
 MAX_CROSS_SIZE = 2**23  # numbers in the covariances of all pairs of measures that are processed at a time
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends
+N_COARSE_PANELS = 100
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
 MASS_TOLERANCE = 1e-8  # by which the total mass of a measure on the line may differ from 1
 
@@ -140,10 +141,11 @@ class LineRule:
         self._widths = (half * WEIGHTS).reshape(-1)
 
     @classmethod
-    def of(cls, measures: Sequence[Measure]) -> LineRule:
+    def of(cls, measures: Sequence[Measure], panels: int = N_PANELS) -> LineRule:
+        """The rule with about so many panels."""
         ends = _panel_ends(measures)
-        coarse = ends[evenly(len(ends), N_PANELS // 4)]
-        pieces = -(-N_PANELS // max(len(coarse) - 1, 1))
+        coarse = ends[evenly(len(ends), panels // 4)]
+        pieces = -(-panels // max(len(coarse) - 1, 1))
         return cls(np.interp(np.arange((len(coarse) - 1) * pieces + 1) / pieces, np.arange(len(coarse)), coarse))
 
     def covering(self, measures: Sequence[Measure]) -> tuple[Array, Array] | None:
@@ -179,12 +181,15 @@ class LineRule:
         return None if np.any(np.abs(total - 1.0) > MASS_TOLERANCE) else np.asarray(found / total)
 
 
-def line_for(kernel: Kernel, measures: Sequence[Measure]) -> LineRule | None:
-    """One rule for all measures if each of their embeddings would use a panel rule; otherwise None."""
+def line_for(kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = False) -> LineRule | None:
+    """One rule for all measures if each of their embeddings would use a panel rule; otherwise None.
+
+    coarse: with few panels, if they hold the measures: for variances, which are exact for the measures of the rule.
+    """
     if measures[0].dim > 1 or not all(embed(kernel.on_x, measure).uses_panels for measure in measures):
         return None
-    line = LineRule.of(measures)
-    return None if line.masses(measures) is None else line
+    lines = (LineRule.of(measures, panels) for panels in ((N_COARSE_PANELS,) if coarse else ()) + (N_PANELS,))
+    return next((line for line in lines if line.masses(measures) is not None), None)
 
 
 def _panel_ends(measures: Sequence[Measure]) -> Array:

@@ -40,7 +40,7 @@ NEGLIGIBLE, MAX_MEMBERS = 0.05, 3  # a weight that is not worth its process, and
 MAX_AVERAGED_POINTS = 2000  # with more points one process is expensive enough
 MAX_LOG_FACTOR = 4.0  # of lengthscales in units of the first guess: beyond, jitter acts as noise
 STRETCHES = (1.5, 2.0, 3.0, 5.0, 8.0)  # longer lengthscales to try
-STRETCH_LOSS = 1.1  # the ratio of errors up to which a longer one is taken
+STRETCH_LOSS, STRETCH_END = 1.1, 2.0  # the ratios of errors up to which a longer one is taken, and still longer tried
 MIN_LEFT_OUT = 3  # thetas: with fewer, those that are left say nothing
 NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
@@ -175,19 +175,20 @@ def leave_one_out(choice: KernelChoice, points: PooledPoints, jitter: Jitter) ->
 def _refined(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> tuple[Kernel, float]:
     """The likeliest kernel of a family, or one with longer lengthscales, and its leave-one-out error.
 
-    Lengthscales grow until the error does. The evidence takes the jitter for noise, and so finds those of a smooth
-    kernel too short; and beyond the outermost points a process with short lengthscales soon returns to its mean.
+    Lengthscales grow as long as the error does not. The evidence takes the jitter for noise, and so finds those of a
+    smooth kernel too short; and beyond the outermost points a process with short lengthscales soon returns to its mean.
     """
-    kernel = _likeliest(family, log_factor, points, jitter)
-    error = least = _error(kernel, points, jitter)
-    ells = kernel.log_lengthscales
+    likeliest = _likeliest(family, log_factor, points, jitter)
+    tried = [(likeliest, _error(likeliest, points, jitter))]
+    least = tried[0][1]
     for factor in STRETCHES if family.has_free else ():
-        longer = family.kernel.with_log_lengthscales(ells + np.log(factor) * family.free)
-        trial = _error(longer, points, jitter)
-        if not trial <= STRETCH_LOSS * least:
+        ells = likeliest.log_lengthscales + np.log(factor) * family.free
+        longer = family.kernel.with_log_lengthscales(ells)
+        tried.append((longer, _error(longer, points, jitter)))
+        if tried[-1][1] > STRETCH_END * least:
             break
-        kernel, error, least = longer, trial, min(least, trial)
-    return kernel, error
+        least = min(least, tried[-1][1])
+    return next(each for each in reversed(tried) if each[1] <= STRETCH_LOSS * least)
 
 
 def _weighed(

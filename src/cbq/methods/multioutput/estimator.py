@@ -143,7 +143,7 @@ def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
 
     @cache
     def integrals(kernel: Kernel) -> Integrals:
-        return Integrals(kernel, measures, samples.theta[some], line_for(kernel, measures))
+        return Integrals(kernel, measures, samples.theta[some], line_for(kernel, measures, coarse=True))
 
     return integrals
 
