@@ -15,7 +15,7 @@ MIN_COMPARED = 8  # points, outermost ones and others
 # Tails carry the answer where both are large: the ratio of standardised residuals, of the outermost points to others, and
 # the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs. Between
 # the two numbers of each, the stretch of intervals rises from none to all.
-RATIOS, SHARES = (3.0, 5.0), (1.3, 1.6)
+RATIOS, SHARES = (3.0, 5.0), (1.4, 1.8)
 STRETCH_SHARE = 0.5  # of the ratio, by which standard deviations are stretched
 NOTABLE = 1.5  # a stretch that is worth a warning
 
