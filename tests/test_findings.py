@@ -172,7 +172,7 @@ ASK = {
     "covariance": lambda fit: fit.predict(theta=FAR, return_cov=True),
     "interval": lambda fit: fit.interval(FAR),
     "sample": lambda fit: fit.sample(FAR, 3, rng=0),
-    "band": lambda fit: fit.band(FAR, size=20),
+    "band": lambda fit: fit.band(FAR, size=100),
     "table": lambda fit: fit.to_frame(FAR),
     "figure": lambda fit: fit.plot(FAR),
 }
@@ -383,6 +383,12 @@ def test_a_band_without_standard_errors_is_refused():
         fit = cbq.MonteCarlo().fit(collected(6, 1))
     with pytest.raises(ValueError, match="no standard error"):
         fit.band(fit.theta)
+
+
+@pytest.mark.parametrize("size", [0, 99, 200.5, "many"])
+def test_a_band_needs_some_draws(size):
+    with pytest.raises(ValueError, match="size must be a whole number of draws, 100 or more, but it is"):
+        FIT.band(GRID, size=size)
 
 
 def test_values_that_are_known_have_a_band_without_width():
