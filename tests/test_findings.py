@@ -164,6 +164,7 @@ def test_the_observed_thetas_and_what_is_between_them_are_not_beyond():
 def test_extreme_thetas_are_compared_without_overflow():
     assert fit_at([1.0, 1.0 + 1e-12, 2.0]).beyond([1e150, -1e150, 1.5]).tolist() == [True, True, False]
     assert not np.any(fit_at([-1e150, 0.0, 1e150]).beyond([1e149, 1.0]))
+    assert fit_at([[0.0, 1.0], [0.0, 2.0]]).beyond([[1e120, 1.5], [0.0, 1.5]]).tolist() == [True, False]
 
 
 FAR = [1.0, 30.0, 40.0]
