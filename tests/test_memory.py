@@ -336,6 +336,7 @@ WORK = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:few (thetas|points):cbq.FitWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORK)
 def test_what_memory_is_enough_for_is_not_refused_and_a_sixth_of_it_is(name, leave):
