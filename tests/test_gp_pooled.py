@@ -17,6 +17,7 @@ from cbq.gp.choice import (
     choose_kernel,
     split_half_calibration,
 )
+from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, choose_landmarks, pooled_gp
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
@@ -197,6 +198,35 @@ def test_a_jitter_is_a_noise_of_that_variance():
     V = ROUGH(u) + 1e-3 * np.eye(len(u))
     assert_allclose(each.mean(mu), kriging(V, mu.T).T @ f, rtol=1e-10)
     assert_allclose(each.covariance(mu, cross)[0], errors_of(V, mu.T, cross), atol=1e-12)
+
+
+@pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])
+def test_an_exact_process_with_noise_is_kriging_of_noisy_values(kernel):
+    u, f = made(joint=kernel is JOINT)
+    V = kernel(u) + 0.3 * np.eye(len(u))
+    process = ExactGP(kernel, u, f, NONE, 0.3)
+    measures = [Gaussian(t[0], 1.0) for t in THETA]
+    integrals = Integrals(kernel, measures, THETA)
+    mu, cross = integrals.mean(u), integrals.cross()
+    assert_allclose(process.mean(mu), kriging(V, mu.T).T @ f, rtol=1e-9)
+    assert_allclose(process.variance(mu, np.diag(cross))[:, 0], np.diag(errors_of(V, mu.T, cross)), rtol=1e-9)
+    assert_allclose(process.amplitude, [reml(V, column)[1] for column in f.T], rtol=1e-9)
+    rest = [np.delete(np.arange(len(u)), i) for i in range(len(u))]
+    left_out = [f[i] - kriging(V[np.ix_(r, r)], V[r, i : i + 1])[:, 0] @ f[r] for i, r in enumerate(rest)]
+    assert_allclose(process.leave_one_out(), left_out, rtol=1e-8, atol=1e-12)
+
+
+def test_the_noise_of_draws_is_the_likeliest_of_all_that_are_tried():
+    u, f = made(outputs=1)
+    f = f + 0.4 * np.random.default_rng(1).normal(size=f.shape)
+    chosen = choose_noisy_kernel([ROUGH, RBF(0.7)], pooled(u, f))
+    likeliest = {k: min(reml(k(u) + r * np.eye(len(u)), f[:, 0])[0] for r in NOISES) for k in (ROUGH, RBF(0.7))}
+    for member in chosen.members:
+        found = reml(member.kernel(u) + member.noise * np.eye(len(u)), f[:, 0])[0]
+        assert_allclose(found, min(reml(member.kernel(u) + r * np.eye(len(u)), f[:, 0])[0] for r in NOISES), atol=1e-8)
+    rough, smooth = likeliest.values()
+    weights = {type(member.kernel): member.weight for member in chosen.members}
+    assert_allclose(weights[Matern] / weights[RBF], np.exp(0.5 * (smooth - rough)), rtol=1e-6)
 
 
 def test_one_point_and_two_are_no_error():

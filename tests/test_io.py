@@ -435,6 +435,9 @@ POOLED = {
     "x and theta, two processes": lambda: cbq.MOBQ(ard=False, jitter=cbq.linalg.Jitter(1e-9)).fit(dependent()),
     "x and theta, landmarks": lambda: cbq.MOBQ(nystrom=7).fit(dependent()),
     "given kernels": lambda: cbq.MOBQ(RBF() + 0.5 * Matern(1.5), Warped(Matern(2.5), "log")).fit(dependent()),
+    "draws": lambda: cbq.MOBQ().fit(
+        cbq.Samples(THETA, X, np.sin(X) + 0.1 * np.cos(50 * X), family, depends_on_theta=False, stochastic=True)
+    ),
     "repeated points": lambda: cbq.MOBQ(kernel_x=RBF(0.5), nystrom=6).fit(
         cbq.Samples(THETA, X[:, [0, 1, 2, 0]], X[:, [0, 1, 2, 3]], family, depends_on_theta=False)
     ),

@@ -265,6 +265,77 @@ def test_many_points_ask_for_landmarks(monkeypatch):
     assert MOBQ(nystrom=20).fit(drawn()).predict(NEW).shape == (7,)
 
 
+# Values that are draws ---------------------------------------------------------------------------------------------
+
+
+def random_values(N=40, noise=0.5, seed=0, T=8, f=np.sin):
+    """Samples whose values are f and noise."""
+    rng = np.random.default_rng(seed)
+    theta = np.linspace(1.0, 3.0, T)
+    x = rng.normal(theta[:, None], 1.0, (T, N))
+    values = f(x) + noise * rng.normal(size=x.shape)
+    return cbq.Samples(theta, x, values, normal, depends_on_theta=False, stochastic=True)
+
+
+def test_the_noise_of_draws_is_found_and_counted():
+    """A smoke test, ten seeds at seven thetas: the truth is inside at least 60 of 70 intervals of 95%."""
+    exact, held, errors, averaged = np.exp(-0.5) * np.sin(NEW), [], [], []
+    for seed in range(10):
+        fit = MOBQ().fit(random_values(seed=seed))
+        assert_allclose(fit.noise_std, 0.5, rtol=0.25)
+        assert f"the standard deviation of their noise is {fit.noise_std[0]:.3g}" in fit.summary()
+        low, high = fit.interval(NEW)
+        held.append((low < exact) & (exact < high))
+        errors.append(fit.predict(NEW) - exact)
+        averaged.append(fit.averages.mean - np.exp(-0.5) * np.sin(fit.theta[:, 0]))
+    assert np.sum(held) >= 60
+    assert np.std(errors) < 0.7 * np.std(averaged)
+
+
+def test_pure_noise_is_averaged():
+    """Where f is nothing but noise, the answer is its average, and the interval that of an average."""
+    samples = random_values(N=100, noise=1.0, f=np.zeros_like)
+    mean, std = MOBQ().fit(samples).predict(NEW, return_std=True)
+    assert_allclose(mean, np.mean(samples.table), atol=0.1)
+    assert np.all(std < 5 / np.sqrt(800))
+    assert np.all(std > 0.5 / np.sqrt(800))
+
+
+def test_equal_points_with_draws_stay_apart():
+    once = random_values(N=10)
+    x, f = np.concatenate([once.x[..., 0]] * 2, axis=1), np.concatenate([once.f, once.f + 0.1], axis=1)
+    samples = cbq.Samples(once.theta, x, f, normal, depends_on_theta=False, stochastic=True)
+    fit = MOBQ().fit(samples)
+    assert fit._points.n == 160
+    assert "noise" not in [finding.kind for finding in fit.findings]
+
+
+def test_many_draws_have_landmarks_without_being_asked(monkeypatch):
+    monkeypatch.setattr("cbq.methods.multioutput.estimator.MAX_EXACT_DRAWS", 300)
+    monkeypatch.setattr("cbq.methods.multioutput.estimator.NOISY_LANDMARKS", 30)
+    fit = MOBQ().fit(random_values())
+    assert len(fit.groups[0].landmarks) <= 30
+    assert_allclose(fit.noise_std, 0.5, rtol=0.25)
+    assert_allclose(fit.predict(NEW), np.exp(-0.5) * np.sin(NEW), atol=0.3)
+
+
+def test_outputs_of_draws_have_a_noise_each():
+    samples = random_values(T=6, N=30)
+    rng = np.random.default_rng(3)
+    second = np.cos(samples.x[..., 0]) + 0.1 * rng.normal(size=(6, 30))
+    both = cbq.Samples(
+        samples.theta,
+        samples.x,
+        np.stack([samples.f, second], axis=-1),
+        normal,
+        depends_on_theta=False,
+        stochastic=True,
+    )
+    fit = MOBQ(outputs="shared").fit(both)
+    assert [group.outputs for group in fit.groups] == [(0,), (1,)]
+    assert_allclose(fit.noise_std, [0.5, 0.1], rtol=0.3)
+
+
 # Shapes and odd data -----------------------------------------------------------------------------------------------
 
 

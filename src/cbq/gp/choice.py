@@ -86,17 +86,19 @@ class PooledPoints:
         return self if self.n <= n else self.take(evenly(self.n, n))
 
 
-@saved("KernelMember", kernel=Instance(Kernel), weight=Number(0.0), error=Number(0.0))
+@saved("KernelMember", kernel=Instance(Kernel), weight=Number(0.0), error=Number(0.0), noise=Number(0.0))
 @dataclass(frozen=True, eq=False)
 class KernelMember:
     """A kernel with all its lengthscales, its weight in an average, and its root-mean-square leave-one-out error.
 
-    The error is relative to the standard deviation of f at the theta of each point.
+    The error is relative to the standard deviation of f at the theta of each point, without what the noise explains.
+    noise: the noise variance of the values, in units of the amplitude.
     """
 
     kernel: Kernel
     weight: float
     error: float
+    noise: float = 0.0
 
 
 @saved("KernelChoice", members=Many(Instance(KernelMember), least=1), tried=Integer(1))
@@ -159,8 +161,8 @@ def leave_one_out(choice: KernelChoice, points: PooledPoints, jitter: Jitter) ->
     """The leave-one-out residuals (m, C) at m of the points, in units of the spread of f at the theta of each."""
     some = points.thinned(CHOICE_POINTS)
     with one_blas_thread():
-        each = [_residuals(explain(member.kernel, some.data, FLAT, jitter), 0, some) for member in choice.members]
-    return np.asarray(np.tensordot(choice.weights, each, 1))
+        each = [ExactGP(m.kernel, some.u, some.f, jitter, m.noise).leave_one_out() for m in choice.members]
+    return np.asarray(np.tensordot(choice.weights, each, 1) / some.spread)
 
 
 def _refined(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> tuple[Kernel, float]:
@@ -312,12 +314,14 @@ def split_half_calibration(
     whole: list[IntegralPosterior] = []
     parts: list[list[IntegralPosterior]] = [[] for _ in halves]
     for member in choice.members:
-        process = pooled_gp(member.kernel, points.u, points.f, landmarks, jitter)
+        process = pooled_gp(member.kernel, points.u, points.f, landmarks, jitter, noise=member.noise)
         mine = integrals(member.kernel)
         mu, z = mine.mean(process.nodes), mine.variance()
         whole.append(IntegralPosterior.at(process, mu, z))
         for half, found in zip(halves, parts, strict=True):
-            part = pooled_gp(member.kernel, points.u[half], points.f[half], landmarks, jitter, process)
+            part = pooled_gp(
+                member.kernel, points.u[half], points.f[half], landmarks, jitter, noise=member.noise, like=process
+            )
             at = mu[:, half] if landmarks is None else mu
             # at the amplitude of all points: the ratio of variances must not depend on the luck of a half
             found.append(IntegralPosterior.at(part, at, z, process.amplitude))

@@ -35,6 +35,7 @@ class PooledGP(Protocol):
 
     nodes: Array  # (m, D): the points at which embeddings are needed
     amplitude: Array  # (C,), A: the prior covariance of f is A k
+    noise: Array  # (C,), of the values, in units of the amplitude
     rounding: Array  # (C,), up to which rounding errors may move the mean of an integral
 
     def mean(self, mu: Array) -> Array:
@@ -48,12 +49,19 @@ class PooledGP(Protocol):
 
 
 def pooled_gp(
-    kernel: Kernel, u: Array, f: Array, landmarks: Array | None, jitter: Jitter, like: PooledGP | None = None
+    kernel: Kernel,
+    u: Array,
+    f: Array,
+    landmarks: Array | None,
+    jitter: Jitter,
+    *,
+    noise: float = 0.0,
+    like: PooledGP | None = None,
 ) -> PooledGP:
     """The process given values f (n, C) at points u (n, D): exact, or through landmarks, with the noise of another."""
     if landmarks is None:
-        return ExactGP(kernel, u, f, jitter)
-    return NystromGP(kernel, u, f, landmarks, jitter, like.noise if isinstance(like, NystromGP) else None)
+        return ExactGP(kernel, u, f, jitter, noise)
+    return NystromGP(kernel, u, f, landmarks, jitter, None if like is None else like.noise)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,11 +106,12 @@ class IntegralPosterior:
 
 
 class ExactGP:
-    """The process given all values f (n, C) at points u (n, D)."""
+    """The process given all values f (n, C) at points u (n, D), with a noise variance in units of the amplitude."""
 
-    def __init__(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> None:
+    def __init__(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter, noise: float = 0.0) -> None:
         self.nodes = u
-        self.factor = factor_gram(kernel, u, jitter=jitter)
+        self.noise = np.full(f.shape[1], noise)
+        self.factor = factor_gram(kernel, u, nugget=noise, jitter=jitter)
         half = self.factor.solve_lower(np.column_stack([f, np.ones(len(u))]))
         self.half_one = half[:, -1]  # L^-1 1
         self.S = float(self.half_one @ self.half_one)
@@ -119,6 +128,12 @@ class ExactGP:
         amplitude = np.maximum(self.amplitude, np.finfo(float).eps ** 2)
         logdet = float(self.factor.logdet) + np.log(self.S)
         return float(-0.5 * np.sum((len(self.nodes) - 1) * np.log(amplitude) + logdet))
+
+    def leave_one_out(self) -> Array:
+        """The leave-one-out residuals (n, C): alpha_i / (K^-1 - k1 k1' / S)_ii."""
+        k1 = self.factor.solve(np.ones((len(self.nodes), 1)))
+        inverse = self.factor.inverse_diagonal()[:, None]
+        return np.asarray(self.alpha / np.maximum(inverse - k1**2 / self.S, np.finfo(float).eps * inverse))
 
     def mean(self, mu: Array) -> Array:
         return np.asarray(self.beta + mu @ self.alpha)

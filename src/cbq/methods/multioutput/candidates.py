@@ -24,14 +24,14 @@ LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is ne
 
 
 def pooled_points(samples: Samples) -> tuple[PooledPoints, list[Finding]]:
-    """The points of all thetas, equal ones once with the average of their values, and findings."""
+    """The points of all thetas, equal ones once with the average of their values unless f is random, and findings."""
     shift, scale = units(samples.table)
     scaled = samples.rescaled(shift, scale)
     f, deviation = scaled.table, np.maximum(spread(scaled), LEAST_SPREAD)[samples.owners]
     theta = samples.theta[samples.owners]
     u = np.column_stack([samples.all_points, theta]) if samples.depends_on_theta else samples.all_points
     rows, group = equal_rows(u)
-    if len(rows) == len(u):
+    if samples.stochastic or len(rows) == len(u):
         return PooledPoints(u, f, deviation, shift, scale), []
     averages = group_averages(f, group)
     merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale)

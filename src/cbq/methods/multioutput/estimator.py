@@ -12,6 +12,7 @@ from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.embeddings.many import Integrals, line_for
 from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
+from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
@@ -31,6 +32,7 @@ from cbq.samples import Samples
 Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
 MAX_EXACT_POINTS = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
+MAX_EXACT_DRAWS, NOISY_LANDMARKS = 3000, 500  # values of a random f, beyond which landmarks serve
 CALIBRATION_THETAS = 20
 NYSTROM_COPIES = 5  # arrays of all points and landmarks that are in memory at a time
 POOLED_JITTER = Jitter(start=1e-13)
@@ -59,7 +61,7 @@ class MOBQ:
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
         factorisation serves all.
     nystrom : the number of landmarks of a low-rank approximation, at the cost of n nystrom^2 operations; None is the
-        exact process, for up to 10000 points.
+        exact process, for up to 10000 points, and where f is random 500 landmarks for more than 3000.
     seed : of the choice of landmarks.
     jitter : what may be added to the diagonal of the Gram matrix.
     """
@@ -90,17 +92,24 @@ class MOBQ:
         """Estimate I over theta from samples."""
         require_samples(samples)
         points, findings = pooled_points(samples)
-        _refuse_size(points, self.nystrom, len(self._groups(samples)))
+        _refuse_size(points, self._landmarks(samples), len(self._groups(samples)))
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
         with blas_threads(points.n, IN_ONE_THREAD):
             groups = [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)]
         return MOBQFit(samples, groups, jitter=self.jitter, settings=settings(self), findings=findings)
 
+    def _landmarks(self, samples: Samples) -> int | None:
+        """The number of landmarks, if there are any: many draws need few, since the noise hides what they miss."""
+        if self.nystrom is None and samples.stochastic and samples.n_evaluations > MAX_EXACT_DRAWS:
+            return NOISY_LANDMARKS
+        return None if self.nystrom is None else int(self.nystrom)
+
     def _groups(self, samples: Samples) -> list[tuple[int, ...]]:
         """The outputs that share a process."""
         every, C = tuple(range(samples.C or 1)), samples.C or 1
         one_lengthscale = samples.d + samples.p * samples.depends_on_theta == 1
-        return [every] if self.outputs == "shared" or one_lengthscale or C == 1 else [(c,) for c in every]
+        together = not samples.stochastic and (self.outputs == "shared" or one_lengthscale)  # noise is of one output
+        return [every] if together or C == 1 else [(c,) for c in every]
 
     def _group(
         self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], outputs: tuple[int, ...]
@@ -108,11 +117,14 @@ class MOBQ:
         """The kernel of some outputs, its landmarks, and its calibration."""
         mine = points.outputs(outputs)
         integrals = at_some_thetas(samples)
-        chosen = choose_kernel(kernels, mine, self.jitter, ard=self.ard, integrals=integrals)
-        rows = None
-        if self.nystrom is not None and self.nystrom < mine.n:
+        if samples.stochastic:
+            chosen = choose_noisy_kernel(kernels, mine, ard=self.ard)
+        else:
+            chosen = choose_kernel(kernels, mine, self.jitter, ard=self.ard, integrals=integrals)
+        m, rows = self._landmarks(samples), None
+        if m is not None and m < mine.n:
             chosen = chosen.heaviest()
-            rows = choose_landmarks(chosen.kernel, mine.u, int(self.nystrom), generator(self.seed))
+            rows = choose_landmarks(chosen.kernel, mine.u, m, generator(self.seed))
             require_memory(
                 NYSTROM_COPIES * mine.n * len(rows),
                 f"a fit to {mine.n} points through {len(rows)} landmarks",
@@ -136,7 +148,7 @@ def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
 
 
 def _refuse_size(points: PooledPoints, nystrom: int | None, groups: int) -> None:
-    if min(points.n, points.n if nystrom is None else int(nystrom)) > MAX_EXACT_POINTS:
+    if min(points.n, points.n if nystrom is None else nystrom) > MAX_EXACT_POINTS:
         raise ValueError(
             f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with the "
             f"cube. Pass nystrom=1000 for an approximation with 1000 landmarks (at most {MAX_EXACT_POINTS}), or "

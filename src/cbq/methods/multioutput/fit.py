@@ -15,7 +15,7 @@ from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_together, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
-from cbq.gp.choice import NOT_LEARNT, KernelChoice, SplitHalfCalibration, leave_one_out
+from cbq.gp.choice import NOT_LEARNT, KernelChoice, KernelMember, SplitHalfCalibration, leave_one_out
 from cbq.gp.pooled import IntegralPosterior, PooledGP, pooled_gp
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
@@ -112,13 +112,13 @@ class MOBQFit(Fit):
         self.theta, self.C = samples.theta, samples.C
         self._points, _ = pooled_points(samples)
         with self._threads():
-            self._parts = [[self._part(group, member.kernel) for member in group.chosen.members] for group in groups]
+            self._parts = [[self._part(group, member) for member in group.chosen.members] for group in groups]
 
-    def _part(self, group: OutputGroup, kernel: Kernel) -> _Part:
+    def _part(self, group: OutputGroup, member: KernelMember) -> _Part:
         points = self._points.outputs(group.outputs)
         landmarks = None if group.landmarks is None else points.u[group.landmarks]
-        process = pooled_gp(kernel, points.u, points.f, landmarks, self.jitter)
-        return _Part(kernel, process, line_for(kernel, self.samples.measures))
+        process = pooled_gp(member.kernel, points.u, points.f, landmarks, self.jitter, noise=member.noise)
+        return _Part(member.kernel, process, line_for(member.kernel, self.samples.measures))
 
     def _integrals(self, theta: Array) -> Iterator[tuple[OutputGroup, list[tuple[PooledGP, Integrals]]]]:
         """The processes of each group, and the integrals that they need under the measures of x at theta (M, p)."""
@@ -155,6 +155,16 @@ class MOBQFit(Fit):
 
     def _threads(self) -> AbstractContextManager[None]:
         return blas_threads(self._points.n, IN_ONE_THREAD)
+
+    @property
+    def noise_std(self) -> Array:
+        """The standard deviations (C,) of the noise of the values; zero where f is not random."""
+        found = np.zeros(self.C or 1)
+        if self.samples.stochastic:
+            for group, parts in zip(self.groups, self._parts, strict=True):
+                variances = [part.process.amplitude * part.process.noise for part in parts]
+                found[list(group.outputs)] = np.sqrt(group.chosen.weights @ np.array(variances))
+        return np.asarray(self._points.scale * found)
 
     @property
     def correlation(self) -> Array:
@@ -215,7 +225,11 @@ class MOBQFit(Fit):
         samples = self.samples
         lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
         of = {c: group for group in self.groups for c in group.outputs}
-        lines += per_output([_described(of[c], c, self._points.n) for c in self._outputs], self.C)
+        each = {c: _described(of[c], c, self._points.n) for c in self._outputs}
+        if samples.stochastic:
+            for c, std in zip(self._outputs, self.noise_std, strict=True):
+                each[c].append(f"  Values of f are draws: the standard deviation of their noise is {std:.3g}.")
+        lines += per_output(list(each.values()), self.C)
         lines.append(f"Predictive distribution: Student-t with {PREDICTIVE_DF:g} degrees of freedom.")
         return lines + saving_lines(samples)
 

@@ -1,0 +1,102 @@
+"""The kernels of a pooled process whose values are draws: lengthscales and noise by the evidence.
+
+With noise the evidence is a good judge of kernels too: what a kernel is wrong about at a few points is small against
+the noise. Lengthscales are fitted through landmarks (see `sparse`), at a cost that is linear in the number of points.
+Then the eigenvalues of one Gram matrix K = V diag(l) V' give the evidence of every noise variance r, in units of the
+amplitude, at O(n) each: with q = 1 / (l + r), o = V'1 and v = V'f, S = sum q o^2, the energy is
+sum q v^2 - (sum q o v)^2 / S.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import softmax
+
+from cbq._arrays import Array
+from cbq.gp.choice import (
+    CHOICE_POINTS,
+    MAX_AVERAGED_POINTS,
+    MAX_MEMBERS,
+    MAX_TIED,
+    NEGLIGIBLE,
+    KernelChoice,
+    KernelMember,
+    PooledPoints,
+)
+from cbq.gp.families import LONGEST, SHORTEST, VALUES_PER_LENGTHSCALE, KernelFamily
+from cbq.gp.pooled import NOISES
+from cbq.gp.search import quasi_newton
+from cbq.gp.sparse import Bound
+from cbq.kernels import Kernel
+from cbq.linalg.dense import eigh
+from cbq.linalg.threads import one_blas_thread
+
+ROWS, LANDMARKS = 1000, 100  # at most, of the points, for lengthscales
+LOG_RATIO_BOUNDS = (-20.0, 20.0)  # of the amplitude over the noise variance
+STARTS = tuple((gamma, shift) for gamma in (0.0, 4.0) for shift in (-1.0, 0.0, 1.0))  # log ratio, log-lengthscales
+MAX_ITERATIONS = 40
+
+
+def choose_noisy_kernel(kernels: Sequence[Kernel], points: PooledPoints, *, ard: bool = True) -> KernelChoice:
+    """The likeliest kernels for the draws of one output, with their lengthscales and noise."""
+    with one_blas_thread():
+        dimension = points.u.shape[1]
+        ard = ard and dimension > 1 and points.n > VALUES_PER_LENGTHSCALE * dimension
+        some, fewer = points.thinned(ROWS), points.thinned(CHOICE_POINTS)
+        fitted = [_fitted(KernelFamily.of(kernel, points.u, ard), some) for kernel in kernels]
+        least = sorted(fitted, key=lambda pair: pair[1])[:MAX_TIED]
+        found = [_Noisy.of(kernel, fewer) for kernel, _ in least]
+    weights = softmax([each.evidence for each in found])
+    heaviest = np.argsort(-weights, kind="stable")[: MAX_MEMBERS if points.n <= MAX_AVERAGED_POINTS else 1]
+    kept = heaviest[weights[heaviest] >= NEGLIGIBLE * weights[heaviest[0]]]
+    weights = weights / np.sum(weights[kept])
+    members = [KernelMember(found[k].kernel, float(weights[k]), found[k].error, found[k].noise) for k in kept]
+    return KernelChoice(tuple(members), len(kernels))
+
+
+def _fitted(family: KernelFamily, points: PooledPoints) -> tuple[Kernel, float]:
+    """The kernel with its likeliest free lengthscales, and minus a bound of its evidence."""
+    y = points.f[:, 0] - np.mean(points.f[:, 0])
+    bound = Bound(family.kernel, points.u, y, points.thinned(LANDMARKS).u)
+    guess, low, high = family.kernel.log_lengthscales, np.log(SHORTEST), np.log(LONGEST)
+    starts = [np.array([gamma, *(guess + shift * family.free)]) for gamma, shift in STARTS]
+    limits = [LOG_RATIO_BOUNDS, *((g + low * f, g + high * f) for g, f in zip(guess, family.free, strict=True))]
+    best, value = quasi_newton(bound, min(starts, key=bound.value), limits, options={"maxiter": MAX_ITERATIONS})
+    return bound.kernel_at(best), value
+
+
+@dataclass(frozen=True, eq=False)
+class _Noisy:
+    """A kernel with its likeliest noise in units of the amplitude, its evidence, and its leave-one-out error.
+
+    The error is what the noise does not explain of it.
+    """
+
+    kernel: Kernel
+    noise: float
+    evidence: float
+    error: float
+
+    @classmethod
+    def of(cls, kernel: Kernel, points: PooledPoints) -> _Noisy:
+        values, V = eigh(kernel(points.u))
+        values, dof = np.maximum(values, 0.0), points.n - 1
+        o, v = np.sum(V, axis=0), V.T @ points.f[:, 0]
+        q = 1.0 / (values + NOISES[:, None])  # (R, n)
+        S = q @ o**2
+        A = np.maximum(q @ v**2 - (q @ (o * v)) ** 2 / S, np.finfo(float).tiny) / dof
+        evidence = -0.5 * (dof * np.log(A) - np.sum(np.log(q), axis=1) + np.log(S))
+        best = int(np.argmax(evidence))
+        unexplained = _leave_one_out(V, q[best], o, v) ** 2 - A[best] * NOISES[best]
+        error2 = np.mean(unexplained / points.spread[:, 0] ** 2)
+        return cls(kernel, float(NOISES[best]), float(evidence[best]), float(np.sqrt(max(error2, 0.0))))
+
+
+def _leave_one_out(V: Array, q: Array, o: Array, v: Array) -> Array:
+    """The leave-one-out residuals (n,): (P f)_i / P_ii."""
+    constant = V @ (q * o)
+    S = q @ o**2
+    return np.asarray((V @ (q * v) - constant * ((q * o) @ v) / S) / (V**2 @ q - constant**2 / S))
