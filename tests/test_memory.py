@@ -353,7 +353,7 @@ DRAWS = """
 import resource
 import numpy as np
 import cbq
-from cbq.linalg import memory
+from cbq import _memory as memory
 
 theta = np.linspace(1.0, 2.0, 12)
 x = theta[:, None] + np.random.default_rng(0).normal(size=(12, 8))
