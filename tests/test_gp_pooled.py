@@ -15,6 +15,7 @@ from cbq.gp.choice import (
     KernelChoice,
     PooledPoints,
     choose_kernel,
+    left_out_inflation,
     split_half_calibration,
 )
 from cbq.gp.noisy import choose_noisy_kernel
@@ -214,6 +215,31 @@ def test_an_exact_process_with_noise_is_kriging_of_noisy_values(kernel):
     rest = [np.delete(np.arange(len(u)), i) for i in range(len(u))]
     left_out = [f[i] - kriging(V[np.ix_(r, r)], V[r, i : i + 1])[:, 0] @ f[r] for i, r in enumerate(rest)]
     assert_allclose(process.leave_one_out(), left_out, rtol=1e-8, atol=1e-12)
+
+
+def test_residuals_of_a_group_are_those_of_kriging_it_from_all_others():
+    u, f = made(joint=True)
+    owners = np.repeat(np.arange(6), 5)
+    V = JOINT(u) + 0.2 * np.eye(30)
+    means, variances = ExactGP(JOINT, u, f, NONE, 0.2).leave_groups_out(owners)
+    for g in range(6):
+        mine, rest = np.flatnonzero(owners == g), np.flatnonzero(owners != g)
+        w = kriging(V[np.ix_(rest, rest)], V[np.ix_(rest, mine)])
+        assert_allclose(means[g], np.mean(f[mine] - w.T @ f[rest], axis=0), rtol=1e-8)
+        covariance = errors_of(V[np.ix_(rest, rest)], V[np.ix_(rest, mine)], V[np.ix_(mine, mine)])
+        assert_allclose(variances[g], np.mean(covariance), rtol=1e-8)
+
+
+def test_variances_are_inflated_by_what_leaving_thetas_out_shows():
+    u, f = made(joint=True)
+    owners = np.repeat(np.arange(6), 5)
+    process = ExactGP(JOINT, u, f, NONE)
+    means, variances = process.leave_groups_out(owners)
+    expected = np.mean(means**2 / (process.amplitude * variances[:, None]), axis=0)
+    assert_allclose(left_out_inflation(KernelChoice.of(JOINT), pooled(u, f, owners=owners), NONE), expected, rtol=1e-9)
+    assert_array_equal(left_out_inflation(KernelChoice.of(JOINT), pooled(u, f), NONE), 0.0)
+    two = pooled(u, f, owners=np.repeat([0, 1], 15))
+    assert_array_equal(left_out_inflation(KernelChoice.of(JOINT), two, NONE), 0.0)
 
 
 def test_the_noise_of_draws_is_the_likeliest_of_all_that_are_tried():

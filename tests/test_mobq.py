@@ -11,7 +11,7 @@ from cbq import MOBQ
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform, Unnormalised
-from cbq.methods.multioutput.fit import PREDICTIVE_DF
+from cbq.methods.multioutput.fit import PREDICTIVE_DF, PREDICTIVE_SHARES
 from refusals import refusals
 
 NONE = Jitter(start=0.0)
@@ -102,8 +102,11 @@ def test_answers_are_those_of_sums_over_atoms(depends_on_theta, outputs):
         expected = A[c] * calibration_.inflation[j] * cov + scale[c] ** 2 * calibration_.common[j]
         assert_allclose(found[:, :, c], expected, atol=1e-10 * scale[c] ** 2)
         assert_allclose(std[:, c], np.sqrt(np.diag(expected)), rtol=1e-7)
-        measure = stats.t(PREDICTIVE_DF, mean[:, c], std[:, c] * np.sqrt((PREDICTIVE_DF - 2) / PREDICTIVE_DF))
-        assert_allclose([low[:, c], high[:, c]], measure.interval(0.9), rtol=1e-8)
+        scales = np.sqrt(PREDICTIVE_SHARES[:, None] * (PREDICTIVE_DF - 2) / PREDICTIVE_DF) * std[:, c]
+        mixed = stats.t(PREDICTIVE_DF, mean[:, c], scales)  # two equally likely ones
+        assert_allclose(np.mean(mixed.cdf(low[:, c]), axis=0), 0.05, rtol=1e-6)
+        assert_allclose(np.mean(mixed.cdf(high[:, c]), axis=0), 0.95, rtol=1e-6)
+        assert_allclose(np.mean(mixed.var(), axis=0), std[:, c] ** 2, rtol=1e-12)
 
 
 def test_all_atoms_observed_are_known():
@@ -237,6 +240,14 @@ def test_any_kernel_of_theta_will_do(kernel):
     fit = MOBQ(kernel_x=RBF(), kernel_theta=kernel).fit(samples)
     assert_allclose(fit.predict(NEW), NEW * np.exp(-0.5) * np.sin(NEW), atol=0.03)
     assert type(fit.groups[0].chosen.kernel.on_theta) is type(kernel)
+
+
+def test_variances_count_what_leaving_thetas_out_shows(monkeypatch):
+    samples = drawn(lambda x, t: t * np.sin(x), depends_on_theta=True)
+    _, std = MOBQ(*KERNELS).fit(samples).predict(NEW, return_std=True)
+    monkeypatch.setattr("cbq.methods.multioutput.estimator.left_out_inflation", lambda *_: np.array([1e8]))
+    _, wide = MOBQ(*KERNELS).fit(samples).predict(NEW, return_std=True)
+    assert np.all(wide > 100 * std)
 
 
 # Landmarks ---------------------------------------------------------------------------------------------------------
@@ -598,7 +609,7 @@ def test_the_summary_says_what_was_done():
         assert " ".join(repr(group.chosen.kernel).split()) in text
         assert f"One Gaussian process on 80 points ({len(group.landmarks)} landmarks): " in text
     assert "the best of 10 kernels." in text
-    assert "Predictive distribution: Student-t with 4 degrees of freedom." in text
+    assert "Predictive distribution: two Student-t distributions with 4 degrees of freedom, a narrow and a wide" in text
     assert text.endswith("No warnings.")
     exact = MOBQ(kernel_x=RBF(1.0)).fit(drawn()).summary()
     assert "on 80 points (exact): RBF(lengthscale=1.), the best of 1 kernels." in exact

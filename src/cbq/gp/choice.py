@@ -41,6 +41,7 @@ MAX_AVERAGED_POINTS = 2000  # with more points one process is expensive enough
 MAX_LOG_FACTOR = 4.0  # of lengthscales in units of the first guess: beyond, jitter acts as noise
 STRETCHES = (1.5, 2.0, 3.0, 5.0, 8.0)  # longer lengthscales to try
 STRETCH_LOSS = 1.1  # the ratio of errors up to which a longer one is taken
+MIN_LEFT_OUT = 3  # thetas: with fewer, those that are left say nothing
 NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
@@ -51,7 +52,7 @@ class PooledPoints:
 
     u: (n, D), x alone, or x and its theta where f depends on both. f: (n, C), in units near 1. spread: (n, C), the
     standard deviation of f at the theta of each point, or the least that counts. shift, scale: (C,), f was
-    shift + scale f.
+    shift + scale f. owners: (n,), the theta of each point, if they have any.
     """
 
     u: Array
@@ -59,6 +60,7 @@ class PooledPoints:
     spread: Array
     shift: Array
     scale: Array
+    owners: Integers | None = None
 
     @property
     def n(self) -> int:
@@ -72,13 +74,18 @@ class PooledPoints:
 
     def take(self, rows: Integers | slice) -> PooledPoints:
         """Some of the points."""
-        return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows])
+        owners = None if self.owners is None else self.owners[rows]
+        return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows], owners=owners)
 
     def outputs(self, which: Sequence[int]) -> PooledPoints:
         """Some of the outputs."""
         columns = list(which)
-        return PooledPoints(
-            self.u, self.f[:, columns], self.spread[:, columns], self.shift[columns], self.scale[columns]
+        return replace(
+            self,
+            f=self.f[:, columns],
+            spread=self.spread[:, columns],
+            shift=self.shift[columns],
+            scale=self.scale[columns],
         )
 
     def thinned(self, n: int) -> PooledPoints:
@@ -291,6 +298,10 @@ class SplitHalfCalibration:
     inflation: Array
     common: Array
 
+    def at_least(self, inflation: Array) -> SplitHalfCalibration:
+        """The same with factors of at least `inflation` (C,)."""
+        return replace(self, inflation=np.maximum(self.inflation, inflation))
+
     def variance(self, posterior: Array, c: int) -> Array:
         """The calibrated (co)variances of output c, from those of the process."""
         return np.asarray(self.inflation[c] * posterior + self.common[c])
@@ -334,3 +345,21 @@ def split_half_calibration(
     ratio = np.mean(error2 / every.spread.T, axis=0)
     smaller = 1.0 if choice.error >= NOT_LEARNT else np.sqrt(ratio)
     return SplitHalfCalibration(np.maximum(ratio, smaller), np.median(error2, axis=0))
+
+
+def left_out_inflation(choice: KernelChoice, points: PooledPoints, jitter: Jitter) -> Array:
+    """By how much the squared mean residuals of thetas, given all others, exceed their variances (C,); 0 if unknown.
+
+    Halves of the points have points of all thetas. Where f depends on theta, or thetas are few, they agree on what no
+    theta between has shown.
+    """
+    some = points.thinned(CHOICE_POINTS)
+    if some.owners is None or len(np.unique(some.owners)) < MIN_LEFT_OUT:
+        return np.zeros(points.f.shape[1])
+    with one_blas_thread():
+        process = ExactGP(choice.kernel, some.u, some.f, jitter, choice.members[0].noise)
+        means, variances = process.leave_groups_out(some.owners)
+    known = variances > 0
+    amplitude = np.where(process.amplitude > 0, process.amplitude, 1.0)
+    ratios = means[known] ** 2 / (amplitude * variances[known, None])
+    return np.asarray(np.mean(ratios, axis=0)) if np.any(known) else np.zeros(points.f.shape[1])

@@ -264,9 +264,7 @@ def integrate(
     return _in_chunks(evaluate, kernel, data, noise)
 
 
-def evidence_and_gradient(
-    kernel: Kernel, data: GPData, tau: float, noise: float | None = None
-) -> tuple[float, Array]:
+def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float, noise: float | None = None) -> tuple[float, Array]:
     """The evidence summed over processes and outputs, and its gradient in the log-lengthscales (P,).
 
     dE/dK = -1/2 [K^-1 - k1 k1' / (S + tau) - a a' / A], A = q / dof. With a noise variance, in units of the amplitude,

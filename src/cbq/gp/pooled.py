@@ -23,7 +23,7 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
-from cbq.linalg.dense import nearest_psd, qr, thin_svd
+from cbq.linalg.dense import eigh, nearest_psd, qr, thin_svd
 from cbq.linalg.threads import blas_threads, one_blas_thread
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
@@ -134,6 +134,25 @@ class ExactGP:
         k1 = self.factor.solve(np.ones((len(self.nodes), 1)))
         inverse = self.factor.inverse_diagonal()[:, None]
         return np.asarray(self.alpha / np.maximum(inverse - k1**2 / self.S, np.finfo(float).eps * inverse))
+
+    def leave_groups_out(self, owners: Integers) -> tuple[Array, Array]:
+        """The mean residual (G, C) of each group of values given all others, and its variance (G,) at unit amplitude.
+
+        owners: (n,), the group of each. With P = K^-1 - k1 k1' / S, the residuals of a group B are P_BB^-1 (P f)_B,
+        with the covariance P_BB^-1.
+        """
+        P = self.factor.inverse()
+        k1 = np.sum(P, axis=1)
+        P -= np.outer(k1, k1) / self.S
+        means, variances = [], []
+        for group in np.unique(owners):
+            rows = np.flatnonzero(owners == group)
+            values, vectors = eigh(P[np.ix_(rows, rows)])
+            along = np.sum(vectors, axis=0) / np.maximum(values, np.finfo(float).eps * np.max(values))
+            weights = vectors @ along / len(rows)
+            means.append(weights @ self.alpha[rows])
+            variances.append(np.sum(weights) / len(rows))
+        return np.array(means), np.array(variances)
 
     def mean(self, mu: Array) -> Array:
         return np.asarray(self.beta + mu @ self.alpha)

@@ -32,9 +32,9 @@ def pooled_points(samples: Samples) -> tuple[PooledPoints, list[Finding]]:
     u = np.column_stack([samples.all_points, theta]) if samples.depends_on_theta else samples.all_points
     rows, group = equal_rows(u)
     if samples.stochastic or len(rows) == len(u):
-        return PooledPoints(u, f, deviation, shift, scale), []
+        return PooledPoints(u, f, deviation, shift, scale, samples.owners), []
     averages = group_averages(f, group)
-    merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale)
+    merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale, samples.owners[rows])
     return merged, _noise_findings(samples, float(np.max(np.abs(f - averages[group]))))
 
 

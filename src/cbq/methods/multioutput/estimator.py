@@ -11,7 +11,7 @@ from cbq._arrays import evenly
 from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.embeddings.many import Integrals, line_for
-from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel, left_out_inflation, split_half_calibration
 from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
@@ -132,7 +132,8 @@ class MOBQ:
             )
         landmarks = None if rows is None else mine.u[rows]
         calibration = split_half_calibration(chosen, mine, landmarks, integrals, self.jitter)
-        return OutputGroup(outputs, chosen, rows, calibration)
+        left_out = left_out_inflation(chosen, mine, self.jitter)
+        return OutputGroup(outputs, chosen, rows, calibration.at_least(left_out))
 
 
 def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:

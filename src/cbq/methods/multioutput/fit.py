@@ -29,6 +29,7 @@ from cbq.samples import Samples
 
 ROUNDING_THETAS = 5  # of the observed ones, at which rounding errors are compared with standard deviations
 PREDICTIVE_DF = 4.0  # degrees of freedom: two halves of the points say little about the size of the errors
+PREDICTIVE_SHARES = np.array([0.1, 1.9])  # of the variance, of two equally likely sizes of the errors
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
 MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a block of thetas
 
@@ -88,9 +89,11 @@ class _Part:
 class MOBQFit(Fit):
     """I over theta by multi-output Bayesian quadrature; see `Fit` for what it answers.
 
-    The predictive distribution is Student-t around the posterior mean, averaged over kernels. Its variance is that of
-    the posterior, with what the kernels disagree on, corrected by how much more, or less, the estimates from half of
-    the points differ from those of all than the process expects.
+    The predictive distribution is the mixture of two Student-t distributions around the posterior mean, averaged over
+    kernels. Its variance is that of the posterior, with what the kernels disagree on, corrected by how much more, or
+    less, the estimates from half of the points, and without each theta, differ from those of all than the process
+    expects. One of the two is wide and one narrow, because the data tell the size of the errors within a factor of
+    about four only.
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
     settings : the options of the estimator, as text.
@@ -148,8 +151,11 @@ class MOBQFit(Fit):
                     shift, scale = self._points.shift[c], self._points.scale[c]
                     total = group.calibration.variance(posterior.spread[j], j)
                     scales2 = scale**2 * (PREDICTIVE_DF - 2) / PREDICTIVE_DF * total
+                    location = shift + scale * posterior.mean[:, j]
                     found[c] = PredictiveDistribution(
-                        (shift + scale * posterior.mean[:, j])[None], scales2[None], PREDICTIVE_DF
+                        np.tile(location, (len(PREDICTIVE_SHARES), 1)),
+                        np.multiply.outer(PREDICTIVE_SHARES, scales2),
+                        PREDICTIVE_DF,
                     )
         return [found[c] for c in self._outputs]
 
@@ -230,7 +236,10 @@ class MOBQFit(Fit):
             for c, std in zip(self._outputs, self.noise_std, strict=True):
                 each[c].append(f"  Values of f are draws: the standard deviation of their noise is {std:.3g}.")
         lines += per_output(list(each.values()), self.C)
-        lines.append(f"Predictive distribution: Student-t with {PREDICTIVE_DF:g} degrees of freedom.")
+        lines.append(
+            f"Predictive distribution: two Student-t distributions with {PREDICTIVE_DF:g} degrees of freedom, a narrow "
+            f"and a wide one."
+        )
         return lines + saving_lines(samples)
 
 
@@ -250,5 +259,6 @@ def _described(group: OutputGroup, c: int, n: int) -> list[str]:
     return [
         *lines,
         f"  Leave-one-out residuals: {group.chosen.error:.2g} times the standard deviation of f at the same theta.",
-        f"  Fits to halves of the points differ {size:.2g} times as much as predicted; intervals are scaled to match.",
+        f"  Fits to halves of the points, and without each theta, differ {size:.2g} times as much as predicted; "
+        f"intervals are scaled to match.",
     ]
