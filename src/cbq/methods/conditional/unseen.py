@@ -12,10 +12,11 @@ from cbq.methods.conditional.averaging import KernelWeights
 from cbq.samples import Samples
 
 MIN_COMPARED = 8  # points, outermost ones and others
-# Tails carry the answer where all of these are large: the ratio of standardised residuals, of the outermost points to
-# others; the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs;
-# and their residuals relative to their values. Between the two numbers of each, the stretch rises from none to all.
-RATIOS, SHARES, MISSES = (3.0, 5.0), (1.2, 1.4), (0.005, 0.012)
+# Tails carry the answer where both are large: the ratio of standardised residuals, of the outermost points to others, and
+# the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs, which
+# for a square grows with N^GROWTH. Between the two numbers of each, the stretch rises from none to all.
+RATIOS, SHARES = (3.0, 5.0), (1.25, 1.45)
+GROWTH, USUAL_N = 0.3, 30  # the number of points that SHARES are meant for
 STRETCH_SHARE = 0.5  # of the ratio, by which standard deviations are stretched
 NOTABLE = 1.5  # a stretch that is worth a warning
 
@@ -33,13 +34,13 @@ def standardised_residuals(
     return np.asarray(weights.residuals / np.sqrt(np.maximum(predicted, np.finfo(float).tiny)))
 
 
-def tail_stretch(e: Array, z: Array, samples: Samples) -> Array:
+def tail_stretch(z: Array, samples: Samples) -> Array:
     """The factor (C,) of standard deviations because the tails beyond the outermost points may carry the answer.
 
-    e, z: (n, C), leave-one-out residuals, and the same standardised. Where f grows towards the tails faster than a
-    Gaussian process expects, those of the outermost points are large, and all others small, because the amplitude is
-    that of the tails; and f varies at the outermost points more than at all others. What lies beyond them is as badly
-    foreseen as they were.
+    z: (n, C), standardised leave-one-out residuals. Where f grows towards the tails faster than a Gaussian process
+    expects, those of the outermost points are large, and all others small, because the amplitude is that of the tails;
+    and f varies at the outermost points more than at all others. What lies beyond them is as badly foreseen as they
+    were.
     """
     outer = outermost(samples)
     if min(np.count_nonzero(outer), np.count_nonzero(~outer)) < MIN_COMPARED:
@@ -53,9 +54,8 @@ def tail_stretch(e: Array, z: Array, samples: Samples) -> Array:
     shares = np.divide(there, everywhere, out=np.zeros_like(there), where=varies)
     shares /= linear_shares(samples.counts, samples.averages(outer.astype(np.float64)))[:, None]
     share = np.sum(shares, axis=0) / np.maximum(np.sum(varies, axis=0), 1)
-    missed = np.sqrt(np.mean(e[outer] ** 2, axis=0) / np.maximum(np.mean(apart2[outer], axis=0), tiny))
-    part = _between(ratio, RATIOS) * _between(share, SHARES) * _between(missed, MISSES)
-    return np.asarray(np.maximum(STRETCH_SHARE * ratio, 1.0) ** part)
+    share /= (float(np.mean(samples.counts)) / USUAL_N) ** GROWTH
+    return np.asarray(np.maximum(STRETCH_SHARE * ratio, 1.0) ** (_between(ratio, RATIOS) * _between(share, SHARES)))
 
 
 def linear_shares(counts: Integers, parts: Array) -> Array:
