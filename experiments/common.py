@@ -78,7 +78,7 @@ class OneThreadPool:
 
     def run(self, task: Callable[..., ResultT], jobs: Iterable[JobT]) -> Generator[tuple[JobT, ResultT]]:
         """Yield (job, task(*job)) in the order in which jobs finish; closing the generator cancels the others."""
-        futures = {self._pool.submit(_on_one_thread, task, job): job for job in jobs}
+        futures = {self._pool.submit(on_one_thread, task, job): job for job in jobs}
         try:
             for future in as_completed(futures):
                 yield futures[future], future.result()
@@ -96,6 +96,7 @@ def _prepare_worker(initializer: Callable[[], object] | None) -> None:
     threading.Thread(target=exit_with_parent, args=(os.getppid(),), daemon=True).start()
 
 
-def _on_one_thread(task: Callable[..., ResultT], job: Sequence[Any]) -> ResultT:
-    with one_thread(), silent():  # scores say how well intervals hold
+def on_one_thread(task: Callable[..., ResultT], job: Sequence[Any]) -> ResultT:
+    """The result of a job, without warnings of its fits: scores say how well intervals hold."""
+    with one_thread(), silent():
         return task(*job)

@@ -17,7 +17,7 @@ from typing import TYPE_CHECKING, Any
 
 import cbq
 from experiments.analysis import Row, SeedSummary, summarise
-from experiments.common import OneThreadPool, one_thread
+from experiments.common import OneThreadPool, on_one_thread
 from experiments.experiment import Cell, Experiment
 from experiments.figures import require_matplotlib
 from experiments.record import estimator_digest, run_record
@@ -123,9 +123,7 @@ def _evaluate(experiment: Experiment, jobs: Sequence[CellJob], workers: int) -> 
     task = partial(_run_cell, experiment.name, experiment.run)
     if workers == 1 or not jobs:
         for job in jobs:
-            with one_thread():
-                result = task(*job)
-            yield result
+            yield on_one_thread(task, job)
         return
     try:
         with OneThreadPool(min(workers, len(jobs)), _pin_digest) as pool, closing(pool.run(task, jobs)) as results:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from scipy.special import expit
 
 import cbq
 from cbq.measures import Gaussian, Uniform
@@ -20,11 +21,11 @@ def family(theta):
 
 
 def samples(outputs=False, **options):
-    """Few points of the indicator of x > 2, and of its complement times 3."""
+    """Few points of a steep f between 0 and 1, and of its complement times 3."""
 
     def f(x, theta):
-        passed = (x[:, 0] > 2).astype(float)
-        return np.column_stack([passed, 3 * (1 - passed)]) if outputs else passed
+        share = expit(6 * (x[:, 0] - 2))
+        return np.column_stack([share, 3 * (1 - share)]) if outputs else share
 
     return cbq.Problem(f, family, PRIOR, depends_on_theta=False, **options).collect(8, 6, rng=1)
 

@@ -37,6 +37,10 @@ from experiments.methods import METHODS, score_methods
 from experiments.results import open_results
 from experiments.runner import RunSummary, redraw, reproduce
 
+pytestmark = [  # of cells as small as these
+    pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning") for kind in ("few thetas", "few points", "beyond")
+]
+
 NAMES = [
     *("linear-T", "linear-N", "linear-d", "calibration", "sir-N", "sir-cost", "butterfly-N", "health-N"),
     *("mobq", "qmc", "ablation-theta", "ablation-x", "illustration", "joint", "rates"),

@@ -164,6 +164,7 @@ def test_the_observed_thetas_and_what_is_between_them_are_not_beyond():
 def test_extreme_thetas_are_compared_without_overflow():
     assert fit_at([1.0, 1.0 + 1e-12, 2.0]).beyond([1e150, -1e150, 1.5]).tolist() == [True, True, False]
     assert not np.any(fit_at([-1e150, 0.0, 1e150]).beyond([1e149, 1.0]))
+    assert fit_at([[0.0, 1.0], [0.0, 2.0]]).beyond([[1e120, 1.5], [0.0, 1.5]]).tolist() == [True, False]
 
 
 FAR = [1.0, 30.0, 40.0]
@@ -172,7 +173,7 @@ ASK = {
     "covariance": lambda fit: fit.predict(theta=FAR, return_cov=True),
     "interval": lambda fit: fit.interval(FAR),
     "sample": lambda fit: fit.sample(FAR, 3, rng=0),
-    "band": lambda fit: fit.band(FAR, size=20),
+    "band": lambda fit: fit.band(FAR, size=100),
     "table": lambda fit: fit.to_frame(FAR),
     "figure": lambda fit: fit.plot(FAR),
 }
@@ -383,6 +384,12 @@ def test_a_band_without_standard_errors_is_refused():
         fit = cbq.MonteCarlo().fit(collected(6, 1))
     with pytest.raises(ValueError, match="no standard error"):
         fit.band(fit.theta)
+
+
+@pytest.mark.parametrize("size", [0, 99, 200.5, "many"])
+def test_a_band_needs_some_draws(size):
+    with pytest.raises(ValueError, match="size must be a whole number of draws, 100 or more, but it is"):
+        FIT.band(GRID, size=size)
 
 
 def test_values_that_are_known_have_a_band_without_width():

@@ -15,6 +15,7 @@ from cbq.problems import registry
 from hostile import MASKED, Call, Entry, Selection
 
 
+@pytest.mark.filterwarnings("ignore::cbq.FitWarning")  # of fits to hardly any samples
 def test_the_calls_are_valid_before_an_argument_is_replaced(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(registry, "_BUILDERS", dict(registry._BUILDERS))  # one of the calls registers a problem

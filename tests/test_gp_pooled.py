@@ -429,9 +429,9 @@ def some(x, f, depends_on_theta=False, theta=(1.0, 2.0)):
 def test_a_pool_holds_all_points_and_values_of_size_one():
     rng = np.random.default_rng(0)
     x, f = [rng.normal(size=3), rng.normal(size=5)], [rng.normal(5, 3, (3, 2)), rng.normal(5, 3, (5, 2))]
-    points, warnings = pooled_points(some(x, f))
+    points, findings = pooled_points(some(x, f))
     flat = np.concatenate(f)
-    assert (points.n, warnings) == (8, [])
+    assert (points.n, findings) == (8, [])
     assert_array_equal(points.u, np.concatenate(x)[:, None])
     assert_allclose(points.shift, flat.mean(axis=0))
     assert_allclose(points.scale, flat.std(axis=0))
@@ -445,23 +445,23 @@ def test_a_pool_holds_all_points_and_values_of_size_one():
 
 def test_equal_points_are_one_with_the_average_of_their_values():
     x, f = [[3.0, 1.0, 3.0], [1.0, 2.0, 3.0]], [[1.0, 5.0, 2.0], [7.0, 4.0, 6.0]]
-    points, warnings = pooled_points(some(x, f))
+    points, findings = pooled_points(some(x, f))
     assert_array_equal(points.u[:, 0], [3.0, 1.0, 2.0])
     assert_allclose(points.spread[:, 0] * points.scale, np.std(f, axis=1)[[0, 0, 1]])  # of the theta they came from
     assert_allclose(points.shift + points.scale * points.f[:, 0], [3.0, 6.0, 4.0])
-    assert len(warnings) == 1
-    assert "different values at equal points" in warnings[0]
-    assert "or depends on theta after all" in warnings[0]
-    both, warnings = pooled_points(some(x, f, depends_on_theta=True))
+    assert [each.kind for each in findings] == ["noise"]
+    assert "different values at equal points" in findings[0].text
+    assert "If it depends on theta after all, pass depends_on_theta=True" in findings[0].text
+    both, findings = pooled_points(some(x, f, depends_on_theta=True))
     assert_array_equal(both.u, [[3.0, 1.0], [1.0, 1.0], [1.0, 2.0], [2.0, 2.0], [3.0, 2.0]])
     assert_allclose(both.shift + both.scale * both.f[:, 0], [1.5, 5.0, 7.0, 4.0, 6.0])
-    assert "after all" not in warnings[0]
+    assert "after all" not in findings[0].text
 
 
 def test_equal_points_with_equal_values_are_no_reason_to_warn():
     x = np.array([[0.3, 0.1, 0.3], [0.1, 0.2, 0.0]])
-    points, warnings = pooled_points(some(x, np.sin(x) / 3))
-    assert (points.n, warnings) == (4, [])
+    points, findings = pooled_points(some(x, np.sin(x) / 3))
+    assert (points.n, findings) == (4, [])
     assert_allclose(points.shift + points.scale * points.f[:, 0], np.sin(points.u[:, 0]) / 3, rtol=1e-14)
     zeros = np.array([[0.0, 1.0], [-0.0, 2.0]])
     assert pooled_points(some(zeros, zeros**2))[0].n == 3

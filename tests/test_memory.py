@@ -336,6 +336,7 @@ WORK = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:few (thetas|points):cbq.FitWarning")
 @pytest.mark.slow
 @pytest.mark.parametrize("name", WORK)
 def test_what_memory_is_enough_for_is_not_refused_and_a_sixth_of_it_is(name, leave):
@@ -352,7 +353,7 @@ DRAWS = """
 import resource
 import numpy as np
 import cbq
-from cbq.linalg import memory
+from cbq import _memory as memory
 
 theta = np.linspace(1.0, 2.0, 12)
 x = theta[:, None] + np.random.default_rng(0).normal(size=(12, 8))

@@ -81,7 +81,7 @@ def samples(noise):
     return cbq.Samples(theta, x, f, lambda t: Gaussian(t, 1.0))
 
 
-@pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")
+@pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning", "ignore:noise:cbq.FitWarning")
 @pytest.mark.parametrize("method", METHODS, ids=lambda m: type(m).__name__ + getattr(m, "outputs", ""))
 def test_errors_that_outputs_share_are_shared_by_the_draws_of_a_fit(method):
     fit = method.fit(samples(rng(4).normal(size=(12, 8))))
@@ -101,6 +101,7 @@ def test_importance_sampling_knows_the_correlation_of_outputs():
     assert_allclose(fit.correlation, [[1, -1], [-1, 1]])
 
 
+@pytest.mark.filterwarnings("ignore:noise:cbq.FitWarning")
 @pytest.mark.parametrize("method", [cbq.CBQ(), cbq.MonteCarlo(), cbq.LSMC()], ids=lambda m: type(m).__name__)
 def test_correlations_survive_a_file(method, tmp_path):
     fit = method.fit(samples(rng(4).normal(size=(12, 8))))
@@ -119,6 +120,7 @@ def test_saved_fits_without_a_correlation_are_refused(tmp_path):
         cbq.load(tmp_path / "older.cbq")
 
 
+@pytest.mark.filterwarnings("ignore:noise:cbq.FitWarning", "ignore:equal values:cbq.FitWarning")
 def test_the_recipe_of_the_paper_takes_outputs_as_independent():
     assert_array_equal(cbq.CBQ.paper().fit(samples(np.ones((12, 8)))).correlation, np.eye(3))
 

@@ -94,7 +94,7 @@ def write_thetas(
     proposals: Sequence[PackedMeasure] | None,
 ) -> None:
     """Add thetas (n, p), numbered from `first` on, with their measures, and with proposals if there are some."""
-    ids = _measure_ids(connection, {*measures, *(proposals or ())})
+    ids = _measure_ids(connection, [*measures, *(proposals or ())])
     for t, (theta, measure) in enumerate(zip(thetas, measures, strict=True), first):
         row = (t, to_bytes(theta), ids[measure])
         connection.execute("INSERT INTO thetas VALUES (?, ?, ?, ?)", (*row, checksum(*row)))

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, squarable
-from cbq._checks import between_0_and_1, count, file_name, flag, generator, text
+from cbq._checks import between_0_and_1, count, file_name, flag, generator, is_whole, shown, text
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
@@ -35,6 +35,7 @@ FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above
 MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
 MAX_NUMBERS = 2**23  # in a matrix between a block of thetas and the observed ones
 BAND_DRAWS = 2000  # of functions: the coverage of a band of 95% is then known to half a per cent
+LEAST_DRAWS = 100
 BAND_ROUNDING = 1e-6  # of the widest interval
 
 
@@ -207,6 +208,8 @@ class Fit(Immutable, ABC):
         size, rng : the number of draws, and a generator or a seed.
         """
         level, thetas = between_0_and_1(level, "level"), self._thetas(theta)
+        if not is_whole(size, LEAST_DRAWS):
+            raise ValueError(f"size must be a whole number of draws, {LEAST_DRAWS} or more, but it is {shown(size)}.")
         tails = 0.5 * (1 - level), 0.5, 0.5 * (1 + level)
         draws = self.sample(thetas, size, rng)
         low, middle, high = self._read(thetas, lambda each: [each.quantile(tail) for tail in tails])

@@ -40,7 +40,8 @@ def _is_far(asked: Array, observed: Array) -> Booleans:
         centre, unit = np.mean(nodes, axis=0), np.maximum(np.std(nodes, axis=0), np.maximum(largest, 1e-300))
         tree = cKDTree((nodes - centre) / unit)
         gap = np.max(tree.query(tree.data, k=[2])[0])
-        away = np.clip((asked[found] - centre) / unit, -MAX_COORDINATE, MAX_COORDINATE)
+        with np.errstate(over="ignore"):
+            away = np.clip((asked[found] - centre) / unit, -MAX_COORDINATE, MAX_COORDINATE)
         found[found] = tree.query(away)[0] > GAPS * gap
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import warnings
 from collections.abc import Iterable, Iterator
@@ -29,7 +30,7 @@ KINDS = {
     "disagreement": "Compare the estimators by cbq.compare(samples), and take more points where they differ.",
 }
 REMARKS = frozenset({"rounding", "design"})  # these leave intervals as good as they are, and raise no warning
-PACKAGE = str(Path(__file__).parents[1])
+PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
 _IS_SILENT: ContextVar[bool] = ContextVar("is_silent", default=False)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 from scipy.special import gammaincinv
 
@@ -43,6 +45,7 @@ def fit_borrowing_stage_one(samples: Samples, most: int, options: StageOneOption
     Its variances are those of the kernels, but at least what fits to halves of the points show: with so many points a
     kernel that is smoother than f, or one that rounding limits, is overconfident.
     """
+    options = replace(options, drawn=False)
     whole, rows = borrowed(samples, most)
     found = fit_stage_one(whole, options)
     if samples.n_evaluations < MIN_HALVED:

@@ -161,6 +161,7 @@ class StageOneOptions:
     outputs: Literal["separate", "shared"] = "separate"
     jitter: Jitter = DEFAULT_JITTER
     student: bool = True  # variances of the Student-t distribution that an unknown amplitude gives, not of the Gaussian
+    drawn: bool = True  # whether the points of a theta are draws of its measure, beyond the outermost of which it goes on
 
     @property
     def tau(self) -> float:
@@ -327,9 +328,10 @@ def _averaged(
         within = np.sum((f - average(f)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
         draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
         variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
-        stretch = tail_stretch(standardised_residuals(result, weights, amplitude, samples), samples)
         variance = np.maximum(variance, unseen_variance(samples))
-        findings = [*findings, *tail_findings(stretch)]
+        if options.drawn and samples.log_weights is None:
+            stretch = tail_stretch(standardised_residuals(result, weights, amplitude, samples), samples)
+            findings = [*findings, *tail_findings(stretch)]
     return StageOne(
         mean=mean,
         variance=variance,

@@ -13,9 +13,10 @@ from cbq.samples import Samples
 
 MIN_COMPARED = 8  # points, outermost ones and others
 # Tails carry the answer where both are large: the ratio of standardised residuals, of the outermost points to others, and
-# the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs. Between
-# the two numbers of each, the stretch of intervals rises from none to all.
-RATIOS, SHARES = (3.0, 5.0), (1.2, 1.6)
+# the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs, which
+# for a square grows with N^GROWTH. Between the two numbers of each, the stretch rises from none to all.
+RATIOS, SHARES = (3.0, 5.0), (1.25, 1.45)
+GROWTH, USUAL_N = 0.3, 30  # the number of points that SHARES are meant for
 STRETCH_SHARE = 0.5  # of the ratio, by which standard deviations are stretched
 NOTABLE = 1.5  # a stretch that is worth a warning
 
@@ -53,6 +54,7 @@ def tail_stretch(z: Array, samples: Samples) -> Array:
     shares = np.divide(there, everywhere, out=np.zeros_like(there), where=varies)
     shares /= linear_shares(samples.counts, samples.averages(outer.astype(np.float64)))[:, None]
     share = np.sum(shares, axis=0) / np.maximum(np.sum(varies, axis=0), 1)
+    share /= (float(np.mean(samples.counts)) / USUAL_N) ** GROWTH
     return np.asarray(np.maximum(STRETCH_SHARE * ratio, 1.0) ** (_between(ratio, RATIOS) * _between(share, SHARES)))
 
 
