@@ -463,14 +463,18 @@ def test_repeated_points_say_nothing_new():
 
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e6])
 def test_a_constant_f_is_known(value):
-    mean, std = MOBQ().fit(drawn(lambda x, t: np.full_like(x, value))).predict(NEW, return_std=True)
+    with pytest.warns(cbq.FitWarning, match="equal values"):
+        fit = MOBQ().fit(drawn(lambda x, t: np.full_like(x, value)))
+    mean, std = fit.predict(NEW, return_std=True)
     assert_allclose(mean, value, rtol=1e-14)
     assert np.all(std <= 1e-12 * abs(value))
 
 
 @pytest.mark.parametrize("outputs", ["separate", "shared"])
 def test_a_constant_output_does_not_trouble_the_others(outputs):
-    both = MOBQ(outputs=outputs).fit(drawn(lambda x, t: np.stack([np.sin(x), np.full_like(x, 0.1)], axis=-1)))
+    samples = drawn(lambda x, t: np.stack([np.sin(x), np.full_like(x, 0.1)], axis=-1))
+    with pytest.warns(cbq.FitWarning, match="equal values"):
+        both = MOBQ(outputs=outputs).fit(samples)
     mean, std = both.predict(NEW, return_std=True)
     assert_allclose(mean[:, 1], 0.1, rtol=1e-14)
     assert np.all(std[:, 1] < 1e-12)
