@@ -28,7 +28,7 @@ import cbq
 from _common import TEST_SEED, OneThreadPool, met, positive_integer, print_record, share_inside, with_progress
 from cbq.measures import Gaussian, LogNormal, StudentT, Uniform
 from choice import CASES as CHOICE_CASES
-from choice import LEVELS, around, line, of_x
+from choice import LEVELS, line, of_x
 
 M = 200  # test thetas
 LEAST_COVERAGE, ENOUGH_WARNINGS = 0.88, 0.95

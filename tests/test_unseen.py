@@ -116,7 +116,9 @@ def test_a_rare_event_is_not_excluded_where_no_point_met_it():
     assert high[0] > 0.01
 
 
-@pytest.mark.parametrize("method", [cbq.CBQ(), cbq.MOBQ(), cbq.LSMC(), cbq.MonteCarlo()], ids=lambda m: type(m).__name__)
+@pytest.mark.parametrize(
+    "method", [cbq.CBQ(), cbq.MOBQ(), cbq.LSMC(), cbq.MonteCarlo()], ids=lambda m: type(m).__name__
+)
 def test_all_equal_values_warn(method):
     samples = of_x(lambda x: np.zeros(len(x))).collect(8, 10, rng=0)
     with silent():

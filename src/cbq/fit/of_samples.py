@@ -14,7 +14,7 @@ from cbq.samples.arrays import equal_rows
 THETAS_PER_COORDINATE = 5  # of theta, at least, and one more
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
 MIN_EQUAL = 4  # points of a theta
-EQUAL = 1e-9  # a range of values, in units of their spread over all thetas, up to which they are equal
+EQUAL = 1e-9  # a range of values, in units of that over all thetas, up to which they are equal
 STRONG = 0.2  # autocorrelation
 STANDARD_ERRORS = 4.0  # beyond those of points in random order: a false alarm in less than one of 1000 fits
 MIN_IN_ORDER, MAX_IN_ORDER = 4, 500  # points of a theta whose order is looked at
@@ -57,7 +57,7 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
     """A finding where all values of an output are equal at some thetas that have several points."""
     f, several = samples.table, samples.counts[:, None] >= MIN_EQUAL
     low, high = (extreme.reduceat(f, samples.starts, axis=0) for extreme in (np.minimum, np.maximum))
-    rounding = EQUAL * np.std(f, axis=0)
+    rounding = EQUAL * (np.max(high, axis=0) - np.min(low, axis=0))
     thetas = np.sum((high - low <= rounding) & several, axis=0)  # (C,)
     if not np.any(thetas):
         return ()

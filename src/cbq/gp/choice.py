@@ -303,6 +303,10 @@ class SplitHalfCalibration:
         """The same with factors of at least `inflation` (C,)."""
         return replace(self, inflation=np.maximum(self.inflation, inflation))
 
+    def widened(self, factors: Array) -> SplitHalfCalibration:
+        """The same with variances multiplied by factors (C,)."""
+        return SplitHalfCalibration(self.inflation * factors, self.common * factors)
+
     def variance(self, posterior: Array, c: int) -> Array:
         """The calibrated (co)variances of output c, from those of the process."""
         return np.asarray(self.inflation[c] * posterior + self.common[c])

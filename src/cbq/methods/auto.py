@@ -37,6 +37,10 @@ class Auto:
     far larger; if not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
     depends on theta, MOBQ must predict a quarter of CBQ's error or less. See docs/methods.md for how well this chooses.
 
+    Neither is believed without the other: the variances of MOBQ grow by what the unbiased estimates of CBQ, from leaving
+    out one point at a time, contradict them at the observed thetas; and where the tails of the measures carry the answer,
+    CBQ is chosen, whose intervals know it.
+
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
     """
 
@@ -44,7 +48,11 @@ class Auto:
         """Estimate I over theta from samples, by the estimator that suits them."""
         require_samples(samples)
         plain = CBQ().fit(samples)
-        pooled, why_not = _pooled(samples)
+        if any(finding.kind == "tails" for finding in plain.stage1.findings):
+            return plain.with_choice(
+                "Chose CBQ. The tails of the measures carry the answer, and its intervals know it."
+            )
+        pooled, why_not = _pooled(samples, plain)
         accurate = (
             pooled is not None
             and not samples.depends_on_theta
@@ -71,9 +79,9 @@ class Auto:
         return best.with_choice(f"Chose {name}. MOBQ's {compared}")
 
 
-def _pooled(samples: Samples) -> tuple[MOBQFit | None, str]:
-    """The fit of MOBQ, or None and the reason."""
-    if samples.n_evaluations > MAX_POOLED_POINTS:
+def _pooled(samples: Samples, plain: CBQFit) -> tuple[MOBQFit | None, str]:
+    """The fit of MOBQ, with what the fit of CBQ contradicts in its variances; or None and the reason."""
+    if samples.n_evaluations > MAX_POOLED_POINTS and not samples.stochastic:  # of many draws, MOBQ takes landmarks
         return None, (
             f"{samples.n_evaluations} points are too many for an exact MOBQ (at most {MAX_POOLED_POINTS}); try "
             f"cbq.MOBQ(nystrom=1000)"
@@ -85,8 +93,17 @@ def _pooled(samples: Samples) -> tuple[MOBQFit | None, str]:
     except (NoEmbedding, ValueError, MemoryError) as error:
         return None, f"MOBQ could not be fitted: {str(error).rstrip('.')}"
     if all(group.is_learnt for group in fit.groups):
-        return fit, ""
+        return fit.widened(_contradiction(fit, plain)), ""
     return None, "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
+
+
+def _contradiction(pooled: MOBQFit, plain: CBQFit) -> Array:
+    """The squared differences (C,) of MOBQ from unbiased estimates at observed thetas, in units of their variances."""
+    some = evenly(len(plain.theta), COMPARED_THETAS)
+    mean, std = (each.reshape(len(some), -1) for each in pooled.predict(plain.theta[some], return_std=True))
+    columns = {name: values[some] for name, values in plain.stage1.columns.items()}
+    apart2 = np.mean((mean - columns["mean"] + columns["bias"]) ** 2, axis=0)
+    return np.asarray(apart2 / np.maximum(np.mean(std**2 + columns["spread2"], axis=0), np.finfo(float).tiny))
 
 
 def _can_borrow(samples: Samples) -> bool:

@@ -15,7 +15,6 @@ from cbq._memory import require_memory
 from cbq.fit.findings import Finding
 from cbq.gp.constant_mean import (
     FLAT,
-    LEAST_VARIATION,
     ZERO,
     BayesianQuadrature,
     evidence_and_gradient,
@@ -161,7 +160,9 @@ class StageOneOptions:
     outputs: Literal["separate", "shared"] = "separate"
     jitter: Jitter = DEFAULT_JITTER
     student: bool = True  # variances of the Student-t distribution that an unknown amplitude gives, not of the Gaussian
-    drawn: bool = True  # whether the points of a theta are draws of its measure, beyond the outermost of which it goes on
+    drawn: bool = (
+        True  # whether the points of a theta are draws of its measure, beyond the outermost of which it goes on
+    )
 
     @property
     def tau(self) -> float:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -161,6 +161,14 @@ class MOBQFit(Fit):
 
     def _threads(self) -> AbstractContextManager[None]:
         return blas_threads(self._points.n, IN_ONE_THREAD)
+
+    def widened(self, factors: Array) -> MOBQFit:
+        """The same fit with variances multiplied by factors (C,), where these are above 1."""
+        groups = [
+            replace(group, calibration=group.calibration.widened(np.maximum(factors[list(group.outputs)], 1.0)))
+            for group in self.groups
+        ]
+        return self._replaced(groups=tuple(groups))
 
     @property
     def noise_std(self) -> Array:
