@@ -7,7 +7,8 @@ Rows are small budgets, many thetas with few points, heavy tails, rare events, r
 observed, few thetas, and the problems of the paper. For each row and method the table has the coverage of 95% and 50%
 intervals over thetas and seeds, the median and the worst RMSE over seeds in units of the spread of I over the test
 thetas, the share of fits whose coverage at 95% is under 0.75, and the share of fits that warn (`cbq.FitWarning`: of the
-samples or the fit, or of most test thetas as being beyond the observed ones). The targets: a row covers 0.88 or more, or 95% of its fits warn.
+samples or the fit, or of most test thetas as being beyond the observed ones). The targets: a row covers 0.88 or more,
+or 95% of its fits warn.
 `--before` and `--after` put two saved runs side by side, such as those of two commits.
 """
 
@@ -189,7 +190,7 @@ def _random_sir() -> cbq.Problem:
 
 
 def score(group: str, name: str, seed: int, methods: Sequence[str]) -> dict[str, dict[str, Any] | str]:
-    """The coverage at both levels, the relative RMSE and whether the fit warns, of each method; or why there is none."""
+    """The coverage at both levels, the relative RMSE and whether it warns, for each method; or why there is none."""
     row = rows()[group][name]
     problem = row.problem()
     theta = problem.prior.sample(M, TEST_SEED) if row.theta is None else row.theta
@@ -295,7 +296,7 @@ def compare(before: dict[str, Any], after: dict[str, Any]) -> None:
     for group, names in after.items():
         print(f"\n{group:32} {'method':6}{HEAD}  {HEAD}   honest")
         for name, by_method in names.items():
-            for method, scores in by_method.items():
+            for method in by_method:
                 sides = [_good(each, group, name, method) for each in (before, after)]
                 told = [summary(side) if side else None for side in sides]
                 verdict = "" if told[1] is None else met(honest(told[1]))
