@@ -37,9 +37,9 @@ class Auto:
     far larger; if not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
     depends on theta, MOBQ must predict a quarter of CBQ's error or less. See docs/methods.md for how well this chooses.
 
-    Neither is believed without the other: the variances of MOBQ grow by what the unbiased estimates of CBQ, from leaving
-    out one point at a time, contradict them at the observed thetas; and where the tails of the measures carry the answer,
-    CBQ is chosen, whose intervals know it.
+    Neither is believed without the other: the variances of MOBQ grow where the unbiased estimates of CBQ, from leaving
+    out one point at a time, contradict it at the observed thetas; and where the tails of the measures carry the
+    answer, CBQ is chosen, whose intervals know it.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
     """

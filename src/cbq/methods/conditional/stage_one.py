@@ -160,9 +160,7 @@ class StageOneOptions:
     outputs: Literal["separate", "shared"] = "separate"
     jitter: Jitter = DEFAULT_JITTER
     student: bool = True  # variances of the Student-t distribution that an unknown amplitude gives, not of the Gaussian
-    drawn: bool = (
-        True  # whether the points of a theta are draws of its measure, beyond the outermost of which it goes on
-    )
+    drawn: bool = True  # whether the points are draws of their measures, which go on beyond the outermost of them
 
     @property
     def tau(self) -> float:

@@ -12,9 +12,9 @@ from cbq.methods.conditional.averaging import KernelWeights
 from cbq.samples import Samples
 
 MIN_COMPARED = 8  # points, outermost ones and others
-# Tails carry the answer where both are large: the ratio of standardised residuals, of the outermost points to others, and
-# the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs, which
-# for a square grows with N^GROWTH. Between the two numbers of each, the stretch rises from none to all.
+# Tails carry the answer where both are large: the ratio of standardised residuals, of the outermost points to others,
+# and the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs,
+# which for a square grows with N^GROWTH. Between the two numbers of each, the stretch rises from none to all.
 RATIOS, SHARES = (3.0, 5.0), (1.25, 1.45)
 GROWTH, USUAL_N = 0.3, 30  # the number of points that SHARES are meant for
 STRETCH_SHARE = 0.5  # of the ratio, by which standard deviations are stretched
