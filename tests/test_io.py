@@ -731,7 +731,8 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
     assert header["fit"]["stage1"]["mean"] == "fit/stage1/mean.npy"
-    columns = {"mean", "variance", "bias", "spread2", "amplitude", "point_weights", "counts", "correlation", "stretch"}
+    columns = {"mean", "variance", "bias", "spread2", "amplitude", "noise", "point_weights", "counts"}
+    columns |= {"correlation", "stretch"}
     assert others == {f"fit/{name}.npy" for name in {"theta", "counts"} | {f"stage1/{name}" for name in columns}}
     np.testing.assert_array_equal(arrays["fit/theta.npy"], THETA)
     assert not any(array.dtype.hasobject for array in arrays.values())

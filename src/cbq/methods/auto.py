@@ -9,6 +9,7 @@ import numpy as np
 from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
+from cbq.fit.findings import Finding
 from cbq.measures import Empirical, Unnormalised
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.estimator import BORROWED_POINTS
@@ -24,6 +25,7 @@ RATIO_IF_ACCURATE = 30.0  # CBQ does not foresee its errors between and beyond t
 RATIO_OTHERWISE = 1.0
 RATIO_WITH_THETA = 0.25  # a product kernel on x and theta fits poorly where f changes direction with theta
 COMPARED_THETAS = 100  # at most
+CONTRADICTED = 2.5  # standard deviations between MOBQ and unbiased estimates that are worth a warning
 
 
 @estimator("auto", title="chosen for the samples", order=10)
@@ -93,8 +95,20 @@ def _pooled(samples: Samples, plain: CBQFit) -> tuple[MOBQFit | None, str]:
     except (NoEmbedding, ValueError, MemoryError) as error:
         return None, f"MOBQ could not be fitted: {str(error).rstrip('.')}"
     if all(group.is_learnt for group in fit.groups):
-        return fit.widened(_contradiction(fit, plain)), ""
+        return _doubted(fit, _contradiction(fit, plain)), ""
     return None, "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
+
+
+def _doubted(pooled: MOBQFit, contradiction: Array) -> MOBQFit:
+    """The fit of MOBQ with variances multiplied by factors (C,), which says so if one of them is large."""
+    worst = float(np.sqrt(np.max(contradiction)))
+    if worst <= CONTRADICTED:
+        return pooled.widened(contradiction)
+    text = (
+        f"unbiased estimates at the observed thetas differ from this fit {worst:.2g} times as much as expected; "
+        f"intervals are widened by that factor."
+    )
+    return pooled.widened(contradiction).with_findings([Finding("disagreement", text)])
 
 
 def _contradiction(pooled: MOBQFit, plain: CBQFit) -> Array:

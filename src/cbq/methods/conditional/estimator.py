@@ -142,6 +142,7 @@ class CBQ:
             findings=_findings(samples, self.trend, priors),
             counts=samples.counts,
             rows=rows,
+            drawn=samples.log_weights is None,
         )
 
     @property

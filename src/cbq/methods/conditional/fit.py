@@ -26,6 +26,7 @@ from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, req
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 
+BADLY_PREDICTED = 3.0  # the size of leave-one-theta-out residuals, relative to that predicted, worth a warning
 MAX_NAMED_KERNELS = 4  # in a summary, for each output
 
 
@@ -88,6 +89,7 @@ def _check_saved(
     findings=Many(Instance(Finding)),
     counts=Numbers("T", int, least=1),
     rows=Optional(Numbers("n", int, least=0)),
+    drawn=Boolean(),
 )
 class CBQFit(Fit):
     """I over theta by conditional Bayesian quadrature; see `Fit` for what it answers.
@@ -95,6 +97,7 @@ class CBQFit(Fit):
     stage1 : the integrals at the observed thetas, their weights, the kernels used.
     counts : (T,), the N_t. rows : which points stage 1 used, those of each theta together, as rows of all points of the
         samples in the order of the thetas; None where each theta used its own.
+    drawn : whether the points are draws of their measures rather than of a proposal.
     priors : for each output the Gaussian processes over theta that were fitted, likeliest first.
     settings : the options of the estimator, as text.
     """
@@ -113,15 +116,18 @@ class CBQFit(Fit):
         findings: Sequence[Finding] = (),
         counts: Integers | None = None,
         rows: Integers | None = None,
+        drawn: bool = True,
     ) -> None:
         self.theta, self.stage1, self.design, self.calibrate = theta, stage1, design, bool(calibrate)
+        self.drawn = bool(drawn)
         self.counts, self.rows = stage1.counts if counts is None else counts, rows
         self.C = None if stage1.single else int(stage1.columns["mean"].shape[1])
         require_memory_for_stage_two(len(theta), len(priors))
         self.priors = tuple(tuple(each) for each in priors)
         self.settings, self.own_findings = dict(settings), tuple(findings)
+        iid = design == "iid" and self.drawn
         self._posteriors = tuple(
-            ThetaPosterior(each, self._nodes(c), iid=design == "iid", calibrate=calibrate, shared=rows is not None)
+            ThetaPosterior(each, self._nodes(c), iid=iid, calibrate=calibrate, shared=rows is not None)
             for c, each in enumerate(self.priors)
         )
 
@@ -134,7 +140,14 @@ class CBQFit(Fit):
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of stage 1, then those of the whole fit."""
-        return (*self.stage1.findings, *self.own_findings)
+        worst = max((posterior.readings[0].tau2 for posterior in self._posteriors if posterior.readings), default=1.0)
+        if worst <= BADLY_PREDICTED**2:
+            return (*self.stage1.findings, *self.own_findings)
+        text = (
+            f"thetas that are left out differ from what all others predict {np.sqrt(worst):.2g} times as much as "
+            f"expected; intervals are widened by that factor."
+        )
+        return (*self.stage1.findings, *self.own_findings, Finding("leave-one-out", text))
 
     def _nodes(self, c: int) -> NodeEstimates:
         column = {name: self.stage1.columns[name][:, c] for name in ("mean", "variance", "bias", "spread2")}
@@ -203,6 +216,13 @@ class CBQFit(Fit):
             f"Stage 2 kernel: {on_one_line(repr(prior.kernel))}{of}, the likeliest of {len(self.priors[c])} "
             f"(weight {posterior.weights[0]:.0%}); amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
         ]
+        noise = np.sqrt(self.stage1.columns["noise"][:, c])
+        if np.any(noise > 0):
+            lines.insert(
+                2,
+                f"  Values of f are draws: standard deviations of their noise: median {np.median(noise):.3g}, largest "
+                f"{np.max(noise):.3g}.",
+            )
         if len(self.theta) > 1:
             Qy, diagonal = posterior.process.leave_one_out()
             loo = LeaveOneOut(Qy / diagonal, 1.0 / np.sqrt(diagonal))

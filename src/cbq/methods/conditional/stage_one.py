@@ -60,6 +60,7 @@ class KernelShare:
     bias=Numbers("T C"),
     spread2=Numbers("T C", least=0.0),
     amplitude=Numbers("T C", least=0.0),
+    noise=Numbers("T C", least=0.0),
     point_weights=Numbers("n C"),
     counts=Numbers("T", int, least=1, total="n"),
     hyperparameters=Many(Many(Instance(KernelShare), least=1), "C"),
@@ -75,6 +76,7 @@ class StageOne(Immutable):
     bias : (T,) or (T, C), an estimate of the bias of `mean`, from leaving out one point at a time.
     spread : (T,) or (T, C), the standard error of a plain average of the leave-one-out residuals.
     amplitude : (T,) or (T, C), A: the prior covariance of f is A k.
+    noise_std : (T,) or (T, C), the standard deviation of the noise of f; zero where f is not random.
     correlation : (C, C), or (1, 1), the correlation of the errors of outputs, from the leave-one-out residuals.
     stretch : (C,), or (1,), the factor of the standard deviations for what lies beyond the outermost points, an error
         that all thetas have in common.
@@ -92,6 +94,7 @@ class StageOne(Immutable):
         bias: Array,
         spread2: Array,
         amplitude: Array,
+        noise: Array | None = None,
         point_weights: Array,
         counts: Integers,
         hyperparameters: Sequence[Sequence[KernelShare]],
@@ -100,7 +103,14 @@ class StageOne(Immutable):
         correlation: Array | None = None,
         stretch: Array | None = None,
     ) -> None:
-        self.columns = {"mean": mean, "variance": variance, "bias": bias, "spread2": spread2, "amplitude": amplitude}
+        self.columns = {
+            "mean": mean,
+            "variance": variance,
+            "bias": bias,
+            "spread2": spread2,
+            "amplitude": amplitude,
+            "noise": np.zeros_like(mean) if noise is None else noise,
+        }
         self.point_weights, self.counts, self.single = point_weights, counts, bool(single)  # (n, C), (T,)
         self.correlation = np.eye(mean.shape[1]) if correlation is None else correlation
         self.stretch = np.ones(mean.shape[1]) if stretch is None else stretch
@@ -134,6 +144,10 @@ class StageOne(Immutable):
     @property
     def amplitude(self) -> Array:
         return self._squeezed(self.columns["amplitude"])
+
+    @property
+    def noise_std(self) -> Array:
+        return self._squeezed(np.sqrt(self.columns["noise"]))
 
     @property
     def weights(self) -> Array | tuple[Array, ...]:
@@ -197,6 +211,7 @@ def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
         bias=scale * columns["bias"],
         spread2=scale**2 * columns["spread2"],
         amplitude=scale**2 * columns["amplitude"],
+        noise=scale**2 * columns["noise"],
         point_weights=(point_weights / np.bincount(group)[:, None])[group],  # equal points share their weight
         counts=given.counts,
         hyperparameters=[shares for part in parts for shares in part.hyperparameters],
@@ -234,7 +249,8 @@ def _fit(samples: Samples, options: StageOneOptions) -> tuple[StageOne, Array]:
         [KernelShare(*label, float(share)) for label, share in zip(labels, column, strict=True)]
         for column in np.mean(weights.kernel, axis=1).T
     ]
-    return _averaged(samples, concatenated(results), weights, options, shares, findings), weights.residuals
+    noise = np.concatenate([np.zeros(len(c.factors)) if c.noise is None else c.noise for c in candidates])
+    return _averaged(samples, concatenated(results), weights, noise, options, shares, findings), weights.residuals
 
 
 def _candidates(samples: Samples, subset: BlockedSamples, options: StageOneOptions) -> list[Candidate]:
@@ -307,11 +323,12 @@ def _averaged(
     samples: Samples,
     result: BayesianQuadrature,
     weights: KernelWeights,
+    noise: Array,
     options: StageOneOptions,
     shares: Sequence[Sequence[KernelShare]],
     findings: Sequence[Finding],
 ) -> StageOne:
-    """The average of the quadratures of all kernels."""
+    """The average of the quadratures of all kernels; noise: (K,), the noise variances at unit amplitude."""
     owners, counts = samples.owners, samples.counts[:, None]
     amplitude, inflation = _amplitude(result, samples.counts, options)
     mean = np.sum(weights.kernel * result.mean, axis=0)
@@ -337,6 +354,7 @@ def _averaged(
         bias=mean - average(np.sum(weights.without * left_out, axis=0) + e),
         spread2=average((e - average(e)[owners]) ** 2) / np.maximum(counts - 1, 1),
         amplitude=np.sum(weights.kernel * amplitude, axis=0),
+        noise=np.sum(weights.kernel * amplitude * noise[:, None, None], axis=0),
         point_weights=point_weights,
         counts=samples.counts,
         hyperparameters=[sorted(each, key=lambda kernel: -kernel.share) for each in shares],

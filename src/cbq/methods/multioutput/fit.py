@@ -170,6 +170,10 @@ class MOBQFit(Fit):
         ]
         return self._replaced(groups=tuple(groups))
 
+    def with_findings(self, findings: Sequence[Finding]) -> MOBQFit:
+        """The same fit with more findings."""
+        return self._replaced(own_findings=(*self.own_findings, *findings))
+
     @property
     def noise_std(self) -> Array:
         """The standard deviations (C,) of the noise of the values; zero where f is not random."""
