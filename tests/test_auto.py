@@ -87,6 +87,7 @@ KNOWN = {
 }
 
 
+@pytest.mark.filterwarnings("ignore:tails:cbq.FitWarning", "ignore:noise:cbq.FitWarning")
 @pytest.mark.parametrize(("problem", "exact"), KNOWN.values(), ids=KNOWN)
 def test_no_other_method_would_have_been_far_better(problem, exact):
     ratios = []
@@ -163,6 +164,7 @@ def test_small_samples_are_served(T, N):
     assert np.all(std >= 0)
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_several_outputs_and_constants():
     f = lambda x, theta: np.stack([np.sin(2 * x[:, 0]), np.full(len(x), 3.0)], axis=1)  # noqa: E731
     fit = cbq.Auto().fit(on_line(f, depends_on_theta=False).collect(10, 10, rng=0))

@@ -392,6 +392,7 @@ def test_a_band_needs_some_draws(size):
         FIT.band(GRID, size=size)
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_values_that_are_known_have_a_band_without_width():
     x = RNG.normal(size=(8, 5))
     fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(8.0), x, np.ones((8, 5)), Gaussian(0.0, 1.0)))

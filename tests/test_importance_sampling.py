@@ -180,6 +180,7 @@ def line(theta, x, f, width=1.0):
     return cbq.Samples(theta, x, f, lambda t: Gaussian(t[0], width**2), depends_on_theta=False)
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 @pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
 def test_ratios_far_beyond_the_range_of_doubles_are_scaled_out():
     x = 0.01 * np.random.default_rng(0).normal(size=(1, 30)) * np.sqrt(2)
@@ -215,6 +216,7 @@ def test_values_of_any_size(kind, scale):
         assert_allclose(b, scale * a, rtol=1e-10)
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_a_constant_f_is_known_to_the_self_normalised_kind():
     samples = drawn(gamma).with_values([np.full(n, 0.1) for n in COUNTS])
     mean, std = ImportanceSampling("self-normalised").fit(samples).predict(NEW, return_std=True)
@@ -286,6 +288,7 @@ def test_measures_of_bounded_support_are_refused_where_points_do_not_reach():
         assert "No estimate at 2 of the 3 observed thetas" in fit.summary()
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_a_gap_between_the_supports_of_all_thetas_is_refused():
     x = np.concatenate([Uniform(0.0, 1.0).sample(40, 0), Uniform(2.0, 3.0).sample(40, 1)]).reshape(2, 40)
     samples = cbq.Samples([0.0, 2.0], x, np.ones((2, 40)), gapped, depends_on_theta=False)

@@ -582,6 +582,7 @@ class Counting:
         return NumpyEngine().chunks(T, N, arrays=arrays)
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.parametrize("estimator", [cbq.CBQ(), cbq.MOBQ(), cbq.KLSMC(), cbq.CBQ.paper()], ids=repr)
 def test_every_factorisation_of_a_fit_goes_through_the_engine(estimator, monkeypatch):
     samples = cbq.problems.get("butterfly").collect(5, 6, rng=0)

@@ -138,6 +138,7 @@ def test_values_of_any_size(scale):
     assert np.all(np.isfinite(scaled.sample([0.0], 5, 0)))
 
 
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e150, 1e-150])
 def test_a_constant_is_known(value):
     fit = cbq.MonteCarlo().fit(samples(np.full((2, 7), value)))

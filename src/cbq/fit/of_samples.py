@@ -54,11 +54,17 @@ def few_points_together(samples: Samples) -> tuple[Finding, ...]:
 
 
 def equal_values(samples: Samples) -> tuple[Finding, ...]:
-    """A finding where all values of an output are equal at some thetas that have several points."""
+    """A finding where all values of an output are equal at some thetas that have several points.
+
+    An output that is constant at all points, while others vary, is taken for one that is so by definition, such as the
+    net benefit of a decision of reference.
+    """
     f, several = samples.table, samples.counts[:, None] >= MIN_EQUAL
     low, high = (extreme.reduceat(f, samples.starts, axis=0) for extreme in (np.minimum, np.maximum))
     rounding = EQUAL * (np.max(high, axis=0) - np.min(low, axis=0))
     thetas = np.sum((high - low <= rounding) & several, axis=0)  # (C,)
+    if np.any(rounding > 0):
+        thetas[rounding == 0] = 0
     if not np.any(thetas):
         return ()
     most = f"{np.max(thetas)} of {samples.T} thetas"

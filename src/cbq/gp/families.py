@@ -50,7 +50,7 @@ class KernelFamily:
         guess, free = kernel.to_fit(x, ard)
         if guess.log_lengthscales.ndim > 1:
             raise ValueError(f"{kernel!r} has lengthscales for a batch, but an estimator takes a single kernel.")
-        return cls(guess, free)
+        return cls(guess, free, GRID if np.any(free) else (1.0,))
 
     @property
     def has_free(self) -> bool:
@@ -63,13 +63,15 @@ class KernelFamily:
 
     def batched(self) -> Kernel:
         """The kernels of all K factors as one, whose lengthscales have the leading axes (K, 1)."""
-        if not self.has_free and len(self.factors) == 1:
+        if not self.has_free and self.noise is None:
             return self.kernel
         factors = np.log(self.factors)[:, None, None]
         return self.kernel.with_log_lengthscales(self.kernel.log_lengthscales + factors * self.free)
 
     def members(self) -> list[Kernel]:
         """The kernels of all K factors, one by one."""
+        if not self.has_free and self.noise is None:
+            return [self.kernel]
         return [self.at(np.log(factor)) for factor in self.factors]
 
     def subset(self, which: Integers) -> Self:

@@ -103,12 +103,12 @@ def _doubted(pooled: MOBQFit, contradiction: Array) -> MOBQFit:
     """The fit of MOBQ with variances multiplied by factors (C,), which says so if one of them is large."""
     worst = float(np.sqrt(np.max(contradiction)))
     if worst <= CONTRADICTED:
-        return pooled.widened(contradiction)
+        return pooled._widened(contradiction)
     text = (
         f"unbiased estimates at the observed thetas differ from this fit {worst:.2g} times as much as expected; "
         f"intervals are widened by that factor."
     )
-    return pooled.widened(contradiction).with_findings([Finding("disagreement", text)])
+    return pooled._widened(contradiction)._with_findings([Finding("disagreement", text)])
 
 
 def _contradiction(pooled: MOBQFit, plain: CBQFit) -> Array:

@@ -16,9 +16,10 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans, evenly
 from cbq.gp.constant_mean import KernelEvidence, explain
+from cbq.kernels import Matern, Stein, TensorProduct
 from cbq.linalg import Jitter
 from cbq.methods.conditional.blocks import BlockedSamples
-from cbq.methods.conditional.candidates import Candidate
+from cbq.methods.conditional.candidates import Candidate, candidate
 from cbq.samples import Samples
 from cbq.samples.samples import spread
 
@@ -137,13 +138,27 @@ def screen(
 def asks_for_noise(
     candidates: Sequence[Candidate], subset: BlockedSamples, evidence: float, tau: float, jitter: Jitter
 ) -> bool:
-    """Whether a smooth f with noise explains the values of f better than any f without, of the given evidence."""
-    smoothest = max((c for c in candidates if not c.costly), key=lambda c: c.kernel.smoothness, default=None)
+    """Whether a smooth f with noise explains the values of f better than any f without, of the given evidence.
+
+    What jumps is no noise either: the roughest kernel, Matern 1/2, is among those without.
+    """
+    cheap = [c for c in candidates if not c.costly and len(c.factors) > 1]
+    smoothest = max(cheap, key=lambda c: c.kernel.smoothness, default=None)
     if smoothest is None:
         return False
-    noisy = smoothest.with_noise(DETECTED_NOISES)
-    call = partial(explain, noisy.batched(), tau=tau, jitter=jitter, noise=noisy.noise)
-    return float(np.max(_total(subset.evaluate(noisy.coordinates, call)))) > evidence + CLEARLY
+
+    def best(family: Candidate) -> float:
+        call = partial(explain, family.batched(), tau=tau, jitter=jitter, noise=family.noise)
+        return float(np.max(_total(subset.evaluate(family.coordinates, call))))
+
+    with_noise = best(smoothest.with_noise(DETECTED_NOISES))
+    if with_noise <= evidence + CLEARLY:
+        return False
+    x = np.concatenate([block.x.reshape(-1, subset.samples.d) for block in subset.blocks(smoothest.coordinates)])
+    rough = Matern(0.5) if subset.samples.d == 1 else TensorProduct(Matern(0.5))
+    if isinstance(smoothest.kernel, Stein):
+        return True
+    return with_noise > best(candidate(rough, smoothest.coordinates, x, ard=False)) + CLEARLY
 
 
 def _total(result: KernelEvidence) -> Array:

@@ -9,7 +9,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.embeddings import NoEmbedding, embed
-from cbq.gp.families import GRID, KernelFamily
+from cbq.gp.families import KernelFamily
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct
 from cbq.kernels.warped import Log
 from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, StudentT, Uniform, Unnormalised
@@ -33,7 +33,7 @@ class Candidate(KernelFamily):
 def candidate(kernel: Kernel, coordinates: XCoordinates, x: Array, ard: bool, *, costly: bool = False) -> Candidate:
     """The candidates around a kernel, whose lengthscales that are None are free; x (..., N, d) gives their unit."""
     family = KernelFamily.of(kernel, x, ard)
-    factors = (1.0,) if not family.has_free else GRID[1::2] if costly else GRID
+    factors = family.factors[1::2] if costly and family.has_free else family.factors
     return Candidate(family.kernel, family.free, factors, coordinates=coordinates, costly=costly)
 
 

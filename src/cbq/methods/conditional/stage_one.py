@@ -346,7 +346,8 @@ def _averaged(
         variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
         variance = np.maximum(variance, unseen_variance(samples))
         if options.drawn and samples.log_weights is None:
-            stretch = tail_stretch(standardised_residuals(result, weights, amplitude, samples), samples)
+            z = standardised_residuals(result, weights, amplitude, samples)
+            stretch = tail_stretch(z, result.varies[0], samples)
             findings = [*findings, *tail_findings(stretch)]
     return StageOne(
         mean=mean,

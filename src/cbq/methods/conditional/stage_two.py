@@ -44,7 +44,7 @@ class StageTwoOptions:
 
 
 def require_memory_for_stage_two(T: int, outputs: int) -> None:
-    """Raise where the processes of stage 2 do not fit into memory: each output keeps a matrix (T, T)."""
+    """Raise where the processes of stage 2 do not fit into memory: each output keeps a matrix (T, T), or two."""
     require_memory(
         outputs * T**2,
         f"stage 2 with {T} thetas{f' and {outputs} outputs' * (outputs > 1)}",
@@ -226,9 +226,9 @@ def unbiased_curve(posterior: ThetaPosterior, prior: GPPrior) -> UnbiasedCurve |
     fitted = fit_priors(chain, nodes.theta[some], estimates.mean[some], noise[some], degree=prior.degree)[0]
     process = estimates.process(fitted, noise)
     curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False), 1.0)
-    mine, own = np.zeros((1, len(noise))), np.zeros((1, len(noise)))
-    curve.apply(nodes.theta, mine, own, joint=False)
-    other = posterior.predictive(nodes.theta)
+    mine, own = np.zeros((1, len(some))), np.zeros((1, len(some)))
+    curve.apply(nodes.theta[some], mine, own, joint=False)
+    other = posterior.predictive(nodes.theta[some])
     apart2 = float(np.mean((mine[0] - other.mean) ** 2))
     expected = float(np.mean(own))
     weight = max(0.0, 1.0 - expected / apart2) if apart2 > 0 else 0.0

@@ -34,13 +34,13 @@ def standardised_residuals(
     return np.asarray(weights.residuals / np.sqrt(np.maximum(predicted, np.finfo(float).tiny)))
 
 
-def tail_stretch(z: Array, samples: Samples) -> Array:
+def tail_stretch(z: Array, varies: Array, samples: Samples) -> Array:
     """The factor (C,) of standard deviations because the tails beyond the outermost points may carry the answer.
 
-    z: (n, C), standardised leave-one-out residuals. Where f grows towards the tails faster than a Gaussian process
-    expects, those of the outermost points are large, and all others small, because the amplitude is that of the tails;
-    and f varies at the outermost points more than at all others. What lies beyond them is as badly foreseen as they
-    were.
+    z: (n, C), standardised leave-one-out residuals. varies: (T, C), whether f does, from 0 to 1. Where f grows towards
+    the tails faster than a Gaussian process expects, residuals of the outermost points are large, and all others small,
+    because the amplitude is that of the tails; and f varies at the outermost points more than at all others. What lies
+    beyond them is as badly foreseen as they were.
     """
     outer = outermost(samples)
     if min(np.count_nonzero(outer), np.count_nonzero(~outer)) < MIN_COMPARED:
@@ -50,10 +50,9 @@ def tail_stretch(z: Array, samples: Samples) -> Array:
     ratio = np.where(size2[1] > 0, np.sqrt(size2[0] / np.maximum(size2[1], tiny)), 1.0)
     apart2 = (samples.table - samples.averages(samples.table)[samples.owners]) ** 2
     there, everywhere = samples.averages(apart2 * outer[:, None]), samples.averages(apart2)  # (T, C)
-    varies = everywhere > 0
-    shares = np.divide(there, everywhere, out=np.zeros_like(there), where=varies)
+    shares = np.divide(there, everywhere, out=np.zeros_like(there), where=everywhere > 0)
     shares /= linear_shares(samples.counts, samples.averages(outer.astype(np.float64)))[:, None]
-    share = np.sum(shares, axis=0) / np.maximum(np.sum(varies, axis=0), 1)
+    share = np.sum(varies * shares, axis=0) / np.maximum(np.sum(varies, axis=0), tiny)
     share /= (float(np.mean(samples.counts)) / USUAL_N) ** GROWTH
     return np.asarray(np.maximum(STRETCH_SHARE * ratio, 1.0) ** (_between(ratio, RATIOS) * _between(share, SHARES)))
 

@@ -162,7 +162,7 @@ class MOBQFit(Fit):
     def _threads(self) -> AbstractContextManager[None]:
         return blas_threads(self._points.n, IN_ONE_THREAD)
 
-    def widened(self, factors: Array) -> MOBQFit:
+    def _widened(self, factors: Array) -> MOBQFit:
         """The same fit with variances multiplied by factors (C,), where these are above 1."""
         groups = [
             replace(group, calibration=group.calibration.widened(np.maximum(factors[list(group.outputs)], 1.0)))
@@ -170,7 +170,7 @@ class MOBQFit(Fit):
         ]
         return self._replaced(groups=tuple(groups))
 
-    def with_findings(self, findings: Sequence[Finding]) -> MOBQFit:
+    def _with_findings(self, findings: Sequence[Finding]) -> MOBQFit:
         """The same fit with more findings."""
         return self._replaced(own_findings=(*self.own_findings, *findings))
 
