@@ -13,6 +13,7 @@ from cbq.fit.findings import Finding
 from cbq.measures import Empirical, Unnormalised
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.estimator import BORROWED_POINTS
+from cbq.methods.conditional.stage_two import OUTLYING
 from cbq.methods.multioutput import MOBQ, MOBQFit
 from cbq.methods.options import require_samples
 from cbq.methods.registry import estimator
@@ -25,6 +26,7 @@ RATIO_IF_ACCURATE = 30.0  # CBQ does not foresee its errors between and beyond t
 RATIO_OTHERWISE = 1.0
 RATIO_WITH_THETA = 0.25  # a product kernel on x and theta fits poorly where f changes direction with theta
 COMPARED_THETAS = 100  # at most
+MIN_POINTS = 4  # of a theta, for an unbiased estimate whose error is known
 CONTRADICTED = 2.5  # standard deviations between MOBQ and unbiased estimates that are worth a warning
 
 
@@ -95,7 +97,7 @@ def _pooled(samples: Samples, plain: CBQFit) -> tuple[MOBQFit | None, str]:
     except (NoEmbedding, ValueError, MemoryError) as error:
         return None, f"MOBQ could not be fitted: {str(error).rstrip('.')}"
     if all(group.is_learnt for group in fit.groups):
-        return _doubted(fit, _contradiction(fit, plain)), ""
+        return _doubted(fit, _contradiction(samples, fit, plain)), ""
     return None, "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
 
 
@@ -111,13 +113,21 @@ def _doubted(pooled: MOBQFit, contradiction: Array) -> MOBQFit:
     return pooled._widened(contradiction)._with_findings([Finding("disagreement", text)])
 
 
-def _contradiction(pooled: MOBQFit, plain: CBQFit) -> Array:
-    """The squared differences (C,) of MOBQ from unbiased estimates at observed thetas, in units of their variances."""
-    some = evenly(len(plain.theta), COMPARED_THETAS)
+def _contradiction(samples: Samples, pooled: MOBQFit, plain: CBQFit) -> Array:
+    """The squared differences (C,) of MOBQ from unbiased estimates at observed thetas, in units of their variances.
+
+    They are 1 where nothing is known: estimates are unbiased where points are draws of their measures.
+    """
+    several = np.flatnonzero(plain.counts >= MIN_POINTS)
+    are_draws = plain.drawn and samples.failures is None
+    if not len(several) or not are_draws:
+        return np.ones(len(plain.priors))
+    some = several[evenly(len(several), COMPARED_THETAS)]
     mean, std = (each.reshape(len(some), -1) for each in pooled.predict(plain.theta[some], return_std=True))
     columns = {name: values[some] for name, values in plain.stage1.columns.items()}
     apart2 = np.mean((mean - columns["mean"] + columns["bias"]) ** 2, axis=0)
-    return np.asarray(apart2 / np.maximum(np.mean(std**2 + columns["spread2"], axis=0), np.finfo(float).tiny))
+    noise = np.maximum(columns["spread2"], OUTLYING * columns["variance"])
+    return np.asarray(apart2 / np.maximum(np.mean(std**2 + noise, axis=0), np.finfo(float).tiny))
 
 
 def _can_borrow(samples: Samples) -> bool:
