@@ -221,10 +221,7 @@ def unbiased_curve(posterior: ThetaPosterior, prior: GPPrior) -> UnbiasedCurve |
     noise = np.mean(nodes.spread2[nearest_nodes(standardised(nodes.theta))], axis=1)
     noise = np.maximum(noise, OUTLYING * nodes.variance)
     estimates = replace(nodes, mean=nodes.unbiased, variance=noise, bias=np.zeros_like(noise), spread2=noise)
-    chain = [[(prior.coordinates, prior.kernel)]]
-    some = evenly(len(noise), MAX_FITTED_NODES)
-    fitted = fit_priors(chain, nodes.theta[some], estimates.mean[some], noise[some], degree=prior.degree)[0]
-    process = estimates.process(fitted, noise)
+    process, some = estimates.process(prior, noise), evenly(len(noise), MAX_FITTED_NODES)
     curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False), 1.0)
     mine, own = np.zeros((1, len(some))), np.zeros((1, len(some)))
     curve.apply(nodes.theta[some], mine, own, joint=False)
