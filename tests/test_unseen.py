@@ -7,9 +7,10 @@ from scipy.stats import beta
 
 import cbq
 from cbq.fit.findings import silent
+from cbq.fit.of_samples import linear_shares, outermost
 from cbq.measures import Gaussian, LogNormal, StudentT, Uniform
 from cbq.methods.conditional.stage_two import UnbiasedCurve
-from cbq.methods.conditional.unseen import linear_shares, outermost, unseen_variance
+from cbq.methods.conditional.unseen import unseen_variance
 
 QUIET = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 
@@ -65,6 +66,19 @@ def test_intervals_hold_what_lies_in_the_tails():
         truth = np.exp(theta + 2.0)
         inside.append(np.mean((low <= truth) & (truth <= high)))
     assert np.mean(inside) > 0.85  # 0.4 without the stretch
+
+
+@pytest.mark.parametrize("name", HEAVY)
+def test_one_process_for_all_points_warns_of_tails_too(name):
+    with pytest.warns(cbq.FitWarning, match="^tails: f varies most at the outermost points"):
+        cbq.MOBQ().fit(HEAVY[name].collect(15, 30, rng=0))
+
+
+@QUIET
+def test_auto_leaves_tails_to_the_intervals_that_know_them():
+    fit = cbq.Auto().fit(HEAVY["a wide lognormal measure"].collect(15, 30, rng=0))
+    assert isinstance(fit, cbq.methods.CBQFit)
+    assert "tails" in fit.choice
 
 
 def test_tails_warn():

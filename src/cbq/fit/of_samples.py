@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from scipy.special import ndtri
 
-from cbq._arrays import Array, Integers, evenly
+from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq.fit.findings import Finding
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
@@ -15,6 +16,9 @@ THETAS_PER_COORDINATE = 5  # of theta, at least, and one more
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
 MIN_EQUAL = 4  # points of a theta
 EQUAL = 1e-9  # a range of values, in units of that over all thetas, up to which they are equal
+HEAVY_SHARE = 1.45  # of the outermost points in the variance of f, see `outer_share`
+GROWTH, USUAL_N = 0.3, 30  # that of a square grows with (N / 30)^0.3, relative to that of a linear function
+TAILS_SHARE, MIN_FOR_TAILS = 1.3, 25  # a share that is worth a warning by itself, with so many points at a theta
 STRONG = 0.2  # autocorrelation
 STANDARD_ERRORS = 4.0  # beyond those of points in random order: a false alarm in less than one of 1000 fits
 MIN_IN_ORDER, MAX_IN_ORDER = 4, 500  # points of a theta whose order is looked at
@@ -75,6 +79,58 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
         f"to {min(1.0, 3 / n):.2g}."
     )
     return (Finding("equal values", text),)
+
+
+def tails(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where the outermost points of the thetas have a large share in the variance of some output."""
+    f = samples.table
+    unit = np.maximum(np.max(np.abs(f), axis=0), np.finfo(float).tiny)
+    varies = samples.averages(np.abs(f - samples.averages(f)[samples.owners]) / unit) > EQUAL
+    if np.mean(samples.counts) < MIN_FOR_TAILS or samples.log_weights is not None:
+        return ()
+    share = outer_share(samples.rescaled(0.0, unit), outermost(samples), varies)
+    if not np.any(share > TAILS_SHARE):
+        return ()
+    text = "f varies most at the outermost points: what lies beyond them, in the tails of the measures, is unknown."
+    return (Finding("tails", text),)
+
+
+def outer_share(samples: Samples, outer: Booleans, varies: Array | Booleans) -> Array:
+    """The share (C,) of the outermost points in the variance of f at the thetas at which it varies (T, C).
+
+    In units of that of a linear function of normal inputs, and of how much larger that of a square is with N points
+    than with a usual number.
+    """
+    apart2 = (samples.table - samples.averages(samples.table)[samples.owners]) ** 2
+    there, everywhere = samples.averages(apart2 * outer[:, None]), samples.averages(apart2)  # (T, C)
+    shares = np.divide(there, everywhere, out=np.zeros_like(there), where=everywhere > 0)
+    shares /= linear_shares(samples.counts, samples.averages(outer.astype(np.float64)))[:, None]
+    share = np.sum(varies * shares, axis=0) / np.maximum(np.sum(varies, axis=0), np.finfo(float).tiny)
+    return np.asarray(share / (float(np.mean(samples.counts)) / USUAL_N) ** GROWTH)
+
+
+def linear_shares(counts: Integers, parts: Array) -> Array:
+    """The share (T,) of the variance of a linear function of one normal input that its outermost points have.
+
+    counts: (T,), the numbers N of points. parts: (T,), which part of them are outermost in some coordinate.
+    """
+    found = np.ones(len(counts))
+    for N in np.unique(counts[counts > 2]):
+        scores2 = ndtri((np.arange(1, N + 1) - 0.375) / (N + 0.25)) ** 2  # near the expected order statistics
+        own = 2 * scores2[0] / np.sum(scores2)
+        others = np.maximum(parts[counts == N] * N - 2, 0.0) / (N - 2)  # those of other coordinates are any points
+        found[counts == N] = own + (1 - own) * others
+    return found
+
+
+def outermost(samples: Samples) -> Booleans:
+    """Which of the points (n,) are the largest or the smallest of their theta in a coordinate."""
+    found = np.zeros(samples.n_evaluations, dtype=bool)
+    for t in range(samples.T):
+        x = samples.points(t)
+        found[samples.starts[t] + np.argmax(x, axis=0)] = True
+        found[samples.starts[t] + np.argmin(x, axis=0)] = True
+    return found
 
 
 def chains(samples: Samples) -> tuple[Finding, ...]:

@@ -3,20 +3,19 @@
 from __future__ import annotations
 
 import numpy as np
-from scipy.special import ndtri
 
-from cbq._arrays import Array, Booleans, Integers
+from cbq._arrays import Array
 from cbq.fit.findings import Finding
+from cbq.fit.of_samples import HEAVY_SHARE, outer_share, outermost
 from cbq.gp.constant_mean import BayesianQuadrature
 from cbq.methods.conditional.averaging import KernelWeights
 from cbq.samples import Samples
 
 MIN_COMPARED = 8  # points, outermost ones and others
 # Tails carry the answer where both are large: the ratio of standardised residuals, of the outermost points to others,
-# and the share of the outermost points in the variance of f, in units of that of a linear function of normal inputs,
-# which for a square grows with N^GROWTH. Between the two numbers of each, the stretch rises from none to all.
-RATIOS, SHARES = (3.0, 5.0), (1.25, 1.45)
-GROWTH, USUAL_N = 0.3, 30  # the number of points that SHARES are meant for
+# and the share of the outermost points in the variance of f. Between the two numbers of each, the stretch rises from
+# none to all.
+RATIOS, SHARES = (3.0, 5.0), (1.25, HEAVY_SHARE)
 STRETCH_SHARE = 0.5  # of the ratio, by which standard deviations are stretched
 NOTABLE = 1.5  # a stretch that is worth a warning
 
@@ -48,27 +47,8 @@ def tail_stretch(z: Array, varies: Array, samples: Samples) -> Array:
     size2 = [np.mean(z[rows] ** 2, axis=0) for rows in (outer, ~outer)]
     tiny = np.finfo(float).tiny
     ratio = np.where(size2[1] > 0, np.sqrt(size2[0] / np.maximum(size2[1], tiny)), 1.0)
-    apart2 = (samples.table - samples.averages(samples.table)[samples.owners]) ** 2
-    there, everywhere = samples.averages(apart2 * outer[:, None]), samples.averages(apart2)  # (T, C)
-    shares = np.divide(there, everywhere, out=np.zeros_like(there), where=everywhere > 0)
-    shares /= linear_shares(samples.counts, samples.averages(outer.astype(np.float64)))[:, None]
-    share = np.sum(varies * shares, axis=0) / np.maximum(np.sum(varies, axis=0), tiny)
-    share /= (float(np.mean(samples.counts)) / USUAL_N) ** GROWTH
+    share = outer_share(samples, outer, varies)
     return np.asarray(np.maximum(STRETCH_SHARE * ratio, 1.0) ** (_between(ratio, RATIOS) * _between(share, SHARES)))
-
-
-def linear_shares(counts: Integers, parts: Array) -> Array:
-    """The share (T,) of the variance of a linear function of one normal input that its outermost points have.
-
-    counts: (T,), the numbers N of points. parts: (T,), which part of them are outermost in some coordinate.
-    """
-    found = np.ones(len(counts))
-    for N in np.unique(counts[counts > 2]):
-        scores2 = ndtri((np.arange(1, N + 1) - 0.375) / (N + 0.25)) ** 2  # near the expected order statistics
-        own = 2 * scores2[0] / np.sum(scores2)
-        others = np.maximum(parts[counts == N] * N - 2, 0.0) / (N - 2)  # those of other coordinates are any points
-        found[counts == N] = own + (1 - own) * others
-    return found
 
 
 def _between(values: Array, ends: tuple[float, float]) -> Array:
@@ -87,16 +67,6 @@ def tail_findings(stretch: Array) -> list[Finding]:
         f"the points is unknown. Standard deviations are multiplied by {np.max(stretch):.2g} because of it."
     )
     return [Finding("tails", text)]
-
-
-def outermost(samples: Samples) -> Booleans:
-    """Which of the points (n,) are the largest or the smallest of their theta in a coordinate."""
-    found = np.zeros(samples.n_evaluations, dtype=bool)
-    for t in range(samples.T):
-        x = samples.points(t)
-        found[samples.starts[t] + np.argmax(x, axis=0)] = True
-        found[samples.starts[t] + np.argmin(x, axis=0)] = True
-    return found
 
 
 def unseen_variance(samples: Samples) -> Array:

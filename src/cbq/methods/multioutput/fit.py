@@ -12,7 +12,7 @@ from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals, LineRule, line_for
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
-from cbq.fit.of_samples import few_points_together, few_thetas
+from cbq.fit.of_samples import few_points_together, few_thetas, tails
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, KernelMember, SplitHalfCalibration, leave_one_out
@@ -204,7 +204,7 @@ class MOBQFit(Fit):
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) if samples.depends_on_theta else ()
-        return (*super()._findings_about(samples), *between, *few_points_together(samples))
+        return (*super()._findings_about(samples), *tails(samples), *between, *few_points_together(samples))
 
     def _findings(self) -> tuple[Finding, ...]:
         found = list(self.own_findings)
