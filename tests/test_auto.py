@@ -7,7 +7,7 @@ from scipy.special import gammaln, ndtr
 
 import cbq
 from cbq.measures import Empirical, Exponential, Gamma, Gaussian, Uniform, Unnormalised
-from cbq.methods import CBQFit, MOBQFit
+from cbq.methods import CBQFit, MOBQFit, auto
 from refusals import refusals
 
 
@@ -195,3 +195,22 @@ test_what_says_nothing = refusals(
     },
     ValueError,
 )
+
+
+def test_one_process_is_not_believed_to_be_much_better_than_its_points_allow():
+    samples = SMOOTH.collect(15, 12, rng=0)
+    plain, chosen, pooled = cbq.CBQ().fit(samples), cbq.Auto().fit(samples), cbq.MOBQ().fit(samples)
+    assert isinstance(chosen, MOBQFit)
+    theta = auto._compared_thetas(samples)
+    std, alone = (fit.predict(theta, return_std=True)[1] for fit in (chosen, pooled))
+    assert np.all(std >= alone)
+    assert np.all(std > 0.9 * np.sqrt(np.mean(plain.predict(theta, return_std=True)[1] ** 2)) / 180)
+
+
+def test_unbiased_estimates_that_contradict_one_process_widen_its_intervals(monkeypatch):
+    samples = SMOOTH.collect(15, 12, rng=0)
+    monkeypatch.setattr(auto, "_contradiction", lambda *given: np.array([25.0]))
+    with pytest.warns(cbq.FitWarning, match=r"^disagreement: .* differ from this fit 5 times as much as expected"):
+        wide = cbq.Auto().fit(samples)
+    std, alone = (fit.predict([1.0, 2.0], return_std=True)[1] for fit in (wide, cbq.MOBQ().fit(samples)))
+    assert np.all(std >= 5 * alone * (1 - 1e-12))

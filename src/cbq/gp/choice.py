@@ -303,9 +303,9 @@ class SplitHalfCalibration:
         """The same with factors of at least `inflation` (C,)."""
         return replace(self, inflation=np.maximum(self.inflation, inflation))
 
-    def widened(self, factors: Array) -> SplitHalfCalibration:
-        """The same with variances multiplied by factors (C,)."""
-        return SplitHalfCalibration(self.inflation * factors, self.common * factors)
+    def widened(self, factors: Array, least: Array) -> SplitHalfCalibration:
+        """The same with variances multiplied by factors (C,), and then at least `least` (C,)."""
+        return SplitHalfCalibration(self.inflation * factors, np.maximum(self.common * factors, least))
 
     def variance(self, posterior: Array, c: int) -> Array:
         """The calibrated (co)variances of output c, from those of the process."""

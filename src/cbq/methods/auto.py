@@ -42,8 +42,8 @@ class Auto:
     depends on theta, MOBQ must predict a quarter of CBQ's error or less. See docs/methods.md for how well this chooses.
 
     Neither is believed without the other: the variances of MOBQ grow where the unbiased estimates of CBQ, from leaving
-    out one point at a time, contradict it at the observed thetas; and where the tails of the measures carry the
-    answer, CBQ is chosen, whose intervals know it.
+    out one point at a time, contradict it at the observed thetas; with n points, MOBQ is not believed to be more than n
+    times as accurate; and where the tails of the measures carry the answer, CBQ is chosen, whose intervals know it.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
     """
@@ -97,20 +97,25 @@ def _pooled(samples: Samples, plain: CBQFit) -> tuple[MOBQFit | None, str]:
     except (NoEmbedding, ValueError, MemoryError) as error:
         return None, f"MOBQ could not be fitted: {str(error).rstrip('.')}"
     if all(group.is_learnt for group in fit.groups):
-        return _doubted(fit, _contradiction(samples, fit, plain)), ""
+        return _doubted(samples, fit, plain), ""
     return None, "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
 
 
-def _doubted(pooled: MOBQFit, contradiction: Array) -> MOBQFit:
-    """The fit of MOBQ with variances multiplied by factors (C,), which says so if one of them is large."""
-    worst = float(np.sqrt(np.max(contradiction)))
+def _doubted(samples: Samples, pooled: MOBQFit, plain: CBQFit) -> MOBQFit:
+    """The fit of MOBQ with variances in which the fit of CBQ leaves room for doubt, which says so if it is large.
+
+    With n points, no process is believed to be more than n times as accurate as CBQ.
+    """
+    contradiction = _contradiction(samples, pooled, plain)
+    least = (_predicted_error(plain, _compared_thetas(samples)) / samples.n_evaluations) ** 2
+    found, worst = pooled._widened(contradiction, least), float(np.sqrt(np.max(contradiction)))
     if worst <= CONTRADICTED:
-        return pooled._widened(contradiction)
+        return found
     text = (
         f"unbiased estimates at the observed thetas differ from this fit {worst:.2g} times as much as expected; "
         f"intervals are widened by that factor."
     )
-    return pooled._widened(contradiction)._with_findings([Finding("disagreement", text)])
+    return found._with_findings([Finding("disagreement", text)])
 
 
 def _contradiction(samples: Samples, pooled: MOBQFit, plain: CBQFit) -> Array:

@@ -162,12 +162,13 @@ class MOBQFit(Fit):
     def _threads(self) -> AbstractContextManager[None]:
         return blas_threads(self._points.n, IN_ONE_THREAD)
 
-    def _widened(self, factors: Array) -> MOBQFit:
-        """The same fit with variances multiplied by factors (C,), where these are above 1."""
-        groups = [
-            replace(group, calibration=group.calibration.widened(np.maximum(factors[list(group.outputs)], 1.0)))
-            for group in self.groups
-        ]
+    def _widened(self, factors: Array, least: Array) -> MOBQFit:
+        """The same fit with variances multiplied by factors (C,), if these are above 1, and at least `least` (C,)."""
+        groups, scale2 = [], self._points.scale**2
+        for group in self.groups:
+            c = list(group.outputs)
+            calibration = group.calibration.widened(np.maximum(factors[c], 1.0), least[c] / scale2[c])
+            groups.append(replace(group, calibration=calibration))
         return self._replaced(groups=tuple(groups))
 
     def _with_findings(self, findings: Sequence[Finding]) -> MOBQFit:
