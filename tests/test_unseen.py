@@ -145,6 +145,9 @@ def test_bounds_are_found_in_values_of_two_kinds():
     samples = cbq.Samples([0.0], x, f, Gaussian(0.0, 1.0))
     assert samples.known_bounds.tolist() == [[0.0, -np.inf, -1.0], [1.0, np.inf, 3.0]]
     assert samples.output(1).known_bounds is None
+    once = cbq.Samples([0.0], x, np.maximum(x - 0.9, 0.0), Gaussian(0.0, 1.0))
+    assert np.count_nonzero(once.f) == 1
+    assert once.known_bounds is None  # a second point above would have another value
     few = cbq.Samples([0.0], x[:, :9], f[:, :9], Gaussian(0.0, 1.0))
     assert few.known_bounds is None
     given = cbq.Samples([0.0], x, f, Gaussian(0.0, 1.0), bounds=(-5.0, 5.0))

@@ -403,10 +403,14 @@ class Samples(Immutable):
 
     @property
     def known_bounds(self) -> Array | None:
-        """The bounds (2, C) that I is known to have: those that were given, and of an output of two values, these."""
+        """The bounds (2, C) that I is known to have: those that were given, and of an output of two values, these.
+
+        Both values must be there twice: a single one may be any of those that a rare event has.
+        """
         f = self.table
         low, high = np.min(f, axis=0), np.max(f, axis=0)
-        two = np.all((f == low) | (f == high), axis=0) & (low < high) & (len(f) >= MIN_TWO_VALUED)
+        fewer, more = (np.count_nonzero(f == end, axis=0) for end in (low, high))
+        two = (fewer + more == len(f)) & (np.minimum(fewer, more) > 1) & (low < high) & (len(f) >= MIN_TWO_VALUED)
         if self.bounds is None and not np.any(two):
             return None
         given = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds
