@@ -168,8 +168,8 @@ def leave_one_out(choice: KernelChoice, points: PooledPoints, jitter: Jitter) ->
     """The leave-one-out residuals (m, C) at m of the points, in units of the spread of f at the theta of each."""
     some = points.thinned(CHOICE_POINTS)
     with one_blas_thread():
-        each = [ExactGP(m.kernel, some.u, some.f, jitter, m.noise).leave_one_out() for m in choice.members]
-    return np.asarray(np.tensordot(choice.weights, each, 1) / some.spread)
+        found = [explain(m.kernel, some.data, FLAT, jitter, [m.noise]) for m in choice.members]
+    return np.asarray(np.tensordot(choice.weights, [_residuals(each, 0, some) for each in found], 1))
 
 
 def _refined(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> tuple[Kernel, float]:

@@ -58,12 +58,17 @@ def leave_one_out_by_noise(kernel: Kernel, x: Array, y: Array, noises: Sequence[
     found = []
     for noise in noises:
         q = 1.0 / (np.maximum(values, 0.0) + max(noise, LEAST_NOISE * float(np.mean(values))))
-        Q1 = V @ (q * ones)
-        constant = Q1 / np.sum(q * ones**2)
-        Py = V @ (q[:, None] * along) - constant[:, None] * ((q * ones) @ along)
-        Q_diagonal = V**2 @ q
-        found.append(leave_one_out(Py, Q_diagonal - Q1 * constant, Q_diagonal))
+        found.append(leave_one_out_along(V, q, ones, along))
     return found
+
+
+def leave_one_out_along(V: Array, q: Array, ones: Array, along: Array) -> Array:
+    """The leave-one-out residuals (n, C) of y, from Q = V diag(q) V', ones = V'1 (n,) and along = V'y (n, C)."""
+    Q1 = V @ (q * ones)
+    constant = Q1 / np.sum(q * ones**2)
+    Py = V @ (q[:, None] * along) - constant[:, None] * ((q * ones) @ along)
+    Q_diagonal = V**2 @ q
+    return leave_one_out(Py, Q_diagonal - Q1 * constant, Q_diagonal)
 
 
 def leave_one_out(Py: Array, P_diagonal: Array, Q_diagonal: Array) -> Array:

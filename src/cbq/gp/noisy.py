@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import softmax
 
-from cbq._arrays import Array
 from cbq.gp.choice import (
     CHOICE_POINTS,
     MAX_AVERAGED_POINTS,
@@ -27,6 +26,7 @@ from cbq.gp.choice import (
     PooledPoints,
 )
 from cbq.gp.families import LONGEST, SHORTEST, VALUES_PER_LENGTHSCALE, KernelFamily
+from cbq.gp.homoscedastic import leave_one_out_along
 from cbq.gp.pooled import NOISES
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound
@@ -90,13 +90,7 @@ class _Noisy:
         A = np.maximum(q @ v**2 - (q @ (o * v)) ** 2 / S, np.finfo(float).tiny) / dof
         evidence = -0.5 * (dof * np.log(A) - np.sum(np.log(q), axis=1) + np.log(S))
         best = int(np.argmax(evidence))
-        unexplained = _leave_one_out(V, q[best], o, v) ** 2 - A[best] * NOISES[best]
+        residuals = leave_one_out_along(V, q[best], o, v[:, None])[:, 0]
+        unexplained = residuals**2 - A[best] * NOISES[best]
         error2 = np.mean(unexplained / points.spread[:, 0] ** 2)
         return cls(kernel, float(NOISES[best]), float(evidence[best]), float(np.sqrt(max(error2, 0.0))))
-
-
-def _leave_one_out(V: Array, q: Array, o: Array, v: Array) -> Array:
-    """The leave-one-out residuals (n,): (P f)_i / P_ii."""
-    constant = V @ (q * o)
-    S = q @ o**2
-    return np.asarray((V @ (q * v) - constant * ((q * o) @ v) / S) / (V**2 @ q - constant**2 / S))

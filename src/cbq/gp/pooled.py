@@ -129,12 +129,6 @@ class ExactGP:
         logdet = float(self.factor.logdet) + np.log(self.S)
         return float(-0.5 * np.sum((len(self.nodes) - 1) * np.log(amplitude) + logdet))
 
-    def leave_one_out(self) -> Array:
-        """The leave-one-out residuals (n, C): alpha_i / (K^-1 - k1 k1' / S)_ii."""
-        k1 = self.factor.solve(np.ones((len(self.nodes), 1)))
-        inverse = self.factor.inverse_diagonal()[:, None]
-        return np.asarray(self.alpha / np.maximum(inverse - k1**2 / self.S, np.finfo(float).eps * inverse))
-
     def leave_groups_out(self, owners: Integers) -> tuple[Array, Array]:
         """The mean residual (G, C) of each group of values given all others, and its variance (G,) at unit amplitude.
 
