@@ -83,11 +83,11 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
 
 def tails(samples: Samples) -> tuple[Finding, ...]:
     """A finding where the outermost points of the thetas have a large share in the variance of some output."""
+    if np.mean(samples.counts) < MIN_FOR_TAILS or samples.log_weights is not None:
+        return ()
     f = samples.table
     unit = np.maximum(np.max(np.abs(f), axis=0), np.finfo(float).tiny)
     varies = samples.averages(np.abs(f - samples.averages(f)[samples.owners]) / unit) > EQUAL
-    if np.mean(samples.counts) < MIN_FOR_TAILS or samples.log_weights is not None:
-        return ()
     share = outer_share(samples.rescaled(0.0, unit), outermost(samples), varies)
     if not np.any(share > TAILS_SHARE):
         return ()

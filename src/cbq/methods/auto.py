@@ -13,7 +13,6 @@ from cbq.fit.findings import Finding
 from cbq.measures import Empirical, Unnormalised
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.estimator import BORROWED_POINTS
-from cbq.methods.conditional.stage_two import OUTLYING
 from cbq.methods.multioutput import MOBQ, MOBQFit
 from cbq.methods.options import require_samples
 from cbq.methods.registry import estimator
@@ -129,10 +128,9 @@ def _contradiction(samples: Samples, pooled: MOBQFit, plain: CBQFit) -> Array:
         return np.ones(len(plain.priors))
     some = several[evenly(len(several), COMPARED_THETAS)]
     mean, std = (each.reshape(len(some), -1) for each in pooled.predict(plain.theta[some], return_std=True))
-    columns = {name: values[some] for name, values in plain.stage1.columns.items()}
-    apart2 = np.mean((mean - columns["mean"] + columns["bias"]) ** 2, axis=0)
-    noise = np.maximum(columns["spread2"], OUTLYING * columns["variance"])
-    return np.asarray(apart2 / np.maximum(np.mean(std**2 + noise, axis=0), np.finfo(float).tiny))
+    unbiased, variance = (each[some] for each in plain.stage1.unbiased())
+    expected = np.mean(std**2 + variance, axis=0)
+    return np.asarray(np.mean((mean - unbiased) ** 2, axis=0) / np.maximum(expected, np.finfo(float).tiny))
 
 
 def _can_borrow(samples: Samples) -> bool:

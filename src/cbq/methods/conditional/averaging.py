@@ -155,10 +155,10 @@ def asks_for_noise(
     with_noise = best(some.with_noise(DETECTED_NOISES))
     if with_noise <= evidence + CLEARLY:
         return False
+    if isinstance(smoothest.kernel, Stein):  # there is none of Matern 1/2, which has no derivatives
+        return True
     x = np.concatenate([block.x.reshape(-1, subset.samples.d) for block in subset.blocks(smoothest.coordinates)])
     rough = Matern(0.5) if subset.samples.d == 1 else TensorProduct(Matern(0.5))
-    if isinstance(smoothest.kernel, Stein):
-        return True
     return with_noise > best(candidate(rough, smoothest.coordinates, x, ard=False)) + CLEARLY
 
 

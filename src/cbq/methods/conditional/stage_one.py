@@ -35,6 +35,7 @@ from cbq.samples.arrays import units
 from cbq.samples.samples import spread
 
 SCATTERED = "values of f scatter around a smooth function as if f were random."
+OUTLYING = 0.25  # the least share of the variance of a quadrature that the unbiased estimate there has
 MIDDLING_NOISE = 0.1  # a variance in units of the amplitude, for a first comparison of kernels of noisy values
 
 
@@ -116,6 +117,14 @@ class StageOne(Immutable):
         self.stretch = np.ones(mean.shape[1]) if stretch is None else stretch
         self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)
         self.findings = tuple(findings)
+
+    def unbiased(self) -> tuple[Array, Array]:
+        """Estimates (T, C) from leaving out one point at a time, unbiased where points are draws, and their variances.
+
+        They share no bias over theta. Where a quadrature knows that it is bad, they are no better than half as bad.
+        """
+        columns = self.columns
+        return columns["mean"] - columns["bias"], np.maximum(columns["spread2"], OUTLYING * columns["variance"])
 
     def with_variance(self, variance: Array) -> StageOne:
         """The same with other variances (T, C)."""

@@ -22,6 +22,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, Prediction, ThetaCoordinates, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
 from cbq.kernels import RBF, Kernel, Matern
+from cbq.methods.conditional.stage_one import OUTLYING
 
 MAX_FITTED_NODES = 500  # for hyperparameters: their likelihood costs T^3, and more nodes hardly change it
 NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work
@@ -29,7 +30,6 @@ PRIOR_NODES = 4.0  # what the prior tau^2 = 1 is worth, in nodes
 EXTRA_DF = 3.0  # of the predictive distribution, besides T
 MAX_DIFFERENCES = 2**22  # numbers: between nodes, at a time, when looking for neighbours
 MIN_THETAS = 5  # for a second curve through unbiased estimates
-OUTLYING = 0.25  # the least share of the variance of a quadrature that the unbiased estimate there has
 LEAST_SE = 0.02  # of the common bias, in units of the errors
 
 
@@ -44,7 +44,7 @@ class StageTwoOptions:
 
 
 def require_memory_for_stage_two(T: int, outputs: int) -> None:
-    """Raise where the processes of stage 2 do not fit into memory: each output keeps a matrix (T, T), or two."""
+    """Raise where the processes of stage 2 do not fit into memory: each output keeps a matrix (T, T) at the least."""
     require_memory(
         outputs * T**2,
         f"stage 2 with {T} thetas{f' and {outputs} outputs' * (outputs > 1)}",
@@ -153,7 +153,9 @@ class ThetaPosterior:
         self.nodes, self.process = nodes, nodes.process(best, nodes.variance)
         self.readings = [noise_reading(self.process, nodes, iid=iid), *smoothed] if calibrate else []
         self.correction: UnbiasedCurve | None = None
-        self.correction = unbiased_curve(self, best) if calibrate and iid and len(nodes.mean) >= MIN_THETAS else None
+        if calibrate and iid and len(nodes.mean) >= MIN_THETAS:
+            some = evenly(len(nodes.mean), MAX_FITTED_NODES)
+            self.correction = unbiased_curve(best, nodes, some, self.predictive(nodes.theta[some]).mean)
 
     def predictive(self, theta: Array, *, joint: bool = False) -> PredictiveDistribution:
         """The predictive distribution of I at theta (M, p)."""
@@ -166,26 +168,17 @@ class ThetaPosterior:
         for weight, mean in zip(self.weights[1:], self.other_means, strict=True):
             if mean.prior.coordinates.covers(theta):
                 between += _squared(mean(theta) - at.mean, joint, weight)
-        locations, scales2 = self._mixture(theta, at, between, joint=joint)
+        locations = np.empty((len(self.readings), len(theta)))
+        scales2 = np.empty((len(self.readings), *at.variance.shape))
+        for j, reading in enumerate(self.readings):
+            locations[j], scales2[j] = _component(at, reading, own_noise, joint=joint)
+            scales2[j] += between
         if self.correction is not None:
             self.correction.apply(theta, locations, scales2, joint=joint)
         return PredictiveDistribution(locations, scales2, len(self.nodes.mean) + EXTRA_DF)
 
-    def _mixture(self, theta: Array, at: Prediction, between: Array, *, joint: bool) -> tuple[Array, Array]:
-        """The locations (J, M) and squared scales of the components of the mixture, one for each reading."""
-        own_noise = self.process.prior.noise
-        locations = np.empty((len(self.readings), len(theta)))
-        scales2 = np.empty((len(self.readings), *at.variance.shape))
-        for reading, location, scale2 in zip(self.readings, locations, scales2, strict=True):
-            bias = at.weights @ np.sqrt(reading.noise)
-            location[...] = at.mean - reading.shift * bias
-            scale2[...] = _with_noise(at.variance, at.weights, reading.noise + own_noise)
-            scale2 *= reading.tau2
-            scale2 += _squared(bias, joint, reading.shift2)
-            scale2 += between
-        return locations, scales2
 
-
+@dataclass(frozen=True, eq=False)
 class UnbiasedCurve:
     """A second curve, through unbiased estimates of I, and how far it is to be believed.
 
@@ -197,39 +190,41 @@ class UnbiasedCurve:
     by the error of this one, unless the other is biased.
     """
 
-    def __init__(self, process: HeteroscedasticGP, reading: NoiseReading, weight: float) -> None:
-        self.process, self.reading, self.weight = process, reading, weight
+    process: HeteroscedasticGP
+    reading: NoiseReading
+    weight: float = 1.0
+
+    def at(self, theta: Array, *, joint: bool = False) -> tuple[Array, Array]:
+        """The means (M,) of this curve at theta (M, p), and their squared scales, (M,) or (M, M)."""
+        return _component(self.process.predict(theta, joint=joint), self.reading, self.process.prior.noise, joint=joint)
 
     def apply(self, theta: Array, locations: Array, scales2: Array, *, joint: bool) -> None:
         """Move the components of a mixture at theta (M, p), (J, M) and (J, M) or (J, M, M), towards this curve."""
-        at = self.process.predict(theta, joint=joint)
-        own = self.reading.tau2 * _with_noise(at.variance, at.weights, self.reading.noise + self.process.prior.noise)
-        own += _squared(at.weights @ np.sqrt(self.reading.noise), joint, self.reading.shift2)
+        mean, own = self.at(theta, joint=joint)
         w = self.weight
         for location, scale2 in zip(locations, scales2, strict=True):
-            apart = at.mean - location
+            apart = mean - location
             scale2 *= 1.0 - w
             scale2 += w * own
             scale2 += _squared(apart, joint, w * (1.0 - w))
             location += w * apart
 
 
-def unbiased_curve(posterior: ThetaPosterior, prior: GPPrior) -> UnbiasedCurve | None:
-    """The curve through the unbiased estimates of a posterior; None where it has no weight."""
-    nodes = posterior.nodes
+def unbiased_curve(prior: GPPrior, nodes: NodeEstimates, some: Integers, other: Array) -> UnbiasedCurve | None:
+    """The curve through the unbiased estimates at the nodes; None where it has no weight.
+
+    other: (m,), the means of the first curve at some of the nodes (m,), where the two are compared.
+    """
     standardised = ThetaCoordinates.standard(nodes.theta, prior.coordinates.logs)
     noise = np.mean(nodes.spread2[nearest_nodes(standardised(nodes.theta))], axis=1)
     noise = np.maximum(noise, OUTLYING * nodes.variance)
     estimates = replace(nodes, mean=nodes.unbiased, variance=noise, bias=np.zeros_like(noise), spread2=noise)
-    process, some = estimates.process(prior, noise), evenly(len(noise), MAX_FITTED_NODES)
-    curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False), 1.0)
-    mine, own = np.zeros((1, len(some))), np.zeros((1, len(some)))
-    curve.apply(nodes.theta[some], mine, own, joint=False)
-    other = posterior.predictive(nodes.theta[some])
-    apart2 = float(np.mean((mine[0] - other.mean) ** 2))
-    expected = float(np.mean(own))
-    weight = max(0.0, 1.0 - expected / apart2) if apart2 > 0 else 0.0
-    return UnbiasedCurve(process, curve.reading, weight) if weight > 0 else None
+    process = estimates.process(prior, noise)
+    curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False))
+    mean, own = curve.at(nodes.theta[some])
+    apart2 = float(np.mean((mean - other) ** 2))
+    weight = max(0.0, 1.0 - float(np.mean(own)) / apart2) if apart2 > 0 else 0.0
+    return replace(curve, weight=weight) if weight > 0 else None
 
 
 def smoothed_noise_reading(prior: GPPrior, nodes: NodeEstimates, *, iid: bool, shared: bool) -> NoiseReading:
@@ -279,6 +274,15 @@ def noise_reading(process: HeteroscedasticGP, nodes: NodeEstimates, *, iid: bool
     overall = float(np.sum(nodes.bias)) / max(float(np.sum(size)), np.finfo(float).tiny)
     agreed = np.sign(bias) * min(abs(bias), max(0.0, overall * np.sign(bias)))
     return NoiseReading(noise, tau2, share * agreed, share * (se**2 + (bias - agreed) ** 2) + common)
+
+
+def _component(at: Prediction, reading: NoiseReading, own_noise: float, *, joint: bool) -> tuple[Array, Array]:
+    """The location (M,) of a prediction with one reading of the noise, and its squared scales, (M,) or (M, M)."""
+    bias = at.weights @ np.sqrt(reading.noise)
+    scale2 = _with_noise(at.variance, at.weights, reading.noise + own_noise)
+    scale2 *= reading.tau2
+    scale2 += _squared(bias, joint, reading.shift2)
+    return at.mean - reading.shift * bias, scale2
 
 
 def _with_noise(variance: Array, weights: Array, noise: Array) -> Array:
