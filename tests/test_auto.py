@@ -58,6 +58,7 @@ def test_an_f_that_turns_with_theta_is_left_to_two_stages():
     assert "times that of CBQ; where f depends on theta, Auto switches at 0.25 or below." in fit.choice
 
 
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_many_inputs_are_learnt_together_with_theta():
     fit = cbq.Auto().fit(MANY_INPUTS.collect(20, 25, rng=0))
     assert isinstance(fit, MOBQFit)

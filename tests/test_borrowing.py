@@ -157,7 +157,7 @@ def test_none_is_the_default_and_the_summary_says_what_was_borrowed():
 def test_the_estimated_bias_is_not_subtracted_since_the_points_are_no_draws_of_their_measure():
     samples = problem().collect(10, 10, rng=0)
     fit = cbq.CBQ(borrow=30).fit(samples)
-    assert all(reading.shift == 0 for posterior in fit._posteriors for reading in posterior.readings)
+    assert all(reading.shift == 0 for posterior in fit.posteriors for reading in posterior.readings)
 
 
 def of_measure(measure):

@@ -456,6 +456,7 @@ def test_the_last_digits_of_f_hardly_matter_where_outputs_are_constant_at_most_t
     [cbq.CBQ(), cbq.CBQ(ard=False), cbq.CBQ(lengthscales="shared"), cbq.CBQ(calibrate=False)],
     ids=["separate", "one lengthscale", "shared lengthscales", "plain"],
 )
+@pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 @pytest.mark.filterwarnings("ignore:tails:cbq.FitWarning")
 def test_nor_where_such_values_are_far_from_zero(estimator, seed):
     assert largest_change(estimator, *payoffs(seed, T=16, N=30, C=3, offset=5.0), [1e-13]) < 1e-2

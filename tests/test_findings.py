@@ -302,7 +302,7 @@ def kinds(fit, samples):
     return {text.split(":")[0] for text in caught(lambda: fit(samples))}
 
 
-@pytest.mark.parametrize(("T", "p", "few"), [(5, 1, True), (6, 1, False), (10, 2, True), (11, 2, False)])
+@pytest.mark.parametrize(("T", "p", "few"), [(5, 1, True), (6, 1, False), (11, 2, True), (12, 2, False)])
 def test_few_thetas_are_found_by_estimators_that_interpolate(T, p, few):
     samples = collected(T, 8, p)
     expected = {"few thetas"} if few else set()

@@ -249,7 +249,7 @@ def test_many_thetas_with_few_points_do_not_share_a_bias():
 @QUIET
 def test_the_second_curve_moves_means_and_covariances_consistently():
     fit = cbq.CBQ().fit(cbq.problems.get("butterfly").collect(100, 8, rng=1))
-    posterior = fit._posteriors[0]
+    posterior = fit.posteriors[0]
     assert isinstance(posterior.correction, UnbiasedCurve)
     assert 0 < posterior.correction.weight <= 1
     theta = np.array([[80.0], [100.0], [120.0]])
@@ -264,4 +264,4 @@ def test_the_second_curve_moves_means_and_covariances_consistently():
 @QUIET
 def test_designs_that_are_no_draws_have_no_second_curve():
     fit = cbq.CBQ().fit(cbq.problems.get("butterfly").collect(60, 8, rng=1, design="sobol"))
-    assert fit._posteriors[0].correction is None
+    assert fit.posteriors[0].correction is None

@@ -12,7 +12,6 @@ from cbq.fit.findings import Finding
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
 
-THETAS_PER_COORDINATE = 5  # of theta, at least, and one more
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
 MIN_EQUAL = 4  # points of a theta
 EQUAL = 1e-9  # a range of values, in units of that over all thetas, up to which they are equal
@@ -28,7 +27,8 @@ MIN_REPEATED = 3  # points in a row
 
 def few_thetas(samples: Samples) -> tuple[Finding, ...]:
     """A finding where there are too few thetas to learn I between them."""
-    found, least = len(np.unique(samples.theta, axis=0)), THETAS_PER_COORDINATE * samples.p + 1
+    found = len(np.unique(samples.theta, axis=0))
+    least = (samples.p + 1) * (samples.p + 2)  # twice the number of coefficients of a quadratic
     if found >= least:
         return ()
     thetas = "1 theta says" if found == 1 else f"{found} thetas say"

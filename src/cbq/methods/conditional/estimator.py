@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Literal
 
 import numpy as np
@@ -16,6 +17,7 @@ from cbq.linalg import Jitter
 from cbq.linalg.jitter import DEFAULT_JITTER, check_jitter
 from cbq.measures import Unnormalised
 from cbq.methods.conditional.borrowing import fit_borrowing_stage_one
+from cbq.methods.conditional.contradiction import contradiction_findings, stretch_to_averages
 from cbq.methods.conditional.fit import CBQFit
 from cbq.methods.conditional.paper import PAPER_LAMBDAS, PaperCBQ
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
@@ -132,18 +134,24 @@ class CBQ:
             fit_stage_two(samples.theta, mean, variance, float(typical), options)
             for mean, variance, typical in zip(columns["mean"].T, columns["variance"].T, spread2, strict=True)
         ]
-        return CBQFit(
+        build = partial(
+            CBQFit,
             samples.theta,
-            stage1,
-            priors,
+            priors=priors,
             design=samples.design,
             calibrate=self.calibrate,
             settings=settings(self),
-            findings=_findings(samples, self.trend, priors),
             counts=samples.counts,
             rows=rows,
             drawn=samples.log_weights is None,
         )
+        findings = _findings(samples, self.trend, priors)
+        fit = build(stage1, findings=findings)
+        if not self.calibrate or samples.design != "sobol" or not fit.drawn:
+            return fit
+        stretch = stretch_to_averages(fit.posteriors, samples)
+        contradicted = contradiction_findings(stage1.stretch, stretch)
+        return build(stage1.with_stretch(stretch), findings=[*findings, *contradicted]) if contradicted else fit
 
     @property
     def _needs_logs(self) -> bool:

@@ -99,6 +99,7 @@ class CBQFit(Fit):
         samples in the order of the thetas; None where each theta used its own.
     drawn : whether the points are draws of their measures rather than of a proposal.
     priors : for each output the Gaussian processes over theta that were fitted, likeliest first.
+    posteriors : for each output the distribution of I over theta that they give.
     settings : the options of the estimator, as text.
     """
 
@@ -126,7 +127,7 @@ class CBQFit(Fit):
         self.priors = tuple(tuple(each) for each in priors)
         self.settings, self.own_findings = dict(settings), tuple(findings)
         iid = design == "iid" and self.drawn
-        self._posteriors = tuple(
+        self.posteriors = tuple(
             ThetaPosterior(each, self._nodes(c), iid=iid, calibrate=calibrate, shared=rows is not None)
             for c, each in enumerate(self.priors)
         )
@@ -140,7 +141,7 @@ class CBQFit(Fit):
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of stage 1, then those of the whole fit."""
-        worst = max((posterior.readings[0].tau2 for posterior in self._posteriors if posterior.readings), default=1.0)
+        worst = max((posterior.readings[0].tau2 for posterior in self.posteriors if posterior.readings), default=1.0)
         if worst <= BADLY_PREDICTED**2:
             return (*self.stage1.findings, *self.own_findings)
         text = (
@@ -154,7 +155,7 @@ class CBQFit(Fit):
         return NodeEstimates(self.theta, **column, stretch=float(self.stage1.stretch[c]))
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
-        return [posterior.predictive(theta, joint=joint) for posterior in self._posteriors]
+        return [posterior.predictive(theta, joint=joint) for posterior in self.posteriors]
 
     def _joint_matrices(self, *, drawn: bool) -> int:
         return len(self._outputs) * self.calibrate + super()._joint_matrices(drawn=drawn)  # a mixture of two components
@@ -176,7 +177,7 @@ class CBQFit(Fit):
     def _weights(self, theta: Array, c: int) -> Array:
         """The weights (M, n) of all points of the samples at theta (M, p), for output c."""
         owners = np.repeat(np.arange(len(self.theta)), self.stage1.counts)
-        over_theta = self._posteriors[c].process.predict(theta).weights
+        over_theta = self.posteriors[c].process.predict(theta).weights
         used = over_theta[:, owners] * self.stage1.point_weights[:, c]
         if self.rows is None:
             return np.asarray(used)
@@ -188,7 +189,7 @@ class CBQFit(Fit):
         """Each node predicted from all others: the check that the noise and the kernel of stage 2 are right."""
         if len(self.theta) < 2:
             raise ValueError("leaving one theta out takes at least two of them, but there is one.")
-        columns = [posterior.process.leave_one_out() for posterior in self._posteriors]
+        columns = [posterior.process.leave_one_out() for posterior in self.posteriors]
         residual = self._shaped([Qy / diagonal for Qy, diagonal in columns])
         return LeaveOneOut(residual, self._shaped([1.0 / np.sqrt(diagonal) for _, diagonal in columns]))
 
@@ -206,7 +207,7 @@ class CBQFit(Fit):
         named = ", ".join(on_one_line(str(share)) for share in shares[:MAX_NAMED_KERNELS])
         more = f" and {len(shares) - MAX_NAMED_KERNELS} more" * (len(shares) > MAX_NAMED_KERNELS)
         std = np.sqrt(self.stage1.columns["variance"][:, c])
-        posterior = self._posteriors[c]
+        posterior = self.posteriors[c]
         prior = posterior.process.prior
         logs = [str(j) for j in np.flatnonzero(prior.coordinates.logs)]
         of = "" if not logs else " on log theta" if len(logs) == self.p else f" with log theta_{', '.join(logs)}"

@@ -79,8 +79,8 @@ class StageOne(Immutable):
     amplitude : (T,) or (T, C), A: the prior covariance of f is A k.
     noise_std : (T,) or (T, C), the standard deviation of the noise of f; zero where f is not random.
     correlation : (C, C), or (1, 1), the correlation of the errors of outputs, from the leave-one-out residuals.
-    stretch : (C,), or (1,), the factor of the standard deviations for what lies beyond the outermost points, an error
-        that all thetas have in common.
+    stretch : (C,), or (1,), the factor of the standard deviations for an error that all thetas have in common: what
+        lies beyond the outermost points, or a bias that plain averages show.
     weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
         sum against f.
     hyperparameters : for each output the kernels that were used, by their share of the weight.
@@ -129,6 +129,10 @@ class StageOne(Immutable):
     def with_variance(self, variance: Array) -> StageOne:
         """The same with other variances (T, C)."""
         return self._replaced(columns={**self.columns, "variance": variance})
+
+    def with_stretch(self, stretch: Array) -> StageOne:
+        """The same with other factors (C,) of the error that thetas have in common."""
+        return self._replaced(stretch=stretch)
 
     @property
     def warnings(self) -> tuple[str, ...]:

@@ -97,7 +97,7 @@ def _single_node(theta: Array, typical: float, options: StageTwoOptions) -> GPPr
 class NodeEstimates:
     """What stage 1 says about one output: estimates, variances, biases and squared spreads, each (T,).
 
-    stretch: the factor of standard deviations because of the tails, whose error thetas have in common.
+    stretch: the factor of standard deviations for an error that all thetas have in common.
     """
 
     theta: Array

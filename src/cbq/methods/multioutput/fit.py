@@ -25,12 +25,14 @@ from cbq.linalg.threads import blas_threads
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
+from cbq.methods.multioutput.unreached import unreached
 from cbq.samples import Samples
 
 ROUNDING_THETAS = 5  # of the observed ones, at which rounding errors are compared with standard deviations
 PREDICTIVE_DF = 4.0  # degrees of freedom: two halves of the points say little about the size of the errors
 PREDICTIVE_SHARES = np.array([0.1, 1.9])  # of the variance, of two equally likely sizes of the errors
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
+UNREACHED = 0.2  # the standard deviation of f where no point has been, in units of that over all points
 MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a block of thetas
 
 
@@ -92,8 +94,8 @@ class MOBQFit(Fit):
     The predictive distribution is the mixture of two Student-t distributions around the posterior mean, averaged over
     kernels. Its variance is that of the posterior, with what the kernels disagree on, corrected by how much more, or
     less, the estimates from half of the points, and without each theta, differ from those of all than the process
-    expects. One of the two is wide and one narrow, because the data tell the size of the errors within a factor of
-    about four only.
+    expects. It grows where much of the measure of x lies beyond the points of all thetas. One of the two is wide and
+    one narrow, because the data tell the size of the errors within a factor of about four only.
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
     settings : the options of the estimator, as text.
@@ -144,12 +146,15 @@ class MOBQFit(Fit):
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         found: dict[int, PredictiveDistribution] = {}
         with self._threads():
+            beyond = UNREACHED * unreached(self.samples.conditional(theta), self.samples.all_points)  # (M,)
+            beyond2 = np.multiply.outer(beyond, beyond) if joint else beyond**2
+            spread2 = np.var(self._points.f, axis=0)
             for group, parts in self._integrals(theta):
                 each = [IntegralPosterior.of(*part, joint=joint) for part in parts]
                 posterior = IntegralPosterior.averaged(group.chosen.weights, each)
                 for j, c in enumerate(group.outputs):
                     shift, scale = self._points.shift[c], self._points.scale[c]
-                    total = group.calibration.variance(posterior.spread[j], j)
+                    total = group.calibration.variance(posterior.spread[j], j) + spread2[c] * beyond2
                     scales2 = scale**2 * (PREDICTIVE_DF - 2) / PREDICTIVE_DF * total
                     location = shift + scale * posterior.mean[:, j]
                     found[c] = PredictiveDistribution(

@@ -1,0 +1,112 @@
+"""Where the points of all thetas do not reach, and where plain averages contradict quadratures."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose
+from scipy.stats import norm
+
+import cbq
+from cbq.fit.findings import silent
+from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, Uniform
+from cbq.methods.multioutput.unreached import EXPECTED, OUTERMOST, unreached
+
+RNG = np.random.default_rng(12)
+
+
+@pytest.mark.parametrize(
+    "measure",
+    [Gaussian(0.5, 2.0), Gamma(2.0, 1.0), Uniform(-1.0, 3.0), LogNormal(0.0, 1.0), Gaussian([0.0, 1.0], [1.0, 3.0])],
+    ids=repr,
+)
+def test_the_mass_beyond_the_points_is_that_of_draws(measure):
+    n = 200
+    x = RNG.uniform(0.2, 1.0, (n, measure.dim))
+    draws, ordered = measure.sample(200_000, 3), np.sort(x, axis=0)
+    outside = (draws < ordered[OUTERMOST - 1]) | (draws > ordered[-OUTERMOST])
+    expected = np.sum(np.mean(outside, axis=0)) - EXPECTED * measure.dim / n
+    assert expected > 0.1
+    assert_allclose(unreached([measure, measure], x), [expected] * 2, atol=0.01)
+
+
+def test_measures_of_several_kinds_are_looked_at_one_by_one():
+    measures = [Gaussian(0.0, 1.0), Uniform(0.0, 1.0)]
+    x = RNG.uniform(0.0, 1.0, (100, 1))
+    assert_allclose(unreached(measures, x), [unreached([each], x)[0] for each in measures])
+
+
+def test_points_of_the_measure_itself_reach_far_enough():
+    measure = Gaussian(np.zeros(3), np.ones(3))
+    found = [unreached([measure], measure.sample(100, seed))[0] for seed in range(200)]
+    assert np.mean(np.array(found) > 0) < 0.01
+
+
+def test_nothing_is_said_where_points_are_few_or_marginals_unknown():
+    far = Gaussian(100.0, 1.0)
+    assert unreached([far], RNG.normal(size=(10, 1))) == 0
+    assert unreached([far], RNG.normal(size=(11, 1))) > 0
+    together = Mixture([0.5, 0.5], [Gaussian([9.0, 9.0], np.eye(2)), Gaussian([8.0, 9.0], np.eye(2))])
+    try:
+        together.marginal(0)
+    except NotImplementedError:
+        assert unreached([together], RNG.normal(size=(50, 2))) == 0
+    else:
+        assert unreached([together], RNG.normal(size=(50, 2))) > 0
+
+
+def kinked():
+    """|X|, X ~ N(theta, 1), for thetas so large that no point is negative."""
+    prior = Uniform(4.0, 8.0)
+    return cbq.Problem(
+        lambda x, theta: np.abs(x[:, 0]), lambda theta: Gaussian(theta[0], 1.0), prior, depends_on_theta=False
+    )
+
+
+def test_intervals_widen_where_the_points_do_not_reach_and_nowhere_else():
+    with silent():
+        samples = kinked().collect(10, 10, rng=0)
+        fit = cbq.MOBQ().fit(samples)
+        theta = np.array([[0.5], [6.0]])
+        mean, std = fit.predict(theta, return_std=True)
+        _, cov = fit.predict(theta, return_cov=True)
+    assert_allclose(np.sqrt(np.diagonal(cov)), std, rtol=1e-10)
+    assert np.min(samples.all_points) > 0
+    truth = norm.expect(np.abs, loc=0.5)
+    assert 0.3 < abs(mean[0] - truth) < 3 * std[0]
+    assert std[1] < 1e-3
+
+
+QUIET = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
+
+
+@QUIET
+def test_averages_of_sobol_points_show_a_bias_that_many_thetas_share():
+    problem = cbq.problems.get("butterfly")
+    theta = problem.prior.sample(200, 5)
+    truth, inside, warned = problem.exact(theta), [], []
+    for seed in range(300, 303):
+        fit = cbq.CBQ().fit(problem.collect(300, 8, rng=seed, design="sobol"))
+        low, high = fit.interval(theta)
+        inside.append(np.mean((low <= truth) & (truth <= high)))
+        warned.append(any(each.kind == "disagreement" for each in fit.findings))
+    assert all(warned)
+    assert np.mean(inside) > 0.9  # 0.8 without the averages
+
+
+@QUIET
+@pytest.mark.parametrize(("name", "T", "N"), [("linear", 60, 20), ("butterfly", 20, 50), ("sir", 40, 20)])
+def test_averages_say_nothing_where_quadratures_are_good(name, T, N):
+    problem = cbq.problems.get(name)
+    found = [cbq.CBQ().fit(problem.collect(T, N, rng=seed, design="sobol")) for seed in (1, 2)]
+    assert not any(each.kind == "disagreement" for fit in found for each in fit.findings)
+
+
+@QUIET
+def test_a_contradicted_fit_is_saved_with_its_stretch(tmp_path):
+    fit = cbq.CBQ().fit(cbq.problems.get("butterfly").collect(300, 8, rng=300, design="sobol"))
+    fit.save(tmp_path / "fit.cbq")
+    again = cbq.load(tmp_path / "fit.cbq")
+    assert fit.stage1.stretch[0] > 1
+    assert_allclose(again.interval([[100.0]]), fit.interval([[100.0]]), rtol=1e-12)
+    assert again.findings == fit.findings
