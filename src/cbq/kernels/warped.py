@@ -74,8 +74,6 @@ class Log(Transform):
 class Columns(Transform):
     """w(x) has some coordinates of x, given by their numbers, each once."""
 
-    name = "columns"
-
     def __init__(self, columns: Sequence[int] | Integers) -> None:
         given = list(columns)
         if not given or not all(is_whole(j) for j in given) or len({*given}) < len(given):
@@ -83,6 +81,7 @@ class Columns(Transform):
                 f"columns must be the numbers of some coordinates, from 0 and each once, but it is {shown(columns)}."
             )
         self.columns = np.array(given, dtype=np.intp)
+        self.name = f"columns {', '.join(str(j) for j in given)}"
 
     def __call__(self, x: Array) -> Array:
         if np.max(self.columns) >= x.shape[-1]:
