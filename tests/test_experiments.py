@@ -642,14 +642,9 @@ def medians(name, T, N, methods, seeds, **options):
     return {method: np.median([row["rmse"] for row in rows if row["method"] == method]) for method in methods}
 
 
-def test_the_paper_method_beats_regressions_on_linear():
-    errors = medians("linear", 50, 50, ("CBQ.paper", "LSMC", "KLSMC"), 7)
-    assert 1.3 * errors["CBQ.paper"] < min(errors["LSMC"], errors["KLSMC"])
-
-
-def test_the_paper_method_with_lambda_0_beats_all_baselines_on_linear():
-    errors = medians("linear", 50, 50, ("CBQ.paper, lambda = 0", "LSMC", "KLSMC", "IS", "IS balance"), 7)
-    mine = errors.pop("CBQ.paper, lambda = 0")
+def test_the_paper_method_beats_all_baselines_on_linear():
+    errors = medians("linear", 50, 50, ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance"), 7)
+    mine = errors.pop("CBQ.paper")
     assert 3 * mine < min(errors.values())
 
 

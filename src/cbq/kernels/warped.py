@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, finite
-from cbq._checks import called, shown
-from cbq.io import Instance, saved
+from cbq._arrays import Array, Booleans, Integers, finite
+from cbq._checks import called, is_whole, shown
+from cbq.io import Instance, Numbers, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.gram import Features
@@ -68,6 +68,33 @@ class Log(Transform):
         if len(measure.factors()) > 1:
             return Product([self.image(m) for m in measure.factors()])
         raise TypeError(f"the measure of log x is not known for {measure!r}.")
+
+
+@saved("Columns", columns=Numbers("k", int, least=0, inline=True))
+class Columns(Transform):
+    """w(x) has some coordinates of x, given by their numbers, each once."""
+
+    def __init__(self, columns: Sequence[int] | Integers) -> None:
+        given = list(columns)
+        if not given or not all(is_whole(j) for j in given) or len({*given}) < len(given):
+            raise ValueError(
+                f"columns must be the numbers of some coordinates, from 0 and each once, but it is {shown(columns)}."
+            )
+        self.columns = np.array(given, dtype=np.intp)
+        self.name = f"columns {', '.join(str(j) for j in given)}"
+
+    def __call__(self, x: Array) -> Array:
+        if np.max(self.columns) >= x.shape[-1]:
+            raise ValueError(f"there is no coordinate {np.max(self.columns)} of x, which has {x.shape[-1]} of them.")
+        return np.ascontiguousarray(x[..., self.columns])
+
+    def _image(self, measure: Measure) -> Measure:
+        if not isinstance(measure, Gaussian):
+            raise TypeError(
+                f"the measure of some coordinates is known for Gaussian and Empirical measures, not {measure!r}."
+            )
+        cov = measure.cov[..., self.columns[:, None], self.columns]
+        return Gaussian(self(measure.mean), cov)
 
 
 class MeasureTransform(Transform):
@@ -225,7 +252,7 @@ class Warped(Kernel):
         return self.base.has_slow_embedding
 
     def check_dim(self, d: int) -> None:
-        if not isinstance(self.warp, UserTransform):  # a user's function may change the dimension
+        if not isinstance(self.warp, UserTransform | Columns):  # which change the dimension
             self.base.check_dim(d)
 
     def bind(self, measure: Measure) -> Warped:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Literal
+from typing import ClassVar, Literal
 
 import numpy as np
 
@@ -19,7 +19,7 @@ from cbq.measures import Unnormalised
 from cbq.methods.conditional.borrowing import fit_borrowing_stage_one
 from cbq.methods.conditional.contradiction import contradiction_findings, stretch_to_averages
 from cbq.methods.conditional.fit import CBQFit
-from cbq.methods.conditional.paper import PAPER_LAMBDAS, PaperCBQ
+from cbq.methods.conditional.paper import PaperCBQ
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two, require_memory_for_stage_two
 from cbq.methods.options import (
@@ -72,7 +72,11 @@ class CBQ:
         by itself (0), and cheaper than all points for all thetas (`cbq.MOBQ`).
     calibrate : calibrated intervals (see docs/calibration.md); False is the plain posterior of the paper's equations.
     jitter : what may be added to the diagonal of the Gram matrices of stage 1.
+
+    `CBQ.paper` is the estimator with the choices of the paper, to reproduce it and to compare with it: see `PaperCBQ`.
     """
+
+    paper: ClassVar = PaperCBQ
 
     kernel_x: Kernel | Automatic = "auto"
     kernel_theta: Kernel | Automatic = "auto"
@@ -107,16 +111,6 @@ class CBQ:
         if self._needs_logs and not is_auto(self.kernel_theta):
             raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
         check_jitter(self.jitter)
-
-    @staticmethod
-    def paper(
-        kernel_x: Kernel | None = None, kernel_theta: Kernel | None = None, lambdas: Sequence[float] | None = None
-    ) -> PaperCBQ:
-        """The choices of the paper, to reproduce it and to compare with it.
-
-        lambdas: in units of the variance of f; None for those of the paper, 0.01, 0.1 and 1.
-        """
-        return PaperCBQ(kernel_x, kernel_theta, PAPER_LAMBDAS if lambdas is None else lambdas)
 
     def fit(self, samples: Samples) -> CBQFit:
         """Estimate I over theta from samples."""

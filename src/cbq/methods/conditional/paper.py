@@ -1,57 +1,97 @@
-"""The choices of the paper, corrected where its formulas are wrong, for reproduction and comparison.
-
-Values of f are standardised over all thetas; stage 1 has a zero mean, and at all thetas the lengthscale and the
-amplitude of a grid that make the first theta likeliest; stage 2 has a zero mean, a Matern 3/2 kernel and lambda from
-{0.01, 0.1, 1}, if none are given. A Stein kernel gets the constant c of the paper, which has a closed form.
-"""
+"""Conditional Bayesian quadrature as the paper does it, corrected where its formulas are wrong, for reproduction."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import KW_ONLY, dataclass
+from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, finite
-from cbq._checks import shown
-from cbq.gp.constant_mean import ZERO, Conditioned, GPData, integrate
-from cbq.gp.families import KernelFamily
+from cbq._arrays import finite
+from cbq._checks import LARGEST, flag, is_number, shown
 from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
-from cbq.linalg import Jitter, factor_gram
-from cbq.measures import Gaussian, LogNormal, Unnormalised
-from cbq.methods.conditional.blocks import BlockedSamples
+from cbq.kernels.warped import Columns
+from cbq.measures import Gamma, Gaussian, LogNormal, Unnormalised
 from cbq.methods.conditional.candidates import refuse_unembedded
 from cbq.methods.conditional.fit import CBQFit
+from cbq.methods.conditional.paper_stages import (
+    LAMBDAS,
+    NUGGET,
+    PaperStageOne,
+    PaperStageTwo,
+    fit_paper_stage_one,
+    fit_paper_stage_two,
+)
 from cbq.methods.conditional.stage_one import KernelShare, StageOne, require_memory_for_stage_one
-from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two, require_memory_for_stage_two
-from cbq.methods.options import require_several_values
+from cbq.methods.conditional.stage_two import require_memory_for_stage_two
+from cbq.methods.options import require_several_values, settings
 from cbq.methods.registry import estimator
 from cbq.samples import Samples
 
-LENGTHSCALES = (0.1, 0.3, 1.0, 3.0, 10.0)  # in units of the spread of each coordinate
-AMPLITUDES = tuple(10.0 ** np.arange(-2.0, 8.5, 0.5))  # in units of the variance of f
-PAPER_LAMBDAS = (0.01, 0.1, 1.0)  # in units of the variance of f
-SMALLEST_CONSTANT = 0.01  # c of a Stein kernel, in units of the squared error of an estimate
+
+def _whitened(columns: Sequence[int]) -> Kernel:
+    return Warped(Warped(Matern(1.5), "whiten"), Columns(columns))
+
+
+STEIN_OF_LOG = Warped(Stein(Matern(1.5)), "log")
+PRESETS: dict[str, Kernel | tuple[Kernel, ...]] = {
+    "linear": RBF(),
+    "sir": STEIN_OF_LOG,
+    "butterfly": Warped(RBF(), "log"),
+    "butterfly-stein": STEIN_OF_LOG,
+    "health": (_whitened(range(9)), _whitened([3, *range(9, 17)])),  # the nine inputs of each treatment
+}
 
 
 @estimator("paper", title="CBQ with the choices of the paper", order=80)
 @dataclass(frozen=True)
 class PaperCBQ:
-    """Conditional Bayesian quadrature with the choices of the paper.
+    """Conditional Bayesian quadrature with the choices of the paper; `cbq.CBQ.paper` is this class.
 
-    kernel_x : lengthscales that are None are chosen from a grid. None: RBF under Gaussian measures, RBF of log x under
-        lognormal ones, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise.
-    kernel_theta : None means Matern 3/2 with one lengthscale for each coordinate.
-    lambdas : of stage 2, in units of the variance of f; the likeliest is taken.
+    Stage 1 sees f standardised over all points of all thetas. Its lengthscale, one for all coordinates, is the
+    likeliest of 0.1, 0.3, 1, 3 and 10 and its amplitude of 1, 10, 100 and 1000 at the first theta; all thetas have the
+    same. Stage 2 sees the estimates of stage 1, standardised by their own mean and standard deviation, at standardised
+    theta; its lengthscale and amplitude come from the same numbers, and lambda from `lambdas`. Both means are zero.
+
+    A Stein kernel has a constant c besides. The paper finds c, amplitude and lengthscale by stochastic gradients; here
+    the first two have their closed form, and the lengthscale comes from the grid in units of the spread of the points.
+    c is estimated from all thetas: the first theta alone often says that it is zero, and then all estimates are.
+
+    Parameters
+    ----------
+    kernel_x : lengthscales that are None are chosen from the grid. A sequence has one kernel for each output of f.
+        None: RBF under Gaussian measures, RBF of log x under lognormal ones, a Stein kernel of log x under Gamma
+        measures, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise.
+    kernel_theta : None means Matern 3/2. A kernel whose lengthscales are given acts on theta that is not standardised.
+    lambdas : variances that stage 2 may add to those of all estimates, in units of the variance of the estimates.
+    nugget : what stage 1 adds to the diagonal of its Gram matrix of unit amplitude. The paper's text has none: with 0
+        it is the smallest with which the matrix can be factored. Its authors' code has 1e-6.
+    literal : whether to use the formulas as they are printed, in order to see what they cost:
+
+        ====================  ==============================================  =========================================
+        quantity              corrected                                       literal=True
+        ====================  ==============================================  =========================================
+        stage-2 likelihood    the determinant contains the noise              log |A k| alone: lambda is the largest
+        RBF, Gaussian, d > 1  initial error l^d |l^2 + 2 Sigma|^-1/2          l |l^2 + 2 Sigma|^-1/2
+        RBF of log x          initial error in closed form                    average of the mean embedding over points
+        standard deviations   in units of f                                   in units of the spread of the estimates
+        ====================  ==============================================  =========================================
+
+        Printed initial errors may be too small for the rest of a variance, which is zero then.
     """
 
-    kernel_x: Kernel | None = None
+    kernel_x: Kernel | Sequence[Kernel] | None = None
     kernel_theta: Kernel | None = None
-    lambdas: Sequence[float] = PAPER_LAMBDAS
+    _: KW_ONLY
+    lambdas: Sequence[float] = LAMBDAS
+    nugget: float = NUGGET
+    literal: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("kernel_x", "kernel_theta"):
-            kernel = getattr(self, name)
+        if isinstance(self.kernel_x, list | tuple):
+            object.__setattr__(self, "kernel_x", tuple(self.kernel_x))
+        for name, kernel in (*(("kernel_x", each) for each in self._kernels_x), ("kernel_theta", self.kernel_theta)):
             if kernel is not None and not isinstance(kernel, Kernel):
                 raise TypeError(
                     f"{name} must be a kernel such as cbq.kernels.RBF(), or None, but it is {shown(kernel)}."
@@ -62,131 +102,88 @@ class PaperCBQ:
                 f"lambdas must be some numbers, zero or more, such as (0.01, 0.1), but it is {shown(self.lambdas)}."
             )
         object.__setattr__(self, "lambdas", tuple(given.tolist()))
+        if not is_number(self.nugget, 0, LARGEST):
+            raise ValueError(f"nugget must be a number, zero or more, but it is {shown(self.nugget)}.")
+        flag(self.literal, "literal")
+
+    @classmethod
+    def for_problem(cls, name: str, **options: Any) -> PaperCBQ:
+        """The estimator with the kernels that the paper has for one of its problems; options as for the class.
+
+        name : "linear" (RBF), "sir" (Stein), "butterfly" (RBF of log x), "butterfly-stein", or "health" (Matern 3/2 of
+            the whitened inputs of each treatment). Stein kernels act on log x, as their density must vanish at zero.
+        """
+        if name not in PRESETS:
+            raise ValueError(f"name must be one of {', '.join(PRESETS)}, but it is {shown(name)}.")
+        return cls(PRESETS[name], **options)
+
+    @property
+    def _kernels_x(self) -> tuple[Any, ...]:
+        return self.kernel_x if isinstance(self.kernel_x, tuple) else (self.kernel_x,)
 
     def fit(self, samples: Samples) -> CBQFit:
         """Estimate I over theta from samples."""
         require_several_values(samples)
         require_memory_for_stage_one(samples)
         require_memory_for_stage_two(samples.T, samples.C or 1)
-        kernel_x = _default(samples) if self.kernel_x is None else self.kernel_x
         kernel_theta = Matern(1.5) if self.kernel_theta is None else self.kernel_theta
-        refuse_unembedded(kernel_x.to_fit(samples.all_points, True)[0], samples)
-        parts = [_stage_one(output, kernel_x) for output in samples.outputs]
-        columns = {name: np.stack([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
-        stage1 = StageOne(
-            **columns,
-            point_weights=np.stack([part.point_weights for part in parts], axis=1),
+        if kernel_theta.needs_measure or kernel_theta.to_fit(samples.theta, ard=False)[0].log_lengthscales.ndim > 1:
+            raise ValueError(
+                f"kernel_theta = {kernel_theta!r} cannot act on theta: it needs a measure, or is a batch of kernels. "
+                f"Pass a single kernel such as cbq.kernels.Matern(1.5)."
+            )
+        parts = [
+            fit_paper_stage_one(output, kernel, self.nugget, literal=self.literal)
+            for output, kernel in zip(samples.outputs, self._kernel_of_each_output(samples), strict=True)
+        ]
+        processes = [
+            fit_paper_stage_two(samples.theta, part, kernel_theta, self.lambdas, literal=self.literal) for part in parts
+        ]
+        return CBQFit(
+            samples.theta,
+            self._stage_one(samples, parts, processes),
+            [[process.prior] for process in processes],
+            design=samples.design,
+            calibrate=False,
+            settings={"recipe": "the paper's", **settings(self)},
+        )
+
+    def _kernel_of_each_output(self, samples: Samples) -> list[Kernel]:
+        C = samples.C or 1
+        given = [_default(samples) if kernel is None else kernel for kernel in self._kernels_x]
+        if len(given) not in (1, C):
+            raise ValueError(
+                f"kernel_x has {len(given)} kernels, but f has {C} {'output' if C == 1 else 'outputs'}: pass one "
+                f"kernel for each, or a single kernel."
+            )
+        for kernel in given:
+            refuse_unembedded(kernel.to_fit(samples.all_points, ard=False)[0], samples)
+        return given * C if len(given) == 1 else given
+
+    def _stage_one(
+        self, samples: Samples, parts: Sequence[PaperStageOne], processes: Sequence[PaperStageTwo]
+    ) -> StageOne:
+        """Stage 1 of all outputs; the variances are in the units that those of stage 2 have."""
+        units = [process.scale if self.literal else 1.0 for process in processes]
+        mean = np.stack([part.mean for part in parts], axis=1)
+        none = np.zeros_like(mean)
+        return StageOne(
+            mean=mean,
+            variance=np.stack([part.variance / unit**2 for part, unit in zip(parts, units, strict=True)], axis=1),
+            bias=none,
+            spread2=none,
+            amplitude=none + [part.amplitude / unit**2 for part, unit in zip(parts, units, strict=True)],
+            point_weights=np.stack([part.weights for part in parts], axis=1),
             counts=samples.counts,
-            hyperparameters=[[part.kernel] for part in parts],
+            hyperparameters=[[KernelShare("raw", repr(part.kernel), 1.0)] for part in parts],
             findings=(),
             single=samples.C is None,
         )
-        priors = []
-        for c, part in enumerate(parts):
-            options = StageTwoOptions(kernel_theta, None, [n * part.unit2 for n in self.lambdas])
-            mean, variance = columns["mean"][:, c] - part.centre, columns["variance"][:, c]
-            fitted = fit_stage_two(samples.theta, mean, variance, part.unit2, options)
-            priors.append([replace(prior, offset=part.centre) for prior in fitted])
-        return CBQFit(
-            samples.theta,
-            stage1,
-            priors,
-            design=samples.design,
-            calibrate=False,
-            settings={
-                "recipe": "the paper's",
-                "kernel_x": repr(kernel_x),
-                "kernel_theta": repr(kernel_theta),
-                "lambdas": repr(self.lambdas),
-            },
-        )
-
-
-@dataclass(frozen=True, eq=False)
-class _Output:
-    """Stage 1 of one output: columns of arrays (T,), weights (n,), the kernel, and the mean and variance of f."""
-
-    columns: dict[str, Array]
-    point_weights: Array
-    kernel: KernelShare
-    centre: float
-    unit2: float
 
 
 def _default(samples: Samples) -> Kernel:
     measures = {type(measure) for measure in samples.measures}
-    if measures == {Gaussian}:
-        return RBF()
-    if measures == {LogNormal}:
-        return Warped(RBF(), "log")
+    by_measure: dict[type, Kernel] = {Gaussian: RBF(), LogNormal: Warped(RBF(), "log"), Gamma: STEIN_OF_LOG}
+    if len(measures) == 1 and (kind := next(iter(measures))) in by_measure:
+        return by_measure[kind]
     return Stein(Matern(1.5)) if Unnormalised in measures else Matern(1.5)
-
-
-def _stage_one(samples: Samples, kernel: Kernel) -> _Output:
-    """Stage 1 of a single output, with the hyperparameters of the first theta at all."""
-    centre, unit2 = float(np.mean(samples.table)), float(np.var(samples.table)) or 1.0
-    unit = np.sqrt(unit2)
-    whole = BlockedSamples(samples.rescaled(centre, unit))
-    first = BlockedSamples(samples.rescaled(centre, unit).select(0)).blocks("raw")[0]
-    chosen, amplitude = _hyperparameters(kernel, first)
-    tau = _stein_constant(chosen, whole, amplitude) if isinstance(chosen, Stein) else ZERO
-    result = whole.evaluate("raw", lambda block: integrate(chosen, block, tau, Jitter()))
-    mean = result.mean[0, :, 0]
-    none = np.zeros_like(mean)
-    columns = {
-        "mean": centre + unit * mean,
-        "variance": unit2 * amplitude * result.error2[0],
-        "bias": none,
-        "spread2": none,
-        "amplitude": np.full_like(mean, unit2 * amplitude),
-    }
-    return _Output(columns, result.weights[0], KernelShare("raw", repr(chosen), 1.0), centre, unit2)
-
-
-def _hyperparameters(kernel: Kernel, data: GPData) -> tuple[Kernel, float]:
-    """The likeliest kernel and amplitude A for the values at one theta."""
-    guess, free = kernel.to_fit(data.x, ard=True)
-    tried = [(*_amplitude(kernel, data), kernel) for kernel in KernelFamily(guess, free, LENGTHSCALES).members()]
-    _, amplitude, best = max(tried, key=lambda t: t[0])
-    return best, amplitude
-
-
-def _amplitude(kernel: Kernel, data: GPData) -> tuple[float, float]:
-    """The log-likelihood of f (N,) at one theta, up to a constant, at the likeliest A; and that A."""
-    n = data.n
-    q, b, S, logdet = (float(part[0]) for part in _products(kernel, data))
-    if isinstance(kernel, Stein):
-        A, c = _stein(q, b, S, n)
-        return -0.5 * (n * np.log(A) + logdet + np.log1p(c * S / A) + (q - c * b**2 / (A + c * S)) / A), A
-    likelihoods = [-0.5 * (q / A + n * np.log(A) + logdet) for A in AMPLITUDES]
-    best = int(np.argmax(likelihoods))
-    return likelihoods[best], AMPLITUDES[best]
-
-
-def _products(kernel: Kernel, data: GPData) -> tuple[Array, Array, Array, Array]:
-    """f'K^-1 f, 1'K^-1 f, 1'K^-1 1 and log |K| of each process, for one output: (B,) each."""
-    factor = factor_gram(data.bound(kernel), data.x)
-    conditioned = Conditioned(factor, data.f)
-    total, b, S = (part[0, :, 0] for part in (conditioned.total, conditioned.b, conditioned.S))
-    return total, b, S, factor.logdet
-
-
-def _stein(q: float, b: float, S: float, n: int) -> tuple[float, float]:
-    """The A and c that maximise the likelihood of the kernel A k_p + c at one theta, in closed form."""
-    rest = max(q - b**2 / S, n * np.finfo(float).eps ** 2)
-    signal = (n - 1) * b**2 / (S * rest)
-    if signal <= 1:
-        return max(q, n * np.finfo(float).eps ** 2) / n, 0.0
-    A = rest / (n - 1)
-    return A, A * (signal - 1) / S
-
-
-def _stein_constant(kernel: Stein, whole: BlockedSamples, amplitude: float) -> float:
-    """tau = A / c for all thetas, with c from all of them: where f is centred, one theta alone may say that c is zero.
-
-    Given A, b / S at a theta is N(0, c + A / S), whose variance the mean square over thetas estimates.
-    """
-    parts = [_products(kernel, block) for block in whole.blocks("raw")]
-    b, S = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
-    c = float(np.mean((b / S) ** 2 - amplitude / S))
-    return amplitude / max(c, SMALLEST_CONSTANT * amplitude * float(np.mean(1 / S)))
