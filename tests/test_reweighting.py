@@ -284,6 +284,22 @@ def test_the_reach_of_points_is_that_of_their_weights(d, variance):
     )
 
 
+def test_a_likelihood_makes_up_for_the_ratio_of_prior_and_posterior():
+    def posterior(y):
+        return Gaussian(0.8 * y, 0.25)  # of x ~ N(0, 1) given y = x + N(0, 1/4), and 25% wider
+
+    def likelihood(x, y):
+        return stats.norm.pdf(y[0], x[:, 0], 0.5)
+
+    def constant(x, y):
+        return np.ones(len(x))
+
+    for f, is_fine in ((likelihood, True), (constant, False)):
+        one = problem(integrand=f, family=lambda y: Gaussian(0.0, 1.0), depends_on_theta=True)
+        samples = one.collect(**SIZE, proposal=posterior).reweighted(posterior)
+        assert (samples.ratio_warning is None) == is_fine
+
+
 def test_points_that_reach_q_need_no_warning():
     def q(theta):
         return Gaussian(theta, 4.0)

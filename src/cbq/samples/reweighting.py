@@ -26,6 +26,7 @@ STEADY = 0.5  # of its growth over one step in the tail, what a ratio without bo
 NOTABLE = 1e-3  # growth of a log ratio over a step
 MIN_EFFECTIVE_SIZE = 5.0  # points that carry the ratio
 MIN_REACH = 0.9  # of the points, the share that is left by their weights under q
+TENTH, LARGE_RATIO = 10, 2.0  # a tenth of the points has the largest ratios; their mean, over that of all, if large
 RULE = 256  # nodes, for the share of q that points reach
 MAX_THETAS = 50  # whose tails are looked at
 
@@ -112,14 +113,15 @@ def ratio_warning(samples: Samples, reweighted: Samples, log_ratio: Array) -> st
     log_ratio : (n,), log p - log q at all points of the samples.
     """
     said = []
-    if (found := largest_growth(samples.measures, reweighted.measures)) is not None:
+    grows = not _compensated(reweighted, log_ratio)
+    if grows and (found := largest_growth(samples.measures, reweighted.measures)) is not None:
         largest, t = found
         said.append(
             f"p / q grows without bound in the tails of the measure, as at theta = {samples.theta[t]}: q has lighter "
             f"tails. It is {_power(largest)} where the tail probability is 1e-12, and kernels are bounded."
         )
     carrying = effective_sizes(log_ratio, samples.starts)
-    few = (carrying < MIN_EFFECTIVE_SIZE) & (samples.counts > MIN_EFFECTIVE_SIZE)
+    few = grows & (carrying < MIN_EFFECTIVE_SIZE) & (samples.counts > MIN_EFFECTIVE_SIZE)
     if np.any(few):
         t = int(np.argmin(np.where(few, carrying, np.inf)))
         said.append(
@@ -132,6 +134,19 @@ def ratio_warning(samples: Samples, reweighted: Samples, log_ratio: Array) -> st
             f"times as many points of q. What f p / q is there is unknown, and intervals may be too narrow."
         )
     return " ".join(said) or None
+
+
+def _compensated(samples: Samples, log_ratio: Array) -> bool:
+    """Whether f p / q is no larger where p / q is, as that of a likelihood f is not under a q near the posterior."""
+    top = np.zeros(samples.n_evaluations, dtype=bool)
+    for start, count in zip(samples.starts, samples.counts, strict=True):
+        order = np.argsort(log_ratio[start : start + count])
+        top[start + order[count - max(1, count // TENTH) :]] = True
+    log_peak = np.maximum.reduceat(log_ratio, samples.starts)[samples.owners]
+    both = np.column_stack([np.exp(log_ratio - log_peak), np.abs(samples.table)])
+    unit = np.maximum(samples.averages(both)[samples.owners], np.finfo(float).tiny)
+    ratio, *values = np.mean((both / unit)[top], axis=0)  # over that of all points
+    return bool(ratio > LARGE_RATIO and np.max(values) < 1.0)
 
 
 def reach(samples: Samples) -> float:
