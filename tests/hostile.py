@@ -325,6 +325,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "lower": lambda: 0.0,
     "mean": lambda: 0.0,
     "measure": lambda: measures.Gaussian(0.0, 1.0),
+    "q": lambda: family,
     "LogMeasure.measure": lambda: measures.Gamma(2.0, 1.0),
     "Samples.measure": lambda: family,
     "measures": lambda: [measures.Gaussian(0.0, 1.0), measures.Gamma(2.0, 1.0)],
@@ -483,7 +484,7 @@ ALIASES: dict[str, tuple[str, ...]] = {  # other words for an argument
     "outputs": ("output",),  # there are too few
     "values": ("log_lengthscales", "lengthscale"),  # of the method with_log_lengthscales
     **dict.fromkeys(
-        ("family", "measure", "obj", "frozen", "prior", "proposal"), ("scipy distribution",)
+        ("family", "measure", "obj", "frozen", "prior", "proposal", "q"), ("scipy distribution",)
     ),  # it says which
 }
 

@@ -23,18 +23,26 @@ COMMANDS = [
 
 
 def shell(line, folder, **environment):
-    """Run a line of the README in a folder: environment variables, then `cbq` and its arguments."""
+    """Run a line of the README in a folder: environment variables, then `cbq` or `python` and its arguments."""
     words = shlex.split(line)
-    variables = dict(word.split("=", 1) for word in words[: words.index("cbq")])
-    arguments = words[words.index("cbq") + 1 :]
+    first = next(i for i, word in enumerate(words) if word in ("cbq", "python"))
+    variables = dict(word.split("=", 1) for word in words[:first])
     return subprocess.run(
-        [sys.executable, "-m", "cbq", *arguments],
+        [sys.executable, *["-m", "cbq"][: 2 * (words[first] == "cbq")], *words[first + 1 :]],
         cwd=folder,
         env={**os.environ, **variables, **environment},
         capture_output=True,
         text=True,
         check=False,
     )
+
+
+def load(name):
+    """The example of this name, as a module."""
+    spec = importlib.util.spec_from_file_location(name, EXAMPLES / f"{name}.py")
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 @pytest.fixture(scope="module")
@@ -71,9 +79,7 @@ def test_the_environment_variable_reaches_the_simulator(ran):
 def test_the_estimate_agrees_with_many_evaluations_of_f(ran, monkeypatch):
     folder, _ = ran
     monkeypatch.setenv("RESERVOIR_SCENARIO", "wet")
-    spec = importlib.util.spec_from_file_location("wet_reservoir", EXAMPLES / "reservoir.py")
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    module = load("reservoir")
     estimate = table(folder / "out" / "wet" / "estimate.csv")
     for row in (20, 50):
         theta = np.array([estimate["theta"][row]])
@@ -91,3 +97,38 @@ def test_an_unknown_scenario_is_reported_with_the_line(tmp_path):
         i for i, text in enumerate((EXAMPLES / "reservoir.py").read_text().splitlines(), 1) if "raise Value" in text
     )
     assert f"reservoir.py, line {number}: ValueError: RESERVOIR_SCENARIO must be wet or dry" in line
+
+
+def test_the_information_gain_agrees_with_its_closed_form():
+    module = load("information_gain")
+    for t in (0.0, 2.0):
+        a = np.array([1.0, t])
+        log_det = np.linalg.slogdet(np.eye(2) + np.outer(np.sqrt(module.PRIOR) * a, np.sqrt(module.PRIOR) * a) / 0.25)[
+            1
+        ]
+        np.testing.assert_allclose(module.exact(t), 0.5 * log_det, rtol=1e-12)
+    covered = []
+    for seed in range(5):
+        estimate, low, high = module.information_gain(1.0, rng=seed)
+        assert abs(estimate - module.exact(1.0)) < 1e-3
+        covered.append(low <= module.exact(1.0) <= high)
+    assert np.mean(covered) >= 0.8
+
+
+def test_the_approximate_posterior_is_that_of_the_line_but_wider():
+    module = load("information_gain")
+    a, y = np.array([1.0, 2.0]), 0.7
+    covariance = np.linalg.inv(np.diag(1 / module.PRIOR) + np.outer(a, a) / module.NOISE)
+    found = module.posterior(2.0, np.array([y]))
+    np.testing.assert_allclose(found.mean, covariance @ a * y / module.NOISE, rtol=1e-12)
+    np.testing.assert_allclose(found.cov, module.WIDER * covariance, rtol=1e-12)
+
+
+def test_the_table_of_information_gains_has_the_truth_in_its_intervals(ran):
+    _, results = ran
+    done = next(done for line, done in results.items() if "information_gain" in line)
+    rows = [line.split() for line in done.stdout.splitlines()[1:]]
+    assert len(rows) == 4
+    for _, estimate, low, _, high, exact in rows:
+        assert float(low) <= float(estimate) <= float(high)
+        assert abs(float(estimate) - float(exact)) < 1e-3

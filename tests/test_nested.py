@@ -6,12 +6,13 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
+from scipy.special import entr
 
 import cbq
 from cbq.fit import predictive
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.measures import Empirical, Gaussian, Unnormalised
+from cbq.measures import Empirical, Gaussian, Uniform, Unnormalised
 from cbq.nested import Answer, Evppi
 from cbq.nested.risk import quantile, step_quantile, tail_mean
 from refusals import refusals
@@ -462,3 +463,20 @@ def test_antithetic_draws_are_those_of_the_joint_predictive_distribution():
     predictives = UNSURE._predictives(np.array([[0.0], [1.0]]), joint=True)
     again = predictive.sample_jointly(predictives, np.eye(1), 10, np.random.default_rng(0), antithetic=True)
     assert_array_equal(draws, again[..., 0])
+
+
+@pytest.mark.filterwarnings("ignore:(divide by zero|invalid value):RuntimeWarning")
+@pytest.mark.filterwarnings("ignore:tails:cbq.FitWarning")  # of the prior, where the likelihood of far y is
+def test_the_entropy_of_a_density_is_an_integral_that_is_finite_at_zero():
+    box = Uniform(-6.0, 6.0)
+
+    def likelihood(x, y):
+        return stats.norm.pdf(y[0], x[:, 0], np.sqrt(0.5))
+
+    model = cbq.Problem(likelihood, lambda y: Gaussian(0.0, 1.0), box, bounds=(0, np.inf))
+    fit = cbq.CBQ().fit(model.collect(24, 24, rng=0, design="sobol"))
+    with pytest.raises(ValueError, match="If phi is a logarithm, draws of I must stay away from 0"):
+        cbq.nested_expectation(fit, np.log, Gaussian(0.0, 1.5))
+    answer = cbq.nested_expectation(fit, entr, box)
+    low, high = answer.interval()
+    assert low <= stats.norm(0.0, np.sqrt(1.5)).entropy() / 12.0 <= high

@@ -11,6 +11,7 @@ from scipy import stats
 
 import cbq
 from cbq.checkpoint import CheckpointError
+from cbq.kernels import Matern
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, StudentT, Uniform, Unnormalised
 from cbq.methods.baselines.averages import averages
 
@@ -209,6 +210,18 @@ def test_quadrature_takes_points_from_a_proposal_as_they_are(estimator):
     fit = estimator.fit(smooth.collect(8, 20, rng=0, proposal=wide, design="sobol"))
     new = np.linspace(1.1, 1.9, 9)
     np.testing.assert_allclose(fit.predict(new), np.exp(-0.5) * np.cos(new), atol=0.02)
+
+
+@pytest.mark.parametrize("proposal", [lambda theta: Gaussian(1.0, 2.0), None], ids=["proposal", "measure"])
+def test_leave_one_out_estimates_are_unbiased_wherever_points_come_from(proposal):
+    def f(x, theta):
+        return np.cos(2 * x[:, 0]) + x[:, 0]
+
+    one = problem(integrand=f, family=lambda theta: Gaussian(0.0, 1.0), depends_on_theta=True)
+    samples = one.collect(300, 6, rng=0, theta=np.linspace(1.0, 2.0, 300), proposal=proposal)
+    stage1 = cbq.CBQ(kernel_x=Matern(0.5, 1.0)).fit(samples).stage1
+    apart = stage1.mean - stage1.bias - np.exp(-2)  # E cos(2x) = exp(-2)
+    assert abs(np.mean(apart)) < 4 * np.std(apart) / np.sqrt(300)  # without weights, 15
 
 
 def test_few_points_that_carry_the_weight_are_a_finding():

@@ -19,7 +19,7 @@ from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
-from cbq.fit.of_samples import chains, equal_values
+from cbq.fit.of_samples import chains, equal_values, ratio
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.io import Bounds, Field, Instance, Many, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
@@ -85,7 +85,7 @@ class Fit(Immutable, ABC):
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         """What the samples show a user of this estimator."""
-        return (*equal_values(samples), *chains(samples))
+        return (*equal_values(samples), *chains(samples), *ratio(samples))
 
     def _bounded(self, values: Array) -> Array:
         """Values of I (..., M) or (..., M, C), moved into its bounds."""

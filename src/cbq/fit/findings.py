@@ -19,6 +19,7 @@ KINDS = {
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",
     "equal values": "Take more points at these thetas, or points where f is expected to differ.",
     "tails": "Take more points, or points from a wider distribution that reach the tails: proposal=... in collect.",
+    "ratio": "Pass a wider q to samples.reweighted, and take the points from it: proposal=q in collect.",
     "leave-one-out": "Take more thetas, or compare with other estimators: cbq.compare(samples).",
     "few points": "Take more points per theta, or fewer thetas with more points each.",
     "few thetas": "Take more thetas, if need be with fewer points each.",

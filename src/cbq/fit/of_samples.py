@@ -81,6 +81,11 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
     return (Finding("equal values", text),)
 
 
+def ratio(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where samples were reweighted with a ratio of densities that is hard to integrate."""
+    return () if samples.ratio_warning is None else (Finding("ratio", samples.ratio_warning),)
+
+
 def tails(samples: Samples) -> tuple[Finding, ...]:
     """A finding where the outermost points of the thetas have a large share in the variance of some output."""
     if np.mean(samples.counts) < MIN_FOR_TAILS or samples.log_weights is not None:

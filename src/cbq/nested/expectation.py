@@ -118,7 +118,8 @@ def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
         bad = found.size - np.count_nonzero(np.isfinite(found))
         raise ValueError(
             f"{called} and returned NaN or inf for {bad} of {found.size} values: phi must be finite at all draws of I, "
-            f"which also lie outside the range of its mean."
+            f"which also lie outside the range of its mean. If phi is a logarithm, draws of I must stay away from 0: "
+            f"divide f by a function of theta so that I varies little, and take more points."
         )
     return found
 

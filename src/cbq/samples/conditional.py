@@ -91,6 +91,19 @@ class ConditionalMeasure:
         return self.observed[t]
 
 
+def varies(measure: Measure | tuple[Measure, ...]) -> bool:
+    """Whether the measures of several thetas may differ: they are not one and the same object."""
+    return (
+        bool(measure.batch_shape) if isinstance(measure, Measure) else any(each is not measure[0] for each in measure)
+    )
+
+
+def equal_measures(one: Measure | tuple[Measure, ...], other: Measure | tuple[Measure, ...], T: int) -> bool:
+    """Whether the measures of T thetas are the same, each a batch of T, T measures, or one for all."""
+    first, second = (ConditionalMeasure(np.empty((T, 0)), each, None).observed_at for each in (one, other))
+    return all(first(t).equals(second(t)) for t in range(T))
+
+
 def find_thetas(theta: Array, known: Array) -> Integers:
     """The index of each theta (M, p) among the known ones (T, p), the first of equal ones, or -1: (M,)."""
     index = {row.tobytes(): t for t, row in reversed(list(enumerate(known + 0.0)))}  # + 0.0 turns -0 into 0
@@ -163,26 +176,39 @@ def check_proposal(measure: Measure, proposal: Measure, theta: Array, x: Array) 
     That takes two densities with the same support. x : (1, d), one of the points.
     """
     for name, each in (("measure", measure), ("proposal", proposal)):
-        why = "it is known up to a constant only" if any(isinstance(p, Unnormalised) for p in each.factors()) else ""
-        try:
-            each.logpdf(x)
-        except TypeError as error:
-            why = str(error).rstrip(".")
-        if why:
+        if why := why_no_density(each, x):
             raise ValueError(
                 f"points of a proposal have weights p(x) / q(x), but {each!r}, the {name} at theta = {theta}, has no "
                 f"density that can be used: {why}. Leave proposal out, or use a measure with a density."
             )
-    ends = np.stack(measure.support), np.stack(proposal.support)
-    other = ~np.isclose(*ends, rtol=ROUNDING, atol=ROUNDING)
-    if np.any(other):
-        j = int(np.argmax(np.any(other, axis=0)))
-        own, its = (f"[{low:g}, {high:g}]" for low, high in (each[:, j] for each in ends))
+    if ends := other_support(measure, proposal):
         raise ValueError(
-            f"the proposal at theta = {theta} has the support {its} along coordinate {j} of x, and the measure has "
-            f"{own}: outside of its support f means nothing, and what a proposal does not reach is lost. Pass a "
-            f"proposal with the same support."
+            f"the proposal at theta = {theta} has the support {ends[2]} along coordinate {ends[0]} of x, and the "
+            f"measure has {ends[1]}: outside of its support f means nothing, and what a proposal does not reach is "
+            f"lost. Pass a proposal with the same support."
         )
+
+
+def why_no_density(measure: Measure, x: Array) -> str:
+    """Why a measure has no density that ratios can be made of, in words; empty if it has one. x : (1, d), a point."""
+    if any(isinstance(each, Unnormalised) for each in measure.factors()):
+        return "it is known up to a constant only"
+    try:
+        measure.logpdf(x)
+    except TypeError as error:
+        return str(error).rstrip(".")
+    return ""
+
+
+def other_support(one: Measure, other: Measure) -> tuple[int, str, str] | None:
+    """The first coordinate along which the supports of two measures differ, and both there; None if there is none."""
+    ends = np.stack(one.support), np.stack(other.support)
+    differ = ~np.isclose(*ends, rtol=ROUNDING, atol=ROUNDING)
+    if not np.any(differ):
+        return None
+    j = int(np.argmax(np.any(differ, axis=0)))
+    first, second = (f"[{low:g}, {high:g}]" for low, high in (each[:, j] for each in ends))
+    return j, first, second
 
 
 class FamilyNeeded(IncompatibleFile):

@@ -35,10 +35,13 @@ from cbq.samples.conditional import (
     as_measures,
     build_samples,
     check_proposal,
+    equal_measures,
     log_density,
     read_samples,
+    varies,
 )
 from cbq.samples.failures import Failures
+from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
 
 Design = Literal["iid", "sobol", "mcmc"]
 MIN_TWO_VALUED = 10  # points: so many that have one of two values are those of an indicator
@@ -98,6 +101,7 @@ class Samples(Immutable):
     stochastic: bool
     bounds: Array | None  # (2, C), with C = 1 for a single output
     log_weights: Array | None  # (sum N_t,): log p(x) - log q(x) of points from a proposal q in place of p
+    ratio_warning: str | None = None  # why reweighted values may be hard to integrate; a file does not keep it
 
     law = DeprecatedAttribute("measure")
     laws = DeprecatedAttribute("conditional")
@@ -325,6 +329,42 @@ class Samples(Immutable):
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         return self._replaced(_f=values, bounds=self._checked_bounds(values, self.bounds))
+
+    def reweighted(self, q: Any) -> Samples:
+        """The samples of f p / q with the measure q, whose integrals are the same: E f(X) = E f(Y) p(Y) / q(Y), Y ~ q.
+
+        Use it where a kernel has no embedding under the measure p of x, but has one under q. The points stay where they
+        are, drawn from p or from a proposal r; `log_weights` are then those of r in place of q, and None if r is q.
+        Quadrature needs points that reach all of q: take them from q, by `problem.collect(..., proposal=q)`. The ratio
+        depends on theta, and so f p / q does, unless p and q are the same for all thetas. Of the bounds of f only the
+        sign is left. Fits warn where p / q is unbounded, as it is where q has lighter tails than p, and where few
+        points carry the ratio or reach q (`ratio_warning`).
+
+        q : the measures to integrate under, given as `measure` is, with a density and with the same support.
+        """
+        observed, family = as_measures(q, self.theta, self.d, "q")
+        each = ConditionalMeasure(self.theta, observed, None).observed_at
+        for t in range(self.T):
+            check_ratio(self.measure(t), each(t), self.theta[t], self.points(t)[:1])
+        ratio = self.log_density() - self._log_density(observed)
+        rule = f"must have densities under its measure and q whose ratio is below exp({LARGEST_LOG_RATIO:g})"
+        self._require_none(~np.isfinite(ratio) | (ratio > LARGEST_LOG_RATIO), "x", self._x, rule)
+        new = self._replaced(
+            _f=np.exp(ratio).reshape(-1, *(1,) * (self._f.ndim - 1)) * self._f,
+            _measure=observed,
+            family=family,
+            depends_on_theta=self.depends_on_theta or varies(self._measure) or varies(observed),
+            bounds=None if self.bounds is None else signs(self.bounds),
+            **self._drawn_from(observed, ratio),
+        )
+        return new._replaced(ratio_warning=ratio_warning(self, new, ratio))
+
+    def _drawn_from(self, q: Measure | tuple[Measure, ...], ratio: Array) -> dict[str, Any]:
+        """What samples with the measures q know of where their points came from; ratio: (n,), log p - log q."""
+        source = self._measure if self.log_weights is None else self._proposal
+        if source is not None and equal_measures(source, q, self.T):
+            return {"_proposal": None, "log_weights": None}
+        return {"_proposal": source, "log_weights": (0.0 if self.log_weights is None else self.log_weights) - ratio}
 
     def _with_bounds(self, bounds: Any) -> Samples:
         """The same samples, which say between which bounds f lies."""

@@ -35,6 +35,7 @@ from cbq.samples.arrays import units
 from cbq.samples.samples import spread
 
 SCATTERED = "values of f scatter around a smooth function as if f were random."
+LARGEST_LOG_WEIGHT = 100.0  # of a point from a proposal, so that squares stay within float64
 OUTLYING = 0.25  # the least share of the variance of a quadrature that the unbiased estimate there has
 MIDDLING_NOISE = 0.1  # a variance in units of the amplitude, for a first comparison of kernels of noisy values
 
@@ -348,7 +349,7 @@ def _averaged(
     variances = amplitude * inflation * result.error2[..., None] + (result.mean - mean) ** 2
     left_out = result.mean[:, owners] - result.weights[..., None] * result.residuals
 
-    average, e = samples.averages, weights.residuals
+    average, e = samples.averages, _unbiased_residuals(weights.residuals, samples, options)
     variance = np.sum(weights.kernel * variances, axis=0)
     point_weights = np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights)
     stretch = np.ones(mean.shape[1])
@@ -376,6 +377,16 @@ def _averaged(
         single=samples.C is None,
         stretch=stretch,
     )
+
+
+def _unbiased_residuals(residuals: Array, samples: Samples, options: StageOneOptions) -> Array:
+    """Residuals (n, C) of points that are left out, whose averages estimate the integrals of f minus its prediction.
+
+    Those of points from a proposal in place of the measure have weights, as their values have in averages.
+    """
+    if samples.log_weights is None or not options.drawn:  # borrowed points have weights of another theta
+        return residuals
+    return np.asarray(np.exp(np.minimum(samples.log_weights, LARGEST_LOG_WEIGHT))[:, None] * residuals)
 
 
 def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOptions) -> tuple[Array, Array]:
