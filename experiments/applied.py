@@ -70,7 +70,8 @@ VALUES: dict[str, tuple[str, Callable[[Array], float]]] = {  # what the paper ta
 
 def cells(name: str, quick: bool) -> list[Cell]:
     """Sweep N at several T, and add the baselines with far more points."""
-    sizes = [(5, N) for N in (4, 8)] if quick else [(T, N) for T in FIXED_T[name] for N in SWEPT_N[name]]
+    swept_n = SWEPT_N[name] if not quick else (4, 8) if name == "butterfly" else (5,)
+    sizes = [(T, N) for T in ((5,) if quick else FIXED_T[name]) for N in swept_n]
     found = paired_cells(name, sizes, FITTED[name], thetas=quick_thetas(quick))
     if name == "health":
         own = [(T, N) for T, N in sizes if quick or SHOWN_T[name] == T]

@@ -112,7 +112,7 @@ def draw(table: ResultTable) -> Figure:
     for ax in panels[:-1]:
         ax.tick_params(labelbottom=False)
     panels[0].set_title(r"stage 1: $f$ at three of the $\theta_t$")
-    panels[0].legend(frameon=False, fontsize=7, ncols=3, loc="upper center", handlelength=1.5, columnspacing=0.8)
+    panels[0].legend(frameon=False, fontsize=7.5, ncols=3, loc="upper center", handlelength=1.5, columnspacing=0.8)
     panels[len(panels) // 2].set_ylabel("loss $f(x)$")
     panels[-1].set_xlabel("price $x$ at time 2")
     answer = figure.add_subplot(grid[:, 2])
@@ -131,7 +131,7 @@ def _draw_stage_one(ax: Axes, table: ResultTable, theta: float, colour: str) -> 
     mean, std = np.array(process.values("value")), np.array(process.values("std"))
     x = process.values("x")
     ax.fill_between(x, mean - REACH * std, mean + REACH * std, color=colour, alpha=0.2, lw=0, label="95% band")
-    ax.plot(x, mean, color=colour, lw=1.5, label="process")
+    ax.plot(x, mean, color=colour, lw=1.5, label="mean of $f$")
     ax.plot(f.values("x"), f.values("value"), color="0.35", lw=1.0, ls="--", label="$f$")
     inside = [(a, v) for a, v in zip(nodes.values("x"), nodes.values("value"), strict=True) if a <= max(x)]
     ax.plot([a for a, _ in inside], [v for _, v in inside], "o", ms=4, color=colour)
@@ -142,7 +142,7 @@ def _draw_stage_one(ax: Axes, table: ResultTable, theta: float, colour: str) -> 
     ax.fill_between(density.values("x"), bottom, bottom + 0.4 * reach * height / max(height), color="0.75", lw=0)
     (row,) = table.where(method="stage 1", theta=theta)
     text = rf"$\theta = {theta:.0f}$:  $I_{{BQ}} = {row['value']:.1f} \pm {row['std']:.1f}$"
-    ax.text(0.985, 0.06, text, transform=ax.transAxes, ha="right", fontsize=8, color=colour)
+    ax.text(0.985, 0.74, text, transform=ax.transAxes, ha="right", fontsize=8, color=colour)
     ax.set(xlim=(0, max(x)), ylim=(bottom, top))
 
 

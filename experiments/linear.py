@@ -154,13 +154,18 @@ def _draw_ratios(ax: Axes, table: ResultTable, method: str) -> None:
         for j, ratio in enumerate(row):
             if np.isfinite(ratio):
                 dark = abs(np.log10(ratio)) > 0.65 * COLOURS_REACH
-                ax.text(j, i, f"{ratio:.2g}", ha="center", va="center", fontsize=8, color="white" if dark else "black")
+                ax.text(j, i, _short(ratio), ha="center", va="center", fontsize=8, color="white" if dark else "black")
     ax.set_xticks(range(len(several_t)), [str(T) for T in several_t])
     ax.set_yticks(range(len(several_n)), [str(N) for N in several_n])
     ax.tick_params(length=0)
     ax.spines[:].set_visible(False)
     ax.set(xlabel="$T$", ylabel="$N$")
     ax.set_title(f"best baseline / {method}")
+
+
+def _short(ratio: float) -> str:
+    """A ratio in at most four characters: 0.34, 3.6, 120, 2k."""
+    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1000 else f"{ratio / 1000:.0f}k"
 
 
 def _ratio(rows: ResultTable, method: str) -> float:
@@ -221,7 +226,7 @@ EXPERIMENTS: Sequence[Experiment] = (
         f"(second and fourth), for two f. Upper row: the paper's methods. {LARGE_LINES} The dashed line has data that "
         f"are drawn anew with each seed; all other lines have the same data at all seeds. Middle row: our methods. "
         f"{GREY_LINE} Lower row: the median RMSE of the best baseline divided by that of CBQ.paper and by that of CBQ, "
-        f"at each T and N (blue: above 1). {BANDS}",
+        f"at each T and N (blue: above 1; k: thousands). {BANDS}",
     ),
     Experiment(
         "linear-d",
