@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 PER_THETA = ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ")  # methods that are cheap
 POOLED = ("MOBQ", "Auto")  # methods on the points of all thetas together
 FEW_SEEDS = 5
-FEW_SEEDS_ABOVE = {"linear": 2500, "sir": 2500, "butterfly": 2500, "health": 500}  # points of a pooled cell
+FEW_SEEDS_ABOVE = {"linear": 2000, "sir": 900, "butterfly": 900, "health": 500}  # points of a pooled cell
 BANDS = (
     "Lines are medians over {seeds} seeds, and bands are one standard error of the median either side, by the "
     "bootstrap. White markers: {few} seeds."
@@ -42,8 +42,8 @@ SECONDS: dict[str, tuple[float, float, float]] = {
     "MOBQ, kernel given": (0.1, 0.0, 0.2),
 }
 AUTO_WITHOUT_POOLING = (0.5, 0.4, 0.0)  # with more points than Auto gives to MOBQ
-SECONDS_FACTOR = {"linear": 1.0, "sir": 1.2, "butterfly": 1.2, "health": 5.0, "health, own theta": 3.0}
-SIMULATION_SECONDS = 0.045  # of the epidemics of one theta, which are solved together
+SECONDS_FACTOR = {"linear": 1.0, "sir": 1.8, "butterfly": 2.5, "health": 5.0, "health, own theta": 3.0}
+SIMULATION_SECONDS = 0.06  # of the epidemics of one theta, which are solved together
 LARGE_SECONDS = 14.0
 
 
