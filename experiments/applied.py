@@ -91,7 +91,7 @@ def draw(table: ResultTable, name: str) -> Figure:
     """Errors over N, a column for each T: the paper's methods above, ours below; then the RMSE of I at one T."""
     swept, large = split_large(table)
     own, rows = swept.where(problem=own_theta.NAME), swept.where(problem=name)
-    several = rows.distinct("T")
+    several = rows.distinct("T") or table.distinct("T")
     pairs = []
     if name in VALUES:
         quantity = VALUES[name][0]

@@ -84,7 +84,7 @@ def draw(table: ResultTable) -> Figure:
     for k, method in enumerate(TIMED):
         summary, colour = table.summary("seconds", method=method), STYLES[method].colour
         if summary is not None:
-            dash = (5 * (k % 2), (5, 5))  # shifted, so that two lines at the same height remain visible
+            dash = (3 * k, (6, 3))  # shifted, so that two lines at the same height remain visible
             ax.axhline(summary.middle, color=colour, ls=dash, lw=1.5, label=f"one fit of {method}")
             ax.axhspan(summary.low, summary.high, color=colour, alpha=0.2, lw=0)
     ax.set_xscale("log")

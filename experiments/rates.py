@@ -127,7 +127,7 @@ def draw(table: ResultTable) -> Figure:
     for across, sweep in zip(axes, ("N", "T"), strict=True):
         for ax, nu in zip(across[1:], SMOOTHNESS, strict=True):
             _draw_sweep(ax, table.where(sweep=sweep, nu=nu), sweep, nu)
-        share_y(list(across[1:]))
+        share_y([ax for ax in across[1:] if ax.get_visible()])
     handles = {label: h for ax in axes.ravel() for h, label in zip(*ax.get_legend_handles_labels(), strict=True)}
     axes[1, 0].axis("off")
     order = sorted(handles, key=lambda label: (label == SLOPE, label in WORST_LABELS.values()))
@@ -169,6 +169,7 @@ def _draw_slope(ax: Axes, rows: ResultTable, sweep: str, y: str, nu: float) -> N
 
 
 def _finish(ax: Axes, values: list[Any], sweep: str, ylabel: str, title: str) -> None:
+    ax.set_visible(len(values) > 0)
     ax.set_xscale("log")
     ax.set_yscale("log")
     ax.set_title(title)

@@ -60,10 +60,10 @@ def draw(table: ResultTable) -> Figure:
         if not len(problem.where(design=design)):
             continue
         title = f"{name}, {RANDOMISED[design]}"
-        rows[0].append(Panel(title, _curves(problem, design, THEIRS), "N", ylabel=f"RMSE, paper's methods ({name})"))
+        rows[0].append(Panel(title, _curves(problem, design, THEIRS), "N", ylabel=f"RMSE ({name})"))
         best = Curve(BEST_BASELINE, best_of(problem.where(design=IID), BASELINES, "N", "rmse"), BEST_STYLE)
         curves = [best, *_curves(problem, design, OURS)]
-        rows[1].append(Panel("", curves, "N", ylabel=f"RMSE, our methods ({name})"))
+        rows[1].append(Panel("", curves, "N", ylabel=f"RMSE ({name})"))
     if not rows[0]:
         rows = [[Panel(table.rows[0]["problem"], _curves(table, SOBOL_OF_X, (*THEIRS, *OURS)), "N")]]
     for line, style in LINE_NAMES.items():
