@@ -30,7 +30,7 @@ from experiments.experiment import (
     Experiment,
     large_cell,
     large_errors_text,
-    method_cell,
+    method_cells,
     paired_cells,
     quick_thetas,
     split_large,
@@ -72,10 +72,11 @@ def cells(name: str, quick: bool) -> list[Cell]:
     """Sweep N at several T, and add the baselines with far more points."""
     swept_n = SWEPT_N[name] if not quick else (4, 8) if name == "butterfly" else (5,)
     sizes = [(T, N) for T in ((5,) if quick else FIXED_T[name]) for N in swept_n]
-    found = paired_cells(name, sizes, FITTED[name], thetas=quick_thetas(quick))
+    make = method_cells if quick and name != "butterfly" else paired_cells
+    found = make(name, sizes, FITTED[name], thetas=quick_thetas(quick))
     if name == "health":
         own = [(T, N) for T, N in sizes if quick or SHOWN_T[name] == T]
-        found += [method_cell(own_theta.NAME, T, N, FITTED[name], thetas=quick_thetas(quick)) for T, N in own]
+        found += method_cells(own_theta.NAME, own, FITTED[name], thetas=quick_thetas(quick))
     large = LARGE_METHODS[name]
     return [*found, large_cell(name, large, quick=quick)] if large else found
 
@@ -97,8 +98,8 @@ def draw(table: ResultTable, name: str) -> Figure:
         quantity = VALUES[name][0]
         pairs += [_pair(rows.where(T=T), large, quantity, f"{quantity}, $T = {T}$") for T in several]
         if len(own):
-            T, title = own.distinct("T")[0], f"{quantity} as the paper conditions"
-            pairs.append(_pair(own, ResultTable(()), quantity, f"{title}, $T = {T}$"))
+            title = rf"each on its own $\theta$, $T = {own.distinct('T')[0]}$"
+            pairs.append(_pair(own, ResultTable(()), quantity, title))
         several = [T for T in several if SHOWN_T[name] == T] or several[:1]
     pairs += [_pair(rows.where(T=T), large, "", f"$I$, $T = {T}$") for T in several]
     return figure_of([list(row) for row in zip(*pairs, strict=True)])

@@ -131,6 +131,11 @@ def pooled_cell(problem: str, T: int, N: int, methods: Iterable[str] = POOLED, *
     return method_cell(problem, T, N, methods, seeds=FEW_SEEDS if FEW_SEEDS_ABOVE[problem] < T * N else None, **more)
 
 
+def method_cells(problem: str, sizes: Iterable[tuple[int, int]], methods: Sequence[str], **more: Any) -> list[Cell]:
+    """A cell of these methods for each (T, N)."""
+    return [method_cell(problem, T, N, methods, **more) for T, N in sizes]
+
+
 def paired_cells(problem: str, sizes: Iterable[tuple[int, int]], methods: Sequence[str], **more: Any) -> list[Cell]:
     """Two cells for each (T, N): one of these methods, and one of those on all points together."""
     pairs = ((method_cell(problem, T, N, methods, **more), pooled_cell(problem, T, N, **more)) for T, N in sizes)

@@ -35,7 +35,7 @@ X_SIZES = {"linear": (50, (10, 20, 50, 100)), "sir": (15, (10, 20, 40, 70)), "bu
 def cells(quick: bool, variable: str) -> list[Cell]:
     """Sweep T with several kernels of theta, or N with several kernels of x, on three problems."""
     if quick:
-        sizes = [(name, *size) for name in ("linear", "butterfly") for size in ((4, 6), (4, 8))]
+        sizes = [("linear", 4, 6), ("linear", 4, 8), ("butterfly", 4, 6)]
     elif variable == "theta":
         sizes = [(name, T, N) for name, (several, N) in THETA_SIZES.items() for T in several]
     else:

@@ -68,7 +68,7 @@ COLOURS_REACH = 2.0  # decades of the ratios whose colours differ
 
 def sizes(quick: bool) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
     """(T, N) of the grid whose wins are counted, and of the two sweeps through its middle."""
-    swept, fixed, middle = ((5, 8), (6, 8), 8) if quick else (SWEPT, FIXED_N, MIDDLE)
+    swept, fixed, middle = ((5, 8), (8,), 8) if quick else (SWEPT, FIXED_N, MIDDLE)
     cross = [*((T, middle) for T in swept), *((middle, N) for N in swept)]
     return [(T, N) for T in swept for N in fixed], list(dict.fromkeys(cross))
 
