@@ -101,7 +101,8 @@ def draw(table: ResultTable, name: str) -> Figure:
             title = rf"each on its own $\theta$, $T = {own.distinct('T')[0]}$"
             pairs.append(_pair(own, ResultTable(()), quantity, title))
         several = [T for T in several if SHOWN_T[name] == T] or several[:1]
-    pairs += [_pair(rows.where(T=T), large, "", f"$I$, $T = {T}$") for T in several]
+    what = "$I$, " if name in VALUES else ""
+    pairs += [_pair(rows.where(T=T), large, "", f"{what}$T = {T}$") for T in several]
     return figure_of([list(row) for row in zip(*pairs, strict=True)])
 
 
