@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import isnan, sqrt
 from statistics import fmean
 from typing import Any
@@ -53,23 +53,31 @@ METHODS: dict[str, Callable[[], Any]] = {
     "CBQ, x Gaussian": lambda: CBQ(kernel_x=_gaussianised(RBF())),
     "CBQ, x Stein": lambda: CBQ(kernel_x=Stein(Matern(1.5))),
 }
-PAPER_KERNELS: dict[str, Callable[[], Kernel]] = {  # of x, by problem
+PAPER_KERNELS: dict[str, Callable[[], Kernel]] = {  # of x, by problem; butterfly has two
     "linear": RBF,
     "sir": lambda: Stein(Matern(1.5)),
     "butterfly": lambda: Warped(RBF(), "log"),
+    "butterfly-stein": lambda: Stein(Matern(1.5)),
     "health": lambda: Warped(Matern(1.5), "gaussianise"),
 }
 
 
-def paper_method(problem: str) -> Any:
+def paper_method(preset: str) -> Any:
     """The paper's method with the kernel of x that the paper has for a problem."""
-    preset = getattr(CBQ.paper, "for_problem", None)
-    return preset(problem) if preset is not None else CBQ.paper(kernel_x=PAPER_KERNELS[problem]())
+    given = getattr(CBQ.paper, "for_problem", None)
+    return given(preset) if given is not None else CBQ.paper(kernel_x=PAPER_KERNELS[preset]())
 
 
 def method_for(name: str, problem: str) -> Any:
-    """The method of this name, set up for a problem."""
-    return paper_method(problem) if name == "CBQ.paper" and problem in PAPER_KERNELS else METHODS[name]()
+    """The method of this name; that of the paper has the paper's kernel of x for the problem, unless it is named."""
+    if name == "CBQ.paper":
+        return paper_method(problem)
+    if name == "CBQ.paper, Stein" and problem == "butterfly":
+        return paper_method("butterfly-stein")
+    method = METHODS[name]()
+    if name.startswith("CBQ.paper, theta"):
+        return replace(paper_method(problem), kernel_theta=method.kernel_theta)
+    return method
 
 
 def problem_options(cell: Cell, seed: int) -> Options:

@@ -535,8 +535,11 @@ def test_linear_counts_wins_over_thirty_settings():
 
 
 def test_the_paper_method_has_the_kernel_of_the_problem():
-    assert "Stein" in repr(method_for("CBQ.paper", "sir"))
-    assert "Stein" not in repr(method_for("CBQ.paper", "linear"))
+    for name in ("CBQ.paper", "CBQ.paper, theta Gaussian"):
+        assert "Stein" in repr(method_for(name, "sir").kernel_x)
+        assert "Stein" not in repr(method_for(name, "linear").kernel_x)
+    assert isinstance(method_for("CBQ.paper, theta Gaussian", "sir").kernel_theta, cbq.kernels.RBF)
+    assert "Stein" in repr(method_for("CBQ.paper, Stein", "butterfly").kernel_x)
 
 
 # the command line
