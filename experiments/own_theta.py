@@ -73,7 +73,7 @@ def score(cell: Cell, seed: int, value: Callable[[Array], float]) -> list[Row]:
     found = []
     for name in cell.methods:
         start = perf_counter()
-        fits = [method_for(name, "health").fit(each) for each in samples]
+        fits = [method_for(name, NAME).fit(each) for each in samples]
         seconds = perf_counter() - start
         estimate = np.column_stack([fit.predict(own) for fit, own in zip(fits, columns, strict=True)])
         error = abs(value(estimate) - value(truth))
