@@ -130,47 +130,64 @@ def slope_text(value: float) -> str:
     return "unknown" if math.isnan(value) else f"{value:.2f}"
 
 
-def paired_ratios(table: ResultTable, method: str, other: str, **settings: Any) -> list[float]:
-    """The RMSE of another method divided by that of one method on the same samples, for seeds that both have."""
+def paired_ratios(table: ResultTable, method: str, other: str, y: str = "rmse", **settings: Any) -> list[float]:
+    """The error y of another method divided by that of one method on the same samples, for seeds that both have."""
     mine, theirs = (
-        {
-            row["seed"]: row["rmse"]
-            for row in table.where(method=m, **settings)
-            if 0 < row.get("rmse", math.nan) < math.inf
-        }
+        {row["seed"]: row[y] for row in table.where(method=m, **settings) if 0 < row.get(y, math.nan) < math.inf}
         for m in (method, other)
     )
     return [theirs[seed] / mine[seed] for seed in mine if seed in theirs]
 
 
-def ratios_text(table: ResultTable, method: str, others: Sequence[str], **settings: Any) -> str:
-    """The median ratios of the RMSEs of other methods to that of one method, in words."""
-    found = {other: SeedSummary.of(paired_ratios(table, method, other, **settings)) for other in others}
+def ratios_text(table: ResultTable, method: str, others: Sequence[str], y: str = "rmse", **settings: Any) -> str:
+    """The median ratios of the errors of other methods to that of one method, in words."""
+    found = {other: SeedSummary.of(paired_ratios(table, method, other, y, **settings)) for other in others}
     known = [f"{other} {summary.middle:.3g}" for other, summary in found.items() if summary is not None]
     return ", ".join(known) or "nothing to compare with"
 
 
-def count_wins(table: ResultTable, method: str, other: str, keys: Sequence[str]) -> tuple[int, int, int]:
-    """In how many settings the RMSE of one method is smaller than that of another, even with it, and larger.
+def count_wins(
+    table: ResultTable, method: str, other: str, keys: Sequence[str], y: str = "rmse"
+) -> tuple[int, int, int]:
+    """In how many settings the error y of one method is smaller than that of another, even with it, and larger.
 
     Errors of the same seed are of the same samples, so that they are paired: a method wins if the 95% interval, by
     Student's t, for the mean of the differences of their logarithms leaves out zero.
     """
     counts = [0, 0, 0]
     for settings in _settings(table, keys):
-        logs = np.log(paired_ratios(table, method, other, **settings))
+        logs = np.log(paired_ratios(table, method, other, y, **settings))
         if len(logs) > 1:
             reach = stdtrit(len(logs) - 1, 0.975) * np.std(logs, ddof=1) / np.sqrt(len(logs))
             counts[0 if np.mean(logs) > reach else 2 if np.mean(logs) < -reach else 1] += 1
     return counts[0], counts[1], counts[2]
 
 
-def wins_text(table: ResultTable, method: str, others: Sequence[str], keys: Sequence[str]) -> str:
+def wins_text(table: ResultTable, method: str, others: Sequence[str], keys: Sequence[str], y: str = "rmse") -> str:
     """How often one method is better than, even with and worse than each other method, in words."""
-    counts = {other: count_wins(table, method, other, keys) for other in others}
+    counts = {other: count_wins(table, method, other, keys, y) for other in others}
     found = [f"{other} {won}-{even}-{lost}" for other, (won, even, lost) in counts.items() if won + even + lost]
-    start = f"settings in which {method} is better, even and worse (paired, at 95%): "
+    settings = max((sum(each) for each in counts.values()), default=0)
+    start = f"wins-ties-losses of {method} over {settings} settings (paired, at 95%): "
     return start + (", ".join(found) or "none yet")
+
+
+def best_of(table: ResultTable, methods: Sequence[str], x: str, y: str) -> ResultTable:
+    """At each value of x, the rows of the method whose median of y is the smallest."""
+    rows: list[Row] = []
+    for value in table.distinct(x):
+        here = table.where(**{x: value})
+        medians = {m: here.middle(y, method=m) for m in methods}
+        known = {m: v for m, v in medians.items() if math.isfinite(v)}
+        if known:
+            rows += here.where(method=min(known, key=lambda m: known[m])).rows
+    return ResultTable(tuple(rows))
+
+
+def medians_text(table: ResultTable, methods: Sequence[str], y: str = "rmse", digits: int = 2, **settings: Any) -> str:
+    """The medians of y of those methods that have one, in words."""
+    found = {m: table.middle(y, method=m, **settings) for m in methods}
+    return ", ".join(f"{m} {v:.{digits}g}" for m, v in found.items() if math.isfinite(v)) or "nothing yet"
 
 
 def _settings(table: ResultTable, keys: Sequence[str]) -> list[Row]:

@@ -1,231 +1,190 @@
-"""The three applied problems of the paper: errors over N, and what simulations of an epidemic cost beside a fit."""
+"""The three applied problems of the paper: errors over N of I, of the expected loss and of the value of information."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-import cbq
+from experiments import own_theta
 from experiments.analysis import (
     TOO_FEW_RESULTS,
     ResultTable,
     Row,
+    medians_text,
     ratios_text,
     slope_of_medians,
     slope_text,
     wins_text,
 )
+from experiments.common import Array
 from experiments.experiment import (
-    FEW_SEEDS,
+    BANDS,
+    GREY_LINE,
+    LARGE_LINES,
     PER_THETA,
     POOLED,
     Cell,
     Experiment,
-    as_options,
     large_cell,
     large_errors_text,
+    method_cells,
     paired_cells,
     quick_thetas,
     split_large,
 )
-from experiments.figures import (
-    BLACK,
-    GREY,
-    PANEL_SIZE,
-    STYLES,
-    Curve,
-    Style,
-    draw_curve,
-    figure_of,
-    format_axes,
-    large_title,
-    legend_below,
-    new_figure,
-    paper_and_our_panels,
-)
-from experiments.methods import BASELINES, METHODS, collect_cell, score_methods
+from experiments.figures import BASELINES, Panel, figure_of, theirs_and_ours
+from experiments.methods import score_methods
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 SWEPT_N = {"sir": (10, 20, 40, 70), "butterfly": (10, 20, 50, 100), "health": (10, 20, 50, 100)}
-FIXED_T = {"sir": (15, 25, 35), "butterfly": (10, 20, 30), "health": (10, 30, 50)}
+FIXED_T = {"sir": (15, 25, 35), "butterfly": (10, 20, 30), "health": (10, 50)}
 FITTED = {
     "sir": PER_THETA,
     "butterfly": ("CBQ.paper", "CBQ.paper, Stein", *PER_THETA[1:]),
     "health": ("CBQ.paper", "LSMC", "KLSMC", "CBQ"),  # f depends on theta, which importance sampling refuses
 }
 LARGE_METHODS = {"sir": (), "butterfly": ("LSMC", "KLSMC", "IS"), "health": ("LSMC", "KLSMC")}
+SHOWN_T = {"sir": 15, "butterfly": 20, "health": 50}  # of the panel of the RMSE of I, where it is not the only one
 
-STEPS = (0.2, 0.1, 0.05, 0.02, 0.01, 0.005)  # days
-COST_SIZE = (15, 40)  # T, N
-TIMED = ("CBQ.paper", "CBQ", "MOBQ", "KLSMC")
-ONE_SIMULATION, ALL_SIMULATIONS = "one simulation", "all simulations"
+
+def expected_loss(I: Array) -> float:
+    """The mean of max(I, 0) over thetas, for I (M,)."""
+    return float(np.mean(np.maximum(I, 0)))
+
+
+def evppi(I: Array) -> float:
+    """The mean of the largest I minus the largest mean, for I (M, C)."""
+    return float(np.mean(np.max(I, axis=1)) - np.max(np.mean(I, axis=0)))
+
+
+VALUES: dict[str, tuple[str, Callable[[Array], float]]] = {  # what the paper takes the error of, where it is not I
+    "butterfly": ("expected loss", expected_loss),
+    "health": ("EVPPI", evppi),
+}
 
 
 def cells(name: str, quick: bool) -> list[Cell]:
     """Sweep N at several T, and add the baselines with far more points."""
-    sizes = [(5, N) for N in (4, 8)] if quick else [(T, N) for T in FIXED_T[name] for N in SWEPT_N[name]]
-    found = paired_cells(name, sizes, FITTED[name], thetas=quick_thetas(quick))
+    swept_n = SWEPT_N[name] if not quick else (4, 8) if name == "butterfly" else (5,)
+    sizes = [(T, N) for T in ((5,) if quick else FIXED_T[name]) for N in swept_n]
+    make = method_cells if quick and name != "butterfly" else paired_cells
+    found = make(name, sizes, FITTED[name], thetas=quick_thetas(quick))
+    if name == "health":
+        own = [(T, N) for T, N in sizes if quick or SHOWN_T[name] == T]
+        found += method_cells(own_theta.NAME, own, FITTED[name], thetas=quick_thetas(quick))
     large = LARGE_METHODS[name]
     return [*found, large_cell(name, large, quick=quick)] if large else found
 
 
-def draw(table: ResultTable) -> Figure:
-    """Errors over N, a panel for each T."""
+def run(cell: Cell, seed: int) -> list[Row]:
+    """The scores of all methods, with the error of the number that is wanted of I."""
+    if cell.problem == own_theta.NAME:
+        return own_theta.score(cell, seed, evppi)
+    return score_methods(cell, seed, VALUES[cell.problem][1] if cell.problem in VALUES else None)
+
+
+def draw(table: ResultTable, name: str) -> Figure:
+    """Errors over N, a column for each T: the paper's methods above, ours below; then the RMSE of I at one T."""
     swept, large = split_large(table)
-    name = table.distinct("problem")[0]
-    panels = {f"$T = {T}$": {"T": T} for T in swept.distinct("T") or table.distinct("T")}
-    title = f"{name}: error over $N$, methods of the paper above, ours below{large_title(large)}"
-    return figure_of(paper_and_our_panels(swept, large, "N", panels), title)
+    own, rows = swept.where(problem=own_theta.NAME), swept.where(problem=name)
+    several = rows.distinct("T") or table.distinct("T")
+    pairs = []
+    if name in VALUES:
+        quantity = VALUES[name][0]
+        pairs += [_pair(rows.where(T=T), large, quantity, f"{quantity}, $T = {T}$") for T in several]
+        if len(own):
+            title = rf"each on its own $\theta$, $T = {own.distinct('T')[0]}$"
+            pairs.append(_pair(own, ResultTable(()), quantity, title))
+        several = [T for T in several if SHOWN_T[name] == T] or several[:1]
+    what = "$I$, " if name in VALUES else ""
+    pairs += [_pair(rows.where(T=T), large, "", f"{what}$T = {T}$") for T in several]
+    return figure_of([list(row) for row in zip(*pairs, strict=True)])
 
 
-def verdict(table: ResultTable) -> str:
-    """Wins, ratios of errors and coverage at the largest size, slopes in N, and errors of the large baselines."""
+def _pair(rows: ResultTable, large: ResultTable, quantity: str, title: str) -> tuple[Panel, Panel]:
+    y, label = ("value_error", f"error of {quantity}") if quantity else ("rmse", "RMSE of $I$")
+    upper, lower = theirs_and_ours(rows, title, "N", large, y=y, ylabel=label)
+    return upper, lower
+
+
+def verdict(table: ResultTable, name: str) -> str:
+    """Wins, errors at the largest N of each T, slopes in N, and errors of the large baselines."""
     swept, large = split_large(table)
-    if not len(swept.where(method="CBQ.paper")):
+    rows, own = swept.where(problem=name), swept.where(problem=own_theta.NAME)
+    if not len(rows.where(method="CBQ.paper")):
         return TOO_FEW_RESULTS
-    T, N = max((row["T"], row["N"]) for row in swept.where(method="CBQ.paper"))
-    methods = swept.distinct("method")
-    wins = [wins_text(swept, m, BASELINES, ("T", "N")) for m in ("CBQ.paper", "CBQ.paper, Stein") if m in methods]
-    others = [*BASELINES, "CBQ.paper, Stein", "CBQ", *POOLED]
-    error = swept.middle("rmse", method="CBQ.paper", T=T, N=N)
-    ratios = ratios_text(swept, "CBQ.paper", others, T=T, N=N)
-    coverage = swept.middle("coverage", method="CBQ", T=T, N=N)
-    slopes = ", ".join(
-        f"{name} {slope_text(slope_of_medians(swept, 'N', method=name, T=T))}"
-        for name in ("CBQ.paper", "CBQ.paper, Stein", "CBQ", "LSMC", "KLSMC")
-        if name in methods
+    quantities = {"value_error": f"error of {VALUES[name][0]}"} if name in VALUES else {}
+    methods, lines = [*FITTED[name], *POOLED], []
+    for y, label in {**quantities, "rmse": "RMSE of I"}.items():
+        lines += [
+            f"{label}: {wins_text(rows, m, BASELINES, ('T', 'N'), y)}" for m in FITTED[name] if m not in BASELINES
+        ]
+        for T in rows.distinct("T"):
+            for N in rows.distinct("N"):
+                lines.append(f"{label}, medians at T = {T}, N = {N}: {medians_text(rows, methods, y, T=T, N=N)}")
+            slopes = [f"{m} {slope_text(slope_of_medians(rows, 'N', y, method=m, T=T))}" for m in FITTED[name]]
+            lines.append(f"{label}, slopes in N at T = {T}: {', '.join(slopes)}")
+        if len(large):
+            lines.append(f"{label}, {large_errors_text(large, y)}")
+    T, N = max((row["T"], row["N"]) for row in rows.where(method="CBQ.paper"))
+    lines.append(
+        f"RMSE in units of CBQ.paper's at T = {T}, N = {N}: {ratios_text(rows, 'CBQ.paper', methods[1:], T=T, N=N)}"
     )
-    return (
-        f"{'; '.join(wins)}; at T = {T}, N = {N} the error of CBQ.paper is {error:.3g}, in its units {ratios}; "
-        f"coverage of 95% intervals of CBQ() there {coverage:.2f}; slopes in N at T = {T}: "
-        f"{slopes}{large_errors_text(large)}"
-    )
+    lines.append(f"coverage of 95% intervals there: {medians_text(rows, methods, 'coverage', T=T, N=N)}")
+    for N in own.distinct("N"):
+        errors = medians_text(own, methods, "value_error", N=N)
+        lines.append(f"each treatment given its own theta alone, error of EVPPI at N = {N}: {errors}")
+    return "\n".join(lines)
 
 
-def cells_of_cost(quick: bool) -> list[Cell]:
-    """Two cells for each time step, one simulation and all together, and one for the fits."""
-    T, N = (4, 6) if quick else COST_SIZE
-    steps = (0.25, 0.2) if quick else STEPS
-    found = [
-        Cell("sir", T, N, (method,), as_options({"step": h}), seconds=seconds / h, seeds=seeds)
-        for method, seconds, seeds in ((ONE_SIMULATION, 0.01, None), (ALL_SIMULATIONS, 0.065, FEW_SEEDS))
-        for h in steps
-    ]
-    return [*found, Cell("sir", T, N, TIMED, as_options({"step": steps[0]}), seconds=1.0)]
-
-
-def time_cell(cell: Cell, seed: int) -> list[Row]:
-    """The seconds of one simulation at a random infection rate, of all simulations, or of fits to them."""
-    if cell.methods == (ONE_SIMULATION,):
-        return [{"method": ONE_SIMULATION, "seconds": _seconds_of_one(cell, seed)}]
-    start = perf_counter()
-    samples = collect_cell(cell, seed)
-    if cell.methods == (ALL_SIMULATIONS,):
-        return [{"method": ALL_SIMULATIONS, "seconds": perf_counter() - start}]
-    METHODS["CBQ"]().fit(samples)  # loads what is imported on first use
-    found = []
-    for method in cell.methods:
-        start = perf_counter()
-        METHODS[method]().fit(samples)
-        found.append({"method": method, "seconds": perf_counter() - start})
-    return found
-
-
-def _seconds_of_one(cell: Cell, seed: int) -> float:
-    problem = cbq.problems.get(cell.problem, **dict(cell.options))
-    rng = np.random.default_rng(seed)
-    theta = problem.prior.sample(1, rng)[0]
-    x = problem.family(theta).sample(1, rng)
-    problem.evaluate(theta, x)  # loads what is imported on first use
-    start = perf_counter()
-    problem.evaluate(theta, x)
-    return perf_counter() - start
-
-
-def draw_cost(table: ResultTable) -> Figure:
-    """Seconds over the time step, with those of fits as horizontal lines."""
-    figure = new_figure(PANEL_SIZE[0] * 1.7, PANEL_SIZE[1] * 1.35)
-    ax = figure.subplots()
-    one, every = table.where(method=ONE_SIMULATION), table.where(method=ALL_SIMULATIONS)
-    T, N = table.rows[0]["T"], table.rows[0]["N"]
-    draw_curve(ax, Curve(ONE_SIMULATION, one, Style(BLACK, "o")), "step", "seconds")
-    draw_curve(ax, Curve(f"all {T * N}, as arrays", every, Style(GREY, "s")), "step", "seconds")
-    for k, method in enumerate(TIMED):
-        summary, colour = table.summary("seconds", method=method), STYLES[method].colour
-        if summary is not None:
-            dash = (5 * (k % 2), (5, 5))  # shifted, so that two lines at the same height remain visible
-            ax.axhline(summary.middle, color=colour, ls=dash, lw=1.5, label=f"a fit of {method}")
-            ax.axhspan(summary.low, summary.high, color=colour, alpha=0.2, lw=0)
-    ax.set_xscale("log")
-    ax.set_yscale("log")
-    ax.invert_xaxis()
-    ax.set_xlabel("time step (days)")
-    ax.set_ylabel("seconds on one core")
-    ax.set_title(f"sir, $T = {T}$, $N = {N}$: simulations and one fit", fontsize="medium")
-    format_axes(ax, one.distinct("step"))
-    legend_below(figure, [ax], 3)
-    return figure
-
-
-def verdict_on_cost(table: ResultTable) -> str:
-    """The seconds of fits, of one simulation and of all, at the largest and the smallest step."""
-    steps = table.where(method=ALL_SIMULATIONS).distinct("step")
-    if not steps:
-        return TOO_FEW_RESULTS
-    T, N = table.rows[0]["T"], table.rows[0]["N"]
-    fits = ", ".join(f"{m} {table.middle('seconds', method=m):.3g} s" for m in TIMED)
-    fit, parts = table.middle("seconds", method="CBQ.paper"), []
-    for h in (max(steps), min(steps)):
-        one, every = (table.middle("seconds", method=m, step=h) for m in (ONE_SIMULATION, ALL_SIMULATIONS))
-        parts.append(f"step {h:g}: one simulation {one:.3g} s, all {T * N} as arrays {every:.3g} s ({fit / every:.2%})")
-    return (
-        f"one fit with T = {T}, N = {N}: {fits}; in brackets a fit of CBQ.paper in units of all simulations; "
-        f"{'; '.join(parts)}"
-    )
-
-
+OUTER = (
+    "with the outer expectation as a Monte Carlo average over {thetas} test thetas from Q, the same for the truth, so "
+    "that only the error of I counts"
+)
 EXPERIMENTS: Sequence[Experiment] = (
     Experiment(
         "sir-N",
         "sir: error over N at T = 15, 25, 35",
-        "CBQ needs far fewer simulations of an epidemic than the baselines for the same error",
+        "CBQ has a clearly smaller error than LSMC, KLSMC and IS at equal N and T",
         partial(cells, "sir"),
-        score_methods,
-        draw,
-        verdict,
-    ),
-    Experiment(
-        "sir-cost",
-        "sir: seconds of a simulation over its step, beside one fit",
-        "the cost of CBQ itself is negligible beside that of an accurate simulator",
-        cells_of_cost,
-        time_cell,
-        draw_cost,
-        verdict_on_cost,
-        version=2,
+        run,
+        partial(draw, name="sir"),
+        partial(verdict, name="sir"),
+        caption="**sir.** RMSE of the expected peak at 300 test thetas from Q, over N: the paper's methods above (CBQ "
+        f"with a Stein kernel), ours below. {GREY_LINE} {BANDS}",
     ),
     Experiment(
         "butterfly-N",
-        "butterfly: error over N at T = 10, 20, 30, log-Gaussian and Stein kernels",
-        "CBQ has a smaller error than the baselines with either kernel, and the Stein kernel costs some accuracy",
+        "butterfly: errors of the expected loss and of I over N, log-Gaussian and Stein kernels",
+        "CBQ has a smaller error than the baselines at equal N and T, and than theirs at N = T = 1000, with either "
+        "kernel",
         partial(cells, "butterfly"),
-        score_methods,
-        draw,
-        verdict,
+        run,
+        partial(draw, name="butterfly"),
+        partial(verdict, name="butterfly"),
+        version=2,
+        caption="**butterfly.** First three columns: absolute error of the expected loss E max(I, 0), which the paper "
+        f"reports, {OUTER.format(thetas=500)}. Last column: RMSE of I at these thetas. The paper's methods above, with "
+        f"its log-Gaussian kernel (CBQ.paper) and its Stein kernel; ours below. {LARGE_LINES} {GREY_LINE} {BANDS}",
     ),
     Experiment(
         "health-N",
-        "health: error over N at T = 10, 30, 50",
-        "CBQ has a smaller error than LSMC and KLSMC for the expected benefits of treatments",
+        "health: errors of EVPPI and of I over N, given both thetas and as the paper conditions",
+        "CBQ has a much smaller error of EVPPI than LSMC and KLSMC",
         partial(cells, "health"),
-        score_methods,
-        draw,
-        verdict,
+        run,
+        partial(draw, name="health"),
+        partial(verdict, name="health"),
+        version=2,
+        caption="**health.** First two columns: absolute error of the EVPPI of both thetas, "
+        f"{OUTER.format(thetas=200)} (the exact value is 247.9). Third column: each treatment conditioned on its own "
+        "theta alone (p = 1, d = 9), as in the paper; the error is that against the exact value of this quantity, "
+        "about 504, which is not the EVPPI. Fourth column: RMSE of I given both thetas. The paper's methods above, "
+        f"ours below. {LARGE_LINES} {GREY_LINE} {BANDS}",
     ),
 )

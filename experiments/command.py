@@ -10,7 +10,7 @@ from pathlib import Path
 import typer
 
 from cbq.cli.tables import show
-from experiments import applied, calibration, illustrations, linear, rates, variants
+from experiments import applied, calibration, cost, illustration, joint, kernels, linear, mobq, rates, sobol
 from experiments.experiment import Experiment
 from experiments.results import FILE_NAME
 from experiments.runner import Progress, redraw, reproduce
@@ -21,8 +21,12 @@ EXPERIMENTS: dict[str, Experiment] = {
         *linear.EXPERIMENTS,
         calibration.EXPERIMENT,
         *applied.EXPERIMENTS,
-        *variants.EXPERIMENTS,
-        *illustrations.EXPERIMENTS,
+        cost.EXPERIMENT,
+        mobq.EXPERIMENT,
+        sobol.EXPERIMENT,
+        *kernels.EXPERIMENTS,
+        illustration.EXPERIMENT,
+        joint.EXPERIMENT,
         rates.EXPERIMENT,
     )
 }
@@ -33,7 +37,7 @@ def choose(names: Sequence[str], *, every: bool) -> list[Experiment]:
     if every and names:
         raise ValueError(f"pass names or --all, not both, but {' '.join(names)} came with --all.")
     if not every and not names:
-        raise ValueError("name an experiment, as in cbq reproduce linear-N, or pass --all; --list names them.")
+        raise ValueError("name an experiment, as in cbq reproduce linear, or pass --all; --list names them.")
     unknown = [name for name in names if name not in EXPERIMENTS]
     if unknown:
         raise ValueError(
@@ -44,11 +48,9 @@ def choose(names: Sequence[str], *, every: bool) -> list[Experiment]:
 
 def show_list(experiments: Sequence[Experiment], *, quick: bool, seeds: int, workers: int) -> None:
     """Print names, titles, numbers of evaluations and expected minutes."""
-    rows, total, seen = [], 0.0, dict[str, set[str]]()
+    rows, total = [], 0.0
     for experiment in experiments:
-        shared = seen.get(experiment.shares_cells_with or "", set())
-        cells = [cell for cell in experiment.cells(quick) if cell.key not in shared]
-        seen[experiment.name] = {cell.key for cell in cells}
+        cells = experiment.cells(quick)
         evaluations = sum(cell.n_seeds(seeds) for cell in cells)
         minutes = sum(cell.seconds * cell.n_seeds(seeds) for cell in cells) / (60 * workers)
         rows.append((experiment.name, experiment.title, str(evaluations), f"{minutes:.1f}"))
@@ -84,8 +86,10 @@ def redraw_all(experiments: Sequence[Experiment], folder: Path, *, skip_missing:
 
 
 def _show_verdict(experiment: Experiment, folder: Path, verdict: str) -> None:
-    typer.echo(f"{experiment.name}: {experiment.claim}.\n  {verdict}.")
-    typer.echo(f"  Written: {folder / experiment.name / experiment.name}.png and .svg, with tables beside them.")
+    typer.echo(f"{experiment.name}: {experiment.claim}.")
+    for line in verdict.splitlines():
+        typer.echo(f"  {line}.")
+    typer.echo(f"  Written: {folder / experiment.name / experiment.name}.png and .svg, with caption and tables beside.")
 
 
 @contextmanager

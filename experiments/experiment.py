@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 from cbq.methods.auto import MAX_POOLED_POINTS
-from experiments.analysis import ResultTable, Row
+from experiments.analysis import ResultTable, Row, medians_text
 from experiments.common import Options
 
 if TYPE_CHECKING:
@@ -17,13 +17,20 @@ if TYPE_CHECKING:
 PER_THETA = ("CBQ.paper", "LSMC", "KLSMC", "IS", "IS balance", "CBQ")  # methods that are cheap
 POOLED = ("MOBQ", "Auto")  # methods on the points of all thetas together
 FEW_SEEDS = 5
-FEW_SEEDS_ABOVE = {"linear": 2500, "sir": 2500, "butterfly": 2500, "health": 500}  # points of a pooled cell
+FEW_SEEDS_ABOVE = {"linear": 2000, "sir": 900, "butterfly": 900, "health": 500}  # points of a pooled cell
+BANDS = (
+    "Lines are medians over {seeds} seeds, and bands are one standard error of the median either side, by the "
+    "bootstrap. White markers: {few} seeds."
+)
+LARGE_LINES = "Dotted lines: baselines with N = T = 1000, {few} seeds."
+GREY_LINE = "Grey: at each point, the best of the baselines."
 LARGE, QUICK_LARGE = 1000, 30  # T and N of the baselines that are drawn as dotted lines; no other cell has them
-TEST_THETAS = {"linear": 200, "sir": 300, "butterfly": 500, "health": 200}
+TEST_THETAS = {"linear": 200, "sir": 300, "butterfly": 500, "health": 200, "health, own theta": 200}
 LARGE_TEST_THETAS, QUICK_TEST_THETAS = 100, 20
 # Expected seconds of a fit and its predictions on one core: constant, for 1000 points, for (1000 points)^2.
 SECONDS: dict[str, tuple[float, float, float]] = {
     "CBQ.paper": (0.05, 0.02, 0.0),
+    "CBQ.paper, Stein": (0.05, 0.02, 0.0),
     "CBQ": (0.10, 0.04, 0.0),
     "LSMC": (0.01, 0.0, 0.0),
     "KLSMC": (0.02, 0.0, 0.0),
@@ -35,8 +42,8 @@ SECONDS: dict[str, tuple[float, float, float]] = {
     "MOBQ, kernel given": (0.1, 0.0, 0.2),
 }
 AUTO_WITHOUT_POOLING = (0.5, 0.4, 0.0)  # with more points than Auto gives to MOBQ
-SECONDS_FACTOR = {"linear": 1.0, "sir": 1.2, "butterfly": 1.2, "health": 5.0}
-SIMULATION_SECONDS = 0.045  # of the epidemics of one theta, which are solved together
+SECONDS_FACTOR = {"linear": 1.0, "sir": 1.8, "butterfly": 2.5, "health": 5.0, "health, own theta": 3.0}
+SIMULATION_SECONDS = 0.06  # of the epidemics of one theta, which are solved together
 LARGE_SECONDS = 14.0
 
 
@@ -83,11 +90,10 @@ class Experiment:
     cells : returns the grid; with True the quick one, of tiny sizes that show that everything works.
     run : returns the rows of a cell and a seed; equal arguments give equal numbers, except for seconds.
     draw : returns the figure of saved results.
-    verdict : returns a line with numbers on whether the claim holds.
+    verdict : returns a few lines with numbers on whether the claim holds.
     version : increases when `run` changes, so that older results are recognised.
     labels : columns, besides the method, that say what a row is about and are not averaged.
-    shares_cells_with : an experiment with the same `run` and version that has some of the same cells, which are
-        evaluated once.
+    caption : of the figure, as Markdown; {seeds} and {few} stand for the numbers of seeds.
     """
 
     name: str
@@ -99,7 +105,7 @@ class Experiment:
     verdict: Callable[[ResultTable], str]
     version: int = 1
     labels: tuple[str, ...] = ()
-    shares_cells_with: str | None = None
+    caption: str = ""
 
 
 def as_options(values: Mapping[str, Any]) -> Options:
@@ -125,6 +131,11 @@ def pooled_cell(problem: str, T: int, N: int, methods: Iterable[str] = POOLED, *
     return method_cell(problem, T, N, methods, seeds=FEW_SEEDS if FEW_SEEDS_ABOVE[problem] < T * N else None, **more)
 
 
+def method_cells(problem: str, sizes: Iterable[tuple[int, int]], methods: Sequence[str], **more: Any) -> list[Cell]:
+    """A cell of these methods for each (T, N)."""
+    return [method_cell(problem, T, N, methods, **more) for T, N in sizes]
+
+
 def paired_cells(problem: str, sizes: Iterable[tuple[int, int]], methods: Sequence[str], **more: Any) -> list[Cell]:
     """Two cells for each (T, N): one of these methods, and one of those on all points together."""
     pairs = ((method_cell(problem, T, N, methods, **more), pooled_cell(problem, T, N, **more)) for T, N in sizes)
@@ -146,13 +157,11 @@ def split_large(table: ResultTable) -> tuple[ResultTable, ResultTable]:
     )
 
 
-def large_errors_text(large: ResultTable, **settings: Any) -> str:
-    """The errors of the large cells as the end of a verdict; empty if there are none."""
+def large_errors_text(large: ResultTable, y: str = "rmse", **settings: Any) -> str:
+    """The errors of the large cells, in words."""
     found = large.where(**settings)
-    if not len(found):
-        return ""
-    errors = ", ".join(f"{name} {found.middle('rmse', method=name):.3g}" for name in found.distinct("method"))
-    return f"; baselines at {found.rows[0]['T']} x {found.rows[0]['N']}: {errors}"
+    errors = medians_text(found, found.distinct("method"), y, digits=3)
+    return f"baselines at {found.rows[0]['T']} x {found.rows[0]['N']}: {errors}" if len(found) else "no large baselines"
 
 
 def quick_thetas(quick: bool) -> int | None:

@@ -2,22 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from importlib.util import find_spec
 from math import floor, log10
 from typing import TYPE_CHECKING, Any
 
-from experiments.analysis import ResultTable, Row, SeedSummary
+from experiments.analysis import ResultTable, SeedSummary, best_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-PANEL_SIZE = (3.5, 2.9)  # inches
-LEGEND_ROW_HEIGHT = 0.32  # inches
+PANEL_SIZE = (2.75, 2.35)  # inches
+LEGEND_ROW_HEIGHT = 0.26  # inches
 WRITTEN_OUT = 1e-3, 1e4  # numbers on axes between these are written without a power of ten
 FEW_DECADES = 2.2  # an axis with fewer decades has ticks at 2 and 5 too
+FONTS: dict[Any, Any] = {"font.size": 9.0, "axes.titlesize": 9.0, "axes.linewidth": 0.7, "legend.fontsize": 8.5}
 
 
 @dataclass(frozen=True)
@@ -27,52 +28,58 @@ class Style:
     colour: str
     marker: str
     dash: Any = "-"
-    open: bool = False  # hollow markers and thin lines, so that curves below remain visible
-
-    @property
-    def band(self) -> float:
-        """The opacity of the band."""
-        return 0.12 if self.open else 0.25
+    size: float = 4.5  # of markers
+    width: float = 1.5
 
     @property
     def line(self) -> dict[str, Any]:
-        """Keyword arguments of matplotlib's `plot`."""
-        size, inside, width = (6.5, "none", 1.1) if self.open else (4.5, self.colour, 1.6)
-        marks = {"marker": self.marker, "ms": size, "mfc": inside, "mec": self.colour, "mew": 1.0}
-        return {"color": self.colour, "ls": self.dash, "lw": width, **marks}
+        """Keyword arguments of matplotlib's `plot` for the line."""
+        return {"color": self.colour, "ls": self.dash, "lw": self.width}
+
+    def markers(self, *, few: bool) -> dict[str, Any]:
+        """Keyword arguments of matplotlib's `plot` for markers; those of few seeds are white."""
+        inside = "white" if few else self.colour
+        return {"ls": "none", "marker": self.marker, "ms": self.size, "mfc": inside, "mec": self.colour, "mew": 1.0}
+
+    @property
+    def legend(self) -> dict[str, Any]:
+        """Keyword arguments of a line and its marker in a legend."""
+        return {**self.markers(few=False), **self.line}
 
 
-BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE, GREY = (  # the palette of Okabe and Ito, and a grey
+BLACK, ORANGE, SKY, GREEN, BLUE, RED, PURPLE, GREY, BROWN = (  # the palette of Okabe and Ito, a grey and a brown
     *("#000000", "#E69F00", "#56B4E9", "#009E73"),
-    *("#0072B2", "#D55E00", "#CC79A7", "#7F7F7F"),
+    *("#0072B2", "#D55E00", "#CC79A7", "#8A8A8A", "#7A4B12"),
 )
 DASHED, DOTTED = (0, (4, 1.5)), (0, (1, 1.2))
+BEST_BASELINE = "best baseline"
+BEST_STYLE = Style(GREY, "", "-", width=3.0)
 STYLES: dict[str, Style] = {
     "CBQ.paper": Style(RED, "o"),
     "LSMC": Style(SKY, "v"),
     "KLSMC": Style(PURPLE, "P"),
     "IS": Style(ORANGE, "X"),
-    "IS balance": Style(GREY, "*"),
+    "IS balance": Style(BROWN, "*", DASHED, size=6.0),
     "CBQ": Style(BLUE, "s"),
-    "MOBQ": Style(GREEN, "^"),
-    "Auto": Style(BLACK, "D", DASHED, open=True),
-    "MOBQ, Nystrom": Style(GREEN, "<", DASHED, open=True),
-    "MOBQ, kernel given": Style(GREEN, ">", DOTTED, open=True),
-    "CBQ.paper, lambda = 0": Style(RED, "h", DASHED, open=True),
-    "CBQ.paper, Stein": Style(RED, "d", DASHED, open=True),
+    "MOBQ": Style(GREEN, "^", size=7.5, width=2.2),
+    "Auto": Style(BLACK, "D", DOTTED, size=3.0, width=1.2),  # small, so that the curve it coincides with is seen
+    "MOBQ, Nystrom": Style(PURPLE, "<", DASHED),
+    "MOBQ, kernel given": Style(BLACK, ">", DOTTED),
+    "CBQ.paper, Stein": Style(BLACK, "d", DASHED),
     "CBQ.paper, theta Matern 3/2": Style(RED, "o"),
     "CBQ.paper, theta Gaussian": Style(ORANGE, "X"),
-    "CBQ, theta Matern 3/2": Style(SKY, "v", DASHED),
-    "CBQ, theta Gaussian": Style(BLUE, "s", DASHED),
+    "CBQ, theta Matern 3/2": Style(RED, "o", DASHED),
+    "CBQ, theta Gaussian": Style(ORANGE, "X", DASHED),
     "CBQ.paper, x Matern 3/2": Style(RED, "o"),
     "CBQ.paper, x Gaussian": Style(ORANGE, "X"),
     "CBQ.paper, x Stein": Style(PURPLE, "P"),
-    "CBQ, x Matern 3/2": Style(SKY, "v", DASHED),
-    "CBQ, x Gaussian": Style(BLUE, "s", DASHED),
-    "CBQ, x Stein": Style(GREEN, "^", DASHED),
+    "CBQ, x Matern 3/2": Style(RED, "o", DASHED),
+    "CBQ, x Gaussian": Style(ORANGE, "X", DASHED),
+    "CBQ, x Stein": Style(PURPLE, "P", DASHED),
 }
-PAPER_METHODS = ("CBQ.paper", "CBQ.paper, lambda = 0", "CBQ.paper, Stein", "LSMC", "KLSMC", "IS", "IS balance")
+PAPER_METHODS = ("LSMC", "KLSMC", "IS", "IS balance", "CBQ.paper", "CBQ.paper, Stein")
 OUR_METHODS = ("CBQ.paper", "CBQ", "MOBQ", "MOBQ, Nystrom", "Auto")
+BASELINES = ("LSMC", "KLSMC", "IS", "IS balance")
 
 
 @dataclass(frozen=True)
@@ -103,43 +110,50 @@ def method_curves(table: ResultTable, methods: Sequence[str]) -> list[Curve]:
     return [curve for curve in curves if len(curve.rows)]
 
 
-def paper_and_our_panels(
-    swept: ResultTable, large: ResultTable, x: str, panels: Mapping[str, Row]
-) -> list[list[Panel]]:
-    """A row of panels with the methods of the paper, and one with ours; `panels` are settings by title."""
-    return [
-        [
-            Panel(title, method_curves(swept.where(**settings), methods), x, levels=method_curves(large, methods))
-            for title, settings in panels.items()
-        ]
-        for methods in (PAPER_METHODS, OUR_METHODS)
-    ]
+def best_baseline(table: ResultTable, x: str, y: str = "rmse") -> list[Curve]:
+    """The grey curve of the baseline that is the best at each x; none if there are no baselines."""
+    rows = best_of(table, BASELINES, x, y)
+    return [Curve(BEST_BASELINE, rows, BEST_STYLE)] if len(rows) else []
 
 
-def large_title(large: ResultTable) -> str:
-    """The end of a figure's title that explains the dotted lines; empty if there are none."""
-    return f"; dotted: baselines at $N = T = {large.rows[0]['T']}$" if len(large) else ""
+def theirs_and_ours(table: ResultTable, title: str, x: str, large: ResultTable, **more: Any) -> tuple[Panel, Panel]:
+    """A panel of the paper's methods, and one of ours with the best baseline; `more` are fields of a panel."""
+    theirs = Panel(title, method_curves(table, PAPER_METHODS), x, levels=method_curves(large, PAPER_METHODS), **more)
+    ours = [*best_baseline(table, x, theirs.y), *method_curves(table, OUR_METHODS)]
+    return theirs, Panel("", ours, x, **more)
 
 
-def figure_of(panels: Sequence[Sequence[Panel]], title: str, *, share: bool = True) -> Figure:
+def figure_of(panels: Sequence[Sequence[Panel]], *, share: bool = True) -> Figure:
     """A figure with rows of panels and one legend below; with `share`, panels of a row share the range of y."""
     rows, columns = len(panels), max(len(row) for row in panels)
-    labels = dict.fromkeys(curve.label for row in panels for panel in row for curve in panel.curves)
-    legend_rows = -(-len(labels) // max(2, 2 * columns))
-    ncols = -(-len(labels) // max(legend_rows, 1))
-    height = PANEL_SIZE[1] * rows + LEGEND_ROW_HEIGHT * legend_rows + 0.3
-    figure = new_figure(max(PANEL_SIZE[0] * columns, 5.4), height)
+    labels = {curve.label for row in panels for panel in row for curve in panel.curves if curve.label}
+    ncols = legend_columns(len(labels), columns)
+    height = PANEL_SIZE[1] * rows + LEGEND_ROW_HEIGHT * -(-len(labels) // ncols) + 0.1
+    figure = new_figure(max(PANEL_SIZE[0] * columns, 4.4), height)
     axes = figure.subplots(rows, columns, squeeze=False)
+    draw_panels(axes, panels, share=share)
+    legend_below(figure, [ax for across in axes for ax in across], ncols)
+    return figure
+
+
+def legend_columns(labels: int, columns: int) -> int:
+    """The number of columns of a legend below this many columns of panels, with rows of about equal length."""
+    rows = -(-labels // max(3, 2 * columns))
+    return max(-(-labels // max(rows, 1)), 1)
+
+
+def draw_panels(axes: Any, panels: Sequence[Sequence[Panel]], *, share: bool = True) -> None:
+    """Draw rows of panels into rows of axes; panels of a row with the same label of y share its range."""
+    full = max(
+        (len(curve.rows.distinct("seed")) for row in panels for panel in row for curve in panel.curves), default=0
+    )
     for across, row in zip(axes, panels, strict=True):
         for ax in across[len(row) :]:
             ax.set_visible(False)
         for ax, panel in zip(across, row, strict=False):
-            draw_panel(ax, panel)
+            draw_panel(ax, panel, full)
         if share:
             share_y([ax for ax, _ in zip(across, row, strict=False)])
-    legend_below(figure, [ax for across in axes for ax in across], ncols)
-    figure.suptitle(title, fontsize="medium")
-    return figure
 
 
 def new_figure(width: float, height: float) -> Figure:
@@ -155,24 +169,25 @@ def require_matplotlib() -> None:
         raise ImportError("figures need matplotlib: python -m pip install 'cbq[plot]'.")
 
 
-def draw_panel(ax: Axes, panel: Panel) -> None:
-    """Draw one panel."""
+def draw_panel(ax: Axes, panel: Panel, full: int) -> None:
+    """Draw one panel; markers of points with fewer than `full` seeds are white."""
     for curve in panel.curves:
-        draw_curve(ax, curve, panel.x, panel.y)
+        draw_curve(ax, curve, panel.x, panel.y, full)
     for level in panel.levels:
         summary = level.rows.summary(panel.y)
         if summary is not None:
             ax.axhline(summary.middle, color=level.style.colour, ls=":", lw=1.4, zorder=1.5)
     ax.set_xscale("log")
     ax.set_yscale("log")
-    ax.set_title(panel.title, fontsize="medium")
+    ax.set_title(panel.title)
     ax.set_xlabel(panel.xlabel or f"${panel.x}$")
     ax.set_ylabel(panel.ylabel)
     format_axes(ax, [row[panel.x] for curve in panel.curves for row in curve.rows if row.get(panel.x) is not None])
 
 
-def draw_curve(ax: Axes, curve: Curve, x: str, y: str) -> None:
-    """Draw the medians over seeds, with a band of one standard error."""
+def draw_curve(ax: Axes, curve: Curve, x: str, y: str, full: int) -> None:
+    """Draw the medians over seeds, with a band of one standard error; markers of fewer seeds than `full` are white."""
+    ax.plot([], [], label=curve.label, **curve.style.legend)
     summaries: dict[Any, SeedSummary] = {}
     for value in curve.rows.distinct(x):
         summary = curve.rows.summary(y, **{x: value})
@@ -183,8 +198,12 @@ def draw_curve(ax: Axes, curve: Curve, x: str, y: str) -> None:
     values, found, style = list(summaries), list(summaries.values()), curve.style
     if len(values) > 1:
         low, high = [s.low for s in found], [s.high for s in found]
-        ax.fill_between(values, low, high, color=style.colour, alpha=style.band, lw=0)
-    ax.plot(values, [s.middle for s in found], label=curve.label, **style.line)
+        ax.fill_between(values, low, high, color=style.colour, alpha=0.18, lw=0)
+    middles = [s.middle for s in found]
+    ax.plot(values, middles, **style.line)
+    for few in (False, True):
+        shown = [(v, m) for v, m, s in zip(values, middles, found, strict=True) if (s.seeds < full) is few]
+        ax.plot([v for v, _ in shown], [m for _, m in shown], **style.markers(few=few))
 
 
 def format_axes(ax: Axes, x: Sequence[float]) -> None:
@@ -204,12 +223,15 @@ def format_axes(ax: Axes, x: Sequence[float]) -> None:
 
 
 def share_y(axes: Sequence[Axes]) -> None:
-    """Share the range of y between neighbouring plots of one quantity, and label only the first of them."""
-    for ax in axes[1:]:
-        if ax.get_ylabel() == axes[0].get_ylabel() and _overlap(ax.get_ylim(), axes[0].get_ylim()):
-            ax.sharey(axes[0])
+    """Share the range of y between the plots of one quantity, and label only the first of them."""
+    first: dict[str, Axes] = {}
+    for ax in axes:
+        leader = first.setdefault(ax.get_ylabel(), ax)
+        if ax is not leader:
+            ax.sharey(leader)
             ax.autoscale(axis="y")
             ax.set_ylabel("")
+            ax.tick_params(labelleft=False)
     for ax in axes:
         _label_decades(ax)
 
@@ -221,14 +243,8 @@ def legend_below(figure: Figure, axes: Sequence[Axes], ncols: int) -> None:
         for handle, label in zip(*ax.get_legend_handles_labels(), strict=True):
             found.setdefault(label, handle)
     if found:
-        style = {"frameon": False, "fontsize": "small", "handlelength": 2.4, "columnspacing": 1.4}
+        style = {"frameon": False, "handlelength": 2.4, "columnspacing": 1.4}
         figure.legend(found.values(), found.keys(), loc="outside lower center", ncols=ncols, **style)
-
-
-def _overlap(one: tuple[float, float], other: tuple[float, float]) -> bool:
-    """Whether two ranges of a log axis overlap by a factor of at least 3."""
-    low, high = max(one[0], other[0]), min(one[1], other[1])
-    return high > low * 3
 
 
 def _spaced(values: Sequence[float]) -> list[float]:

@@ -3,18 +3,24 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
 
 from experiments.analysis import (
     TOO_FEW_RESULTS,
     ResultTable,
+    best_of,
+    medians_text,
     ratios_text,
     slope_of_medians,
     slope_text,
     wins_text,
 )
 from experiments.experiment import (
+    BANDS,
+    GREY_LINE,
+    LARGE_LINES,
     PER_THETA,
     POOLED,
     Cell,
@@ -22,43 +28,59 @@ from experiments.experiment import (
     large_cell,
     large_errors_text,
     method_cell,
-    paired_cells,
+    pooled_cell,
     quick_thetas,
     split_large,
 )
 from experiments.figures import (
+    BASELINES,
+    DASHED,
+    LEGEND_ROW_HEIGHT,
     OUR_METHODS,
+    PANEL_SIZE,
     PAPER_METHODS,
+    RED,
+    Curve,
     Panel,
+    Style,
+    best_baseline,
+    draw_panels,
     figure_of,
-    large_title,
+    legend_below,
     method_curves,
-    paper_and_our_panels,
+    new_figure,
 )
-from experiments.methods import BASELINES, score_methods
+from experiments.methods import REDRAWN, score_methods
 
 if TYPE_CHECKING:
+    from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-FIXED = (10, 50, 100)  # values of the size that is not swept, one panel each
-SWEPT = (5, 10, 20, 50, 100)
+SWEPT = (5, 10, 20, 50, 100)  # T, and N at the middle T
+FIXED_N, MIDDLE = (10, 50, 100), 50
 DIMENSIONS = (2, 4, 6, 8, 10)
-NO_LAMBDA = "CBQ.paper, lambda = 0"
-FITTED = (*PER_THETA, NO_LAMBDA)
 INTEGRANDS = {"square": "$f = x'x$", "inner": "$f = x'y^*$"}
 LARGE_METHODS = ("LSMC", "KLSMC", "IS")  # the balance heuristic takes minutes at this size
+REDRAWN_LABEL, REDRAWN_STYLE = "CBQ.paper, data redrawn", Style(RED, "o", DASHED, size=3.0, width=1.1)
+RATIO_METHODS = ("CBQ.paper", "CBQ")
+COLOURS_REACH = 2.0  # decades of the ratios whose colours differ
 
 
-def cells(quick: bool, *, over: str) -> list[Cell]:
-    """Sweep T at several N, or N at several T, and add the baselines with far more points."""
-    fixed, swept = ((6,), (5, 10)) if quick else (FIXED, SWEPT)
-    sizes = [(a, b) if over == "N" else (b, a) for a in fixed for b in swept]
-    found: list[Cell] = []
+def sizes(quick: bool) -> tuple[list[tuple[int, int]], list[tuple[int, int]]]:
+    """(T, N) of the grid whose wins are counted, and of the two sweeps through its middle."""
+    swept, fixed, middle = ((5, 8), (8,), 8) if quick else (SWEPT, FIXED_N, MIDDLE)
+    cross = [*((T, middle) for T in swept), *((middle, N) for N in swept)]
+    return [(T, N) for T in swept for N in fixed], list(dict.fromkeys(cross))
+
+
+def cells(quick: bool) -> list[Cell]:
+    """The grid and the sweeps for both f, the sweeps with redrawn data, and the baselines with far more points."""
+    (grid, cross), thetas, found = sizes(quick), quick_thetas(quick), list[Cell]()
     for f in ("square",) if quick else INTEGRANDS:
-        found += [
-            *paired_cells("linear", sizes, FITTED, f=f, thetas=quick_thetas(quick)),
-            large_cell("linear", LARGE_METHODS, quick=quick, f=f),
-        ]
+        found += [method_cell("linear", T, N, PER_THETA, f=f, thetas=thetas) for T, N in dict.fromkeys([*grid, *cross])]
+        found += [pooled_cell("linear", T, N, f=f, thetas=thetas) for T, N in cross]
+        found += [method_cell("linear", T, N, PER_THETA, f=f, data=REDRAWN, thetas=thetas) for T, N in cross]
+        found.append(large_cell("linear", LARGE_METHODS, quick=quick, f=f))
     return found
 
 
@@ -67,95 +89,154 @@ def cells_over_dimension(quick: bool) -> list[Cell]:
     size, thetas = 10 if quick else 100, quick_thetas(quick)
     found = []
     for dim in (2, 3) if quick else DIMENSIONS:
-        found.append(method_cell("linear", size, size, FITTED, dim=dim, thetas=thetas))
-        found.append(method_cell("linear", size, size, ("MOBQ, Nystrom", "Auto"), seeds=10, dim=dim, thetas=thetas))
+        found.append(method_cell("linear", size, size, PER_THETA, dim=dim, thetas=thetas))
+        found.append(method_cell("linear", size, size, ("MOBQ, Nystrom",), seeds=5, dim=dim, thetas=thetas))
     return found
 
 
-def draw(table: ResultTable, *, x: str) -> Figure:
-    """For each f, a row with the methods of the paper and one with ours; a column for each fixed size."""
-    other = "N" if x == "T" else "T"
+def _split(table: ResultTable) -> tuple[ResultTable, ResultTable, ResultTable]:
+    """The rows with fixed data, those with redrawn data, and those of the large cells."""
     swept, large = split_large(table)
-    rows = []
-    for f in swept.distinct("f") or table.distinct("f"):
-        values = swept.distinct(other) or table.distinct(other)
-        panels = {f"{INTEGRANDS[f]},  ${other} = {value}$": {other: value} for value in values}
-        rows += paper_and_our_panels(swept.where(f=f), large.where(f=f), x, panels)
-    return figure_of(rows, f"linear: error over ${x}$, methods of the paper above, ours below{large_title(large)}")
+    fixed = ResultTable(tuple(row for row in swept if row.get("data") != REDRAWN))
+    return fixed, swept.where(data=REDRAWN), large
+
+
+def draw(table: ResultTable) -> Figure:
+    """Sweeps of T and N with the paper's methods and with ours, and below the ratios of errors on the whole grid."""
+    fixed, redrawn, large = _split(table)
+    integrands = table.distinct("f")
+    columns = 2 * len(integrands)
+    figure = new_figure(PANEL_SIZE[0] * columns, PANEL_SIZE[1] * 2.75 + 2 * LEGEND_ROW_HEIGHT)
+    axes = figure.subplots(3, columns, squeeze=False, height_ratios=(1, 1, 0.62))
+    pairs = [pair for f in integrands for pair in _sweeps(fixed.where(f=f), redrawn.where(f=f), large.where(f=f), f)]
+    draw_panels(axes[:2], [list(row) for row in zip(*pairs, strict=True)])
+    for k, f in enumerate(integrands):
+        for ax, method in zip(axes[2, 2 * k :], RATIO_METHODS, strict=False):
+            _draw_ratios(ax, _grid(fixed.where(f=f)), method) if len(fixed.where(f=f)) else ax.set_visible(False)
+    legend_below(figure, list(axes[:2].ravel()), 5)
+    return figure
+
+
+def _middle(table: ResultTable) -> int:
+    """The T of the sweep over N, which is also the N of the sweep over T."""
+    return max((int(T) for T in table.distinct("T")), key=lambda T: len(table.where(T=T).distinct("N")))
+
+
+def _grid(table: ResultTable) -> ResultTable:
+    """The rows of the grid: the sweep over N has some more."""
+    middle = _middle(table)
+    return table.where(N=tuple({row["N"] for row in table if row["T"] != middle} or {row["N"] for row in table}))
+
+
+def _sweeps(fixed: ResultTable, redrawn: ResultTable, large: ResultTable, f: str) -> list[tuple[Panel, Panel]]:
+    """Panels of the paper's methods and of ours, over T and over N, at the size that both sweeps have in common."""
+    every = fixed if len(fixed) else redrawn if len(redrawn) else large
+    middle, found = _middle(every), []
+    for x, other in (("T", "N"), ("N", "T")):
+        rows, again = (part.where(**{other: middle}) for part in (fixed, redrawn))
+        theirs = method_curves(rows, PAPER_METHODS)
+        if len(again):
+            theirs.append(Curve(REDRAWN_LABEL, again.where(method="CBQ.paper"), REDRAWN_STYLE))
+        levels = method_curves(large, PAPER_METHODS)
+        title = f"{INTEGRANDS[f]}, ${other} = {middle}$"
+        ours = [*best_baseline(rows, x), *method_curves(rows, OUR_METHODS)]
+        upper = Panel(title, theirs, x, levels=levels, ylabel="RMSE, paper's methods")
+        found.append((upper, Panel("", ours, x, ylabel="RMSE, our methods")))
+    return found
+
+
+def _draw_ratios(ax: Axes, table: ResultTable, method: str) -> None:
+    """A field for each (T, N) with the error of the best baseline in units of that of the method."""
+    several_t, several_n = table.distinct("T"), table.distinct("N")
+    ratios = np.array([[_ratio(table.where(T=T, N=N), method) for T in several_t] for N in several_n])
+    ax.imshow(np.log10(ratios), cmap="RdBu", vmin=-COLOURS_REACH, vmax=COLOURS_REACH, origin="lower", aspect="auto")
+    for i, row in enumerate(ratios):
+        for j, ratio in enumerate(row):
+            if np.isfinite(ratio):
+                dark = abs(np.log10(ratio)) > 0.65 * COLOURS_REACH
+                ax.text(j, i, _short(ratio), ha="center", va="center", fontsize=8, color="white" if dark else "black")
+    ax.set_xticks(range(len(several_t)), [str(T) for T in several_t])
+    ax.set_yticks(range(len(several_n)), [str(N) for N in several_n])
+    ax.tick_params(length=0)
+    ax.spines[:].set_visible(False)
+    ax.set(xlabel="$T$", ylabel="$N$")
+    ax.set_title(f"best baseline / {method}")
+
+
+def _short(ratio: float) -> str:
+    """A ratio in at most four characters: 0.34, 3.6, 120, 2k."""
+    return f"{ratio:.2g}" if ratio < 10 else f"{ratio:.0f}" if ratio < 1000 else f"{ratio / 1000:.0f}k"
+
+
+def _ratio(rows: ResultTable, method: str) -> float:
+    best = best_of(rows, BASELINES, "N", "rmse")
+    return best.middle("rmse") / rows.middle("rmse", method=method) if len(best) else float("nan")
 
 
 def draw_over_dimension(table: ResultTable) -> Figure:
     """Errors over the dimension: methods of the paper on the left, ours on the right."""
-    size = table.rows[0]["T"]
-    title, label = f"$f = x'x$,  $N = T = {size}$", "dimension $d$"
-    panels = [
-        Panel(title, method_curves(table, methods), "dim", xlabel=label) for methods in (PAPER_METHODS, OUR_METHODS)
-    ]
-    return figure_of([panels], "linear: error over the dimension, methods of the paper and ours", share=False)
+    more: dict[str, Any] = {"x": "dim", "xlabel": "dimension $d$"}
+    theirs = Panel("the paper's methods", method_curves(table, PAPER_METHODS), **more)
+    ours = Panel("our methods", [*best_baseline(table, "dim"), *method_curves(table, OUR_METHODS)], **more)
+    return figure_of([[theirs, ours]])
 
 
-def verdict(table: ResultTable, *, x: str) -> str:
-    """Wins, errors at the largest size and of the large baselines, and slopes over x at the largest fixed size."""
-    swept, large = split_large(table)
-    paper = swept.where(method="CBQ.paper", f="square")
-    if not len(paper):
+def verdict(table: ResultTable) -> str:
+    """Wins over the grid, errors at the middle with fixed and redrawn data, large baselines, and slopes."""
+    fixed, redrawn, large = _split(table)
+    if not len(fixed.where(method="CBQ.paper", f="square")):
         return TOO_FEW_RESULTS
-    T, N = max((row["T"], row["N"]) for row in paper)
-    largest = {"T": T, "N": N, "f": "square"}
-    error = swept.middle("rmse", method="CBQ.paper", **largest)
-    ratios = ratios_text(swept, "CBQ.paper", [*BASELINES, NO_LAMBDA, "CBQ", *POOLED], **largest)
-    other = "N" if x == "T" else "T"
-    fixed = {other: max(swept.distinct(other)), "f": "square"}
-    slopes = ", ".join(
-        f"{name} {slope_text(slope_of_medians(swept, x, method=name, **fixed))}"
-        for name in swept.where(**fixed).distinct("method")
-    )
-    return (
-        f"{_wins(swept, ('f', 'T', 'N'))}; x'x at T = {T}, N = {N}: CBQ.paper {error:.2g}, in its units "
-        f"{ratios}{large_errors_text(large, f='square')}; slopes in {x} at {other} = {fixed[other]}: {slopes}"
-    )
+    grid, middle, methods = _grid(fixed), _middle(fixed), [*PER_THETA, *POOLED]
+    T, N = max((row["T"], row["N"]) for row in grid)
+    lines = [wins_text(grid, method, BASELINES, ("f", "T", "N")) for method in RATIO_METHODS]
+    lines.append(f"data redrawn: {wins_text(redrawn, 'CBQ.paper', BASELINES, ('f', 'T', 'N'))}")
+    for name, rows in (("fixed", fixed), ("redrawn", redrawn)):
+        for f in rows.distinct("f"):
+            errors = medians_text(rows, methods, T=middle, N=middle, f=f)
+            lines.append(f"median RMSE, T = N = {middle}, f {f}, data {name}: {errors}")
+    lines += [f"f {f}, {large_errors_text(large, f=f)}" for f in large.distinct("f")]
+    errors = medians_text(fixed, methods, T=T, N=N, f="square")
+    lines.append(f"median RMSE, T = {T}, N = {N}, f square, data fixed: {errors}")
+    for x, other in (("T", "N"), ("N", "T")):
+        rows = fixed.where(**{other: middle, "f": "square"})
+        slopes = ", ".join(f"{m} {slope_text(slope_of_medians(rows, x, method=m))}" for m in methods)
+        lines.append(f"slopes in {x} at {other} = {middle}, f square: {slopes}")
+    return "\n".join(lines)
 
 
 def verdict_over_dimension(table: ResultTable) -> str:
     """Wins over dimensions, and the ratios of errors in the smallest and the largest dimension."""
     ends = [min(table.distinct("dim")), max(table.distinct("dim"))]
     others = [name for name in table.distinct("method") if name != "CBQ.paper"]
-    parts = [f"d = {dim}: {ratios_text(table, 'CBQ.paper', others, dim=dim)}" for dim in ends]
-    return f"{_wins(table, ('dim',))}; errors in units of that of CBQ.paper, {'; '.join(parts)}"
-
-
-def _wins(table: ResultTable, keys: Sequence[str]) -> str:
-    return "; ".join(wins_text(table, name, BASELINES, keys) for name in ("CBQ.paper", NO_LAMBDA))
+    parts = [f"errors in units of CBQ.paper's, d = {d}: {ratios_text(table, 'CBQ.paper', others, dim=d)}" for d in ends]
+    return "\n".join([wins_text(table, "CBQ.paper", BASELINES, ("dim",)), *parts])
 
 
 EXPERIMENTS: Sequence[Experiment] = (
     Experiment(
-        "linear-T",
-        "linear: error over T at N = 10, 50, 100",
-        "CBQ has a smaller error than LSMC, KLSMC and IS at every T, and than theirs at N = T = 1000",
-        partial(cells, over="T"),
+        "linear",
+        "linear: errors over T and N, and 30 settings against the best baseline",
+        "CBQ has a smaller error than LSMC, KLSMC and IS at every T and N, comparable with theirs at N = T = 1000 or "
+        "smaller, and at first it falls much faster in N than in T",
+        cells,
         score_methods,
-        partial(draw, x="T"),
-        partial(verdict, x="T"),
-        shares_cells_with="linear-N",
-    ),
-    Experiment(
-        "linear-N",
-        "linear: error over N at T = 10, 50, 100",
-        "the error of CBQ falls faster with N than that of the baselines",
-        partial(cells, over="N"),
-        score_methods,
-        partial(draw, x="N"),
-        partial(verdict, x="N"),
-        shares_cells_with="linear-T",
+        draw,
+        verdict,
+        caption="**linear, d = 2.** RMSE of I at 200 test thetas from Q, over T (first and third column) and over N "
+        f"(second and fourth), for two f. Upper row: the paper's methods. {LARGE_LINES} The dashed line has data that "
+        f"are drawn anew with each seed; all other lines have the same data at all seeds. Middle row: our methods. "
+        f"{GREY_LINE} Lower row: the median RMSE of the best baseline divided by that of CBQ.paper and by that of CBQ, "
+        f"at each T and N (blue: above 1; k: thousands). {BANDS}",
     ),
     Experiment(
         "linear-d",
         "linear: error over the dimension at N = T = 100",
-        "the lead of CBQ shrinks as the dimension grows, but does not vanish up to d = 10",
+        "the baselines gradually catch up with CBQ as the dimension grows",
         cells_over_dimension,
         score_methods,
         draw_over_dimension,
         verdict_over_dimension,
+        caption="**linear, f = x'x, N = T = 100.** RMSE of I at 200 test thetas over the dimension of x and theta: the "
+        f"paper's methods on the left, ours on the right, on the same axis. {GREY_LINE} {BANDS}",
     ),
 )

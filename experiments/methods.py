@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
+from dataclasses import dataclass, replace
 from math import isnan, sqrt
 from statistics import fmean
 from typing import Any
+
+import numpy as np
 
 import cbq
 from cbq import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling
 from cbq.comparison import ComparisonRow
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped
 from experiments.analysis import Row
-from experiments.common import problem_with_truth
+from experiments.common import Array, Options, problem_with_truth
 from experiments.experiment import Cell
 
 BASELINES = ("LSMC", "KLSMC", "IS", "IS balance")
 LANDMARKS = 500
+SOBOL_OF_X = "sobol of x"  # a design with independent thetas
+REDRAWN = "redrawn"  # data of linear that are drawn anew with each seed of the samples
 
 
 def _gaussianised(base: Matern | RBF) -> Kernel:
@@ -34,7 +39,6 @@ METHODS: dict[str, Callable[[], Any]] = {
     "Auto": Auto,
     "MOBQ, Nystrom": lambda: MOBQ(nystrom=LANDMARKS),
     "MOBQ, kernel given": lambda: MOBQ(kernel_x=RBF(1.0)),
-    "CBQ.paper, lambda = 0": lambda: CBQ.paper(lambdas=(0.0,)),
     "CBQ.paper, Stein": lambda: CBQ.paper(Stein(Matern(1.5))),
     # kernels of theta
     "CBQ.paper, theta Matern 3/2": lambda: CBQ.paper(kernel_theta=Matern(1.5)),
@@ -49,24 +53,78 @@ METHODS: dict[str, Callable[[], Any]] = {
     "CBQ, x Gaussian": lambda: CBQ(kernel_x=_gaussianised(RBF())),
     "CBQ, x Stein": lambda: CBQ(kernel_x=Stein(Matern(1.5))),
 }
+PRESETS = {
+    "CBQ.paper, Stein": {"butterfly": "butterfly-stein"},
+    "CBQ.paper, x Stein": {"sir": "sir", "butterfly": "butterfly-stein"},
+}
 
 
-def score_methods(cell: Cell, seed: int) -> list[Row]:
-    """A row for each method of a cell: RMSE, coverage and width of 95% intervals, and seconds of the fit."""
-    _, theta, truth = problem_with_truth(cell.problem, cell.thetas, cell.options)
-    methods = {name: METHODS[name]() for name in cell.methods}
+def paper_method(preset: str) -> Any:
+    """The paper's method with the kernel of x that the paper has for a problem."""
+    if preset == "health, own theta":  # nine inputs of one treatment
+        return CBQ.paper(kernel_x=Warped(Matern(1.5), "whiten"))
+    return CBQ.paper.for_problem(preset)
+
+
+def method_for(name: str, problem: str) -> Any:
+    """The method of this name; that of the paper has the paper's kernel of x for the problem, unless it is named."""
+    if name == "CBQ.paper":
+        return paper_method(problem)
+    if preset := PRESETS.get(name, {}).get(problem):
+        return paper_method(preset)
+    method = METHODS[name]()
+    if name.startswith("CBQ.paper, theta"):
+        return replace(paper_method(problem), kernel_theta=method.kernel_theta)
+    return method
+
+
+def problem_options(cell: Cell, seed: int) -> Options:
+    """The options of the problem of a cell, where data that are redrawn have a seed of their own."""
+    options = dict(cell.options)
+    if options.pop("data", None) == REDRAWN:
+        options["seed"] = seed + 1  # the data of seed 0 are those that are fixed
+    return tuple(sorted(options.items()))
+
+
+@dataclass
+class _KeepsFit:
+    """A method that keeps its last fit, so that more can be asked of it than `cbq.compare` does."""
+
+    method: Any
+    last: cbq.Fit | None = None
+
+    def fit(self, samples: cbq.Samples) -> cbq.Fit:
+        self.last = None
+        self.last = self.method.fit(samples)
+        return self.last
+
+
+def score_methods(cell: Cell, seed: int, value: Callable[[Array], float] | None = None) -> list[Row]:
+    """A row for each method of a cell: RMSE, coverage and width of 95% intervals, and seconds of the fit.
+
+    value: a number that is wanted of I at the test thetas, (M,) or (M, C); its absolute error is a score then.
+    """
+    _, theta, truth = problem_with_truth(cell.problem, cell.thetas, problem_options(cell, seed))
+    methods = {name: _KeepsFit(method_for(name, cell.problem)) for name in cell.methods}
     rows = cbq.compare(collect_cell(cell, seed), methods, truth, theta=theta).rows
-    return [_over_outputs([row for row in rows if row.method == name]) for name in cell.methods]
+    found = [_over_outputs([row for row in rows if row.method == name]) for name in cell.methods]
+    if value is not None:
+        for row in found:
+            fit = methods[row["method"]].last
+            row |= {} if fit is None else {"value_error": abs(value(np.asarray(fit.predict(theta))) - value(truth))}
+    return found
 
 
 def collect_cell(cell: Cell, seed: int) -> cbq.Samples:
-    """The samples of a cell."""
-    problem = cbq.problems.get(cell.problem, **dict(cell.options))
-    design: Any = cell.design
-    return problem.collect(cell.T, cell.N, rng=seed, design=design, batch=10_000, progress=False)
+    """The samples of a cell. With the design "sobol of x", the thetas are those of the design "iid"."""
+    problem = cbq.problems.get(cell.problem, **dict(problem_options(cell, seed)))
+    options: dict[str, Any] = {"rng": seed, "batch": 10_000, "progress": False, "design": cell.design}
+    if cell.design == SOBOL_OF_X:
+        options |= {"design": "sobol", "theta": problem.collect(cell.T, 1, rng=seed, progress=False).theta}
+    return problem.collect(cell.T, cell.N, **options)
 
 
-def _over_outputs(rows: Sequence[ComparisonRow]) -> Row:
+def _over_outputs(rows: list[ComparisonRow]) -> Row:
     """The scores of a method over all outputs; a score that is not known is left out."""
     scores = {
         "rmse": sqrt(fmean(row.rmse * row.rmse for row in rows)),

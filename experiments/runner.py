@@ -7,26 +7,22 @@ import json
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import closing, suppress
+from contextlib import closing
 from dataclasses import dataclass, fields
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
-import cbq
-from experiments.analysis import Row, SeedSummary, summarise
+from experiments.analysis import ResultTable, Row, SeedSummary, summarise
 from experiments.common import OneThreadPool, on_one_thread
 from experiments.experiment import Cell, Experiment
-from experiments.figures import require_matplotlib
+from experiments.figures import FONTS, require_matplotlib
 from experiments.record import estimator_digest, run_record
 from experiments.results import FORMAT, CellResult, ResultsFile, as_table, open_results
 
-if TYPE_CHECKING:
-    from matplotlib.figure import Figure
-
-DPI = 130
+DPI = 160
 NOTHING_FINISHED = "nothing is finished"
 Progress = Callable[[int, int], None]  # called with the numbers of finished and of all cells
 CellJob = tuple[Cell, int]  # a cell and a seed
@@ -56,9 +52,6 @@ def reproduce(
     with open_results(out / experiment.name, write=True) as file:
         file.begin(identity, cells, estimator_digest(), force=force)
         jobs = _jobs(cells, seeds)
-        if experiment.shares_cells_with:
-            theirs = {**identity, "experiment": experiment.shares_cells_with}
-            _copy(out / experiment.shares_cells_with, theirs, file, _missing(jobs, file, cells))
         missing = _missing(jobs, file, cells)
         if missing:
             file.add_run({**run_record(estimator_digest()), "workers": workers})
@@ -94,19 +87,6 @@ def _missing(jobs: Sequence[CellJob], file: ResultsFile, cells: Sequence[Cell]) 
     """The jobs to evaluate, including those that failed before."""
     done = {(result.cell.key, result.seed) for result in file.results(cells) if not result.failed}
     return [job for job in jobs if (job[0].key, job[1]) not in done]
-
-
-def _copy(folder: Path, identity: dict[str, Any], file: ResultsFile, jobs: Sequence[CellJob]) -> None:
-    """Copy what another experiment has evaluated with the same code, unless another process is writing to it."""
-    found, runs, wanted = [], [], {(cell.key, seed) for cell, seed in jobs}
-    with suppress(FileNotFoundError, cbq.CheckpointError), open_results(folder, write=False) as other:
-        if other.identity == identity:
-            found, runs = other.results({cell.key: cell for cell, _ in jobs}.values()), other.runs()
-    for record in runs:
-        file.add_run(record)
-    for result in found:
-        if (result.cell.key, result.seed) in wanted and result.code == estimator_digest() and not result.failed:
-            file.add(result)
 
 
 def _require_same_code(experiment: Experiment, result: CellResult) -> None:
@@ -153,7 +133,7 @@ def _run_cell(name: str, run: Callable[[Cell, int], list[Row]], cell: Cell, seed
 
 
 def write_outputs(experiment: Experiment, file: ResultsFile, cells: Sequence[Cell]) -> str:
-    """Write results.csv, summary.csv, record.json, NAME.png and NAME.svg beside the results; return the verdict."""
+    """Write tables, record.json, caption.md, NAME.png and NAME.svg beside the results; return the verdict."""
     folder, results = file.path.parent, file.results(cells)
     table = as_table(results)
     if not len(table):
@@ -169,18 +149,28 @@ def write_outputs(experiment: Experiment, file: ResultsFile, cells: Sequence[Cel
     short = [{name: float(f"{v:.6g}") if isinstance(v, float) else v for name, v in line.items()} for line in lines]
     _write_csv(folder / "summary.csv", [*settings, "quantity", *(field.name for field in fields(SeedSummary))], short)
     verdict = experiment.verdict(good) if len(good) else NOTHING_FINISHED
-    text = json.dumps(_record(experiment, file, results, verdict), indent=1) + "\n"
+    caption = _caption(experiment, results)
+    text = json.dumps(_record(experiment, file, results, verdict) | {"caption": caption}, indent=1) + "\n"
     (folder / "record.json").write_text(text, encoding="utf-8")
+    (folder / "caption.md").write_text(caption + "\n", encoding="utf-8")
     if len(good):
-        _save(experiment.draw(good), folder / experiment.name)
+        _save(experiment, good, folder / experiment.name)
     return verdict
 
 
-def _save(figure: Figure, path: Path) -> None:
-    """Save a figure as PNG and as SVG; equal figures give equal files."""
+def _caption(experiment: Experiment, results: Sequence[CellResult]) -> str:
+    """The caption of the figure, with the numbers of seeds: {seeds} of most cells, {few} of those with fewer."""
+    counts = Counter(result.cell.key for result in results if not result.failed)
+    most, *fewer = sorted({*counts.values()} or {0}, reverse=True)
+    return experiment.caption.format(seeds=most, few=" or ".join(map(str, fewer)) or most)
+
+
+def _save(experiment: Experiment, table: ResultTable, path: Path) -> None:
+    """Draw and save a figure as PNG and as SVG; equal results give equal files."""
     from matplotlib import rc_context
 
-    with rc_context({"svg.hashsalt": path.name, "svg.fonttype": "path"}):
+    with rc_context({**FONTS, "svg.hashsalt": path.name, "svg.fonttype": "path"}):
+        figure = experiment.draw(table)
         figure.savefig(path.with_name(f"{path.name}.png"), dpi=DPI, metadata={"Software": None})
         figure.set_layout_engine("none")  # the layout is final by now, and computing it takes a while
         figure.savefig(path.with_name(f"{path.name}.svg"), metadata={"Date": None})

@@ -27,13 +27,14 @@ import cbq
 from cbq.cli.commands import app
 from cbq.kernels import Matern
 from cbq.linalg import lapack
-from experiments import figures, rates, record, runner
-from experiments.analysis import ResultTable, SeedSummary, count_wins, ratios_text, slope, summarise, wins_text
+from experiments import figures, illustration, linear, own_theta, rates, record, rough, runner
+from experiments.analysis import ResultTable, SeedSummary, best_of, count_wins, ratios_text, slope, summarise, wins_text
+from experiments.applied import evppi, expected_loss
 from experiments.command import EXPERIMENTS
 from experiments.common import TEST_SEED, problem_with_truth, rmse, share_inside
 from experiments.experiment import Cell, Experiment, method_cell
-from experiments.figures import STYLES
-from experiments.methods import METHODS, score_methods
+from experiments.figures import STYLES, Curve, draw_curve
+from experiments.methods import METHODS, SOBOL_OF_X, collect_cell, method_for, score_methods
 from experiments.results import open_results
 from experiments.runner import RunSummary, redraw, reproduce
 
@@ -42,7 +43,7 @@ pytestmark = [  # of cells as small as these
 ]
 
 NAMES = [
-    *("linear-T", "linear-N", "linear-d", "calibration", "sir-N", "sir-cost", "butterfly-N", "health-N"),
+    *("linear", "linear-d", "calibration", "sir-N", "butterfly-N", "health-N", "sir-cost"),
     *("mobq", "qmc", "ablation-theta", "ablation-x", "illustration", "joint", "rates"),
 ]
 
@@ -142,40 +143,6 @@ def test_only_failed_cells_are_tried_again(tmp_path, log, monkeypatch):
     assert reproduce(TOY, tmp_path, seeds=2) == RunSummary("8 rows", 0)
     assert sorted(log()[8:]) == ["4 3 1", "4 5 1"]
     assert not any(row["note"] for row in read(tmp_path / "toy" / "results.csv") if "note" in row)
-
-
-SHARING = replace(
-    TOY, name="other", shares_cells_with="toy", cells=lambda quick: [*toy_cells(True), Cell("toy", 9, 9, ("CBQ",))]
-)
-
-
-def test_shared_cells_are_copied_with_their_run_record(tmp_path, log, monkeypatch):
-    reproduce(TOY, tmp_path, seeds=2)  # T = 4 has failed with the second seed
-    monkeypatch.setenv("TOY_WORKS", "yes")
-    reproduce(SHARING, tmp_path, seeds=2)
-    assert sorted(log()[8:]) == ["4 3 1", "9 9 0", "9 9 1"]
-    assert len(read(tmp_path / "other" / "results.csv")) == 6
-    runs = [json.loads((tmp_path / name / "record.json").read_text())["runs"] for name in ("toy", "other")]
-    assert runs[1][0] == runs[0][0]
-
-
-@pytest.mark.parametrize(("code", "version"), [("another", 1), (None, 2)])
-def test_shared_cells_of_other_code_or_version_are_not_copied(tmp_path, log, monkeypatch, code, version):
-    monkeypatch.setenv("TOY_WORKS", "yes")
-    reproduce(TOY, tmp_path, seeds=1)
-    if code:
-        monkeypatch.setattr(runner, "estimator_digest", lambda: code)
-    reproduce(replace(SHARING, version=version), tmp_path, seeds=1)
-    assert sorted(log()[4:]) == ["2 3 0", "4 3 0", "9 9 0"]
-
-
-def test_experiments_that_share_cells_run_them_in_the_same_way():
-    for each in EXPERIMENTS.values():
-        if each.shares_cells_with:
-            assert (EXPERIMENTS[each.shares_cells_with].run, EXPERIMENTS[each.shares_cells_with].version) == (
-                each.run,
-                each.version,
-            )
 
 
 def test_the_record_leaves_out_cells_that_are_no_longer_shown(tmp_path, log):
@@ -288,9 +255,9 @@ def test_redraw_refuses_results_of_another_experiment_or_version(tmp_path, log):
     reproduce(TOY, tmp_path, seeds=1)
     with pytest.raises(ValueError, match="the version of the experiment is 1 in the file, but 2 was asked for"):
         redraw(replace(TOY, version=2), tmp_path)
-    (tmp_path / "toy").rename(tmp_path / "linear-T")
-    with pytest.raises(ValueError, match="the experiment is 'toy' in the file, but 'linear-T' was asked for"):
-        redraw(EXPERIMENTS["linear-T"], tmp_path)
+    (tmp_path / "toy").rename(tmp_path / "linear-d")
+    with pytest.raises(ValueError, match="the experiment is 'toy' in the file, but 'linear-d' was asked for"):
+        redraw(EXPERIMENTS["linear-d"], tmp_path)
 
 
 def test_results_of_other_code_are_refused_unless_forced(tmp_path, log, monkeypatch):
@@ -470,6 +437,111 @@ def test_a_method_that_refuses_samples_has_a_note():
     assert "rmse" not in row
 
 
+def test_the_best_method_is_chosen_at_each_x():
+    errors = {1: {"a": 2.0, "b": 3.0}, 2: {"a": 5.0, "b": 4.0, "c": 1.0}}
+    rows = [{"N": N, "method": m, "rmse": e, "seed": 0} for N, several in errors.items() for m, e in several.items()]
+    found = best_of(ResultTable(tuple(rows)), ("a", "b"), "N", "rmse")
+    assert [(row["N"], row["method"]) for row in found] == [(1, "a"), (2, "b")]
+
+
+def test_markers_of_fewer_seeds_are_white():
+    rows = [{"N": N, "seed": s, "rmse": 1.0 + s} for N, seeds in ((1, 4), (2, 2), (3, 4)) for s in range(seeds)]
+    ax = Figure().subplots()
+    draw_curve(ax, Curve("a", ResultTable(tuple(rows)), STYLES["CBQ"]), "N", "rmse", 4)
+    drawn = {tuple(line.get_xdata()): line.get_markerfacecolor() for line in ax.lines if line.get_marker() == "s"}
+    assert drawn[(2,)] == "white"
+    assert drawn[(1, 3)] == STYLES["CBQ"].colour
+
+
+def test_data_that_are_redrawn_differ_between_seeds_and_have_their_own_truth():
+    options = {"f": "square", "thetas": 30}
+    fixed, redrawn = (method_cell("linear", 4, 6, ("LSMC",), **options, **more) for more in ({}, {"data": "redrawn"}))
+    measures = [[collect_cell(one, seed).measures[0].mean for seed in (0, 1)] for one in (fixed, redrawn)]
+    theta = [[collect_cell(one, seed).theta[0] for seed in (0, 1)] for one in (fixed, redrawn)]
+    np.testing.assert_array_equal(theta[0], theta[1])
+    for one, seed in ((fixed, 0), (redrawn, 1)):
+        problem = cbq.problems.get("linear", seed=0 if one is fixed else 2)
+        np.testing.assert_allclose(measures[one is redrawn][seed], problem.family(theta[0][seed]).mean)
+        points = problem.prior.sample(30, TEST_SEED)
+        expected = rmse(cbq.LSMC().fit(problem.collect(4, 6, rng=seed)).predict(points), problem.exact(points))
+        assert score_methods(one, seed)[0]["rmse"] == pytest.approx(expected, rel=1e-12)
+
+
+def test_sobol_points_of_x_have_the_thetas_of_independent_points():
+    iid, of_x, both = (collect_cell(method_cell("linear", 4, 8, (), design=d), 3) for d in ("iid", SOBOL_OF_X, "sobol"))
+    np.testing.assert_array_equal(of_x.theta, iid.theta)
+    assert not np.any(of_x.theta == both.theta)
+
+
+def test_the_value_of_decisions_is_that_of_the_plug_in_estimate():
+    for name, value in (("butterfly", expected_loss), ("health", evppi)):
+        (row,) = score_methods(method_cell(name, 5, 6, ("LSMC",), thetas=40), 1, value)
+        problem, theta, truth = problem_with_truth(name, 40)
+        estimate = cbq.LSMC().fit(problem.collect(5, 6, rng=1)).predict(theta)
+        assert row["value_error"] == pytest.approx(abs(value(estimate) - value(truth)), rel=1e-10)
+    theta = cbq.problems.get("butterfly").prior.transport((np.arange(4000)[:, None] + 0.5) / 4000)
+    loss = expected_loss(cbq.problems.get("butterfly").exact(theta))
+    assert loss == pytest.approx(cbq.problems.butterfly.EXPECTED_LOSS, rel=1e-4)
+
+
+@pytest.mark.parametrize("treatment", own_theta.TREATMENTS)
+def test_inputs_given_one_theta_agree_with_the_joint_distribution(treatment):
+    health, c = cbq.problems.health, treatment.c
+    # over theta of the other treatment, the measure given both thetas averages to the one given theta_c
+    theta = np.array([0.63, 0.91])[c]
+    z = (theta - health.THETA_MEAN[c]) / health.THETA_STD[c]
+    other = health.THETA_MEAN[1 - c] + health.THETA_STD[1 - c] * (
+        health.RHO * z + np.sqrt(1 - health.RHO**2) * np.array([-1.0, 1.0])  # two points with the right two moments
+    )
+    pairs = np.insert(other[:, None], c, theta, axis=1)
+    given_both = [health.family(pair) for pair in pairs]
+    inputs = list(own_theta.INPUTS[c])
+    means = np.array([each.mean[inputs] for each in given_both])
+    covariance = given_both[0].cov[np.ix_(inputs, inputs)] + np.cov(means.T, bias=True)
+    found = treatment.family(np.array([theta]))
+    np.testing.assert_allclose(found.mean, means.mean(axis=0), rtol=1e-12)
+    np.testing.assert_allclose(found.cov, covariance, rtol=1e-12, atol=1e-15)
+    x = np.random.default_rng(0).normal(size=(5, 17))
+    both = health.integrand(x, np.insert([0.0], c, theta))[:, c]
+    np.testing.assert_allclose(treatment.integrand(x[:, inputs], np.array([theta])), both, rtol=1e-12)
+
+
+def test_conditioning_on_single_thetas_does_not_give_the_value_of_learning_both():
+    problem = cbq.problems.get("health")
+    theta = problem.prior.sample(100_000, np.random.default_rng(0))
+    own = np.column_stack([each.exact(theta[:, [each.c]]) for each in own_theta.TREATMENTS])
+    assert evppi(problem.exact(theta)) == pytest.approx(cbq.problems.health.EVPPI, abs=10)
+    assert evppi(own) == pytest.approx(504, abs=10)
+
+
+def test_the_illustrated_process_of_f_has_the_integral_of_stage_one():
+    (one,) = illustration.cells(True)
+    samples = collect_cell(one, 0)
+    fit = cbq.CBQ.paper(kernel_x=illustration.kernel_x()).fit(samples)
+    u = (np.arange(20_000)[:, None] + 0.5) / 20_000
+    for t in range(2):
+        mean, std = illustration.process_of_f(samples, t, float(fit.stage1.std[t]), samples.measure(t).transport(u))
+        assert np.mean(mean) == pytest.approx(fit.stage1.mean[t], abs=1e-3 * np.std(samples.table))
+        nodes, _ = illustration.process_of_f(samples, t, 1.0, samples.points(t))
+        np.testing.assert_allclose(nodes, samples.values(t), atol=1e-3 * np.std(samples.table))
+        assert np.all(std < 1.01 * np.max(std[[0, -1]]))
+
+
+def test_linear_counts_wins_over_thirty_settings():
+    shown = {(dict(one.options)["f"], one.T, one.N) for one in linear.cells(False) if "CBQ.paper" in one.methods}
+    grid, cross = linear.sizes(False)
+    assert len(grid) * 2 == 30
+    assert {(f, *size) for f in ("square", "inner") for size in (*grid, *cross)} == shown
+
+
+def test_the_paper_method_has_the_kernel_of_the_problem():
+    for name in ("CBQ.paper", "CBQ.paper, theta Gaussian"):
+        assert "Stein" in repr(method_for(name, "sir").kernel_x)
+        assert "Stein" not in repr(method_for(name, "linear").kernel_x)
+    assert isinstance(method_for("CBQ.paper, theta Gaussian", "sir").kernel_theta, cbq.kernels.RBF)
+    assert "Stein" in repr(method_for("CBQ.paper, Stein", "butterfly").kernel_x)
+
+
 # the command line
 
 
@@ -494,11 +566,14 @@ def test_all_quick_experiments_write_all_outputs(tmp_path):
         assert found["experiment"] == name
         assert found["seeds"] == ([0] if name == "illustration" else [0, 1])
         assert found["seconds"] > 0
-        assert len(found["runs"]) == (2 if name == "linear-N" else 1)  # which has cells of linear-T
-        for one in found["runs"]:
-            assert one["versions"]["numpy"] == np.__version__
-            assert one["machine"]["cores"] >= 1
-            assert {one["code"]} == {*found["code"]}
+        (one,) = found["runs"]
+        assert one["versions"]["numpy"] == np.__version__
+        assert one["machine"]["cores"] >= 1
+        assert {one["code"]} == {*found["code"]}
+        caption = (folder / "caption.md").read_text().strip()
+        assert caption == found["caption"]
+        assert "seed" in caption
+        assert "{" not in caption
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -525,8 +600,8 @@ def test_list_shows_all_experiments_with_their_minutes():
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (["linear-T", "nonsense"], "there is no experiment 'nonsense': the experiments are linear-T, linear-N"),
-        ([], "name an experiment, as in cbq reproduce linear-N, or pass --all"),
+        (["linear-d", "nonsense"], "there is no experiment 'nonsense': the experiments are linear, linear-d"),
+        ([], "name an experiment, as in cbq reproduce linear, or pass --all"),
         (["rates", "--all"], "pass names or --all, not both"),
         (["rates", "--plot-only", "--out", "nowhere"], "there are no results in nowhere"),
     ],
@@ -568,7 +643,7 @@ def test_without_a_checkout_the_command_says_what_to_do(tmp_path):
     )
     root = Path(runner.__file__).parents[1]
     done = subprocess.run(words, cwd=root, env=environment, capture_output=True, text=True, check=True)
-    assert "linear-T" in done.stdout
+    assert "linear-d" in done.stdout
 
 
 def test_the_package_does_not_import_the_experiments():
@@ -592,22 +667,31 @@ def test_benchmarks_can_be_imported_and_share_the_pool_of_the_experiments():
 
 
 @pytest.mark.parametrize("s", [1.0, 2.5])
-def test_the_integral_of_rough_functions_agrees_with_quadrature(s):
-    g = rates.rough_problem(s, s).integrand.__self__.g
-    edges = np.linspace(0, 1, 4001)[:, None]  # the fastest wave has 11000 half periods on (0, 1)
+@pytest.mark.parametrize("end", [0.5, 1.0])
+def test_the_averages_of_rough_functions_agree_with_quadrature(s, end):
+    g = rough.rough_problem(s, s).integrand.__self__.g
+    edges = np.linspace(0, end, 4001)[:, None]  # the fastest wave has 11000 half periods on (0, 1)
     nodes, weights = np.polynomial.legendre.leggauss(16)
     half = 0.5 * np.diff(edges, axis=0)
     x = edges[:-1] + half * (1 + nodes)
-    assert g.integral == pytest.approx(np.sum(half * weights * g(x.ravel()).reshape(x.shape)), abs=1e-12)
+    assert g.average(end) == pytest.approx(np.sum(half * weights * g(x.ravel()).reshape(x.shape)) / end, abs=1e-12)
 
 
 def test_rough_functions_have_the_requested_smoothness():
     # differences over h have a mean square of h^(2 r) for r < 1, where the function lies in H^s for s < r only
     x = np.linspace(0, 0.9, 20001)
-    g = rates.rough_problem(0.6, 1.0).integrand.__self__.g
+    g = rough.rough_problem(0.6, 1.0).integrand.__self__.g
     h = 2.0 ** -np.arange(4, 10)
     sizes = [np.sqrt(np.mean((g(x + step) - g(x)) ** 2)) for step in h]
-    assert slope(h, sizes) == pytest.approx(0.6 + rates.MARGIN, abs=0.05)
+    assert slope(h, sizes) == pytest.approx(0.6 + rough.MARGIN, abs=0.05)
+
+
+def test_the_truth_of_the_rough_problem_is_the_mean_of_f_under_its_measure():
+    problem = rough.rough_problem(2.5, 2.5)
+    for theta in ([0.2], [0.7]):
+        x = problem.family(np.array(theta)).sample(200_000, np.random.default_rng(0))
+        f = problem.evaluate(np.array(theta), x)
+        assert problem.exact(np.array([theta]))[0] == pytest.approx(np.mean(f), abs=5 * np.std(f) / np.sqrt(len(f)))
 
 
 def test_both_stages_of_the_theorem_agree_with_textbook_formulas():
@@ -618,13 +702,14 @@ def test_both_stages_of_the_theorem_agree_with_textbook_formulas():
     def k(u, v):
         return kernel(np.array([[u]]), np.array([[v]]))[0, 0]
 
-    def embedded(v):
-        return quad(k, 0, 1, args=(v,), points=[v])[0]
+    def embedded(v, w):
+        parts = (quad(k, 0, end, args=(v,), points=[v] if v < end else None)[0] / end for end in (1.0, 0.5))
+        return np.dot([1 - w, w], list(parts))
 
-    z = quad(embedded, 0, 1)[0]
-    mean, variance = rates.stage_one(kernel, x, f)
-    for t in range(2):
-        K, mu = kernel(x[t], x[t]), np.array([embedded(v) for v in x[t, :, 0]])
+    mean, variance = rates.stage_one(kernel, theta, x, f)
+    for t, w in enumerate(rough.share_of_half(theta)):
+        z = (1 - w) * quad(embedded, 0, 1, args=(w,))[0] + w * quad(embedded, 0, 0.5, args=(w,))[0] / 0.5
+        K, mu = kernel(x[t], x[t]), np.array([embedded(v, w) for v in x[t, :, 0]])
         assert mean[t] == pytest.approx(mu @ np.linalg.solve(K, f[t]), rel=1e-8)
         assert variance[t] == pytest.approx(z - mu @ np.linalg.solve(K, mu), rel=1e-6)
     found = rates.stage_two(kernel, theta, mean, variance, 0.3, new)
@@ -665,28 +750,27 @@ def slopes(sweep, nu, values, other, method, seeds=3):
     return slope(values, found)
 
 
-def test_the_error_falls_faster_in_N_than_in_T():
-    # of the same estimator and smoothness: N^-3/2, as errors between points have signs at random, and T^-1
-    in_n = slopes("N", 0.5, (8, 16, 32, 64), 64, rates.INTERPOLATED)
-    in_t = slopes("T", 0.5, (8, 16, 32, 64), 64, rates.INTERPOLATED)
-    assert in_n < in_t - 0.2 < -0.8
+@pytest.mark.parametrize(("nu", "steepest", "flattest"), [(0.5, -1.5, -0.7), (1.5, -2.3, -1.3)])
+def test_without_lambda_the_error_falls_in_N_about_as_the_theorem_says(nu, steepest, flattest):
+    # N^-1 and N^-2 in the limit
+    assert steepest < slopes("N", nu, (8, 16, 32, 64), 64, rates.INTERPOLATED) < flattest
 
 
 def test_the_slow_rate_in_T_is_due_to_lambda():
     ridge, none = (slopes("T", 1.5, (16, 32, 64), 64, name) for name in (rates.RIDGE, rates.INTERPOLATED))
-    assert none < -1.2  # T^-2 in the limit
+    assert none < -1  # T^-2 in the limit
     assert -0.8 < ridge < -0.25  # T^-1/4 is a bound
 
 
 @pytest.mark.parametrize("nu", rates.SMOOTHNESS)
-@pytest.mark.parametrize(("stratified", "tolerance"), [(False, 0.1), (True, 0.04)])
+@pytest.mark.parametrize(("stratified", "tolerance"), [(False, 0.1), (True, 0.06)])
 def test_the_worst_case_falls_with_the_exponent_of_the_theorem(nu, stratified, tolerance):
     rng, values = np.random.default_rng(0), np.array([16, 32, 64, 128])
     errors = []
     for n in values:
         x = rng.uniform(size=(50, n, 1))  # independent points leave gaps of the order log(n) / n
         x = (np.arange(n)[:, None] + x) / n if stratified else x
-        _, variance = rates.stage_one(Matern(nu, 0.5), x, np.zeros((50, n)))
+        _, variance = rates.stage_one(Matern(nu, 0.5), rng.uniform(size=(50, 1)), x, np.zeros((50, n)))
         errors.append(np.sqrt(np.median(variance)))
     assert slope(values, errors) == pytest.approx(-(nu + 0.5), rel=tolerance)
 

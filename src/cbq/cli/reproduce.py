@@ -73,9 +73,9 @@ def reproduce(
     \b
     Examples:
       cbq reproduce --list
-      cbq reproduce linear-N sir-N --workers 2
+      cbq reproduce linear sir-N --workers 2
       cbq reproduce --all --quick
-      cbq reproduce linear-N --plot-only
+      cbq reproduce linear --plot-only
     """
     root = str(checkout())
     if root not in sys.path:
