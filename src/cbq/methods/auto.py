@@ -26,6 +26,7 @@ RATIO_OTHERWISE = 1.0
 RATIO_WITH_THETA = 0.25  # a product kernel on x and theta fits poorly where f changes direction with theta
 COMPARED_THETAS = 100  # at most
 MIN_POINTS = 4  # of a theta, for an unbiased estimate whose error is known
+GAIN_PER_POINT = 2.0  # how many times as accurate as CBQ MOBQ may be, for each point
 CONTRADICTED = 2.5  # standard deviations between MOBQ and unbiased estimates that are worth a warning
 
 
@@ -41,8 +42,8 @@ class Auto:
     depends on theta, MOBQ must predict a quarter of CBQ's error or less. See docs/methods.md for how well this chooses.
 
     Neither is believed without the other: the variances of MOBQ grow where the unbiased estimates of CBQ, from leaving
-    out one point at a time, contradict it at the observed thetas; with n points, MOBQ is not believed to be more than n
-    times as accurate; and where the tails of the measures carry the answer, CBQ is chosen, whose intervals know it.
+    out one point at a time, contradict it at the observed thetas; with n points, MOBQ is not believed to be more than
+    2 n times as accurate; and where the tails of the measures carry the answer, CBQ is chosen, whose intervals know it.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
     """
@@ -103,10 +104,10 @@ def _pooled(samples: Samples, plain: CBQFit) -> tuple[MOBQFit | None, str]:
 def _doubted(samples: Samples, pooled: MOBQFit, plain: CBQFit) -> MOBQFit:
     """The fit of MOBQ with variances in which the fit of CBQ leaves room for doubt, which says so if it is large.
 
-    With n points, no process is believed to be more than n times as accurate as CBQ.
+    With n points, no process is believed to be more than 2 n times as accurate as CBQ.
     """
     contradiction = _contradiction(samples, pooled, plain)
-    least = (_predicted_error(plain, _compared_thetas(samples)) / samples.n_evaluations) ** 2
+    least = (_predicted_error(plain, _compared_thetas(samples)) / (GAIN_PER_POINT * samples.n_evaluations)) ** 2
     found, worst = pooled._widened(contradiction, least), float(np.sqrt(np.max(contradiction)))
     if worst <= CONTRADICTED:
         return found
