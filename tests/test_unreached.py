@@ -10,7 +10,7 @@ from scipy.stats import norm
 import cbq
 from cbq.fit.findings import silent
 from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, Uniform
-from cbq.methods.multioutput.unreached import EXPECTED, OUTERMOST, unreached
+from cbq.methods.multioutput.unreached import EXPECTED_MASS, OUTERMOST, unreached
 
 RNG = np.random.default_rng(12)
 
@@ -25,7 +25,7 @@ def test_the_mass_beyond_the_points_is_that_of_draws(measure):
     x = RNG.uniform(0.2, 1.0, (n, measure.dim))
     draws, ordered = measure.sample(200_000, 3), np.sort(x, axis=0)
     outside = (draws < ordered[OUTERMOST - 1]) | (draws > ordered[-OUTERMOST])
-    expected = np.sum(np.mean(outside, axis=0)) - EXPECTED * measure.dim / n
+    expected = np.sum(np.mean(outside, axis=0)) - EXPECTED_MASS * measure.dim
     assert expected > 0.1
     assert_allclose(unreached([measure, measure], x), [expected] * 2, atol=0.01)
 

@@ -16,23 +16,25 @@ from cbq.measures import Empirical, Measure
 from cbq.measures.base import stack
 
 OUTERMOST = 2  # points on each side of each coordinate, which do not say what f does between and beyond them
-EXPECTED = 10.0  # points per coordinate, whose share of the mass may be there: more than twice that of the same measure
+# What may be there for each coordinate: more than twice the mass that so many points of the measure itself leave, and
+# more than the outermost of the observed thetas leave.
+EXPECTED_POINTS, EXPECTED_MASS = 10.0, 0.1
 
 
 def unreached(measures: Sequence[Measure], x: Array) -> Array:
-    """The mass (M,) of measures beyond all but the outermost points x (n, d), in excess of what n points leave there.
+    """The mass (M,) of measures beyond all but the outermost points x (n, d), in excess of what may be there.
 
     Tails are summed over coordinates. It is zero where marginal distributions are not known.
     """
     n, d = x.shape
-    if n <= EXPECTED * d or any(isinstance(measure, Empirical) for measure in measures):  # atoms are all there is
+    if n <= EXPECTED_POINTS * d or any(isinstance(measure, Empirical) for measure in measures):  # atoms are all there is
         return np.zeros(len(measures))
     ends = np.sort(x, axis=0)[[OUTERMOST - 1, n - OUTERMOST]]  # (2, d)
     try:
         mass = sum(_tails(measures, ends[:, j], j) for j in range(d))
     except NotImplementedError:
         return np.zeros(len(measures))
-    return np.asarray(np.maximum(mass - EXPECTED * d / n, 0.0))
+    return np.asarray(np.maximum(mass - d * max(EXPECTED_POINTS / n, EXPECTED_MASS), 0.0))
 
 
 def _tails(measures: Sequence[Measure], ends: Array, j: int) -> Array:
