@@ -31,6 +31,7 @@ from cbq.io import (
     unpack_measure,
 )
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
+from cbq.kernels.warped import Columns
 from cbq.measures import (
     Beta,
     Empirical,
@@ -1377,7 +1378,8 @@ def examples():
         Product([Empirical([0.0, 1.0], [0.25, 0.75]), Gaussian([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]])]),
     ]
     failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)
-    return {type(part): part for part in parts_of([*fits, *measures, failures])}
+    kernel = Warped(RBF(1.0), Columns([1, 0]))
+    return {type(part): part for part in parts_of([*fits, *measures, failures, kernel])}
 
 
 def test_every_saved_class_comes_back(tmp_path):
