@@ -2,7 +2,7 @@
 
 from cbq.methods.conditional.estimator import CBQ
 from cbq.methods.conditional.fit import CBQFit, LeaveOneOut
+from cbq.methods.conditional.integrals import StageOne
 from cbq.methods.conditional.paper import PaperCBQ
-from cbq.methods.conditional.stage_one import StageOne
 
 __all__ = ["CBQ", "CBQFit", "LeaveOneOut", "PaperCBQ", "StageOne"]

@@ -9,7 +9,8 @@ from scipy.special import gammaincinv
 
 from cbq._arrays import Array, Integers
 from cbq.measures import Empirical, Measure, Unnormalised
-from cbq.methods.conditional.stage_one import StageOne, StageOneOptions, fit_stage_one
+from cbq.methods.conditional.integrals import StageOne
+from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.samples import Samples
 
 TAIL = 1e-4  # the share of a measure that is outside its bulk

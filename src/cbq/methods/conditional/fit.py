@@ -21,7 +21,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
-from cbq.methods.conditional.stage_one import StageOne
+from cbq.methods.conditional.integrals import StageOne
 from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, require_memory_for_stage_two
 from cbq.samples import Samples
 from cbq.samples.samples import Design

@@ -15,6 +15,7 @@ from cbq.kernels.warped import Columns
 from cbq.measures import Gamma, Gaussian, LogNormal, Unnormalised
 from cbq.methods.conditional.candidates import refuse_unembedded
 from cbq.methods.conditional.fit import CBQFit
+from cbq.methods.conditional.integrals import KernelShare, StageOne
 from cbq.methods.conditional.paper_stages import (
     LAMBDAS,
     NUGGET,
@@ -23,7 +24,7 @@ from cbq.methods.conditional.paper_stages import (
     fit_paper_stage_one,
     fit_paper_stage_two,
 )
-from cbq.methods.conditional.stage_one import KernelShare, StageOne, require_memory_for_stage_one
+from cbq.methods.conditional.stage_one import require_memory_for_stage_one
 from cbq.methods.conditional.stage_two import require_memory_for_stage_two
 from cbq.methods.options import require_several_values, settings
 from cbq.methods.registry import estimator

@@ -22,7 +22,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, Prediction, ThetaCoordinates, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
 from cbq.kernels import RBF, Kernel, Matern
-from cbq.methods.conditional.stage_one import OUTLYING
+from cbq.methods.conditional.integrals import OUTLYING
 
 MAX_FITTED_NODES = 500  # for hyperparameters: their likelihood costs T^3, and more nodes hardly change it
 NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work

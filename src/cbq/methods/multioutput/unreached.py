@@ -27,7 +27,8 @@ def unreached(measures: Sequence[Measure], x: Array) -> Array:
     Tails are summed over coordinates. It is zero where marginal distributions are not known.
     """
     n, d = x.shape
-    if n <= EXPECTED_POINTS * d or any(isinstance(measure, Empirical) for measure in measures):  # atoms are all there is
+    atoms = any(isinstance(measure, Empirical) for measure in measures)  # which are all that there is
+    if n <= EXPECTED_POINTS * d or atoms:
         return np.zeros(len(measures))
     ends = np.sort(x, axis=0)[[OUTERMOST - 1, n - OUTERMOST]]  # (2, d)
     try:
