@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import cbq
+from cbq.collect.draws import sobol
 from cbq.collect.processes import exit_with_parent
 from cbq.fit.findings import silent
 
@@ -26,6 +27,7 @@ JobT = TypeVar("JobT", bound=tuple[Any, ...])
 ResultT = TypeVar("ResultT")
 
 PROBLEMS = ("linear", "sir", "butterfly", "health")
+OUTER_THETAS = 1024
 TEST_SEED = 2024  # seed of the test thetas; samples are never collected with it
 
 
@@ -35,6 +37,14 @@ def problem_with_truth(name: str, M: int, options: Options = ()) -> tuple[cbq.Pr
     problem = cbq.problems.get(name, **dict(options))
     theta = problem.prior.sample(M, TEST_SEED)
     return problem, theta, problem.exact(theta)
+
+
+@lru_cache(maxsize=16)
+def outer_thetas(name: str, options: Options = ()) -> tuple[Array, Array]:
+    """Sobol points (1024, p) of the prior, for expectations over theta, and the truth there, (1024,) or (1024, C)."""
+    problem = cbq.problems.get(name, **dict(options))
+    theta = problem.prior.transport(sobol(OUTER_THETAS, problem.p, np.random.default_rng(TEST_SEED)))
+    return theta, problem.exact(theta)
 
 
 def rmse(estimate: Array, truth: Array) -> float:

@@ -39,7 +39,7 @@ SECONDS: dict[str, tuple[float, float, float]] = {
     "MOBQ": (0.15, 0.1, 0.25),
     "Auto": (0.25, 0.15, 0.25),
     "MOBQ, Nystrom": (0.6, 0.1, 0.0),
-    "MOBQ, kernel given": (0.1, 0.0, 0.2),
+    "MOBQ, paper's kernel": (0.1, 0.0, 0.2),
 }
 AUTO_WITHOUT_POOLING = (0.5, 0.4, 0.0)  # with more points than Auto gives to MOBQ
 SECONDS_FACTOR = {"linear": 1.0, "sir": 1.8, "butterfly": 2.5, "health": 5.0, "health, own theta": 3.0}

@@ -64,7 +64,7 @@ STYLES: dict[str, Style] = {
     "MOBQ": Style(GREEN, "^", size=7.5, width=2.2),
     "Auto": Style(BLACK, "D", DOTTED, size=3.0, width=1.2),  # small, so that the curve it coincides with is seen
     "MOBQ, Nystrom": Style(PURPLE, "<", DASHED),
-    "MOBQ, kernel given": Style(BLACK, ">", DOTTED),
+    "MOBQ, paper's kernel": Style(BLACK, ">", DOTTED),
     "CBQ.paper, Stein": Style(BLACK, "d", DASHED),
     "CBQ.paper, theta Matern 3/2": Style(RED, "o"),
     "CBQ.paper, theta Gaussian": Style(ORANGE, "X"),

@@ -17,7 +17,7 @@ from cbq import Problem
 from cbq.measures import Gaussian
 from cbq.problems import health
 from experiments.analysis import Row
-from experiments.common import TEST_SEED, Array, problem_with_truth, rmse
+from experiments.common import TEST_SEED, Array, outer_thetas, rmse
 from experiments.experiment import Cell
 from experiments.methods import method_for
 
@@ -66,7 +66,7 @@ TREATMENTS = (Treatment(0), Treatment(1))
 
 def score(cell: Cell, seed: int, value: Callable[[Array], float]) -> list[Row]:
     """The error of the value of I = (I_1(theta_1), I_2(theta_2)) at draws of both thetas, for each method."""
-    _, theta, _ = problem_with_truth("health", cell.thetas)
+    theta, _ = outer_thetas("health")
     columns = [theta[:, [each.c]] for each in TREATMENTS]
     truth = np.column_stack([each.exact(own) for each, own in zip(TREATMENTS, columns, strict=True)])
     samples = [each.problem().collect(cell.T, cell.N, rng=_seed(seed, each), progress=False) for each in TREATMENTS]

@@ -1,7 +1,7 @@
 """A problem that just meets the assumptions of the paper's theorem, with f and the measure of x both varying in theta.
 
 X is a mixture of the uniform measures on (0, 1) and (0, 1/2) whose weight varies with theta, so that its density is
-bounded from below and above, and f(x, theta) = g(x) h(theta), where g and h lie just inside Sobolev spaces.
+bounded from below and above, and f(x, theta) = g(x) (2 + h(theta)), where g and h lie just inside Sobolev spaces.
 """
 
 from __future__ import annotations

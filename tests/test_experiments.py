@@ -31,7 +31,7 @@ from experiments import figures, illustration, linear, own_theta, rates, record,
 from experiments.analysis import ResultTable, SeedSummary, best_of, count_wins, ratios_text, slope, summarise, wins_text
 from experiments.applied import evppi, expected_loss
 from experiments.command import EXPERIMENTS
-from experiments.common import TEST_SEED, problem_with_truth, rmse, share_inside
+from experiments.common import TEST_SEED, outer_thetas, problem_with_truth, rmse, share_inside
 from experiments.experiment import Cell, Experiment, method_cell
 from experiments.figures import STYLES, Curve, draw_curve
 from experiments.methods import METHODS, SOBOL_OF_X, collect_cell, method_for, score_methods
@@ -476,9 +476,10 @@ def test_sobol_points_of_x_have_the_thetas_of_independent_points():
 def test_the_value_of_decisions_is_that_of_the_plug_in_estimate():
     for name, value in (("butterfly", expected_loss), ("health", evppi)):
         (row,) = score_methods(method_cell(name, 5, 6, ("LSMC",), thetas=40), 1, value)
-        problem, theta, truth = problem_with_truth(name, 40)
+        problem, (theta, truth) = cbq.problems.get(name), outer_thetas(name)
         estimate = cbq.LSMC().fit(problem.collect(5, 6, rng=1)).predict(theta)
         assert row["value_error"] == pytest.approx(abs(value(estimate) - value(truth)), rel=1e-10)
+    assert evppi(outer_thetas("health")[1]) == pytest.approx(cbq.problems.health.EVPPI, rel=0.01)
     theta = cbq.problems.get("butterfly").prior.transport((np.arange(4000)[:, None] + 0.5) / 4000)
     loss = expected_loss(cbq.problems.get("butterfly").exact(theta))
     assert loss == pytest.approx(cbq.problems.butterfly.EXPECTED_LOSS, rel=1e-4)

@@ -431,6 +431,24 @@ def test_each_output_may_have_its_own_kernel():
 def test_a_problem_that_the_paper_does_not_have_is_refused():
     with pytest.raises(ValueError, match="name must be one of linear, sir, butterfly, butterfly-stein, health, but"):
         cbq.CBQ.paper.for_problem("sobol-g")
+    with pytest.raises(ValueError, match="for_problem chooses kernel_x: leave it out"):
+        cbq.CBQ.paper.for_problem("linear", kernel_x=RBF())
+
+
+@pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
+def test_a_constant_is_a_constant_whatever_its_rounding():
+    samples = cbq.problems.get("linear").collect(12, 10, rng=0)
+    stds = [
+        cbq.CBQ.paper().fit(samples.with_values(np.full((12, 10), c))).predict(samples.theta, return_std=True)[1]
+        for c in (3.0, 1 / 3)
+    ]
+    assert_allclose(*stds, rtol=1e-10)
+
+
+def test_values_whose_squares_overflow_are_refused():
+    samples = cbq.problems.get("linear").collect(12, 10, rng=0)
+    with pytest.raises(ValueError, match=r"values of f of about 1e\+20[01] are too large"):
+        cbq.CBQ.paper().fit(samples.with_values(1e200 * np.asarray(samples.f)))
 
 
 def test_it_is_the_class_of_its_fits():
@@ -454,7 +472,7 @@ def test_a_kernel_of_some_coordinates_integrates_under_their_measure():
     assert_allclose(found.variance, expected.variance, rtol=1e-12)
 
 
-@pytest.mark.parametrize("columns", [[], [0, 0], [-1], [0.5], ["a"]])
+@pytest.mark.parametrize("columns", [[], [0, 0], [-1], [0.5], ["a"], 3])
 def test_columns_that_are_no_coordinates_are_refused(columns):
     with pytest.raises(ValueError, match="columns must be the numbers of some coordinates"):
         Columns(columns)
@@ -463,6 +481,12 @@ def test_columns_that_are_no_coordinates_are_refused(columns):
 def test_columns_that_x_does_not_have_are_refused():
     with pytest.raises(ValueError, match="there is no coordinate 3 of x, which has 2 of them"):
         Warped(RBF(1.0), Columns([3]))(np.zeros((4, 2)))
+    with pytest.raises(ValueError, match="there is no coordinate 3 of x, which has 2 of them"):
+        cbq.embed(Warped(RBF(1.0), Columns([3])), Gaussian([0.0, 0.0], [1.0, 1.0]))
+
+
+def test_columns_are_shown_as_they_are_written():
+    assert repr(Warped(RBF(1.0), Columns([2, 0]))) == "Warped(RBF(lengthscale=1.), Columns([2, 0]))"
 
 
 def test_a_fit_with_a_kernel_of_some_coordinates_of_theta_can_be_saved(tmp_path):

@@ -75,13 +75,16 @@ class Columns(Transform):
     """w(x) has some coordinates of x, given by their numbers, each once."""
 
     def __init__(self, columns: Sequence[int] | Integers) -> None:
-        given = list(columns)
+        given = list(columns) if isinstance(columns, list | tuple | range | np.ndarray) else []
         if not given or not all(is_whole(j) for j in given) or len({*given}) < len(given):
             raise ValueError(
                 f"columns must be the numbers of some coordinates, from 0 and each once, but it is {shown(columns)}."
             )
         self.columns = np.array(given, dtype=np.intp)
-        self.name = f"columns {', '.join(str(j) for j in given)}"
+        self.name = f"Columns({[int(j) for j in given]})"
+
+    def __repr__(self) -> str:
+        return self.name
 
     def __call__(self, x: Array) -> Array:
         if np.max(self.columns) >= x.shape[-1]:
@@ -93,8 +96,8 @@ class Columns(Transform):
             raise TypeError(
                 f"the measure of some coordinates is known for Gaussian and Empirical measures, not {measure!r}."
             )
-        cov = measure.cov[..., self.columns[:, None], self.columns]
-        return Gaussian(self(measure.mean), cov)
+        mean = self(measure.mean)
+        return Gaussian(mean, measure.cov[..., self.columns[:, None], self.columns])
 
 
 class MeasureTransform(Transform):
@@ -226,7 +229,8 @@ class Warped(Kernel):
             raise ValueError(f"warp must be one of {sorted(WARPS)} or a function, but it is {shown(warp)}.")
 
     def __repr__(self) -> str:
-        return f"Warped({self.base!r}, {self.warp.name!r})"
+        warp = self.warp if isinstance(self.warp, Columns) else self.warp.name
+        return f"Warped({self.base!r}, {warp!r})"
 
     @property
     def log_lengthscales(self) -> Array:

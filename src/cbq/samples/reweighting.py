@@ -128,10 +128,13 @@ def ratio_warning(samples: Samples, reweighted: Samples, log_ratio: Array) -> st
             f"At {np.count_nonzero(few)} of {samples.T} thetas fewer than {MIN_EFFECTIVE_SIZE:g} effective points "
             f"carry the ratio p / q: {carrying[t]:.3g} of {samples.counts[t]} at theta = {samples.theta[t]}."
         )
-    if (share := reach(reweighted)) < MIN_REACH:
+    sources = reweighted.proposals
+    is_wider = sources is None or largest_growth(reweighted.measures, sources) is not None
+    if is_wider and (share := reach(reweighted)) < MIN_REACH:
         said.append(
-            f"The points were not drawn from q and leave much of it empty: on average, they are worth {share:.2g} "
-            f"times as many points of q. What f p / q is there is unknown, and intervals may be too narrow."
+            f"The points were drawn from measures with lighter tails than q and leave those of q empty: on average, "
+            f"they are worth {share:.2g} times as many points of q. What f p / q is there is unknown, and intervals "
+            f"may be too narrow."
         )
     return " ".join(said) or None
 

@@ -76,10 +76,11 @@ class PaperCBQ:
         stage-2 likelihood    the determinant contains the noise              log |A k| alone: lambda is the largest
         RBF, Gaussian, d > 1  initial error l^d |l^2 + 2 Sigma|^-1/2          l |l^2 + 2 Sigma|^-1/2
         RBF of log x          initial error in closed form                    average of the mean embedding over points
-        standard deviations   in units of f                                   in units of the spread of the estimates
+        standard deviations   in units of f                                   in those of the standardised estimates
         ====================  ==============================================  =========================================
 
-        Printed initial errors may be too small for the rest of a variance, which is zero then.
+        The last is that of circulating code, all others are printed. Printed initial errors are known for a kernel
+        with one lengthscale; they may be too small for the rest of a variance, which is zero then.
     """
 
     kernel_x: Kernel | Sequence[Kernel] | None = None
@@ -109,11 +110,13 @@ class PaperCBQ:
 
     @classmethod
     def for_problem(cls, name: str, **options: Any) -> PaperCBQ:
-        """The estimator with the kernels that the paper has for one of its problems; options as for the class.
+        """The estimator with the kernels that the paper has for one of its problems; options: all but `kernel_x`.
 
         name : "linear" (RBF), "sir" (Stein), "butterfly" (RBF of log x), "butterfly-stein", or "health" (Matern 3/2 of
             the whitened inputs of each treatment). Stein kernels act on log x, as their density must vanish at zero.
         """
+        if "kernel_x" in options:
+            raise ValueError("for_problem chooses kernel_x: leave it out, or call CBQ.paper(kernel_x=...).")
         if name not in PRESETS:
             raise ValueError(f"name must be one of {', '.join(PRESETS)}, but it is {shown(name)}.")
         return cls(PRESETS[name], **options)

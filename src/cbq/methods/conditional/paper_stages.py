@@ -24,13 +24,14 @@ from cbq.linalg import Jitter, factor, factor_gram
 from cbq.linalg.threads import blas_threads
 from cbq.methods.conditional.blocks import BlockedSamples
 from cbq.samples import Samples
+from cbq.samples.arrays import check_magnitude
 
 LENGTHSCALES = (0.1, 0.3, 1.0, 3.0, 10.0)
 AMPLITUDES = (1.0, 10.0, 100.0, 1000.0)
 LAMBDAS = (0.01, 0.1, 1.0)
 NUGGET = 1e-6
 SMALLEST_CONSTANT = 0.01  # c of a Stein kernel, in units of the squared error of an estimate
-LEAST_SPREAD = 1e-13  # of estimates relative to their size: below it they differ by rounding
+LEAST_SPREAD = 1e-13  # of values or estimates relative to their size: below it they differ by rounding
 AS_SMALL_AS_POSSIBLE = Jitter(start=0.0)
 
 
@@ -51,7 +52,10 @@ class PaperStageOne:
 
 def fit_paper_stage_one(samples: Samples, kernel: Kernel, nugget: float, *, literal: bool) -> PaperStageOne:
     """Stage 1 of a single output, with the hyperparameters of the first theta at all thetas."""
-    centre, scale = float(np.mean(samples.table)), float(np.std(samples.table)) or 1.0
+    check_magnitude(samples.table)
+    centre, scale = float(np.mean(samples.table)), float(np.std(samples.table))
+    if scale <= LEAST_SPREAD * np.max(np.abs(samples.table)):
+        scale = 1.0  # f is constant
     scaled = samples.rescaled(centre, scale)
     whole, first = BlockedSamples(scaled), BlockedSamples(scaled.select(0)).blocks("raw")[0]
     chosen, amplitude = likeliest_at_first(kernel, first, nugget)
