@@ -41,6 +41,7 @@ from cbq.samples.conditional import (
     varies,
 )
 from cbq.samples.failures import Failures
+from cbq.samples.joining import joined
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
 
 Design = Literal["iid", "sobol", "mcmc"]
@@ -478,6 +479,10 @@ class Samples(Immutable):
     def outputs(self) -> Iterator[Samples]:
         """The samples of each output in turn; these samples if C is None."""
         return (self.output(c) for c in range(self.C or 1))
+
+    def __add__(self, other: Any) -> Samples:
+        """The points of both, for the same f and measures; equal thetas become one."""
+        return joined(self, other) if isinstance(other, Samples) else NotImplemented
 
     def __repr__(self) -> str:
         N = f"{self.counts.min()}..{self.counts.max()}" if self.is_ragged else f"{self.counts[0]}"

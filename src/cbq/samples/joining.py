@@ -1,0 +1,109 @@
+"""Samples of the same f and measures put together: `samples + more`."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.measures import Measure
+from cbq.samples.arrays import shown_bounds
+from cbq.samples.conditional import equal_measures, find_thetas, measures_at
+from cbq.samples.failures import Failures
+
+if TYPE_CHECKING:
+    from cbq.samples.samples import Design, Samples
+
+SAME = ("p", "d", "C", "depends_on_theta", "stochastic")  # what both must have
+DESIGNS: tuple[Design, ...] = ("mcmc", "sobol", "iid")  # the first that one of the two has is that of both
+
+
+def joined(one: Samples, other: Samples) -> Samples:
+    """The points of both. Thetas of the first come first, and equal thetas are one, with the points of the first first.
+
+    Raises a ValueError where they are not samples of the same problem: shapes, options or measures differ.
+    """
+    for name in SAME:
+        mine, theirs = getattr(one, name), getattr(other, name)
+        if mine != theirs:
+            raise ValueError(f"samples that are added must have the same {name}, but they have {mine} and {theirs}.")
+    at = find_thetas(other.theta, one.theta)
+    new = np.flatnonzero(at < 0)
+    rank = np.where(at < 0, one.T + np.cumsum(at < 0) - 1, at)  # of each theta of the other, among those of both
+    owners = np.concatenate([one.owners, rank[other.owners]])
+    rows = np.argsort(owners, kind="stable")
+    theta = np.concatenate([one.theta, other.theta[new]])
+    counts = np.bincount(owners, minlength=len(theta))
+    values = {
+        "_x": np.concatenate([one.all_points, other.all_points])[rows],
+        "_f": np.concatenate([one._f, other._f])[rows],
+        "design": next(design for design in DESIGNS if design in (one.design, other.design)),
+        "ratio_warning": one.ratio_warning or other.ratio_warning,
+        **_measures(one, other, at, new),
+        **_weights(one, other, rows, new),
+    }
+    both = one._replaced(theta=theta, counts=counts, starts=np.cumsum(counts) - counts, failures=None, **values)
+    return both._with_bounds(_bounds(one.bounds, other.bounds))._with_failures(_failures(one, other, both))
+
+
+def _bounds(one: Array | None, other: Array | None) -> Array | None:
+    """The bounds (2, C) of both, of which one may have none."""
+    if one is not None and other is not None and not np.array_equal(one, other):
+        raise ValueError(
+            f"samples that are added must have the same bounds, but they have {shown_bounds(one)} and "
+            f"{shown_bounds(other)}."
+        )
+    return other if one is None else one
+
+
+def _measures(one: Samples, other: Samples, at: Integers, new: Integers) -> dict[str, Any]:
+    """The measures of both, and a family that gives them all, if there is one."""
+    for t in np.flatnonzero(at >= 0).tolist():
+        _require_equal(one.measure(int(at[t])), other.measure(t), other.theta[t])
+    family = one.family or other.family
+    if family is not None:
+        for samples in (one, other):
+            if samples.family is not family:
+                for t, measure in enumerate(measures_at(family, samples.theta)):
+                    _require_equal(measure, samples.measure(t), samples.theta[t])
+    shared = one._measure
+    is_shared = isinstance(shared, Measure) and not shared.batch_shape
+    if is_shared and equal_measures(shared, other._measure, other.T):
+        return {"_measure": shared, "family": family}
+    return {"_measure": (*one.measures, *(other.measure(int(t)) for t in new)), "family": family}
+
+
+def _require_equal(one: Measure, other: Measure, theta: Array) -> None:
+    if not one.equals(other):
+        raise ValueError(
+            f"samples that are added must have the same measures, but at theta = {theta} they have {one!r} and "
+            f"{other!r} with other parameters."
+        )
+
+
+def _weights(one: Samples, other: Samples, rows: Integers, new: Integers) -> dict[str, Any]:
+    """What is known of where the points were drawn from; proposals only where each theta has one."""
+    if one.log_weights is None and other.log_weights is None:
+        return {"log_weights": None, "_proposal": None}
+    logs = [np.zeros(each.n_evaluations) if each.log_weights is None else each.log_weights for each in (one, other)]
+    known = one.proposals is not None and other.proposals is not None and len(new) == other.T
+    proposals = (*(one.proposals or ()), *(other.proposals or ())) if known else None
+    return {"log_weights": np.concatenate(logs)[rows], "_proposal": proposals}
+
+
+def _failures(one: Samples, other: Samples, both: Samples) -> Failures | None:
+    """Where f failed in both, by the thetas of both and those that have no value."""
+    each = [samples.failures for samples in (one, other) if samples.failures is not None]
+    if not each:
+        return None
+    theta = np.concatenate([both.theta, *(failures.theta for failures in each)])
+    theta = theta[np.sort(np.unique(find_thetas(theta, theta)))]  # each once; those of the samples come first
+    failed: list[list[Array]] = [[] for _ in theta]
+    for failures in each:
+        parts = np.split(failures.x, np.cumsum(failures.counts)[:-1])
+        for t, points in zip(find_thetas(failures.theta, theta), parts, strict=True):
+            failed[t].append(points)
+    empty = np.empty((0, both.d))
+    values = [both.points(t) if t < both.T else empty for t in range(len(theta))]
+    return Failures.of(theta, [np.concatenate([empty, *points]) for points in failed], values)
