@@ -65,7 +65,7 @@ def _row(method: str, mean: Array, cov: Array, truth: Array) -> Row:
 def draw(table: ResultTable) -> Figure:
     """A panel for each of the first seeds, with equal axes: ellipses of 50% and 95%, and the truth."""
     seeds = table.distinct("seed")[:SEEDS_SHOWN]
-    figure = new_figure(max(2.9 * len(seeds), 4.0), 3.8)
+    figure = new_figure(max(2.9 * len(seeds), 4.0), 2.4)
     axes = figure.subplots(1, len(seeds), squeeze=False, sharex=True, sharey=True)[0]
     for ax, seed in zip(axes, seeds, strict=True):
         _draw_ellipses(ax, table.where(seed=seed))
@@ -73,9 +73,6 @@ def draw(table: ResultTable) -> Figure:
         ax.set_xlabel(rf"$I(\theta)$ at $\theta = {PAIR[0]}$")
         ax.spines[["top", "right"]].set_visible(False)
         ax.set_aspect("equal", adjustable="box")
-    ends = [axes[0].get_xlim(), axes[0].get_ylim()]
-    axes[0].set(xlim=(min(low for low, _ in ends), max(high for _, high in ends)))
-    axes[0].set(ylim=axes[0].get_xlim())
     axes[0].set_ylabel(rf"$I(\theta)$ at $\theta = {PAIR[1]}$")
     legend_below(figure, list(axes), 4)
     return figure
