@@ -39,6 +39,7 @@ METHODS: dict[str, Callable[[], Any]] = {
     "MOBQ": MOBQ,
     "Auto": Auto,
     "MOBQ, Nystrom": lambda: MOBQ(nystrom=LANDMARKS),
+    "MOBQ, paper's kernel": lambda: MOBQ(POOLED_KERNELS["linear"], jitter=NUGGET),
     "CBQ.paper, Stein": lambda: CBQ.paper(Stein(Matern(1.5))),
     # kernels of theta
     "CBQ.paper, theta Matern 3/2": lambda: CBQ.paper(kernel_theta=Matern(1.5)),
@@ -73,11 +74,11 @@ def method_for(name: str, problem: str) -> Any:
     """The method of this name; that of the paper has the paper's kernel of x for the problem, unless it is named."""
     if name == "CBQ.paper":
         return paper_method(problem)
-    if name == "MOBQ, paper's kernel":
-        return MOBQ(POOLED_KERNELS[problem], jitter=NUGGET)
     if preset := PRESETS.get(name, {}).get(problem):
         return paper_method(preset)
     method = METHODS[name]()
+    if name == "MOBQ, paper's kernel":
+        return replace(method, kernel_x=POOLED_KERNELS[problem])
     if name.startswith("CBQ.paper, theta"):
         return replace(paper_method(problem), kernel_theta=method.kernel_theta)
     return method
