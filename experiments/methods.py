@@ -23,6 +23,11 @@ BASELINES = ("LSMC", "KLSMC", "IS", "IS balance")
 LANDMARKS = 500
 SOBOL_OF_X = "sobol of x"  # a design with independent thetas
 REDRAWN = "redrawn"  # data of linear that are drawn anew with each seed of the samples
+POOLED_KERNELS: dict[str, Kernel] = {
+    "linear": RBF(1.0),
+    "butterfly": Warped(RBF(0.1), "log"),
+}  # the likeliest of the grid
+NUGGET = Jitter(start=1e-6)
 
 
 def _gaussianised(base: Matern | RBF) -> Kernel:
@@ -59,8 +64,6 @@ PRESETS = {  # of the paper's method with other kernels, by name and problem
     "CBQ.paper, x Gaussian": {"linear": "linear", "butterfly": "butterfly"},
     "CBQ.paper, x Stein": {"sir": "sir", "butterfly": "butterfly-stein"},
 }
-POOLED_KERNELS = {"linear": RBF(1.0), "butterfly": Warped(RBF(0.1), "log")}  # of the paper's grid the likeliest
-NUGGET = Jitter(start=1e-6)
 
 
 def paper_method(preset: str) -> Any:
