@@ -431,6 +431,8 @@ def test_each_output_may_have_its_own_kernel():
 def test_a_problem_that_the_paper_does_not_have_is_refused():
     with pytest.raises(ValueError, match="name must be one of linear, sir, butterfly, butterfly-stein, health, but"):
         cbq.CBQ.paper.for_problem("sobol-g")
+    with pytest.raises(ValueError, match="name must be one of"):
+        cbq.CBQ.paper.for_problem(["linear"])
     with pytest.raises(ValueError, match="for_problem chooses kernel_x: leave it out"):
         cbq.CBQ.paper.for_problem("linear", kernel_x=RBF())
 

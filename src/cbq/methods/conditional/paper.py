@@ -117,7 +117,7 @@ class PaperCBQ:
         """
         if "kernel_x" in options:
             raise ValueError("for_problem chooses kernel_x: leave it out, or call CBQ.paper(kernel_x=...).")
-        if name not in PRESETS:
+        if not isinstance(name, str) or name not in PRESETS:
             raise ValueError(f"name must be one of {', '.join(PRESETS)}, but it is {shown(name)}.")
         return cls(PRESETS[name], **options)
 
