@@ -3,8 +3,8 @@
 import subprocess
 import sys
 import tracemalloc
-from pathlib import Path
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 import pytest

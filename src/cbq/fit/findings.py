@@ -61,6 +61,11 @@ class Finding:
         return KINDS[self.kind]
 
 
+def for_some(outputs: int, C: int) -> str:
+    """How many of C outputs a finding is about, as a part of its text; empty if there is one output."""
+    return f" for {outputs} of {C} outputs" * (C > 1)
+
+
 @contextmanager
 def silent() -> Iterator[None]:
     """Raise no warnings of findings inside, for callers that say themselves what was found."""

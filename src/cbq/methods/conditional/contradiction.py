@@ -13,7 +13,7 @@ from dataclasses import replace
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
-from cbq.fit.findings import Finding
+from cbq.fit.findings import Finding, for_some
 from cbq.methods.baselines.averages import averages
 from cbq.methods.conditional.stage_two import MAX_FITTED_NODES, MIN_THETAS, ThetaPosterior, unbiased_curve
 from cbq.samples import Samples
@@ -61,9 +61,8 @@ def contradiction_findings(before: Array, after: Array) -> list[Finding]:
     several = int(np.count_nonzero(after > before))
     if not several:
         return []
-    of = f" for {several} of {len(after)} outputs" * (len(after) > 1)
     text = (
-        f"plain averages of f differ from the quadratures{of} by more than chance: the points of a theta are too few "
+        f"plain averages of f differ from the quadratures{for_some(several, len(after))} by more than chance: the points of a theta are too few "
         f"to learn f, and thetas share the error. Intervals are widened because of it."
     )
     return [Finding("disagreement", text)]

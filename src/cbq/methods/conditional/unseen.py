@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.fit.findings import Finding
+from cbq.fit.findings import Finding, for_some
 from cbq.fit.of_samples import HEAVY_SHARE, outer_share, outermost
 from cbq.gp.constant_mean import BayesianQuadrature
 from cbq.methods.conditional.averaging import KernelWeights
@@ -61,9 +61,8 @@ def tail_findings(stretch: Array) -> list[Finding]:
     heavy = int(np.count_nonzero(stretch > NOTABLE))
     if not heavy:
         return []
-    of = f" for {heavy} of {len(stretch)} outputs" * (len(stretch) > 1)
     text = (
-        f"the outermost points decide the answer{of}: f grows towards the tails of the measures, and what lies beyond "
+        f"the outermost points decide the answer{for_some(heavy, len(stretch))}: f grows towards the tails of the measures, and what lies beyond "
         f"the points is unknown. Standard deviations are multiplied by {np.max(stretch):.2g} because of it."
     )
     return [Finding("tails", text)]
