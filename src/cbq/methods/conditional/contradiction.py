@@ -62,7 +62,7 @@ def contradiction_findings(before: Array, after: Array) -> list[Finding]:
     if not several:
         return []
     text = (
-        f"plain averages of f differ from the quadratures{for_some(several, len(after))} by more than chance: the points of a theta are too few "
-        f"to learn f, and thetas share the error. Intervals are widened because of it."
+        f"plain averages of f differ from the quadratures{for_some(several, len(after))} by more than chance: the "
+        f"points of a theta are too few to learn f, and thetas share the error. Intervals are widened because of it."
     )
     return [Finding("disagreement", text)]

@@ -62,8 +62,8 @@ def tail_findings(stretch: Array) -> list[Finding]:
     if not heavy:
         return []
     text = (
-        f"the outermost points decide the answer{for_some(heavy, len(stretch))}: f grows towards the tails of the measures, and what lies beyond "
-        f"the points is unknown. Standard deviations are multiplied by {np.max(stretch):.2g} because of it."
+        f"the outermost points decide the answer{for_some(heavy, len(stretch))}: f grows towards the tails of the "
+        f"measures, and what lies beyond the points is unknown. Standard deviations are multiplied by {np.max(stretch):.2g} because of it."
     )
     return [Finding("tails", text)]
 
