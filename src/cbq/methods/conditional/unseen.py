@@ -63,7 +63,8 @@ def tail_findings(stretch: Array) -> list[Finding]:
         return []
     text = (
         f"the outermost points decide the answer{for_some(heavy, len(stretch))}: f grows towards the tails of the "
-        f"measures, and what lies beyond the points is unknown. Standard deviations are multiplied by {np.max(stretch):.2g} because of it."
+        f"measures, and what lies beyond the points is unknown. Standard deviations are multiplied by "
+        f"{np.max(stretch):.2g} because of it."
     )
     return [Finding("tails", text)]
 
