@@ -511,6 +511,21 @@ def test_answers_do_not_depend_on_the_units_of_x(unit):
     assert_allclose(answers(MOBQ().fit(far)), answers(MOBQ().fit(KINK)), rtol=1e-4)
 
 
+@pytest.mark.parametrize("stochastic", [False, True])
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")
+def test_few_points_may_have_coordinates_in_different_units(stochastic):
+    theta, units = np.linspace(-1.0, 1.0, 7)[:, None], np.array([1e3, 1.0, 1e-2])
+    x = np.random.default_rng(0).normal(size=(7, 2, 3)) + theta[:, None]
+    f = np.sum(x * [1.0, 2.0, 3.0], axis=-1)
+
+    def fit(unit):
+        family = lambda t: cbq.measures.Gaussian(t * unit, unit**2)  # noqa: E731
+        samples = cbq.Samples(theta, x * unit, f, family, depends_on_theta=False, stochastic=stochastic)
+        return cbq.MOBQ(kernel_x=cbq.kernels.RBF()).fit(samples).predict(theta)
+
+    np.testing.assert_allclose(fit(units), fit(np.ones(3)), rtol=1e-4, atol=1e-4)
+
+
 def test_the_order_of_thetas_and_of_points_hardly_matters():
     """The mean depends on it by rounding alone; the intervals, by which points make the two halves, by some."""
     rng = np.random.default_rng(0)

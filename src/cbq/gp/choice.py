@@ -21,7 +21,7 @@ import numpy as np
 from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals
 from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain
-from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, KernelFamily, fit_lengthscales
+from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.pooled import ExactGP, IntegralPosterior, pooled_gp
 from cbq.gp.search import climb
 from cbq.io import Instance, Integer, Many, Number, Numbers, saved
@@ -31,6 +31,7 @@ from cbq.linalg.threads import one_blas_thread
 
 SCREENING_POINTS, CHOICE_POINTS = 250, 1000  # for a first comparison of the kernels, and for the choice
 LENGTHSCALE_POINTS = 500  # for lengthscales of several coordinates
+VALUES_PER_LENGTHSCALE = 2  # needed to fit them one by one: leave-one-out errors judge the kernels afterwards
 SCREENING_FACTOR = 3.0  # errors in the first comparison, in units of the smallest, that are worth a second
 TIE_FACTOR = 3.0  # errors up to this factor apart are nearly the same
 SLOW_EMBEDDING_PENALTY = 4.0  # the factor of the errors of kernels with slow embeddings, before they are compared
@@ -233,10 +234,10 @@ def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool) -> lis
     """Each kernel with a first guess of its free lengthscales; where there are several, the smoothest shapes all."""
     some = points.thinned(LENGTHSCALE_POINTS)
     dimension = points.u.shape[1]
-    ard = ard and dimension > 1 and some.n * some.f.shape[1] > VALUES_PER_LENGTHSCALE * dimension
-    found = [KernelFamily.of(kernel, points.u, ard) for kernel in kernels]
-    if np.count_nonzero(found[-1].free) < 2 or some.n < 3:
-        return found
+    enough = some.n * some.f.shape[1] > VALUES_PER_LENGTHSCALE * dimension
+    found = [KernelFamily.of(kernel, points.u, ard and dimension > 1) for kernel in kernels]
+    if np.count_nonzero(found[-1].free) < 2 or some.n < 3 or not enough:
+        return found  # which differ by a common factor of lengthscales in units of the coordinates
     change = _change(found[-1], some)
     smooth, rough = change, change
     if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest sees best

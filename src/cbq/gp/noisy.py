@@ -25,7 +25,7 @@ from cbq.gp.choice import (
     KernelMember,
     PooledPoints,
 )
-from cbq.gp.families import LONGEST, SHORTEST, VALUES_PER_LENGTHSCALE, KernelFamily
+from cbq.gp.families import LONGEST, SHORTEST, KernelFamily
 from cbq.gp.homoscedastic import leave_one_out_along
 from cbq.gp.pooled import NOISES
 from cbq.gp.search import quasi_newton
@@ -43,8 +43,7 @@ MAX_ITERATIONS = 40
 def choose_noisy_kernel(kernels: Sequence[Kernel], points: PooledPoints, *, ard: bool = True) -> KernelChoice:
     """The likeliest kernels for the draws of one output, with their lengthscales and noise."""
     with one_blas_thread():
-        dimension = points.u.shape[1]
-        ard = ard and dimension > 1 and points.n > VALUES_PER_LENGTHSCALE * dimension
+        ard = ard and points.u.shape[1] > 1
         some, fewer = points.thinned(ROWS), points.thinned(CHOICE_POINTS)
         fitted = [_fitted(KernelFamily.of(kernel, points.u, ard), some) for kernel in kernels]
         least = sorted(fitted, key=lambda pair: pair[1])[:MAX_TIED]
