@@ -14,15 +14,21 @@ from cbq._arrays import Array, finite, real
 from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
+from cbq.adaptive import Answer, Session
+from cbq.adaptive.goal import DEFAULT_BUDGET, Criterion, Goal
+from cbq.adaptive.quantity import Quantity
+from cbq.adaptive.solve import solve
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
 from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
 from cbq.collect.run import OnChange, OnError, Progress, RunOptions, as_progress, collect_samples
+from cbq.collect.trial import fingerprint
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.samples import Samples
 from cbq.samples.arrays import as_bounds, thetas_in
 from cbq.samples.conditional import Family, measures_at
+from cbq.samples.runs import Cost
 
 NUMBERS_PER_THETA, NUMBERS_PER_POINT = 250, 4  # that a run needs at the least: a measure; x and f, each twice
 
@@ -226,6 +232,120 @@ class Problem(Immutable):
             )
         run = draws.run(settings, thetas, self.family, proposal, _counts(N, len(thetas)))
         return collect_samples(self._evaluator(draws.entropy), run, options)._with_bounds(self.bounds)
+
+    def solve(
+        self,
+        tolerance: npt.ArrayLike | None = None,
+        rtol: float | None = None,
+        criterion: Criterion = "rms",
+        level: float = 0.95,
+        budget: int = DEFAULT_BUDGET,
+        *,
+        rng: np.random.Generator | int,
+        start: Samples | None = None,
+        batch: int | None = None,
+        executor: Executor | int | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        progress: Progress = None,
+        cost: Cost | None = None,
+        on_error: OnError = "raise",
+        retries: int = 2,
+        timeout: float | None = None,
+    ) -> Answer:
+        """Estimate I to an accuracy that you state: choose where to run f, run it there, and stop when it is reached.
+
+        The runs depend on f, on the seed and on the size of the batches, not on how often the run was interrupted.
+
+        Parameters
+        ----------
+        tolerance : the half-width of the interval of I that is wanted, in units of I; a number, or one for each output.
+        rtol : the same in units of the spread of I, its standard deviation over Q, such as 0.01. With both, both must
+            hold; with neither, the budget is spent.
+        criterion : "rms", the root mean square of the half-width over Q must be small enough; "max", its largest value
+            over 95% of Q.
+        level : of the interval.
+        budget : the most runs to make (default: 500), besides those of `start`.
+        rng : a Generator or a seed.
+        start : samples of this problem that are there already, from `collect` or from an earlier `solve`.
+        batch : how many runs are chosen jointly, before any of them is made: by default one for each worker, or an
+            eighth of the runs so far if that is more.
+        executor, progress, on_error, retries, timeout : as for `collect`.
+        checkpoint : a file that keeps the runs. The same call again goes on where it stopped, and makes no run twice;
+            with a smaller tolerance or a larger budget, it goes on from there. `cbq.Samples.from_checkpoint` reads it.
+        cost : a function of theta (p,) and x (d,) that gives what a run there costs, in any unit; runs are chosen by
+            what they gain for their cost. By default, all runs cost the same.
+        """
+        goal = Goal.of(tolerance, rtol, criterion, level, budget)
+        options = RunOptions(
+            as_executor(executor),
+            1,
+            None,
+            None,
+            as_progress(progress),
+            one_of(on_error, OnError, "on_error"),
+            "reuse",
+            whole(retries, "retries"),
+            _time_limit(timeout, as_executor(executor)),
+        )
+        size = None if batch is None else whole(batch, "batch", 1)
+        entropy = run_entropy(rng)
+        with self._session(goal, entropy, start, cost, checkpoint) as session:
+            return solve(session, self._evaluator(entropy), options, self.name, size)
+
+    def session(
+        self,
+        tolerance: npt.ArrayLike | None = None,
+        rtol: float | None = None,
+        criterion: Criterion = "rms",
+        level: float = 0.95,
+        budget: int = DEFAULT_BUDGET,
+        *,
+        rng: np.random.Generator | int,
+        start: Samples | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        cost: Cost | None = None,
+    ) -> Session:
+        """A session in which you make the runs: `session.ask(n)` says where, `session.tell(ids, values)` takes results.
+
+        For simulators that Python cannot call, batch systems, experiments: `Problem(None, family, prior)` will do. The
+        parameters are those of `solve`; a checkpoint keeps what was asked and told, also between processes.
+        """
+        goal = Goal.of(tolerance, rtol, criterion, level, budget)
+        return self._session(goal, run_entropy(rng), start, cost, checkpoint)
+
+    def _session(
+        self,
+        goal: Goal,
+        entropy: list[int],
+        start: Any,
+        cost: Any,
+        checkpoint: str | os.PathLike[str] | None,
+    ) -> Session:
+        if cost is not None and not callable(cost):
+            raise TypeError(f"cost must be a function of theta and x, or None, but it is {shown(cost)}.")
+        if start is not None:
+            self._require_own(start)
+        quantity = Quantity(
+            self.name, self.family, self.prior, self.depends_on_theta, self.stochastic, self.bounds, start
+        )
+        sources = {"the integrand": fingerprint(self.integrand), "the family": fingerprint(self.family)}
+        path = None if checkpoint is None else file_name(checkpoint, "checkpoint")
+        return Session(quantity, goal, entropy, cost=cost, checkpoint=path, sources=sources)
+
+    def _require_own(self, samples: Any) -> None:
+        """Raise unless these are samples of this problem, as far as that can be seen."""
+        if not isinstance(samples, Samples):
+            raise TypeError(f"start must be cbq.Samples, but it is {shown(samples)}.")
+        for name in ("p", "depends_on_theta", "stochastic"):
+            mine, theirs = getattr(self, name), getattr(samples, name)
+            if mine != theirs:
+                raise ValueError(f"start must be samples of this problem, but its {name} is {theirs}, not {mine}.")
+        for t, measure in enumerate(measures_at(self.family, samples.theta)):
+            if not measure.equals(samples.measure(t)):
+                raise ValueError(
+                    f"start must be samples of this problem, but at theta = {samples.theta[t]} their measure is "
+                    f"{samples.measure(t)!r}, and the family gives {measure!r}."
+                )
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, prior={self.prior!r})"

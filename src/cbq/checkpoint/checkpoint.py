@@ -39,6 +39,9 @@ SETTINGS = {  # and their names in messages
     "scramble": "the scramble",
     "stochastic": "stochastic",
     "proposal": "whether points are drawn from a proposal",
+    "prior": "the prior",
+    "start": "the samples to start from",
+    "level": "the level of the intervals",
 }
 
 
@@ -62,7 +65,10 @@ class Checkpoint:
         sources: dict[str, str | None],
     ) -> None:
         self.path, self._settings, self._thetas = file_name(path, "checkpoint"), settings, thetas
-        self._measures, self._proposals = _pack(measures), None if proposals is None else _pack(proposals)
+        self._measures, self._proposals = (
+            pack_measures(measures),
+            None if proposals is None else pack_measures(proposals),
+        )
         self._sources, self.edited = sources, list[str]()
         self._T = 0  # thetas in the file
         is_new = not os.path.exists(self.path)
@@ -86,15 +92,16 @@ class Checkpoint:
             return
         with reading(self.path):
             settings, outputs, sources = tables.read_header(self.path, self._connection)
-            self._require_settings(settings)
+            require_settings(self.path, settings, self._settings)
             both = {name: (found, sources.get(name)) for name, found in self._sources.items()}
             self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
             p, has_proposals = self._thetas.shape[1], settings["proposal"]
             thetas, measures, proposals = tables.read_thetas(self.path, self._connection, p, proposals=has_proposals)
             self._T = len(thetas)
             self._require_thetas(thetas)
-            self._require_measures("measure of x", measures, self._measures)
-            self._require_measures("proposal", proposals or (), self._proposals or ())
+            require_measures(self.path, "measure of x", measures, self._measures)
+            require_measures(self.path, "proposal", proposals or (), self._proposals or ())
+            assert outputs is not None  # else the settings are those of an adaptive run
             evaluations.allocate(outputs)
             drawn = [points.copy() for points in evaluations.x]
             shapes = (self._T, drawn[0].shape[1], outputs, len(self._thetas))
@@ -128,42 +135,47 @@ class Checkpoint:
         if self._is_empty:
             os.unlink(self.path)
 
-    def _require_settings(self, stored: dict[str, Any]) -> None:
-        differences = [
-            f"{label} is {stored.get(name)!r} in the file, and {self._settings.get(name)!r} was asked for"
-            for name, label in SETTINGS.items()
-            if stored.get(name) != self._settings.get(name)
-        ]
-        if differences:
-            raise self._another_run("; ".join(differences))
-
     def _require_thetas(self, thetas: Array) -> None:
         n = min(len(thetas), len(self._thetas))
         for t in _different_rows(thetas[:n], self._thetas[:n]):
-            raise self._another_run(
+            raise another_run(
+                self.path,
                 f"theta index t = {t} is {thetas[t]} in the file, and {self._thetas[t]} was asked for (another prior "
-                f"or theta)"
+                f"or theta)",
             )
-
-    def _require_measures(self, name: str, stored: Sequence[PackedMeasure], asked: Sequence[PackedMeasure]) -> None:
-        for t, (one, other) in enumerate(zip(stored, asked, strict=False)):
-            if not _same_measure(one, other):
-                raise self._another_run(
-                    f"the {name} at theta index t = {t} is {_describe(one)} in the file, and {_describe(other)} was "
-                    f"asked for"
-                )
 
     def _require_points(self, stored: Sequence[Array], drawn: Sequence[Array]) -> None:
         for t, (a, b) in enumerate(zip(stored, drawn, strict=True)):
             for i in _different_rows(b, a):
                 difference = f"is {a[i]} in the file, and {b[i]} would be drawn now"
-                raise self._another_run(f"point i = {i} of theta index t = {t} {difference}")
+                raise another_run(self.path, f"point i = {i} of theta index t = {t} {difference}")
 
-    def _another_run(self, difference: str) -> CheckpointError:
-        return CheckpointError(
-            f"{self.path} is the checkpoint of another run: {difference}. Ask for the run of the file to resume it, or "
-            f"pass another name to start a new run."
-        )
+
+def require_settings(path: str, stored: dict[str, Any], asked: dict[str, Any]) -> None:
+    """Raise unless the settings of a run in a file are those that are asked for."""
+    differences = [
+        f"{label} is {stored.get(name)!r} in the file, and {asked.get(name)!r} was asked for"
+        for name, label in SETTINGS.items()
+        if stored.get(name) != asked.get(name)
+    ]
+    if differences:
+        raise another_run(path, "; ".join(differences))
+
+
+def require_measures(path: str, name: str, stored: Sequence[PackedMeasure], asked: Sequence[PackedMeasure]) -> None:
+    """Raise unless the measures of a run in a file are those that are asked for, as far as there are both."""
+    for t, (one, other) in enumerate(zip(stored, asked, strict=False)):
+        if not _same_measure(one, other):
+            difference = f"is {describe_measure(one)} in the file, and {describe_measure(other)} was asked for"
+            raise another_run(path, f"the {name} at theta index t = {t} {difference}")
+
+
+def another_run(path: str, difference: str) -> CheckpointError:
+    """The error for a file of another run."""
+    return CheckpointError(
+        f"{path} is the checkpoint of another run: {difference}. Ask for the run of the file to resume it, or pass "
+        f"another name to start a new run."
+    )
 
 
 @dataclass(frozen=True, eq=False)
@@ -200,18 +212,19 @@ class StoredMeasures:
 
     def require(self, measures: Sequence[Measure]) -> None:
         """Raise unless these are the measures of the file, one for each theta."""
-        for theta, stored, given in zip(self.theta, self.packed, _pack(measures), strict=True):
+        for theta, stored, given in zip(self.theta, self.packed, pack_measures(measures), strict=True):
             if not _same_measure(stored, given):
                 raise CheckpointError(
                     f"{self.path} does not go with this {self.name}: at theta = {theta} the file has "
-                    f"{_describe(stored)}, and {self.name}= gives {_describe(given)}. Pass the {self.name} of the run."
+                    f"{describe_measure(stored)}, and {self.name}= gives {describe_measure(given)}. Pass that of "
+                    f"the run."
                 )
 
     def _unpacked(self, packed: PackedMeasure) -> Measure:
         text, numbers = packed
         if not numbers:
             raise CheckpointError(
-                f"{self.path} does not hold the {self.name} {_describe(packed)}, because that is code: pass "
+                f"{self.path} does not hold the {self.name} {describe_measure(packed)}, because that is code: pass "
                 f"{self.name}=, the function from theta of the run."
             )
         try:
@@ -227,6 +240,8 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
         if tables.is_empty(name, connection):
             raise CheckpointError(f"{name} is empty: call collect again to resume the run.")
         settings, outputs, _ = tables.read_header(name, connection)
+        if outputs is None:
+            raise CheckpointError(f"{name} has no run with a value yet: make the runs that it asks for.")
         has_proposals = settings["proposal"]
         theta, measures, proposals = tables.read_thetas(name, connection, settings["p"], proposals=has_proposals)
         batches = list(tables.read_batches(name, connection, len(theta), settings["d"], outputs))
@@ -253,7 +268,7 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
     return StoredRun(settings, theta, points, values, of_x, drawn_from, failed)
 
 
-def _pack(measures: Sequence[Measure]) -> list[PackedMeasure]:
+def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:
     """The measures as they are stored; only the description of a measure that contains code."""
     packed: dict[int, PackedMeasure] = {}
     for key, measure in {id(measure): measure for measure in measures}.items():
@@ -265,7 +280,7 @@ def _pack(measures: Sequence[Measure]) -> list[PackedMeasure]:
     return [packed[id(measure)] for measure in measures]
 
 
-def _describe(measure: PackedMeasure) -> str:
+def describe_measure(measure: PackedMeasure) -> str:
     """The type of a measure and its first numbers, for messages."""
     record, numbers = json.loads(measure[0]), from_bytes(measure[1], (-1,))
     if "unknown" in record:

@@ -20,10 +20,11 @@ class CheckpointError(ValueError):
     """A checkpoint belongs to another run, is damaged, is in use, or cannot be written."""
 
 
-def connect(path: str, *, write: bool) -> sqlite3.Connection:
+def connect(path: str, *, write: bool, wait: float = LOCK_TIMEOUT) -> sqlite3.Connection:
     """Return a connection. One that writes excludes all others and creates the file if it does not exist.
 
     The lock is held by the operating system on the file itself, so that it ends with the process, however that ends.
+    wait: the seconds to wait for another process to close the file.
     """
     import sqlite3  # slow to import
 
@@ -39,7 +40,7 @@ def connect(path: str, *, write: bool) -> sqlite3.Connection:
         _refuse_read_only(path, write=write)
         mode = "ro&immutable=1"  # SQLite would need to write beside the file otherwise, even to read it
     uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=LOCK_TIMEOUT)
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=wait)
     if write:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     return connection

@@ -30,7 +30,8 @@ if TYPE_CHECKING:
     import sqlite3
 
 FORMAT = "cbq-checkpoint"
-VERSION = 4  # of the format; raised when older readers would misread a file
+VERSION = 5  # of the format; raised when older readers would misread a file
+BEFORE_ADAPTIVE = 4  # the version of a file whose points were drawn before any was evaluated
 BEFORE_SETTINGS = 3  # the version of a file that needs no later settings, which older readers can read
 SCHEMA = (
     "CREATE TABLE meta (json TEXT NOT NULL, checksum INTEGER NOT NULL)",
@@ -59,31 +60,43 @@ def is_empty(path: str, connection: sqlite3.Connection) -> bool:
 
 
 def write_header(
-    connection: sqlite3.Connection, settings: dict[str, Any], outputs: Outputs, sources: dict[str, str | None]
+    connection: sqlite3.Connection, settings: dict[str, Any], outputs: Outputs | None, sources: dict[str, str | None]
 ) -> None:
-    """Create the tables and write the header."""
+    """Create the tables and write the header; `outputs` are None if they are not known yet."""
     for statement in (*SCHEMA, PROPOSALS) if settings.get("proposal") else SCHEMA:
         connection.execute(statement)
     as_before = all(settings.get(name, value) == value for name, value in LATER_SETTINGS.items())
-    version = BEFORE_SETTINGS if as_before else VERSION
-    record = {"format": FORMAT, "version": version, "cbq": __version__, "outputs": list(outputs)}
-    text = json.dumps({**record, "identity": settings, "sources": sources}, allow_nan=False)
+    version = BEFORE_SETTINGS if as_before else BEFORE_ADAPTIVE
+    version = VERSION if settings["design"] == "adaptive" else version
+    record = {"format": FORMAT, "version": version, "cbq": __version__, "identity": settings, "sources": sources}
+    text = json.dumps(record, allow_nan=False)
     connection.execute("INSERT INTO meta VALUES (?, ?)", (text, checksum(text)))
+    write_outputs(connection, outputs)
 
 
-def read_header(path: str, connection: sqlite3.Connection) -> tuple[dict[str, Any], Outputs, dict[str, str | None]]:
-    """The settings of the run, the outputs of its f, and fingerprints, if this version of cbq reads the format."""
+def write_outputs(connection: sqlite3.Connection, outputs: Outputs | None) -> None:
+    """Write into the header what the outputs of f are."""
+    (old,) = connection.execute("SELECT json FROM meta").fetchone()
+    text = json.dumps({**json.loads(old), "outputs": None if outputs is None else list(outputs)}, allow_nan=False)
+    connection.execute("UPDATE meta SET json = ?, checksum = ?", (text, checksum(text)))
+
+
+def read_header(
+    path: str, connection: sqlite3.Connection
+) -> tuple[dict[str, Any], Outputs | None, dict[str, str | None]]:
+    """The settings of the run, the outputs of its f if they are known, and fingerprints of its functions."""
     rows = connection.execute("SELECT json, checksum FROM meta").fetchall()
     if len(rows) != 1 or checksum(rows[0][0]) != rows[0][1]:
         raise damaged(path, "its header is not what was written")
     record = json.loads(rows[0][0])
     found, version = record["format"], record["version"]
-    if found != FORMAT or version not in (BEFORE_SETTINGS, VERSION):
+    if found != FORMAT or version not in (BEFORE_SETTINGS, BEFORE_ADAPTIVE, VERSION):
         other = f"{path} has version {version} of the format {found}, and this cbq reads version {VERSION} of {FORMAT}"
         newer = f"cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
         older = "an older development version wrote it. Collect again, with another file."
         raise CheckpointError(f"{other}: {older if found == FORMAT and version < BEFORE_SETTINGS else newer}")
-    return LATER_SETTINGS | record["identity"], tuple(record["outputs"]), record["sources"]
+    outputs = None if record["outputs"] is None else tuple(record["outputs"])
+    return LATER_SETTINGS | record["identity"], outputs, record["sources"]
 
 
 def write_thetas(

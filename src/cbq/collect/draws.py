@@ -19,7 +19,7 @@ from cbq.samples.conditional import Family, measures_at
 
 CollectDesign = Literal["iid", "sobol"]
 Scramble = Literal["independent", "common"]
-THETA_KEY, X_KEY, F_KEY = 0, 1, 2  # the first part of the key of a seed
+THETA_KEY, X_KEY, F_KEY, CANDIDATES_KEY, WANTED_KEY = range(5)  # the first part of the key of a seed
 ENTROPY_WORDS = 4  # of 32 bits, which a run takes from the generator that it is given
 SOBOL_BITS = 30
 BLOCK_ROWS = 64  # points that are transported together

@@ -40,7 +40,7 @@ class ExecutorPool(Pool):
         self._pending = dict[Future[BatchResult], Task]()
         self._done = SimpleQueue[Future[BatchResult] | None]()  # None: to wake up
         self._without_workers: float | None = None  # since when
-        self.max_pending = max_pending or 2 * self._n_workers + 2
+        self.max_pending = max_pending or 2 * self.n_workers + 2
 
     @property
     def n_pending(self) -> int:
@@ -81,7 +81,7 @@ class ExecutorPool(Pool):
         """Leave the executor to its user."""
 
     @property
-    def _n_workers(self) -> int:
+    def n_workers(self) -> int:
         """How many tasks run at a time, as far as the executor tells."""
         for name in ("_max_workers", "num_workers"):  # the standard library and loky; mpi4py
             n = getattr(self._executor, name, None)

@@ -54,12 +54,16 @@ class ProcessPool(Pool):
         self._context = multiprocessing.get_context()
         if self._context.get_start_method() != "fork":  # forked processes have f already
             require_picklable(evaluator)
-        self._evaluator, self._timeout = evaluator, timeout
+        self._evaluator, self._timeout, self._n = evaluator, timeout, n
         self._workers = list[_Worker]()
         self._woken, self._wake = self._context.Pipe(duplex=False)
         self.max_pending = min(n, max_pending or n)
         self._process = os.getpid()
         atexit.register(self.close)  # a second Ctrl-C may skip it, and Python would wait for the processes forever
+
+    @property
+    def n_workers(self) -> int:
+        return self._n
 
     @property
     def n_pending(self) -> int:

@@ -69,7 +69,10 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
     samples = _without_values(run, run.x)  # refuses bad points before anything expensive starts
     evaluations = Evaluations([x.copy() for x in run.x])
     skip, checkpoint = options.on_error == "skip", _open_checkpoint(evaluator, run, options.checkpoint)
-    with nullcontext() if checkpoint is None else closing(checkpoint), closing(_workers(evaluator, options)) as workers:
+    with (
+        nullcontext() if checkpoint is None else closing(checkpoint),
+        closing(workers_for(evaluator, options)) as workers,
+    ):
         if checkpoint is not None:
             checkpoint.restore(evaluations)
         if not skip:
@@ -124,7 +127,7 @@ def _open_checkpoint(evaluator: Evaluator, run: RunPoints, path: str | os.PathLi
     return Checkpoint(path, run.settings, run.thetas, run.measures, run.proposals, sources)
 
 
-def _workers(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Scheduler:
+def workers_for(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Scheduler:
     """Where f is evaluated."""
     executor, in_flight = options.executor, options.in_flight
     if executor is None:
@@ -148,7 +151,7 @@ def _evaluate_missing(
     options: RunOptions,
 ) -> None:
     total = evaluations.n_total
-    with _reporting(options.progress, run.settings["problem"], evaluations.n_done, total) as report:
+    with reporting(options.progress, run.settings["problem"], evaluations.n_done, total) as report:
 
         def on_finished(results: Sequence[BatchResult]) -> None:
             if checkpoint is not None:
@@ -171,7 +174,7 @@ def _tasks(run: RunPoints, evaluations: Evaluations, options: RunOptions) -> Ite
 
 
 @contextmanager
-def _reporting(progress: Progress, name: str, done: int, total: int) -> Iterator[Report]:
+def reporting(progress: Progress, name: str, done: int, total: int) -> Iterator[Report]:
     """The function to call whenever points are finished; `done` of them are finished already."""
     if callable(progress):
         yield progress

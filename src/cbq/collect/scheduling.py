@@ -65,6 +65,11 @@ class Pool(ABC):
 
     @property
     @abstractmethod
+    def n_workers(self) -> int:
+        """How many tasks run at a time, as far as that is known."""
+
+    @property
+    @abstractmethod
     def n_pending(self) -> int:
         """The number of tasks that are submitted and not finished."""
 
@@ -91,6 +96,8 @@ class Pool(ABC):
 
 class ThisProcess:
     """Evaluates tasks here, one after the other."""
+
+    n_workers = 1
 
     def __init__(self, evaluator: Evaluator, max_held: int | None) -> None:
         self._evaluator, self._max_held = evaluator, max_held or MAX_HELD
@@ -148,6 +155,11 @@ class Scheduler:
                 raise
             finally:
                 self._report(on_finished)
+
+    @property
+    def n_workers(self) -> int:
+        """How many tasks run at a time, as far as that is known."""
+        return self._pool.n_workers
 
     def close(self) -> None:
         """End the workers, if they are those of this run."""

@@ -16,6 +16,7 @@ from cbq.fit.of_samples import few_points_together, few_thetas, tails
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, KernelMember, SplitHalfCalibration, leave_one_out
+from cbq.gp.constant_mean import FLAT, explain
 from cbq.gp.pooled import IntegralPosterior, PooledGP, pooled_gp
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
@@ -176,6 +177,14 @@ class MOBQFit(Fit):
             groups.append(replace(group, calibration=calibration))
         return self._replaced(groups=tuple(groups))
 
+    def calibrated(self, factors: Array) -> MOBQFit:
+        """The same fit with all standard deviations multiplied by factors (C,)."""
+        groups = []
+        for group in self.groups:
+            calibration = group.calibration.widened(factors[list(group.outputs)] ** 2, np.zeros(len(group.outputs)))
+            groups.append(replace(group, calibration=calibration))
+        return self._replaced(groups=tuple(groups))
+
     def _with_findings(self, findings: Sequence[Finding]) -> MOBQFit:
         """The same fit with more findings."""
         return self._replaced(own_findings=(*self.own_findings, *findings))
@@ -197,6 +206,20 @@ class MOBQFit(Fit):
             found = leave_one_out(group.chosen, self._points.outputs(group.outputs), self.jitter)
             columns |= dict(zip(group.outputs, found.T, strict=True))
         return correlation(np.stack([columns[c] for c in self._outputs], axis=1))
+
+    def squared_residuals(self) -> tuple[Array, Array]:
+        """The points (n, D), and their squared leave-one-out residuals (n,) in units of the expected variances.
+
+        By the heaviest kernels, averaged over outputs.
+        """
+        squares = np.zeros(self._points.n)
+        for group, parts in zip(self.groups, self._parts, strict=True):
+            member, data = group.chosen.members[0], self._points.outputs(group.outputs).data
+            found = explain(member.kernel, data, FLAT, self.jitter, [member.noise])
+            amplitude = np.where(parts[0].process.amplitude > 0, parts[0].process.amplitude, 1.0)
+            expected = amplitude / found.precision[0, 0][:, None]  # (n, K)
+            squares += np.sum(found.residuals[0, 0] ** 2 / expected, axis=1) / len(self._outputs)
+        return self._points.u, squares
 
     @property
     def _block_size(self) -> int:

@@ -1,0 +1,154 @@
+"""What an adaptive run has come to, and how it got there."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq._tables import data_frame, short
+from cbq.adaptive.goal import MAX_SHARE, Goal
+from cbq.adaptive.plot import plot_answer, plot_history
+from cbq.adaptive.rounds import Round, achieved, calibration
+from cbq.fit.base import Fit
+from cbq.samples import Samples
+from cbq.samples.runs import Runs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+TREND_ROUNDS = 5  # from which the number of runs that a goal would take is foreseen
+MOST_FORESEEN = 20.0  # times the runs so far: more is guessing
+
+
+@dataclass(frozen=True, eq=False)
+class History:
+    """The rounds of an adaptive run, K of them.
+
+    runs: (K,), the runs with a value at each round. half_width: (K, C), what the half-widths of calibrated intervals
+    come to, by the criterion of the goal; NaN where they could not be calibrated yet. target: (K, C), what they may
+    come to, inf if nothing was asked for. chosen: the runs that were chosen from one round to the next, K sets.
+    """
+
+    runs: Array
+    half_width: Array
+    target: Array
+    chosen: tuple[Runs, ...]
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def to_frame(self) -> Any:
+        """A pandas table with a row for each round: runs, half_width and target, of each output."""
+        C = self.half_width.shape[1]
+        table: dict[str, Array] = {"runs": self.runs}
+        for name in ("half_width", "target"):
+            columns = getattr(self, name).T
+            table |= {name if C == 1 else f"{name}_{c}": column for c, column in enumerate(columns)}
+        return data_frame(table)
+
+    def plot(self, ax: Any = None) -> Figure:
+        """A figure of the half-width against the number of runs, with the target as a dashed line."""
+        return plot_history(self, ax)
+
+
+@dataclass(frozen=True, eq=False)
+class Answer:
+    """The answer of `problem.solve`: the fit, the samples behind it, and whether the goal was reached.
+
+    fit : the estimate of I; its intervals are calibrated by what the rounds of the run have shown.
+    samples : all runs with a value.
+    reached : whether the accuracy that was asked for holds.
+    next : the runs that would come next: those that reduce the uncertainty most, whatever f is there.
+    """
+
+    fit: Fit
+    samples: Samples
+    reached: bool
+    goal: Goal
+    rounds: tuple[Round, ...]
+    next: Runs
+    n_failed: int
+
+    @property
+    def n_runs(self) -> int:
+        """The number of runs, with those that failed and those of the samples that the run started from."""
+        return self.samples.n_evaluations + self.n_failed
+
+    @property
+    def history(self) -> History:
+        """What was known at each round."""
+        C, K = self.rounds[0].mean.shape[1], len(self.rounds)
+        sizes = [achieved(self.rounds[: k + 1], self.goal) for k in range(K)]
+        half_width = np.stack([np.full(C, np.nan) if size is None else size for size in sizes])
+        target = np.stack([self.goal.target(each.mean) for each in self.rounds])
+        runs = np.array([each.runs for each in self.rounds])
+        every = Runs(self.samples.theta[self.samples.owners], self.samples.all_points)
+        ends = [0, *runs]
+        chosen = tuple(every.take(slice(ends[k], ends[k + 1])) for k in range(K))
+        return History(runs, half_width, target, chosen)
+
+    def summary(self) -> str:
+        """What was reached, what it cost, and what would be next, in plain words."""
+        failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
+        cost = f"It took {self.n_runs} runs{failed} in {len(self.rounds)} rounds."
+        return "\n".join(
+            [self._reached_line(), cost, self._calibration_line(), self._next_line(), "", self.fit.summary()]
+        )
+
+    def _reached_line(self) -> str:
+        last = achieved(self.rounds, self.goal)
+        if last is None:
+            return f"Not reached: {self.n_runs} runs are too few to judge the intervals. Asked: {self.goal}."
+        target, spread = self.goal.target(self.rounds[-1].mean), np.std(self.rounds[-1].mean, axis=0)
+        worst = int(np.argmax(last / np.where(np.isfinite(target), target, np.maximum(spread, np.finfo(float).tiny))))
+        over = "root mean square over Q" if self.goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
+        relative = f", {last[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
+        of_output = f" for output {worst}, the worst of {len(last)}," * (len(last) > 1)
+        found = (
+            f"the {self.goal.level:.0%} interval{of_output} has a half-width of {short(last[worst])} ({over}){relative}"
+        )
+        if not self.goal.has_target:
+            return f"After the budget, {found}."
+        return f"{'Reached' if self.reached else 'Not reached'}: {found}. Asked: {self.goal}."
+
+    def _calibration_line(self) -> str:
+        factor = calibration(self.rounds)
+        if factor is None:
+            return (
+                "There are too few rounds to calibrate the intervals by their predictions: they are those of the fit."
+            )
+        shown = ", ".join(f"{each:.2g}" for each in factor)
+        return (
+            f"Calibration: standard deviations are {shown} times those that the fit alone has, by how far curves of "
+            f"earlier rounds are from the present one."
+        )
+
+    def _next_line(self) -> str:
+        theta, x = self.next.theta[0], self.next.x[0]
+        where = f"The next run would be at theta = {theta}, x = {x} (answer.next has {len(self.next)})."
+        foreseen = None if self.reached else self.foreseen_runs
+        return where if foreseen is None else f"By the trend, about {foreseen:.2g} runs in all would do. {where}"
+
+    @property
+    def foreseen_runs(self) -> float | None:
+        """How many runs in all would reach the goal, by the trend of the last rounds; None if there is no saying."""
+        history = self.history
+        ratio = np.max(history.half_width / history.target, axis=1)
+        known = np.flatnonzero(np.isfinite(ratio) & (ratio > 0))[-TREND_ROUNDS:]
+        if len(known) < 3:
+            return None
+        slope, level = np.polyfit(np.log(history.runs[known]), np.log(ratio[known]), 1)
+        if slope >= 0:
+            return None
+        runs = float(np.exp(min(-level / slope, 700.0)))
+        return runs if self.n_runs < runs <= MOST_FORESEEN * self.n_runs else None
+
+    def plot(self, **options: Any) -> Figure:
+        """A figure of I over theta, with the thetas of the next runs marked; see `Fit.plot` for the options."""
+        return plot_answer(self.fit, self.next.theta, **options)
+
+    def __repr__(self) -> str:
+        return f"Answer({'reached' if self.reached else 'not reached'}, {self.n_runs} runs, {type(self.fit).__name__})"

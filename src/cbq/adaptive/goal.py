@@ -1,0 +1,78 @@
+"""What is asked of an adaptive run: how narrow the interval of I must be, on average or nearly everywhere."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, Literal
+
+import numpy as np
+
+from cbq._arrays import Array, finite
+from cbq._checks import between_0_and_1, one_of, shown, whole
+
+Criterion = Literal["rms", "max"]
+MAX_SHARE = 0.95  # of Q, over which "max" takes the largest half-width
+DEFAULT_BUDGET = 500
+
+
+@dataclass(frozen=True, eq=False)
+class Goal:
+    """The half-width of the interval that is wanted, and the number of runs that may be made for it.
+
+    tolerance: in units of I. rtol: in units of the spread of I over Q. None asks for nothing.
+    """
+
+    tolerance: Array | None  # (1,) or (C,)
+    rtol: float | None
+    criterion: Criterion
+    level: float
+    budget: int
+
+    @classmethod
+    def of(cls, tolerance: Any, rtol: Any, criterion: Any, level: Any, budget: Any) -> Goal:
+        """From the arguments of `solve`."""
+        if tolerance is not None:
+            tolerance = np.atleast_1d(finite(tolerance, "tolerance"))
+            if tolerance.ndim > 1 or not np.all(tolerance > 0):
+                raise ValueError(
+                    f"tolerance must be a number above 0, or one for each output of f, but it is {shown(tolerance)}."
+                )
+        if rtol is not None:
+            found = finite(rtol, "rtol")
+            if found.ndim or not found > 0:
+                raise ValueError(f"rtol must be a number above 0, such as 0.01, but it is {shown(rtol)}.")
+            rtol = float(found)
+        return cls(
+            tolerance,
+            rtol,
+            one_of(criterion, Criterion, "criterion"),
+            between_0_and_1(level, "level"),
+            whole(budget, "budget", 1),
+        )
+
+    @property
+    def has_target(self) -> bool:
+        """Whether an accuracy is asked for, rather than as much as the budget gives."""
+        return self.tolerance is not None or self.rtol is not None
+
+    def size(self, half_width: Array) -> Array:
+        """The number (C,) that half-widths (G, C) at thetas of Q come to."""
+        if self.criterion == "rms":
+            return np.asarray(np.sqrt(np.mean(half_width**2, axis=0)))
+        return np.asarray(np.quantile(half_width, MAX_SHARE, axis=0, method="higher"))
+
+    def target(self, mean: Array) -> Array:
+        """The largest number (C,) that it may come to, given the estimates (G, C) of I; inf if there is no target."""
+        C = mean.shape[1]
+        if self.tolerance is not None and len(self.tolerance) not in (1, C):
+            raise ValueError(f"tolerance has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}.")
+        by_tolerance = np.full(C, np.inf) if self.tolerance is None else np.broadcast_to(self.tolerance, (C,))
+        by_rtol = np.inf if self.rtol is None else self.rtol * np.std(mean, axis=0)
+        return np.asarray(np.minimum(by_tolerance, by_rtol))
+
+    def __str__(self) -> str:
+        if not self.has_target:
+            return f"no accuracy, and {self.budget} runs"
+        parts = [] if self.tolerance is None else [", ".join(f"{each:g}" for each in self.tolerance)]
+        parts += [] if self.rtol is None else [f"{self.rtol:.3g} of the spread of I"]
+        return f"{' and '.join(parts)}, with {self.budget} runs at most"

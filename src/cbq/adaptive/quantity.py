@@ -1,0 +1,101 @@
+"""What an adaptive run estimates, and where."""
+
+from __future__ import annotations
+
+import hashlib
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+
+from cbq._arrays import Array, Booleans
+from cbq.checkpoint.checkpoint import describe_measure, pack_measures
+from cbq.measures import Measure
+from cbq.samples import Samples
+from cbq.samples.arrays import equal_rows
+from cbq.samples.conditional import Family, measures_at
+from cbq.samples.failures import Failures
+from cbq.samples.runs import Runs
+
+
+@dataclass(frozen=True, eq=False)
+class Quantity:
+    """The conditional expectation I(theta) of a problem, without its integrand.
+
+    start: samples that were there before the run; None if there are none.
+    """
+
+    name: str
+    family: Family
+    prior: Measure
+    depends_on_theta: bool
+    stochastic: bool
+    bounds: Array | None
+    start: Samples | None
+
+    @cached_property
+    def d(self) -> int:
+        """The dimension of x."""
+        return measures_at(self.family, self.prior.transport(np.full((1, self.prior.dim), 0.5)))[0].dim
+
+    @property
+    def inputs(self) -> int:
+        """The number of coordinates that f depends on."""
+        return self.d + self.prior.dim * self.depends_on_theta
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """What makes a run another one."""
+        return {
+            "problem": self.name,
+            "depends_on_theta": self.depends_on_theta,
+            "stochastic": self.stochastic,
+            "bounds": None if self.bounds is None else [[str(end) for end in ends] for ends in self.bounds.tolist()],
+            "p": self.prior.dim,
+            "d": self.d,
+            "design": "adaptive",
+            "proposal": False,
+            "scramble": None,
+            "prior": describe_measure(pack_measures([self.prior])[0]),
+            "start": None if self.start is None else _digest(self.start),
+        }
+
+    @property
+    def started(self) -> Runs:
+        """The runs of the samples that were there before."""
+        if self.start is None:
+            return Runs(np.empty((0, self.prior.dim)), np.empty((0, self.d)))
+        return Runs(self.start.theta[self.start.owners], self.start.all_points)
+
+    def samples(self, runs: Runs, values: Array, failed: Booleans) -> Samples | None:
+        """The samples of runs with values (n, *outputs), NaN where they failed (n,), and of those before.
+
+        Runs with equal theta belong together. None where nothing has a value.
+        """
+        if np.all(failed):
+            return self.start
+        first, group = equal_rows(runs.theta)
+        rows = [np.flatnonzero((group == g) & ~failed) for g in range(len(first))]
+        some = [g for g, each in enumerate(rows) if len(each)]
+        found = Samples(
+            runs.theta[first[some]],
+            [runs.x[rows[g]] for g in some],
+            [values[rows[g]] for g in some],
+            self.family,
+            depends_on_theta=self.depends_on_theta,
+            design="adaptive",
+            stochastic=self.stochastic,
+            bounds=self.bounds,
+        )
+        if np.any(failed):
+            missing = [runs.x[(group == g) & failed] for g in range(len(first))]
+            known = [runs.x[each] for each in rows]
+            found = found._with_failures(Failures.of(runs.theta[first], missing, known))
+        return found if self.start is None else self.start + found
+
+
+def _digest(samples: Samples) -> str:
+    """A hash of what was observed."""
+    parts = (samples.theta, samples.counts, samples.all_points, samples.table)
+    return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()

@@ -1,0 +1,381 @@
+"""A session: runs are asked for, their results told, in any order, and the estimate is as good as the results allow."""
+
+from __future__ import annotations
+
+import os
+import warnings
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array, real, rows_not_finite
+from cbq._checks import shown, whole
+from cbq._tables import by_theta, data_frame
+from cbq.adaptive.answer import Answer
+from cbq.adaptive.goal import Goal
+from cbq.adaptive.policies import policy_for
+from cbq.adaptive.quantity import Quantity
+from cbq.adaptive.rounds import Round, calibration, is_reached
+from cbq.checkpoint.database import LOCK_TIMEOUT
+from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
+from cbq.checkpoint.ledger import Ledger
+from cbq.collect.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
+from cbq.collect.scheduling import CollectWarning
+from cbq.fit.base import Fit
+from cbq.fit.findings import silent
+from cbq.methods.multioutput import MOBQFit
+from cbq.methods.multioutput.suggestion import Wanted
+from cbq.samples import Samples
+from cbq.samples.arrays import check_magnitude, rows_outside, shown_bounds
+from cbq.samples.conditional import measures_at
+from cbq.samples.runs import Cost, Runs
+
+N_WANTED = 64  # thetas of Q at which I is judged
+N_NEXT = 8  # runs that an answer names
+GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
+ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
+UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Runs to be made: their ids (n,), theta (n, p) and x (n, d)."""
+
+    ids: npt.NDArray[np.intp]
+    theta: Array
+    x: Array
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[tuple[int, Array, Array]]:
+        """Each run: its id, theta (p,) and x (d,)."""
+        return iter([(int(i), theta, x) for i, theta, x in zip(self.ids, self.theta, self.x, strict=True)])
+
+    def to_columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of a table, (n,) each: id, theta or theta_*, x or x_*."""
+        names = ["x"] if self.x.shape[1] == 1 else [f"x_{j}" for j in range(self.x.shape[1])]
+        return {"id": self.ids, **by_theta(self.theta, {}, None), **dict(zip(names, self.x.T, strict=True))}
+
+    def to_frame(self) -> Any:
+        """A pandas table with a row for each run."""
+        return data_frame(self.to_columns())
+
+
+class Session:
+    """The runs of a problem that were asked for, and their results. Made by `problem.session(...)`.
+
+    `ask(n)` says where to run next, `tell(ids, values)` takes results, in any order and any number, `fit()` is the
+    estimate so far. With a checkpoint, everything is on the disk when a call returns, and the same session can be
+    opened again; use it as a context manager, or `close()` it, to let others open the file.
+
+    What is asked for depends on the seed, on the results that were told and on the runs that are pending, and on
+    nothing else.
+    """
+
+    def __init__(
+        self,
+        quantity: Quantity,
+        goal: Goal,
+        entropy: list[int],
+        *,
+        cost: Cost | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        sources: dict[str, str | None] | None = None,
+        wait: float = LOCK_TIMEOUT,
+    ) -> None:
+        self.goal, self._quantity, self._entropy = goal, quantity, entropy
+        theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
+        self._wanted = Wanted.at(theta, quantity.family)
+        self._policy = policy_for(quantity, self._wanted, cost, entropy)
+        self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
+        self._values: dict[int, Array] = {}
+        self._failures: dict[int, str] = {}
+        self._rounds: list[Round] = []
+        self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
+        self._fitted: tuple[int, Fit] | None = None  # how many values the last fit has
+        self._ledger: Ledger | None = None
+        if checkpoint is not None:
+            settings = {**quantity.settings, "seed": entropy, "level": goal.level}
+            self._ledger = Ledger(checkpoint, settings, sources or {}, wait)
+            self._restore(self._ledger)
+
+    def _restore(self, ledger: Ledger) -> None:
+        stored = ledger.stored
+        self._runs = Runs(stored.theta, stored.x)
+        if len(stored.theta):
+            ledger.require_measures(measures_at(self._quantity.family, stored.theta))
+        for result in stored.results:
+            self._take(result)
+        self._rounds = [Round.of_record(record) for record in stored.rounds]
+        if stored.outputs is not None:
+            self._outputs = stored.outputs
+        if ledger.edited:
+            warnings.warn(
+                f"the source of {' and '.join(ledger.edited)} has changed since {ledger.path} was made. Its values are "
+                f"kept, and nothing is evaluated again: pass another name to start a new run.",
+                CollectWarning,
+                stacklevel=5,
+            )
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the checkpoint, if there is one."""
+        if self._ledger is not None:
+            self._ledger.close()
+            self._ledger = None
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The file of the session, if it has one."""
+        return None if self._ledger is None else self._ledger.path
+
+    @property
+    def outputs(self) -> Outputs | None:
+        """The shape of a value of f: () for a number, (C,) for C outputs; None before one is known."""
+        return self._outputs
+
+    @property
+    def n_asked(self) -> int:
+        """The number of runs that were asked for."""
+        return len(self._runs)
+
+    @property
+    def n_told(self) -> int:
+        """The number of runs whose results, values or failures, were told."""
+        return len(self._values) + len(self._failures)
+
+    @property
+    def pending(self) -> Asked:
+        """The runs that were asked for, and whose results were not told."""
+        done = self._values.keys() | self._failures.keys()
+        return self._asked([t for t in range(len(self._runs)) if t not in done])
+
+    @property
+    def samples(self) -> Samples | None:
+        """What was observed; None before there is a value."""
+        if not self._values:
+            return self._quantity.start
+        ids = sorted(self._values.keys() | self._failures.keys())
+        nothing = np.full(self._outputs or (), np.nan)
+        values = np.array([self._values.get(t, nothing) for t in ids])
+        failed = np.array([t in self._failures for t in ids])
+        return self._quantity.samples(self._runs.take(np.array(ids)), values, failed)
+
+    def ask(self, n: int | None = None) -> Asked:
+        """Where to run next: n runs that together reduce the uncertainty about I most.
+
+        n : by default as many as are worth a new estimate: an eighth of the runs so far, 16 at first.
+        """
+        n = self.batch_size(1) if n is None else whole(n, "n", 1)
+        self._update()
+        new, first = self._next(n), len(self._runs)
+        if self._ledger is not None:
+            self._ledger.ask(first, new.theta, measures_at(self._quantity.family, new.theta), new.x)
+        self._runs += new
+        return self._asked(range(first, len(self._runs)))
+
+    def _next(self, n: int) -> Runs:
+        """The n runs that would come next."""
+        known = self._quantity.started + self._runs
+        rng = keyed_generator(self._entropy, CANDIDATES_KEY, len(known))
+        with silent():
+            return self._policy.choose(n, known, self._current_fit(), self._need(), rng)
+
+    def batch_size(self, workers: int) -> int:
+        """How many runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
+        done = self.n_told + len(self._quantity.started)
+        wanted = self._policy.first - done if done < self._policy.first else -(-done // GROWTH)
+        return -(-max(wanted, 1) // workers) * workers
+
+    def tell(
+        self, ids: npt.ArrayLike, values: npt.ArrayLike | None = None, *, failures: Mapping[int, str] | None = None
+    ) -> None:
+        """Take results of runs that were asked for.
+
+        ids, values : the ids (n,) of runs, and the values of f there, (n,) or (n, C); for one run, numbers will do.
+        failures : what f did at runs without a value, by their ids.
+        Results that were told before may be told again; other values for them are refused, as are ids that nobody asked
+        for. Either all of these results are taken, or none.
+        """
+        results = self._values_told(ids, values) + self._failures_told(failures or {})
+        self.take(results)
+
+    def take(self, results: Sequence[BatchResult]) -> None:
+        """Take results of single runs, each of which is a batch of its own."""
+        new = None
+        shapes = {result.f.shape[1:] for result in results if not result.failures}
+        if self._outputs is None and shapes:
+            (new,) = shapes
+        outputs = self._outputs if new is None else new
+        if outputs is not None:
+            results = [r._replace(f=np.full((1, *outputs), np.nan)) if r.failures else r for r in results]
+        if self._ledger is not None and outputs is not None:
+            self._ledger.tell([*self._unwritten, *results], self._runs.x, new)
+        self._outputs = outputs
+        for result in results:
+            self._take(result)
+
+    @property
+    def _unwritten(self) -> list[BatchResult]:
+        """Failures from before the first value: what a file has for them has as many numbers as a value."""
+        if self._values or self._ledger is None or self._ledger.stored.outputs is not None:
+            return []
+        nothing = np.full((1, *(self._outputs or ())), np.nan)
+        return [BatchResult(Batch(t, 0, 1), nothing, {0: reason}) for t, reason in self._failures.items()]
+
+    def _take(self, result: BatchResult) -> None:
+        t = result.batch.t
+        if result.failures:
+            self._failures[t] = result.failures[0]
+        else:
+            self._values[t] = result.f[0]
+            self._failures.pop(t, None)
+
+    def fit(self) -> Fit:
+        """The estimate of I from all results so far, with intervals calibrated by those of earlier rounds."""
+        self._update()
+        fit = self._current_fit()
+        if fit is None:
+            least = self._policy.first
+            raise ValueError(f"{len(self._values)} runs have values, but an estimate needs {least}: make more runs.")
+        factor = calibration(self._rounds) if self._rounds else None
+        return fit.calibrated(factor) if factor is not None and isinstance(fit, MOBQFit) else fit
+
+    @property
+    def reached(self) -> bool:
+        """Whether the goal is reached."""
+        self._update()
+        return is_reached(self._rounds, self.goal)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the goal is reached, or the budget spent."""
+        return self.n_told >= self.goal.budget or self.reached
+
+    def answer(self) -> Answer:
+        """What the session has come to."""
+        reached = self.reached
+        samples = self.samples
+        assert samples is not None
+        return Answer(
+            fit=self.fit(),
+            samples=samples,
+            reached=reached,
+            goal=self.goal,
+            rounds=tuple(self._rounds),
+            next=self._next(N_NEXT),
+            n_failed=len(self._failures),
+        )
+
+    def _asked(self, ids: Sequence[int]) -> Asked:
+        rows = np.array(list(ids), dtype=np.intp)
+        return Asked(rows, self._runs.theta[rows], self._runs.x[rows])
+
+    def _current_fit(self) -> Fit | None:
+        """The fit to all values; None if they are too few."""
+        n = len(self._values) + len(self._quantity.started)
+        if n < self._policy.first:
+            return None
+        if self._fitted is None or self._fitted[0] != n:
+            samples = self.samples
+            assert samples is not None
+            with silent():
+                self._fitted = (n, self._policy.fit(samples))
+        return self._fitted[1]
+
+    def _update(self) -> None:
+        """Record what is known as a round, if there are enough runs more than at the last one."""
+        fit, n = self._current_fit(), len(self._values) + len(self._quantity.started)
+        last = self._rounds[-1].runs if self._rounds else 0
+        if fit is None or n < last + max(1, last // ROUND_GROWTH):
+            return
+        with silent():
+            theta = self._wanted.theta
+            mean, std = (each.reshape(len(theta), -1) for each in fit.predict(theta, return_std=True))
+            low, high = (each.reshape(len(theta), -1) for each in fit.interval(theta, self.goal.level))
+            sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
+        found = Round(n, mean, std, 0.5 * (high - low), sound)
+        if self._ledger is not None:
+            self._ledger.add_round(len(self._rounds), found.record)
+        self._rounds.append(found)
+
+    def _need(self) -> Array | None:
+        """How much each output matters, (C,): the square of its half-width in units of what is asked for."""
+        if not self._rounds:
+            return None
+        last = self._rounds[-1]
+        size, target = self.goal.size(last.half_width), self.goal.target(last.mean)
+        unit = target if self.goal.has_target else np.maximum(np.std(last.mean, axis=0), np.finfo(float).tiny)
+        return np.asarray((size / np.maximum(unit, np.finfo(float).tiny)) ** 2)
+
+    def _values_told(self, ids: npt.ArrayLike, values: npt.ArrayLike | None) -> list[BatchResult]:
+        """Results from ids (n,) and values (n, *outputs), checked."""
+        rows = self._checked_ids(np.atleast_1d(np.asarray(ids)).tolist())
+        if values is None:
+            if rows:
+                raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
+            return []
+        f = np.atleast_1d(real(values, "values"))
+        if np.ndim(ids) == 0 and f.shape != (1,):
+            f = f[None]
+        if f.ndim > 2 or len(f) != len(rows) or (self._outputs is not None and f.shape[1:] != self._outputs):
+            n = len(rows)
+            needed = f"({n},) or ({n}, C)" if self._outputs is None else f"{(n, *self._outputs)}"
+            raise ValueError(f"values have shape {f.shape}, but for {n} ids they must have shape {needed}.")
+        bad = rows_not_finite(f)
+        if np.any(bad):
+            i = int(np.argmax(bad))
+            raise ValueError(
+                f"the value of run {rows[i]} is {f[i]}, but values must be finite: tell a run without a value as "
+                f"failures={{{rows[i]}: 'what f did'}}."
+            )
+        check_magnitude(f.reshape(len(f), -1))
+        self._check_bounds(rows, f)
+        for t, value in zip(rows, f, strict=True):
+            if t in self._values and not np.array_equal(self._values[t], value):
+                raise ValueError(
+                    f"run {t} was told before, with the value {self._values[t]}, and now it is {value}: a run is told "
+                    f"once. Ask for more runs to make one again."
+                )
+        pairs = [(t, value) for t, value in zip(rows, f, strict=True) if t not in self._values]
+        return [BatchResult(Batch(t, 0, 1), np.array(value, dtype=np.float64)[None], {}) for t, value in pairs]
+
+    def _check_bounds(self, rows: Sequence[int], f: Array) -> None:
+        bounds = self._quantity.bounds
+        if bounds is None or self._quantity.stochastic:
+            return
+        outside = rows_outside(f.reshape(len(f), -1), bounds)
+        if np.any(outside):
+            i = int(np.argmax(outside))
+            raise ValueError(
+                f"the value of run {rows[i]} is {f[i]}, but it must lie within the bounds {shown_bounds(bounds)}."
+            )
+
+    def _failures_told(self, failures: Mapping[int, str]) -> list[BatchResult]:
+        if not isinstance(failures, Mapping):
+            raise TypeError(f"failures must be a mapping from ids to texts, but it is {shown(failures)}.")
+        rows = self._checked_ids(list(failures))
+        for t in rows:
+            if t in self._values:
+                raise ValueError(f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more.")
+        nothing = np.full((1, *(self._outputs or ())), np.nan)
+        return [BatchResult(Batch(t, 0, 1), nothing, {0: str(failures[t])}) for t in rows]
+
+    def _checked_ids(self, ids: Sequence[Any]) -> list[int]:
+        n = len(self._runs)
+        for each in ids:
+            if not isinstance(each, int | np.integer) or isinstance(each, bool) or not 0 <= each < n:
+                known = f"0 to {n - 1}" if n else "none, since nothing was asked for"
+                raise ValueError(f"there is no run {shown(each)}: the ids of runs that were asked for are {known}.")
+        if len(set(ids)) < len(ids):
+            raise ValueError("an id comes twice: tell each run once.")
+        return [int(each) for each in ids]

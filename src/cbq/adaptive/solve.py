@@ -1,0 +1,60 @@
+"""Running until the goal is reached: ask for a batch, evaluate it, and tell the results, round by round."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import closing
+
+from cbq.adaptive.answer import Answer
+from cbq.adaptive.session import Session
+from cbq.checkpoint.evaluations import BatchResult
+from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
+from cbq.collect.run import Report, RunOptions, reporting, workers_for
+from cbq.collect.scheduling import Scheduler, ThisProcess, WorkerError
+
+STEADY = "call solve again with the same arguments to resume"
+
+
+def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> Answer:
+    """Make runs until the goal is reached or the budget spent, and return the answer.
+
+    batch: how many runs are chosen at a time; by default one for each worker, or more where there are many runs.
+    """
+    with (
+        closing(workers_for(evaluator, options)) as workers,
+        reporting(options.progress, name, session.n_told, session.goal.budget) as report,
+    ):
+        try:
+            _make_pending(session, workers, options, report)
+            while not session.is_over:
+                size = session.batch_size(workers.n_workers) if batch is None else batch
+                session.ask(min(size, session.goal.budget - session.n_told))
+                _make_pending(session, workers, options, report)
+        except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
+            _add_advice(error, session)
+            raise
+    return session.answer()
+
+
+def _make_pending(session: Session, workers: ThisProcess | Scheduler, options: RunOptions, report: Report) -> None:
+    """Make the runs that were asked for. The first one alone, until one has a value, which shows what f returns."""
+
+    def on_finished(results: Sequence[BatchResult]) -> None:
+        session.take(results)
+        report(session.n_told, session.goal.budget)
+
+    skip = options.on_error == "skip"
+    while len(pending := session.pending):
+        some = list(pending) if session.outputs is not None else list(pending)[:1]
+        points = [Points(theta, x[None], t) for t, theta, x in some]
+        workers.evaluate([Task(each, session.outputs, skip) for each in points], on_finished)
+
+
+def _add_advice(error: BaseException, session: Session) -> None:
+    """Add to the message of an error what is kept and how to go on."""
+    if session.checkpoint is None:
+        advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
+    else:
+        advice = f"{session.n_told} runs are in {session.checkpoint}: {STEADY}."
+    message = str(error) or "solve was interrupted."
+    error.args = (f"{message} {advice}", *error.args[1:])

@@ -1,0 +1,153 @@
+"""Where the next values of f help most: points chosen from candidates by what one process would learn from them.
+
+The design must not trust one fitted kernel: where its lengthscale is too long, the process believes it knows what it
+has never looked at. The gain is therefore averaged over the kernels of the fit and rough ones whose lengthscales are
+the spread of the candidates. It is larger where leave-one-out residuals are larger than the process expects, since one
+amplitude for all of f is too small at a kink or a narrow feature and too large elsewhere. One point in eight fills
+space, whatever the gain.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.embeddings.many import Integrals, line_for
+from cbq.gp.gain import Gain
+from cbq.kernels import Kernel, Matern, XThetaKernel
+from cbq.linalg.threads import one_blas_thread
+from cbq.measures import Measure
+from cbq.methods.multioutput.candidates import automatic_kernels_of_x
+from cbq.samples.conditional import Family, measures_at
+from cbq.samples.runs import Runs
+
+if TYPE_CHECKING:
+    from cbq.methods.multioutput.fit import MOBQFit
+
+FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
+SPACE_FILLING = 8  # one point in so many
+FILLING_CANDIDATES = 32  # from which it is taken
+PRIOR_RESIDUALS = 0.5  # the weight of the expected squared residual against those near a candidate
+N_CANDIDATES = 768
+TAIL_SHARE = 4  # one candidate in so many is drawn with more weight at the ends of each coordinate
+LEAST_TAIL = 1e-9  # the probability beyond the outermost candidate
+
+
+@dataclass(frozen=True, eq=False)
+class Wanted:
+    """The thetas (G, p), draws of Q, at which I is wanted, and the measures there."""
+
+    theta: Array
+    measures: tuple[Measure, ...]
+
+    @classmethod
+    def at(cls, theta: Array, family: Family) -> Wanted:
+        """At thetas (G, p)."""
+        return cls(theta, measures_at(family, theta))
+
+    def integrals(self, kernel: Kernel) -> Integrals:
+        """The integrals of a kernel that matter."""
+        return Integrals(kernel, self.measures, self.theta, line_for(kernel, self.measures, coarse=True))
+
+
+def with_tails(u: Array) -> Array:
+    """Uniform coordinates (M, k) of candidates, some of which reach further into the tails.
+
+    Beyond the outermost run nothing is known of f, and draws hardly reach where f may still matter: one row in four has
+    the arcsine distribution.
+    """
+    found = u.copy()
+    found[TAIL_SHARE - 1 :: TAIL_SHARE] = np.sin(0.5 * np.pi * u[TAIL_SHARE - 1 :: TAIL_SHARE]) ** 2
+    return np.clip(found, LEAST_TAIL, 1.0 - LEAST_TAIL)
+
+
+def choose_points(
+    n: int,
+    candidates: Runs,
+    wanted: Wanted,
+    known: Runs,
+    fit: MOBQFit | None,
+    *,
+    of_theta: bool,
+    need: Array | None = None,
+    cost: Array | None = None,
+) -> Integers:
+    """The n candidates, chosen jointly, that reduce the variance of I most for their cost.
+
+    known: runs that were made or are under way. fit: of the runs with values; None if there is none yet.
+    need: (C,), how much each output matters; by default all matter as much.
+    cost: (M,), of each candidate; by default all cost the same.
+    """
+    u, points = candidates.inputs(of_theta=of_theta), known.inputs(of_theta=of_theta)
+    with one_blas_thread():
+        rough = [Gain(k, wanted.integrals(k), points, u) for k in rough_kernels(candidates, wanted, of_theta=of_theta)]
+        fitted = [] if fit is None else list(_fitted_gains(fit, wanted, points, u, need))
+        share = FITTED_SHARE if fitted else 0.0
+        weighed = [((1 - share) / len(rough), each) for each in rough]
+        weighed += [(share * weight, each) for weight, each in fitted]
+        factor = np.ones(len(u)) if fit is None else residual_factors(fit, u)
+        factor = factor if cost is None else factor / cost
+        chosen = list[int]()
+        for _ in range(n):
+            if (len(known) + len(chosen)) % SPACE_FILLING == SPACE_FILLING - 1:
+                score = np.where(np.arange(len(u)) < FILLING_CANDIDATES, rough[0].variance, 0.0)
+            else:
+                score = factor * sum(weight * _scaled(each.average) for weight, each in weighed)
+            score[chosen] = -np.inf
+            chosen.append(int(np.argmax(score)))
+            for _, each in weighed:
+                each.add(chosen[-1])
+    return np.array(chosen, dtype=np.intp)
+
+
+def rough_kernels(candidates: Runs, wanted: Wanted, *, of_theta: bool) -> list[Kernel]:
+    """The roughest kernels with embeddings, on x and, where it is positive, on log x, as wide as the candidates."""
+    kernels = automatic_kernels_of_x(candidates.x, wanted.measures)
+    found = [kernel for kernel in kernels if kernel.smoothness == kernels[0].smoothness]
+    if of_theta:
+        found = [XThetaKernel(kernel, Matern(1.5), candidates.x.shape[1]) for kernel in found]
+    u = candidates.inputs(of_theta=of_theta)
+    return [kernel.to_fit(u, ard=True)[0] for kernel in found]
+
+
+def _fitted_gains(
+    fit: MOBQFit, wanted: Wanted, points: Array, u: Array, need: Array | None
+) -> Iterator[tuple[float, Gain]]:
+    """The gains by the kernels of a fit, with weights that sum to one."""
+    needs = np.array([1.0 if need is None else np.max(need[list(group.outputs)]) for group in fit.groups])
+    needs = needs / np.sum(needs) if np.sum(needs) > 0 else np.full(len(needs), 1 / len(needs))
+    for of_group, group in zip(needs, fit.groups, strict=True):
+        for member in group.chosen.members:
+            integrals = wanted.integrals(member.kernel)
+            yield of_group * member.weight, Gain(member.kernel, integrals, points, u, member.noise)
+
+
+def residual_factors(fit: MOBQFit, u: Array) -> Array:
+    """How much larger than expected squared leave-one-out residuals are near the candidates u (M, D): (M,).
+
+    Near is where the nearest points are, in units of the spread of the candidates.
+    """
+    nodes, squares = fit.squared_residuals()
+    if np.all(u > 0) and np.all(nodes > 0):
+        u, nodes = np.log(u), np.log(nodes)
+    unit = np.maximum(np.std(u, axis=0), np.finfo(float).tiny)
+    apart2 = _squared_distances(u / unit, nodes / unit)  # (M, n)
+    between2 = _squared_distances(nodes / unit, nodes / unit)
+    np.fill_diagonal(between2, np.inf)
+    second2 = np.partition(apart2, min(1, len(nodes) - 1), axis=1)[:, min(1, len(nodes) - 1)]
+    reach2 = np.maximum(second2, max(float(np.median(np.min(between2, axis=1))), np.finfo(float).tiny))
+    weights = np.exp(-0.5 * apart2 / reach2[:, None])
+    return np.asarray((PRIOR_RESIDUALS + weights @ squares) / (PRIOR_RESIDUALS + np.sum(weights, axis=1)))
+
+
+def _squared_distances(a: Array, b: Array) -> Array:
+    return np.asarray(np.sum((a[:, None] - b) ** 2, axis=-1))
+
+
+def _scaled(gain: Array) -> Array:
+    """A gain in units of the largest, so that kernels with a large variance do not dominate."""
+    return gain / max(float(np.max(gain)), np.finfo(float).tiny)

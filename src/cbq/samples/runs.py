@@ -1,0 +1,61 @@
+"""Where f is evaluated, a row for each run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.measures import Measure
+from cbq.measures.base import stack
+from cbq.samples.conditional import Family, measures_at
+
+Cost = Callable[[Array, Array], float]  # of a run at theta (p,) and x (d,)
+
+
+@dataclass(frozen=True, eq=False)
+class Runs:
+    """Where f is evaluated: theta (n, p) and x (n, d), a row for each run."""
+
+    theta: Array
+    x: Array
+
+    @classmethod
+    def at(cls, theta: Array, family: Family, u: Array) -> Runs:
+        """A run at each theta (n, p), at the point of its measure that has uniform coordinates u (n, d)."""
+        return cls(theta, _transported(measures_at(family, theta), u))
+
+    def __len__(self) -> int:
+        return len(self.x)
+
+    def inputs(self, *, of_theta: bool) -> Array:
+        """The inputs of f, (n, d), or (n, d + p) if it depends on theta."""
+        return np.column_stack([self.x, self.theta]) if of_theta else self.x
+
+    def take(self, rows: Integers | slice) -> Runs:
+        """Some of the runs."""
+        return Runs(self.theta[rows], self.x[rows])
+
+    def __add__(self, other: Runs) -> Runs:
+        """These runs and then the others."""
+        return Runs(np.concatenate([self.theta, other.theta]), np.concatenate([self.x, other.x]))
+
+    def costs(self, cost: Cost) -> Array:
+        """The costs (n,) of the runs, by a function of the user."""
+        found = np.array([float(cost(theta.copy(), x.copy())) for theta, x in zip(self.theta, self.x, strict=True)])
+        bad = ~((found > 0) & np.isfinite(found))
+        if np.any(bad):
+            i = int(np.argmax(bad))
+            where = f"theta = {self.theta[i]}, x = {self.x[i]}"
+            raise ValueError(f"cost must return positive numbers, but it returned {found[i]} at {where}.")
+        return found
+
+
+def _transported(measures: tuple[Measure, ...], u: Array) -> Array:
+    """One point (n, d) of each of n measures, from uniform coordinates u (n, d)."""
+    together = stack(measures)
+    if together is not None and together.batch_shape:
+        return np.asarray(together.transport(u[:, None]))[:, 0]
+    return np.concatenate([measure.transport(row[None]) for measure, row in zip(measures, u, strict=True)])
