@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from cbq.samples.samples import Design, Samples
 
 SAME = ("p", "d", "C", "depends_on_theta", "stochastic")  # what both must have
-DESIGNS: tuple[Design, ...] = ("mcmc", "sobol", "iid")  # the first that one of the two has is that of both
+# The first that one of the two has is that of both. Points that were chosen spoil every average, so they come first:
+# their warning, that standard errors say nothing, includes that of a Markov chain, that they are too small.
+DESIGNS: tuple[Design, ...] = ("adaptive", "mcmc", "sobol", "iid")
 
 
 def joined(one: Samples, other: Samples) -> Samples:

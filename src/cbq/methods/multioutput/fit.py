@@ -204,9 +204,9 @@ class MOBQFit(Fit):
         return max(1, MAX_NUMBERS // max(len(nodes) for part in parts for nodes in part.nodes))
 
     @property
-    def averages(self) -> Averages:
-        """The plain averages of f at each theta."""
-        return averages(self.samples)
+    def averages(self) -> Averages | None:
+        """The plain averages of f at each theta; None where points were chosen by a rule, not drawn."""
+        return None if self.samples.design == "adaptive" else averages(self.samples)
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) if samples.depends_on_theta else ()
