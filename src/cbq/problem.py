@@ -148,6 +148,7 @@ class Problem(Immutable):
         retries: int = 2,
         timeout: float | None = None,
         proposal: Family | None = None,
+        start: Samples | None = None,
     ) -> Samples:
         """Draw T thetas and N points at each, evaluate f there, and return the samples.
 
@@ -191,7 +192,12 @@ class Problem(Immutable):
         proposal : a function from theta (p,) to the measure to draw x from, in place of P_theta and with the same
             support: a wider one has more points in the tails of P_theta. `samples.log_weights` are the log densities of
             P_theta over those of the proposal: Bayesian quadrature needs no weights, and averages use them.
+        start : samples of this problem; those that are returned are `start + new`. Before f is evaluated, they are
+            compared with the problem, and points that are in both are refused: pass another rng than that of `start`.
+            A checkpoint holds the new points only.
         """
+        if start is not None and not isinstance(start, Samples):
+            raise TypeError(f"start must be cbq.Samples, or None, but it is a {type(start).__name__}.")
         options = RunOptions(
             as_executor(executor),
             whole(batch, "batch", 1),
@@ -225,7 +231,7 @@ class Problem(Immutable):
                 f"pass lambda theta: measure."
             )
         run = draws.run(settings, thetas, self.family, proposal, _counts(N, len(thetas)))
-        return collect_samples(self._evaluator(draws.entropy), run, options)._with_bounds(self.bounds)
+        return collect_samples(self._evaluator(draws.entropy), run, options, self.bounds, start)
 
     def __repr__(self) -> str:
         return f"Problem({self.name!r}, prior={self.prior!r})"
