@@ -34,7 +34,8 @@ class Problem(Immutable):
     ----------
     integrand : f, a function of x (n, d) and theta (p,) that returns (n,), or (n, C) for C outputs; with
         `vectorized=False`, a function of x (d,) and theta (p,) that returns a number or (C,). A random one may take a
-        third argument `rng`; see `stochastic`.
+        third argument `rng`; see `stochastic`. None if f runs elsewhere, by hand or in another language: then
+        `problem.session()` says where to evaluate it.
     family : a function from theta (p,) to P_theta, a measure or a frozen scipy.stats distribution.
     prior : the distribution Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
     vectorized : whether f takes many points at a time.
@@ -50,7 +51,7 @@ class Problem(Immutable):
         (C,); -inf and inf say nothing. Estimates and intervals stay inside.
     """
 
-    integrand: Integrand
+    integrand: Integrand | None
     family: Family
     prior: Measure
     vectorized: bool
@@ -62,7 +63,7 @@ class Problem(Immutable):
 
     def __init__(
         self,
-        integrand: Integrand,
+        integrand: Integrand | None,
         family: Family,
         prior: Any,
         *,
@@ -74,7 +75,7 @@ class Problem(Immutable):
         bounds: Any = None,
     ) -> None:
         for what, function in (("integrand", integrand), ("family", family), ("exact", exact)):
-            if not callable(function) and not (what == "exact" and function is None):
+            if not callable(function) and not (what != "family" and function is None):
                 raise TypeError(f"{what} must be a function, but it is a {type(function).__name__}.")
         measure = measure_argument(prior, "prior")
         if measure.batch_shape:
@@ -119,6 +120,7 @@ class Problem(Immutable):
 
         rng: a Generator or a seed, for a random f that takes one.
         """
+        self._require_integrand()
         given = real(theta, "theta")
         thetas = thetas_in(np.atleast_2d(given), self.p, "the prior")
         if len(thetas) != 1:
@@ -196,6 +198,7 @@ class Problem(Immutable):
             compared with the problem, and points that are in both are refused: pass another rng than that of `start`.
             A checkpoint holds the new points only.
         """
+        self._require_integrand()
         if start is not None and not isinstance(start, Samples):
             raise TypeError(f"start must be cbq.Samples, or None, but it is a {type(start).__name__}.")
         options = RunOptions(
@@ -234,7 +237,8 @@ class Problem(Immutable):
         return collect_samples(self._evaluator(draws.entropy), run, options, self.bounds, start)
 
     def __repr__(self) -> str:
-        return f"Problem({self.name!r}, prior={self.prior!r})"
+        elsewhere = ", integrand=None" * (self.integrand is None)
+        return f"Problem({self.name!r}, prior={self.prior!r}{elsewhere})"
 
     @property
     def _rng_parameter(self) -> str | None:
@@ -242,11 +246,21 @@ class Problem(Immutable):
         found = rng_parameter(self.integrand) if self.stochastic else None
         return None if found is None else found.name
 
+    def _require_integrand(self) -> Integrand:
+        """f, which some problems do not have."""
+        if self.integrand is None:
+            raise ValueError(
+                f"the integrand of {self.name!r} is None, so it cannot be evaluated here: session = problem.session() "
+                f"says by session.ask(n) where to evaluate it, and session.tell(ids, values) takes the values; or pass "
+                f"the function to cbq.Problem."
+            )
+        return self.integrand
+
     def _evaluator(self, entropy: list[int] | None) -> Evaluator:
         """Calls f, in a run with this entropy."""
         rng = self._rng_parameter
         return Evaluator(
-            self.integrand,
+            self._require_integrand(),
             self.vectorized,
             entropy=None if rng is None else entropy,
             takes_rngs=rng == "rngs",
