@@ -118,12 +118,18 @@ def test_samples_that_are_joined_with_chosen_points_are_warned_of(other):
             cbq.MonteCarlo().fit(both)
 
 
-def test_chosen_points_from_a_proposal_stay_chosen():
-    weighted = chosen(6, 4, "iid", proposal=lambda theta: Gaussian(theta[0], 2.0))
-    both = weighted + chosen(6, 4)
-    assert (both.drawn, weighted.drawn, chosen(6, 4).drawn, chosen(6, 4, "sobol").drawn) == (False, False, False, True)
-    with pytest.warns(cbq.FitWarning, match="^chosen points: "):
-        cbq.MonteCarlo().fit(both)
+def test_chosen_points_have_no_weights():
+    def wide(theta):
+        return Gaussian(theta[0], 2.0)
+
+    with pytest.raises(ValueError, match="chosen by a rule, and drawn from no proposal"):
+        chosen(6, 4, proposal=wide)
+    weighted = chosen(6, 4, "iid", proposal=wide)
+    for samples in (chosen(6, 4), chosen(6, 4) + weighted, weighted + chosen(6, 4), chosen(6, 4).reweighted(wide)):
+        assert samples.log_weights is None
+        assert not samples.drawn
+    assert (weighted.drawn, chosen(6, 4, "sobol").drawn) == (False, True)
+    assert chosen(6, 4, "iid").reweighted(wide).log_weights is not None
 
 
 def test_a_fit_to_chosen_points_can_be_saved(tmp_path):

@@ -109,8 +109,11 @@ def _require_equal(one: Measure, other: Measure, theta: Array) -> None:
 
 
 def _weights(one: Samples, other: Samples, rows: Integers, new: Integers) -> dict[str, Any]:
-    """What is known of where the points were drawn from; proposals only where each theta has one."""
-    if one.log_weights is None and other.log_weights is None:
+    """What is known of where the points were drawn from; proposals only where each theta has one.
+
+    Nothing is, where some were chosen by a rule.
+    """
+    if "adaptive" in (one.design, other.design) or (one.log_weights is None and other.log_weights is None):
         return {"log_weights": None, "_proposal": None}
     logs = [np.zeros(each.n_evaluations) if each.log_weights is None else each.log_weights for each in (one, other)]
     known = one.proposals is not None and other.proposals is not None and len(new) == other.T

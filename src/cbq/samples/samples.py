@@ -135,6 +135,10 @@ class Samples(Immutable):
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         self.bounds = self._checked_bounds(values, bounds)
+        if proposal is not None and self.design == "adaptive":
+            raise ValueError(
+                "points with design='adaptive' were chosen by a rule, and drawn from no proposal: leave it out."
+            )
         self._proposal = None if proposal is None else as_measures(proposal, theta, points.shape[1], "proposal")[0]
         for t, drawn_from in enumerate(self.proposals or ()):
             check_proposal(self.measure(t), drawn_from, theta[t], self.points(t)[:1])
@@ -371,7 +375,7 @@ class Samples(Immutable):
     def _drawn_from(self, q: Measure | tuple[Measure, ...], ratio: Array) -> dict[str, Any]:
         """What samples with the measures q know of where their points came from; ratio: (n,), log p - log q."""
         source = self._measure if self.log_weights is None else self._proposal
-        if source is not None and equal_measures(source, q, self.T):
+        if self.design == "adaptive" or (source is not None and equal_measures(source, q, self.T)):
             return {"_proposal": None, "log_weights": None}
         return {"_proposal": source, "log_weights": (0.0 if self.log_weights is None else self.log_weights) - ratio}
 
