@@ -347,7 +347,7 @@ def test_a_family_that_is_not_needed_is_left_unused(fit, tmp_path):
 
 CURVE = ("fit", "curves", 1)
 WRONG_BASELINES = {
-    "design": ("averages", ("fit", "design"), "grid", "fit/design must be one of iid, sobol, mcmc, but it is 'grid'"),
+    "design": ("averages", ("fit", "design"), "grid", "one of iid, sobol, mcmc, adaptive, but it is 'grid'"),
     "single": ("averages", ("fit", "single"), True, "fit/single must be false, since C = 2, but it is True"),
     "kind": ("balance", ("fit", "kind"), "optimal", "fit/kind must be one of plain, self-normalised, balance"),
     "single kind": ("balance", ("fit", "samples", "single"), 1, "single must be true or false, but it is 1"),
@@ -523,7 +523,7 @@ CHOSEN, CALIBRATION = (*PART, "chosen"), (*PART, "calibration")
 MEMBER = (*CHOSEN, "members", 0)
 KERNEL_X, KERNEL_THETA = (*MEMBER, "kernel", "kernel_x"), (*MEMBER, "kernel", "kernel_theta")
 WRONG_POOLED = {
-    "design": (("fit", "samples", "design"), "grid", "fit/samples/design must be one of iid, sobol, mcmc"),
+    "design": (("fit", "samples", "design"), "grid", "fit/samples/design must be one of iid, sobol, mcmc, adaptive"),
     "depends": (("fit", "samples", "depends_on_theta"), 1, "depends_on_theta must be true or false, but it is 1"),
     "independent": (("fit", "samples", "depends_on_theta"), False, "the kernel must be one of x, but it is"),
     "no depends": (("fit", "samples", "depends_on_theta"), "removed", "fit/samples/depends_on_theta is missing"),
@@ -947,7 +947,7 @@ WRONG_JSON = {
     "no fit": (("fit",), "removed", "damaged: fit is missing. Restore it from a copy, or fit and save again"),
     "fit": (("fit",), [], r"damaged: fit must be an object with a type, but it is \[\]"),
     "another class": (("fit",), {"type": "RBF", "lengthscale": 1.0}, "holds fit of type 'RBF', but this cbq knows"),
-    "design": (("fit", "design"), "grid", "fit/design must be one of iid, sobol, mcmc, but it is 'grid'"),
+    "design": (("fit", "design"), "grid", "fit/design must be one of iid, sobol, mcmc, adaptive, but it is 'grid'"),
     "calibrate": (("fit", "calibrate"), 1, "fit/calibrate must be true or false, but it is 1"),
     "unknown": (("fit", "noise"), 1.0, "damaged: fit/noise is unknown: the fields are theta, stage1, "),
     "settings": (("fit", "settings"), {"noise": 1}, "fit/settings/noise must be a text, but it is 1"),

@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import cbq
-from cbq.measures import Gaussian, Uniform
+from cbq.measures import Empirical, Gaussian, Uniform
 
 PROBLEM = cbq.Problem(lambda x, t: x[:, 0] ** 2, lambda t: Gaussian(t, 1.0), Uniform(0.0, 1.0), depends_on_theta=False)
 WHOLE = PROBLEM.collect(7, 9, rng=0)
@@ -111,3 +111,84 @@ def test_other_bounds_are_refused():
 def test_nothing_but_samples_can_be_added():
     with pytest.raises(TypeError, match="unsupported operand"):
         WHOLE + 1
+
+
+# collect(..., start=samples)
+
+
+def counted(C=None, **options):
+    """A problem, and the points at which its f was evaluated."""
+    points = []
+
+    def f(x, theta):
+        points.extend(x[:, 0])
+        return np.repeat(x, C, axis=1) if C else x[:, 0] ** 2
+
+    return cbq.Problem(f, PROBLEM.family, PROBLEM.prior, **{"depends_on_theta": False, **options}), points
+
+
+def test_new_points_are_added_to_the_samples_that_a_run_starts_from():
+    assert_same(PROBLEM.collect(4, 5, rng=1, start=WHOLE), WHOLE + PROBLEM.collect(4, 5, rng=1))
+    more = PROBLEM.collect(None, 5, rng=1, theta=WHOLE.theta, start=WHOLE)
+    assert_array_equal(more.theta, WHOLE.theta)
+    assert_array_equal(more.counts, np.full(7, 14))
+
+
+def test_a_run_that_starts_from_samples_resumes_from_its_checkpoint(tmp_path):
+    problem, points = counted()
+    call = {"rng": 1, "start": WHOLE, "checkpoint": tmp_path / "run.sqlite", "progress": False}
+    whole = problem.collect(4, 5, **call)
+    evaluated = len(points)
+    assert_same(problem.collect(4, 5, **call), whole)
+    assert len(points) == evaluated + 3  # of the check that f is the same
+    assert_same(cbq.Samples.from_checkpoint(tmp_path / "run.sqlite"), problem.collect(4, 5, rng=1))
+
+
+@pytest.mark.parametrize(
+    ("start", "options", "says"),
+    [
+        (WHOLE, {"depends_on_theta": True}, "the same depends_on_theta, but they have False and True"),
+        (WHOLE, {"stochastic": True}, "the same stochastic, but they have False and True"),
+        (cbq.problems.get("linear").collect(2, 3, rng=0), {}, "the same p, but they have 2 and 1"),
+        (WHOLE._with_bounds((0, np.inf)), {"bounds": (-1, np.inf)}, "the same bounds, but they have"),
+        (
+            cbq.Samples([[0.5]], [[0.0]], [[0.0]], Gaussian(0.5, 9.0), depends_on_theta=False),
+            {},
+            "the same measures, but at theta = ",
+        ),
+    ],
+    ids=["theta", "stochastic", "dimension", "bounds", "measure"],
+)
+def test_a_run_does_not_start_from_samples_of_another_problem(start, options, says):
+    problem, points = counted(**options)
+    with pytest.raises(ValueError, match=says):
+        problem.collect(4, 5, rng=1, start=start)
+    assert points == []
+
+
+def test_outputs_are_compared_after_the_first_call_of_f(tmp_path):
+    problem, points = counted(C=2)
+    with pytest.raises(ValueError, match="the same C, but they have None and 2"):
+        problem.collect(40, 50, rng=1, start=WHOLE, checkpoint=tmp_path / "run.sqlite")
+    assert len(points) <= 3
+
+
+@pytest.mark.parametrize("design", ["iid", "sobol"])
+def test_the_same_seed_twice_is_refused_before_f_is_evaluated(design):
+    problem, points = counted()
+    start = PROBLEM.collect(3, 4, rng=2, design=design)
+    with pytest.raises(ValueError, match=r"12 of 40 new points are in start already, such as x = .*: pass another rng"):
+        problem.collect(5, 8, rng=2, design=design, theta=[*start.theta[:, 0], 0.1, 0.2], start=start)
+    assert points == []
+
+
+def test_draws_from_a_finite_measure_may_repeat_points():
+    family = lambda theta: Empirical(np.arange(3.0)[:, None])  # noqa: E731
+    problem = cbq.Problem(lambda x, theta: x[:, 0], family, Uniform(0.0, 1.0))
+    start = problem.collect(None, 9, rng=0, theta=[0.5])
+    assert_array_equal(problem.collect(None, 9, rng=1, theta=[0.5], start=start).counts, [18])
+
+
+def test_a_run_starts_from_samples_only():
+    with pytest.raises(TypeError, match=r"start must be cbq.Samples, or None, but it is a int"):
+        PROBLEM.collect(4, 5, rng=1, start=3)

@@ -731,3 +731,17 @@ test_refusals_of_types = refusals(
     },
     TypeError,
 )
+
+
+def test_a_prediction_asks_the_family_once_for_each_theta():
+    asked = []
+
+    def family(theta):
+        asked.append(theta[0])
+        return Gaussian(theta[0], 1.0)
+
+    fit = MOBQ().fit(drawn(family=family))
+    for call in (fit.predict, fit.interval, lambda theta: fit.predict(theta, return_cov=True)):
+        asked.clear()
+        call(NEW)
+        assert sorted(asked) == sorted(NEW)

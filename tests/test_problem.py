@@ -360,3 +360,21 @@ def test_measures_are_checked_before_anything_is_evaluated():
     with pytest.raises(TypeError, match="Unnormalised has no sample"):
         changed(family=lambda theta: Unnormalised(score=lambda x: -x, dim=2)).collect(3, 4, rng=0)
     assert not calls
+
+
+# a simulator that runs elsewhere
+
+
+@pytest.mark.parametrize("stochastic", [False, True])
+def test_a_problem_may_have_no_integrand_and_says_how_its_values_are_found(stochastic):
+    elsewhere = changed(integrand=None, stochastic=stochastic, exact=truth, name="lab")
+    assert repr(elsewhere) == f"Problem('lab', prior={PRIOR!r}, integrand=None)"
+    assert elsewhere.exact([[0.5, 2.0]]).shape == (1,)
+    rng = np.random.default_rng(0)
+    before = rng.bit_generator.state
+    ways = r"'lab' is None, .* problem\.session\(\) .*ask\(n\).*tell\(ids, values\)"
+    with pytest.raises(ValueError, match=ways):
+        elsewhere.collect(3, 4, rng=rng)
+    assert rng.bit_generator.state == before
+    with pytest.raises(ValueError, match=ways):
+        elsewhere.evaluate([0.5, 2.0], [[1.0, 2.0]])

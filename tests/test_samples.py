@@ -513,7 +513,7 @@ REFUSED = {
         (THETA, X, F, lambda t: Gamma(-t[0], 1)),
         r"no measure at theta index t = 0 .*ValueError: shape must be",
     ),
-    "design": ((THETA, X, F, SHARED, "halton"), r"design must be 'iid', 'sobol' or 'mcmc', but it is 'halton'"),
+    "design": ((THETA, X, F, SHARED, "halton"), r"design must be 'iid', .* or 'adaptive', but it is 'halton'"),
 }
 
 

@@ -40,7 +40,8 @@ class Problem(Immutable):
     ----------
     integrand : f, a function of x (n, d) and theta (p,) that returns (n,), or (n, C) for C outputs; with
         `vectorized=False`, a function of x (d,) and theta (p,) that returns a number or (C,). A random one may take a
-        third argument `rng`; see `stochastic`.
+        third argument `rng`; see `stochastic`. None if f runs elsewhere, by hand or in another language: then
+        `problem.session()` says where to evaluate it.
     family : a function from theta (p,) to P_theta, a measure or a frozen scipy.stats distribution.
     prior : the distribution Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
     vectorized : whether f takes many points at a time.
@@ -56,7 +57,7 @@ class Problem(Immutable):
         (C,); -inf and inf say nothing. Estimates and intervals stay inside.
     """
 
-    integrand: Integrand
+    integrand: Integrand | None
     family: Family
     prior: Measure
     vectorized: bool
@@ -68,7 +69,7 @@ class Problem(Immutable):
 
     def __init__(
         self,
-        integrand: Integrand,
+        integrand: Integrand | None,
         family: Family,
         prior: Any,
         *,
@@ -80,7 +81,7 @@ class Problem(Immutable):
         bounds: Any = None,
     ) -> None:
         for what, function in (("integrand", integrand), ("family", family), ("exact", exact)):
-            if not callable(function) and not (what == "exact" and function is None):
+            if not callable(function) and not (what != "family" and function is None):
                 raise TypeError(f"{what} must be a function, but it is a {type(function).__name__}.")
         measure = measure_argument(prior, "prior")
         if measure.batch_shape:
@@ -125,6 +126,7 @@ class Problem(Immutable):
 
         rng: a Generator or a seed, for a random f that takes one.
         """
+        self._require_integrand()
         given = real(theta, "theta")
         thetas = thetas_in(np.atleast_2d(given), self.p, "the prior")
         if len(thetas) != 1:
@@ -154,6 +156,7 @@ class Problem(Immutable):
         retries: int = 2,
         timeout: float | None = None,
         proposal: Family | None = None,
+        start: Samples | None = None,
     ) -> Samples:
         """Draw T thetas and N points at each, evaluate f there, and return the samples.
 
@@ -197,7 +200,13 @@ class Problem(Immutable):
         proposal : a function from theta (p,) to the measure to draw x from, in place of P_theta and with the same
             support: a wider one has more points in the tails of P_theta. `samples.log_weights` are the log densities of
             P_theta over those of the proposal: Bayesian quadrature needs no weights, and averages use them.
+        start : samples of this problem; those that are returned are `start + new`. Before f is evaluated, they are
+            compared with the problem, and points that are in both are refused: pass another rng than that of `start`.
+            A checkpoint holds the new points only.
         """
+        self._require_integrand()
+        if start is not None and not isinstance(start, Samples):
+            raise TypeError(f"start must be cbq.Samples, or None, but it is a {type(start).__name__}.")
         options = RunOptions(
             as_executor(executor),
             whole(batch, "batch", 1),
@@ -231,7 +240,7 @@ class Problem(Immutable):
                 f"pass lambda theta: measure."
             )
         run = draws.run(settings, thetas, self.family, proposal, _counts(N, len(thetas)))
-        return collect_samples(self._evaluator(draws.entropy), run, options)._with_bounds(self.bounds)
+        return collect_samples(self._evaluator(draws.entropy), run, options, self.bounds, start)
 
     def solve(
         self,
@@ -348,7 +357,8 @@ class Problem(Immutable):
                 )
 
     def __repr__(self) -> str:
-        return f"Problem({self.name!r}, prior={self.prior!r})"
+        elsewhere = ", integrand=None" * (self.integrand is None)
+        return f"Problem({self.name!r}, prior={self.prior!r}{elsewhere})"
 
     @property
     def _rng_parameter(self) -> str | None:
@@ -356,11 +366,21 @@ class Problem(Immutable):
         found = rng_parameter(self.integrand) if self.stochastic else None
         return None if found is None else found.name
 
+    def _require_integrand(self) -> Integrand:
+        """f, which some problems do not have."""
+        if self.integrand is None:
+            raise ValueError(
+                f"the integrand of {self.name!r} is None, so it cannot be evaluated here: session = problem.session() "
+                f"says by session.ask(n) where to evaluate it, and session.tell(ids, values) takes the values; or pass "
+                f"the function to cbq.Problem."
+            )
+        return self.integrand
+
     def _evaluator(self, entropy: list[int] | None) -> Evaluator:
         """Calls f, in a run with this entropy."""
         rng = self._rng_parameter
         return Evaluator(
-            self.integrand,
+            self._require_integrand(),
             self.vectorized,
             entropy=None if rng is None else entropy,
             takes_rngs=rng == "rngs",

@@ -97,8 +97,10 @@ def _batch(points: Points) -> Batch:
     return Batch(points.t or 0, points.start, points.start + len(points.x))
 
 
-def rng_parameter(integrand: Integrand) -> inspect.Parameter | None:
+def rng_parameter(integrand: Integrand | None) -> inspect.Parameter | None:
     """The parameter `rng` or `rngs` of a function, None if it has none that can be passed by name."""
+    if integrand is None:
+        return None
     try:
         parameters = inspect.signature(integrand).parameters
     except (ValueError, TypeError):  # compiled

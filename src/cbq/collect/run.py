@@ -31,6 +31,7 @@ from cbq.collect.trial import (
     require_same_values,
 )
 from cbq.samples import Failures, Samples
+from cbq.samples.joining import require_joinable, require_same
 
 OnError = Literal["raise", "skip"]
 OnChange = Literal["raise", "reuse"]
@@ -64,9 +65,16 @@ def as_progress(progress: Any) -> Progress:
     )
 
 
-def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -> Samples:
-    """Evaluate f at the points of a run, as far as its checkpoint does not have the values, and return the samples."""
+def collect_samples(
+    evaluator: Evaluator, run: RunPoints, options: RunOptions, bounds: Array | None = None, start: Samples | None = None
+) -> Samples:
+    """Evaluate f at the points of a run, as far as its checkpoint does not have the values, and return the samples.
+
+    bounds: those of f, (2, C) or (2, 1). start: samples that the new ones are added to.
+    """
     samples = _without_values(run, run.x)  # refuses bad points before anything expensive starts
+    if start is not None:
+        require_joinable(start, samples, bounds)
     evaluations = Evaluations([x.copy() for x in run.x])
     skip, checkpoint = options.on_error == "skip", _open_checkpoint(evaluator, run, options.checkpoint)
     with (
@@ -88,6 +96,8 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
         else:
             repeatable = evaluator.entropy is not None or not run.settings["stochastic"]
             _require_same_f(workers, run, evaluations, checkpoint, evaluate=repeatable and options.on_change == "raise")
+        if start is not None:
+            require_same("C", start.C, evaluations.outputs[0] if evaluations.outputs else None)
         if checkpoint is not None:
             checkpoint.begin(evaluations.outputs)
         if reused < evaluations.n_total:
@@ -96,7 +106,8 @@ def collect_samples(evaluator: Evaluator, run: RunPoints, options: RunOptions) -
         sys.stderr.write(f"{checkpoint.path}: {reused} reused, {evaluations.n_total - reused} evaluated\n")
     if any(not np.array_equal(a, b) for a, b in zip(run.x, evaluations.x, strict=True)):
         samples = _without_values(run, evaluations.x)  # the points of the machine where the run began
-    return _with_values(samples, evaluations)
+    found = _with_values(samples, evaluations)._with_bounds(bounds)
+    return found if start is None else start + found
 
 
 def _require_same_f(

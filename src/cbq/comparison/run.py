@@ -17,6 +17,7 @@ from cbq.comparison.scores import KnownTruth, Scores, Truth, fit_checked, score_
 from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding, silent, warn_of
+from cbq.fit.of_samples import few_points_each
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.methods.registry import REFUSALS, Estimator, default_estimators, reason
 from cbq.samples import Samples
@@ -134,6 +135,9 @@ def _truth_score(samples: Samples, known: KnownTruth, level: float) -> Score:
 
 def _leave_out_score(samples: Samples, folds: int, level: float) -> Score:
     """Scores at left-out thetas, against the Bayesian quadrature of stage 1 there."""
+    if samples.design == "adaptive" and few_points_each(samples, samples.counts):
+        note = "no leave-one-out error: points were chosen by a rule, and are too few to compare with at each theta"
+        return lambda estimator, fit: Scores.unknown(samples.C or 1, note)
     try:
         columns = fit_stage_one(samples, StageOneOptions()).columns
     except REFUSALS as error:

@@ -37,13 +37,19 @@ def few_thetas(samples: Samples) -> tuple[Finding, ...]:
 
 
 def few_points_each(samples: Samples, counts: Integers) -> tuple[Finding, ...]:
-    """A finding where most thetas use too few points, counts (T,), to learn f at a theta."""
+    """A finding where most thetas use too few points, counts (T,), to learn f at a theta.
+
+    Of points that were chosen by a rule, the quadrature is then no better than their average.
+    """
     least = samples.d + 2  # a plane has d + 1 coefficients
     few = int(np.count_nonzero(counts < least))
     if 2 * few <= samples.T:
         return ()
-    text = f"{few} of {samples.T} thetas have fewer than {least} points, which is few to learn f in d = {samples.d}."
-    return (Finding("few points", text),)
+    text = f"{few} of {samples.T} thetas have fewer than {least} points, which is few to learn f in d = {samples.d}"
+    if samples.design != "adaptive":
+        return (Finding("few points", f"{text}."),)
+    biased = "and some were chosen by a rule: quadratures are as biased as averages."
+    return (Finding("chosen points", f"{text}, {biased}"),)
 
 
 def few_points_together(samples: Samples) -> tuple[Finding, ...]:
@@ -74,10 +80,8 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
     most = f"{np.max(thetas)} of {samples.T} thetas"
     where = most if samples.C is None else f"up to {most}, for {np.count_nonzero(thetas)} of its {samples.C} outputs"
     n = int(np.max(samples.counts))
-    text = (
-        f"all values of f are equal at {where}: {n} points do not exclude other values that have a probability of up "
-        f"to {min(1.0, 3 / n):.2g}."
-    )
+    likely = "" if samples.design == "adaptive" else f" that have a probability of up to {min(1.0, 3 / n):.2g}"
+    text = f"all values of f are equal at {where}: {n} points do not exclude other values{likely}."
     return (Finding("equal values", text),)
 
 
@@ -88,7 +92,7 @@ def ratio(samples: Samples) -> tuple[Finding, ...]:
 
 def tails(samples: Samples) -> tuple[Finding, ...]:
     """A finding where the outermost points of the thetas have a large share in the variance of some output."""
-    if np.mean(samples.counts) < MIN_FOR_TAILS or samples.log_weights is not None:
+    if np.mean(samples.counts) < MIN_FOR_TAILS or not samples.drawn:
         return ()
     f = samples.table
     unit = np.maximum(np.max(np.abs(f), axis=0), np.finfo(float).tiny)

@@ -12,7 +12,18 @@ from cbq.fit.findings import Finding
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 
-DESIGNS = {"iid": "iid", "sobol": "Sobol", "mcmc": "MCMC"}
+DESIGNS = {"iid": "iid", "sobol": "Sobol", "mcmc": "MCMC", "adaptive": "adaptive"}
+
+
+def chosen_findings(design: Design) -> tuple[Finding, ...]:
+    """A finding about averages of f over points that are no draws of their measures."""
+    if design != "adaptive":
+        return ()
+    text = (
+        "some points were chosen by a rule and are no draws of their measures, so averages of f over them are biased, "
+        "and standard errors say nothing about it."
+    )
+    return (Finding("chosen points", text),)
 
 
 def design_findings(design: Design) -> tuple[Finding, ...]:
@@ -29,7 +40,7 @@ def design_findings(design: Design) -> tuple[Finding, ...]:
             "small."
         )
         return (Finding("chains", text),)
-    return ()
+    return chosen_findings(design)
 
 
 def heading(fit: Fit, method: str, counts: Integers, design: Design) -> list[str]:

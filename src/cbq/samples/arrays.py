@@ -12,6 +12,7 @@ from cbq._arrays import Array, Booleans, Integers, not_nan, real, rows_not_finit
 from cbq._checks import as_text, shown
 
 MAX_MAGNITUDE = 1e140  # of f, and of 1 / f; beyond it, sums of squares overflow or underflow
+MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, weights do not determine their own error
 ROUNDING = 1e-12  # of the largest |f|: values may lie so far beyond their bounds
 
 
@@ -203,6 +204,16 @@ def group_averages(values: Array, group: Integers) -> Array:
     """The averages (G, C) of values (n, C) over the rows of each group, numbered (n,) from 0 to G - 1."""
     sums = np.stack([np.bincount(group, column) for column in values.T], axis=1)
     return np.asarray(sums / np.bincount(group)[:, None])
+
+
+def effective_size(weights: Array) -> float:
+    """The number of points of equal weight that points with these weights (n,) are worth."""
+    return float(np.sum(weights) ** 2 / np.sum(weights**2))
+
+
+def effective_sizes(log_weights: Array, starts: Integers) -> Array:
+    """The effective sizes (T,) of the points of each theta, whose log weights (n,) begin at starts (T,)."""
+    return np.array([effective_size(np.exp(each - np.max(each))) for each in np.split(log_weights, starts[1:])])
 
 
 def units(f: Array, *, centred: bool = True) -> tuple[Array, Array]:

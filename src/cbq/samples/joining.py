@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.measures import Measure
-from cbq.samples.arrays import shown_bounds
+from cbq.measures import Empirical, Measure
+from cbq.samples.arrays import equal_rows, shown_bounds
 from cbq.samples.conditional import equal_measures, find_thetas, measures_at
 from cbq.samples.failures import Failures
 
@@ -16,7 +16,9 @@ if TYPE_CHECKING:
     from cbq.samples.samples import Design, Samples
 
 SAME = ("p", "d", "C", "depends_on_theta", "stochastic")  # what both must have
-DESIGNS: tuple[Design, ...] = ("mcmc", "sobol", "iid")  # the first that one of the two has is that of both
+# The first that one of the two has is that of both. Points that were chosen spoil every average, so they come first:
+# their warning, that standard errors say nothing, includes that of a Markov chain, that they are too small.
+DESIGNS: tuple[Design, ...] = ("adaptive", "mcmc", "sobol", "iid")
 
 
 def joined(one: Samples, other: Samples) -> Samples:
@@ -25,9 +27,7 @@ def joined(one: Samples, other: Samples) -> Samples:
     Raises a ValueError where they are not samples of the same problem: shapes, options or measures differ.
     """
     for name in SAME:
-        mine, theirs = getattr(one, name), getattr(other, name)
-        if mine != theirs:
-            raise ValueError(f"samples that are added must have the same {name}, but they have {mine} and {theirs}.")
+        require_same(name, getattr(one, name), getattr(other, name))
     at = find_thetas(other.theta, one.theta)
     new = np.flatnonzero(at < 0)
     rank = np.where(at < 0, one.T + np.cumsum(at < 0) - 1, at)  # of each theta of the other, among those of both
@@ -45,6 +45,32 @@ def joined(one: Samples, other: Samples) -> Samples:
     }
     both = one._replaced(theta=theta, counts=counts, starts=np.cumsum(counts) - counts, failures=None, **values)
     return both._with_bounds(_bounds(one.bounds, other.bounds))._with_failures(_failures(one, other, both))
+
+
+def require_joinable(one: Samples, x: Samples, bounds: Any) -> None:
+    """Raise unless the points x, whose values are not known yet, can be added to the first, and are others.
+
+    bounds: those that the values will have.
+    """
+    values = x._replaced(_f=np.repeat(one._f[:1], x.n_evaluations, axis=0))  # some that the first has, too
+    joined(one, values._with_bounds(bounds))
+    both = [np.column_stack([each.theta[each.owners], each.all_points]) for each in (one, x)]
+    _, group = equal_rows(np.concatenate(both))
+    again = np.isin(group[one.n_evaluations :], group[: one.n_evaluations])
+    again &= np.array([not isinstance(measure, Empirical) for measure in x.measures])[x.owners]  # which repeats points
+    if np.any(again):
+        i = int(np.argmax(again))
+        raise ValueError(
+            f"{np.count_nonzero(again)} of {len(again)} new points are in start already, such as x = {x.all_points[i]} "
+            f"at theta = {x.theta[x.owners[i]]}: pass another rng, since the same seed draws the same points. To "
+            f"repeat points on purpose, collect them without start, and add both samples."
+        )
+
+
+def require_same(name: str, mine: Any, theirs: Any) -> None:
+    """Raise unless both samples have the same of what the name says."""
+    if mine != theirs:
+        raise ValueError(f"samples that are added must have the same {name}, but they have {mine} and {theirs}.")
 
 
 def _bounds(one: Array | None, other: Array | None) -> Array | None:
@@ -83,8 +109,11 @@ def _require_equal(one: Measure, other: Measure, theta: Array) -> None:
 
 
 def _weights(one: Samples, other: Samples, rows: Integers, new: Integers) -> dict[str, Any]:
-    """What is known of where the points were drawn from; proposals only where each theta has one."""
-    if one.log_weights is None and other.log_weights is None:
+    """What is known of where the points were drawn from; proposals only where each theta has one.
+
+    Nothing is, where some were chosen by a rule.
+    """
+    if "adaptive" in (one.design, other.design) or (one.log_weights is None and other.log_weights is None):
         return {"log_weights": None, "_proposal": None}
     logs = [np.zeros(each.n_evaluations) if each.log_weights is None else each.log_weights for each in (one, other)]
     known = one.proposals is not None and other.proposals is not None and len(new) == other.T

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 from scipy.special import ndtri
 
-from cbq._arrays import Array, Integers, evenly
+from cbq._arrays import Array, evenly
 from cbq.linalg.dense import cholesky, eigh, solve_lower
 from cbq.measures import Measure
+from cbq.samples.arrays import MIN_EFFECTIVE_SIZE, effective_sizes
 from cbq.samples.conditional import log_density, other_support, why_no_density
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ BULK = np.arange(0.0, 4.25, 0.5)  # radii in coordinates in which P is standard 
 TAIL = np.array([4.0, 5.5, 7.0])  # radii: the last has a tail probability of 1e-12
 STEADY = 0.5  # of its growth over one step in the tail, what a ratio without bound grows over the next, at least
 NOTABLE = 1e-3  # growth of a log ratio over a step
-MIN_EFFECTIVE_SIZE = 5.0  # points that carry the ratio
 MIN_REACH = 0.9  # of the points, the share that is left by their weights under q
 TENTH, LARGE_RATIO = 10, 2.0  # a tenth of the points has the largest ratios; their mean, over that of all, if large
 RULE = 256  # nodes, for the share of q that points reach
@@ -182,10 +182,3 @@ def _share(q: Measure, r: Measure) -> float:
 def _power(log: float) -> str:
     """exp(log) for people, also beyond float64."""
     return f"{np.exp(log):.2g}" if log < LARGEST_LOG_RATIO else "more than 1e130"
-
-
-def effective_sizes(logs: Array, starts: Integers) -> Array:
-    """(sum w)^2 / sum w^2 of the log weights (n,) of each theta, whose rows begin at starts (T,): (T,)."""
-    parts = np.split(logs, starts[1:])
-    weights = [np.exp(part - np.max(part)) for part in parts]
-    return np.array([np.sum(w) ** 2 / np.sum(w**2) for w in weights])

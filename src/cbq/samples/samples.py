@@ -44,7 +44,7 @@ from cbq.samples.failures import Failures
 from cbq.samples.joining import joined
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
 
-Design = Literal["iid", "sobol", "mcmc"]
+Design = Literal["iid", "sobol", "mcmc", "adaptive"]
 MIN_TWO_VALUED = 10  # points: so many that have one of two values are those of an indicator
 MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
 
@@ -77,7 +77,8 @@ class Samples(Immutable):
     measure : the measures of x: a measure with batch shape (T,), or () if all thetas share one measure; a list of T
         measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions are accepted, too.
     depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
-    design : how the points were drawn from their measures: "iid", "sobol" or "mcmc".
+    design : how the points were drawn from their measures: "iid", "sobol" or "mcmc"; "adaptive" for points that a rule
+        has chosen, which are no draws. Quadrature does not mind; averages of f over them are biased.
     failed : the points at which f failed, which are not in x: T arrays (F_t, d), or (F_t,) for d = 1. Estimates say
         which share of each measure they lack.
     stochastic : whether a value of f is a draw whose mean is wanted: I(theta) = E[E[f | X]]. Equal points with other
@@ -134,6 +135,10 @@ class Samples(Immutable):
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         self.bounds = self._checked_bounds(values, bounds)
+        if proposal is not None and self.design == "adaptive":
+            raise ValueError(
+                "points with design='adaptive' were chosen by a rule, and drawn from no proposal: leave it out."
+            )
         self._proposal = None if proposal is None else as_measures(proposal, theta, points.shape[1], "proposal")[0]
         for t, drawn_from in enumerate(self.proposals or ()):
             check_proposal(self.measure(t), drawn_from, theta[t], self.points(t)[:1])
@@ -255,6 +260,11 @@ class Samples(Immutable):
         return len(self._x)
 
     @property
+    def drawn(self) -> bool:
+        """Whether the points are draws of their measures: neither of a proposal, nor chosen by a rule."""
+        return self.log_weights is None and self.design != "adaptive"
+
+    @property
     def is_ragged(self) -> bool:
         """Whether the N_t differ."""
         return bool(np.any(self.counts != self.counts[0]))
@@ -365,7 +375,7 @@ class Samples(Immutable):
     def _drawn_from(self, q: Measure | tuple[Measure, ...], ratio: Array) -> dict[str, Any]:
         """What samples with the measures q know of where their points came from; ratio: (n,), log p - log q."""
         source = self._measure if self.log_weights is None else self._proposal
-        if source is not None and equal_measures(source, q, self.T):
+        if self.design == "adaptive" or (source is not None and equal_measures(source, q, self.T)):
             return {"_proposal": None, "log_weights": None}
         return {"_proposal": source, "log_weights": (0.0 if self.log_weights is None else self.log_weights) - ratio}
 

@@ -15,10 +15,9 @@ from cbq.fit.findings import Finding
 from cbq.io import Correlation, Numbers, Optional, saved
 from cbq.linalg.dense import correlation
 from cbq.samples import Samples
-from cbq.samples.arrays import check_magnitude
+from cbq.samples.arrays import MIN_EFFECTIVE_SIZE, check_magnitude, effective_sizes
 from cbq.samples.conditional import find_thetas
 
-MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, weights do not determine their own error
 LARGEST_LOG_WEIGHT = 300.0  # so that w f stays within float64
 
 
@@ -83,10 +82,10 @@ def averages(samples: Samples, *, pool: bool = False) -> Averages:
     firsts, label = np.unique(owner, return_inverse=True)
     order = np.argsort(label[samples.owners], kind="stable")
     counts = np.bincount(label, samples.counts).astype(np.intp)
-    cuts = np.cumsum(counts)[:-1]
-    mean, variance = (np.array(rows) for rows in zip(*map(_average, np.split(table[order], cuts)), strict=True))
+    starts = np.cumsum(counts) - counts
+    mean, variance = (np.array(rows) for rows in zip(*map(_average, np.split(table[order], starts[1:])), strict=True))
     apart = table - mean[label[samples.owners]]
-    sizes = None if weights is None else np.array([_effective(part) for part in np.split(weights[order], cuts)])
+    sizes = None if weights is None else effective_sizes(weights[order], starts)
     return Averages(samples.theta[firsts], counts, mean, variance, correlation(apart), sizes)
 
 
@@ -102,12 +101,6 @@ def _weighted(samples: Samples) -> tuple[Array, Array | None]:
             f"hardly reaches the measure. Pass a wider proposal, or use cbq.CBQ, which needs no weights."
         )
     return np.exp(logs)[:, None] * samples.table, logs
-
-
-def _effective(logs: Array) -> float:
-    """(sum w)^2 / sum w^2 of log weights (N,)."""
-    scaled = np.exp(logs - np.max(logs))
-    return float(np.sum(scaled) ** 2 / np.sum(scaled**2))
 
 
 def _average(values: Array) -> tuple[Array, Array]:

@@ -16,12 +16,13 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_findings, heading, saving_lines
 from cbq.io import Instance, Numbers, Text, saved
 from cbq.measures import Measure
-from cbq.methods.baselines.averages import MIN_EFFECTIVE_SIZE, Averages, averages
+from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.baselines.smoothing import rms
 from cbq.methods.options import check_choices, require_samples
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
+from cbq.samples.arrays import MIN_EFFECTIVE_SIZE
 from cbq.samples.samples import Design
 
 Kind = Literal["plain", "self-normalised", "balance"]

@@ -10,6 +10,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans, Integers
 from cbq.measures import Measure, Unnormalised
 from cbq.samples import Samples
+from cbq.samples.arrays import effective_size
 
 
 def log_proposal(samples: Samples, *, mixture: bool) -> Array:
@@ -144,7 +145,7 @@ class ImportanceWeights:
     @property
     def effective_sample_size(self) -> float:
         """(sum w)^2 / sum w^2."""
-        return float(np.sum(self.scaled) ** 2 / np.sum(self.scaled**2))
+        return effective_size(self.scaled)
 
     def times_unit(self, values: Array, theta: Array) -> Array:
         """exp(log_unit) * values, or an error if that is too large for a double."""

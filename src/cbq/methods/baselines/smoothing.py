@@ -16,7 +16,7 @@ from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_thetas
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.fit.summary import heading, per_output
+from cbq.fit.summary import chosen_findings, heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
 from cbq.linalg.dense import correlation
 from cbq.methods.baselines.averages import Averages
@@ -131,7 +131,7 @@ class SmoothedFit(Fit, ABC):
         return (*super()._findings_about(samples), *few_thetas(samples))
 
     def _findings(self) -> tuple[Finding, ...]:
-        return (*self.own_findings, *self.averages.findings())
+        return (*chosen_findings(self.design), *self.own_findings, *self.averages.findings())
 
     def _description(self) -> list[str]:
         lines = heading(self, self.method, self.averages.counts, self.design)

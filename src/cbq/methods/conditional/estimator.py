@@ -137,7 +137,7 @@ class CBQ:
             settings=settings(self),
             counts=samples.counts,
             rows=rows,
-            drawn=samples.log_weights is None,
+            drawn=samples.drawn,
         )
         findings = _findings(samples, self.trend, priors)
         fit = build(stage1, findings=findings)

@@ -97,7 +97,7 @@ class CBQFit(Fit):
     stage1 : the integrals at the observed thetas, their weights, the kernels used.
     counts : (T,), the N_t. rows : which points stage 1 used, those of each theta together, as rows of all points of the
         samples in the order of the thetas; None where each theta used its own.
-    drawn : whether the points are draws of their measures rather than of a proposal.
+    drawn : whether the points are draws of their measures, neither of a proposal nor chosen by a rule.
     priors : for each output the Gaussian processes over theta that were fitted, likeliest first.
     posteriors : for each output the distribution of I over theta that they give.
     settings : the options of the estimator, as text.

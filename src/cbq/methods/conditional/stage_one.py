@@ -218,9 +218,10 @@ def _averaged(
         f = samples.table
         within = np.sum((f - average(f)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
         draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
-        variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
+        if samples.design != "adaptive":
+            variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
         variance = np.maximum(variance, unseen_variance(samples))
-        if options.drawn and samples.log_weights is None:
+        if options.drawn and samples.drawn:
             z = standardised_residuals(result, weights, amplitude, samples)
             stretch = tail_stretch(z, result.varies[0], samples)
             findings = [*findings, *tail_findings(stretch)]

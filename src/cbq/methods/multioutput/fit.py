@@ -23,6 +23,7 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
 from cbq.linalg.threads import blas_threads
+from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
@@ -126,9 +127,10 @@ class MOBQFit(Fit):
         process = pooled_gp(member.kernel, points.u, points.f, landmarks, self.jitter, noise=member.noise)
         return _Part(member.kernel, process, line_for(member.kernel, self.samples.measures))
 
-    def _integrals(self, theta: Array) -> Iterator[tuple[OutputGroup, list[tuple[PooledGP, Integrals]]]]:
-        """The processes of each group, and the integrals that they need under the measures of x at theta (M, p)."""
-        measures = self.samples.conditional(theta)
+    def _integrals(
+        self, theta: Array, measures: Sequence[Measure]
+    ) -> Iterator[tuple[OutputGroup, list[tuple[PooledGP, Integrals]]]]:
+        """The processes of each group, and the integrals that they need under the M measures of x at theta (M, p)."""
         for group, parts in zip(self.groups, self._parts, strict=True):
             for part in parts:
                 refuse_theta(part.kernel, theta)
@@ -138,7 +140,7 @@ class MOBQFit(Fit):
         found: dict[int, Array] = {}
         shift, scale = self._points.shift, self._points.scale
         with self._threads():
-            for group, parts in self._integrals(theta):
+            for group, parts in self._integrals(theta, self.samples.conditional(theta)):
                 means = [process.mean(integrals.mean(process.nodes)) for process, integrals in parts]
                 mean = np.tensordot(group.chosen.weights, means, 1)  # (M, C)
                 found |= {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
@@ -147,10 +149,11 @@ class MOBQFit(Fit):
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         found: dict[int, PredictiveDistribution] = {}
         with self._threads():
-            beyond = UNREACHED * unreached(self.samples.conditional(theta), self.samples.all_points)  # (M,)
+            measures = self.samples.conditional(theta)
+            beyond = UNREACHED * unreached(measures, self.samples.all_points)  # (M,)
             beyond2 = np.multiply.outer(beyond, beyond) if joint else beyond**2
             spread2 = np.var(self._points.f, axis=0)
-            for group, parts in self._integrals(theta):
+            for group, parts in self._integrals(theta, measures):
                 each = [IntegralPosterior.of(*part, joint=joint) for part in parts]
                 posterior = IntegralPosterior.averaged(group.chosen.weights, each)
                 for j, c in enumerate(group.outputs):
@@ -227,9 +230,9 @@ class MOBQFit(Fit):
         return max(1, MAX_NUMBERS // max(len(nodes) for part in parts for nodes in part.nodes))
 
     @property
-    def averages(self) -> Averages:
-        """The plain averages of f at each theta."""
-        return averages(self.samples)
+    def averages(self) -> Averages | None:
+        """The plain averages of f at each theta; None where points were chosen by a rule, not drawn."""
+        return None if self.samples.design == "adaptive" else averages(self.samples)
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         between = few_thetas(samples) if samples.depends_on_theta else ()

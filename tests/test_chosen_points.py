@@ -1,0 +1,140 @@
+"""Points that a rule has chosen: quadrature takes them as they are, and averages say that they are biased."""
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import cbq
+from cbq.fit.findings import silent
+from cbq.fit.of_samples import equal_values, tails
+from cbq.measures import Gaussian
+from cbq.methods import CBQFit, MOBQFit, auto
+
+NEW = np.linspace(0.2, 1.8, 9)
+AVERAGING = [cbq.MonteCarlo(), cbq.LSMC(), cbq.KLSMC(), cbq.ImportanceSampling()]
+
+
+def family(theta):
+    return Gaussian(theta[0], 1.0)
+
+
+def chosen(T, N, design="adaptive", f=np.sin, **options):
+    """Points on one side of the means of their measures, N at each of T thetas."""
+    theta = np.linspace(0.0, 2.0, T)
+    x = theta[:, None] + np.linspace(0.1, 2.5, T * N).reshape(N, T).T
+    return cbq.Samples(theta, x, f(x), family, depends_on_theta=False, design=design, **options)
+
+
+def truth(theta):
+    return np.exp(-0.5) * np.sin(theta)  # of E sin(X), X ~ N(theta, 1)
+
+
+@pytest.mark.parametrize("estimator", AVERAGING, ids=lambda each: type(each).__name__)
+def test_averages_of_chosen_points_say_that_they_are_biased(tmp_path, estimator):
+    with pytest.warns(cbq.FitWarning, match=r"^chosen points: .* averages of f over them are biased.* Use cbq\.MOBQ"):
+        fit = estimator.fit(chosen(12, 4))
+    assert "4 adaptive points each" in fit.summary()
+    fit.save(tmp_path / "fit.cbq")
+    assert cbq.load(tmp_path / "fit.cbq", family=family).findings == fit.findings
+    assert "chosen points" not in {each.kind for each in estimator.fit(chosen(12, 4, "sobol")).findings}
+
+
+def test_quadratures_of_chosen_points_are_right_and_say_nothing():
+    samples = chosen(24, 1)
+    fit = cbq.MOBQ().fit(samples)  # warnings are errors
+    assert_allclose(fit.predict(NEW), truth(NEW), atol=0.02)
+    assert fit.averages is None
+    assert "1 adaptive point each" in fit.summary()
+    assert fit.plot() is not None
+    cbq.CBQ().fit(chosen(12, 6))
+
+
+def test_few_chosen_points_at_each_theta_are_too_few_for_two_stages():
+    samples = chosen(24, 1)
+    with pytest.warns(cbq.FitWarning, match=r"^chosen points: 24 of 24 thetas have fewer than 3 points"):
+        plain = cbq.CBQ().fit(samples)
+    assert "few points" not in {each.kind for each in plain.findings}
+    assert np.max(np.abs(plain.predict(NEW) - truth(NEW))) > 0.2
+    cbq.CBQ(borrow=20).fit(samples)
+    fit = cbq.Auto().fit(samples)
+    assert isinstance(fit, MOBQFit)
+    assert fit.summary().startswith("Chose MOBQ. Points were chosen by a rule")
+
+
+def test_without_one_process_thetas_borrow_chosen_points(monkeypatch):
+    monkeypatch.setattr(auto, "_pooled", lambda *given: (None, "MOBQ could not be fitted"))
+    fit = cbq.Auto().fit(chosen(24, 1))
+    assert isinstance(fit, CBQFit)
+    assert fit.summary().startswith("Chose CBQ with borrowed points. MOBQ could not be fitted.")
+
+
+def test_no_estimate_that_needs_draws_is_made_of_chosen_points():
+    samples, draws = chosen(12, 6), chosen(12, 6, "iid")
+    with silent():
+        fit, other = cbq.CBQ().fit(samples), cbq.CBQ().fit(draws)
+        pooled = cbq.MOBQ().fit(samples)
+    assert (fit.drawn, other.drawn) == (False, True)
+    assert all(posterior.correction is None for posterior in fit.posteriors)
+    assert all(reading.shift == 0 for posterior in fit.posteriors for reading in posterior.readings)
+    assert any(reading.shift != 0 for posterior in other.posteriors for reading in posterior.readings)
+    assert_array_equal(auto._contradiction(samples, pooled, fit), [1.0])
+    assert auto._contradiction(draws, pooled, other)[0] != 1.0
+
+
+def test_variances_of_few_chosen_points_are_not_those_of_draws():
+    with silent():
+        fit, other = (cbq.CBQ().fit(chosen(12, 2, design)).stage1 for design in ("adaptive", "iid"))
+    assert np.all(fit.std >= other.std)
+    assert np.any(fit.std > 1.01 * other.std)
+
+
+def test_what_samples_show_of_draws_is_not_said_of_chosen_points():
+    def steep(x):
+        return np.exp(20 * x)
+
+    assert tails(chosen(4, 30, "iid", steep)) != ()
+    assert tails(chosen(4, 30, "adaptive", steep)) == ()
+    (drawn,), (other,) = (equal_values(chosen(4, 6, design, np.ones_like)) for design in ("iid", "adaptive"))
+    assert drawn.text.endswith("do not exclude other values that have a probability of up to 0.5.")
+    assert other.text.endswith("do not exclude other values.")
+
+
+@pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")  # of one point each, which averages warn of
+def test_comparisons_carry_the_warning_and_score_by_nothing_that_was_chosen():
+    methods = [cbq.MonteCarlo(), cbq.LSMC(), cbq.CBQ(), cbq.MOBQ()]
+    with pytest.warns(cbq.FitWarning, match="^chosen points: MonteCarlo, LSMC, CBQ: "):
+        by_truth = cbq.compare(chosen(24, 1), methods, lambda theta: truth(theta[:, 0]))
+    assert ["chosen points" in row.note for row in by_truth.rows] == [True, True, True, False]
+    with pytest.warns(cbq.FitWarning, match="^chosen points: LSMC: "):
+        left_out = cbq.compare(chosen(24, 1), [cbq.LSMC(), cbq.MOBQ()])
+    assert all(np.isnan(row.loo) and "no leave-one-out error" in row.note for row in left_out.rows)
+
+
+@pytest.mark.parametrize("other", ["iid", "sobol", "mcmc"])
+def test_samples_that_are_joined_with_chosen_points_are_warned_of(other):
+    for both in (chosen(6, 4) + chosen(6, 4, other), chosen(6, 4, other) + chosen(6, 4)):
+        assert both.design == "adaptive"
+        with pytest.warns(cbq.FitWarning, match=r"^chosen points: .* standard errors say nothing"):
+            cbq.MonteCarlo().fit(both)
+
+
+def test_chosen_points_have_no_weights():
+    def wide(theta):
+        return Gaussian(theta[0], 2.0)
+
+    with pytest.raises(ValueError, match="chosen by a rule, and drawn from no proposal"):
+        chosen(6, 4, proposal=wide)
+    weighted = chosen(6, 4, "iid", proposal=wide)
+    for samples in (chosen(6, 4), chosen(6, 4) + weighted, weighted + chosen(6, 4), chosen(6, 4).reweighted(wide)):
+        assert samples.log_weights is None
+        assert not samples.drawn
+    assert (weighted.drawn, chosen(6, 4, "sobol").drawn) == (False, True)
+    assert chosen(6, 4, "iid").reweighted(wide).log_weights is not None
+
+
+def test_a_fit_to_chosen_points_can_be_saved(tmp_path):
+    fit = cbq.MOBQ().fit(chosen(24, 1))
+    fit.save(tmp_path / "fit.cbq")
+    again = cbq.load(tmp_path / "fit.cbq", family=family)
+    assert again.samples.design == "adaptive"
+    assert again.summary() == fit.summary()
