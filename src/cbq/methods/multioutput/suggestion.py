@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
 SPACE_FILLING = 8  # one point in so many
 FILLING_CANDIDATES = 32  # from which it is taken
-PRIOR_RESIDUALS = 0.5  # the weight of the expected squared residual against those near a candidate
+PRIOR_RESIDUALS = 0.1  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
 TAIL_SHARE = 4  # one candidate in so many is drawn with more weight at the ends of each coordinate
 LEAST_TAIL = 1e-9  # the probability beyond the outermost candidate
