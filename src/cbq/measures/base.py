@@ -219,7 +219,7 @@ class Measure(Immutable, ABC):
 def stack(measures: Sequence[Measure]) -> Measure | None:
     """One measure with batch shape (T,) from T measures; None if their types or the shapes of parameters differ."""
     first = measures[0]
-    if all(measure is first for measure in measures):
+    if all(measure.equals(first) for measure in measures):
         return first  # without a batch axis
     if any(type(measure) is not type(first) for measure in measures):
         return None
