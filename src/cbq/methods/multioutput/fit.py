@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
-from cbq.embeddings.many import Integrals, LineRule, line_for
+from cbq.embeddings.many import Integrals, LineRule, line_for, together
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_together, few_thetas, tails
@@ -119,18 +119,20 @@ class MOBQFit(Fit):
         self.theta, self.C = samples.theta, samples.C
         self._points, _ = pooled_points(samples)
         with self._threads():
-            self._parts = [[self._part(group, member) for member in group.chosen.members] for group in groups]
+            measures = together(samples.measures)
+            self._parts = [[self._part(group, member, measures) for member in group.chosen.members] for group in groups]
 
-    def _part(self, group: OutputGroup, member: KernelMember) -> _Part:
+    def _part(self, group: OutputGroup, member: KernelMember, measures: Sequence[Measure]) -> _Part:
         points = self._points.outputs(group.outputs)
         landmarks = None if group.landmarks is None else points.u[group.landmarks]
         process = pooled_gp(member.kernel, points.u, points.f, landmarks, self.jitter, noise=member.noise)
-        return _Part(member.kernel, process, line_for(member.kernel, self.samples.measures))
+        return _Part(member.kernel, process, line_for(member.kernel, measures))
 
     def _integrals(
         self, theta: Array, measures: Sequence[Measure]
     ) -> Iterator[tuple[OutputGroup, list[tuple[PooledGP, Integrals]]]]:
         """The processes of each group, and the integrals that they need under the M measures of x at theta (M, p)."""
+        measures = together(measures)
         for group, parts in zip(self.groups, self._parts, strict=True):
             for part in parts:
                 refuse_theta(part.kernel, theta)
