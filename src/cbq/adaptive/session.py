@@ -154,6 +154,11 @@ class Session:
         return len(self._values) + len(self._failures)
 
     @property
+    def rounds(self) -> tuple[Round, ...]:
+        """What was known at each round."""
+        return tuple(self._rounds)
+
+    @property
     def pending(self) -> Asked:
         """The runs that were asked for, and whose results were not told."""
         done = self._values.keys() | self._failures.keys()
