@@ -84,7 +84,9 @@ def choose_points(
     """
     u, points = candidates.inputs(of_theta=of_theta), known.inputs(of_theta=of_theta)
     with one_blas_thread():
-        rough = [Gain(k, wanted.integrals(k), points, u) for k in rough_kernels(candidates, wanted, of_theta=of_theta)]
+        noise = 0.0 if fit is None else _noise(fit)
+        kernels = rough_kernels(candidates, wanted, of_theta=of_theta)
+        rough = [Gain(kernel, wanted.integrals(kernel), points, u, noise) for kernel in kernels]
         fitted = [] if fit is None else list(_fitted_gains(fit, wanted, points, u, need))
         share = FITTED_SHARE if fitted else 0.0
         weighed = [((1 - share) / len(rough), each) for each in rough]
@@ -124,6 +126,12 @@ def _fitted_gains(
         for member in group.chosen.members:
             integrals = wanted.integrals(member.kernel)
             yield of_group * member.weight, Gain(member.kernel, integrals, points, u, member.noise)
+
+
+def _noise(fit: MOBQFit) -> float:
+    """The noise of values in units of the amplitude, averaged over the kernels and outputs of a fit."""
+    each = [group.chosen.weights @ [member.noise for member in group.chosen.members] for group in fit.groups]
+    return float(np.mean(each))
 
 
 def residual_factors(fit: MOBQFit, u: Array) -> Array:
