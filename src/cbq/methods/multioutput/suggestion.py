@@ -34,6 +34,7 @@ FILLING_CANDIDATES = 32  # from which it is taken
 PRIOR_RESIDUALS = 0.1  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
 TAIL_SHARE = 4  # one candidate in so many is drawn with more weight at the ends of each coordinate
+SLOW_STEP = 4  # one in so many thetas serves where embeddings are slow
 LEAST_TAIL = 1e-9  # the probability beyond the outermost candidate
 
 
@@ -50,8 +51,12 @@ class Wanted:
         return cls(theta, tuple(together(measures_at(family, theta))))
 
     def integrals(self, kernel: Kernel) -> Integrals:
-        """The integrals of a kernel that matter."""
-        return Integrals(kernel, self.measures, self.theta, line_for(kernel, self.measures, coarse=True))
+        """The integrals of a kernel that matter; of some of the thetas if its embeddings are slow."""
+        step = SLOW_STEP if kernel.on_x.has_slow_embedding else 1
+        measures = [each[::step] if each.batch_shape else each for each in self.measures]
+        if len(measures) > 1:
+            measures = measures[::step]
+        return Integrals(kernel, measures, self.theta[::step], line_for(kernel, measures, coarse=True))
 
 
 def with_tails(u: Array) -> Array:
