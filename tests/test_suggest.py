@@ -50,12 +50,6 @@ def test_runs_go_where_there_are_none():
     assert np.mean(left.x > 1.5) > 0.5
 
 
-def test_a_gap_between_thetas_is_filled():
-    apart = np.array([-1.0, -0.9, -0.8, -0.7, 0.7, 0.8, 0.9, 1.0])
-    theta = cbq.CBQ().fit(samples(apart, N=20)).suggest(10, Uniform(-1.0, 1.0)).theta
-    assert np.all(np.abs(theta) < 0.7)
-
-
 @pytest.mark.filterwarnings("ignore:(few points|not learnt):cbq.FitWarning")
 def test_suggested_runs_lower_the_variance_more_than_draws():
     before = samples(THETA[:4], N=4)
