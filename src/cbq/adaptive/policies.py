@@ -21,7 +21,7 @@ from cbq.samples.conditional import find_thetas
 from cbq.samples.runs import Cost, Runs
 
 FIRST_RUNS, FIRST_RUNS_PER_INPUT = 16, 2  # before the first fit of one process
-FIRST_THETAS = 8  # of two stages
+FIRST_THETAS, POINTS_PER_THETA = 8, 8  # of two stages; and a point more for each coordinate of x
 
 
 class Policy(ABC):
@@ -91,11 +91,12 @@ class TwoStages(Policy):
         self._quantity, self._wanted, self._cost, self._entropy = quantity, wanted, cost, entropy
         p = quantity.prior.dim
         self._thetas = self._prior_thetas(max(FIRST_THETAS, (p + 1) * (p + 2)), keyed_generator(entropy, THETA_KEY))
-        self._batch = quantity.d + 4
+        self._batch = quantity.d + POINTS_PER_THETA
         self.first = len(self._thetas) * self._batch
 
     def fit(self, samples: Samples) -> CBQFit:
-        return CBQ().fit(samples)
+        whole = samples.counts >= self._batch  # a few points of a theta say little, and their variances are huge
+        return CBQ().fit(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
 
     def choose(self, n: int, known: Runs, fit: Fit | None, need: Array | None, rng: np.random.Generator) -> Runs:
         assert fit is None or isinstance(fit, CBQFit)
@@ -127,9 +128,10 @@ class TwoStages(Policy):
         if self._cost is not None:
             middle = np.full((len(theta), self._quantity.d), 0.5)
             price = Runs.at(theta, self._quantity.family, middle).costs(self._cost)
-        batches = -(-n // self._batch)
+        begun = [(each, self._batch - int(N)) for each, N in zip(theta, counts, strict=True) if 0 < N < self._batch]
+        batches = -(-max(n - sum(missing for _, missing in begun), 0) // self._batch)
         rows = best_thetas(batches, fit, theta, counts, self._wanted.theta, self._batch, need=need, price=price)
-        return [(theta[j], self._batch) for j in rows]
+        return [*begun, *((theta[j], self._batch) for j in rows)]
 
     def _next_points(self, theta: Array, known: Runs, n: int) -> Runs:
         """The next n points of theta (p,)."""

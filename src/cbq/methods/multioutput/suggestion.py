@@ -3,7 +3,7 @@
 The design must not trust one fitted kernel: where its lengthscale is too long, the process believes it knows what it
 has never looked at. The gain is therefore averaged over the kernels of the fit and rough ones whose lengthscales are
 the spread of the candidates. It is larger where leave-one-out residuals are larger than the process expects, since one
-amplitude for all of f is too small at a kink or a narrow feature and too large elsewhere. One point in eight fills
+amplitude for all of f is too small at a kink or a narrow feature and too large elsewhere. One point in five fills
 space, whatever the gain.
 """
 
@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit
 
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
-SPACE_FILLING = 8  # one point in so many
-FILLING_CANDIDATES = 32  # from which it is taken
+SPACE_FILLING = 5  # one point in so many
+FILLING_CANDIDATES = 32  # the first ones, from which it is taken
 PRIOR_RESIDUALS = 0.1  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
-TAIL_SHARE = 4  # one candidate in so many is drawn with more weight at the ends of each coordinate
+TAIL_SHARE = 4  # one candidate in so many has more weight at the ends of each coordinate
 SLOW_STEP = 4  # one in so many thetas serves where embeddings are slow
 LEAST_TAIL = 1e-9  # the probability beyond the outermost candidate
 
@@ -62,11 +62,11 @@ class Wanted:
 def with_tails(u: Array) -> Array:
     """Uniform coordinates (M, k) of candidates, some of which reach further into the tails.
 
-    Beyond the outermost run nothing is known of f, and draws hardly reach where f may still matter: one row in four has
-    the arcsine distribution.
+    Beyond the outermost run nothing is known of f, and draws hardly reach where f may still matter: the last quarter of
+    the rows has the arcsine distribution.
     """
-    found = u.copy()
-    found[TAIL_SHARE - 1 :: TAIL_SHARE] = np.sin(0.5 * np.pi * u[TAIL_SHARE - 1 :: TAIL_SHARE]) ** 2
+    found, tails = u.copy(), slice(-(len(u) // TAIL_SHARE), None)
+    found[tails] = np.sin(0.5 * np.pi * u[tails]) ** 2
     return np.clip(found, LEAST_TAIL, 1.0 - LEAST_TAIL)
 
 
@@ -118,7 +118,9 @@ def rough_kernels(candidates: Runs, wanted: Wanted, *, of_theta: bool) -> list[K
     if of_theta:
         found = [XThetaKernel(kernel, Matern(1.5), candidates.x.shape[1]) for kernel in found]
     u = candidates.inputs(of_theta=of_theta)
-    return [kernel.to_fit(u, ard=True)[0] for kernel in found]
+    guesses = [kernel.to_fit(u, ard=True)[0] for kernel in found]
+    longer = 0.5 * np.log(u.shape[1])  # as points are further apart with more coordinates
+    return [guess.with_log_lengthscales(guess.log_lengthscales + longer) for guess in guesses]
 
 
 def _fitted_gains(
