@@ -37,6 +37,7 @@ N_WANTED = 64  # thetas of Q at which I is judged
 N_NEXT = 8  # runs that an answer names
 GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
 ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
+GOAL_NOTE = "goal"  # the name under which a checkpoint keeps what was last asked for
 UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
 
 
@@ -63,6 +64,14 @@ class Asked:
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""
         return data_frame(self.to_columns())
+
+
+class RefusedResult(ValueError):
+    """A result that a session does not take. id : that of the run."""
+
+    def __init__(self, id: int, message: str) -> None:
+        super().__init__(message)
+        self.id = id
 
 
 class Session:
@@ -102,6 +111,7 @@ class Session:
             settings = {**quantity.settings, "seed": entropy, "level": goal.level}
             self._ledger = Ledger(checkpoint, settings, sources or {}, wait)
             self._restore(self._ledger)
+            self.note(GOAL_NOTE, goal.record)
 
     def _restore(self, ledger: Ledger) -> None:
         stored = ledger.stored
@@ -120,6 +130,11 @@ class Session:
                 CollectWarning,
                 stacklevel=5,
             )
+
+    def note(self, name: str, record: Any) -> None:
+        """Keep a record, which JSON can hold, in the checkpoint, if there is one; `StoredLedger.notes` has it."""
+        if self._ledger is not None and self._ledger.stored.notes.get(name) != record:
+            self._ledger.note(name, record)
 
     def __enter__(self) -> Self:
         return self
@@ -152,6 +167,11 @@ class Session:
     def n_told(self) -> int:
         """The number of runs whose results, values or failures, were told."""
         return len(self._values) + len(self._failures)
+
+    @property
+    def n_failed(self) -> int:
+        """The number of runs that failed."""
+        return len(self._failures)
 
     @property
     def pending(self) -> Asked:
@@ -207,30 +227,23 @@ class Session:
         for. Either all of these results are taken, or none.
         """
         results = self._values_told(ids, values) + self._failures_told(failures or {})
+        both = set(np.ravel(ids)) & set(failures or {})
+        if both:
+            raise RefusedResult(min(both), "a run cannot have a value and fail: tell one of both.")
         self.take(results)
 
     def take(self, results: Sequence[BatchResult]) -> None:
         """Take results of single runs, each of which is a batch of its own."""
-        new = None
-        shapes = {result.f.shape[1:] for result in results if not result.failures}
-        if self._outputs is None and shapes:
-            (new,) = shapes
-        outputs = self._outputs if new is None else new
-        if outputs is not None:
-            results = [r._replace(f=np.full((1, *outputs), np.nan)) if r.failures else r for r in results]
-        if self._ledger is not None and outputs is not None:
-            self._ledger.tell([*self._unwritten, *results], self._runs.x, new)
+        outputs = self._outputs
+        if outputs is None:
+            outputs = next((result.f.shape[1:] for result in results if not result.failures), None)
+        if self._ledger is not None:
+            early = self._failures if self._ledger.outputs is None else {}
+            failures = [_failure(t, reason) for t, reason in early.items()]
+            self._ledger.tell([_filled(each, outputs) for each in [*failures, *results]], self._runs.x, outputs)
         self._outputs = outputs
         for result in results:
             self._take(result)
-
-    @property
-    def _unwritten(self) -> list[BatchResult]:
-        """Failures from before the first value: what a file has for them has as many numbers as a value."""
-        if self._values or self._ledger is None or self._ledger.stored.outputs is not None:
-            return []
-        nothing = np.full((1, *(self._outputs or ())), np.nan)
-        return [BatchResult(Batch(t, 0, 1), nothing, {0: reason}) for t, reason in self._failures.items()]
 
     def _take(self, result: BatchResult) -> None:
         t = result.batch.t
@@ -245,10 +258,19 @@ class Session:
         self._update()
         fit = self._current_fit()
         if fit is None:
-            least = self._policy.first
-            raise ValueError(f"{len(self._values)} runs have values, but an estimate needs {least}: make more runs.")
+            raise ValueError(f"{self._n_values} runs have values: for an estimate, make {self.missing} more.")
         factor = calibration(self._rounds) if self._rounds else None
         return fit.calibrated(factor) if factor is not None and isinstance(fit, MOBQFit) else fit
+
+    @property
+    def missing(self) -> int:
+        """How many more runs must have values before there is an estimate."""
+        return max(self._policy.first - self._n_values, 0)
+
+    @property
+    def _n_values(self) -> int:
+        """The number of values, with those that were there before."""
+        return len(self._values) + len(self._quantity.started)
 
     @property
     def reached(self) -> bool:
@@ -263,17 +285,16 @@ class Session:
 
     def answer(self) -> Answer:
         """What the session has come to."""
-        reached = self.reached
-        samples = self.samples
+        fit, samples = self.fit(), self.samples
         assert samples is not None
         return Answer(
-            fit=self.fit(),
+            fit=fit,
             samples=samples,
-            reached=reached,
+            reached=self.reached,
             goal=self.goal,
             rounds=tuple(self._rounds),
             next=self._next(N_NEXT),
-            n_failed=len(self._failures),
+            n_failed=self.n_failed,
         )
 
     def _asked(self, ids: Sequence[int]) -> Asked:
@@ -282,9 +303,9 @@ class Session:
 
     def _current_fit(self) -> Fit | None:
         """The fit to all values; None if they are too few."""
-        n = len(self._values) + len(self._quantity.started)
-        if n < self._policy.first:
+        if self.missing:
             return None
+        n = self._n_values
         if self._fitted is None or self._fitted[0] != n:
             samples = self.samples
             assert samples is not None
@@ -294,7 +315,7 @@ class Session:
 
     def _update(self) -> None:
         """Record what is known as a round, if there are enough runs more than at the last one."""
-        fit, n = self._current_fit(), len(self._values) + len(self._quantity.started)
+        fit, n = self._current_fit(), self._n_values
         last = self._rounds[-1].runs if self._rounds else 0
         if fit is None or n < last + max(1, last // ROUND_GROWTH):
             return
@@ -334,17 +355,19 @@ class Session:
         bad = rows_not_finite(f)
         if np.any(bad):
             i = int(np.argmax(bad))
-            raise ValueError(
+            raise RefusedResult(
+                rows[i],
                 f"the value of run {rows[i]} is {f[i]}, but values must be finite: tell a run without a value as "
-                f"failures={{{rows[i]}: 'what f did'}}."
+                f"failures={{{rows[i]}: 'what f did'}}.",
             )
         check_magnitude(f.reshape(len(f), -1))
         self._check_bounds(rows, f)
         for t, value in zip(rows, f, strict=True):
             if t in self._values and not np.array_equal(self._values[t], value):
-                raise ValueError(
+                raise RefusedResult(
+                    t,
                     f"run {t} was told before, with the value {self._values[t]}, and now it is {value}: a run is told "
-                    f"once. Ask for more runs to make one again."
+                    f"once. Ask for more runs to make one again.",
                 )
         pairs = [(t, value) for t, value in zip(rows, f, strict=True) if t not in self._values]
         return [BatchResult(Batch(t, 0, 1), np.array(value, dtype=np.float64)[None], {}) for t, value in pairs]
@@ -356,8 +379,9 @@ class Session:
         outside = rows_outside(f.reshape(len(f), -1), bounds)
         if np.any(outside):
             i = int(np.argmax(outside))
-            raise ValueError(
-                f"the value of run {rows[i]} is {f[i]}, but it must lie within the bounds {shown_bounds(bounds)}."
+            raise RefusedResult(
+                rows[i],
+                f"the value of run {rows[i]} is {f[i]}, but it must lie within the bounds {shown_bounds(bounds)}.",
             )
 
     def _failures_told(self, failures: Mapping[int, str]) -> list[BatchResult]:
@@ -366,16 +390,30 @@ class Session:
         rows = self._checked_ids(list(failures))
         for t in rows:
             if t in self._values:
-                raise ValueError(f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more.")
-        nothing = np.full((1, *(self._outputs or ())), np.nan)
-        return [BatchResult(Batch(t, 0, 1), nothing, {0: str(failures[t])}) for t in rows]
+                raise RefusedResult(
+                    t, f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more."
+                )
+        reasons = {t: str(failures[t]) for t in rows}
+        return [_failure(t, reason) for t, reason in reasons.items() if self._failures.get(t) != reason]
 
     def _checked_ids(self, ids: Sequence[Any]) -> list[int]:
         n = len(self._runs)
         for each in ids:
             if not isinstance(each, int | np.integer) or isinstance(each, bool) or not 0 <= each < n:
                 known = f"0 to {n - 1}" if n else "none, since nothing was asked for"
-                raise ValueError(f"there is no run {shown(each)}: the ids of runs that were asked for are {known}.")
+                raise RefusedResult(
+                    each, f"there is no run {shown(each)}: the ids of runs that were asked for are {known}."
+                )
         if len(set(ids)) < len(ids):
             raise ValueError("an id comes twice: tell each run once.")
         return [int(each) for each in ids]
+
+
+def _failure(t: int, reason: str) -> BatchResult:
+    """The result of run t, which failed, before it is known how many numbers a value has."""
+    return BatchResult(Batch(t, 0, 1), np.full(1, np.nan), {0: reason})
+
+
+def _filled(result: BatchResult, outputs: Outputs | None) -> BatchResult:
+    """A result whose failure has as many numbers as a value."""
+    return result._replace(f=np.full((1, *(outputs or ())), np.nan)) if result.failures else result

@@ -5,7 +5,8 @@ Three tables are added:
 
 asked : the point (d,) at which the run with theta t is to be made.
 rounds : what was known when runs were chosen, as JSON.
-notes : JSON by name, which may be written again.
+notes : JSON by name, which may be written again: among them, the failures before the first value, which shows how many
+    numbers a batch has.
 """
 
 from __future__ import annotations
@@ -34,7 +35,7 @@ from cbq.checkpoint.database import (
     reading,
     transaction,
 )
-from cbq.checkpoint.evaluations import BatchResult, Outputs
+from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.measures import Measure
 
@@ -46,6 +47,7 @@ SCHEMA = (
     "CREATE TABLE rounds (k INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE notes (name TEXT PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
 )
+EARLY_FAILURES = "failures"  # the name of their note
 
 
 @dataclass(frozen=True, eq=False)
@@ -100,6 +102,7 @@ class Ledger:
         except BaseException:
             self.close()
             raise
+        self.outputs = self.stored.outputs
         both = {name: (found, self.stored.sources.get(name)) for name, found in sources.items()}
         self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
 
@@ -122,12 +125,19 @@ class Ledger:
                 self._connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (*row, checksum(*row)))
 
     def tell(self, results: Sequence[BatchResult], x: Array, outputs: Outputs | None) -> None:
-        """Write all of these results, or none; x (n, d) are the points of all runs. outputs: if they are new."""
+        """Write all of these results, or none; x (n, d) are the points of all runs.
+
+        outputs: those of f; None before there is a value, when the results are all failures so far.
+        """
+        if outputs is None:
+            self.note(EARLY_FAILURES, [(result.batch.t, result.failures[0]) for result in results])
+            return
         with explained(self.path), transaction(self._connection):
-            if outputs is not None:
+            if self.outputs is None:
                 tables.write_outputs(self._connection, outputs)
             for result in results:
                 tables.write_batch(self._connection, x[result.batch.t][None], result)
+        self.outputs = outputs
 
     def add_round(self, k: int, record: dict[str, Any]) -> None:
         """Write what was known at round k."""
@@ -148,10 +158,10 @@ class Ledger:
             self._connection.close()
 
 
-def read_ledger(path: str | os.PathLike[str]) -> StoredLedger:
-    """What the ledger at this path holds."""
+def read_ledger(path: str | os.PathLike[str], wait: float = LOCK_TIMEOUT) -> StoredLedger:
+    """What the ledger at this path holds. wait: the seconds to wait for a process that has the file open."""
     name = file_name(path, "path")
-    with reading(name), closing(connect(name, write=False)) as connection:
+    with reading(name), closing(connect(name, write=False, wait=wait)) as connection:
         if tables.is_empty(name, connection):
             raise CheckpointError(f"{name} is empty: begin the run again.")
         return read(name, connection)
@@ -174,11 +184,13 @@ def read(path: str, connection: sqlite3.Connection) -> StoredLedger:
             x.append(from_bytes(row[1], (settings["d"],)))
         if len(x) != len(theta):
             raise damaged(path, f"it has {len(x)} points for {len(theta)} runs")
-        results = []
-        if outputs is not None:
-            results = [each for _, each in tables.read_batches(path, connection, len(theta), settings["d"], outputs)]
         rounds = [_json(path, *row) for row in connection.execute("SELECT k, json, checksum FROM rounds ORDER BY k")]
         notes = {row[0]: _json(path, *row) for row in connection.execute("SELECT name, json, checksum FROM notes")}
+        if outputs is None:
+            early = notes.get(EARLY_FAILURES, [])
+            results = [BatchResult(Batch(t, 0, 1), np.full(1, np.nan), {0: reason}) for t, reason in early]
+        else:
+            results = [each for _, each in tables.read_batches(path, connection, len(theta), settings["d"], outputs)]
         points = np.stack(x) if x else np.empty((0, settings["d"]))
         return StoredLedger(settings, outputs, theta, points, measures, results, rounds, notes, sources)
 
