@@ -23,8 +23,8 @@ def path(tmp_path):
 
 
 def tell_all(session, *, outputs=()):
-    """Ask for 16 runs and tell x, once for each output."""
-    asked = session.ask(16)
+    """Make as many runs as an estimate needs, and tell x, once for each output."""
+    asked = session.ask(session.missing)
     session.tell(asked.ids, np.repeat(asked.x, outputs[0], axis=1) if outputs else asked.x[:, 0])
 
 
@@ -101,12 +101,13 @@ def test_a_file_keeps_what_was_last_asked_for(problem, path):
 
 def test_an_answer_without_enough_values_says_how_many_are_missing(problem):
     session = problem.session(rng=0)
-    asked = session.ask(16)
-    assert session.missing == 16
-    with pytest.raises(ValueError, match="0 runs have values: for an estimate, make 16 more"):
+    needed = session.missing
+    asked = session.ask(needed)
+    with pytest.raises(ValueError, match=f"0 runs have values: for an estimate, make {needed} more"):
         session.answer()
-    session.tell(asked.ids[:10], asked.x[:10, 0])
-    with pytest.raises(ValueError, match="10 runs have values: for an estimate, make 6 more"):
+    session.tell(asked.ids[1:], asked.x[1:, 0], failures={0: "diverged"})
+    assert session.missing == 1
+    with pytest.raises(ValueError, match=f"{needed - 1} runs have values: for an estimate, make 1 more"):
         session.fit()
 
 
@@ -115,8 +116,9 @@ def test_a_budget_too_small_for_an_estimate_is_refused_before_f_is_called():
         raise AssertionError("f was called")
 
     problem = cbq.Problem(f, lambda theta: Gaussian(theta, 1.0), Uniform(0.0, 1.0), depends_on_theta=False)
-    with pytest.raises(ValueError, match="an estimate needs 16 runs, but the budget is 10: pass a larger one"):
-        problem.solve(budget=10, rng=0)
+    needed = problem.session(rng=0).missing
+    with pytest.raises(ValueError, match=f"an estimate needs {needed} runs, but the budget is {needed - 1}"):
+        problem.solve(budget=needed - 1, rng=0)
 
 
 def test_the_figure_of_an_answer_takes_thetas(problem):
@@ -128,7 +130,8 @@ def test_the_figure_of_an_answer_takes_thetas(problem):
 
 def test_the_history_has_columns_for_every_output(problem):
     session = problem.session(rtol=0.1, rng=0)
+    needed = session.missing
     tell_all(session, outputs=(2,))
     columns = session.answer().history.to_columns()
     assert list(columns) == ["runs", "half_width_0", "half_width_1", "target_0", "target_1"]
-    assert columns["runs"].tolist() == [16]
+    assert columns["runs"].tolist() == [needed]
