@@ -5,6 +5,7 @@ from __future__ import annotations
 import csv
 import json
 import re
+import subprocess
 import sys
 from io import StringIO
 
@@ -123,7 +124,7 @@ def test_solve_with_a_checkpoint_resumes_and_has_a_status(tmp_path, simulator):
         (["--tolerance", "a"], "--tolerance must be a number, or several separated by commas, but it is 'a'"),
         (["--criterion", "mean"], "criterion must be"),
         (["--level", 2], "level must"),
-        (["--budget", 1], "but the budget is 1: pass a larger one"),
+        (["--budget", 1], "budget is 1, but the first estimate of I needs"),
         (["--on-error", "shrug"], "on_error must be"),
         (["--at", "1,2"], "has 2 coordinates, but p = 1"),
     ],
@@ -158,20 +159,25 @@ def test_ask_and_tell_from_separate_processes_give_the_samples_of_solve(simulato
 
 
 def test_a_run_remembers_its_problem_seed_and_goal(simulator):
-    begin("simulator.py:build", 3, "--option", "high=1.0", "--seed", 7, "--tolerance", "0.5", "--budget", 5)
     session = ProblemSource.parse("simulator.py:build", ["high=1.0"]).load().session(rng=7)
-    expected = np.concatenate([session.ask(3).x, session.ask(2).x])
-    more = points(ok("ask", "run.sqlite", "--n", 9))  # of which the budget leaves two
-    assert more["id"] == [3, 4]
+    budget = session.missing
+    begin("simulator.py:build", 3, "--option", "high=1.0", "--seed", 7, "--tolerance", "0.5", "--budget", budget)
+    expected = np.concatenate([session.ask(3).x, session.ask(budget - 3).x])
+    more = points(ok("ask", "run.sqlite", "--n", budget))  # which are three too many
+    assert more["id"] == list(range(3, budget))
     np.testing.assert_array_equal(read_ledger("run.sqlite").x, expected)
     result = run("ask", "run.sqlite")
     assert (result.exit_code, result.stdout) == (3, "")
-    assert "Nothing to run: 5 runs were asked for, which is the budget" in result.stderr
-    assert len(points(ok("ask", "run.sqlite", "--n", 1, "--budget", 6))["id"]) == 1
+    assert f"Nothing to run: {budget} runs were asked for, which is the budget" in result.stderr
+    assert len(points(ok("ask", "run.sqlite", "--n", 1, "--budget", budget + 1))["id"]) == 1
     assert read_ledger("run.sqlite").notes["goal"]["tolerance"] == [0.5]
-    ok("ask", "run.sqlite", "--n", 1, "--budget", 9, "--rtol", 0.1)
+    ok("ask", "run.sqlite", "--n", 1, "--budget", budget + 4, "--rtol", 0.1)
     goal = read_ledger("run.sqlite").notes["goal"]
-    assert (goal["tolerance"], goal["rtol"], goal["budget"]) == (None, 0.1, 9)  # a new accuracy replaces the old one
+    assert (goal["tolerance"], goal["rtol"], goal["budget"]) == (
+        None,
+        0.1,
+        budget + 4,
+    )  # a new accuracy replaces the old one
     assert "was begun with another --seed" in refused("ask", "run.sqlite", "--seed", 8)
     assert "the level of the intervals is 0.95 in the file" in refused("ask", "run.sqlite", "--level", 0.5)
 
@@ -271,6 +277,8 @@ def test_files_that_are_no_runs_are_refused(simulator, tmp_path):
     assert "is not a checkpoint of cbq" in refused("status", "results.csv")
     ok("run", "linear", "--option", "dim=1", "--T", 12, "--N", 6, "--checkpoint", "other.sqlite")
     assert "it is no adaptive run" in refused("status", "other.sqlite", "--problem", "linear")
+    (tmp_path / "run.sqlite").touch()
+    assert begins in refused("status", "run.sqlite")
     begin(simulator, 2)
     assert "pass --problem as well" in refused("status", "run.sqlite", "--option", "high=3")
     assert "is the checkpoint of another run: the prior is" in refused(
@@ -294,6 +302,14 @@ def test_a_session_of_python_needs_its_problem_named_once(simulator):
     assert "does not say where its problem is: pass --problem" in refused("status", "run.sqlite")
     assert "Wanted: 0.25 of the spread of I" in ok("status", "run.sqlite", "--problem", simulator)
     assert "Wanted: 0.25 of the spread of I" in ok("status", "run.sqlite")
+
+
+def test_two_shells_that_ask_at_the_same_time_get_different_runs(simulator):
+    begin(simulator, 1)
+    words = [sys.executable, "-m", "cbq", "ask", "run.sqlite", "--n", "3"]
+    shells = [subprocess.Popen(words, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    ids = [points(shell.communicate()[0])["id"] for shell in shells]
+    assert sorted(ids) == [[1, 2, 3], [4, 5, 6]]
 
 
 def test_a_file_in_use_is_waited_for_and_then_refused(simulator, tmp_path, monkeypatch):

@@ -8,6 +8,7 @@ import pytest
 import cbq
 from cbq import problems
 from cbq.adaptive.session import RefusedResult
+from cbq.checkpoint.database import CheckpointError
 from cbq.checkpoint.ledger import read_ledger
 from cbq.measures import Gaussian, Uniform
 
@@ -34,7 +35,7 @@ def test_failures_before_the_first_value_are_kept(problem, path):
         session.tell([], failures={0: "diverged"})
         session.tell([], failures={2: "no memory"})
     with problem.session(rng=0, checkpoint=path) as session:
-        assert (session.n_told, session.n_failed) == (2, 2)
+        assert (session.n_told, len(session.failures)) == (2, 2)
         assert session.pending.ids.tolist() == [1, 3]
     reasons = {result.batch.t: result.failures[0] for result in read_ledger(path).results}
     assert reasons == {0: "diverged", 2: "no memory"}
@@ -48,7 +49,7 @@ def test_a_failure_before_the_first_value_may_be_followed_by_any_number_of_outpu
         session.tell(1, value)
     with problem.session(rng=0, checkpoint=path) as session:
         assert session.outputs == np.shape(value)
-        assert (session.n_told, session.n_failed) == (2, 1)
+        assert (session.n_told, len(session.failures)) == (2, 1)
         assert session.samples.n_evaluations == 1
 
 
@@ -63,14 +64,6 @@ def test_a_run_that_starts_from_samples_keeps_its_results(path):
         assert session.samples.n_evaluations == start.n_evaluations + 2
 
 
-def test_results_may_be_told_again_and_are_written_once(problem, path):
-    with problem.session(rng=0, checkpoint=path) as session:
-        session.ask(3)
-        for _ in range(3):
-            session.tell([0, 1], [0.5, 0.25], failures={2: "diverged"})
-    assert len(read_ledger(path).results) == 3
-
-
 @pytest.mark.parametrize(
     ("told", "id"),
     [
@@ -78,7 +71,6 @@ def test_results_may_be_told_again_and_are_written_once(problem, path):
         ({"ids": [1, 0], "values": [0.5, 0.75]}, 0),
         ({"ids": [1, 2], "values": [0.5, np.nan]}, 2),
         ({"ids": [], "failures": {1: "diverged", 0: "diverged"}}, 0),
-        ({"ids": [1], "values": [0.5], "failures": {1: "diverged"}}, 1),
     ],
 )
 def test_a_refused_result_names_its_run_and_nothing_is_taken(problem, path, told, id):
@@ -99,26 +91,28 @@ def test_a_file_keeps_what_was_last_asked_for(problem, path):
     assert read_ledger(path).notes["goal"] == expected
 
 
-def test_an_answer_without_enough_values_says_how_many_are_missing(problem):
+def test_an_answer_without_enough_values_is_refused(problem):
     session = problem.session(rng=0)
     needed = session.missing
     asked = session.ask(needed)
-    with pytest.raises(ValueError, match=f"0 runs have values: for an estimate, make {needed} more"):
+    with pytest.raises(ValueError, match=f"0 runs have values, but an estimate needs {needed}"):
         session.answer()
     session.tell(asked.ids[1:], asked.x[1:, 0], failures={0: "diverged"})
     assert session.missing == 1
-    with pytest.raises(ValueError, match=f"{needed - 1} runs have values: for an estimate, make 1 more"):
-        session.fit()
 
 
-def test_a_budget_too_small_for_an_estimate_is_refused_before_f_is_called():
-    def f(x, theta):
-        raise AssertionError("f was called")
+def test_a_run_cannot_have_a_value_and_fail(problem):
+    session = problem.session(rng=0)
+    session.ask(2)
+    with pytest.raises(ValueError, match="a run is told with a value and as a failure"):
+        session.tell([0, 1], [0.5, 0.5], failures={1: "diverged"})
+    assert session.n_told == 0
 
-    problem = cbq.Problem(f, lambda theta: Gaussian(theta, 1.0), Uniform(0.0, 1.0), depends_on_theta=False)
+
+def test_a_budget_too_small_for_an_estimate_is_refused(problem):
     needed = problem.session(rng=0).missing
-    with pytest.raises(ValueError, match=f"an estimate needs {needed} runs, but the budget is {needed - 1}"):
-        problem.solve(budget=needed - 1, rng=0)
+    with pytest.raises(ValueError, match=f"budget is {needed - 1}, but the first estimate of I needs {needed} runs"):
+        problem.session(budget=needed - 1, rng=0)
 
 
 def test_the_figure_of_an_answer_takes_thetas(problem):
@@ -135,3 +129,13 @@ def test_the_history_has_columns_for_every_output(problem):
     columns = session.answer().history.to_columns()
     assert list(columns) == ["runs", "half_width_0", "half_width_1", "target_0", "target_1"]
     assert columns["runs"].tolist() == [needed]
+
+
+def test_a_file_that_is_refused_is_released(problem, path):
+    other = cbq.Problem(None, lambda theta: Gaussian(theta, 2.0), problem.prior, depends_on_theta=False)
+    with problem.session(rng=0, checkpoint=path) as session:
+        session.ask(1)
+    with pytest.raises(CheckpointError, match="the measure of x at theta index t = 0") as held:
+        other.session(rng=0, checkpoint=path)
+    with problem.session(rng=0, checkpoint=path) as session:
+        assert session.n_asked == 1, held

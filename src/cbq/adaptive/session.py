@@ -100,6 +100,11 @@ class Session:
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
         self._policy = policy_for(quantity, self._wanted, cost, entropy)
+        least = self._policy.first - len(quantity.started)
+        if goal.budget < least:
+            raise ValueError(
+                f"budget is {goal.budget}, but the first estimate of I needs {least} runs: pass budget={least} or more."
+            )
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
@@ -110,7 +115,11 @@ class Session:
         if checkpoint is not None:
             settings = {**quantity.settings, "seed": entropy, "level": goal.level}
             self._ledger = Ledger(checkpoint, settings, sources or {}, wait)
-            self._restore(self._ledger)
+            try:
+                self._restore(self._ledger)
+            except BaseException:
+                self._ledger.close()
+                raise
             self.note(GOAL_NOTE, goal.record)
 
     def _restore(self, ledger: Ledger) -> None:
@@ -169,15 +178,20 @@ class Session:
         return len(self._values) + len(self._failures)
 
     @property
-    def n_failed(self) -> int:
-        """The number of runs that failed."""
-        return len(self._failures)
-
-    @property
     def pending(self) -> Asked:
         """The runs that were asked for, and whose results were not told."""
         done = self._values.keys() | self._failures.keys()
         return self._asked([t for t in range(len(self._runs)) if t not in done])
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """What f did at runs that failed, by their ids."""
+        return dict(self._failures)
+
+    @property
+    def missing(self) -> int:
+        """How many more runs must have values before there is an estimate."""
+        return max(self._policy.first - len(self._values) - len(self._quantity.started), 0)
 
     @property
     def samples(self) -> Samples | None:
@@ -226,10 +240,10 @@ class Session:
         Results that were told before may be told again; other values for them are refused, as are ids that nobody asked
         for. Either all of these results are taken, or none.
         """
-        results = self._values_told(ids, values) + self._failures_told(failures or {})
-        both = set(np.ravel(ids)) & set(failures or {})
-        if both:
-            raise RefusedResult(min(both), "a run cannot have a value and fail: tell one of both.")
+        results = self._values_told(ids, values) + self._failures_told({} if failures is None else failures)
+        rows = [result.batch.t for result in results]
+        if len(set(rows)) < len(rows):
+            raise ValueError("a run is told with a value and as a failure: tell one of them.")
         self.take(results)
 
     def take(self, results: Sequence[BatchResult]) -> None:
@@ -238,9 +252,7 @@ class Session:
         if outputs is None:
             outputs = next((result.f.shape[1:] for result in results if not result.failures), None)
         if self._ledger is not None:
-            early = self._failures if self._ledger.outputs is None else {}
-            failures = [_failure(t, reason) for t, reason in early.items()]
-            self._ledger.tell([_filled(each, outputs) for each in [*failures, *results]], self._runs.x, outputs)
+            self._ledger.tell(results, self._runs.x, outputs)
         self._outputs = outputs
         for result in results:
             self._take(result)
@@ -258,19 +270,10 @@ class Session:
         self._update()
         fit = self._current_fit()
         if fit is None:
-            raise ValueError(f"{self._n_values} runs have values: for an estimate, make {self.missing} more.")
+            least = self._policy.first
+            raise ValueError(f"{len(self._values)} runs have values, but an estimate needs {least}: make more runs.")
         factor = calibration(self._rounds) if self._rounds else None
         return fit.calibrated(factor) if factor is not None and isinstance(fit, MOBQFit) else fit
-
-    @property
-    def missing(self) -> int:
-        """How many more runs must have values before there is an estimate."""
-        return max(self._policy.first - self._n_values, 0)
-
-    @property
-    def _n_values(self) -> int:
-        """The number of values, with those that were there before."""
-        return len(self._values) + len(self._quantity.started)
 
     @property
     def reached(self) -> bool:
@@ -294,7 +297,7 @@ class Session:
             goal=self.goal,
             rounds=tuple(self._rounds),
             next=self._next(N_NEXT),
-            n_failed=self.n_failed,
+            n_failed=len(self._failures),
         )
 
     def _asked(self, ids: Sequence[int]) -> Asked:
@@ -303,9 +306,9 @@ class Session:
 
     def _current_fit(self) -> Fit | None:
         """The fit to all values; None if they are too few."""
-        if self.missing:
+        n = len(self._values) + len(self._quantity.started)
+        if n < self._policy.first:
             return None
-        n = self._n_values
         if self._fitted is None or self._fitted[0] != n:
             samples = self.samples
             assert samples is not None
@@ -315,7 +318,7 @@ class Session:
 
     def _update(self) -> None:
         """Record what is known as a round, if there are enough runs more than at the last one."""
-        fit, n = self._current_fit(), self._n_values
+        fit, n = self._current_fit(), len(self._values) + len(self._quantity.started)
         last = self._rounds[-1].runs if self._rounds else 0
         if fit is None or n < last + max(1, last // ROUND_GROWTH):
             return
@@ -393,8 +396,7 @@ class Session:
                 raise RefusedResult(
                     t, f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more."
                 )
-        reasons = {t: str(failures[t]) for t in rows}
-        return [_failure(t, reason) for t, reason in reasons.items() if self._failures.get(t) != reason]
+        return [BatchResult(Batch(t, 0, 1), np.array([np.nan]), {0: str(failures[t])}) for t in rows]
 
     def _checked_ids(self, ids: Sequence[Any]) -> list[int]:
         n = len(self._runs)
@@ -407,13 +409,3 @@ class Session:
         if len(set(ids)) < len(ids):
             raise ValueError("an id comes twice: tell each run once.")
         return [int(each) for each in ids]
-
-
-def _failure(t: int, reason: str) -> BatchResult:
-    """The result of run t, which failed, before it is known how many numbers a value has."""
-    return BatchResult(Batch(t, 0, 1), np.full(1, np.nan), {0: reason})
-
-
-def _filled(result: BatchResult, outputs: Outputs | None) -> BatchResult:
-    """A result whose failure has as many numbers as a value."""
-    return result._replace(f=np.full((1, *(outputs or ())), np.nan)) if result.failures else result

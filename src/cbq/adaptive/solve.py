@@ -20,9 +20,6 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
 
     batch: how many runs are chosen at a time; by default one for each worker, or more where there are many runs.
     """
-    least = session.n_told + session.missing
-    if least > session.goal.budget:
-        raise ValueError(f"an estimate needs {least} runs, but the budget is {session.goal.budget}: pass a larger one.")
     with (
         closing(workers_for(evaluator, options)) as workers,
         reporting(options.progress, name, session.n_told, session.goal.budget) as report,

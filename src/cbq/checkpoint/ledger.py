@@ -5,8 +5,7 @@ Three tables are added:
 
 asked : the point (d,) at which the run with theta t is to be made.
 rounds : what was known when runs were chosen, as JSON.
-notes : JSON by name, which may be written again: among them, the failures before the first value, which shows how many
-    numbers a batch has.
+notes : JSON by name, which may be written again.
 """
 
 from __future__ import annotations
@@ -35,7 +34,7 @@ from cbq.checkpoint.database import (
     reading,
     transaction,
 )
-from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
+from cbq.checkpoint.evaluations import BatchResult, Outputs
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.measures import Measure
 
@@ -47,7 +46,6 @@ SCHEMA = (
     "CREATE TABLE rounds (k INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
     "CREATE TABLE notes (name TEXT PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
 )
-EARLY_FAILURES = "failures"  # the name of their note
 
 
 @dataclass(frozen=True, eq=False)
@@ -97,12 +95,12 @@ class Ledger:
                 if is_new:  # a full disk
                     os.unlink(self.path)
                 raise
+        self._outputs = self.stored.outputs
         try:
             require_settings(self.path, self.stored.settings, settings)
         except BaseException:
             self.close()
             raise
-        self.outputs = self.stored.outputs
         both = {name: (found, self.stored.sources.get(name)) for name, found in sources.items()}
         self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
 
@@ -127,17 +125,19 @@ class Ledger:
     def tell(self, results: Sequence[BatchResult], x: Array, outputs: Outputs | None) -> None:
         """Write all of these results, or none; x (n, d) are the points of all runs.
 
-        outputs: those of f; None before there is a value, when the results are all failures so far.
+        outputs: None before there is a value; until then, the file has one NaN for a failure.
         """
-        if outputs is None:
-            self.note(EARLY_FAILURES, [(result.batch.t, result.failures[0]) for result in results])
-            return
+        nothing = np.full((1, *(outputs or ())), np.nan)
         with explained(self.path), transaction(self._connection):
-            if self.outputs is None:
+            if outputs != self._outputs:
+                earlier = tables.read_batches(self.path, self._connection, len(x), x.shape[1], ())
+                results = [*(failure for _, failure in earlier), *results]
+                self._connection.execute("DELETE FROM batches")
                 tables.write_outputs(self._connection, outputs)
             for result in results:
-                tables.write_batch(self._connection, x[result.batch.t][None], result)
-        self.outputs = outputs
+                stored = result._replace(f=nothing) if result.failures else result
+                tables.write_batch(self._connection, x[result.batch.t][None], stored)
+        self._outputs = outputs
 
     def add_round(self, k: int, record: dict[str, Any]) -> None:
         """Write what was known at round k."""
@@ -184,13 +184,10 @@ def read(path: str, connection: sqlite3.Connection) -> StoredLedger:
             x.append(from_bytes(row[1], (settings["d"],)))
         if len(x) != len(theta):
             raise damaged(path, f"it has {len(x)} points for {len(theta)} runs")
+        batches = tables.read_batches(path, connection, len(theta), settings["d"], outputs or ())
+        results = [result for _, result in batches]
         rounds = [_json(path, *row) for row in connection.execute("SELECT k, json, checksum FROM rounds ORDER BY k")]
         notes = {row[0]: _json(path, *row) for row in connection.execute("SELECT name, json, checksum FROM notes")}
-        if outputs is None:
-            early = notes.get(EARLY_FAILURES, [])
-            results = [BatchResult(Batch(t, 0, 1), np.full(1, np.nan), {0: reason}) for t, reason in early]
-        else:
-            results = [each for _, each in tables.read_batches(path, connection, len(theta), settings["d"], outputs)]
         points = np.stack(x) if x else np.empty((0, settings["d"]))
         return StoredLedger(settings, outputs, theta, points, measures, results, rounds, notes, sources)
 

@@ -60,9 +60,10 @@ def opened(
     begin: whether to make the file if it does not exist. seed, goal: options that are set, and None for the others,
     which are those of the file.
     """
-    if not file.exists() and (problem is None or not begin):
+    is_new = not file.exists() or file.stat().st_size == 0  # if the first call was killed
+    if is_new and (problem is None or not begin):
         raise ValueError(f"there is no run {file}: cbq ask {file} --problem path/to/file.py:attribute begins one.")
-    stored = read_ledger(file, WAIT) if file.exists() else None
+    stored = None if is_new else read_ledger(file, WAIT)
     source = _source(file, stored, problem, option)
     asked_for = options.goal(_remembered_goal(stored), **(goal or {}))
     entropy = _entropy(file, stored, seed)

@@ -33,7 +33,7 @@ def status(
     with opened(run, problem, option) as found:
         session = found.session  # closed below, so that others can ask and tell while this one is fitted
     with found.source.locating_errors():
-        failed = f" ({session.n_failed} failed)" * bool(session.n_failed)
+        failed = f" ({len(session.failures)} failed)" * bool(session.failures)
         typer.echo(
             f"{found.problem.name}: {session.n_asked} runs asked for, {session.n_told} told{failed}, "
             f"{len(session.pending)} pending. Wanted: {session.goal}."

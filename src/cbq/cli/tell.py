@@ -56,7 +56,7 @@ def tell(
             session.tell(list(read.values), values or None, failures=read.failures)
         except RefusedResult as error:
             raise ValueError(f"{results}, line {read.lines[error.id]}: {error}") from error
-        failed = f", {session.n_failed} of which failed" * bool(session.n_failed)
+        failed = f", {len(session.failures)} of which failed" * bool(session.failures)
         counts = f"{session.n_told} of {session.n_asked} runs are told{failed}"
         typer.echo(f"{session.n_told - before} new results. {counts}. cbq status {run} says what they come to.")
 
