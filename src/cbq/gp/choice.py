@@ -20,7 +20,7 @@ import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals
-from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain
+from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain, explain_likeliest
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.pooled import ExactGP, IntegralPosterior, pooled_gp
 from cbq.gp.search import climb
@@ -258,9 +258,8 @@ def _shaped(family: KernelFamily, change: Array) -> KernelFamily:
 
 def _screen(family: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple[float, float]:
     """The logarithm of the likeliest factor of the lengthscales, and the leave-one-out error there."""
-    result = explain(family.batched(), points.data, FLAT, jitter)
-    best = int(np.argmax(np.sum(result.evidence, axis=(1, 2))))
-    return float(np.log(family.factors[best])), _rms(_residuals(result, best, points))
+    best, explained = explain_likeliest(family.batched(), points.data, FLAT, jitter)
+    return float(np.log(family.factors[best])), _rms(_residuals(explained, 0, points))
 
 
 def _likeliest(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> Kernel:

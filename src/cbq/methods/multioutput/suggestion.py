@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.embeddings.many import Integrals, line_for
+from cbq.embeddings.many import Integrals, line_for, together
 from cbq.gp.gain import Gain
 from cbq.kernels import Kernel, Matern, XThetaKernel
 from cbq.linalg.threads import one_blas_thread
@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
 SPACE_FILLING = 8  # one point in so many
 FILLING_CANDIDATES = 32  # from which it is taken
-PRIOR_RESIDUALS = 0.5  # the weight of the expected squared residual against those near a candidate
+PRIOR_RESIDUALS = 0.1  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
 TAIL_SHARE = 4  # one candidate in so many is drawn with more weight at the ends of each coordinate
 LEAST_TAIL = 1e-9  # the probability beyond the outermost candidate
@@ -39,7 +39,7 @@ LEAST_TAIL = 1e-9  # the probability beyond the outermost candidate
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """The thetas (G, p), draws of Q, at which I is wanted, and the measures there."""
+    """The thetas (G, p), draws of Q, at which I is wanted, and the measures there, together where they can be."""
 
     theta: Array
     measures: tuple[Measure, ...]
@@ -47,7 +47,7 @@ class Wanted:
     @classmethod
     def at(cls, theta: Array, family: Family) -> Wanted:
         """At thetas (G, p)."""
-        return cls(theta, measures_at(family, theta))
+        return cls(theta, tuple(together(measures_at(family, theta))))
 
     def integrals(self, kernel: Kernel) -> Integrals:
         """The integrals of a kernel that matter."""
