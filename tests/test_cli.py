@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import csv
 import json
 import os
 import re
@@ -10,18 +9,16 @@ import subprocess
 import sys
 import warnings
 from math import isnan
-from pathlib import Path
 
 import numpy as np
 import pytest
-from typer.testing import CliRunner
 
 import cbq
 from cbq import problems
 from cbq.cli import main
-from cbq.cli.commands import app
 from cbq.methods.registry import registrations
 from cbq.problems import registry
+from command_line import ok, process, read, refused, run
 
 pytestmark = [  # of samples as small as these
     pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning") for kind in ("few thetas", "few points", "beyond")
@@ -47,35 +44,6 @@ number = 3
 """
 
 
-def run(*arguments):
-    """Run the program in this process."""
-    return CliRunner().invoke(app, [str(word) for word in arguments])
-
-
-def ok(*arguments):
-    """The output of a run that succeeds without warnings."""
-    result = run(*arguments)
-    assert result.exit_code == 0, result.output
-    assert result.stderr == ""
-    return result.stdout
-
-
-def refused(*arguments):
-    """The one-line error of a run that fails."""
-    result = run(*arguments)
-    assert result.exit_code in (1, 2)
-    assert result.stdout == ""
-    (line,) = result.stderr.splitlines()
-    assert line.startswith("cbq: error: ")
-    return line.removeprefix("cbq: error: ")
-
-
-def process(*arguments, **options):
-    """Run the program in a new process."""
-    words = [sys.executable, "-m", "cbq", *map(str, arguments)]
-    return subprocess.run(words, capture_output=True, text=True, check=False, **options)
-
-
 @pytest.fixture
 def write(tmp_path, monkeypatch):
     """A function that writes a user's module, which is removed from sys.modules afterwards."""
@@ -91,13 +59,6 @@ def write(tmp_path, monkeypatch):
     for name in set(sys.modules) - before:
         if str(getattr(sys.modules[name], "__file__", "")).startswith(str(tmp_path)):
             del sys.modules[name]
-
-
-def read(path):
-    """The columns of a table."""
-    with Path(path).open(newline="") as file:
-        rows = list(csv.DictReader(file))
-    return {name: [row[name] for row in rows] for name in rows[0]}
 
 
 def numbers(text):
@@ -569,7 +530,7 @@ def test_problems_are_listed_with_their_options():
 def test_version_and_help():
     assert ok("--version") == f"cbq {cbq.__version__}\n"
     assert ok() == ok("--help")
-    for command in ("run", "compare", "predict", "problems"):
+    for command in ("run", "solve", "ask", "tell", "status", "compare", "predict", "problems"):
         assert command in ok("--help")
         text = ok(command, "--help")
         assert f"Usage: cbq {command}" in text
@@ -578,7 +539,7 @@ def test_version_and_help():
 
 def test_every_example_in_the_help_can_be_parsed():
     """With a problem that does not exist, the only error is about the problem."""
-    for command in ("run", "compare"):
+    for command in ("run", "solve", "compare"):
         examples = re.findall(rf"^ +cbq {command} (.*)$", ok(command, "--help"), flags=re.MULTILINE)
         assert len(examples) >= 3
         for words in map(str.split, examples):

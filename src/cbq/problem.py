@@ -18,6 +18,7 @@ from cbq.adaptive import Answer, Session
 from cbq.adaptive.goal import DEFAULT_BUDGET, Criterion, Goal
 from cbq.adaptive.quantity import Quantity
 from cbq.adaptive.solve import solve
+from cbq.checkpoint.database import LOCK_TIMEOUT
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.executors import as_executor
 from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
@@ -329,6 +330,7 @@ class Problem(Immutable):
         start: Any,
         cost: Any,
         checkpoint: str | os.PathLike[str] | None,
+        wait: float = LOCK_TIMEOUT,
     ) -> Session:
         if cost is not None and not callable(cost):
             raise TypeError(f"cost must be a function of theta and x, or None, but it is {shown(cost)}.")
@@ -339,7 +341,7 @@ class Problem(Immutable):
         )
         sources = {"the integrand": fingerprint(self.integrand), "the family": fingerprint(self.family)}
         path = None if checkpoint is None else file_name(checkpoint, "checkpoint")
-        return Session(quantity, goal, entropy, cost=cost, checkpoint=path, sources=sources)
+        return Session(quantity, goal, entropy, cost=cost, checkpoint=path, sources=sources, wait=wait)
 
     def _require_own(self, samples: Any) -> None:
         """Raise unless these are samples of this problem, as far as that can be seen."""

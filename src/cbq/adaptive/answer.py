@@ -40,14 +40,18 @@ class History:
     def __len__(self) -> int:
         return len(self.runs)
 
-    def to_frame(self) -> Any:
-        """A pandas table with a row for each round: runs, half_width and target, of each output."""
+    def to_columns(self) -> dict[str, Array]:
+        """The columns of a table, (K,) each: runs, half_width and target, of each output."""
         C = self.half_width.shape[1]
         table: dict[str, Array] = {"runs": self.runs}
         for name in ("half_width", "target"):
             columns = getattr(self, name).T
             table |= {name if C == 1 else f"{name}_{c}": column for c, column in enumerate(columns)}
-        return data_frame(table)
+        return table
+
+    def to_frame(self) -> Any:
+        """A pandas table with a row for each round."""
+        return data_frame(self.to_columns())
 
     def plot(self, ax: Any = None) -> Figure:
         """A figure of the half-width against the number of runs, with the target as a dashed line."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
@@ -29,7 +29,14 @@ class Goal:
     budget: int
 
     @classmethod
-    def of(cls, tolerance: Any, rtol: Any, criterion: Any, level: Any, budget: Any) -> Goal:
+    def of(
+        cls,
+        tolerance: Any = None,
+        rtol: Any = None,
+        criterion: Any = "rms",
+        level: Any = 0.95,
+        budget: Any = DEFAULT_BUDGET,
+    ) -> Goal:
         """From the arguments of `solve`."""
         if tolerance is not None:
             tolerance = np.atleast_1d(finite(tolerance, "tolerance"))
@@ -49,6 +56,11 @@ class Goal:
             between_0_and_1(level, "level"),
             whole(budget, "budget", 1),
         )
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """The arguments of `of`, as JSON has them."""
+        return {**asdict(self), "tolerance": None if self.tolerance is None else self.tolerance.tolist()}
 
     @property
     def has_target(self) -> bool:

@@ -44,14 +44,14 @@ def plot_history(history: History, ax: Any = None) -> Figure:
     return whole_figure(ax)
 
 
-def plot_answer(fit: Fit, theta: Array, **options: Any) -> Figure:
-    """A figure of a fit, with the thetas (n, p) of the next runs marked: along the lower edge, or on the maps."""
+def plot_answer(fit: Fit, upcoming: Array, **options: Any) -> Figure:
+    """A figure of a fit, with the thetas (n, p) of upcoming runs marked: along the lower edge, or on the maps."""
     figure = fit.plot(**options)
     panels = [options["ax"]] if options.get("ax") is not None else [ax for ax in figure.axes if ax.get_xlabel()]
     style: dict[str, Any] = {"color": ORANGE, "ls": "none", "clip_on": False, "label": "next runs"}
     for ax in panels:
         if fit.p == 1:
-            ax.plot(theta[:, 0], np.zeros(len(theta)), "^", ms=5, transform=ax.get_xaxis_transform(), **style)
+            ax.plot(upcoming[:, 0], np.zeros(len(upcoming)), "^", ms=5, transform=ax.get_xaxis_transform(), **style)
         else:
-            ax.plot(theta[:, 0], theta[:, 1], "^", ms=4, **style)
+            ax.plot(upcoming[:, 0], upcoming[:, 1], "^", ms=4, **style)
     return figure

@@ -37,6 +37,7 @@ N_WANTED = 64  # thetas of Q at which I is judged
 N_NEXT = 8  # runs that an answer names
 GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
 ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
+GOAL_NOTE = "goal"  # the name under which a checkpoint keeps what was last asked for
 UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
 
 
@@ -65,6 +66,14 @@ class Asked:
         return data_frame(self.to_columns())
 
 
+class RefusedResult(ValueError):
+    """A result that a session does not take. id : that of the run."""
+
+    def __init__(self, id: int, message: str) -> None:
+        super().__init__(message)
+        self.id = id
+
+
 class Session:
     """The runs of a problem that were asked for, and their results. Made by `problem.session(...)`.
 
@@ -91,6 +100,11 @@ class Session:
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
         self._policy = policy_for(quantity, self._wanted, cost, entropy)
+        least = self._policy.first - len(quantity.started)
+        if goal.budget < least:
+            raise ValueError(
+                f"budget is {goal.budget}, but the first estimate of I needs {least} runs: pass budget={least} or more."
+            )
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
@@ -101,7 +115,12 @@ class Session:
         if checkpoint is not None:
             settings = {**quantity.settings, "seed": entropy, "level": goal.level}
             self._ledger = Ledger(checkpoint, settings, sources or {}, wait)
-            self._restore(self._ledger)
+            try:
+                self._restore(self._ledger)
+            except BaseException:
+                self._ledger.close()
+                raise
+            self.note(GOAL_NOTE, goal.record)
 
     def _restore(self, ledger: Ledger) -> None:
         stored = ledger.stored
@@ -120,6 +139,11 @@ class Session:
                 CollectWarning,
                 stacklevel=5,
             )
+
+    def note(self, name: str, record: Any) -> None:
+        """Keep a record, which JSON can hold, in the checkpoint, if there is one; `StoredLedger.notes` has it."""
+        if self._ledger is not None and self._ledger.stored.notes.get(name) != record:
+            self._ledger.note(name, record)
 
     def __enter__(self) -> Self:
         return self
@@ -163,6 +187,16 @@ class Session:
         """The runs that were asked for, and whose results were not told."""
         done = self._values.keys() | self._failures.keys()
         return self._asked([t for t in range(len(self._runs)) if t not in done])
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """What f did at runs that failed, by their ids."""
+        return dict(self._failures)
+
+    @property
+    def missing(self) -> int:
+        """How many more runs must have values before there is an estimate."""
+        return max(self._policy.first - len(self._values) - len(self._quantity.started), 0)
 
     @property
     def samples(self) -> Samples | None:
@@ -211,31 +245,22 @@ class Session:
         Results that were told before may be told again; other values for them are refused, as are ids that nobody asked
         for. Either all of these results are taken, or none.
         """
-        results = self._values_told(ids, values) + self._failures_told(failures or {})
+        results = self._values_told(ids, values) + self._failures_told({} if failures is None else failures)
+        rows = [result.batch.t for result in results]
+        if len(set(rows)) < len(rows):
+            raise ValueError("a run is told with a value and as a failure: tell one of them.")
         self.take(results)
 
     def take(self, results: Sequence[BatchResult]) -> None:
         """Take results of single runs, each of which is a batch of its own."""
-        new = None
-        shapes = {result.f.shape[1:] for result in results if not result.failures}
-        if self._outputs is None and shapes:
-            (new,) = shapes
-        outputs = self._outputs if new is None else new
-        if outputs is not None:
-            results = [r._replace(f=np.full((1, *outputs), np.nan)) if r.failures else r for r in results]
-        if self._ledger is not None and outputs is not None:
-            self._ledger.tell([*self._unwritten, *results], self._runs.x, new)
+        outputs = self._outputs
+        if outputs is None:
+            outputs = next((result.f.shape[1:] for result in results if not result.failures), None)
+        if self._ledger is not None:
+            self._ledger.tell(results, self._runs.x, outputs)
         self._outputs = outputs
         for result in results:
             self._take(result)
-
-    @property
-    def _unwritten(self) -> list[BatchResult]:
-        """Failures from before the first value: what a file has for them has as many numbers as a value."""
-        if self._values or self._ledger is None or self._ledger.stored.outputs is not None:
-            return []
-        nothing = np.full((1, *(self._outputs or ())), np.nan)
-        return [BatchResult(Batch(t, 0, 1), nothing, {0: reason}) for t, reason in self._failures.items()]
 
     def _take(self, result: BatchResult) -> None:
         t = result.batch.t
@@ -268,13 +293,12 @@ class Session:
 
     def answer(self) -> Answer:
         """What the session has come to."""
-        reached = self.reached
-        samples = self.samples
+        fit, samples = self.fit(), self.samples
         assert samples is not None
         return Answer(
-            fit=self.fit(),
+            fit=fit,
             samples=samples,
-            reached=reached,
+            reached=self.reached,
             goal=self.goal,
             rounds=tuple(self._rounds),
             next=self._next(N_NEXT),
@@ -339,16 +363,18 @@ class Session:
         bad = rows_not_finite(f)
         if np.any(bad):
             i = int(np.argmax(bad))
-            raise ValueError(
+            raise RefusedResult(
+                rows[i],
                 f"the value of run {rows[i]} is {f[i]}, but values must be finite: tell a run without a value as "
-                f"failures={{{rows[i]}: 'what f did'}}."
+                f"failures={{{rows[i]}: 'what f did'}}.",
             )
         self._check_bounds(rows, f)
         for t, value in zip(rows, f, strict=True):
             if t in self._values and not np.array_equal(self._values[t], value):
-                raise ValueError(
+                raise RefusedResult(
+                    t,
                     f"run {t} was told before, with the value {self._values[t]}, and now it is {value}: a run is told "
-                    f"once. Ask for more runs to make one again."
+                    f"once. Ask for more runs to make one again.",
                 )
         pairs = [(t, value) for t, value in zip(rows, f, strict=True) if t not in self._values]
         return [BatchResult(Batch(t, 0, 1), np.array(value, dtype=np.float64)[None], {}) for t, value in pairs]
@@ -360,8 +386,9 @@ class Session:
         outside = rows_outside(f.reshape(len(f), -1), bounds)
         if np.any(outside):
             i = int(np.argmax(outside))
-            raise ValueError(
-                f"the value of run {rows[i]} is {f[i]}, but it must lie within the bounds {shown_bounds(bounds)}."
+            raise RefusedResult(
+                rows[i],
+                f"the value of run {rows[i]} is {f[i]}, but it must lie within the bounds {shown_bounds(bounds)}.",
             )
 
     def _failures_told(self, failures: Mapping[int, str]) -> list[BatchResult]:
@@ -370,16 +397,19 @@ class Session:
         rows = self._checked_ids(list(failures))
         for t in rows:
             if t in self._values:
-                raise ValueError(f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more.")
-        nothing = np.full((1, *(self._outputs or ())), np.nan)
-        return [BatchResult(Batch(t, 0, 1), nothing, {0: str(failures[t])}) for t in rows]
+                raise RefusedResult(
+                    t, f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more."
+                )
+        return [BatchResult(Batch(t, 0, 1), np.array([np.nan]), {0: str(failures[t])}) for t in rows]
 
     def _checked_ids(self, ids: Sequence[Any]) -> list[int]:
         n = len(self._runs)
         for each in ids:
             if not isinstance(each, int | np.integer) or isinstance(each, bool) or not 0 <= each < n:
                 known = f"0 to {n - 1}" if n else "none, since nothing was asked for"
-                raise ValueError(f"there is no run {shown(each)}: the ids of runs that were asked for are {known}.")
+                raise RefusedResult(
+                    each, f"there is no run {shown(each)}: the ids of runs that were asked for are {known}."
+                )
         if len(set(ids)) < len(ids):
             raise ValueError("an id comes twice: tell each run once.")
         return [int(each) for each in ids]

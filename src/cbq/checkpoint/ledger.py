@@ -95,6 +95,7 @@ class Ledger:
                 if is_new:  # a full disk
                     os.unlink(self.path)
                 raise
+        self._outputs = self.stored.outputs
         try:
             require_settings(self.path, self.stored.settings, settings)
         except BaseException:
@@ -122,12 +123,21 @@ class Ledger:
                 self._connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (*row, checksum(*row)))
 
     def tell(self, results: Sequence[BatchResult], x: Array, outputs: Outputs | None) -> None:
-        """Write all of these results, or none; x (n, d) are the points of all runs. outputs: if they are new."""
+        """Write all of these results, or none; x (n, d) are the points of all runs.
+
+        outputs: None before there is a value; until then, the file has one NaN for a failure.
+        """
+        nothing = np.full((1, *(outputs or ())), np.nan)
         with explained(self.path), transaction(self._connection):
-            if outputs is not None:
+            if outputs != self._outputs:
+                earlier = tables.read_batches(self.path, self._connection, len(x), x.shape[1], ())
+                results = [*(failure for _, failure in earlier), *results]
+                self._connection.execute("DELETE FROM batches")
                 tables.write_outputs(self._connection, outputs)
             for result in results:
-                tables.write_batch(self._connection, x[result.batch.t][None], result)
+                stored = result._replace(f=nothing) if result.failures else result
+                tables.write_batch(self._connection, x[result.batch.t][None], stored)
+        self._outputs = outputs
 
     def add_round(self, k: int, record: dict[str, Any]) -> None:
         """Write what was known at round k."""
@@ -148,10 +158,10 @@ class Ledger:
             self._connection.close()
 
 
-def read_ledger(path: str | os.PathLike[str]) -> StoredLedger:
-    """What the ledger at this path holds."""
+def read_ledger(path: str | os.PathLike[str], wait: float = LOCK_TIMEOUT) -> StoredLedger:
+    """What the ledger at this path holds. wait: the seconds to wait for a process that has the file open."""
     name = file_name(path, "path")
-    with reading(name), closing(connect(name, write=False)) as connection:
+    with reading(name), closing(connect(name, write=False, wait=wait)) as connection:
         if tables.is_empty(name, connection):
             raise CheckpointError(f"{name} is empty: begin the run again.")
         return read(name, connection)
@@ -174,9 +184,8 @@ def read(path: str, connection: sqlite3.Connection) -> StoredLedger:
             x.append(from_bytes(row[1], (settings["d"],)))
         if len(x) != len(theta):
             raise damaged(path, f"it has {len(x)} points for {len(theta)} runs")
-        results = []
-        if outputs is not None:
-            results = [each for _, each in tables.read_batches(path, connection, len(theta), settings["d"], outputs)]
+        batches = tables.read_batches(path, connection, len(theta), settings["d"], outputs or ())
+        results = [result for _, result in batches]
         rounds = [_json(path, *row) for row in connection.execute("SELECT k, json, checksum FROM rounds ORDER BY k")]
         notes = {row[0]: _json(path, *row) for row in connection.execute("SELECT name, json, checksum FROM notes")}
         points = np.stack(x) if x else np.empty((0, settings["d"]))

@@ -12,7 +12,7 @@ import typer
 from typer.core import TyperGroup
 
 from cbq._version import __version__
-from cbq.cli import compare, evppi, predict, reproduce, run
+from cbq.cli import ask, compare, evppi, predict, reproduce, run, solve, status, tell
 from cbq.cli.tables import show
 from cbq.collect import IntegrandError, WorkerError
 from cbq.methods.registry import REFUSALS
@@ -92,6 +92,16 @@ def cbq(
       cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
 
     \b
+    To an accuracy that you state, 1% of the spread of I, with 500 runs of f at most:
+      cbq solve simulator.py:problem --rtol 0.01 --budget 500 --out out/
+
+    \b
+    A simulator in any language: ask where to run it, and tell the results:
+      cbq ask run.sqlite --problem simulator.py:problem --rtol 0.01 --out points.csv
+      cbq tell run.sqlite results.csv
+      cbq status run.sqlite
+
+    \b
     A table of draws of a decision model:
       cbq evppi psa.csv --outputs nb1,nb2 --pars "p1;p2;p1,p2" --out evppi.csv
     """
@@ -114,5 +124,16 @@ def problems() -> None:
     show(("name", "options", "description"), rows, left=3)
 
 
-for _command in (run.run, compare.compare, predict.predict, evppi.evppi, problems, reproduce.reproduce):
+for _command in (
+    run.run,
+    solve.solve,
+    ask.ask,
+    tell.tell,
+    status.status,
+    compare.compare,
+    predict.predict,
+    evppi.evppi,
+    problems,
+    reproduce.reproduce,
+):
     app.command()(_command)

@@ -1,16 +1,19 @@
-"""The estimate of a fit at a grid of thetas: its table, its figure, and its distance from the truth."""
+"""What is shown and written of a fit: its table at a grid of thetas, its figure, and its distance from the truth."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import typer
 
 from cbq._arrays import Array, evenly, finite
 from cbq._tables import by_theta
-from cbq.cli.tables import show, write_csv
+from cbq.cli.tables import show, write_columns, write_figure
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.fit.base import Fit
 from cbq.fit.beyond import FRESH
@@ -54,8 +57,53 @@ class Estimate:
 
     def write(self, path: Path) -> None:
         """Write the table, with a row for each theta and columns for each output."""
-        table = by_theta(self.theta, self.columns, self.C)
-        write_csv(path, list(table), np.stack(list(table.values()), axis=1).tolist())
+        write_columns(path, by_theta(self.theta, self.columns, self.C))
+
+
+@dataclass(frozen=True, eq=False)
+class Report:
+    """What is shown and written of the fit to samples of a problem.
+
+    at : the thetas (M, p) of the table, in place of a grid.
+    own_thetas : whether the user chose the observed thetas.
+    """
+
+    problem: Problem
+    samples: Samples
+    fit: Fit
+    level: float
+    at: Array | None = None
+    own_thetas: bool = False
+
+    @cached_property
+    def table(self) -> Estimate:
+        """The estimate at the given thetas, or on a grid, or at the observed thetas if the fit predicts only there."""
+        if self.at is not None:
+            return estimate(self.fit, self.at, self.level, self.problem)
+        try:
+            return estimate(self.fit, self._grid, self.level, self.problem)
+        except REFUSALS:
+            return estimate(self.fit, observed(self.fit), self.level, self.problem)
+
+    def show(self) -> None:
+        """Print the table, and below it why columns are missing and how far the estimate is from the truth."""
+        self.table.show(all_rows=self.at is not None)
+        known = self.problem.has_exact
+        error = error_against_truth(self.problem, self.samples, self.fit, self.level) if known else ""
+        typer.echo("\n".join(["", *filter(None, [self.table.note, error])]).rstrip("\n"))
+
+    def write(self, folder: Path, draw: Callable[..., Any] | None = None) -> list[str]:
+        """Write the table and the figure, which `draw` draws (default: fit.plot), and return what was written."""
+        self.table.write(folder / "estimate.csv")
+        grid = self.table.theta if self.at is None else self._grid
+        drawn = write_figure(
+            folder / "figure.png", lambda: figure(self.fit, self.problem, self.level, grid, draw or self.fit.plot)
+        )
+        return [str(folder / "estimate.csv"), drawn]
+
+    @property
+    def _grid(self) -> Array:
+        return table_grid(self.problem, self.fit, own_thetas=self.own_thetas)
 
 
 def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = None) -> Estimate:
@@ -90,16 +138,16 @@ def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: flo
     return f"RMSE against the truth at {thetas}: {errors}{coverage}."
 
 
-def figure(fit: Fit, problem: Problem, level: float, grid: Array) -> Any:
+def figure(fit: Fit, problem: Problem, level: float, grid: Array, draw: Callable[..., Any]) -> Any:
     """A figure of the fit over theta, with the truth if it is known; `grid` holds the thetas of the table."""
     if fit.p > 2:
         raise ValueError(f"a figure shows one or two coordinates of theta, but this fit has p = {fit.p}")
     truth = problem.exact if problem.has_exact else None
     with silent():
         try:
-            return fit.plot(figure_grid(fit, grid), level=level, truth=truth)
+            return draw(theta=figure_grid(fit, grid), level=level, truth=truth)
         except REFUSALS:  # raised by fits that predict at the observed thetas only
-            return fit.plot(observed(fit), level=level, truth=truth)
+            return draw(theta=observed(fit), level=level, truth=truth)
 
 
 def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -13,6 +14,7 @@ import typer
 
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1
+from cbq.adaptive.goal import DEFAULT_BUDGET, Goal
 from cbq.cli.source import ProblemSource
 from cbq.methods.registry import registrations
 from cbq.problem import Problem
@@ -99,6 +101,36 @@ Timeout = Annotated[
 ]
 Method = Annotated[str, typer.Option(metavar="NAME", help=f"The estimator: {ESTIMATORS}.")]
 Level = Annotated[float, typer.Option(metavar="NUMBER", help="The level of the intervals, between 0 and 1.")]
+At = Annotated[
+    list[str] | None,
+    unset("--at", metavar="THETA", help="A theta to report the estimate at, instead of a grid; repeatable."),
+]
+Rtol = Annotated[
+    float | None,
+    unset(metavar="NUMBER", help="The half-width of intervals that is wanted, in units of the spread of I: 0.01."),
+]
+Tolerance = Annotated[
+    str | None,
+    unset(
+        metavar="NUMBER",
+        help="The half-width of intervals that is wanted, in units of I. For several outputs, one number for all, or "
+        "one for each, separated by commas.",
+    ),
+]
+Criterion = Annotated[
+    str | None,
+    typer.Option(
+        metavar="NAME",
+        show_default="rms",
+        help="What must be small enough: rms, the root mean square of the half-width over the prior, or max, its "
+        "largest value over 95% of the prior.",
+    ),
+]
+GoalLevel = Annotated[
+    float | None,
+    typer.Option("--level", metavar="NUMBER", show_default="0.95", help="The level of the intervals, between 0 and 1."),
+]
+Budget = Annotated[int | None, count(show_default=str(DEFAULT_BUDGET), help="The most runs to make.")]
 Out = Annotated[
     Path | None, unset(metavar="FOLDER", file_okay=False, help="A folder for the results; created if needed.")
 ]
@@ -112,14 +144,39 @@ def check(level: float, out: Path | None) -> None:
         out.mkdir(parents=True, exist_ok=True)
 
 
+def goal(
+    remembered: Mapping[str, Any],
+    *,
+    tolerance: str | None = None,
+    rtol: float | None = None,
+    criterion: str | None = None,
+    level: float | None = None,
+    budget: int | None = None,
+) -> Goal:
+    """What is asked for: by the options that are set, and by what is remembered for the others.
+
+    A new accuracy, by either of its options, replaces the one that is remembered.
+    """
+    others = {"criterion": criterion, "level": level, "budget": budget}
+    given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
+    if tolerance is not None or rtol is not None:
+        given |= {"tolerance": None if tolerance is None else numbers(tolerance, "--tolerance"), "rtol": rtol}
+    return Goal.of(**{**remembered, **given})
+
+
+def numbers(text: str, name: str) -> list[float]:
+    """Numbers that are separated by commas."""
+    try:
+        return [float(number) for number in text.split(",")]
+    except ValueError as error:
+        raise ValueError(f"{name} must be a number, or several separated by commas, but it is {text!r}.") from error
+
+
 def thetas(texts: Sequence[str] | None, p: int) -> Array | None:
     """Thetas (M, p), each text being p numbers separated by commas; None if there is none."""
     rows = []
     for text in texts or ():
-        try:
-            row = [float(number) for number in text.split(",")]
-        except ValueError as error:
-            raise ValueError(f"theta must be a number, or several separated by commas, but it is {text!r}.") from error
+        row = numbers(text, "theta")
         if not np.all(np.isfinite(row)):
             raise ValueError(f"theta must be finite, but it is {text!r}.")
         if len(row) != p:
@@ -151,12 +208,18 @@ class Sampling:
         T = DEFAULT_T if self.T is None and theta is None else self.T
         names = ("design", "batch", "on_error", "on_change", "timeout")
         given: dict[str, Any] = {name: value for name in names if (value := getattr(self, name)) is not None}
-        try:
-            with source.locating_errors():
-                return problem.collect(
-                    T, self.N, rng=self.seed, theta=theta, executor=self.workers, checkpoint=self.checkpoint, **given
-                )
-        except KeyboardInterrupt:
-            if self.checkpoint is not None:
-                typer.echo(f"stopped: the same command resumes from {self.checkpoint}.", err=True)
-            raise
+        with resumable(self.checkpoint), source.locating_errors():
+            return problem.collect(
+                T, self.N, rng=self.seed, theta=theta, executor=self.workers, checkpoint=self.checkpoint, **given
+            )
+
+
+@contextmanager
+def resumable(checkpoint: Path | None) -> Iterator[None]:
+    """If the run is interrupted, say how to go on with it."""
+    try:
+        yield
+    except KeyboardInterrupt:
+        if checkpoint is not None:
+            typer.echo(f"stopped: the same command resumes from {checkpoint}.", err=True)
+        raise

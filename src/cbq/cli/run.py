@@ -4,23 +4,13 @@ from __future__ import annotations
 
 from dataclasses import asdict
 from time import perf_counter
-from typing import Annotated
 
 import typer
 
-from cbq._arrays import Array
 from cbq.cli import options
-from cbq.cli.estimate import Estimate, error_against_truth, estimate, figure, observed, table_grid
+from cbq.cli.estimate import Report
 from cbq.cli.source import RECORD, ProblemSource, write_record
-from cbq.cli.tables import write_figure
-from cbq.fit.base import Fit
-from cbq.methods.registry import REFUSALS, create
-from cbq.problem import Problem
-
-At = Annotated[
-    list[str] | None,
-    options.unset("--at", metavar="THETA", help="A theta to report the estimate at, instead of a grid; repeatable."),
-]
+from cbq.methods.registry import create
 
 
 def run(
@@ -38,7 +28,7 @@ def run(
     on_change: options.OnChange = None,
     timeout: options.Timeout = None,
     level: options.Level = 0.95,
-    at: At = None,
+    at: options.At = None,
     out: options.Out = None,
     option: options.Options = None,
     debug: options.Debug = False,
@@ -81,24 +71,9 @@ def run(
             write_record(out, source, target.name, sampling=collection, method=method, level=level, **result)
         times = f"collected in {seconds['collect']:.1f} s, fitted in {seconds['fit']:.1f} s"
         typer.echo(f"{target.name}: {samples.n_evaluations} evaluations, {times}.\n\n{fit.summary()}\n")
-        own_thetas = theta is not None
-        table = _estimate(target, fit, at_thetas, level, own_thetas=own_thetas)
-        table.show(all_rows=at is not None)
-        lines = [table.note, error_against_truth(target, samples, fit, level) if target.has_exact else ""]
-        typer.echo("\n".join(["", *filter(None, lines)]).rstrip("\n"))
+        report = Report(target, samples, fit, level, at_thetas, own_thetas=theta is not None)
+        report.show()
         if out is None:
             return
-        table.write(out / "estimate.csv")
-        grid = table.theta if at is None else table_grid(target, fit, own_thetas=own_thetas)
-        drawn = write_figure(out / "figure.png", lambda: figure(fit, target, level, grid))
-    typer.echo(f"Written: {out / 'estimate.csv'}, {drawn}, {out / 'fit.cbq'}, {out / RECORD}.")
-
-
-def _estimate(problem: Problem, fit: Fit, at: Array | None, level: float, *, own_thetas: bool) -> Estimate:
-    """The estimate at the thetas of --at, or on a grid, or at the observed thetas if the fit predicts only there."""
-    if at is not None:
-        return estimate(fit, at, level, problem)
-    try:
-        return estimate(fit, table_grid(problem, fit, own_thetas=own_thetas), level, problem)
-    except REFUSALS:
-        return estimate(fit, observed(fit), level, problem)
+        written = report.write(out)
+    typer.echo(f"Written: {', '.join(written)}, {out / 'fit.cbq'}, {out / RECORD}.")

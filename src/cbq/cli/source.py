@@ -8,7 +8,7 @@ import platform
 import re
 import sys
 import traceback
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import asdict, dataclass, field
 from datetime import UTC, datetime
@@ -47,6 +47,17 @@ class ProblemSource:
         if not attribute.isidentifier():
             raise ValueError(f"{text} must end in the name of a problem, as in {path}:problem.")
         return cls(attribute, Path(path).resolve(), parsed)
+
+    @classmethod
+    def of_record(cls, record: Mapping[str, Any]) -> Self:
+        """From what `record` gives."""
+        name, file, options = (record[key] for key in ("name", "file", "options"))
+        return cls(name, None if file is None else Path(file), options)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {**asdict(self), "file": None if self.file is None else str(self.file)}
 
     def __str__(self) -> str:
         return self.name if self.file is None else f"{_short_path(self.file)}:{self.name}"
@@ -165,7 +176,7 @@ def write_record(folder: Path, source: ProblemSource, problem: str, **parts: Any
     record = {
         "format": FORMAT,
         "version": VERSION,
-        "problem": {"called": problem, **asdict(source)},
+        "problem": {"called": problem, **source.record},
         **parts,
         "versions": {
             "cbq": __version__,
@@ -188,7 +199,6 @@ def recorded_source(fit: Path) -> ProblemSource | None:
         record = json.loads(path.read_text(encoding="utf-8"))
         if record["format"] != FORMAT or record["version"] > VERSION:
             raise ValueError(f"it has format {record['format']!r}, version {record['version']}")
-        name, file, options = (record["problem"][key] for key in ("name", "file", "options"))
-        return ProblemSource(name, None if file is None else Path(file), options)
+        return ProblemSource.of_record(record["problem"])
     except (ValueError, KeyError, TypeError) as error:
         raise ValueError(f"{path} is not a record that cbq run wrote ({error}): pass --problem.") from error

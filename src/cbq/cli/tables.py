@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import csv
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
+import numpy.typing as npt
 import typer
 
 from cbq._tables import aligned
@@ -36,12 +38,21 @@ def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
     Console(markup=False, highlight=False).print(table)
 
 
-def write_csv(path: Path, header: Row, rows: Iterable[Sequence[object]]) -> None:
-    """Write comma-separated values, with floats in full precision."""
-    with path.open("w", newline="", encoding="utf-8") as file:
-        writer = csv.writer(file)
-        writer.writerow(header)
-        writer.writerows(rows)
+def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) -> None:
+    """Write comma-separated values, with floats in full precision, to a file or to the standard output."""
+    text = StringIO(newline="")
+    writer = csv.writer(text, lineterminator="\n")
+    writer.writerow(header)
+    writer.writerows(rows)
+    if path is None:
+        typer.echo(text.getvalue(), nl=False)
+    else:
+        path.write_text(text.getvalue(), encoding="utf-8", newline="")
+
+
+def write_columns(path: Path | None, columns: Mapping[str, npt.NDArray[Any]]) -> None:
+    """Write columns (n,) as `write_csv` does."""
+    write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def write_figure(path: Path, draw: Callable[[], Any]) -> str:
@@ -72,12 +83,12 @@ class Sheet:
 
     def numeric_columns(self) -> list[str]:
         """The names of columns that contain a number."""
-        return [name for name, texts in self.columns.items() if any(self._number(text) is not None for text in texts)]
+        return [name for name, texts in self.columns.items() if any(self.number(text) is not None for text in texts)]
 
     def _floats(self, name: str) -> list[float]:
         found = []
         for line, text in zip(self.lines, self.columns[name], strict=True):
-            value = self._number(text)
+            value = self.number(text)
             if value is None:
                 raise ValueError(
                     f"column {name!r} of {self.path} must hold numbers, but holds {text!r} in line {line}."
@@ -85,7 +96,8 @@ class Sheet:
             found.append(value)
         return found
 
-    def _number(self, text: str) -> float | None:
+    def number(self, text: str) -> float | None:
+        """The number that a cell holds; None if it holds something else."""
         written = text.replace(",", ".") if self.separator == DECIMAL_COMMA else text
         try:
             return None if "_" in text else float(written)

@@ -1,0 +1,90 @@
+"""`cbq ask`: where to run a simulator next."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbq.adaptive import Session
+from cbq.cli import options
+from cbq.cli.ledger import File, From, opened
+from cbq.cli.tables import write_columns
+
+OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
+
+Number = Annotated[
+    int | None, options.count("--n", show_default="16, then an eighth of the runs so far", help="The number of runs.")
+]
+Points = Annotated[
+    Path | None,
+    typer.Option(metavar="FILE", dir_okay=False, show_default="standard output", help="The file for the table."),
+]
+Pending = Annotated[
+    bool, typer.Option("--pending", help="Give the runs again that were asked for and not told, and ask for no new.")
+]
+FirstSeed = Annotated[
+    int | None, typer.Option("--seed", metavar="INTEGER", min=0, show_default="0", help="The random seed of a new run.")
+]
+
+
+def ask(
+    run: File,
+    n: Number = None,
+    out: Points = None,
+    pending: Pending = False,
+    problem: From = None,
+    seed: FirstSeed = None,
+    rtol: options.Rtol = None,
+    tolerance: options.Tolerance = None,
+    criterion: options.Criterion = None,
+    level: options.GoalLevel = None,
+    budget: options.Budget = None,
+    option: options.Options = None,
+    debug: options.Debug = False,
+) -> None:
+    """Say where to run f next, for a simulator in any language.
+
+    Writes a table with a row for each run: its id, theta and x, in columns id, theta or theta_0, theta_1, ..., and x or
+    x_0, x_1, .... Run f there, in any order, and pass the results to `cbq tell`. The first call names the problem,
+    whose integrand may be None, and what is wanted; the file RUN remembers both. Ends with exit status 3, and without a
+    table, once the accuracy is reached or the budget spent.
+
+    \b
+    Examples:
+      cbq ask run.sqlite --problem simulator.py:problem --rtol 0.01 --budget 200 --out points.csv
+      cbq ask run.sqlite --n 8 --out points.csv
+      cbq ask run.sqlite --pending
+    """
+    if out is not None:
+        if out.resolve() == run.resolve():
+            raise ValueError(f"--out {out} would overwrite the run: name another file for the table.")
+        out.absolute().parent.mkdir(parents=True, exist_ok=True)
+    goal = {"tolerance": tolerance, "rtol": rtol, "criterion": criterion, "level": level, "budget": budget}
+    with opened(run, problem, option, begin=not pending, seed=seed, goal=goal) as found:
+        reason = _why_none(found.session, pending=pending)
+        if reason is not None:
+            typer.echo(f"Nothing to run: {reason}", err=True)
+            raise typer.Exit(OVER)
+        asked = found.session.pending if pending else found.session.ask(_within_budget(found.session, n))
+        write_columns(out, asked.to_columns())
+    if out is not None:
+        typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.")
+
+
+def _why_none(session: Session, *, pending: bool) -> str | None:
+    """Why there is nothing to run; None if there is."""
+    if pending:
+        return None if len(session.pending) else "all runs that were asked for were told."
+    if session.reached:
+        return f"the accuracy is reached ({session.goal}). A smaller --rtol or --tolerance goes on."
+    if session.n_asked >= session.goal.budget:
+        return f"{session.n_asked} runs were asked for, which is the budget. A larger --budget goes on."
+    return None
+
+
+def _within_budget(session: Session, n: int | None) -> int:
+    """n, or as many runs as are worth a new estimate, and no more than the budget leaves."""
+    wanted = session.batch_size(1) if n is None else n
+    return min(wanted, session.goal.budget - session.n_asked)

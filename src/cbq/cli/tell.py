@@ -1,0 +1,131 @@
+"""`cbq tell`: take results of a simulator."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from math import isfinite
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cbq.adaptive.session import RefusedResult
+from cbq.checkpoint.evaluations import Outputs
+from cbq.cli import options
+from cbq.cli.ledger import File, From, opened
+from cbq.cli.tables import Sheet, read_sheet
+
+MISSING = ("", "na", "nan")  # what stands for no value
+NOT_FAILED = ("", "0", "false", "no")  # in the column `failed`
+
+Results = Annotated[
+    Path, typer.Argument(metavar="RESULTS", show_default=False, dir_okay=False, help="A table of results, CSV.")
+]
+
+
+def tell(
+    run: File,
+    results: Results,
+    problem: From = None,
+    option: options.Options = None,
+    debug: options.Debug = False,
+) -> None:
+    """Take results of the runs that `cbq ask` asked for.
+
+    RESULTS has a row for each run, with columns id and f, or f_0, f_1, ... for several outputs; other columns are left
+    alone. A run without a value, which is empty or nan, or with a text in the column `failed`, has failed. Rows may
+    come in any order, and in any number: all of them are taken, or none. The same results may be told again; other
+    values for a run are refused.
+
+    \b
+    Examples:
+      cbq tell run.sqlite results.csv
+    """
+    read = _read(read_sheet(results))
+    with opened(run, problem, option) as found:
+        session = found.session
+        if read.values and session.outputs not in (None, read.outputs):
+            raise ValueError(
+                f"{results} has the values {_columns(read.outputs)}, but those of earlier results were "
+                f"{_columns(session.outputs or ())}."
+            )
+        before = session.n_told
+        try:
+            values = [numbers if read.outputs else numbers[0] for numbers in read.values.values()]
+            session.tell(list(read.values), values or None, failures=read.failures)
+        except RefusedResult as error:
+            raise ValueError(f"{results}, line {read.lines[error.id]}: {error}") from error
+        failed = f", {len(session.failures)} of which failed" * bool(session.failures)
+        counts = f"{session.n_told} of {session.n_asked} runs are told{failed}"
+        typer.echo(f"{session.n_told - before} new results. {counts}. cbq status {run} says what they come to.")
+
+
+@dataclass(frozen=True)
+class _Read:
+    """Results by the ids of runs: values, C numbers each; failures; and the lines of the file they are in."""
+
+    outputs: Outputs
+    values: dict[int, list[float]]
+    failures: dict[int, str]
+    lines: dict[int, int]
+
+
+def _read(sheet: Sheet) -> _Read:
+    names, outputs = _value_columns(sheet)
+    read = _Read(outputs, {}, {}, {})
+    reasons = sheet.columns.get("failed", [""] * len(sheet.lines))
+    for i, line in enumerate(sheet.lines):
+        t = _id(sheet, i)
+        if t in read.lines:
+            raise ValueError(f"{sheet.path}, line {line}: run {t} is in line {read.lines[t]}, too: tell each run once.")
+        read.lines[t] = line
+        numbers = [_value(sheet, name, i) for name in names]
+        if reasons[i].strip().lower() not in NOT_FAILED:
+            read.failures[t] = reasons[i].strip()
+        elif names and all(map(isfinite, numbers)):
+            read.values[t] = numbers
+        else:
+            read.failures[t] = "no value"
+    return read
+
+
+def _value_columns(sheet: Sheet) -> tuple[list[str], Outputs]:
+    """The names of the columns with values, in order, and the shape of a value; no names if all runs failed."""
+    if "id" not in sheet.columns:
+        raise ValueError(f"{sheet.path} must have a column id, but it has {', '.join(sheet.columns)}.")
+    several = [name for name in sheet.columns if re.fullmatch(r"f_\d+", name)]
+    names = [f"f_{c}" for c in range(len(several))]
+    if "f" in sheet.columns and not several:
+        return ["f"], ()
+    if (not several and "failed" not in sheet.columns) or set(names) != set(several) or "f" in sheet.columns:
+        raise ValueError(
+            f"{sheet.path} must have a column f, or f_0, f_1, ... for several outputs, but it has "
+            f"{', '.join(sheet.columns)}."
+        )
+    return names, (len(names),)
+
+
+def _id(sheet: Sheet, i: int) -> int:
+    """The id in row i."""
+    text = sheet.columns["id"][i]
+    number = sheet.number(text)
+    if number is None or not number.is_integer():
+        raise ValueError(f"{sheet.path}, line {sheet.lines[i]}: the id of a run is a whole number, not {text!r}.")
+    return int(number)
+
+
+def _value(sheet: Sheet, name: str, i: int) -> float:
+    """The value of an output in row i, NaN if it is missing."""
+    text = sheet.columns[name][i].strip()
+    number = float("nan") if text.lower() in MISSING else sheet.number(text)
+    if number is None:
+        raise ValueError(
+            f"{sheet.path}, line {sheet.lines[i]}: {name} must be a number, or empty where f failed, not {text!r}."
+        )
+    return number
+
+
+def _columns(outputs: Outputs) -> str:
+    """The names of the columns of a value."""
+    return ", ".join(f"f_{c}" for c in range(outputs[0])) if outputs else "f"
