@@ -29,12 +29,14 @@ class History:
 
     runs: (K,), the runs with a value at each round. half_width: (K, C), what the half-widths of calibrated intervals
     come to, by the criterion of the goal; NaN where they could not be calibrated yet. target: (K, C), what they may
-    come to, inf if nothing was asked for. chosen: the runs that were chosen from one round to the next, K sets.
+    come to, inf if nothing was asked for. of_fit: (K, C), those of the fit alone, without calibration. chosen: the runs
+    that were chosen from one round to the next, K sets.
     """
 
     runs: Array
     half_width: Array
     target: Array
+    of_fit: Array
     chosen: tuple[Runs, ...]
 
     def __len__(self) -> int:
@@ -88,16 +90,18 @@ class Answer:
         sizes = [achieved(self.rounds[: k + 1], self.goal) for k in range(K)]
         half_width = np.stack([np.full(C, np.nan) if size is None else size for size in sizes])
         target = np.stack([self.goal.target(each.mean) for each in self.rounds])
+        of_fit = np.stack([self.goal.size(each.half_width) for each in self.rounds])
         runs = np.array([each.runs for each in self.rounds])
         every = Runs(self.samples.theta[self.samples.owners], self.samples.all_points)
         ends = [0, *runs]
         chosen = tuple(every.take(slice(ends[k], ends[k + 1])) for k in range(K))
-        return History(runs, half_width, target, chosen)
+        return History(runs, half_width, target, of_fit, chosen)
 
     def summary(self) -> str:
         """What was reached, what it cost, and what would be next, in plain words."""
         failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
-        cost = f"It took {self.n_runs} runs{failed} in {len(self.rounds)} rounds."
+        K = len(self.rounds)
+        cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}."
         return "\n".join(
             [self._reached_line(), cost, self._calibration_line(), self._next_line(), "", self.fit.summary()]
         )
@@ -132,7 +136,7 @@ class Answer:
 
     def _next_line(self) -> str:
         theta, x = self.next.theta[0], self.next.x[0]
-        where = f"The next run would be at theta = {theta}, x = {x} (answer.next has {len(self.next)})."
+        where = f"The next run would be at theta = {theta}, x = {x}."
         foreseen = None if self.reached else self.foreseen_runs
         return where if foreseen is None else f"By the trend, about {foreseen:.2g} runs in all would do. {where}"
 
