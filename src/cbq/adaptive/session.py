@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import wraps
+from threading import RLock
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -37,6 +39,8 @@ N_WANTED = 64  # thetas of Q at which I is judged
 N_NEXT = 8  # runs that an answer names
 GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
 ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
+P = ParamSpec("P")
+R = TypeVar("R")
 UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
 
 
@@ -65,12 +69,30 @@ class Asked:
         return data_frame(self.to_columns())
 
 
+def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:
+    """A method that waits until another thread is done with the session."""
+
+    @wraps(method)
+    def alone(self: Session, *args: P.args, **options: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return alone
+
+
+class Estimate(NamedTuple):
+    """A fit, and what it says as a round."""
+
+    fit: Fit
+    round: Round
+
+
 class Session:
     """The runs of a problem that were asked for, and their results. Made by `problem.session(...)`.
 
     `ask(n)` says where to run next, `tell(ids, values)` takes results, in any order and any number, `fit()` is the
     estimate so far. With a checkpoint, everything is on the disk when a call returns, and the same session can be
-    opened again; use it as a context manager, or `close()` it, to let others open the file.
+    opened again; use it as a context manager, or `close()` it, to let others open the file. Threads may share it.
 
     What is asked for depends on the seed, on the results that were told and on the runs that are pending, and on
     nothing else.
@@ -88,20 +110,31 @@ class Session:
         wait: float = LOCK_TIMEOUT,
     ) -> None:
         self.goal, self._quantity, self._entropy = goal, quantity, entropy
+        self._lock = RLock()
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
         self._policy = policy_for(quantity, self._wanted, cost, entropy)
+        least = self._policy.first - len(quantity.started)
+        if goal.budget < least:
+            raise ValueError(
+                f"budget is {goal.budget}, but the first estimate of I needs {least} runs: pass budget={least} or more."
+            )
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
-        self._rounds: list[Round] = []
+        self._rounds: list[Round] = []  # those at which runs were asked for
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
-        self._fitted: tuple[int, Fit] | None = None  # how many values the last fit has
+        goal.require_outputs(self._outputs)
+        self._estimated: tuple[tuple[int, int], Estimate] | None = None  # and how many values and failures it has
         self._ledger: Ledger | None = None
         if checkpoint is not None:
             settings = {**quantity.settings, "seed": entropy, "level": goal.level}
             self._ledger = Ledger(checkpoint, settings, sources or {}, wait)
-            self._restore(self._ledger)
+            try:
+                self._restore(self._ledger)
+            except BaseException:
+                self._ledger.close()
+                raise
 
     def _restore(self, ledger: Ledger) -> None:
         stored = ledger.stored
@@ -113,6 +146,7 @@ class Session:
         self._rounds = [Round.of_record(record) for record in stored.rounds]
         if stored.outputs is not None:
             self._outputs = stored.outputs
+            self.goal.require_outputs(stored.outputs)
         if ledger.edited:
             warnings.warn(
                 f"the source of {' and '.join(ledger.edited)} has changed since {ledger.path} was made. Its values are "
@@ -128,10 +162,9 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Release the checkpoint, if there is one."""
+        """Release the checkpoint, if there is one: then the estimate can still be read, and nothing asked or told."""
         if self._ledger is not None:
             self._ledger.close()
-            self._ledger = None
 
     @property
     def checkpoint(self) -> str | None:
@@ -160,6 +193,11 @@ class Session:
         return self._asked([t for t in range(len(self._runs)) if t not in done])
 
     @property
+    def failures(self) -> dict[int, str]:
+        """What f did at runs that failed, by their ids."""
+        return dict(self._failures)
+
+    @property
     def samples(self) -> Samples | None:
         """What was observed; None before there is a value."""
         if not self._values:
@@ -170,13 +208,14 @@ class Session:
         failed = np.array([t in self._failures for t in ids])
         return self._quantity.samples(self._runs.take(np.array(ids)), values, failed)
 
+    @_one_at_a_time
     def ask(self, n: int | None = None) -> Asked:
         """Where to run next: n runs that together reduce the uncertainty about I most.
 
         n : by default as many as are worth a new estimate: an eighth of the runs so far, 16 at first.
         """
         n = self.batch_size(1) if n is None else whole(n, "n", 1)
-        self._update()
+        self._record_round()
         new, first = self._next(n), len(self._runs)
         if self._ledger is not None:
             self._ledger.ask(first, new.theta, measures_at(self._quantity.family, new.theta), new.x)
@@ -187,8 +226,9 @@ class Session:
         """The n runs that would come next."""
         known = self._quantity.started + self._runs
         rng = keyed_generator(self._entropy, CANDIDATES_KEY, len(known))
+        estimate = self._estimate()
         with silent():
-            return self._policy.choose(n, known, self._current_fit(), self._need(), rng)
+            return self._policy.choose(n, known, None if estimate is None else estimate.fit, self._need(), rng)
 
     def batch_size(self, workers: int) -> int:
         """How many runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
@@ -196,6 +236,7 @@ class Session:
         wanted = self._policy.first - done if done < self._policy.first else -(-done // GROWTH)
         return -(-max(wanted, 1) // workers) * workers
 
+    @_one_at_a_time
     def tell(
         self, ids: npt.ArrayLike, values: npt.ArrayLike | None = None, *, failures: Mapping[int, str] | None = None
     ) -> None:
@@ -206,31 +247,27 @@ class Session:
         Results that were told before may be told again; other values for them are refused, as are ids that nobody asked
         for. Either all of these results are taken, or none.
         """
-        results = self._values_told(ids, values) + self._failures_told(failures or {})
+        results = self._values_told(ids, values) + self._failures_told({} if failures is None else failures)
+        rows = [result.batch.t for result in results]
+        if len(set(rows)) < len(rows):
+            raise ValueError("a run is told with a value and as a failure: tell one of them.")
         self.take(results)
 
     def take(self, results: Sequence[BatchResult]) -> None:
         """Take results of single runs, each of which is a batch of its own."""
-        new = None
-        shapes = {result.f.shape[1:] for result in results if not result.failures}
-        if self._outputs is None and shapes:
-            (new,) = shapes
-        outputs = self._outputs if new is None else new
-        if outputs is not None:
-            results = [r._replace(f=np.full((1, *outputs), np.nan)) if r.failures else r for r in results]
-        if self._ledger is not None and outputs is not None:
-            self._ledger.tell([*self._unwritten, *results], self._runs.x, new)
+        outputs = self._outputs
+        if outputs is None:
+            outputs = next((result.f.shape[1:] for result in results if not result.failures), None)
+            self.goal.require_outputs(outputs)
+        if self._ledger is not None:
+            self._ledger.tell(results, self._runs.x, outputs)
         self._outputs = outputs
         for result in results:
             self._take(result)
 
-    @property
-    def _unwritten(self) -> list[BatchResult]:
-        """Failures from before the first value: what a file has for them has as many numbers as a value."""
-        if self._values or self._ledger is None or self._ledger.stored.outputs is not None:
-            return []
-        nothing = np.full((1, *(self._outputs or ())), np.nan)
-        return [BatchResult(Batch(t, 0, 1), nothing, {0: reason}) for t, reason in self._failures.items()]
+    def forget_failures(self) -> None:
+        """Take runs that failed for pending."""
+        self._failures.clear()
 
     def _take(self, result: BatchResult) -> None:
         t = result.batch.t
@@ -240,38 +277,41 @@ class Session:
             self._values[t] = result.f[0]
             self._failures.pop(t, None)
 
+    @_one_at_a_time
     def fit(self) -> Fit:
         """The estimate of I from all results so far, with intervals calibrated by those of earlier rounds."""
-        self._update()
-        fit = self._current_fit()
-        if fit is None:
-            least = self._policy.first
-            raise ValueError(f"{len(self._values)} runs have values, but an estimate needs {least}: make more runs.")
-        factor = calibration(self._rounds) if self._rounds else None
+        estimate = self._estimate()
+        if estimate is None:
+            failed = f", and {len(self._failures)} failed" * bool(self._failures)
+            raise ValueError(
+                f"{self._n_values} runs have values{failed}, but an estimate needs {self._policy.first} values: make "
+                f"more runs."
+            )
+        fit, factor = estimate.fit, calibration(self._rounds_now())
         return fit.calibrated(factor) if factor is not None and isinstance(fit, MOBQFit) else fit
 
     @property
     def reached(self) -> bool:
         """Whether the goal is reached."""
-        self._update()
-        return is_reached(self._rounds, self.goal)
+        return is_reached(self._rounds_now(), self.goal)
 
     @property
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
         return self.n_told >= self.goal.budget or self.reached
 
+    @_one_at_a_time
     def answer(self) -> Answer:
         """What the session has come to."""
-        reached = self.reached
-        samples = self.samples
+        fit, samples = self.fit(), self.samples
         assert samples is not None
         return Answer(
-            fit=self.fit(),
+            fit=fit,
             samples=samples,
-            reached=reached,
+            reached=self.reached,
             goal=self.goal,
-            rounds=tuple(self._rounds),
+            rounds=tuple(self._rounds_now()),
+            runs=self._quantity.started + self._runs.take(np.array(sorted(self._values), dtype=np.intp)),
             next=self._next(N_NEXT),
             n_failed=len(self._failures),
         )
@@ -280,42 +320,57 @@ class Session:
         rows = np.array(list(ids), dtype=np.intp)
         return Asked(rows, self._runs.theta[rows], self._runs.x[rows])
 
-    def _current_fit(self) -> Fit | None:
-        """The fit to all values; None if they are too few."""
-        n = len(self._values) + len(self._quantity.started)
-        if n < self._policy.first:
+    @property
+    def _n_values(self) -> int:
+        """The number of runs with a value, with those of the samples that the session started from."""
+        return len(self._values) + len(self._quantity.started)
+
+    def _estimate(self) -> Estimate | None:
+        """What all values say; None if they are too few."""
+        if self._n_values < self._policy.first:
             return None
-        if self._fitted is None or self._fitted[0] != n:
-            samples = self.samples
+        known = len(self._values), len(self._failures)
+        if self._estimated is None or self._estimated[0] != known:
+            samples, theta = self.samples, self._wanted.theta
             assert samples is not None
             with silent():
-                self._fitted = (n, self._policy.fit(samples))
-        return self._fitted[1]
+                fit = self._policy.fit(samples)
+                mean, std = (each.reshape(len(theta), -1) for each in fit.predict(theta, return_std=True))
+                low, high = (each.reshape(len(theta), -1) for each in fit.interval(theta, self.goal.level))
+                sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
+            found = Round(self._n_values, mean, std, 0.5 * (high - low), sound)
+            self._estimated = (known, Estimate(fit, found))
+        return self._estimated[1]
 
-    def _update(self) -> None:
-        """Record what is known as a round, if there are enough runs more than at the last one."""
-        fit, n = self._current_fit(), len(self._values) + len(self._quantity.started)
+    def _rounds_now(self) -> list[Round]:
+        """The rounds at which runs were asked for, and what is known now if there are enough runs more."""
+        estimate = self._estimate()
         last = self._rounds[-1].runs if self._rounds else 0
-        if fit is None or n < last + max(1, last // ROUND_GROWTH):
-            return
-        with silent():
-            theta = self._wanted.theta
-            mean, std = (each.reshape(len(theta), -1) for each in fit.predict(theta, return_std=True))
-            low, high = (each.reshape(len(theta), -1) for each in fit.interval(theta, self.goal.level))
-            sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
-        found = Round(n, mean, std, 0.5 * (high - low), sound)
-        if self._ledger is not None:
-            self._ledger.add_round(len(self._rounds), found.record)
-        self._rounds.append(found)
+        if estimate is None or self._n_values < last + max(1, last // ROUND_GROWTH):
+            return self._rounds
+        return [*self._rounds, estimate.round]
+
+    def _record_round(self) -> None:
+        """Keep what is known as a round. Looking at the estimate keeps nothing, so that it does not change the run."""
+        rounds = self._rounds_now()
+        if len(rounds) > len(self._rounds) and self._ledger is not None:
+            self._ledger.add_round(len(self._rounds), rounds[-1].record)
+        self._rounds = rounds
 
     def _need(self) -> Array | None:
-        """How much each output matters, (C,): the square of its half-width in units of what is asked for."""
-        if not self._rounds:
+        """How much each output matters, (C,): the square of its half-width in units of what is asked for.
+
+        The largest is 1.
+        """
+        rounds = self._rounds_now()
+        if not rounds:
             return None
-        last = self._rounds[-1]
+        last = rounds[-1]
         size, target = self.goal.size(last.half_width), self.goal.target(last.mean)
         unit = target if self.goal.has_target else np.maximum(np.std(last.mean, axis=0), np.finfo(float).tiny)
-        return np.asarray((size / np.maximum(unit, np.finfo(float).tiny)) ** 2)
+        with np.errstate(over="ignore"):
+            ratio = np.minimum(size / np.maximum(unit, np.finfo(float).tiny), np.finfo(float).max)
+        return np.asarray((ratio / np.max(ratio)) ** 2) if np.any(ratio > 0) else np.ones_like(ratio)
 
     def _values_told(self, ids: npt.ArrayLike, values: npt.ArrayLike | None) -> list[BatchResult]:
         """Results from ids (n,) and values (n, *outputs), checked."""
@@ -325,7 +380,7 @@ class Session:
                 raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
             return []
         f = np.atleast_1d(real(values, "values"))
-        if np.ndim(ids) == 0 and f.shape != (1,):
+        if np.ndim(ids) == 0 and (f.shape != (1,) or self._outputs == (1,)):
             f = f[None]
         if f.ndim > 2 or len(f) != len(rows) or (self._outputs is not None and f.shape[1:] != self._outputs):
             n = len(rows)
@@ -353,7 +408,12 @@ class Session:
         bounds = self._quantity.bounds
         if bounds is None or self._quantity.stochastic:
             return
-        outside = rows_outside(f.reshape(len(f), -1), bounds)
+        table = f.reshape(len(f), -1)
+        if bounds.shape[1] not in (1, table.shape[1]):
+            raise ValueError(
+                f"values have shape {f.shape}, but the bounds of the problem are those of {bounds.shape[1]} outputs."
+            )
+        outside = rows_outside(table, bounds)
         if np.any(outside):
             i = int(np.argmax(outside))
             raise ValueError(
@@ -367,8 +427,7 @@ class Session:
         for t in rows:
             if t in self._values:
                 raise ValueError(f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more.")
-        nothing = np.full((1, *(self._outputs or ())), np.nan)
-        return [BatchResult(Batch(t, 0, 1), nothing, {0: str(failures[t])}) for t in rows]
+        return [BatchResult(Batch(t, 0, 1), np.array([np.nan]), {0: str(failures[t])}) for t in rows]
 
     def _checked_ids(self, ids: Sequence[Any]) -> list[int]:
         n = len(self._runs)
