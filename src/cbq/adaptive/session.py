@@ -73,7 +73,7 @@ def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Con
     """A method that waits until another thread is done with the session."""
 
     @wraps(method)
-    def alone(self: Session, *args: P.args, **options: P.kwargs) -> R:
+    def alone(self: Session, /, *args: P.args, **options: P.kwargs) -> R:
         with self._lock:
             return method(self, *args, **options)
 
