@@ -247,9 +247,9 @@ def test_failures_are_kept_also_before_there_is_a_value(path, at):
     assert whole.n_failed == len(at)
     assert np.sum(whole.samples.failures.counts) == len(at)
     last = max(at) + 1
+    options = {"budget": 24, "on_error": "skip", "progress": partial(interrupt, last)}
     with pytest.raises(KeyboardInterrupt):
-        problem = changed(integrand=Failing(at, ZeroDivisionError))
-        solve(path, problem, budget=24, on_error="skip", progress=partial(interrupt, last))
+        solve(path, changed(integrand=Failing(at)), **options)
     stored = read_ledger(path)
     assert [result.batch.t for result in stored.results if result.failures] == at
     rest = Failing([])
@@ -324,7 +324,7 @@ def test_other_samples_to_start_from_are_refused(path):
     start = [changed().collect(2, 3, rng=seed) for seed in (1, 2)]
     changed().session(rng=0, start=start[0], checkpoint=path).close()
     for other in (start[1], None):
-        with pytest.raises(CheckpointError, match="the samples to start from is '.*' in the file, and "):
+        with pytest.raises(CheckpointError, match=r"the samples to start from is '.*' in the file, and "):
             changed().session(rng=0, start=other, checkpoint=path)
 
 
@@ -424,7 +424,7 @@ def test_a_row_that_is_not_what_was_written_is_damage(path, table, whole_file):
     connection.commit()
     connection.close()
     before = path.read_bytes()
-    with pytest.raises(CheckpointError, match="is damaged: .* The file is unchanged"):
+    with pytest.raises(CheckpointError, match=r"is damaged: .* The file is unchanged"):
         solve(path)
     assert path.read_bytes() == before
 

@@ -374,7 +374,7 @@ class Session:
 
     def _values_told(self, ids: npt.ArrayLike, values: npt.ArrayLike | None) -> list[BatchResult]:
         """Results from ids (n,) and values (n, *outputs), checked."""
-        rows = self._checked_ids(np.atleast_1d(np.asarray(ids)).tolist())
+        rows = self._checked_ids(np.atleast_1d(np.asarray(ids, dtype=object)).tolist())
         if values is None:
             if rows:
                 raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
@@ -382,8 +382,8 @@ class Session:
         f = np.atleast_1d(real(values, "values"))
         if np.ndim(ids) == 0 and (f.shape != (1,) or self._outputs == (1,)):
             f = f[None]
-        if f.ndim > 2 or len(f) != len(rows) or (self._outputs is not None and f.shape[1:] != self._outputs):
-            n = len(rows)
+        n, as_before = len(rows), self._outputs is None or f.shape[1:] == self._outputs
+        if f.ndim > 2 or 0 in f.shape[1:] or len(f) != n or not as_before:
             needed = f"({n},) or ({n}, C)" if self._outputs is None else f"{(n, *self._outputs)}"
             raise ValueError(f"values have shape {f.shape}, but for {n} ids they must have shape {needed}.")
         bad = rows_not_finite(f)
