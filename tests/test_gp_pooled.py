@@ -1,13 +1,13 @@
 """One process on the points of all thetas, against dense formulas: kriging weights from a saddle-point system."""
 
-from dataclasses import replace
+from dataclasses import fields, replace
 
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
-from cbq.embeddings import embed
+from cbq.embeddings import embed, many
 from cbq.embeddings.many import Integrals, line_for
 from cbq.gp.choice import (
     MAX_AVERAGED_POINTS,
@@ -18,12 +18,14 @@ from cbq.gp.choice import (
     left_out_inflation,
     split_half_calibration,
 )
-from cbq.gp.constant_mean import FLAT, GPData, explain
+from cbq.gp.constant_mean import FLAT, GPData, explain, explain_likeliest
+from cbq.gp.families import KernelFamily
 from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, choose_landmarks, pooled_gp
+from cbq.gp.search import climb
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
-from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform
+from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, TruncatedGaussian, Uniform
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
 from cbq.methods.multioutput.estimator import at_some_thetas
 
@@ -161,6 +163,88 @@ def test_one_rule_for_all_measures_gives_their_own_integrals(kernel):
     far = [Gamma(2.0, 1e-4), *measures[1:]]  # for which it would be too long: it takes rules of its own
     assert_array_equal(Integrals(kernel, far, THETA, line).mean(u), Integrals(kernel, far, THETA).mean(u))
     assert line_for(kernel, [Gaussian(0.0, 1.0)]) is None  # there is a formula
+
+
+def above(lower):
+    return [TruncatedGaussian(0.3, 1.0, t, end) for t, end in zip(lower, [2.5, np.inf, 2.7, np.inf], strict=True)]
+
+
+def test_one_rule_serves_measures_whose_supports_end_at_different_places():
+    kernel, u = RBF(0.5), np.abs(made()[0])
+    line = line_for(kernel, above([0.0, 0.4, 1.1, 1.9]))
+    for lower in ([0.0, 0.4, 1.1, 1.9], [0.2, 0.9, 1.3, 2.1]):  # those of the line, and new ones
+        measures = above(lower)
+        assert line.masses(measures) is not None
+        by_line, own = Integrals(kernel, measures, THETA, line), Integrals(kernel, measures, THETA)
+        assert_allclose(by_line.mean(u), own.mean(u), rtol=1e-10)
+        assert_allclose(by_line.variance(), own.variance(), rtol=1e-10)
+        assert_allclose(by_line.cross(), own.cross(), rtol=1e-10)
+
+
+def test_a_support_within_one_panel_keeps_its_moments():
+    line, narrow = line_for(RBF(0.5), above([0.0, 0.4, 1.1, 1.9])), TruncatedGaussian(0.3, 1.0, 1.001, 1.002)
+    y, masses = line.covering([narrow])
+    assert np.count_nonzero(masses) == 6  # the nodes of a panel
+    (mean,), ((variance,),) = narrow.moments()
+    assert_allclose(masses @ y, [[mean]], rtol=1e-12)
+    assert_allclose(masses @ (y - mean) ** 2, [[variance]], rtol=1e-6)  # a millionth of the squares that cancel
+
+
+def test_the_variance_on_a_line_is_the_diagonal_of_the_cross_terms():
+    measures = [Gamma(2.0 * t[0], 2.0) for t in THETA]
+    for kernel in (ROUGH, JOINT):
+        integrals = Integrals(kernel, measures, THETA, line_for(kernel, measures))
+        assert_allclose(integrals.variance(), np.diag(integrals.cross()), rtol=1e-13)
+
+
+def test_measures_that_are_equal_are_embedded_once(monkeypatch):
+    embedded = []
+    monkeypatch.setattr(many, "embed", lambda kernel, measure: embedded.append(measure) or embed(kernel, measure))
+    measures = [Gamma(2.0, 3.0) for _ in THETA]  # equal, but not the same
+    u = np.abs(made(joint=True)[0])
+    for line in (None, line_for(JOINT, measures)):
+        equal, same = (Integrals(JOINT, m, THETA, line) for m in (measures, measures[:1] * len(THETA)))
+        assert_array_equal(equal.mean(u), same.mean(u))
+        assert_array_equal(equal.variance(), same.variance())
+        assert_array_equal(equal.cross(), same.cross())
+    assert embedded
+    assert all(measure.batch_shape == () for measure in embedded)
+
+
+def test_a_line_for_many_measures_takes_one_embedding_and_no_panels_of_each(monkeypatch):
+    quantiles = []
+    original = Gamma._from_normal
+    monkeypatch.setattr(Gamma, "_from_normal", lambda self, v: quantiles.append(self) or original(self, v))
+    measures = [Gamma(2.0 * t[0], 2.0) for t in THETA]
+    assert embed(ROUGH, measures[0]).uses_panels
+    assert not quantiles
+    assert line_for(ROUGH, measures) is not None
+    assert all(measure.batch_shape == (len(THETA),) for measure in quantiles)
+
+
+# The search for kernels --------------------------------------------------------------------------------------------
+
+
+def test_the_likeliest_kernel_is_explained_as_among_all():
+    u, f = made(outputs=2, joint=True)
+    family = KernelFamily.of(XThetaKernel(Matern(1.5), Matern(2.5), 1), u, True)
+    data = GPData(u[None], f[None])
+    every = explain(family.batched(), data, FLAT, NONE)
+    best, alone = explain_likeliest(family.batched(), data, FLAT, NONE)
+    assert best == np.argmax(np.sum(every.evidence, axis=(1, 2)))
+    for field in fields(every):
+        assert_array_equal(getattr(alone, field.name)[0], getattr(every, field.name)[best])
+    fixed = explain_likeliest(JOINT, data, FLAT, NONE)
+    assert fixed[0] == 0
+    assert_array_equal(fixed[1].residuals, explain(JOINT, data, FLAT, NONE).residuals)
+
+
+@pytest.mark.parametrize("peak", [-2.3, -0.1, 0.4, 1.7])
+def test_a_climb_evaluates_no_point_twice(peak):
+    tried = []
+    found = climb(lambda v: tried.append(v) or -((v - peak) ** 2), 0.0, (1.0, 0.5, 0.25, 0.125), 4.0)
+    assert abs(found - peak) <= 0.125 / 2  # the steps are exact in binary, and so are repeated points
+    assert len(set(tried)) == len(tried)
 
 
 # The exact process -------------------------------------------------------------------------------------------------

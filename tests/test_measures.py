@@ -233,6 +233,12 @@ def test_stack_makes_one_batch_of_measures(build):
     np.testing.assert_array_equal(stacked.transport(u), build(s).transport(u))
 
 
+@pytest.mark.parametrize("build", STACKABLE)
+def test_stack_of_equal_measures_is_one_of_them(build):
+    measures = [build(np.array([1.5])) for _ in range(3)]
+    assert stack(measures) is measures[0]
+
+
 def test_stack_returns_none_for_measures_that_differ_in_type_or_shape():
     gaussian, gamma = Gaussian(0.0, 1.0), Gamma(1.0, 1.0)
     assert stack([gaussian, gamma]) is None

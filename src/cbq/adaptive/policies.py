@@ -12,7 +12,7 @@ from cbq.collect.draws import THETA_KEY, X_KEY, keyed_generator, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
 from cbq.methods.conditional import CBQ, CBQFit
-from cbq.methods.conditional.suggestion import best_thetas
+from cbq.methods.conditional.suggestion import NEW_THETAS, best_thetas
 from cbq.methods.multioutput import MOBQ, MOBQFit
 from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_points, rough_kernels, with_tails
 from cbq.samples import Samples
@@ -22,7 +22,6 @@ from cbq.samples.runs import Cost, Runs
 
 FIRST_RUNS, FIRST_RUNS_PER_INPUT = 16, 2  # before the first fit of one process
 FIRST_THETAS = 8  # of two stages
-NEW_THETAS = 32  # candidates of two stages
 
 
 class Policy(ABC):

@@ -31,7 +31,7 @@ from cbq.fit.findings import silent
 from cbq.methods.multioutput import MOBQFit
 from cbq.methods.multioutput.suggestion import Wanted
 from cbq.samples import Samples
-from cbq.samples.arrays import check_magnitude, rows_outside, shown_bounds
+from cbq.samples.arrays import rows_outside, shown_bounds
 from cbq.samples.conditional import measures_at
 from cbq.samples.runs import Cost, Runs
 
@@ -185,6 +185,11 @@ class Session:
     def n_told(self) -> int:
         """The number of runs whose results, values or failures, were told."""
         return len(self._values) + len(self._failures)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """What was known at each round."""
+        return tuple(self._rounds)
 
     @property
     def pending(self) -> Asked:
@@ -393,7 +398,6 @@ class Session:
                 f"the value of run {rows[i]} is {f[i]}, but values must be finite: tell a run without a value as "
                 f"failures={{{rows[i]}: 'what f did'}}."
             )
-        check_magnitude(f.reshape(len(f), -1))
         self._check_bounds(rows, f)
         for t, value in zip(rows, f, strict=True):
             if t in self._values and not np.array_equal(self._values[t], value):

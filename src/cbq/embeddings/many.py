@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from functools import cached_property
 
 import numpy as np
+from numpy.polynomial.legendre import leggauss, legvander
 
 from cbq._arrays import Array, evenly
 from cbq.embeddings.embedding import embed
@@ -23,7 +24,10 @@ from cbq.measures.base import stack
 MAX_CROSS_SIZE = 2**23  # numbers in the covariances of all pairs of measures that are processed at a time
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends
 N_COARSE_PANELS = 100
-NODES, WEIGHTS = np.polynomial.legendre.leggauss(6)
+NODES, WEIGHTS = leggauss(6)
+# (k, j): the coefficient of the Legendre polynomial P_k in the polynomial that is 1 at node j and 0 at the others
+INTERPOLATION = (np.arange(len(NODES)) + 0.5)[:, None] * legvander(NODES, len(NODES) - 1).T * WEIGHTS
+BLOCK = 128  # nodes of a line at a time, whose kernel values stay in the cache
 MASS_TOLERANCE = 1e-8  # by which the total mass of a measure on the line may differ from 1
 
 
@@ -35,7 +39,7 @@ class Integrals:
     Parameters
     ----------
     kernel : a kernel of x, or of (x, theta).
-    measures : the M measures of x.
+    measures : the M measures of x, one by one or `together`.
     theta : (M, p), their thetas.
     line : a rule for all measures, from `line_for`; None for embeddings of their own.
     """
@@ -43,51 +47,53 @@ class Integrals:
     def __init__(self, kernel: Kernel, measures: Sequence[Measure], theta: Array, line: LineRule | None = None) -> None:
         self.kernel_theta = kernel.on_theta
         self.theta, self.d = theta, measures[0].dim
-        whole = stack(measures)
+        measures = together(measures)
         self._embedded: _ByLine | _Batch | _OneByOne
         if line is not None and (found := line.covering(measures)) is not None:
             self._embedded = _ByLine(kernel.on_x, *found)
-        elif whole is not None:
-            self._embedded = _Batch(kernel.on_x, whole, len(theta))
+        elif len(measures) == 1:
+            self._embedded = _Batch(kernel.on_x, measures[0])
         else:
             self._embedded = _OneByOne(kernel.on_x, measures)
 
     def mean(self, u: Array) -> Array:
         """The embeddings (M, n) at points u (n, d) or (n, d + p)."""
-        mu = self._embedded.mean(u[:, : self.d])
+        mu = np.broadcast_to(self._embedded.mean(u[:, : self.d]), (len(self.theta), len(u)))
         return mu if self.kernel_theta is None else mu * self.kernel_theta(self.theta, u[:, self.d :])
 
     def variance(self) -> Array:
         """The initial errors (M,)."""
-        z = self._embedded.variance()
+        z = np.broadcast_to(self._embedded.variance(), len(self.theta))
         return z if self.kernel_theta is None else z * self.kernel_theta.diag(self.theta)
 
     def cross(self) -> Array:
         """The cross terms (M, M) of all pairs."""
-        square = self._embedded.cross()
+        square = np.broadcast_to(self._embedded.cross(), (len(self.theta), len(self.theta)))
         return square if self.kernel_theta is None else square * self.kernel_theta(self.theta)
 
 
-# Three ways to embed M measures of x: each has the methods of `Integrals`, for a kernel of x and points x (n, d).
+# Three ways to embed M measures of x, or one for all: each has the methods of `Integrals`, for a kernel of x and points
+# x (n, d), and its results broadcast to theirs.
 
 
 class _Batch:
-    """One measure with batch shape (M,), or one measure that serves M times."""
+    """One measure with batch shape (M,), or one without a batch axis."""
 
-    def __init__(self, kernel: Kernel, measure: Measure, M: int) -> None:
-        self.kernel, self.measure, self.M, self.embedding = kernel, measure, M, embed(kernel, measure)
+    def __init__(self, kernel: Kernel, measure: Measure) -> None:
+        self.kernel, self.measure, self.embedding = kernel, measure, embed(kernel, measure)
 
     def mean(self, x: Array) -> Array:
-        return np.broadcast_to(self.embedding.mean(x), (self.M, len(x)))
+        return self.embedding.mean(x)
 
     def variance(self) -> Array:
-        return np.broadcast_to(self.embedding.variance, self.M)
+        return self.embedding.variance
 
     def cross(self) -> Array:
         if not self.measure.batch_shape:
-            return np.full((self.M, self.M), float(self.embedding.variance))
-        step = max(1, MAX_CROSS_SIZE // (self.M * self.measure.dim**2))
-        parts = [self.measure[i : i + step, None] for i in range(0, self.M, step)]
+            return self.embedding.variance
+        (M,) = self.measure.batch_shape
+        step = max(1, MAX_CROSS_SIZE // (M * self.measure.dim**2))
+        parts = [self.measure[i : i + step, None] for i in range(0, M, step)]
         return np.concatenate([embed(self.kernel, part).cross(self.measure[None, :]) for part in parts])
 
 
@@ -124,8 +130,13 @@ class _ByLine:
         return self._variance
 
     @cached_property
-    def _variance(self) -> Array:  # once: the line has thousands of nodes
-        return np.asarray(np.sum((self.masses @ self.kernel(self.y)) * self.masses, axis=1))
+    def _variance(self) -> Array:  # once: the line has thousands of nodes, and each pair of them is needed once
+        z = np.zeros(len(self.masses))
+        for i in range(0, len(self.y), BLOCK):
+            mine, others = self.masses[:, i : i + BLOCK], 2.0 * self.masses[:, i:]
+            others[:, :BLOCK] *= 0.5
+            z += np.sum((others @ self.kernel(self.y[i:], self.y[i : i + BLOCK])) * mine, axis=1)
+        return z
 
     def cross(self) -> Array:
         return np.asarray(self.masses @ self.kernel(self.y) @ self.masses.T)
@@ -170,15 +181,30 @@ class LineRule:
 
     def masses(self, measures: Sequence[Measure]) -> Array | None:
         """The masses (M, Q) of M measures at the nodes; None if one of them reaches beyond the line."""
-        whole = stack(measures)
-        if whole is not None:
-            density = whole.logpdf(np.broadcast_to(self.y, (*whole.batch_shape, *self.y.shape)))
-        else:
-            density = np.stack([measure.logpdf(self.y) for measure in measures])
-        shape = (len(measures), len(self.y))  # for one measure that serves M times
-        found = np.broadcast_to(np.exp(density) * self._widths, shape)
+        found = np.concatenate([self._masses(each if each.batch_shape else each[None]) for each in measures])
         total = np.sum(found, axis=1, keepdims=True)
         return None if np.any(np.abs(total - 1.0) > MASS_TOLERANCE) else np.asarray(found / total)
+
+    def _masses(self, measure: Measure) -> Array:
+        """The masses (M, Q) of a measure with batch shape (M,), for what the line holds of it.
+
+        A panel in which the support ends has masses at its nodes that integrate polynomials over the part inside, so
+        that no measure needs panels of its own.
+        """
+        density = np.exp(measure.logpdf(np.broadcast_to(self.y, (*measure.batch_shape, *self.y.shape))))
+        found = (density * self._widths).reshape(len(density), -1, len(NODES))  # (M, K - 1, nodes of a panel)
+        lower, upper = (end[:, 0] for end in measure.support)
+        for end in (lower, upper):
+            panel = np.clip(np.searchsorted(self.edges, end, side="right") - 1, 0, len(self.edges) - 2)
+            rows = np.flatnonzero((self.edges[panel] < end) & (end < self.edges[panel + 1]))
+            if len(rows):
+                left, right = self.edges[panel[rows], None], self.edges[panel[rows] + 1, None]
+                start, stop = np.maximum(lower[rows, None], left), np.minimum(upper[rows, None], right)
+                y = start + 0.5 * (stop - start) * (1.0 + NODES)
+                part = 0.5 * (stop - start) * WEIGHTS * np.exp(measure[rows].logpdf(y[..., None]))
+                powers = legvander((2.0 * y - left - right) / (right - left), len(NODES) - 1)
+                found[rows, panel[rows]] = np.einsum("mi,mik,kj->mj", part, powers, INTERPOLATION)
+        return found.reshape(len(found), -1)
 
 
 def line_for(kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = False) -> LineRule | None:
@@ -186,7 +212,8 @@ def line_for(kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = Fals
 
     coarse: with few panels, if they hold the measures: for variances, which are exact for the measures of the rule.
     """
-    if measures[0].dim > 1 or not all(embed(kernel.on_x, measure).uses_panels for measure in measures):
+    measures = together(measures)
+    if measures[0].dim > 1 or not all(embed(kernel.on_x, each).uses_panels for each in measures):
         return None
     lines = (LineRule.of(measures, panels) for panels in ((N_COARSE_PANELS,) if coarse else ()) + (N_PANELS,))
     return next((line for line in lines if line.masses(measures) is not None), None)
@@ -194,6 +221,10 @@ def line_for(kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = Fals
 
 def _panel_ends(measures: Sequence[Measure]) -> Array:
     """The sorted breakpoints of all measures."""
+    return np.unique(np.concatenate([breakpoints(each).ravel() for each in measures]))
+
+
+def together(measures: Sequence[Measure]) -> Sequence[Measure]:
+    """M measures as one with the batch shape (M,), or () where all are equal; those given if they cannot be stacked."""
     whole = stack(measures)
-    each = measures if whole is None else [whole]
-    return np.unique(np.concatenate([breakpoints(measure).ravel() for measure in each]))
+    return measures if whole is None else [whole]

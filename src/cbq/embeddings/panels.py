@@ -15,6 +15,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 
 import numpy as np
 from scipy.special import ndtr, ndtri
@@ -30,7 +31,7 @@ NORMAL_GRID = np.sort(np.concatenate([np.linspace(-8.5, 8.5, 21), [-0.45, -0.2, 
 KERNEL_GRID = np.array([0.5, 1.5, 3.0, 6.0, 10.0, 16.0, 26.0, 40.0])  # in lengthscales; e^-40 = 4e-18
 MAX_WIDTH_RATIO = 4.0  # of neighbouring panels
 BULK = 7.3  # in normal coordinates: the mass beyond is 3e-13, where panels that are accurate to 1e-2 suffice
-MAX_REFINEMENTS = 14  # of the grid of quantiles
+MAX_REFINEMENTS = 13  # of the grid of quantiles
 END_CELL = 1e-9  # relative distance from an end of the support below which doubles are too coarse for a singularity
 MIN_END_CELL = 1e-300  # where an end of the support is zero
 INFINITE = 1e150  # stands for infinity: differences of such numbers are finite
@@ -51,11 +52,26 @@ class PanelEmbedding(Embedding):
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        # centred where the family allows it: nodes near a large location would be rounded on the scale of the measure
-        median = measure._from_normal(np.zeros((*measure.batch_shape, 1, 1)))[..., 0]
-        moved = measure.translated(-median)
-        self._panels = Panels.of(measure if moved is None else moved)
-        self._shift = np.zeros_like(median) if moved is None else median
+        _require_smooth_density(measure)
+
+    @cached_property
+    def _centred(self) -> tuple[Array, Measure]:
+        """What is subtracted from x, and the measure of the rest.
+
+        It is centred where the family allows it: nodes near a large location would be rounded on the scale of the
+        measure.
+        """
+        median = self.measure._from_normal(np.zeros((*self.measure.batch_shape, 1, 1)))[..., 0]
+        moved = self.measure.translated(-median)
+        return (np.zeros_like(median), self.measure) if moved is None else (median, moved)
+
+    @property
+    def _shift(self) -> Array:
+        return self._centred[0]
+
+    @cached_property
+    def _panels(self) -> Panels:  # on demand: whether there is an embedding is known without them
+        return Panels.of(self._centred[1])
 
     def _mean(self, x: Array) -> Array:
         return self._centred_mean(x - self._shift[..., None, :])
@@ -235,17 +251,16 @@ def breakpoints(measure: Measure) -> Array:
     They are quantiles, so dense that neighbouring panels differ in width by a bounded factor: geometric towards a
     singular end of the support and out into a heavy tail. At a finite end of the support they leave out a small cell.
     """
-    if not measure.has_smooth_density:
-        raise NoEmbedding(
-            f"no closed form for {measure!r}, whose density may have kinks: pass method='transport' to put the kernel "
-            f"on the gaussianised coordinate, or method='quadrature' to integrate numerically."
-        )
+    _require_smooth_density(measure)
     cells = [np.where(np.isfinite(end), END_CELL * np.abs(end), 0.0) + MIN_END_CELL for end in measure.support]
     first, last = measure.support[0] + cells[0], measure.support[1] - cells[1]
-    v = NORMAL_GRID
-    for _ in range(MAX_REFINEMENTS):
+
+    def quantiles(v: Array) -> Array:
         grid = np.broadcast_to(v[:, None], (*measure.batch_shape, len(v), 1))
-        y = np.clip(measure._from_normal(grid)[..., 0], np.maximum(first, -INFINITE), np.minimum(last, INFINITE))
+        return np.clip(measure._from_normal(grid)[..., 0], np.maximum(first, -INFINITE), np.minimum(last, INFINITE))
+
+    v, y = NORMAL_GRID, quantiles(NORMAL_GRID)
+    for _ in range(MAX_REFINEMENTS):
         floor = np.where(v[1:] <= 0, *cells)
         jumps = np.diff(np.log(np.maximum(np.diff(y, axis=-1), floor)), axis=-1)
         over_batch = tuple(range(jumps.ndim - 1))
@@ -257,9 +272,20 @@ def breakpoints(measure: Measure) -> Array:
         wide &= np.abs(middle) < BULK
         if not np.any(wide):
             break
-        v = np.sort(np.concatenate([v, middle[wide]]))
+        v = np.concatenate([v, middle[wide]])
+        y = np.concatenate([y, quantiles(middle[wide])], axis=-1)
+        order = np.argsort(v)
+        v, y = v[order], y[..., order]
     ends = [np.where(np.isfinite(end), end, edge) for end, edge in ((first, y[..., :1]), (last, y[..., -1:]))]
     return np.concatenate([ends[0], y, ends[1]], axis=-1)
+
+
+def _require_smooth_density(measure: Measure) -> None:
+    if not measure.has_smooth_density:
+        raise NoEmbedding(
+            f"no closed form for {measure!r}, whose density may have kinks: pass method='transport' to put the kernel "
+            f"on the gaussianised coordinate, or method='quadrature' to integrate numerically."
+        )
 
 
 def around(x: Array, kernel: Kernel) -> Array:

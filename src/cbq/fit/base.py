@@ -21,6 +21,7 @@ from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
 from cbq.fit.of_samples import chains, equal_values, ratio
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
+from cbq.fit.suggestion import Suggestion
 from cbq.io import Bounds, Field, Instance, Many, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
@@ -285,6 +286,24 @@ class Fit(Immutable, ABC):
         if np.any(found := self.beyond(theta)):
             marks["beyond"] = found
         return marks
+
+    def suggest(self, n: int, prior: Any = None, *, rng: np.random.Generator | int = 0) -> Suggestion:
+        """Where n further runs of f would help most, chosen jointly, so that I is known better over theta.
+
+        prior : the distribution Q of theta, over which it counts how well I is known; by default, the region of the
+            observed thetas.
+        rng : a generator or a seed, for the candidates among which the runs are chosen.
+        """
+        n = count(n, "n")
+        if n < 1:
+            raise ValueError("n must be a number of runs, 1 or more, but it is 0.")
+        return self._suggest(n, prior, generator(rng))
+
+    def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
+        raise ValueError(
+            f"{type(self).__name__} does not know where f should be run next: fit cbq.MOBQ() or cbq.CBQ() to these "
+            f"samples."
+        )
 
     @_saying_what_is_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:

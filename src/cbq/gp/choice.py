@@ -20,14 +20,14 @@ import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals
-from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain
+from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain, explain_likeliest
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.pooled import ExactGP, IntegralPosterior, pooled_gp
 from cbq.gp.search import climb
 from cbq.io import Instance, Integer, Many, Number, Numbers, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.linalg.threads import one_blas_thread
+from cbq.linalg.threads import for_each, one_blas_thread
 
 SCREENING_POINTS, CHOICE_POINTS = 250, 1000  # for a first comparison of the kernels, and for the choice
 LENGTHSCALE_POINTS = 500  # for lengthscales of several coordinates
@@ -44,6 +44,7 @@ STRETCHES = (1.5, 2.0, 3.0, 5.0, 8.0)  # longer lengthscales to try
 STRETCH_LOSS, STRETCH_END = 1.1, 2.0  # the ratios of errors up to which a longer one is taken, and still longer tried
 MIN_LEFT_OUT = 3  # thetas: with fewer, those that are left say nothing
 NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
+REFINEMENTS = 20  # factorisations that a kernel takes, approximately
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
 
 
@@ -159,7 +160,13 @@ def choose_kernel(
         first, second = points.thinned(SCREENING_POINTS), points.thinned(CHOICE_POINTS)
         screened = [_screen(each, first, jitter) for each in families]
         promising = _at_most(SCREENING_FACTOR, [error for _, error in screened])
-        refined = [_refined(families[i], screened[i][0], second, jitter) for i in promising]
+        refined = list[tuple[Kernel, float]]([(kernels[i], np.inf) for i in promising])
+
+        def refine(k: int) -> None:
+            i = promising[k]
+            refined[k] = _refined(families[i], screened[i][0], second, jitter)
+
+        for_each(refine, len(promising), second.n, REFINEMENTS * second.n**3)
         members = _weighed(refined, second, jitter, integrals)
     chosen = KernelChoice(members, len(kernels))
     return chosen if points.n <= MAX_AVERAGED_POINTS else chosen.heaviest()
@@ -258,9 +265,8 @@ def _shaped(family: KernelFamily, change: Array) -> KernelFamily:
 
 def _screen(family: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple[float, float]:
     """The logarithm of the likeliest factor of the lengthscales, and the leave-one-out error there."""
-    result = explain(family.batched(), points.data, FLAT, jitter)
-    best = int(np.argmax(np.sum(result.evidence, axis=(1, 2))))
-    return float(np.log(family.factors[best])), _rms(_residuals(result, best, points))
+    best, explained = explain_likeliest(family.batched(), points.data, FLAT, jitter)
+    return float(np.log(family.factors[best])), _rms(_residuals(explained, 0, points))
 
 
 def _likeliest(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> Kernel:

@@ -247,6 +247,17 @@ def explain(
     return _in_chunks(evaluate, kernel, data, noise)
 
 
+def explain_likeliest(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> tuple[int, KernelEvidence]:
+    """Which of K kernels has the largest evidence, summed over processes and outputs, and how it explains f.
+
+    The others need no leave-one-out residuals. All Gram matrices are in memory at a time: the points must be few.
+    """
+    f = data.f - centre(data.f, tau)
+    factor = factor_gram(data.bound(kernel), data.x, jitter=jitter)
+    best = int(np.argmax(np.sum(Conditioned(factor, f, tau).evidence, axis=(1, 2))))
+    return best, KernelEvidence(**Conditioned(factor[best : best + 1], f, tau).leave_one_out())
+
+
 def integrate(
     kernel: Kernel, data: GPData, tau: float, jitter: Jitter, noise: Sequence[float] | None = None
 ) -> BayesianQuadrature:

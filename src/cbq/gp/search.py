@@ -8,6 +8,7 @@ quasi-Newton method and ends at the minimum rather than near it. `quasi_newton` 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
@@ -59,10 +60,11 @@ def quasi_newton(objective: WithGradient, start: Array, bounds: Bounds, **stoppi
 
 def climb(objective: Callable[[float], float], start: float, steps: Sequence[float], limit: float) -> float:
     """The argument of the maximum that is uphill from `start`, by steps of decreasing length, within +- limit."""
-    at, best = start, objective(start)
+    value = cache(objective)  # steps lead back to points that have been tried
+    at, best = start, value(start)
     for step in steps:
         for move in (step, -step):
-            while abs(at + move) <= limit and (trial := objective(at + move)) > best:
+            while abs(at + move) <= limit and (trial := value(at + move)) > best:
                 at, best = at + move, trial
     return at
 

@@ -59,6 +59,10 @@ class Factor:
         diagonals = np.diagonal(self.storage, axis1=-2, axis2=-1)
         return np.asarray(2.0 * np.sum(np.log(diagonals), axis=-1))
 
+    def __getitem__(self, rows: slice) -> Factor:
+        """The factors in a slice of the first axis of the batch."""
+        return Factor(self.storage[rows], self.jitter[rows], self.relative_jitter[rows])
+
     def solve_lower(self, b: npt.ArrayLike) -> Array:
         """L^-1 b for b (..., N, M)."""
         return self._solve(b, lapack.trsm, flops=self.n**2)

@@ -217,10 +217,13 @@ class Measure(Immutable, ABC):
 
 
 def stack(measures: Sequence[Measure]) -> Measure | None:
-    """One measure with batch shape (T,) from T measures; None if their types or the shapes of parameters differ."""
+    """One measure with batch shape (T,) from T measures, or () from equal ones.
+
+    None if their types or the shapes of parameters differ.
+    """
     first = measures[0]
-    if all(measure is first for measure in measures):
-        return first  # without a batch axis
+    if all(measure.equals(first) for measure in measures):
+        return first
     if any(type(measure) is not type(first) for measure in measures):
         return None
     return type(first)._stack(measures)

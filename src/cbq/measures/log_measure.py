@@ -77,6 +77,8 @@ class LogMeasure(Measure):
     def _logpdf(self, y: Array) -> Array:
         inside = np.clip(y, MIN_LOG_X, MAX_LOG_X)
         bulk = self.measure._logpdf(np.exp(inside)) + inside[..., 0]
+        if not np.any(y < MIN_LOG_X):
+            return bulk
         return np.where(y[..., 0] < MIN_LOG_X, bulk + self._power() * (y - MIN_LOG_X)[..., 0], bulk)
 
     def _score(self, y: Array) -> Array:

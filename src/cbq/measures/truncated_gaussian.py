@@ -147,9 +147,10 @@ def _mass(low: Array, high: Array, r: Array) -> Array:
     wide = _left_mass(high, r) - _left_mass(low, r)
     if not np.any(short):
         return wide
-    start, step = np.where(short, low, 0.0), np.where(short, width, 0.0)
-    t = start[..., None] + step[..., None] * (0.5 + 0.5 * NODES)
-    return np.where(short, 0.5 * step * np.sum(WEIGHTS * _density(t, r[..., None]), axis=-1), wide)
+    start, step, mode = low[short], width[short], r[short]
+    t = start[:, None] + step[:, None] * (0.5 + 0.5 * NODES)
+    wide[short] = 0.5 * step * np.sum(WEIGHTS * _density(t, mode[:, None]), axis=-1)
+    return wide
 
 
 def _left_mass(z: Array, r: Array) -> Array:

@@ -67,6 +67,10 @@ class ConditionalMeasure:
             )
         return tuple(self.observed_at(int(t)) for t in indices)
 
+    def one(self, theta: Array) -> Measure:
+        """The measure at one theta (p,)."""
+        return self(theta[None])[0]
+
     @property
     def everywhere(self) -> bool:
         """Whether the measure is known at every theta."""

@@ -18,12 +18,15 @@ from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_each, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.methods.conditional.integrals import StageOne
 from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, require_memory_for_stage_two
+from cbq.methods.conditional.suggestion import BATCH, NEW_THETAS, best_thetas
 from cbq.samples import Samples
+from cbq.samples.arrays import equal_rows
 from cbq.samples.samples import Design
 
 BADLY_PREDICTED = 3.0  # the size of leave-one-theta-out residuals, relative to that predicted, worth a warning
@@ -149,6 +152,16 @@ class CBQFit(Fit):
             f"expected; intervals are widened by that factor."
         )
         return (*self.stage1.findings, *self.own_findings, Finding("leave-one-out", text))
+
+    def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
+        first, group = equal_rows(self.theta)
+        fresh = thetas_between(self.theta, prior, NEW_THETAS, rng)
+        theta = np.concatenate([self.theta[first], fresh])
+        counts = np.concatenate([np.bincount(group, self.counts), np.zeros(NEW_THETAS)])
+        wanted = thetas_between(self.theta, prior, N_WANTED, rng)
+        points = min(n, BATCH)  # one alone teaches little at a new theta
+        rows = best_thetas(-(-n // points), self, theta, counts, wanted, points)
+        return Suggestion(np.repeat(theta[rows], points, axis=0)[:n], None)
 
     def _nodes(self, c: int) -> NodeEstimates:
         column = {name: self.stage1.columns[name][:, c] for name in ("mean", "variance", "bias", "spread2")}

@@ -17,6 +17,8 @@ from cbq.samples.conditional import find_thetas
 if TYPE_CHECKING:
     from cbq.methods.conditional.fit import CBQFit
 
+NEW_THETAS = 32  # candidates
+BATCH = 5  # points that a theta has more at a time
 RATE = 2.0  # the power of the number of points with which the variance of quadrature falls
 
 
@@ -24,7 +26,7 @@ def best_thetas(
     n: int,
     fit: CBQFit,
     theta: Array,
-    counts: Integers,
+    counts: Array | Integers,
     wanted: Array,
     points: int,
     *,

@@ -9,12 +9,12 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.embeddings import NoEmbedding, embed
+from cbq.embeddings.many import together
 from cbq.fit.findings import Finding
 from cbq.gp.choice import PooledPoints
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.kernels.warped import Log
 from cbq.measures import Measure
-from cbq.measures.base import stack
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows, group_averages, units
 from cbq.samples.samples import spread
@@ -115,9 +115,8 @@ def _has_embeddings(kernel: Kernel, x: Array, measures: tuple[Measure, ...]) -> 
 
 def require_embeddings(kernel: Kernel, x: Array, measures: tuple[Measure, ...]) -> None:
     """Raise unless the kernel has an embedding under all measures."""
-    whole = stack(measures)
     guess, _ = kernel.to_fit(x, ard=False)
-    for measure in [whole] if whole is not None else measures:
+    for measure in together(measures):
         embed(guess, measure)
 
 

@@ -10,7 +10,7 @@ from typing import Literal
 from cbq._arrays import evenly
 from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
-from cbq.embeddings.many import Integrals, line_for
+from cbq.embeddings.many import Integrals, line_for, together
 from cbq.gp.choice import PooledPoints, choose_kernel, left_out_inflation, split_half_calibration
 from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import choose_landmarks
@@ -139,7 +139,7 @@ class MOBQ:
 def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
     """The integrals of a kernel at some of the observed thetas."""
     some = evenly(samples.T, CALIBRATION_THETAS)
-    measures = [samples.measure(int(t)) for t in some]
+    measures = together([samples.measure(int(t)) for t in some])
 
     @cache
     def integrals(kernel: Kernel) -> Integrals:

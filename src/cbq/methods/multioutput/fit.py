@@ -5,15 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
-from cbq.embeddings.many import Integrals, LineRule, line_for
+from cbq.embeddings.many import Integrals, LineRule, line_for, together
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_together, few_thetas, tails
 from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
 from cbq.gp.choice import NOT_LEARNT, KernelChoice, KernelMember, SplitHalfCalibration, leave_one_out
 from cbq.gp.constant_mean import FLAT, explain
@@ -27,8 +29,10 @@ from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import pooled_points, refuse_theta
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
+from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_points, with_tails
 from cbq.methods.multioutput.unreached import unreached
 from cbq.samples import Samples
+from cbq.samples.runs import Runs
 
 ROUNDING_THETAS = 5  # of the observed ones, at which rounding errors are compared with standard deviations
 PREDICTIVE_DF = 4.0  # degrees of freedom: two halves of the points say little about the size of the errors
@@ -119,18 +123,20 @@ class MOBQFit(Fit):
         self.theta, self.C = samples.theta, samples.C
         self._points, _ = pooled_points(samples)
         with self._threads():
-            self._parts = [[self._part(group, member) for member in group.chosen.members] for group in groups]
+            measures = together(samples.measures)
+            self._parts = [[self._part(group, member, measures) for member in group.chosen.members] for group in groups]
 
-    def _part(self, group: OutputGroup, member: KernelMember) -> _Part:
+    def _part(self, group: OutputGroup, member: KernelMember, measures: Sequence[Measure]) -> _Part:
         points = self._points.outputs(group.outputs)
         landmarks = None if group.landmarks is None else points.u[group.landmarks]
         process = pooled_gp(member.kernel, points.u, points.f, landmarks, self.jitter, noise=member.noise)
-        return _Part(member.kernel, process, line_for(member.kernel, self.samples.measures))
+        return _Part(member.kernel, process, line_for(member.kernel, measures))
 
     def _integrals(
         self, theta: Array, measures: Sequence[Measure]
     ) -> Iterator[tuple[OutputGroup, list[tuple[PooledGP, Integrals]]]]:
         """The processes of each group, and the integrals that they need under the M measures of x at theta (M, p)."""
+        measures = together(measures)
         for group, parts in zip(self.groups, self._parts, strict=True):
             for part in parts:
                 refuse_theta(part.kernel, theta)
@@ -223,6 +229,18 @@ class MOBQFit(Fit):
             expected = amplitude / found.precision[0, 0][:, None]  # (n, K)
             squares += np.sum(found.residuals[0, 0] ** 2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
+
+    def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
+        family, samples = self.samples.conditional, self.samples
+        if not family.everywhere:
+            raise ValueError("the samples have no family, so the measure of x at other thetas is not known: pass one.")
+        wanted = thetas_between(samples.theta, prior, N_WANTED, rng)
+        theta = thetas_between(samples.theta, prior, N_CANDIDATES, rng)
+        candidates = Runs.at(theta, family.one, with_tails(rng.random((N_CANDIDATES, samples.d))))
+        known = Runs(samples.theta[samples.owners], samples.all_points)
+        of_theta = samples.depends_on_theta
+        rows = choose_points(n, candidates, Wanted.at(wanted, family.one), known, self, of_theta=of_theta)
+        return Suggestion(candidates.theta[rows], candidates.x[rows])
 
     @property
     def _block_size(self) -> int:

@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.embeddings.many import Integrals, line_for
+from cbq.embeddings.many import Integrals, line_for, together
 from cbq.gp.gain import Gain
 from cbq.kernels import Kernel, Matern, XThetaKernel
 from cbq.linalg.threads import one_blas_thread
@@ -31,15 +31,16 @@ if TYPE_CHECKING:
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
 SPACE_FILLING = 8  # one point in so many
 FILLING_CANDIDATES = 32  # from which it is taken
-PRIOR_RESIDUALS = 0.5  # the weight of the expected squared residual against those near a candidate
+PRIOR_RESIDUALS = 0.1  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
 TAIL_SHARE = 4  # one candidate in so many is drawn with more weight at the ends of each coordinate
+SLOW_STEP = 4  # one in so many thetas serves where embeddings are slow
 LEAST_TAIL = 1e-9  # the probability beyond the outermost candidate
 
 
 @dataclass(frozen=True, eq=False)
 class Wanted:
-    """The thetas (G, p), draws of Q, at which I is wanted, and the measures there."""
+    """The thetas (G, p), draws of Q, at which I is wanted, and the measures there, together where they can be."""
 
     theta: Array
     measures: tuple[Measure, ...]
@@ -47,11 +48,15 @@ class Wanted:
     @classmethod
     def at(cls, theta: Array, family: Family) -> Wanted:
         """At thetas (G, p)."""
-        return cls(theta, measures_at(family, theta))
+        return cls(theta, tuple(together(measures_at(family, theta))))
 
     def integrals(self, kernel: Kernel) -> Integrals:
-        """The integrals of a kernel that matter."""
-        return Integrals(kernel, self.measures, self.theta, line_for(kernel, self.measures, coarse=True))
+        """The integrals of a kernel that matter; of some of the thetas if its embeddings are slow."""
+        step = SLOW_STEP if kernel.on_x.has_slow_embedding else 1
+        measures = [each[::step] if each.batch_shape else each for each in self.measures]
+        if len(measures) > 1:
+            measures = measures[::step]
+        return Integrals(kernel, measures, self.theta[::step], line_for(kernel, measures, coarse=True))
 
 
 def with_tails(u: Array) -> Array:
@@ -84,7 +89,9 @@ def choose_points(
     """
     u, points = candidates.inputs(of_theta=of_theta), known.inputs(of_theta=of_theta)
     with one_blas_thread():
-        rough = [Gain(k, wanted.integrals(k), points, u) for k in rough_kernels(candidates, wanted, of_theta=of_theta)]
+        noise = 0.0 if fit is None else _noise(fit)
+        kernels = rough_kernels(candidates, wanted, of_theta=of_theta)
+        rough = [Gain(kernel, wanted.integrals(kernel), points, u, noise) for kernel in kernels]
         fitted = [] if fit is None else list(_fitted_gains(fit, wanted, points, u, need))
         share = FITTED_SHARE if fitted else 0.0
         weighed = [((1 - share) / len(rough), each) for each in rough]
@@ -124,6 +131,12 @@ def _fitted_gains(
         for member in group.chosen.members:
             integrals = wanted.integrals(member.kernel)
             yield of_group * member.weight, Gain(member.kernel, integrals, points, u, member.noise)
+
+
+def _noise(fit: MOBQFit) -> float:
+    """The noise of values in units of the amplitude, averaged over the kernels and outputs of a fit."""
+    each = [group.chosen.weights @ [member.noise for member in group.chosen.members] for group in fit.groups]
+    return float(np.mean(each))
 
 
 def residual_factors(fit: MOBQFit, u: Array) -> Array:
