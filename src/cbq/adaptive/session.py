@@ -31,7 +31,7 @@ from cbq.fit.findings import silent
 from cbq.methods.multioutput import MOBQFit
 from cbq.methods.multioutput.suggestion import Wanted
 from cbq.samples import Samples
-from cbq.samples.arrays import rows_outside, shown_bounds
+from cbq.samples.arrays import check_magnitude, rows_outside, shown_bounds
 from cbq.samples.conditional import measures_at
 from cbq.samples.runs import Cost, Runs
 
@@ -122,7 +122,7 @@ class Session:
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
-        self._rounds: list[Round] = []  # those at which runs were asked for
+        self._rounds: tuple[Round, ...] = ()  # those at which runs were asked for
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         goal.require_outputs(self._outputs)
         self._estimated: tuple[tuple[int, int], Estimate] | None = None  # and how many values and failures it has
@@ -143,7 +143,7 @@ class Session:
             ledger.require_measures(measures_at(self._quantity.family, stored.theta))
         for result in stored.results:
             self._take(result)
-        self._rounds = [Round.of_record(record) for record in stored.rounds]
+        self._rounds = tuple(Round.of_record(record) for record in stored.rounds)
         if stored.outputs is not None:
             self._outputs = stored.outputs
             self.goal.require_outputs(stored.outputs)
@@ -188,8 +188,12 @@ class Session:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """What was known at each round."""
-        return tuple(self._rounds)
+        """What was known when runs were asked for, and what is known now if there are enough runs more."""
+        estimate = self._estimate()
+        last = self._rounds[-1].runs if self._rounds else 0
+        if estimate is None or self._n_values < last + max(1, last // ROUND_GROWTH):
+            return self._rounds
+        return (*self._rounds, estimate.round)
 
     @property
     def pending(self) -> Asked:
@@ -260,6 +264,9 @@ class Session:
 
     def take(self, results: Sequence[BatchResult]) -> None:
         """Take results of single runs, each of which is a batch of its own."""
+        for result in results:
+            if not result.failures:  # samples with a larger value cannot be made
+                check_magnitude(result.f.reshape(1, -1), smallest=0.0)
         outputs = self._outputs
         if outputs is None:
             outputs = next((result.f.shape[1:] for result in results if not result.failures), None)
@@ -292,13 +299,13 @@ class Session:
                 f"{self._n_values} runs have values{failed}, but an estimate needs {self._policy.first} values: make "
                 f"more runs."
             )
-        fit, factor = estimate.fit, calibration(self._rounds_now())
+        fit, factor = estimate.fit, calibration(self.rounds)
         return fit.calibrated(factor) if factor is not None and isinstance(fit, MOBQFit) else fit
 
     @property
     def reached(self) -> bool:
         """Whether the goal is reached."""
-        return is_reached(self._rounds_now(), self.goal)
+        return is_reached(self.rounds, self.goal)
 
     @property
     def is_over(self) -> bool:
@@ -315,7 +322,7 @@ class Session:
             samples=samples,
             reached=self.reached,
             goal=self.goal,
-            rounds=tuple(self._rounds_now()),
+            rounds=self.rounds,
             runs=self._quantity.started + self._runs.take(np.array(sorted(self._values), dtype=np.intp)),
             next=self._next(N_NEXT),
             n_failed=len(self._failures),
@@ -347,17 +354,9 @@ class Session:
             self._estimated = (known, Estimate(fit, found))
         return self._estimated[1]
 
-    def _rounds_now(self) -> list[Round]:
-        """The rounds at which runs were asked for, and what is known now if there are enough runs more."""
-        estimate = self._estimate()
-        last = self._rounds[-1].runs if self._rounds else 0
-        if estimate is None or self._n_values < last + max(1, last // ROUND_GROWTH):
-            return self._rounds
-        return [*self._rounds, estimate.round]
-
     def _record_round(self) -> None:
         """Keep what is known as a round. Looking at the estimate keeps nothing, so that it does not change the run."""
-        rounds = self._rounds_now()
+        rounds = self.rounds
         if len(rounds) > len(self._rounds) and self._ledger is not None:
             self._ledger.add_round(len(self._rounds), rounds[-1].record)
         self._rounds = rounds
@@ -367,7 +366,7 @@ class Session:
 
         The largest is 1.
         """
-        rounds = self._rounds_now()
+        rounds = self.rounds
         if not rounds:
             return None
         last = rounds[-1]
