@@ -177,15 +177,17 @@ def _telling(*arguments, known=True, **options):
 
 
 REFUSED = {
-    "unknown id": (_telling([1, 3], [1.0, 2.0]), "there is no run 3: the ids of runs that were asked for are 0 to 2"),
+    "unknown id": (
+        _telling([1, 3], [1.0, 2.0]),
+        "ids must be those of runs, but there is no run 3: runs 0 to 2 were asked",
+    ),
     "negative id": (_telling(-1, 1.0), "there is no run -1"),
-    "float id": (_telling(1.0, 1.0), "there is no run 1.0"),
-    "flag": (_telling(True, 1.0), "there is no run True"),
-    "no id": (_telling(None, 1.0), "there is no run None"),
-    "text": (_telling("1", 1.0), "there is no run '1'"),
-    "table of ids": (_telling([[1, 2]], [1.0, 2.0]), r"there is no run \[1, 2\]"),
-    "id twice": (_telling([1, 1], [1.0, 1.0]), "an id comes twice"),
-    "ragged ids": (_telling([1, [2]], [1.0, 2.0]), r"there is no run \[2\]"),
+    "half an id": (_telling(1.5, 1.0), "there is no run 1.5"),
+    "no id": (_telling(None, 1.0), "ids must hold real numbers"),
+    "text": (_telling("1", 1.0), "ids must hold real numbers"),
+    "table of ids": (_telling([[1, 2]], [1.0, 2.0]), r"ids must be .* of shape \(n,\), but their shape is \(1, 2\)"),
+    "id twice": (_telling([1, 1], [1.0, 1.0]), "ids have a run twice"),
+    "ragged ids": (_telling([1, [2]], [1.0, 2.0]), "ids"),
     "few values": (_telling([1, 2], [1.0]), r"values have shape \(1,\), but for 2 ids they must have shape \(2,\)"),
     "other outputs": (_telling([1, 2], np.ones((2, 2))), r"values have shape \(2, 2\), but .* must have shape \(2,\)"),
     "cube": (_telling([1], np.ones((1, 1, 1)), known=False), r"must have shape \(1,\) or \(1, C\)"),
@@ -194,13 +196,16 @@ REFUSED = {
     "huge": (_telling([1, 2], [1.0, 1e300]), "too large"),
     "text value": (_telling([1], ["a"]), "values"),
     "no values": (_telling([1]), "tell needs the values of these runs, or failures="),
-    "other value": (_telling([1, 0], [1.0, 2.0]), r"run 0 was told before, with the value 1\.0, and now it is 2\.0"),
+    "other value": (
+        _telling([1, 0], [1.0, 2.0]),
+        r"values have 2\.0 for run 0, which was told before, with the value 1\.0",
+    ),
     "value, then failure": (
         _telling([1], [1.0], failures={0: "x"}),
         "run 0 was told before, .*it cannot fail any more",
     ),
     "value and failure": (_telling([1], [1.0], failures={1: "x"}), "told with a value and as a failure"),
-    "unknown failure": (_telling([1], [1.0], failures={7: "x"}), "there is no run 7"),
+    "unknown failure": (_telling([1], [1.0], failures={7: "x"}), "failures must be those of runs, .* no run 7"),
     "bounds": (
         _telling([1, 2], [0.5, 1.5], known=False, problem={"bounds": (0, 1)}),
         r"the value of run 2 is 1\.5, but it must lie within the bounds",
@@ -214,7 +219,7 @@ test_what_cannot_be_told_is_refused_and_nothing_taken = refusals(REFUSED, (Value
 
 
 def test_nothing_can_be_told_before_something_was_asked():
-    with pytest.raises(ValueError, match=r"there is no run 0: .* are none, since nothing was asked for"):
+    with pytest.raises(ValueError, match=r"there is no run 0: nothing was asked for yet"):
         problem(None).session(rng=0).tell(0, 1.0)
     with pytest.raises(TypeError, match="failures must be a mapping from ids to texts"):
         problem(None).session(rng=0).tell([], failures=[0])

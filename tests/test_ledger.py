@@ -19,7 +19,7 @@ import pytest
 from scipy import stats
 
 import cbq
-from cbq.checkpoint import CheckpointError
+from cbq.checkpoint import CheckpointError, tables
 from cbq.checkpoint.ledger import read_ledger
 from cbq.checkpoint.tables import BEFORE_ADAPTIVE, VERSION
 from cbq.collect import CollectWarning, IntegrandError
@@ -491,6 +491,25 @@ def test_a_closed_session_can_be_read_and_nothing_else(path):
         with pytest.raises(CheckpointError, match=r"is closed, and others may have it open: open the session again"):
             attempt()
     assert session.n_asked == len(asked)
+
+
+def test_what_cannot_be_written_is_not_taken(path, monkeypatch):
+    def full(*arguments):
+        raise sqlite3.OperationalError("database or disk is full")
+
+    with changed().session(rng=0, checkpoint=path) as session:
+        session.ask(3)
+        with monkeypatch.context() as patched:
+            patched.setattr(tables, "write_batch", full)
+            patched.setattr(tables, "write_thetas", full)
+            for attempt in (lambda: session.tell([0, 1], np.ones((2, 2))), lambda: session.ask(2)):
+                with pytest.raises(CheckpointError, match="cannot be read or written .database or disk is full"):
+                    attempt()
+        assert (session.n_asked, session.n_told, session.outputs) == (3, 0, None)
+        session.tell([0, 1], np.ones(2))
+        session.ask(2)
+    with changed().session(rng=0, checkpoint=path) as session:
+        assert (session.n_asked, session.n_told, session.outputs) == (5, 2, ())
 
 
 def test_a_problem_without_integrand_makes_no_file(path):

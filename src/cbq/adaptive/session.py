@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, real, rows_not_finite
-from cbq._checks import shown, whole
+from cbq._checks import is_number, shown, whole
+from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
 from cbq.adaptive.answer import Answer
 from cbq.adaptive.goal import Goal
@@ -224,6 +225,7 @@ class Session:
         n : by default as many as are worth a new estimate: an eighth of the runs so far, 16 at first.
         """
         n = self.batch_size(1) if n is None else whole(n, "n", 1)
+        require_memory(n * n, f"the joint choice of n = {n} runs", "ask for fewer at a time")
         self._record_round()
         new, first = self._next(n), len(self._runs)
         if self._ledger is not None:
@@ -378,13 +380,17 @@ class Session:
 
     def _values_told(self, ids: npt.ArrayLike, values: npt.ArrayLike | None) -> list[BatchResult]:
         """Results from ids (n,) and values (n, *outputs), checked."""
-        rows = self._checked_ids(np.atleast_1d(np.asarray(ids, dtype=object)).tolist())
+        given = real(ids, "ids")
+        if given.ndim > 1:
+            raise ValueError(f"ids must be a number or of shape (n,), but their shape is {given.shape}.")
+        numbers = np.atleast_1d(given).tolist()
+        rows = self._checked_ids([int(each) if each.is_integer() else each for each in numbers], "ids")
         if values is None:
             if rows:
                 raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
             return []
         f = np.atleast_1d(real(values, "values"))
-        if np.ndim(ids) == 0 and (f.shape != (1,) or self._outputs == (1,)):
+        if given.ndim == 0 and (f.shape != (1,) or self._outputs == (1,)):
             f = f[None]
         n, as_before = len(rows), self._outputs is None or f.shape[1:] == self._outputs
         if f.ndim > 2 or 0 in f.shape[1:] or len(f) != n or not as_before:
@@ -401,8 +407,8 @@ class Session:
         for t, value in zip(rows, f, strict=True):
             if t in self._values and not np.array_equal(self._values[t], value):
                 raise ValueError(
-                    f"run {t} was told before, with the value {self._values[t]}, and now it is {value}: a run is told "
-                    f"once. Ask for more runs to make one again."
+                    f"values have {value} for run {t}, which was told before, with the value {self._values[t]}: a run "
+                    f"is told once. Ask for more runs to make one again."
                 )
         pairs = [(t, value) for t, value in zip(rows, f, strict=True) if t not in self._values]
         return [BatchResult(Batch(t, 0, 1), np.array(value, dtype=np.float64)[None], {}) for t, value in pairs]
@@ -426,18 +432,18 @@ class Session:
     def _failures_told(self, failures: Mapping[int, str]) -> list[BatchResult]:
         if not isinstance(failures, Mapping):
             raise TypeError(f"failures must be a mapping from ids to texts, but it is {shown(failures)}.")
-        rows = self._checked_ids(list(failures))
+        rows = self._checked_ids(list(failures), "failures")
         for t in rows:
             if t in self._values:
                 raise ValueError(f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more.")
         return [BatchResult(Batch(t, 0, 1), np.array([np.nan]), {0: str(failures[t])}) for t in rows]
 
-    def _checked_ids(self, ids: Sequence[Any]) -> list[int]:
+    def _checked_ids(self, ids: Sequence[Any], name: str) -> list[int]:
         n = len(self._runs)
         for each in ids:
-            if not isinstance(each, int | np.integer) or isinstance(each, bool) or not 0 <= each < n:
-                known = f"0 to {n - 1}" if n else "none, since nothing was asked for"
-                raise ValueError(f"there is no run {shown(each)}: the ids of runs that were asked for are {known}.")
+            if not is_number(each) or not 0 <= each < n or each != int(each):
+                known = f"runs 0 to {n - 1} were asked for" if n else "nothing was asked for yet"
+                raise ValueError(f"{name} must be those of runs, but there is no run {shown(each)}: {known}.")
         if len(set(ids)) < len(ids):
-            raise ValueError("an id comes twice: tell each run once.")
+            raise ValueError(f"{name} have a run twice: tell each run once.")
         return [int(each) for each in ids]
