@@ -360,7 +360,6 @@ VALID: dict[str, Callable[[], Any]] = {
     "path": lambda: "file",
     "load.path": lambda: files()["fit"],
     "Problem.solve.budget": lambda: 16,
-    "calibrated.factors": lambda: np.ones(2),
     "Session.tell.ids": lambda: [0, 1],
     "Session.tell.values": lambda: [1.0, 2.0],
     "from_checkpoint.path": lambda: files()["run"],
@@ -473,9 +472,13 @@ RESULTS = ("Answer", "Evpi", "Evppi", "EvppiRow", "EvppiTable", "Factor", "Pair"
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),
     *("lengthscale_for", "parts_for", "inputs", "measures", "conditional", "translated", "with_lengthscale"),
-    *("batch_size", "forget_failures", "take"),
+    *("batch_size", "calibrated", "forget_failures", "take"),
 }
-REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one
+REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
+    *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "LSMC", "MonteCarlo")),
+    "Session.fit",  # it has too few runs
+    "Session.answer",
+    "Factor.__getitem__",  # one matrix is no batch
     *(f"Empirical.{name}" for name in ("logpdf", "score")),
     *(f"Unnormalised.{name}" for name in ("inverse_transport", "moments", "sample", "transport")),
 }

@@ -503,7 +503,7 @@ def test_what_cannot_be_written_is_not_taken(path, monkeypatch):
             patched.setattr(tables, "write_batch", full)
             patched.setattr(tables, "write_thetas", full)
             for attempt in (lambda: session.tell([0, 1], np.ones((2, 2))), lambda: session.ask(2)):
-                with pytest.raises(CheckpointError, match="cannot be read or written .database or disk is full"):
+                with pytest.raises(CheckpointError, match=r"cannot be read or written .database or disk is full"):
                     attempt()
         assert (session.n_asked, session.n_told, session.outputs) == (3, 0, None)
         session.tell([0, 1], np.ones(2))
