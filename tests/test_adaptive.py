@@ -352,7 +352,7 @@ def test_a_constant_is_found_out(value, outputs):
 
 
 @pytest.mark.slow
-def test_a_random_f_is_repeatable_and_may_be_run_again_at_a_point(path):
+def test_a_random_f_is_repeatable(path):
     def noisy(x, theta, rng):
         return x[:, 0] + 3.0 * rng.normal(size=len(x))
 

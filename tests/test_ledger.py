@@ -403,9 +403,10 @@ def test_a_file_without_values_says_so(path):
 def test_a_damaged_file_is_refused_and_left_unchanged(path, whole, whole_file):
     """Whichever bit is flipped, the file is refused or its samples are unchanged."""
     rng, refused = random.Random(0), 0
+    used = [place for place, byte in enumerate(whole_file) if byte]  # much of a small file is free space
     for _ in range(60):
         damaged = bytearray(whole_file)
-        damaged[rng.randrange(len(whole_file))] ^= 1 << rng.randrange(8)
+        damaged[rng.choice(used)] ^= 1 << rng.randrange(8)
         path.write_bytes(damaged)
         for attempt in (lambda: solve(path).samples, lambda: cbq.Samples.from_checkpoint(path, family)):
             try:
@@ -413,7 +414,7 @@ def test_a_damaged_file_is_refused_and_left_unchanged(path, whole, whole_file):
             except CheckpointError:
                 refused += 1
                 assert path.read_bytes() == damaged
-    assert refused > 20  # much of a small file is free space
+    assert refused > 60  # of 120, since samples are read without the rounds
 
 
 @pytest.mark.parametrize("table", ["meta", "thetas", "measures", "asked", "batches", "rounds"])
