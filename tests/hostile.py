@@ -265,6 +265,14 @@ def two_outputs() -> cbq.Fit:
 
 
 @cache
+def session() -> cbq.adaptive.Session:
+    """A session with two runs that were told."""
+    made = problem().session(rng=0)
+    made.tell(made.ask(2).ids, [1.0, 2.0])
+    return made
+
+
+@cache
 def psa_table() -> dict[str, Any]:
     a, b = np.random.default_rng(0).standard_normal((2, 40))
     return {"inputs": {"a": a, "b": b}, "outputs": {"u": 0 * a, "v": a + 0.3 * b}}
@@ -351,6 +359,9 @@ VALID: dict[str, Callable[[], Any]] = {
     "parts": lambda: [kernels.RBF(1.0), kernels.Matern(1.5, 2.0)],
     "path": lambda: "file",
     "load.path": lambda: files()["fit"],
+    "Problem.solve.budget": lambda: 16,
+    "Session.tell.ids": lambda: [0, 1],
+    "Session.tell.values": lambda: [1.0, 2.0],
     "from_checkpoint.path": lambda: files()["run"],
     "from_checkpoint.measure": lambda: None,
     "phi": lambda: np.square,
@@ -428,6 +439,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Embedding by quadrature": lambda: cbq.embed(kernels.RBF(1.0), measures.Gamma(2.0, 1.0), "quadrature"),
     "Embedding by transport": lambda: cbq.embed(kernels.RBF(1.0), measures.Gamma(2.0, 1.0), "transport"),
     "Problem": problem,
+    "Session": session,
     "Samples": samples,
     "Auto": cbq.Auto,
     "CBQ": cbq.CBQ,
@@ -460,8 +472,13 @@ RESULTS = ("Answer", "Evpi", "Evppi", "EvppiRow", "EvppiTable", "Factor", "Pair"
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),
     *("lengthscale_for", "parts_for", "inputs", "measures", "conditional", "translated", "with_lengthscale"),
+    *("batch_size", "calibrated", "forget_failures", "take"),
 }
-REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one
+REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
+    *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "LSMC", "MonteCarlo")),
+    "Session.fit",  # it has too few runs
+    "Session.answer",
+    "Factor.__getitem__",  # one matrix is no batch
     *(f"Empirical.{name}" for name in ("logpdf", "score")),
     *(f"Unnormalised.{name}" for name in ("inverse_transport", "moments", "sample", "transport")),
 }

@@ -950,7 +950,7 @@ def test_a_small_parameter_of_a_measure_counts_beside_a_large_one(tmp_path):
     problem = cbq.Problem(lambda x, theta: x[:, 0], family(1e-6), Uniform(0.0, 1.0))
     problem.collect(2, 3, rng=0, checkpoint=path)
     cbq.Samples.from_checkpoint(path, family(1e-6))
-    with pytest.raises(CheckpointError, match="the measure"):
+    with pytest.raises(CheckpointError, match="go with this measure"):
         cbq.Samples.from_checkpoint(path, family(9e-6))
 
 

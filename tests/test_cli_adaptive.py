@@ -231,11 +231,11 @@ def test_results_and_failures_are_read_from_a_table(simulator, tmp_path, text, v
     [
         (
             "id,f\n1,0.5\n\n9,0.5\n",
-            "results.csv, line 4: there is no run 9: the ids of runs that were asked for are 0 to 3",
+            "results.csv, line 4: ids must be those of runs, but there is no run 9: runs 0 to 3 were asked for",
         ),
         (
             "id,f\n1,0.5\n0,0.75\n",
-            "results.csv, line 3: run 0 was told before, with the value 0.25, and now it is 0.75",
+            "results.csv, line 3: values have 0.75 for run 0, which was told before, with the value 0.25",
         ),
         ("id,f\n1,0.5\n0,\n", "results.csv, line 3: run 0 was told before, with the value 0.25: it cannot fail"),
         ("id,f\n1,0.5\n2,1\n1,0.5\n", "results.csv, line 4: run 1 is in line 2, too"),

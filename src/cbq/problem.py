@@ -299,8 +299,9 @@ class Problem(Immutable):
         )
         size = None if batch is None else whole(batch, "batch", 1)
         entropy = run_entropy(rng)
+        evaluator = self._evaluator(entropy)
         with self._session(goal, entropy, start, cost, checkpoint) as session:
-            return solve(session, self._evaluator(entropy), options, self.name, size)
+            return solve(session, evaluator, options, self.name, size)
 
     def session(
         self,
@@ -351,6 +352,8 @@ class Problem(Immutable):
             mine, theirs = getattr(self, name), getattr(samples, name)
             if mine != theirs:
                 raise ValueError(f"start must be samples of this problem, but its {name} is {theirs}, not {mine}.")
+        if self.bounds is not None:
+            samples + samples._with_bounds(self.bounds)  # refuses other bounds, and values outside
         for t, measure in enumerate(measures_at(self.family, samples.theta)):
             if not measure.equals(samples.measure(t)):
                 raise ValueError(

@@ -67,6 +67,7 @@ class Answer:
     fit : the estimate of I; its intervals are calibrated by what the rounds of the run have shown.
     samples : all runs with a value.
     reached : whether the accuracy that was asked for holds.
+    runs : where f was evaluated, in the order of the runs, first those of the samples that the run started from.
     next : the runs that would come next: those that reduce the uncertainty most, whatever f is there.
     """
 
@@ -75,6 +76,7 @@ class Answer:
     reached: bool
     goal: Goal
     rounds: tuple[Round, ...]
+    runs: Runs
     next: Runs
     n_failed: int
 
@@ -92,9 +94,8 @@ class Answer:
         target = np.stack([self.goal.target(each.mean) for each in self.rounds])
         of_fit = np.stack([self.goal.size(each.half_width) for each in self.rounds])
         runs = np.array([each.runs for each in self.rounds])
-        every = Runs(self.samples.theta[self.samples.owners], self.samples.all_points)
         ends = [0, *runs]
-        chosen = tuple(every.take(slice(ends[k], ends[k + 1])) for k in range(K))
+        chosen = tuple(self.runs.take(slice(ends[k], ends[k + 1])) for k in range(K))
         return History(runs, half_width, target, of_fit, chosen)
 
     def summary(self) -> str:
@@ -111,7 +112,9 @@ class Answer:
         if last is None:
             return f"Not reached: {self.n_runs} runs are too few to judge the intervals. Asked: {self.goal}."
         target, spread = self.goal.target(self.rounds[-1].mean), np.std(self.rounds[-1].mean, axis=0)
-        worst = int(np.argmax(last / np.where(np.isfinite(target), target, np.maximum(spread, np.finfo(float).tiny))))
+        unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            worst = int(np.argmax(last / unit))
         over = "root mean square over Q" if self.goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
         relative = f", {last[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
         of_output = f" for output {worst}, the worst of {len(last)}," * (len(last) > 1)
@@ -144,7 +147,8 @@ class Answer:
     def foreseen_runs(self) -> float | None:
         """How many runs in all would reach the goal, by the trend of the last rounds; None if there is no saying."""
         history = self.history
-        ratio = np.max(history.half_width / history.target, axis=1)
+        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+            ratio = np.max(history.half_width / history.target, axis=1)
         known = np.flatnonzero(np.isfinite(ratio) & (ratio > 0))[-TREND_ROUNDS:]
         if len(known) < 3:
             return None

@@ -9,10 +9,12 @@ import numpy as np
 
 from cbq._arrays import Array, finite
 from cbq._checks import between_0_and_1, one_of, shown, whole
+from cbq.checkpoint.evaluations import Outputs
 
 Criterion = Literal["rms", "max"]
 MAX_SHARE = 0.95  # of Q, over which "max" takes the largest half-width
 DEFAULT_BUDGET = 500
+ROUNDING = 1e-12  # of I, below which a half-width is as good as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -57,6 +59,12 @@ class Goal:
             whole(budget, "budget", 1),
         )
 
+    def require_outputs(self, outputs: Outputs | None) -> None:
+        """Raise if the tolerance is not that of values of this shape; None if it is not known yet."""
+        C = outputs[0] if outputs else 1
+        if self.tolerance is not None and outputs is not None and len(self.tolerance) not in (1, C):
+            raise ValueError(f"tolerance has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}.")
+
     @property
     def record(self) -> dict[str, Any]:
         """The arguments of `of`, as JSON has them."""
@@ -76,10 +84,9 @@ class Goal:
     def target(self, mean: Array) -> Array:
         """The largest number (C,) that it may come to, given the estimates (G, C) of I; inf if there is no target."""
         C = mean.shape[1]
-        if self.tolerance is not None and len(self.tolerance) not in (1, C):
-            raise ValueError(f"tolerance has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}.")
         by_tolerance = np.full(C, np.inf) if self.tolerance is None else np.broadcast_to(self.tolerance, (C,))
-        by_rtol = np.inf if self.rtol is None else self.rtol * np.std(mean, axis=0)
+        rounding = ROUNDING * np.max(np.abs(mean), axis=0)  # an I that is constant has no spread
+        by_rtol = np.inf if self.rtol is None else np.maximum(self.rtol * np.std(mean, axis=0), rounding)
         return np.asarray(np.minimum(by_tolerance, by_rtol))
 
     def __str__(self) -> str:

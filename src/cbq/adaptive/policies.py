@@ -21,7 +21,7 @@ from cbq.samples.conditional import find_thetas
 from cbq.samples.runs import Cost, Runs
 
 FIRST_RUNS, FIRST_RUNS_PER_INPUT = 16, 2  # before the first fit of one process
-FIRST_THETAS, POINTS_PER_THETA = 8, 8  # of two stages; and a point more for each coordinate of x
+FIRST_THETAS, POINTS_PER_THETA = 6, 6  # of two stages; and a point more for each coordinate of x
 
 
 class Policy(ABC):
@@ -64,7 +64,7 @@ class OneProcess(Policy):
     def choose(self, n: int, known: Runs, fit: Fit | None, need: Array | None, rng: np.random.Generator) -> Runs:
         assert fit is None or isinstance(fit, MOBQFit)
         quantity, p = self._quantity, self._quantity.prior.dim
-        u = with_tails(sobol(N_CANDIDATES, p + quantity.d, rng))
+        u = with_tails(sobol(max(N_CANDIDATES, 2 * n), p + quantity.d, rng))  # a candidate is chosen once
         candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
         if quantity.stochastic:
             candidates += known  # a further draw where there is one may be worth more than one elsewhere

@@ -11,6 +11,7 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans
 from cbq.checkpoint.checkpoint import describe_measure, pack_measures
+from cbq.checkpoint.tables import from_bytes
 from cbq.measures import Measure
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
@@ -57,7 +58,7 @@ class Quantity:
             "design": "adaptive",
             "proposal": False,
             "scramble": None,
-            "prior": describe_measure(pack_measures([self.prior])[0]),
+            "prior": _described(self.prior),
             "start": None if self.start is None else _digest(self.start),
         }
 
@@ -93,6 +94,13 @@ class Quantity:
             known = [runs.x[each] for each in rows]
             found = found._with_failures(Failures.of(runs.theta[first], missing, known))
         return found if self.start is None else self.start + found
+
+
+def _described(measure: Measure) -> str:
+    """The first numbers of a measure for messages, and a hash of all of them, up to rounding."""
+    packed = pack_measures([measure])[0]
+    numbers = ",".join(f"{number:.9g}" for number in from_bytes(packed[1], (-1,)))
+    return f"{describe_measure(packed)} [{hashlib.sha256(numbers.encode()).hexdigest()[:8]}]"
 
 
 def _digest(samples: Samples) -> str:

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any, Self
+from functools import wraps
+from threading import RLock
+from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, real, rows_not_finite
-from cbq._checks import shown, whole
+from cbq._checks import is_number, shown, whole
+from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
 from cbq.adaptive.answer import Answer
 from cbq.adaptive.goal import Goal
@@ -29,7 +32,7 @@ from cbq.fit.findings import silent
 from cbq.methods.multioutput import MOBQFit
 from cbq.methods.multioutput.suggestion import Wanted
 from cbq.samples import Samples
-from cbq.samples.arrays import rows_outside, shown_bounds
+from cbq.samples.arrays import check_magnitude, rows_outside, shown_bounds
 from cbq.samples.conditional import measures_at
 from cbq.samples.runs import Cost, Runs
 
@@ -38,6 +41,8 @@ N_NEXT = 8  # runs that an answer names
 GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
 ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
 GOAL_NOTE = "goal"  # the name under which a checkpoint keeps what was last asked for
+P = ParamSpec("P")
+R = TypeVar("R")
 UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
 
 
@@ -74,12 +79,30 @@ class RefusedResult(ValueError):
         self.id = id
 
 
+def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:
+    """A method that waits until another thread is done with the session."""
+
+    @wraps(method)
+    def alone(self: Session, /, *args: P.args, **options: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return alone
+
+
+class Estimate(NamedTuple):
+    """A fit, and what it says as a round."""
+
+    fit: Fit
+    round: Round
+
+
 class Session:
     """The runs of a problem that were asked for, and their results. Made by `problem.session(...)`.
 
     `ask(n)` says where to run next, `tell(ids, values)` takes results, in any order and any number, `fit()` is the
     estimate so far. With a checkpoint, everything is on the disk when a call returns, and the same session can be
-    opened again; use it as a context manager, or `close()` it, to let others open the file.
+    opened again; use it as a context manager, or `close()` it, to let others open the file. Threads may share it.
 
     What is asked for depends on the seed, on the results that were told and on the runs that are pending, and on
     nothing else.
@@ -97,6 +120,7 @@ class Session:
         wait: float = LOCK_TIMEOUT,
     ) -> None:
         self.goal, self._quantity, self._entropy = goal, quantity, entropy
+        self._lock = RLock()
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
         self._policy = policy_for(quantity, self._wanted, cost, entropy)
@@ -108,9 +132,10 @@ class Session:
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
-        self._rounds: list[Round] = []
+        self._rounds: tuple[Round, ...] = ()  # those at which runs were asked for
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
-        self._fitted: tuple[int, Fit] | None = None  # how many values the last fit has
+        goal.require_outputs(self._outputs)
+        self._estimated: tuple[tuple[int, int], Estimate] | None = None  # and how many values and failures it has
         self._ledger: Ledger | None = None
         if checkpoint is not None:
             settings = {**quantity.settings, "seed": entropy, "level": goal.level}
@@ -129,9 +154,10 @@ class Session:
             ledger.require_measures(measures_at(self._quantity.family, stored.theta))
         for result in stored.results:
             self._take(result)
-        self._rounds = [Round.of_record(record) for record in stored.rounds]
+        self._rounds = tuple(Round.of_record(record) for record in stored.rounds)
         if stored.outputs is not None:
             self._outputs = stored.outputs
+            self.goal.require_outputs(stored.outputs)
         if ledger.edited:
             warnings.warn(
                 f"the source of {' and '.join(ledger.edited)} has changed since {ledger.path} was made. Its values are "
@@ -152,10 +178,9 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Release the checkpoint, if there is one."""
+        """Release the checkpoint, if there is one: then the estimate can still be read, and nothing asked or told."""
         if self._ledger is not None:
             self._ledger.close()
-            self._ledger = None
 
     @property
     def checkpoint(self) -> str | None:
@@ -179,8 +204,12 @@ class Session:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """What was known at each round."""
-        return tuple(self._rounds)
+        """What was known when runs were asked for, and what is known now if there are enough runs more."""
+        estimate = self._estimate()
+        last = self._rounds[-1].runs if self._rounds else 0
+        if estimate is None or self._n_values < last + max(1, last // ROUND_GROWTH):
+            return self._rounds
+        return (*self._rounds, estimate.round)
 
     @property
     def pending(self) -> Asked:
@@ -209,13 +238,15 @@ class Session:
         failed = np.array([t in self._failures for t in ids])
         return self._quantity.samples(self._runs.take(np.array(ids)), values, failed)
 
+    @_one_at_a_time
     def ask(self, n: int | None = None) -> Asked:
         """Where to run next: n runs that together reduce the uncertainty about I most.
 
         n : by default as many as are worth a new estimate: an eighth of the runs so far, 16 at first.
         """
         n = self.batch_size(1) if n is None else whole(n, "n", 1)
-        self._update()
+        require_memory(n * n, f"the joint choice of n = {n} runs", "ask for fewer at a time")
+        self._record_round()
         new, first = self._next(n), len(self._runs)
         if self._ledger is not None:
             self._ledger.ask(first, new.theta, measures_at(self._quantity.family, new.theta), new.x)
@@ -226,8 +257,9 @@ class Session:
         """The n runs that would come next."""
         known = self._quantity.started + self._runs
         rng = keyed_generator(self._entropy, CANDIDATES_KEY, len(known))
+        estimate = self._estimate()
         with silent():
-            return self._policy.choose(n, known, self._current_fit(), self._need(), rng)
+            return self._policy.choose(n, known, None if estimate is None else estimate.fit, self._need(), rng)
 
     def batch_size(self, workers: int) -> int:
         """How many runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
@@ -235,6 +267,7 @@ class Session:
         wanted = self._policy.first - done if done < self._policy.first else -(-done // GROWTH)
         return -(-max(wanted, 1) // workers) * workers
 
+    @_one_at_a_time
     def tell(
         self, ids: npt.ArrayLike, values: npt.ArrayLike | None = None, *, failures: Mapping[int, str] | None = None
     ) -> None:
@@ -253,14 +286,22 @@ class Session:
 
     def take(self, results: Sequence[BatchResult]) -> None:
         """Take results of single runs, each of which is a batch of its own."""
+        for result in results:
+            if not result.failures:  # samples with a larger value cannot be made
+                check_magnitude(result.f.reshape(1, -1), smallest=0.0)
         outputs = self._outputs
         if outputs is None:
             outputs = next((result.f.shape[1:] for result in results if not result.failures), None)
+            self.goal.require_outputs(outputs)
         if self._ledger is not None:
             self._ledger.tell(results, self._runs.x, outputs)
         self._outputs = outputs
         for result in results:
             self._take(result)
+
+    def forget_failures(self) -> None:
+        """Take runs that failed for pending."""
+        self._failures.clear()
 
     def _take(self, result: BatchResult) -> None:
         t = result.batch.t
@@ -270,27 +311,30 @@ class Session:
             self._values[t] = result.f[0]
             self._failures.pop(t, None)
 
+    @_one_at_a_time
     def fit(self) -> Fit:
         """The estimate of I from all results so far, with intervals calibrated by those of earlier rounds."""
-        self._update()
-        fit = self._current_fit()
-        if fit is None:
-            least = self._policy.first
-            raise ValueError(f"{len(self._values)} runs have values, but an estimate needs {least}: make more runs.")
-        factor = calibration(self._rounds) if self._rounds else None
+        estimate = self._estimate()
+        if estimate is None:
+            failed = f", and {len(self._failures)} failed" * bool(self._failures)
+            raise ValueError(
+                f"{self._n_values} runs have values{failed}, but an estimate needs {self._policy.first} values: make "
+                f"more runs."
+            )
+        fit, factor = estimate.fit, calibration(self.rounds)
         return fit.calibrated(factor) if factor is not None and isinstance(fit, MOBQFit) else fit
 
     @property
     def reached(self) -> bool:
         """Whether the goal is reached."""
-        self._update()
-        return is_reached(self._rounds, self.goal)
+        return is_reached(self.rounds, self.goal)
 
     @property
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
         return self.n_told >= self.goal.budget or self.reached
 
+    @_one_at_a_time
     def answer(self) -> Answer:
         """What the session has come to."""
         fit, samples = self.fit(), self.samples
@@ -300,7 +344,8 @@ class Session:
             samples=samples,
             reached=self.reached,
             goal=self.goal,
-            rounds=tuple(self._rounds),
+            rounds=self.rounds,
+            runs=self._quantity.started + self._runs.take(np.array(sorted(self._values), dtype=np.intp)),
             next=self._next(N_NEXT),
             n_failed=len(self._failures),
         )
@@ -309,55 +354,66 @@ class Session:
         rows = np.array(list(ids), dtype=np.intp)
         return Asked(rows, self._runs.theta[rows], self._runs.x[rows])
 
-    def _current_fit(self) -> Fit | None:
-        """The fit to all values; None if they are too few."""
-        n = len(self._values) + len(self._quantity.started)
-        if n < self._policy.first:
+    @property
+    def _n_values(self) -> int:
+        """The number of runs with a value, with those of the samples that the session started from."""
+        return len(self._values) + len(self._quantity.started)
+
+    def _estimate(self) -> Estimate | None:
+        """What all values say; None if they are too few."""
+        if self._n_values < self._policy.first:
             return None
-        if self._fitted is None or self._fitted[0] != n:
-            samples = self.samples
+        known = len(self._values), len(self._failures)
+        if self._estimated is None or self._estimated[0] != known:
+            samples, theta = self.samples, self._wanted.theta
             assert samples is not None
             with silent():
-                self._fitted = (n, self._policy.fit(samples))
-        return self._fitted[1]
+                fit = self._policy.fit(samples)
+                mean, std = (each.reshape(len(theta), -1) for each in fit.predict(theta, return_std=True))
+                low, high = (each.reshape(len(theta), -1) for each in fit.interval(theta, self.goal.level))
+                sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
+            found = Round(self._n_values, mean, std, 0.5 * (high - low), sound)
+            self._estimated = (known, Estimate(fit, found))
+        return self._estimated[1]
 
-    def _update(self) -> None:
-        """Record what is known as a round, if there are enough runs more than at the last one."""
-        fit, n = self._current_fit(), len(self._values) + len(self._quantity.started)
-        last = self._rounds[-1].runs if self._rounds else 0
-        if fit is None or n < last + max(1, last // ROUND_GROWTH):
-            return
-        with silent():
-            theta = self._wanted.theta
-            mean, std = (each.reshape(len(theta), -1) for each in fit.predict(theta, return_std=True))
-            low, high = (each.reshape(len(theta), -1) for each in fit.interval(theta, self.goal.level))
-            sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
-        found = Round(n, mean, std, 0.5 * (high - low), sound)
-        if self._ledger is not None:
-            self._ledger.add_round(len(self._rounds), found.record)
-        self._rounds.append(found)
+    def _record_round(self) -> None:
+        """Keep what is known as a round. Looking at the estimate keeps nothing, so that it does not change the run."""
+        rounds = self.rounds
+        if len(rounds) > len(self._rounds) and self._ledger is not None:
+            self._ledger.add_round(len(self._rounds), rounds[-1].record)
+        self._rounds = rounds
 
     def _need(self) -> Array | None:
-        """How much each output matters, (C,): the square of its half-width in units of what is asked for."""
-        if not self._rounds:
+        """How much each output matters, (C,): the square of its half-width in units of what is asked for.
+
+        The largest is 1.
+        """
+        rounds = self.rounds
+        if not rounds:
             return None
-        last = self._rounds[-1]
+        last = rounds[-1]
         size, target = self.goal.size(last.half_width), self.goal.target(last.mean)
         unit = target if self.goal.has_target else np.maximum(np.std(last.mean, axis=0), np.finfo(float).tiny)
-        return np.asarray((size / np.maximum(unit, np.finfo(float).tiny)) ** 2)
+        with np.errstate(over="ignore"):
+            ratio = np.minimum(size / np.maximum(unit, np.finfo(float).tiny), np.finfo(float).max)
+        return np.asarray((ratio / np.max(ratio)) ** 2) if np.any(ratio > 0) else np.ones_like(ratio)
 
     def _values_told(self, ids: npt.ArrayLike, values: npt.ArrayLike | None) -> list[BatchResult]:
         """Results from ids (n,) and values (n, *outputs), checked."""
-        rows = self._checked_ids(np.atleast_1d(np.asarray(ids)).tolist())
+        given = real(ids, "ids")
+        if given.ndim > 1:
+            raise ValueError(f"ids must be a number or of shape (n,), but their shape is {given.shape}.")
+        numbers = np.atleast_1d(given).tolist()
+        rows = self._checked_ids([int(each) if each.is_integer() else each for each in numbers], "ids")
         if values is None:
             if rows:
                 raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
             return []
         f = np.atleast_1d(real(values, "values"))
-        if np.ndim(ids) == 0 and f.shape != (1,):
+        if given.ndim == 0 and (f.shape != (1,) or self._outputs == (1,)):
             f = f[None]
-        if f.ndim > 2 or len(f) != len(rows) or (self._outputs is not None and f.shape[1:] != self._outputs):
-            n = len(rows)
+        n, as_before = len(rows), self._outputs is None or f.shape[1:] == self._outputs
+        if f.ndim > 2 or 0 in f.shape[1:] or len(f) != n or not as_before:
             needed = f"({n},) or ({n}, C)" if self._outputs is None else f"{(n, *self._outputs)}"
             raise ValueError(f"values have shape {f.shape}, but for {n} ids they must have shape {needed}.")
         bad = rows_not_finite(f)
@@ -373,8 +429,8 @@ class Session:
             if t in self._values and not np.array_equal(self._values[t], value):
                 raise RefusedResult(
                     t,
-                    f"run {t} was told before, with the value {self._values[t]}, and now it is {value}: a run is told "
-                    f"once. Ask for more runs to make one again.",
+                    f"values have {value} for run {t}, which was told before, with the value {self._values[t]}: a run "
+                    f"is told once. Ask for more runs to make one again.",
                 )
         pairs = [(t, value) for t, value in zip(rows, f, strict=True) if t not in self._values]
         return [BatchResult(Batch(t, 0, 1), np.array(value, dtype=np.float64)[None], {}) for t, value in pairs]
@@ -383,7 +439,12 @@ class Session:
         bounds = self._quantity.bounds
         if bounds is None or self._quantity.stochastic:
             return
-        outside = rows_outside(f.reshape(len(f), -1), bounds)
+        table = f.reshape(len(f), -1)
+        if bounds.shape[1] not in (1, table.shape[1]):
+            raise ValueError(
+                f"values have shape {f.shape}, but the bounds of the problem are those of {bounds.shape[1]} outputs."
+            )
+        outside = rows_outside(table, bounds)
         if np.any(outside):
             i = int(np.argmax(outside))
             raise RefusedResult(
@@ -394,7 +455,7 @@ class Session:
     def _failures_told(self, failures: Mapping[int, str]) -> list[BatchResult]:
         if not isinstance(failures, Mapping):
             raise TypeError(f"failures must be a mapping from ids to texts, but it is {shown(failures)}.")
-        rows = self._checked_ids(list(failures))
+        rows = self._checked_ids(list(failures), "failures")
         for t in rows:
             if t in self._values:
                 raise RefusedResult(
@@ -402,14 +463,12 @@ class Session:
                 )
         return [BatchResult(Batch(t, 0, 1), np.array([np.nan]), {0: str(failures[t])}) for t in rows]
 
-    def _checked_ids(self, ids: Sequence[Any]) -> list[int]:
+    def _checked_ids(self, ids: Sequence[Any], name: str) -> list[int]:
         n = len(self._runs)
         for each in ids:
-            if not isinstance(each, int | np.integer) or isinstance(each, bool) or not 0 <= each < n:
-                known = f"0 to {n - 1}" if n else "none, since nothing was asked for"
-                raise RefusedResult(
-                    each, f"there is no run {shown(each)}: the ids of runs that were asked for are {known}."
-                )
+            if not is_number(each) or not 0 <= each < n or each != int(each):
+                known = f"runs 0 to {n - 1} were asked for" if n else "nothing was asked for yet"
+                raise RefusedResult(each, f"{name} must be those of runs, but there is no run {shown(each)}: {known}.")
         if len(set(ids)) < len(ids):
-            raise ValueError("an id comes twice: tell each run once.")
+            raise ValueError(f"{name} have a run twice: tell each run once.")
         return [int(each) for each in ids]

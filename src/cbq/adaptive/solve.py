@@ -12,7 +12,7 @@ from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.collect.run import Report, RunOptions, reporting, workers_for
 from cbq.collect.scheduling import Scheduler, ThisProcess, WorkerError
 
-STEADY = "call solve again with the same arguments to resume"
+FAILURES_IN_A_ROW = 10  # from the first run on, after which an f that fails everywhere is reported
 
 
 def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> Answer:
@@ -24,6 +24,8 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
         closing(workers_for(evaluator, options)) as workers,
         reporting(options.progress, name, session.n_told, session.goal.budget) as report,
     ):
+        if options.on_error == "raise":
+            session.forget_failures()
         try:
             _make_pending(session, workers, options, report)
             while not session.is_over:
@@ -48,6 +50,9 @@ def _make_pending(session: Session, workers: ThisProcess | Scheduler, options: R
         some = list(pending) if session.outputs is not None else list(pending)[:1]
         points = [Points(theta, x[None], t) for t, theta, x in some]
         workers.evaluate([Task(each, session.outputs, skip) for each in points], on_finished)
+        if session.outputs is None and session.n_told >= FAILURES_IN_A_ROW:
+            did = session.failures[some[0][0]]
+            raise points[0].failure(0, did, f", and it failed at all {session.n_told} runs so far.")
 
 
 def _add_advice(error: BaseException, session: Session) -> None:
@@ -55,6 +60,8 @@ def _add_advice(error: BaseException, session: Session) -> None:
     if session.checkpoint is None:
         advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
     else:
-        advice = f"{session.n_told} runs are in {session.checkpoint}: {STEADY}."
+        advice = (
+            f"{session.n_told} runs are in {session.checkpoint}: call solve again with the same arguments to resume."
+        )
     message = str(error) or "solve was interrupted."
     error.args = (f"{message} {advice}", *error.args[1:])

@@ -23,7 +23,7 @@ from cbq.checkpoint.database import (
     reading,
     transaction,
 )
-from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
+from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import Measure
@@ -245,6 +245,9 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
         has_proposals = settings["proposal"]
         theta, measures, proposals = tables.read_thetas(name, connection, settings["p"], proposals=has_proposals)
         batches = list(tables.read_batches(name, connection, len(theta), settings["d"], outputs))
+        if settings["design"] == "adaptive":
+            first, batches = _by_theta(theta, batches)
+            theta, measures = theta[first], [measures[t] for t in first]
         lengths = np.zeros(len(theta), dtype=np.intp)
         for _, result in batches:
             lengths[result.batch.t] = max(lengths[result.batch.t], result.batch.stop)
@@ -266,6 +269,21 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
     if proposals is not None:
         drawn_from = StoredMeasures(name, "proposal", theta, [proposals[t] for t in good])
     return StoredRun(settings, theta, points, values, of_x, drawn_from, failed)
+
+
+def _by_theta(
+    theta: Array, batches: Sequence[tuple[Array, BatchResult]]
+) -> tuple[list[int], list[tuple[Array, BatchResult]]]:
+    """The batches of runs at theta (n, p), one point each, as batches of distinct thetas; and the first run of each."""
+    of_theta: dict[tuple[float, ...], list[int]] = {}
+    for t, row in enumerate(theta.tolist()):
+        of_theta.setdefault(tuple(row), []).append(t)
+    place = {t: (g, i) for g, runs in enumerate(of_theta.values()) for i, t in enumerate(runs)}
+    found = []
+    for x, (batch, f, failures) in batches:
+        g, i = place[batch.t]
+        found.append((x, BatchResult(Batch(g, i, i + 1), f, {i: failures[0]} if failures else {})))
+    return [runs[0] for runs in of_theta.values()], found
 
 
 def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:

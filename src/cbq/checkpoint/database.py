@@ -40,7 +40,8 @@ def connect(path: str, *, write: bool, wait: float = LOCK_TIMEOUT) -> sqlite3.Co
         _refuse_read_only(path, write=write)
         mode = "ro&immutable=1"  # SQLite would need to write beside the file otherwise, even to read it
     uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
-    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=wait)
+    # Threads may share a connection: a session is told results by whichever thread has them, one at a time.
+    connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=wait, check_same_thread=False)
     if write:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     return connection

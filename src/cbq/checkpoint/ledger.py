@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Sequence
-from contextlib import closing
+from collections.abc import Iterator, Sequence
+from contextlib import closing, contextmanager
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -95,7 +95,7 @@ class Ledger:
                 if is_new:  # a full disk
                     os.unlink(self.path)
                 raise
-        self._outputs = self.stored.outputs
+        self._is_open, self._outputs = True, self.stored.outputs
         try:
             require_settings(self.path, self.stored.settings, settings)
         except BaseException:
@@ -116,7 +116,7 @@ class Ledger:
 
     def ask(self, first: int, theta: Array, measures: Sequence[Measure], x: Array) -> None:
         """Add runs at theta (n, p) and x (n, d), numbered from `first` on."""
-        with explained(self.path), transaction(self._connection):
+        with self._writing():
             tables.write_thetas(self._connection, first, theta, pack_measures(measures), None)
             for t, point in enumerate(x, first):
                 row = (t, to_bytes(point))
@@ -128,7 +128,7 @@ class Ledger:
         outputs: None before there is a value; until then, the file has one NaN for a failure.
         """
         nothing = np.full((1, *(outputs or ())), np.nan)
-        with explained(self.path), transaction(self._connection):
+        with self._writing():
             if outputs != self._outputs:
                 earlier = tables.read_batches(self.path, self._connection, len(x), x.shape[1], ())
                 results = [*(failure for _, failure in earlier), *results]
@@ -142,18 +142,29 @@ class Ledger:
     def add_round(self, k: int, record: dict[str, Any]) -> None:
         """Write what was known at round k."""
         text = json.dumps(record, allow_nan=False)
-        with explained(self.path), transaction(self._connection):
+        with self._writing():
             self._connection.execute("INSERT INTO rounds VALUES (?, ?, ?)", (k, text, checksum(k, text)))
 
     def note(self, name: str, record: Any) -> None:
         """Write a note, in place of an earlier one of this name."""
         text = json.dumps(record, allow_nan=False)
-        with explained(self.path), transaction(self._connection):
+        with self._writing():
             row = (name, text, checksum(name, text))
             self._connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
 
+    @contextmanager
+    def _writing(self) -> Iterator[None]:
+        """Write everything inside the block, or nothing of it."""
+        if not self._is_open:
+            raise CheckpointError(
+                f"{self.path} is closed, and others may have it open: open the session again to go on."
+            )
+        with explained(self.path), transaction(self._connection):
+            yield
+
     def close(self) -> None:
         """Release the file."""
+        self._is_open = False
         with explained(self.path):
             self._connection.close()
 

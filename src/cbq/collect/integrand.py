@@ -139,7 +139,7 @@ class Evaluator:
         """
         for points in [task.points] if self.in_batches else task.points.each():
             if task.skip_failures:
-                yield BatchResult(_batch(points), *self._values_and_failures(points, task.outputs or ()))
+                yield BatchResult(_batch(points), *self._values_and_failures(points, task.outputs))
             else:
                 yield BatchResult(_batch(points), self.values(points, task.outputs), {})
 
@@ -157,8 +157,11 @@ class Evaluator:
             raise points.failure(i, f"returned {f[i]}", f", and NaN or inf at {share}: values must be finite.")
         return f
 
-    def _values_and_failures(self, points: Points, outputs: Outputs) -> tuple[Array, dict[int, str]]:
-        """f at n points, (n, *outputs), NaN where it fails; and what it did there, by the index of the point."""
+    def _values_and_failures(self, points: Points, outputs: Outputs | None) -> tuple[Array, dict[int, str]]:
+        """f at n points, (n, *outputs), NaN where it fails; and what it did there, by the index of the point.
+
+        outputs: None for one point, if it is not known yet.
+        """
         n, start = len(points.x), points.start
         try:
             f = self._call_checked(points, outputs)
@@ -171,7 +174,7 @@ class Evaluator:
         except IntegrandError as error:
             if n == 1:
                 reason = f"raised {type(error.__cause__).__name__}: {error.__cause__}"
-                return np.full((1, *outputs), np.nan), {start: reason}
+                return np.full((1, *(outputs or ())), np.nan), {start: reason}
         # Only calls with one point each can tell at which of them f fails.
         parts = [self._values_and_failures(point, outputs) for point in points.each()]
         return np.concatenate([f for f, _ in parts]), {i: reason for _, one in parts for i, reason in one.items()}

@@ -7,7 +7,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array, Integers, real
+from cbq._checks import called
 from cbq.measures import Measure
 from cbq.measures.base import stack
 from cbq.samples.conditional import Family, measures_at
@@ -44,7 +45,10 @@ class Runs:
 
     def costs(self, cost: Cost) -> Array:
         """The costs (n,) of the runs, by a function of the user."""
-        found = np.array([float(cost(theta.copy(), x.copy())) for theta, x in zip(self.theta, self.x, strict=True)])
+        pairs = zip(self.theta, self.x, strict=True)
+        found = real([called(cost, "cost", theta.copy(), x.copy()) for theta, x in pairs], "the value of cost")
+        if found.ndim != 1:
+            raise ValueError(f"cost must return a number, but it returned shape {found.shape[1:]}.")
         bad = ~((found > 0) & np.isfinite(found))
         if np.any(bad):
             i = int(np.argmax(bad))

@@ -194,6 +194,7 @@ class Samples(Immutable):
     ) -> Samples:
         """Read the samples of all finished batches of `problem.collect(..., checkpoint=path)`; f is not evaluated.
 
+        Files of `problem.solve` and `problem.session` are read, too: they hold the runs besides those of `start`.
         If the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which f
         failed. A file cannot be read while its run is going on.
 
