@@ -329,11 +329,11 @@ def test_problems_of_every_kind_are_solved(options):
 def test_the_history_has_the_runs_in_their_order():
     """Those of two stages share thetas, and samples put equal thetas together."""
     session, asked = problem(None, lambda theta: stats.gumbel_r(theta[0], 1.0)).session(rng=0), []
-    for n in (40, 8, 8):
+    for n in (42, 8, 8):
         asked.append(session.ask(n))
         session.tell(asked[-1].ids, np.cos(asked[-1].x[:, 0]))
     history = session.answer().history
-    assert history.runs.tolist() == [40, 48, 56]
+    assert history.runs.tolist() == [42, 50, 58]
     for found, expected in zip(history.chosen, asked, strict=True):
         assert_array_equal(found.x, expected.x)
         assert_array_equal(found.theta, expected.theta)

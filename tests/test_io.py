@@ -726,8 +726,18 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         header = json.loads(file.read("fit.json"))
         others = set(file.namelist()) - {"fit.json"}
         arrays = {name: np.load(io.BytesIO(file.read(name)), allow_pickle=False) for name in others}
-    assert list(header) == ["format", "version", "cbq", "choice", "failures", "bounds", "about_samples", "fit"]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 4, cbq.__version__, None]
+    assert list(header) == [
+        "format",
+        "version",
+        "cbq",
+        "choice",
+        "failures",
+        "bounds",
+        "about_samples",
+        "calibration",
+        "fit",
+    ]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 5, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
@@ -935,12 +945,16 @@ STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIO
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 5, "has version 5 of its format, but this cbq reads version 4: .*install --upgrade cbq"),
+    "newer": (("version",), 6, "has version 6 of its format, but this cbq reads version 5: .*install --upgrade cbq"),
     "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit again, and save the new fit"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
     "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
     "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
-    "header": (("extra",), 1, "damaged: extra is unknown: the fields are choice, failures, bounds, about_samples, fit"),
+    "header": (
+        ("extra",),
+        1,
+        "damaged: extra is unknown: the fields are choice, failures, bounds, about_samples, calibration, fit",
+    ),
     "no choice": (("choice",), "removed", "damaged: choice is missing"),
     "type": (("fit", "type"), "Oracle", "holds fit of type 'Oracle', but this cbq knows only CBQ, .*--upgrade cbq"),
     "no type": (("fit", "type"), "removed", "damaged: fit must be an object with a type"),
@@ -1334,7 +1348,7 @@ def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path)
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
         for name, data in with_json(entries, "version", value=3).items():
             file.writestr(name, data)
-    refuses(path, "has version 3 of its format, but this cbq reads version 4: an older development version wrote it")
+    refuses(path, "has version 3 of its format, but this cbq reads version 5: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):

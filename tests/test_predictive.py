@@ -130,3 +130,12 @@ def test_one_output_has_the_correlation_one():
     x = rng(6).normal(size=(3, 5))
     fit = cbq.CBQ().fit(cbq.Samples([1.0, 2.0, 3.0], x, x**2, Gaussian(0.0, 1.0)))
     assert_array_equal(fit.correlation, [[1.0]])
+
+
+def test_a_stretched_distribution_has_the_same_mean_and_a_larger_spread():
+    plain = PredictiveDistribution(np.array([[0.0, 1.0], [0.5, 1.5]]), np.array([[1.0, 4.0], [2.0, 1.0]]), 5.0)
+    wide = plain.stretched(3.0)
+    assert_allclose(wide.mean, plain.mean)
+    assert_allclose(wide.variance, 9.0 * plain.variance)
+    for probability in (0.025, 0.5, 0.9):
+        assert_allclose(wide.quantile(probability) - wide.mean, 3.0 * (plain.quantile(probability) - plain.mean))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 import pytest
+from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
 from cbq.adaptive.session import RefusedResult
@@ -78,3 +79,20 @@ def test_the_history_has_columns_for_every_output(problem):
     columns = session.answer().history.to_columns()
     assert list(columns) == ["runs", "half_width_0", "half_width_1", "target_0", "target_1"]
     assert columns["runs"].tolist() == [needed]
+
+
+@pytest.mark.parametrize("estimator", [cbq.MOBQ(), cbq.CBQ(), cbq.LSMC()])
+def test_a_calibrated_fit_has_other_deviations_everywhere_also_in_a_file(tmp_path, estimator):
+    problem = cbq.problems.get("linear")
+    fit = estimator.fit(problem.collect(12, 8, rng=0, progress=False))
+    theta, narrow = fit.theta[:4], fit.calibrated(0.5)
+    assert_allclose(narrow.predict(theta), fit.predict(theta))
+    assert_allclose(narrow.predict(theta, return_std=True)[1], 0.5 * fit.predict(theta, return_std=True)[1])
+    assert_allclose(narrow.predict(theta, return_cov=True)[1], 0.25 * fit.predict(theta, return_cov=True)[1])
+    assert_allclose(np.ptp(narrow.interval(theta), axis=0), 0.5 * np.ptp(fit.interval(theta), axis=0), rtol=1e-6)
+    assert "0.5 times those of this fit alone" in narrow.summary()
+    narrow.save(tmp_path / "fit.cbq")
+    again = cbq.load(tmp_path / "fit.cbq", family=problem.family)
+    assert_array_equal(again.interval(theta), narrow.interval(theta))
+    with pytest.raises(ValueError, match="positive"):
+        fit.calibrated(-1.0)

@@ -133,7 +133,7 @@ class Answer:
             )
         shown = ", ".join(f"{each:.2g}" for each in factor)
         return (
-            f"Calibration: standard deviations are {shown} times those that the fit alone has, by how far curves of "
+            f"Calibration: standard deviations are {shown} times those of the fit alone, by how far the curves of "
             f"earlier rounds are from the present one."
         )
 

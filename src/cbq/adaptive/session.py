@@ -29,7 +29,6 @@ from cbq.collect.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
 from cbq.collect.scheduling import CollectWarning
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
-from cbq.methods.multioutput import MOBQFit
 from cbq.methods.multioutput.suggestion import Wanted
 from cbq.samples import Samples
 from cbq.samples.arrays import check_magnitude, rows_outside, shown_bounds
@@ -322,7 +321,7 @@ class Session:
                 f"more runs."
             )
         fit, factor = estimate.fit, calibration(self.rounds)
-        return fit.calibrated(factor) if factor is not None and isinstance(fit, MOBQFit) else fit
+        return fit if factor is None else fit.calibrated(factor)
 
     @property
     def reached(self) -> bool:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, squarable
+from cbq._arrays import Array, Booleans, finite, squarable
 from cbq._checks import between_0_and_1, count, file_name, flag, generator, is_whole, shown, text
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
@@ -22,7 +22,7 @@ from cbq.fit.findings import REMARKS, Finding, silent, warn_of
 from cbq.fit.of_samples import chains, equal_values, ratio
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.suggestion import Suggestion
-from cbq.io import Bounds, Field, Instance, Many, Optional, Text, load_file, save_file, saved_classes
+from cbq.io import Bounds, Field, Instance, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family, FamilyNeeded
@@ -71,6 +71,7 @@ class Fit(Immutable, ABC):
     failures: Failures | None = None  # where f failed, so that the samples lack points
     bounds: Array | None = None  # (2, C), with C = 1 for a single output: the bounds of f, and so of I
     about_samples: tuple[Finding, ...] = ()  # what the samples show a user of this estimator
+    calibration: Array | None = None  # (C,): factors of the standard deviations, which an adaptive run has shown
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
@@ -78,6 +79,14 @@ class Fit(Immutable, ABC):
         return self._replaced(choice=text(choice, "choice"))
 
     noted = DeprecatedAttribute("with_choice")
+
+    def calibrated(self, factors: npt.ArrayLike) -> Self:
+        """The same fit with its standard deviations multiplied by a factor for each output, (C,), or one for all."""
+        given = finite(factors, "factors")
+        if given.shape not in ((), (1,), (self.C or 1,)) or not np.all(given > 0):
+            raise ValueError(f"factors must be positive, one for each output, but they are {shown(factors)}.")
+        earlier = 1.0 if self.calibration is None else self.calibration
+        return self._replaced(calibration=np.broadcast_to(earlier * given, (self.C or 1,)).copy())
 
     def _with_samples(self, samples: Samples) -> Self:
         """The same fit, which says what the samples show, and where f failed, and answers within the bounds of f."""
@@ -92,6 +101,13 @@ class Fit(Immutable, ABC):
         """Values of I (..., M) or (..., M, C), moved into its bounds."""
         return values if self.bounds is None else np.clip(values, *self.bounds)
 
+    def _calibrated_predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
+        """The predictive distributions, with the deviations that an adaptive run has found."""
+        found = self._predictives(theta, joint=joint)
+        if self.calibration is None:
+            return found
+        return [each.stretched(float(factor)) for each, factor in zip(found, self.calibration, strict=True)]
+
     def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
         """The predictive distribution of each output at theta (M, p); with covariances between thetas if `joint`."""
         return [self._predictive(theta, c, joint=joint) for c in self._outputs]
@@ -105,6 +121,9 @@ class Fit(Immutable, ABC):
         found = [f"{each} {each.remedy}" for each in self.findings]
         first, last = found[: self.has_many_failures], found[self.has_many_failures :]
         lines = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice]), *self._description()]
+        if self.calibration is not None:
+            factors = ", ".join(f"{factor:.2g}" for factor in self.calibration)
+            lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
         lines += [f"Warning: {each}" for each in last]
         return "\n".join(lines if found else [*lines, "No warnings."])
 
@@ -181,7 +200,7 @@ class Fit(Immutable, ABC):
                 f"the covariance of I at theta, {len(thetas)} of them",
                 "pass return_std=True, which takes thetas in blocks, or fewer thetas at a time",
             )
-            predictives = self._predictives(thetas, joint=True)
+            predictives = self._calibrated_predictives(thetas, joint=True)
             mean = self._bounded(self._shaped([each.mean for each in predictives]))
             return mean, self._shaped([each.cov for each in predictives])
         if not return_std:
@@ -239,7 +258,7 @@ class Fit(Immutable, ABC):
             f"sampling size = {size} functions at theta, {M} of them{f' for {outputs} outputs' * (outputs > 1)}",
             "pass fewer thetas, whose covariances grow with their square, or make fewer draws at a time",
         )
-        predictives = self._predictives(thetas, joint=True)
+        predictives = self._calibrated_predictives(thetas, joint=True)
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
@@ -351,7 +370,8 @@ class Fit(Immutable, ABC):
 
     def _read(self, thetas: Array, ask: Callable[[PredictiveDistribution], Sequence[Array]]) -> Array:
         """What is asked of the predictive distributions at all thetas: (k, M) or (k, M, C), for k answers (M,) each."""
-        return self._in_blocks(thetas, lambda block: [ask(each) for each in self._predictives(block, joint=False)])
+        every = self._calibrated_predictives
+        return self._in_blocks(thetas, lambda block: [ask(each) for each in every(block, joint=False)])
 
     def _means(self, theta: Array) -> list[Array]:
         """The means of each output at theta (M, p), (M,) each; an estimator may know cheaper ways to them."""
@@ -370,6 +390,7 @@ SAVED_FIELDS: dict[str, Field] = {  # of a file
     "failures": Optional(Instance(Failures)),
     "bounds": Optional(Bounds()),
     "about_samples": Many(Instance(Finding)),
+    "calibration": Optional(Numbers("C", least=0.0, inline=True)),
     "fit": Instance(Fit),
 }
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import chdtri, stdtr
@@ -50,6 +50,11 @@ class PredictiveDistribution:
         cov /= len(apart)
         cov += self._inflated(np.mean(self.scales2, axis=0))
         return np.asarray(cov)
+
+    def stretched(self, factor: float) -> PredictiveDistribution:
+        """The distribution with all deviations from the mean multiplied by a factor."""
+        locations = self.mean + factor * (self.locations - self.mean)
+        return replace(self, locations=locations, scales2=factor**2 * self.scales2)
 
     def quantile(self, probability: float) -> Array:
         """The value (M,) that is exceeded with probability 1 - `probability`, at each theta."""

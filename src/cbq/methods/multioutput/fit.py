@@ -186,14 +186,6 @@ class MOBQFit(Fit):
             groups.append(replace(group, calibration=calibration))
         return self._replaced(groups=tuple(groups))
 
-    def calibrated(self, factors: Array) -> MOBQFit:
-        """The same fit with all standard deviations multiplied by factors (C,)."""
-        groups = []
-        for group in self.groups:
-            calibration = group.calibration.widened(factors[list(group.outputs)] ** 2, np.zeros(len(group.outputs)))
-            groups.append(replace(group, calibration=calibration))
-        return self._replaced(groups=tuple(groups))
-
     def _with_findings(self, findings: Sequence[Finding]) -> MOBQFit:
         """The same fit with more findings."""
         return self._replaced(own_findings=(*self.own_findings, *findings))
