@@ -14,7 +14,7 @@ from cbq._arrays import Array, finite, real
 from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
-from cbq.adaptive import Answer, Session
+from cbq.adaptive import AdaptiveAnswer, Session
 from cbq.adaptive.goal import DEFAULT_BUDGET, Criterion, Goal
 from cbq.adaptive.quantity import Quantity
 from cbq.adaptive.solve import solve
@@ -261,7 +261,7 @@ class Problem(Immutable):
         on_error: OnError = "raise",
         retries: int = 2,
         timeout: float | None = None,
-    ) -> Answer:
+    ) -> AdaptiveAnswer:
         """Estimate I to an accuracy that you state: choose where to run f, run it there, and stop when it is reached.
 
         The runs depend on f, on the seed and on the size of the batches, not on how often the run was interrupted.

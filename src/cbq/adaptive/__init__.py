@@ -1,6 +1,6 @@
 """Adaptive runs: state the accuracy, and the library decides what to run next, and when to stop."""
 
-from cbq.adaptive.answer import Answer, History
+from cbq.adaptive.answer import AdaptiveAnswer, History
 from cbq.adaptive.session import Asked, Session
 
-__all__ = ["Answer", "Asked", "History", "Session"]
+__all__ = ["AdaptiveAnswer", "Asked", "History", "Session"]

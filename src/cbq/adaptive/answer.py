@@ -61,7 +61,7 @@ class History:
 
 
 @dataclass(frozen=True, eq=False)
-class Answer:
+class AdaptiveAnswer:
     """The answer of `problem.solve`: the fit, the samples behind it, and whether the goal was reached.
 
     fit : the estimate of I; its intervals are calibrated by what the rounds of the run have shown.
@@ -163,4 +163,4 @@ class Answer:
         return plot_answer(self.fit, self.next.theta, **options)
 
     def __repr__(self) -> str:
-        return f"Answer({'reached' if self.reached else 'not reached'}, {self.n_runs} runs, {type(self.fit).__name__})"
+        return f"AdaptiveAnswer({'reached' if self.reached else 'not reached'}, {self.n_runs} runs, {type(self.fit).__name__})"

@@ -51,10 +51,11 @@ def plot_answer(fit: Fit, upcoming: Array, **options: Any) -> Figure:
     """A figure of a fit, with the thetas (n, p) of upcoming runs marked: along the lower edge, or on the maps."""
     figure = fit.plot(**options)
     panels = [options["ax"]] if options.get("ax") is not None else [ax for ax in figure.axes if ax.get_xlabel()]
-    style: dict[str, Any] = {"color": ORANGE, "ls": "none", "clip_on": False, "label": "next runs"}
+    style: dict[str, Any] = {"color": ORANGE, "ls": "none", "clip_on": False}
     for ax in panels:
         if fit.p == 1:
             ax.plot(upcoming[:, 0], np.zeros(len(upcoming)), "^", ms=5, transform=ax.get_xaxis_transform(), **style)
+            ax.text(0.01, 0.03, "\u25b2 next runs", color=ORANGE, fontsize="small", transform=ax.transAxes)
         else:
             ax.plot(upcoming[:, 0], upcoming[:, 1], "^", ms=4, **style)
     return figure

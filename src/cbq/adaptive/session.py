@@ -17,7 +17,7 @@ from cbq._arrays import Array, real, rows_not_finite
 from cbq._checks import is_number, shown, whole
 from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
-from cbq.adaptive.answer import Answer
+from cbq.adaptive.answer import AdaptiveAnswer
 from cbq.adaptive.goal import Goal
 from cbq.adaptive.policies import policy_for
 from cbq.adaptive.quantity import Quantity
@@ -89,7 +89,7 @@ def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Con
     return alone
 
 
-class Estimate(NamedTuple):
+class FittedRound(NamedTuple):
     """A fit, and what it says as a round."""
 
     fit: Fit
@@ -134,7 +134,7 @@ class Session:
         self._rounds: tuple[Round, ...] = ()  # those at which runs were asked for
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         goal.require_outputs(self._outputs)
-        self._estimated: tuple[tuple[int, int], Estimate] | None = None  # and how many values and failures it has
+        self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # and how many values and failures it has
         self._ledger: Ledger | None = None
         if checkpoint is not None:
             settings = {**quantity.settings, "seed": entropy, "level": goal.level}
@@ -334,11 +334,11 @@ class Session:
         return self.n_told >= self.goal.budget or self.reached
 
     @_one_at_a_time
-    def answer(self) -> Answer:
+    def answer(self) -> AdaptiveAnswer:
         """What the session has come to."""
         fit, samples = self.fit(), self.samples
         assert samples is not None
-        return Answer(
+        return AdaptiveAnswer(
             fit=fit,
             samples=samples,
             reached=self.reached,
@@ -358,7 +358,7 @@ class Session:
         """The number of runs with a value, with those of the samples that the session started from."""
         return len(self._values) + len(self._quantity.started)
 
-    def _estimate(self) -> Estimate | None:
+    def _estimate(self) -> FittedRound | None:
         """What all values say; None if they are too few."""
         if self._n_values < self._policy.first:
             return None
@@ -372,7 +372,7 @@ class Session:
                 low, high = (each.reshape(len(theta), -1) for each in fit.interval(theta, self.goal.level))
                 sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
             found = Round(self._n_values, mean, std, 0.5 * (high - low), sound)
-            self._estimated = (known, Estimate(fit, found))
+            self._estimated = (known, FittedRound(fit, found))
         return self._estimated[1]
 
     def _record_round(self) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
-from cbq.adaptive.answer import Answer
+from cbq.adaptive.answer import AdaptiveAnswer
 from cbq.adaptive.session import Session
 from cbq.checkpoint.evaluations import BatchResult
 from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
@@ -15,7 +15,7 @@ from cbq.collect.scheduling import Scheduler, ThisProcess, WorkerError
 FAILURES_IN_A_ROW = 10  # from the first run on, after which an f that fails everywhere is reported
 
 
-def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> Answer:
+def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> AdaptiveAnswer:
     """Make runs until the goal is reached or the budget spent, and return the answer.
 
     batch: how many runs are chosen at a time; by default one for each worker, or more where there are many runs.

@@ -8,7 +8,7 @@ from typing import Annotated, Any
 
 import typer
 
-from cbq.adaptive import Answer
+from cbq.adaptive import AdaptiveAnswer
 from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.ledger import PROBLEM_NOTE
@@ -91,7 +91,7 @@ def solve(
             write_answer(answer, report, out)
 
 
-def save_answer(answer: Answer, folder: Path, source: ProblemSource, problem: str, **parts: Any) -> None:
+def save_answer(answer: AdaptiveAnswer, folder: Path, source: ProblemSource, problem: str, **parts: Any) -> None:
     """Write the fit of an answer, and its record with further parts."""
     answer.fit.save(folder / "fit.cbq")
     runs = {"runs": answer.n_runs, "failed": answer.n_failed, "rounds": len(answer.rounds)}
@@ -99,7 +99,7 @@ def save_answer(answer: Answer, folder: Path, source: ProblemSource, problem: st
     write_record(folder, source, problem, goal=answer.goal.record, **runs, **result, **parts)
 
 
-def write_answer(answer: Answer, report: Report, folder: Path) -> None:
+def write_answer(answer: AdaptiveAnswer, report: Report, folder: Path) -> None:
     """Write the tables and figures of an answer, and say what is in the folder."""
     written = report.write(folder, answer.plot)
     history = answer.history
