@@ -163,4 +163,5 @@ class AdaptiveAnswer:
         return plot_answer(self.fit, self.next.theta, **options)
 
     def __repr__(self) -> str:
-        return f"AdaptiveAnswer({'reached' if self.reached else 'not reached'}, {self.n_runs} runs, {type(self.fit).__name__})"
+        reached = "reached" if self.reached else "not reached"
+        return f"AdaptiveAnswer({reached}, {self.n_runs} runs, {type(self.fit).__name__})"

@@ -3,8 +3,8 @@
 The design must not trust one fitted kernel: where its lengthscale is too long, the process believes it knows what it
 has never looked at. The gain is therefore averaged over the kernels of the fit and rough ones whose lengthscales are
 the spread of the candidates. It is larger where leave-one-out residuals are larger than the process expects, since one
-amplitude for all of f is too small at a kink or a narrow feature and too large elsewhere. One point in five fills
-space, whatever the gain.
+amplitude for all of f is too small at a kink or a narrow feature and too large elsewhere. One point in eight, or in
+three where there are many inputs, fills space whatever the gain.
 """
 
 from __future__ import annotations
@@ -29,7 +29,8 @@ if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit
 
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
-SPACE_FILLING = 5  # one point in so many
+SPACE_FILLING = 8  # one point in so many
+MANY_INPUTS, SPACE_FILLING_IF_MANY = 6, 3  # where gains tell little apart, and lengthscales many from one another
 FILLING_CANDIDATES = 32  # the first ones, from which it is taken
 PRIOR_RESIDUALS = 0.1  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
@@ -98,9 +99,10 @@ def choose_points(
         weighed += [(share * weight, each) for weight, each in fitted]
         factor = np.ones(len(u)) if fit is None else residual_factors(fit, u)
         factor = factor if cost is None else factor / cost
+        every = SPACE_FILLING if u.shape[1] <= MANY_INPUTS else SPACE_FILLING_IF_MANY
         chosen = list[int]()
         for _ in range(n):
-            if (len(known) + len(chosen)) % SPACE_FILLING == SPACE_FILLING - 1:
+            if (len(known) + len(chosen)) % every == every - 1:
                 score = np.where(np.arange(len(u)) < FILLING_CANDIDATES, rough[0].variance, 0.0)
             else:
                 score = factor * sum(weight * _scaled(each.average) for weight, each in weighed)
