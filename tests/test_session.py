@@ -69,7 +69,7 @@ def test_the_figure_of_an_answer_takes_thetas(problem):
     session = problem.session(rng=0)
     tell_all(session)
     (panel,) = session.answer().plot(theta=[[0.25], [0.75]]).axes
-    assert any(line.get_label() == "next runs" for line in panel.lines)
+    assert any("next runs" in text.get_text() for text in panel.texts)
 
 
 def test_the_history_has_columns_for_every_output(problem):
