@@ -7,9 +7,12 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
+from cbq import problems
+from cbq.adaptive.costs import MeasuredCost
 from cbq.adaptive.session import RefusedResult
 from cbq.checkpoint.ledger import read_ledger
 from cbq.measures import Gaussian, Uniform
+from cbq.samples.runs import Runs
 
 
 @pytest.fixture
@@ -96,3 +99,25 @@ def test_a_calibrated_fit_has_other_deviations_everywhere_also_in_a_file(tmp_pat
     assert_array_equal(again.interval(theta), narrow.interval(theta))
     with pytest.raises(ValueError, match="positive"):
         fit.calibrated(-1.0)
+
+
+def test_measured_costs_lead_runs_to_where_they_are_quick():
+    theta, x = np.linspace(0.0, 1.0, 40)[:, None], np.linspace(-2.0, 3.0, 40)[:, None]
+    cost = MeasuredCost(Runs(theta, x), np.where(theta[:, 0] < 0.5, 1.0, 100.0))
+    assert cost(np.array([0.2]), np.array([-1.0])) == pytest.approx(1.0)
+    assert cost(np.array([0.8]), np.array([2.0])) == pytest.approx(100.0)
+
+
+def test_the_time_that_runs_took_is_kept_and_told(path):
+    problem = problems.get("linear")
+    answer = problem.solve(budget=16, rng=0, checkpoint=path, cost="measured", progress=False)
+    assert 0 < answer.seconds < 60
+    assert f"{len(read_ledger(path).notes['seconds'])} runs" == "16 runs"
+    again = problem.solve(budget=16, rng=0, checkpoint=path, cost="measured", progress=False)
+    assert again.seconds == answer.seconds
+    assert "s of f." in again.summary()
+
+
+def test_a_cost_is_a_function_or_measured():
+    with pytest.raises(TypeError, match="'measured' or None"):
+        problems.get("linear").session(rng=0, cost="cheap")

@@ -17,6 +17,7 @@ from cbq._memory import require_memory
 from cbq.adaptive import AdaptiveAnswer, Session
 from cbq.adaptive.goal import DEFAULT_BUDGET, Criterion, Goal
 from cbq.adaptive.quantity import Quantity
+from cbq.adaptive.session import MEASURED, Measured
 from cbq.adaptive.solve import solve
 from cbq.checkpoint.database import LOCK_TIMEOUT
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
@@ -257,7 +258,7 @@ class Problem(Immutable):
         executor: Executor | int | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         progress: Progress = None,
-        cost: Cost | None = None,
+        cost: Cost | Measured | None = None,
         on_error: OnError = "raise",
         retries: int = 2,
         timeout: float | None = None,
@@ -283,7 +284,8 @@ class Problem(Immutable):
         checkpoint : a file that keeps the runs. The same call again goes on where it stopped, and makes no run twice;
             with a smaller tolerance or a larger budget, it goes on from there. `cbq.Samples.from_checkpoint` reads it.
         cost : a function of theta (p,) and x (d,) that gives what a run there costs, in any unit; runs are chosen by
-            what they gain for their cost. By default, all runs cost the same.
+            what they gain for their cost. "measured": by how long runs near it took, so that runs depend on the
+            times, and do not repeat. By default, all runs cost the same.
         """
         goal = Goal.of(tolerance, rtol, criterion, level, budget)
         options = RunOptions(
@@ -314,7 +316,7 @@ class Problem(Immutable):
         rng: np.random.Generator | int,
         start: Samples | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        cost: Cost | None = None,
+        cost: Cost | Measured | None = None,
     ) -> Session:
         """A session in which you make the runs: `session.ask(n)` says where, `session.tell(ids, values)` takes results.
 
@@ -333,8 +335,8 @@ class Problem(Immutable):
         checkpoint: str | os.PathLike[str] | None,
         wait: float = LOCK_TIMEOUT,
     ) -> Session:
-        if cost is not None and not callable(cost):
-            raise TypeError(f"cost must be a function of theta and x, or None, but it is {shown(cost)}.")
+        if cost is not None and cost != MEASURED and not callable(cost):
+            raise TypeError(f"cost must be a function of theta and x, 'measured' or None, but it is {shown(cost)}.")
         if start is not None:
             self._require_own(start)
         quantity = Quantity(

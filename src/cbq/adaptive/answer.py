@@ -79,6 +79,7 @@ class AdaptiveAnswer:
     runs: Runs
     next: Runs
     n_failed: int
+    seconds: float | None  # that f took in all, if it is known
 
     @property
     def n_runs(self) -> int:
@@ -102,7 +103,8 @@ class AdaptiveAnswer:
         """What was reached, what it cost, and what would be next, in plain words."""
         failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
         K = len(self.rounds)
-        cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}."
+        took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
+        cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
         return "\n".join(
             [self._reached_line(), cost, self._calibration_line(), self._next_line(), "", self.fit.summary()]
         )

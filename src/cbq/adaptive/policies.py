@@ -34,34 +34,39 @@ class Policy(ABC):
         """The fit to samples."""
 
     @abstractmethod
-    def choose(self, n: int, known: Runs, fit: Fit | None, need: Array | None, rng: np.random.Generator) -> Runs:
+    def choose(
+        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+    ) -> Runs:
         """The next n runs, given those that were made or are under way.
 
-        fit: of the runs that have values, None if they are few. need: (C,), how much each output matters.
+        fit: of the runs that have values, None if they are few. need: (C,), how much each output matters. cost: of a
+        run; None if all cost the same.
         """
 
 
-def policy_for(quantity: Quantity, wanted: Wanted, cost: Cost | None, entropy: list[int]) -> Policy:
+def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int]) -> Policy:
     """One process where kernels have embeddings under all measures, otherwise two stages."""
     at_wanted = Runs.at(wanted.theta, quantity.family, np.full((len(wanted.theta), quantity.d), 0.5))
     try:
         rough_kernels(at_wanted, wanted, of_theta=quantity.depends_on_theta)
     except NoEmbedding:
-        return TwoStages(quantity, wanted, cost, entropy)
-    return OneProcess(quantity, wanted, cost)
+        return TwoStages(quantity, wanted, entropy)
+    return OneProcess(quantity, wanted)
 
 
 class OneProcess(Policy):
     """One Gaussian process on all runs, most of which have a theta of their own."""
 
-    def __init__(self, quantity: Quantity, wanted: Wanted, cost: Cost | None) -> None:
-        self._quantity, self._wanted, self._cost = quantity, wanted, cost
+    def __init__(self, quantity: Quantity, wanted: Wanted) -> None:
+        self._quantity, self._wanted = quantity, wanted
         self.first = max(FIRST_RUNS, FIRST_RUNS_PER_INPUT * quantity.inputs)
 
     def fit(self, samples: Samples) -> MOBQFit:
         return MOBQ().fit(samples)
 
-    def choose(self, n: int, known: Runs, fit: Fit | None, need: Array | None, rng: np.random.Generator) -> Runs:
+    def choose(
+        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+    ) -> Runs:
         assert fit is None or isinstance(fit, MOBQFit)
         quantity, p = self._quantity, self._quantity.prior.dim
         u = with_tails(sobol(max(N_CANDIDATES, 2 * n), p + quantity.d, rng))  # a candidate is chosen once
@@ -76,7 +81,7 @@ class OneProcess(Policy):
             fit,
             of_theta=quantity.depends_on_theta,
             need=need,
-            cost=None if self._cost is None else candidates.costs(self._cost),
+            cost=None if cost is None else candidates.costs(cost),
         )
         return candidates.take(rows)
 
@@ -87,8 +92,8 @@ class TwoStages(Policy):
     The points of a theta are those of a Sobol sequence of its own; a batch of them goes to one theta.
     """
 
-    def __init__(self, quantity: Quantity, wanted: Wanted, cost: Cost | None, entropy: list[int]) -> None:
-        self._quantity, self._wanted, self._cost, self._entropy = quantity, wanted, cost, entropy
+    def __init__(self, quantity: Quantity, wanted: Wanted, entropy: list[int]) -> None:
+        self._quantity, self._wanted, self._entropy = quantity, wanted, entropy
         p = quantity.prior.dim
         self._thetas = self._prior_thetas(max(FIRST_THETAS, (p + 1) * (p + 2)), keyed_generator(entropy, THETA_KEY))
         self._batch = quantity.d + POINTS_PER_THETA
@@ -98,9 +103,11 @@ class TwoStages(Policy):
         whole = samples.counts >= self._batch  # a few points of a theta say little, and their variances are huge
         return CBQ().fit(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
 
-    def choose(self, n: int, known: Runs, fit: Fit | None, need: Array | None, rng: np.random.Generator) -> Runs:
+    def choose(
+        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+    ) -> Runs:
         assert fit is None or isinstance(fit, CBQFit)
-        thetas = self._first_thetas(known) if fit is None else self._best_thetas(n, known, fit, need, rng)
+        thetas = self._first_thetas(known) if fit is None else self._best_thetas(n, known, fit, need, cost, rng)
         if sum(missing for _, missing in thetas) < n:
             thetas.append((self._prior_thetas(1, rng)[0], n))
         chosen = known.take(slice(0, 0))
@@ -118,16 +125,16 @@ class TwoStages(Policy):
         return [(theta, max(self._batch - int(n), 0)) for theta, n in zip(self._thetas, counts, strict=True)]
 
     def _best_thetas(
-        self, n: int, known: Runs, fit: CBQFit, need: Array | None, rng: np.random.Generator
+        self, n: int, known: Runs, fit: CBQFit, need: Array | None, cost: Cost | None, rng: np.random.Generator
     ) -> list[tuple[Array, int]]:
         """The thetas, observed or new, at which points help most, and how many points each is to have more."""
         first, group = equal_rows(known.theta)
         theta = np.concatenate([known.theta[first], self._prior_thetas(NEW_THETAS, rng)])
         counts = np.concatenate([np.bincount(group), np.zeros(NEW_THETAS, dtype=np.intp)])
         price = None
-        if self._cost is not None:
+        if cost is not None:
             middle = np.full((len(theta), self._quantity.d), 0.5)
-            price = Runs.at(theta, self._quantity.family, middle).costs(self._cost)
+            price = Runs.at(theta, self._quantity.family, middle).costs(cost)
         begun = [(each, self._batch - int(N)) for each, N in zip(theta, counts, strict=True) if 0 < N < self._batch]
         batches = -(-max(n - sum(missing for _, missing in begun), 0) // self._batch)
         rows = best_thetas(batches, fit, theta, counts, self._wanted.theta, self._batch, need=need, price=price)

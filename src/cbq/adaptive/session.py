@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import wraps
 from threading import RLock
-from typing import Any, Concatenate, NamedTuple, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -18,6 +18,7 @@ from cbq._checks import is_number, shown, whole
 from cbq._memory import require_memory
 from cbq._tables import by_theta, data_frame
 from cbq.adaptive.answer import AdaptiveAnswer
+from cbq.adaptive.costs import MeasuredCost
 from cbq.adaptive.goal import Goal
 from cbq.adaptive.policies import policy_for
 from cbq.adaptive.quantity import Quantity
@@ -39,7 +40,9 @@ N_WANTED = 64  # thetas of Q at which I is judged
 N_NEXT = 8  # runs that an answer names
 GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
 ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
-GOAL_NOTE = "goal"  # the name under which a checkpoint keeps what was last asked for
+GOAL_NOTE, SECONDS_NOTE = "goal", "seconds"  # names under which a checkpoint keeps what was asked for, and times
+Measured = Literal["measured"]
+MEASURED: Measured = "measured"
 P = ParamSpec("P")
 R = TypeVar("R")
 UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
@@ -113,7 +116,7 @@ class Session:
         goal: Goal,
         entropy: list[int],
         *,
-        cost: Cost | None = None,
+        cost: Cost | Measured | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         sources: dict[str, str | None] | None = None,
         wait: float = LOCK_TIMEOUT,
@@ -122,7 +125,7 @@ class Session:
         self._lock = RLock()
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
-        self._policy = policy_for(quantity, self._wanted, cost, entropy)
+        self._policy, self._cost = policy_for(quantity, self._wanted, entropy), cost
         least = self._policy.first - len(quantity.started)
         if goal.budget < least:
             raise ValueError(
@@ -131,6 +134,7 @@ class Session:
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
+        self._seconds: dict[int, float] = {}  # that runs took
         self._rounds: tuple[Round, ...] = ()  # those at which runs were asked for
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         goal.require_outputs(self._outputs)
@@ -153,6 +157,7 @@ class Session:
             ledger.require_measures(measures_at(self._quantity.family, stored.theta))
         for result in stored.results:
             self._take(result)
+        self._seconds = {int(t): seconds for t, seconds in stored.notes.get(SECONDS_NOTE, {}).items()}
         self._rounds = tuple(Round.of_record(record) for record in stored.rounds)
         if stored.outputs is not None:
             self._outputs = stored.outputs
@@ -258,7 +263,16 @@ class Session:
         rng = keyed_generator(self._entropy, CANDIDATES_KEY, len(known))
         estimate = self._estimate()
         with silent():
-            return self._policy.choose(n, known, None if estimate is None else estimate.fit, self._need(), rng)
+            fit = None if estimate is None else estimate.fit
+            return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng)
+
+    def _cost_of_runs(self) -> Cost | None:
+        """What a run costs; None if all cost the same, or nothing is known yet."""
+        if self._cost != MEASURED:
+            return self._cost
+        rows = np.array(sorted(self._seconds), dtype=np.intp)
+        seconds = np.array([self._seconds[t] for t in rows])
+        return MeasuredCost(self._runs.take(rows), seconds) if len(rows) else None
 
     def batch_size(self, workers: int) -> int:
         """How many runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
@@ -297,6 +311,8 @@ class Session:
         self._outputs = outputs
         for result in results:
             self._take(result)
+        if self._ledger is not None and any(result.seconds is not None for result in results):
+            self._ledger.note(SECONDS_NOTE, self._seconds)
 
     def forget_failures(self) -> None:
         """Take runs that failed for pending."""
@@ -304,6 +320,8 @@ class Session:
 
     def _take(self, result: BatchResult) -> None:
         t = result.batch.t
+        if result.seconds is not None:
+            self._seconds[t] = result.seconds
         if result.failures:
             self._failures[t] = result.failures[0]
         else:
@@ -346,6 +364,7 @@ class Session:
             rounds=self.rounds,
             runs=self._quantity.started + self._runs.take(np.array(sorted(self._values), dtype=np.intp)),
             next=self._next(N_NEXT),
+            seconds=sum(self._seconds.values()) if self._seconds else None,
             n_failed=len(self._failures),
         )
 

@@ -280,9 +280,10 @@ def _by_theta(
         of_theta.setdefault(tuple(row), []).append(t)
     place = {t: (g, i) for g, runs in enumerate(of_theta.values()) for i, t in enumerate(runs)}
     found = []
-    for x, (batch, f, failures) in batches:
-        g, i = place[batch.t]
-        found.append((x, BatchResult(Batch(g, i, i + 1), f, {i: failures[0]} if failures else {})))
+    for x, result in batches:
+        g, i = place[result.batch.t]
+        failures = {i: result.failures[0]} if result.failures else {}
+        found.append((x, result._replace(batch=Batch(g, i, i + 1), failures=failures)))
     return [runs[0] for runs in of_theta.values()], found
 
 

@@ -27,12 +27,14 @@ class Batch(NamedTuple):
 class BatchResult(NamedTuple):
     """The values f (n, *outputs) at the points of a batch, NaN where f failed.
 
-    failures: what f did where it failed, by the index of the point at its theta.
+    failures: what f did where it failed, by the index of the point at its theta. seconds: that it took, if that is
+    known.
     """
 
     batch: Batch
     f: Array
     failures: dict[int, str]
+    seconds: float | None = None
 
 
 def joined(results: Iterable[BatchResult]) -> list[BatchResult]:
@@ -50,7 +52,8 @@ def joined(results: Iterable[BatchResult]) -> list[BatchResult]:
 def _concatenated(results: Sequence[BatchResult]) -> BatchResult:
     batch = results[0].batch._replace(stop=results[-1].batch.stop)
     failures = {i: reason for result in results for i, reason in result.failures.items()}
-    return BatchResult(batch, np.concatenate([result.f for result in results]), failures)
+    seconds = None if any(result.seconds is None for result in results) else sum(r.seconds or 0.0 for r in results)
+    return BatchResult(batch, np.concatenate([result.f for result in results]), failures, seconds)
 
 
 class Evaluations:

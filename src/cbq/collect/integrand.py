@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import os
+import time
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, NamedTuple
@@ -138,10 +139,12 @@ class Evaluator:
         Failures of f are raised, or recorded if the task says so.
         """
         for points in [task.points] if self.in_batches else task.points.each():
+            start = time.perf_counter()
             if task.skip_failures:
-                yield BatchResult(_batch(points), *self._values_and_failures(points, task.outputs))
+                f, failures = self._values_and_failures(points, task.outputs)
             else:
-                yield BatchResult(_batch(points), self.values(points, task.outputs), {})
+                f, failures = self.values(points, task.outputs), {}
+            yield BatchResult(_batch(points), f, failures, time.perf_counter() - start)
 
     def values(self, points: Points, outputs: Outputs | None = None) -> Array:
         """f at n points: (n, *outputs), all finite; `outputs` is what earlier calls returned."""

@@ -72,7 +72,7 @@ def require_same_values(workers: Evaluates, thetas: Array, evaluations: Evaluati
         raise CheckpointError(f"{path} holds values of another f: {error} {WAYS_OUT}") from error
     sizes = np.abs(np.concatenate([evaluations.f[t][rows] for t, rows in good.items()]))
     allowed = ROUNDING_OF_TYPICAL * np.median(sizes, axis=0) + ROUNDING_OF_LARGEST * np.max(sizes, axis=0)
-    for (t, start, stop), now, failures in results:
+    for (t, start, stop), now, failures, _ in results:
         stored = evaluations.f[t][start:stop]
         close = np.abs(now - stored) <= ROUNDING * np.abs(stored) + allowed  # False for NaN
         for k in np.flatnonzero(~np.all(close.reshape(len(now), -1), axis=1)):
