@@ -3,8 +3,8 @@
 Run: .venv/bin/python benchmarks/adaptive.py [--seeds 20] [--problems sir ramp] [--workers 2] [--figure errors.png]
 
 The table compares errors, in units of the spread of I, as medians over seeds: those of the best of four Sobol designs
-with 240 runs and `cbq.Auto`, and those of `solve` with 80 and with 240 runs; `runs` is the number of runs with which
-`solve` reaches the error of the best design. For each relative tolerance it has how often `solve` stopped within 240
+with 240 runs and `cbq.Auto`, and those of `solve` with 80 and with 240 runs; `runs` is the number of runs from which on
+`solve` has at most the error of the best design. For each relative tolerance it has how often `solve` stopped within 240
 runs, in how many of these the root-mean-square error is at most tolerance / 1.96, and the median number of runs. The
 figure has errors against runs, also of plain Monte Carlo.
 
@@ -220,7 +220,8 @@ def print_row(name: str, designs: list[dict[str, float]], traces: list[Any]) -> 
         middle = f", {np.median([row[0] for row in made]):g} runs" if made else ""
         stops.append(f"{sum(holds)} of {len(made)}{middle}")
     print(FORMAT.format(name, best, *cells) + "  ".join(f"{stop:>20s}" for stop in stops), flush=True)
-    return runs <= FEW, float(np.median(many)) <= errors[best], ratio <= WORST_SEED, every
+    least = errors[best]
+    return float(np.median(few)) <= least, float(np.median(many)) <= least, ratio <= WORST_SEED, every
 
 
 def print_targets(rows: dict[str, tuple[bool, bool, bool, list[bool]]]) -> None:
@@ -229,6 +230,7 @@ def print_targets(rows: dict[str, tuple[bool, bool, bool, list[bool]]]) -> None:
     reached, not_worse, steady = (sum(row[k] for row in counted) for k in range(3))
     n = len(counted)
     print(f"\nReached with a third of the runs: {reached} of {n} problems; met: {met(reached >= LEAST_PROBLEMS)}")
+    print(f"With those that are not counted: {sum(row[0] for row in rows.values())} of {len(rows)}")
     print(f"Not worse with all of them: {not_worse} of {n}; met: {met(not_worse == n)}")
     print(f"Worst seed within {WORST_SEED:g} medians: {steady} of {n}; met: {met(steady == n)}")
     for title, some in (("these problems", counted), ("all problems", list(rows.values()))):

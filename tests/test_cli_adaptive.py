@@ -89,7 +89,9 @@ def test_solve_prints_the_answer_of_the_python_api_and_writes_it(tmp_path):
     text = ok(*words, "--out", tmp_path)
     answer = problem.solve(rtol=1e-9, budget=n, rng=3, level=0.8)
     assert text.startswith("Not reached: ")
-    assert answer.summary() in text
+    assert [line for line in answer.summary().splitlines() if not line.startswith("It took")] == [
+        line for line in text.splitlines()[: answer.summary().count("\n") + 1] if not line.startswith("It took")
+    ]
     assert "RMSE against the truth at 200 thetas drawn from the prior: " in text
     assert {path.name for path in tmp_path.iterdir()} == FILES
     table = {name: np.array(column, dtype=float) for name, column in read(tmp_path / "estimate.csv").items()}
@@ -356,7 +358,7 @@ def test_status_at_every_stage(simulator, tmp_path):
     before = (tmp_path / "run.sqlite").read_bytes()
     text = ok("status", "run.sqlite", "--out", "out")
     assert (tmp_path / "run.sqlite").read_bytes() == before
-    assert f"Not reached: {needed} runs are too few to judge the intervals" in text
+    assert "Not reached: there are too few rounds to judge the intervals" in text
     assert re.search(r"Next: cbq ask run.sqlite --n \d+ --out points.csv\.", text)
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
     assert ok("predict", "out/fit.cbq", "--theta", 1.0)

@@ -80,7 +80,8 @@ def test_the_history_has_columns_for_every_output(problem):
     needed = session.missing
     tell_all(session, outputs=(2,))
     columns = session.answer().history.to_columns()
-    assert list(columns) == ["runs", "half_width_0", "half_width_1", "target_0", "target_1"]
+    expected = [f"{name}_{c}" for name in ("half_width", "of_fit", "target") for c in (0, 1)]
+    assert list(columns) == ["runs", "chosen", *expected]
     assert columns["runs"].tolist() == [needed]
 
 

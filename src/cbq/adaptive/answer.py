@@ -43,10 +43,10 @@ class History:
         return len(self.runs)
 
     def to_columns(self) -> dict[str, Array]:
-        """The columns of a table, (K,) each: runs, half_width and target, of each output."""
+        """The columns of a table, (K,) each: runs, chosen, and the half_width, of_fit and target of each output."""
         C = self.half_width.shape[1]
-        table: dict[str, Array] = {"runs": self.runs}
-        for name in ("half_width", "target"):
+        table: dict[str, Array] = {"runs": self.runs, "chosen": np.array([len(each) for each in self.chosen])}
+        for name in ("half_width", "of_fit", "target"):
             columns = getattr(self, name).T
             table |= {name if C == 1 else f"{name}_{c}": column for c, column in enumerate(columns)}
         return table
@@ -79,12 +79,13 @@ class AdaptiveAnswer:
     runs: Runs
     next: Runs
     n_failed: int
+    n_start: int  # runs of the samples that were there before
     seconds: float | None  # that f took in all, if it is known
 
     @property
     def n_runs(self) -> int:
-        """The number of runs, with those that failed and those of the samples that the run started from."""
-        return self.samples.n_evaluations + self.n_failed
+        """The number of runs that were made, with those that failed, and without those that were there before."""
+        return self.samples.n_evaluations + self.n_failed - self.n_start
 
     @property
     def history(self) -> History:
@@ -95,13 +96,14 @@ class AdaptiveAnswer:
         target = np.stack([self.goal.target(each.mean) for each in self.rounds])
         of_fit = np.stack([self.goal.size(each.half_width) for each in self.rounds])
         runs = np.array([each.runs for each in self.rounds])
-        ends = [0, *runs]
+        ends = [0, *(np.maximum(runs, self.n_start))]
         chosen = tuple(self.runs.take(slice(ends[k], ends[k + 1])) for k in range(K))
         return History(runs, half_width, target, of_fit, chosen)
 
     def summary(self) -> str:
         """What was reached, what it cost, and what would be next, in plain words."""
         failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
+        failed += f", besides {self.n_start} that were there before," * bool(self.n_start)
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
@@ -112,7 +114,7 @@ class AdaptiveAnswer:
     def _reached_line(self) -> str:
         last = achieved(self.rounds, self.goal)
         if last is None:
-            return f"Not reached: {self.n_runs} runs are too few to judge the intervals. Asked: {self.goal}."
+            return f"Not reached: there are too few rounds to judge the intervals. Asked: {self.goal}."
         target, spread = self.goal.target(self.rounds[-1].mean), np.std(self.rounds[-1].mean, axis=0)
         unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
@@ -130,20 +132,14 @@ class AdaptiveAnswer:
     def _calibration_line(self) -> str:
         factor = calibration(self.rounds)
         if factor is None:
-            return (
-                "There are too few rounds to calibrate the intervals by their predictions: they are those of the fit."
-            )
-        shown = ", ".join(f"{each:.2g}" for each in factor)
-        return (
-            f"Calibration: standard deviations are {shown} times those of the fit alone, by how far the curves of "
-            f"earlier rounds are from the present one."
-        )
+            return "The intervals are those of the fit: later rounds would calibrate them."
+        return "The intervals are calibrated by how far the curves of earlier rounds are from the present one."
 
     def _next_line(self) -> str:
         theta, x = self.next.theta[0], self.next.x[0]
         where = f"The next run would be at theta = {theta}, x = {x}."
         foreseen = None if self.reached else self.foreseen_runs
-        return where if foreseen is None else f"By the trend, about {foreseen:.2g} runs in all would do. {where}"
+        return where if foreseen is None else f"By the trend, about {short(foreseen, 2)} runs in all would do. {where}"
 
     @property
     def foreseen_runs(self) -> float | None:

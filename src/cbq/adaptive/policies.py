@@ -12,7 +12,7 @@ from cbq.collect.draws import THETA_KEY, X_KEY, keyed_generator, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
 from cbq.methods.conditional import CBQ, CBQFit
-from cbq.methods.conditional.suggestion import NEW_THETAS, best_thetas
+from cbq.methods.conditional.suggestion import NEW_THETAS, RANDOM_RATE, RATE, best_thetas
 from cbq.methods.multioutput import MOBQ, MOBQFit
 from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_points, rough_kernels, with_tails
 from cbq.samples import Samples
@@ -137,7 +137,8 @@ class TwoStages(Policy):
             price = Runs.at(theta, self._quantity.family, middle).costs(cost)
         begun = [(each, self._batch - int(N)) for each, N in zip(theta, counts, strict=True) if 0 < N < self._batch]
         batches = -(-max(n - sum(missing for _, missing in begun), 0) // self._batch)
-        rows = best_thetas(batches, fit, theta, counts, self._wanted.theta, self._batch, need=need, price=price)
+        rate, wanted = RANDOM_RATE if self._quantity.stochastic else RATE, self._wanted.theta
+        rows = best_thetas(batches, fit, theta, counts, wanted, self._batch, need=need, price=price, rate=rate)
         return [*begun, *((theta[j], self._batch) for j in rows)]
 
     def _next_points(self, theta: Array, known: Runs, n: int) -> Runs:

@@ -6,7 +6,7 @@ import os
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from functools import wraps
+from functools import cached_property, wraps
 from threading import RLock
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar
 
@@ -22,7 +22,7 @@ from cbq.adaptive.costs import MeasuredCost
 from cbq.adaptive.goal import Goal
 from cbq.adaptive.policies import policy_for
 from cbq.adaptive.quantity import Quantity
-from cbq.adaptive.rounds import Round, calibration, is_reached
+from cbq.adaptive.rounds import MORE_RUNS, Round, calibration, is_reached
 from cbq.checkpoint.database import LOCK_TIMEOUT
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 from cbq.checkpoint.ledger import Ledger
@@ -45,7 +45,8 @@ Measured = Literal["measured"]
 MEASURED: Measured = "measured"
 P = ParamSpec("P")
 R = TypeVar("R")
-UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
+# Findings of a fit that has not learnt f yet, or has seen nothing of it.
+UNSOUND = frozenset({"few points", "few thetas", "not learnt", "equal values"})
 
 
 @dataclass(frozen=True, eq=False)
@@ -209,11 +210,11 @@ class Session:
     @property
     def rounds(self) -> tuple[Round, ...]:
         """What was known when runs were asked for, and what is known now if there are enough runs more."""
-        estimate = self._estimate()
-        last = self._rounds[-1].runs if self._rounds else 0
+        estimate, rounds = self._estimate(), self._rounds or self._rounds_of_start
+        last = rounds[-1].runs if rounds else 0
         if estimate is None or self._n_values < last + max(1, last // ROUND_GROWTH):
-            return self._rounds
-        return (*self._rounds, estimate.round)
+            return rounds
+        return (*rounds, estimate.round)
 
     @property
     def pending(self) -> Asked:
@@ -229,7 +230,7 @@ class Session:
     @property
     def missing(self) -> int:
         """How many more runs must have values before there is an estimate."""
-        return max(self._policy.first - len(self._values) - len(self._quantity.started), 0)
+        return max(self._policy.first - self._n_values, 0)
 
     @property
     def samples(self) -> Samples | None:
@@ -249,7 +250,8 @@ class Session:
         n : by default as many as are worth a new estimate: an eighth of the runs so far, 16 at first.
         """
         n = self.batch_size(1) if n is None else whole(n, "n", 1)
-        require_memory(n * n, f"the joint choice of n = {n} runs", "ask for fewer at a time")
+        known = len(self._quantity.started) + len(self._runs)
+        require_memory((n + known) ** 2, f"the joint choice of n = {n} runs beside {known}", "ask for fewer at a time")
         self._record_round()
         new, first = self._next(n), len(self._runs)
         if self._ledger is not None:
@@ -297,6 +299,7 @@ class Session:
             raise ValueError("a run is told with a value and as a failure: tell one of them.")
         self.take(results)
 
+    @_one_at_a_time
     def take(self, results: Sequence[BatchResult]) -> None:
         """Take results of single runs, each of which is a batch of its own."""
         for result in results:
@@ -338,8 +341,16 @@ class Session:
                 f"{self._n_values} runs have values{failed}, but an estimate needs {self._policy.first} values: make "
                 f"more runs."
             )
-        fit, factor = estimate.fit, calibration(self.rounds)
-        return fit if factor is None else fit.calibrated(factor)
+        factor = calibration(self._rounds_to_now)
+        return estimate.fit if factor is None else estimate.fit.calibrated(factor)
+
+    @property
+    def _rounds_to_now(self) -> tuple[Round, ...]:
+        """The rounds, the last of which has all runs, however few they are more."""
+        estimate, rounds = self._estimate(), self.rounds
+        if estimate is None or (rounds and rounds[-1].runs == estimate.round.runs):
+            return rounds
+        return (*rounds, estimate.round)
 
     @property
     def reached(self) -> bool:
@@ -349,7 +360,10 @@ class Session:
     @property
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
-        return self.n_told >= self.goal.budget or self.reached
+        spent = self.n_told >= self.goal.budget
+        if spent and self.missing:  # since runs failed: they do not count, unless most of them do
+            spent = len(self._failures) >= self.goal.budget
+        return spent or self.reached
 
     @_one_at_a_time
     def answer(self) -> AdaptiveAnswer:
@@ -361,11 +375,12 @@ class Session:
             samples=samples,
             reached=self.reached,
             goal=self.goal,
-            rounds=self.rounds,
+            rounds=self._rounds_to_now,
             runs=self._quantity.started + self._runs.take(np.array(sorted(self._values), dtype=np.intp)),
             next=self._next(N_NEXT),
             seconds=sum(self._seconds.values()) if self._seconds else None,
             n_failed=len(self._failures),
+            n_start=len(self._quantity.started),
         )
 
     def _asked(self, ids: Sequence[int]) -> Asked:
@@ -383,22 +398,38 @@ class Session:
             return None
         known = len(self._values), len(self._failures)
         if self._estimated is None or self._estimated[0] != known:
-            samples, theta = self.samples, self._wanted.theta
+            samples = self.samples
             assert samples is not None
-            with silent():
-                fit = self._policy.fit(samples)
-                mean, std = (each.reshape(len(theta), -1) for each in fit.predict(theta, return_std=True))
-                low, high = (each.reshape(len(theta), -1) for each in fit.interval(theta, self.goal.level))
-                sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
-            found = Round(self._n_values, mean, std, 0.5 * (high - low), sound)
-            self._estimated = (known, FittedRound(fit, found))
+            self._estimated = (known, self._fitted(samples))
         return self._estimated[1]
+
+    def _fitted(self, samples: Samples) -> FittedRound:
+        """A fit, and what it says as a round: without bounds, which would hide how far curves are apart."""
+        theta = self._wanted.theta
+        with silent():
+            fit = self._policy.fit(samples)
+            free = fit._replaced(bounds=None)
+            mean, std = (each.reshape(len(theta), -1) for each in free.predict(theta, return_std=True))
+            low, high = (each.reshape(len(theta), -1) for each in free.interval(theta, self.goal.level))
+            sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
+        n, random = samples.n_evaluations, self._quantity.stochastic
+        return FittedRound(fit, Round(n, mean, std, 0.5 * (high - low), sound, random))
+
+    @cached_property
+    def _rounds_of_start(self) -> tuple[Round, ...]:
+        """Rounds with parts of the samples that the run starts from, so that its first rounds can be judged."""
+        n, least = len(self._quantity.started), self._policy.first
+        parts = [round(n / MORE_RUNS**k) for k in (2, 1)]
+        rng = keyed_generator(self._entropy, WANTED_KEY, 1)
+        some = [self._quantity.part_of_start(m, rng) for m in parts if m >= least]
+        return tuple(self._fitted(samples).round for samples in some)
 
     def _record_round(self) -> None:
         """Keep what is known as a round. Looking at the estimate keeps nothing, so that it does not change the run."""
         rounds = self.rounds
-        if len(rounds) > len(self._rounds) and self._ledger is not None:
-            self._ledger.add_round(len(self._rounds), rounds[-1].record)
+        for k in range(len(self._rounds), len(rounds) if self._ledger is not None else 0):
+            assert self._ledger is not None
+            self._ledger.add_round(k, rounds[k].record)
         self._rounds = rounds
 
     def _need(self) -> Array | None:

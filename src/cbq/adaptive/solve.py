@@ -30,7 +30,7 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
             _make_pending(session, workers, options, report)
             while not session.is_over:
                 size = session.batch_size(workers.n_workers) if batch is None else batch
-                session.ask(min(size, session.goal.budget - session.n_told))
+                session.ask(min(size, max(session.goal.budget - session.n_told, session.missing, 1)))
                 _make_pending(session, workers, options, report)
         except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
             _add_advice(error, session)

@@ -64,7 +64,7 @@ def few_points_together(samples: Samples) -> tuple[Finding, ...]:
 
 
 def equal_values(samples: Samples) -> tuple[Finding, ...]:
-    """A finding where all values of an output are equal at some thetas that have several points.
+    """A finding where all values of an output are equal at some thetas that have several points, or at all points.
 
     An output that is constant at all points, while others vary, is taken for one that is so by definition, such as the
     net benefit of a decision of reference.
@@ -75,6 +75,9 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
     thetas = np.sum((high - low <= rounding) & several, axis=0)  # (C,)
     if np.any(rounding > 0):
         thetas[rounding == 0] = 0
+    if samples.design == "adaptive" and samples.n_evaluations >= MIN_EQUAL and not np.any(rounding > 0):
+        text = f"all values of f are equal: {samples.n_evaluations} points do not exclude other values between them."
+        return (Finding("equal values", text),)
     if not np.any(thetas):
         return ()
     most = f"{np.max(thetas)} of {samples.T} thetas"

@@ -227,9 +227,12 @@ class MOBQFit(Fit):
         if not family.everywhere:
             raise ValueError("the samples have no family, so the measure of x at other thetas is not known: pass one.")
         wanted = thetas_between(samples.theta, prior, N_WANTED, rng)
-        theta = thetas_between(samples.theta, prior, N_CANDIDATES, rng)
-        candidates = Runs.at(theta, family.one, with_tails(rng.random((N_CANDIDATES, samples.d))))
+        M = max(N_CANDIDATES, 2 * n)  # a candidate is chosen once
+        theta = thetas_between(samples.theta, prior, M, rng)
+        candidates = Runs.at(theta, family.one, with_tails(rng.random((M, samples.d))))
         known = Runs(samples.theta[samples.owners], samples.all_points)
+        if samples.stochastic:
+            candidates += known  # a further draw where there is one may be worth more than one elsewhere
         of_theta = samples.depends_on_theta
         rows = choose_points(n, candidates, Wanted.at(wanted, family.one), known, self, of_theta=of_theta)
         return Suggestion(candidates.theta[rows], candidates.x[rows])
