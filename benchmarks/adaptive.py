@@ -3,10 +3,10 @@
 Run: .venv/bin/python benchmarks/adaptive.py [--seeds 20] [--problems sir ramp] [--workers 2] [--figure errors.png]
 
 The table compares errors, in units of the spread of I, as medians over seeds: those of the best of four Sobol designs
-with 240 runs and `cbq.Auto`, and those of `solve` with 80 and with 240 runs; `runs` is the number of runs from which on
-`solve` has at most the error of the best design. For each relative tolerance it has how often `solve` stopped within 240
-runs, in how many of these the root-mean-square error is at most tolerance / 1.96, and the median number of runs. The
-figure has errors against runs, also of plain Monte Carlo.
+with 240 runs and `cbq.Auto`, and those of `solve` with 80 and with 240 runs; from `runs` runs on, `solve` has at most
+the error of the best design. For each relative tolerance the table has how often `solve` stopped within 240 runs, in
+how many of these the root-mean-square error is at most tolerance / 1.96, and the median number of runs. The figure has
+errors against runs, also of plain Monte Carlo.
 
 Nothing is tuned to a problem. Besides those of the package there are: `bump`, narrow; `ramp`, a kink in two dimensions;
 `excess`, a kink that moves with theta; `laplace`, an f of theta; two that are hard for one process, `ridge`, narrow in
