@@ -96,7 +96,7 @@ def test_what_samples_show_of_draws_is_not_said_of_chosen_points():
     assert tails(chosen(4, 30, "adaptive", steep)) == ()
     (drawn,), (other,) = (equal_values(chosen(4, 6, design, np.ones_like)) for design in ("iid", "adaptive"))
     assert drawn.text.endswith("do not exclude other values that have a probability of up to 0.5.")
-    assert other.text.endswith("do not exclude other values.")
+    assert other.text.endswith("24 points do not exclude other values between them.")
 
 
 @pytest.mark.filterwarnings("ignore:few points:cbq.FitWarning")  # of one point each, which averages warn of
