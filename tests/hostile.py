@@ -472,7 +472,7 @@ RESULTS = ("Answer", "Evpi", "Evppi", "EvppiRow", "EvppiTable", "Factor", "Pair"
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),
     *("lengthscale_for", "parts_for", "inputs", "measures", "conditional", "translated", "with_lengthscale"),
-    *("batch_size", "calibrated", "forget_failures", "take"),
+    *("batch_size", "calibrated", "forget_failures", "note", "take"),
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
     *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "LSMC", "MonteCarlo")),
