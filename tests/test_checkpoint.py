@@ -843,9 +843,9 @@ def stored(path):
     return {f"{theta.hex()} {x[i : i + size].hex()}" for theta, x in rows for i in range(0, len(x), size)}
 
 
-def kill_while_running(code, log, rng):
+def kill_while_running(code, log, rng, *, most_calls=5, longest_delay=0.008):
     """Start a run, kill it at a random moment after a few calls of f, and return whether it was still running."""
-    begin, calls, delay = len(lines(log)), rng.randint(1, 5), rng.uniform(0, 0.008)
+    begin, calls, delay = len(lines(log)), rng.randint(1, most_calls), rng.uniform(0, longest_delay)
     child = subprocess.Popen([sys.executable, "-c", code])
     while child.poll() is None and len(lines(log)) < begin + calls:
         time.sleep(0.001)

@@ -6,11 +6,9 @@ import json
 import os
 import random
 import re
-import signal
 import sqlite3
 import subprocess
 import sys
-import time
 from collections import Counter
 from functools import partial
 
@@ -24,7 +22,7 @@ from cbq.checkpoint.ledger import read_ledger
 from cbq.checkpoint.tables import BEFORE_ADAPTIVE, VERSION
 from cbq.collect import CollectWarning, IntegrandError
 from cbq.measures import Empirical, Gaussian, Uniform
-from tests.test_checkpoint import lines, read_only, same, without_write_access
+from tests.test_checkpoint import kill_while_running, lines, read_only, same, without_write_access
 
 __all__ = ["read_only"]  # a fixture
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
@@ -117,19 +115,6 @@ def finished(path):
     return {f"{found.theta[t].tobytes().hex()} {found.x[t].tobytes().hex()}" for t in runs}
 
 
-def kill_at_random(code, log, rng):
-    """Start a run, kill it at a random moment after a call of f or two, and say whether it was still running."""
-    begin, calls, delay = len(lines(log)), rng.randint(0, 2), rng.uniform(0, 0.3)
-    child = subprocess.Popen([sys.executable, "-c", code])
-    while child.poll() is None and len(lines(log)) < begin + calls:
-        time.sleep(0.001)
-    time.sleep(delay)
-    running = child.poll() is None
-    child.send_signal(signal.SIGKILL)
-    child.wait()
-    return running
-
-
 @pytest.mark.parametrize(
     ("workers", "kills"),
     [
@@ -145,7 +130,7 @@ def test_a_run_that_was_killed_makes_the_runs_of_an_uninterrupted_one(tmp_path, 
     killed = 0
     for _ in range(kills):
         before = len(lines(log))
-        killed += kill_at_random(code, log, rng)
+        killed += kill_while_running(code, log, rng, most_calls=2, longest_delay=0.3)
         assert not done & set(lines(log)[before:])  # no run that is in the file is made again
         done = finished(path)
     assert killed >= kills // 2  # later ones may come too late

@@ -8,8 +8,8 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
 from cbq import problems
+from cbq.adaptive.asked import RefusedResult
 from cbq.adaptive.costs import MeasuredCost
-from cbq.adaptive.session import RefusedResult
 from cbq.checkpoint.ledger import read_ledger
 from cbq.measures import Gaussian, Uniform
 from cbq.samples.runs import Runs
@@ -113,7 +113,7 @@ def test_the_time_that_runs_took_is_kept_and_told(path):
     problem = problems.get("linear")
     answer = problem.solve(budget=16, rng=0, checkpoint=path, cost="measured", progress=False)
     assert 0 < answer.seconds < 60
-    assert f"{len(read_ledger(path).notes['seconds'])} runs" == "16 runs"
+    assert len(read_ledger(path).notes["seconds"]) == 16
     again = problem.solve(budget=16, rng=0, checkpoint=path, cost="measured", progress=False)
     assert again.seconds == answer.seconds
     assert "s of f." in again.summary()

@@ -41,6 +41,12 @@ def by_theta(theta: Array, quantities: Mapping[str, Array], C: int | None) -> di
     return table
 
 
+def by_run(theta: Array, x: Array) -> dict[str, Array]:
+    """Columns (n,) by name: the coordinates of theta (n, p) and of x (n, d)."""
+    names = ["x"] if x.shape[1] == 1 else [f"x_{j}" for j in range(x.shape[1])]
+    return by_theta(theta, {}, None) | dict(zip(names, x.T, strict=True))
+
+
 def data_frame(data: Any, columns: list[str] | None = None) -> Any:
     """A pandas DataFrame of columns by name, or of rows."""
     try:

@@ -143,7 +143,7 @@ class AdaptiveAnswer:
 
     @property
     def foreseen_runs(self) -> float | None:
-        """How many runs in all would reach the goal, by the trend of the last rounds; None if there is no saying."""
+        """How many runs, with those before, would reach the goal by the trend of the last rounds; None if unknown."""
         history = self.history
         with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
             ratio = np.max(history.half_width / history.target, axis=1)
@@ -154,7 +154,8 @@ class AdaptiveAnswer:
         if slope >= 0:
             return None
         runs = float(np.exp(min(-level / slope, 700.0)))
-        return runs if self.n_runs < runs <= MOST_FORESEEN * self.n_runs else None
+        now = float(history.runs[-1])
+        return runs if now < runs <= MOST_FORESEEN * now else None
 
     def plot(self, **options: Any) -> Figure:
         """A figure of I over theta, with the thetas of the next runs marked; see `Fit.plot` for the options."""

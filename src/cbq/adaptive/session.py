@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
 from threading import RLock
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar
@@ -16,8 +15,8 @@ import numpy.typing as npt
 from cbq._arrays import Array, real, rows_not_finite
 from cbq._checks import is_number, shown, whole
 from cbq._memory import require_memory
-from cbq._tables import by_theta, data_frame
 from cbq.adaptive.answer import AdaptiveAnswer
+from cbq.adaptive.asked import Asked, RefusedResult
 from cbq.adaptive.costs import MeasuredCost
 from cbq.adaptive.goal import Goal
 from cbq.adaptive.policies import policy_for
@@ -30,13 +29,13 @@ from cbq.collect.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
 from cbq.collect.scheduling import CollectWarning
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
+from cbq.fit.suggestion import N_WANTED
 from cbq.methods.multioutput.suggestion import Wanted
 from cbq.samples import Samples
 from cbq.samples.arrays import check_magnitude, rows_outside, shown_bounds
 from cbq.samples.conditional import measures_at
 from cbq.samples.runs import Cost, Runs
 
-N_WANTED = 64  # thetas of Q at which I is judged
 N_NEXT = 8  # runs that an answer names
 GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
 ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
@@ -47,39 +46,6 @@ P = ParamSpec("P")
 R = TypeVar("R")
 # Findings of a fit that has not learnt f yet, or has seen nothing of it.
 UNSOUND = frozenset({"few points", "few thetas", "not learnt", "equal values"})
-
-
-@dataclass(frozen=True, eq=False)
-class Asked:
-    """Runs to be made: their ids (n,), theta (n, p) and x (n, d)."""
-
-    ids: npt.NDArray[np.intp]
-    theta: Array
-    x: Array
-
-    def __len__(self) -> int:
-        return len(self.ids)
-
-    def __iter__(self) -> Iterator[tuple[int, Array, Array]]:
-        """Each run: its id, theta (p,) and x (d,)."""
-        return iter([(int(i), theta, x) for i, theta, x in zip(self.ids, self.theta, self.x, strict=True)])
-
-    def to_columns(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns of a table, (n,) each: id, theta or theta_*, x or x_*."""
-        names = ["x"] if self.x.shape[1] == 1 else [f"x_{j}" for j in range(self.x.shape[1])]
-        return {"id": self.ids, **by_theta(self.theta, {}, None), **dict(zip(names, self.x.T, strict=True))}
-
-    def to_frame(self) -> Any:
-        """A pandas table with a row for each run."""
-        return data_frame(self.to_columns())
-
-
-class RefusedResult(ValueError):
-    """A result that a session does not take. id : that of the run."""
-
-    def __init__(self, id: int, message: str) -> None:
-        super().__init__(message)
-        self.id = id
 
 
 def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:

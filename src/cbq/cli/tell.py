@@ -10,7 +10,7 @@ from typing import Annotated
 
 import typer
 
-from cbq.adaptive.session import RefusedResult
+from cbq.adaptive.asked import RefusedResult
 from cbq.checkpoint.evaluations import Outputs
 from cbq.cli import options
 from cbq.cli.ledger import File, From, opened

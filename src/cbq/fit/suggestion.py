@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array
-from cbq._tables import by_theta, data_frame
+from cbq._tables import by_run, by_theta, data_frame
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
@@ -30,11 +30,7 @@ class Suggestion:
 
     def to_columns(self) -> dict[str, Array]:
         """The columns of a table, (n,) each: theta or theta_*, x or x_*."""
-        table = by_theta(self.theta, {}, None)
-        if self.x is not None:
-            d = self.x.shape[1]
-            table |= {"x" if d == 1 else f"x_{j}": column for j, column in enumerate(self.x.T)}
-        return table
+        return by_theta(self.theta, {}, None) if self.x is None else by_run(self.theta, self.x)
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""

@@ -1,0 +1,45 @@
+"""The runs that a session asks for, and the error for results that it does not take."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq._tables import by_run, data_frame
+
+
+@dataclass(frozen=True, eq=False)
+class Asked:
+    """Runs to be made: their ids (n,), theta (n, p) and x (n, d)."""
+
+    ids: npt.NDArray[np.intp]
+    theta: Array
+    x: Array
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+    def __iter__(self) -> Iterator[tuple[int, Array, Array]]:
+        """Each run: its id, theta (p,) and x (d,)."""
+        return iter([(int(i), theta, x) for i, theta, x in zip(self.ids, self.theta, self.x, strict=True)])
+
+    def to_columns(self) -> dict[str, npt.NDArray[Any]]:
+        """The columns of a table, (n,) each: id, theta or theta_*, x or x_*."""
+        return {"id": self.ids, **by_run(self.theta, self.x)}
+
+    def to_frame(self) -> Any:
+        """A pandas table with a row for each run."""
+        return data_frame(self.to_columns())
+
+
+class RefusedResult(ValueError):
+    """A result that a session does not take. id : that of the run."""
+
+    def __init__(self, id: int, message: str) -> None:
+        super().__init__(message)
+        self.id = id
