@@ -24,11 +24,13 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.collect import CollectWarning, IntegrandError, WorkerError, executors
+from cbq import workers
+from cbq.collect import CollectWarning, IntegrandError
 from cbq.collect import processes as own
 from cbq.collect.integrand import Points, Task
 from cbq.measures import Gaussian, Uniform
 from cbq.problem import Problem
+from cbq.workers import WorkerError
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
 PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])
@@ -649,8 +651,8 @@ class WithoutWorkers(Executor):
 
 
 def test_a_cluster_without_workers_is_not_waited_for_forever(monkeypatch):
-    monkeypatch.setattr(executors, "CHECK_INTERVAL", 0.01)
-    monkeypatch.setattr(executors, "WITHOUT_WORKERS", 0.05)
+    monkeypatch.setattr(workers, "CHECK_INTERVAL", 0.01)
+    monkeypatch.setattr(workers, "WITHOUT_WORKERS", 0.05)
     with (
         pytest.warns(CollectWarning, match="the Dask cluster has no workers: waiting for some, 0.05 s at most"),
         pytest.raises(WorkerError, match=r"has had no workers for 0.05 s.* client.wait_for_workers\(1\)"),
@@ -702,8 +704,8 @@ def test_a_point_that_kills_the_workers_of_a_cluster_is_found(caplog):
 @pytest.mark.filterwarnings("ignore")
 def test_a_cluster_whose_last_worker_is_gone_ends_the_run(monkeypatch):
     distributed = pytest.importorskip("distributed")
-    monkeypatch.setattr(executors, "CHECK_INTERVAL", 0.5)
-    monkeypatch.setattr(executors, "WITHOUT_WORKERS", 2.0)
+    monkeypatch.setattr(workers, "CHECK_INTERVAL", 0.5)
+    monkeypatch.setattr(workers, "WITHOUT_WORKERS", 2.0)
     options = {"n_workers": 1, "threads_per_worker": 1, "processes": True, "dashboard_address": None}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
         executor = client.get_executor()

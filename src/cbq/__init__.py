@@ -2,7 +2,7 @@
 
 from cbq import embeddings, kernels, linalg, measures, nested, problems, psa
 from cbq._version import __version__
-from cbq.collect import CheckpointError, CollectWarning, IntegrandError, WorkerError
+from cbq.collect import CheckpointError, CollectWarning, IntegrandError
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.fit.base import Fit, load
@@ -12,6 +12,7 @@ from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_e
 from cbq.problem import Problem
 from cbq.psa import evpi, evppi_table
 from cbq.samples import Samples
+from cbq.workers import WorkerError
 
 __all__ = [
     "CBQ",

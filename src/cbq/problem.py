@@ -21,7 +21,6 @@ from cbq.adaptive.session import MEASURED, Measured
 from cbq.adaptive.solve import solve
 from cbq.checkpoint.database import LOCK_TIMEOUT
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
-from cbq.collect.executors import as_executor
 from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
 from cbq.collect.run import OnChange, OnError, Progress, RunOptions, as_progress, collect_samples
 from cbq.collect.trial import fingerprint
@@ -31,6 +30,7 @@ from cbq.samples import Samples
 from cbq.samples.arrays import as_bounds, thetas_in
 from cbq.samples.conditional import Family, measures_at
 from cbq.samples.runs import Cost
+from cbq.workers import as_executor
 
 NUMBERS_PER_THETA, NUMBERS_PER_POINT = 250, 4  # that a run needs at the least: a measure; x and f, each twice
 

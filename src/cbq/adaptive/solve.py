@@ -10,7 +10,8 @@ from cbq.adaptive.session import Session
 from cbq.checkpoint.evaluations import BatchResult
 from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.collect.run import Report, RunOptions, reporting, workers_for
-from cbq.collect.scheduling import Scheduler, ThisProcess, WorkerError
+from cbq.collect.scheduling import Scheduler, ThisProcess
+from cbq.workers import WorkerError
 
 FAILURES_IN_A_ROW = 10  # from the first run on, after which an f that fails everywhere is reported
 

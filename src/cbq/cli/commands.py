@@ -14,10 +14,11 @@ from typer.core import TyperGroup
 from cbq._version import __version__
 from cbq.cli import ask, compare, evppi, predict, reproduce, run, solve, status, tell
 from cbq.cli.tables import show
-from cbq.collect import IntegrandError, WorkerError
+from cbq.collect import IntegrandError
 from cbq.methods.registry import REFUSALS
 from cbq.problems import names
 from cbq.problems.registry import builder
+from cbq.workers import WorkerError
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 

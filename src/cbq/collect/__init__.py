@@ -2,6 +2,6 @@
 
 from cbq.checkpoint import CheckpointError
 from cbq.collect.integrand import IntegrandError
-from cbq.collect.scheduling import CollectWarning, WorkerError
+from cbq.collect.scheduling import CollectWarning
 
-__all__ = ["CheckpointError", "CollectWarning", "IntegrandError", "WorkerError"]
+__all__ = ["CheckpointError", "CollectWarning", "IntegrandError"]

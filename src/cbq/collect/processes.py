@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import atexit
 import os
-import pickle
 import signal
 import threading
 import time
@@ -15,7 +14,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from cbq.checkpoint.evaluations import BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
-from cbq.collect.scheduling import PART_SECONDS, Outcome, Pool, WorkerError, WorkerLost
+from cbq.collect.scheduling import PART_SECONDS, Outcome, Pool, WorkerLost
+from cbq.workers import WorkerError, refuse_unpicklable
 
 if TYPE_CHECKING:
     from multiprocessing.connection import Connection
@@ -53,7 +53,7 @@ class ProcessPool(Pool):
 
         self._context = multiprocessing.get_context()
         if self._context.get_start_method() != "fork":  # forked processes have f already
-            require_picklable(evaluator)
+            refuse_unpicklable(evaluator, "the integrand")
         self._evaluator, self._timeout, self._n = evaluator, timeout, n
         self._workers = list[_Worker]()
         self._woken, self._wake = self._context.Pipe(duplex=False)
@@ -277,15 +277,3 @@ def exit_with_parent(parent: int) -> None:
     if os.name == "posix" and os.getpgrp() == os.getpid():
         os.killpg(0, signal.SIGKILL)  # and what f has started
     os._exit(1)
-
-
-def require_picklable(evaluator: Evaluator, pickler: Any = pickle) -> None:
-    """Raise if the pickler of an executor cannot send f to other processes."""
-    try:
-        pickler.dumps(evaluator)
-    except Exception as error:
-        raise TypeError(
-            f"the integrand cannot be sent to other processes ({type(error).__name__}: {error}). Define it at the top "
-            f"level of a module, since lambdas and functions inside functions cannot be pickled; or pass a pool of "
-            f"threads, or an executor that uses cloudpickle, such as loky or client.get_executor() of Dask."
-        ) from error

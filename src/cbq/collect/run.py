@@ -21,7 +21,7 @@ from cbq.collect.draws import RunPoints
 from cbq.collect.executors import ExecutorPool
 from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.collect.processes import ProcessPool
-from cbq.collect.scheduling import CollectWarning, Scheduler, ThisProcess, WorkerError
+from cbq.collect.scheduling import CollectWarning, Scheduler, ThisProcess
 from cbq.collect.trial import (
     CHECKED_IF_EDITED,
     CHECKED_POINTS,
@@ -32,6 +32,7 @@ from cbq.collect.trial import (
 )
 from cbq.samples import Failures, Samples
 from cbq.samples.joining import require_joinable, require_same
+from cbq.workers import WorkerError
 
 OnError = Literal["raise", "skip"]
 OnChange = Literal["raise", "reuse"]

@@ -18,6 +18,7 @@ from typing import Any, NamedTuple
 
 from cbq.checkpoint.evaluations import Batch, BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
+from cbq.workers import WorkerError
 
 HOLD_SECONDS = 0.02  # tasks that end within this time are passed on together, since writing may wait for the disk
 PART_SECONDS = 0.1  # after this time, what is known of a task is passed on before its end
@@ -29,10 +30,6 @@ OnFinished = Callable[[Sequence[BatchResult]], None]  # called with results
 
 class CollectWarning(UserWarning):
     """What the user of a run should know: points that were left out, edited code, workers that are missing."""
-
-
-class WorkerError(RuntimeError):
-    """The workers that evaluate the integrand failed, rather than the integrand itself."""
 
 
 class WorkerLost(Exception):
