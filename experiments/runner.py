@@ -6,6 +6,7 @@ import csv
 import json
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Sequence
+from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import closing
 from dataclasses import dataclass, fields
@@ -15,6 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
+from cbq.workers import Workers, as_called
 from experiments.analysis import ResultTable, Row, SeedSummary, summarise
 from experiments.common import OneThreadPool, on_one_thread
 from experiments.experiment import Cell, Experiment
@@ -43,10 +45,14 @@ def reproduce(
     quick: bool = False,
     seeds: int = 20,
     workers: int = 1,
+    executor: Executor | None = None,
     force: bool = False,
     progress: Progress = lambda done, total: None,
 ) -> RunSummary:
-    """Evaluate what is missing in out/NAME, and write tables, record and figure there."""
+    """Evaluate what is missing in out/NAME, and write tables, record and figure there.
+
+    workers: the number of processes to start. executor: the workers of a cluster, in place of them.
+    """
     require_matplotlib()
     cells, identity = experiment.cells(quick), _identity(experiment, quick)
     with open_results(out / experiment.name, write=True) as file:
@@ -54,9 +60,10 @@ def reproduce(
         jobs = _jobs(cells, seeds)
         missing = _missing(jobs, file, cells)
         if missing:
-            file.add_run({**run_record(estimator_digest()), "workers": workers})
+            count = workers if executor is None else Workers(executor).count
+            file.add_run({**run_record(estimator_digest()), "workers": count})
         progress(len(jobs) - len(missing), len(jobs))
-        with closing(_evaluate(experiment, missing, workers)) as results:
+        with closing(_evaluate(experiment, missing, workers, executor)) as results:
             for done, result in enumerate(results, len(jobs) - len(missing) + 1):
                 _require_same_code(experiment, result)
                 file.add(result)
@@ -98,9 +105,17 @@ def _require_same_code(experiment: Experiment, result: CellResult) -> None:
         )
 
 
-def _evaluate(experiment: Experiment, jobs: Sequence[CellJob], workers: int) -> Generator[CellResult]:
+def _evaluate(
+    experiment: Experiment, jobs: Sequence[CellJob], workers: int, executor: Executor | None
+) -> Generator[CellResult]:
     """Yield results as they are ready: from this process, or from several with one thread each."""
     task = partial(_run_cell, experiment.name, experiment.run)
+    if executor is not None:
+        instead = "Define what it runs at the top level of a module"
+        with closing(as_called(partial(on_one_thread, task), jobs, executor, experiment.name, instead)) as found:
+            for _, result in found:
+                yield result
+        return
     if workers == 1 or not jobs:
         for job in jobs:
             yield on_one_thread(task, job)

@@ -487,7 +487,9 @@ SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of
     *((f"ImportanceSamplingFit.{name}", "a long list") for name in ("effective_sample_size", "predict")),
     *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in ("interval", "plot", "to_frame")),
 }
-STOPS = {("Problem.collect", "raises"), ("Problem.collect", "takes nothing")}  # progress may end a run by any exception
+STOPS = {  # progress may end a run by any exception
+    (f"Problem.{name}", value) for name in ("collect", "solve") for value in ("raises", "takes nothing")
+}
 NAN_IN_NAN_OUT = ("Factor.solve", "Factor.solve_lower")  # linear algebra, whose speed is its purpose
 IGNORED = {  # arguments that are not looked at, or that may be anything
     *("bind.measure", "equals.other", "MonteCarloFit.plot.points"),

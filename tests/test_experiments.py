@@ -13,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections import Counter
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from dataclasses import replace
 from pathlib import Path
@@ -210,13 +211,15 @@ def test_two_runs_cannot_write_to_the_same_results(tmp_path, log):
 
 def test_workers_give_the_same_results(tmp_path):
     experiment = EXPERIMENTS["linear-d"]
-    for workers in (1, 2):
-        reproduce(experiment, tmp_path / str(workers), quick=True, seeds=1, workers=workers)
-    one, two = (read(tmp_path / str(w) / "linear-d" / "results.csv") for w in (1, 2))
-    numbers = ("rmse", "coverage", "width")
-    assert [[row[n] for n in ("method", *numbers)] for row in one] == [
-        [row[n] for n in ("method", *numbers)] for row in two
-    ]
+    with ThreadPoolExecutor(1) as executor:
+        ways = {"here": {}, "processes": {"workers": 2}, "executor": {"executor": executor}}
+        for name, way in ways.items():
+            reproduce(experiment, tmp_path / name, quick=True, seeds=1, **way)
+    tables = [read(tmp_path / name / "linear-d" / "results.csv") for name in ways]
+    columns = ("method", "rmse", "coverage", "width")
+    here, processes, executed = ([[row[name] for name in columns] for row in table] for table in tables)
+    assert here == processes
+    assert sorted(here) == sorted(executed)
 
 
 def test_redraw_evaluates_nothing_and_draws_the_same_figure(tmp_path, log, monkeypatch):

@@ -84,7 +84,7 @@ def test_suggested_runs_lower_the_variance_more_than_draws():
 def test_refusals():
     with pytest.raises(ValueError, match=r"fit cbq\.MOBQ\(\) or cbq\.CBQ\(\)"):
         cbq.LSMC().fit(samples()).suggest(3)
-    with pytest.raises(ValueError, match="1 or more"):
+    with pytest.raises(ValueError, match="from 1 to 10000, but it is 0"):
         cbq.MOBQ().fit(samples()).suggest(0)
     without = cbq.Samples(THETA, samples().x, samples().f, [Gaussian(t, 1.0) for t in THETA], depends_on_theta=False)
     with pytest.raises(ValueError, match="no family"):

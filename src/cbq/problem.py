@@ -275,7 +275,7 @@ class Problem(Immutable):
         criterion : "rms", the root mean square of the half-width over Q must be small enough; "max", its largest value
             over 95% of Q.
         level : of the interval.
-        budget : the most runs to make (default: 500), besides those of `start`.
+        budget : the most runs to make (default: 500; 10000 at the most), besides those of `start`.
         rng : a Generator or a seed.
         start : samples of this problem that are there already, from `collect` or from an earlier `solve`.
         batch : how many runs are chosen jointly, before any of them is made: by default one for each worker, or an
@@ -335,7 +335,7 @@ class Problem(Immutable):
         checkpoint: str | os.PathLike[str] | None,
         wait: float = LOCK_TIMEOUT,
     ) -> Session:
-        if cost is not None and cost != MEASURED and not callable(cost):
+        if not (cost is None or callable(cost) or (isinstance(cost, str) and cost == MEASURED)):
             raise TypeError(f"cost must be a function of theta and x, 'measured' or None, but it is {shown(cost)}.")
         if start is not None:
             self._require_own(start)

@@ -12,7 +12,7 @@ import pickle
 import sys
 import time
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
@@ -137,26 +137,28 @@ def short(error: BaseException) -> str:
 
 
 def call_each(
-    function: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor | None, name: str
+    function: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor | None, name: str, instead: str
 ) -> list[Result]:
     """`function(task)` of each task, in the order of the tasks; see `as_called`."""
-    found = dict(as_called(function, tasks, executor, name))
+    found = dict(as_called(function, tasks, executor, name, instead))
     return [found[i] for i in range(len(tasks))]
 
 
 def as_called(
-    function: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor | None, name: str
-) -> Iterator[tuple[int, Result]]:
+    function: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor | None, name: str, instead: str
+) -> Generator[tuple[int, Result]]:
     """The number and the result of each task as soon as it is ready: here, or by the workers of an executor.
 
     A call whose worker is lost is made again, so it must depend on its task alone. What the function raises is raised
-    here; then, and where the caller stops, what has not begun is taken back. name: of what is sent, for messages.
+    here; then, and where the caller stops, what has not begun is taken back.
+
+    name, instead: of what is sent, for a message, and what to do where it cannot be.
     """
     if executor is None:
         yield from enumerate(map(function, tasks))
         return
     if tasks:
-        require_picklable(executor, (function, tasks[0]), name)
+        require_picklable(executor, (function, tasks[0]), name, instead)
     workers, losses = Workers(executor), [0] * len(tasks)
     waiting, pending = list(range(len(tasks)))[::-1], dict[Future[_Outcome], int]()
     most = 2 * workers.count + 2

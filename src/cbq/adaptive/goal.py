@@ -13,7 +13,7 @@ from cbq.checkpoint.evaluations import Outputs
 
 Criterion = Literal["rms", "max"]
 MAX_SHARE = 0.95  # of Q, over which "max" takes the largest half-width
-DEFAULT_BUDGET = 500
+DEFAULT_BUDGET, MAX_BUDGET = 500, 10_000  # runs: with more, choosing them takes longer than it saves
 ROUNDING = 1e-12  # of I, below which a half-width is as good as zero
 
 
@@ -51,12 +51,17 @@ class Goal:
             if found.ndim or not found > 0:
                 raise ValueError(f"rtol must be a number above 0, such as 0.01, but it is {shown(rtol)}.")
             rtol = float(found)
+        if whole(budget, "budget", 1) > MAX_BUDGET:
+            raise ValueError(
+                f"budget must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: where so many are cheap, draw "
+                f"them at once with collect."
+            )
         return cls(
             tolerance,
             rtol,
             one_of(criterion, Criterion, "criterion"),
             between_0_and_1(level, "level"),
-            whole(budget, "budget", 1),
+            int(budget),
         )
 
     def require_outputs(self, outputs: Outputs | None) -> None:

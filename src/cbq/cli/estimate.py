@@ -127,7 +127,7 @@ def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: flo
     """One line on the error of a fit and the coverage of its intervals at thetas drawn from the prior."""
     truth = KnownTruth(problem, problem.prior.sample(TEST_DRAWS, TEST_SEED), [samples])
     with silent():  # the table says where thetas are beyond the observed ones
-        scores = score_against_truth(fit, truth.references(samples), samples.C or 1, level)
+        scores = score_against_truth(truth.references(samples), samples.C or 1, level, fit)
     if np.any(np.isnan(scores.error)):
         return f"There is no RMSE against the truth: {scores.note}."
     thetas = "the observed thetas" if scores.observed_only else f"{TEST_DRAWS} thetas drawn from the prior"

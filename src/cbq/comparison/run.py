@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import MISSING, Field, fields, is_dataclass
+from concurrent.futures import Executor
+from dataclasses import MISSING, Field, dataclass, fields, is_dataclass
+from functools import partial
 from importlib import import_module
 from math import nan
 from time import perf_counter
@@ -13,7 +15,16 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._checks import between_0_and_1, is_whole, shown
-from cbq.comparison.scores import KnownTruth, Scores, Truth, fit_checked, score_against_truth, score_left_out
+from cbq.comparison.scores import (
+    KnownTruth,
+    Scores,
+    Truth,
+    evaluated,
+    fit_checked,
+    no_scores,
+    score_against_truth,
+    score_left_out,
+)
 from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding, silent, warn_of
@@ -21,8 +32,9 @@ from cbq.fit.of_samples import few_points_each
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.methods.registry import REFUSALS, Estimator, default_estimators, reason
 from cbq.samples import Samples
+from cbq.workers import call_each, opened
 
-Score = Callable[[Estimator, Fit], Scores]
+Score = Callable[[Fit], Scores]
 
 
 def compare(
@@ -33,6 +45,7 @@ def compare(
     theta: npt.ArrayLike | None = None,
     level: float = 0.95,
     folds: int = 10,
+    executor: Executor | int | None = None,
 ) -> Comparison:
     """Compare estimators on the same samples: errors, coverage and width of intervals, seconds of the fits.
 
@@ -55,6 +68,8 @@ def compare(
     level : the level of the intervals.
     folds : the number of groups into which the thetas are split, to be left out one group at a time; theta t is in
         group t modulo `folds`, so up to this number of thetas they are left out one by one.
+    executor : a number of processes to start, or any `concurrent.futures.Executor`: each estimator is fitted and scored
+        on one of its workers. Seconds are those of the worker, which may share its cores with others.
     """
     sets, level = _checked_samples(samples), between_0_and_1(level, "level")
     if not is_whole(folds, 2):
@@ -64,22 +79,45 @@ def compare(
     if truth is None and theta is not None:
         raise ValueError("theta is where predictions are compared with the truth: pass truth as well, or omit theta.")
     known = None if truth is None else KnownTruth(truth, theta, sets)
-    for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported on first use: not in the time of the first fit
-        import_module(name)
+    with opened(executor) as pool:
+        tasks = [task for each in sets for task in _tasks(each, estimators, known, int(folds), level, pool is not None)]
+        instead = "Pass estimators, samples and a truth without lambdas"
+        results = call_each(_rows, tasks, pool, "an estimator, its samples or the truth", instead)
     rows: list[ComparisonRow] = []
-    found: list[tuple[str, Finding]] = []
-    with silent():  # of many fits, and predictions of each
-        for each in sets:
-            error = "loo" if known is None else "rmse"
-            score = _leave_out_score(each, int(folds), level) if known is None else _truth_score(each, known, level)
-            tables = []
-            for name, estimator in estimators.items():
-                table, findings = _rows(name, estimator, each, score, error)
-                tables.append(table)
-                found += [(name, finding) for finding in findings]
-            rows += [row for output in zip(*tables, strict=True) for row in output]
+    for start in range(0, len(results), len(estimators)):  # those of one set of samples
+        tables = [table for table, _ in results[start : start + len(estimators)]]
+        rows += [row for output in zip(*tables, strict=True) for row in output]
+    found = [(task.name, each) for task, (_, findings) in zip(tasks, results, strict=True) for each in findings]
     warn_of(_first_of_each_kind(found))
     return Comparison(tuple(rows), level)
+
+
+@dataclass(frozen=True, eq=False)
+class _Task:
+    """An estimator to fit and score. error: the name of the field of the error."""
+
+    name: str
+    estimator: Estimator
+    samples: Samples
+    score: Score
+    error: str
+
+
+def _tasks(
+    samples: Samples,
+    estimators: Mapping[str, Estimator],
+    known: KnownTruth | None,
+    folds: int,
+    level: float,
+    to_send: bool,
+) -> list[_Task]:
+    """The tasks of all estimators on these samples. to_send: whether they must be fit for another process."""
+    if known is None:
+        left_out = _left_out(samples, folds, level)
+        return [_Task(name, each, samples, left_out(each), "loo") for name, each in estimators.items()]
+    references = known.references(samples)
+    score = partial(score_against_truth, evaluated(references) if to_send else references, samples.C or 1, level)
+    return [_Task(name, each, samples, score, "rmse") for name, each in estimators.items()]
 
 
 def _first_of_each_kind(found: Sequence[tuple[str, Finding]]) -> list[Finding]:
@@ -89,34 +127,32 @@ def _first_of_each_kind(found: Sequence[tuple[str, Finding]]) -> list[Finding]:
     return [Finding(kind, f"{names[kind]}: {first}") for kind, first in kinds.items()]
 
 
-def _rows(
-    name: str, estimator: Estimator, samples: Samples, score: Score, error: str
-) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
-    """The rows of an estimator on these samples, one for each output, and what makes its intervals doubtful.
-
-    error: the name of the field of the error.
-    """
+def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
+    """The rows of an estimator on its samples, one for each output, and what makes its intervals doubtful."""
+    samples, findings = task.samples, tuple[Finding, ...]()
+    for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported on first use: not in the time of the first fit
+        import_module(name)
     start = perf_counter()
-    findings: tuple[Finding, ...] = ()
-    try:
-        fit = fit_checked(estimator, samples)
-    except REFUSALS as refusal:
-        scores, seconds = Scores.unknown(samples.C or 1, reason(refusal)), nan
-    else:
-        seconds = perf_counter() - start
-        scores, findings = score(estimator, fit), fit.serious_findings
+    with silent():  # of many fits, and predictions of each
+        try:
+            fit = fit_checked(task.estimator, samples)
+        except REFUSALS as refusal:
+            scores, seconds = Scores.unknown(samples.C or 1, reason(refusal)), nan
+        else:
+            seconds = perf_counter() - start
+            scores, findings = task.score(fit), fit.serious_findings
     counts = samples.counts
     failed = "" if samples.failures is None else f"{samples.failures}, which biases estimates"
     kinds = ", ".join(dict.fromkeys(each.kind for each in findings if each.kind != "failures"))
     warned = kinds and f"warned of {kinds}"
     rows = [
         ComparisonRow(
-            method=name,
+            method=task.name,
             T=samples.T,
             N=float(np.mean(counts)) if samples.is_ragged else int(counts[0]),
             output=None if samples.C is None else c,
             evaluations=samples.n_evaluations,
-            **{"rmse": nan, "loo": nan, error: float(scores.error[c])},
+            **{"rmse": nan, "loo": nan, task.error: float(scores.error[c])},
             coverage=float(scores.coverage[c]),
             width=float(scores.width[c]),
             seconds=seconds,
@@ -127,24 +163,19 @@ def _rows(
     return rows, findings
 
 
-def _truth_score(samples: Samples, known: KnownTruth, level: float) -> Score:
-    """Scores against the truth."""
-    references = known.references(samples)
-    return lambda estimator, fit: score_against_truth(fit, references, samples.C or 1, level)
-
-
-def _leave_out_score(samples: Samples, folds: int, level: float) -> Score:
-    """Scores at left-out thetas, against the Bayesian quadrature of stage 1 there."""
+def _left_out(samples: Samples, folds: int, level: float) -> Callable[[Estimator], Score]:
+    """The score of an estimator at left-out thetas, against the Bayesian quadrature of stage 1 there."""
     if samples.design == "adaptive" and few_points_each(samples, samples.counts):
         note = "no leave-one-out error: points were chosen by a rule, and are too few to compare with at each theta"
-        return lambda estimator, fit: Scores.unknown(samples.C or 1, note)
+        return lambda estimator: partial(no_scores, note, samples.C or 1)
     try:
-        columns = fit_stage_one(samples, StageOneOptions()).columns
+        with silent():
+            columns = fit_stage_one(samples, StageOneOptions()).columns
     except REFUSALS as error:
         note = f"no leave-one-out error, because stage 1 has no estimates to compare with: {reason(error)}"
-        return lambda estimator, fit: Scores.unknown(samples.C or 1, note)
-    mean, variance = columns["mean"], columns["variance"]
-    return lambda estimator, fit: score_left_out(estimator, samples, mean, variance, folds, level)
+        return lambda estimator: partial(no_scores, note, samples.C or 1)
+    stage1 = columns["mean"], columns["variance"]
+    return lambda estimator: partial(score_left_out, samples, *stage1, folds, level, estimator)
 
 
 def _checked_samples(samples: Any) -> list[Samples]:

@@ -112,8 +112,22 @@ def fit_checked(estimator: Estimator, samples: Samples) -> Fit:
     return fit
 
 
-def score_against_truth(fit: Fit, references: References, C: int, level: float) -> Scores:
-    """Scores against the first of the references at whose thetas the fit predicts."""
+def evaluated(references: References) -> References:
+    """The same references as arrays, which can be sent to another process, as a function that computes them cannot."""
+    return [partial(_the_same, *each()) for each in references]
+
+
+def _the_same(theta: Array, truth: Array) -> tuple[Array, Array]:
+    return theta, truth
+
+
+def no_scores(note: str, C: int, fit: Fit) -> Scores:
+    """NaN for every output, with the reason."""
+    return Scores.unknown(C, note)
+
+
+def score_against_truth(references: References, C: int, level: float, fit: Fit) -> Scores:
+    """Scores of a fit against the first of the references at whose thetas it predicts."""
     refusal: str | None = None
     for theta, truth in (each() for each in references):
         try:
@@ -130,9 +144,9 @@ def score_against_truth(fit: Fit, references: References, C: int, level: float) 
 
 
 def score_left_out(
-    estimator: Estimator, samples: Samples, estimates: Array, variance: Array, folds: int, level: float
+    samples: Samples, estimates: Array, variance: Array, folds: int, level: float, estimator: Estimator, fit: Fit
 ) -> Scores:
-    """Scores at left-out thetas, against estimates from their own points.
+    """Scores of an estimator, fitted again, at left-out thetas, against estimates from their own points.
 
     Theta t is left out together with all t' = t modulo `folds`. An estimate counts as covered if it lies in
     the central interval of the normal distribution that has the mean of the prediction and the sum of both variances,

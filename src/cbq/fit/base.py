@@ -38,6 +38,7 @@ MAX_NUMBERS = 2**23  # in a matrix between a block of thetas and the observed on
 BAND_DRAWS = 2000  # of functions: the coverage of a band of 95% is then known to half a per cent
 LEAST_DRAWS = 100
 BAND_ROUNDING = 1e-6  # of the widest interval
+MAX_SUGGESTED = 10_000  # runs
 
 
 def _saying_what_is_beyond(method: Method) -> Method:
@@ -313,10 +314,9 @@ class Fit(Immutable, ABC):
             observed thetas.
         rng : a generator or a seed, for the candidates among which the runs are chosen.
         """
-        n = count(n, "n")
-        if n < 1:
-            raise ValueError("n must be a number of runs, 1 or more, but it is 0.")
-        return self._suggest(n, prior, generator(rng))
+        if not 1 <= count(n, "n") <= MAX_SUGGESTED:
+            raise ValueError(f"n must be a number of runs, from 1 to {MAX_SUGGESTED}, but it is {shown(n)}.")
+        return self._suggest(int(n), prior, generator(rng))
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
         raise ValueError(

@@ -70,20 +70,20 @@ def estimator(name: str, *, title: str, order: int, compared: Sequence[Compared]
     def register(kind: type[E]) -> type[E]:
         if name in _REGISTRATIONS:
             raise ValueError(f"an estimator {name!r} is registered already: choose another name for {kind.__name__}.")
-        kind.fit = _saying_what_was_found(kind.fit)  # type: ignore[method-assign, assignment]
+        kind.fit = _saying_what_was_found(kind.fit)  # type: ignore[method-assign]
         _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared))
         return kind
 
     return register
 
 
-def _saying_what_was_found(fit: Callable[[E, Samples], Fit]) -> Callable[[E, Samples], Fit]:
+def _saying_what_was_found(fit: Callable[..., Fit]) -> Callable[..., Fit]:
     """The method `fit` of an estimator, which looks at the samples, too, and warns of what makes intervals doubtful."""
 
     @wraps(fit)
-    def fit_and_say(self: E, samples: Samples) -> Fit:
+    def fit_and_say(self: E, samples: Samples, **options: Any) -> Fit:
         with silent():  # Auto fits others
-            found = fit(self, samples)
+            found = fit(self, samples, **options)
         found = found._with_samples(samples)
         warn_of(found.serious_findings)
         return found

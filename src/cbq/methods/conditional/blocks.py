@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, fields
-from functools import cache
+from functools import cache, partial
 from typing import Literal
 
 import numpy as np
@@ -12,11 +13,15 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.gp.constant_mean import GPData, Result
 from cbq.kernels.warped import Log
+from cbq.linalg.threads import at_most, one_blas_thread
 from cbq.measures import Gaussian, Measure
 from cbq.samples import Samples
+from cbq.workers import Workers, call_each
 
 XCoordinates = Literal["raw", "log", "gaussianised"]
 PER_POINT = ("residuals", "precision", "evidence_without", "weights")  # results that have an axis of points
+SHARDS_PER_WORKER = 4  # so that a slow worker does not leave the others idle
+MAX_SHARD_NUMBERS = 2**20  # in the points of a shard: larger messages are slow, and clusters warn of them
 _MAX_NORMAL = 9.0  # a standard normal point beyond has a mass of 1e-19: on the edge of the support, up to rounding
 
 
@@ -37,9 +42,19 @@ class BlockedSamples:
     def _blocks(self, coordinates: XCoordinates) -> list[SampleBlock]:
         return sample_blocks(self.samples, coordinates)
 
-    def evaluate(self, coordinates: XCoordinates, function: Callable[[SampleBlock], Result]) -> Result:
-        """`function` of every block, put together: arrays (K, T, ...), and (K, n, ...) of all points in one row."""
-        parts = [(block, function(block)) for block in self.blocks(coordinates)]
+    def evaluate(
+        self, coordinates: XCoordinates, function: Callable[[SampleBlock], Result], executor: Executor | None = None
+    ) -> Result:
+        """`function` of every block, put together: arrays (K, T, ...), and (K, n, ...) of all points in one row.
+
+        executor: whose workers share the thetas; thetas do not depend on each other, so the result is the same.
+        """
+        blocks = self.blocks(coordinates)
+        if executor is not None:
+            blocks = [shard for block in blocks for shard in _shards(block, Workers(executor).count)]
+            function = partial(_on_one_thread, function)
+        results = call_each(function, blocks, executor, "the measures and kernels of x", "Use those of cbq")
+        parts = list(zip(blocks, results, strict=True))
         kind = type(parts[0][1])
         return kind(**{field.name: self._assembled(parts, field.name) for field in fields(kind)})
 
@@ -54,6 +69,19 @@ class BlockedSamples:
             for block, result in parts:
                 out[:, block.rows] = getattr(result, name)
         return out
+
+
+def _shards(block: SampleBlock, workers: int) -> Iterator[SampleBlock]:
+    """A block as shards of some thetas each, several for each worker."""
+    B = len(block.x)
+    step = max(1, min(-(-B // (SHARDS_PER_WORKER * workers)), MAX_SHARD_NUMBERS // block.x[0].size))
+    return (block[i : i + step] for i in range(0, B, step))
+
+
+def _on_one_thread(function: Callable[[SampleBlock], Result], shard: SampleBlock) -> Result:
+    """`function` of a shard in a worker, which leaves the other cores to others."""
+    with at_most(1), one_blas_thread():
+        return function(shard)
 
 
 def concatenated(results: Sequence[Result]) -> Result:

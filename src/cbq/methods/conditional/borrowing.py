@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import replace
 
 import numpy as np
@@ -40,7 +41,9 @@ def borrowed(samples: Samples, most: int, among: slice = slice(None)) -> tuple[S
     return samples.regrouped(rows), np.concatenate(rows)
 
 
-def fit_borrowing_stage_one(samples: Samples, most: int, options: StageOneOptions) -> tuple[StageOne, Integers]:
+def fit_borrowing_stage_one(
+    samples: Samples, most: int, options: StageOneOptions, executor: Executor | None = None
+) -> tuple[StageOne, Integers]:
     """Stage 1 with borrowed points, and the rows of the points that it used.
 
     Its variances are those of the kernels, but at least what fits to halves of the points show: with so many points a
@@ -48,11 +51,11 @@ def fit_borrowing_stage_one(samples: Samples, most: int, options: StageOneOption
     """
     options = replace(options, drawn=False)
     whole, rows = borrowed(samples, most)
-    found = fit_stage_one(whole, options)
+    found = fit_stage_one(whole, options, executor)
     if samples.n_evaluations < MIN_HALVED:
         return found, rows
     mean = found.columns["mean"]
-    halves = [fit_stage_one(borrowed(samples, most, slice(k, None, 2))[0], options) for k in (0, 1)]
+    halves = [fit_stage_one(borrowed(samples, most, slice(k, None, 2))[0], options, executor) for k in (0, 1)]
     apart2 = np.mean([(half.columns["mean"] - mean) ** 2 for half in halves], axis=0)
     return found.with_variance(np.maximum(found.columns["variance"], ERROR_FALL * apart2)), rows
 

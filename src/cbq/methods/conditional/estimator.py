@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar, Literal
@@ -31,6 +32,7 @@ from cbq.methods.options import (
 )
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
+from cbq.workers import opened
 
 Automatic = Literal["auto"]
 Mean = Literal["constant", "zero"]
@@ -112,16 +114,21 @@ class CBQ:
             raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
         check_jitter(self.jitter)
 
-    def fit(self, samples: Samples) -> CBQFit:
-        """Estimate I over theta from samples."""
+    def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> CBQFit:
+        """Estimate I over theta from samples.
+
+        executor: a number of processes to start, or any `concurrent.futures.Executor`, such as that of a Dask cluster:
+        its workers share the thetas of stage 1. The fit does not depend on how many there are.
+        """
         require_several_values(samples)
         self._refuse(samples)
         require_memory_for_stage_two(samples.T, samples.C or 1)
-        stage1, rows = (
-            fit_borrowing_stage_one(samples, int(self.borrow), self._stage_one())
-            if self.borrow
-            else (fit_stage_one(samples, self._stage_one()), None)
-        )
+        with opened(executor) as pool:
+            stage1, rows = (
+                fit_borrowing_stage_one(samples, int(self.borrow), self._stage_one(), pool)
+                if self.borrow
+                else (fit_stage_one(samples, self._stage_one(), pool), None)
+            )
         columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
         options = StageTwoOptions(self.kernel_theta, self.trend, self.noise, self.log_theta)
         priors = [

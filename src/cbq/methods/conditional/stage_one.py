@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import Literal
@@ -68,8 +69,8 @@ def require_memory_for_stage_one(samples: Samples) -> None:
     require_memory(N**2, f"stage 1 with {N} points at one theta", "use fewer of them, as in samples.thinned(1000)")
 
 
-def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
-    """Stage 1 of all outputs, each with its own kernels unless they are to be shared."""
+def fit_stage_one(samples: Samples, options: StageOneOptions, executor: Executor | None = None) -> StageOne:
+    """Stage 1 of all outputs, each with its own kernels unless they are to be shared; on the workers of an executor."""
     require_memory_for_stage_one(samples)
     given = samples
     samples, group = (given, np.arange(given.n_evaluations)) if given.stochastic else given.merged()
@@ -77,7 +78,8 @@ def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
     scaled = samples.rescaled(shift, scale)
     one_input = samples.d == 1 or not options.ard  # then outputs differ by their weights of the same kernels
     together = samples.C is None or options.outputs == "shared" or (options.kernel == "auto" and one_input)
-    parts, residuals = zip(*(_fit(each, options) for each in ([scaled] if together else scaled.outputs)), strict=True)
+    each = [scaled] if together else scaled.outputs
+    parts, residuals = zip(*(_fit(some, options, executor) for some in each), strict=True)
     columns = {name: np.concatenate([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
     point_weights = np.concatenate([part.point_weights for part in parts], axis=1)
     return StageOne(
@@ -100,7 +102,7 @@ def fit_stage_one(samples: Samples, options: StageOneOptions) -> StageOne:
     )
 
 
-def _fit(samples: Samples, options: StageOneOptions) -> tuple[StageOne, Array]:
+def _fit(samples: Samples, options: StageOneOptions, executor: Executor | None) -> tuple[StageOne, Array]:
     """Stage 1 of outputs that share their kernels, in units of f near 1, and its leave-one-out residuals (n, C)."""
     subset = BlockedSamples(screening_subset(samples))
     candidates = _candidates(samples, subset, options)
@@ -115,6 +117,7 @@ def _fit(samples: Samples, options: StageOneOptions) -> tuple[StageOne, Array]:
         whole.evaluate(
             each.coordinates,
             partial(integrate, each.batched(), tau=options.tau, jitter=options.jitter, noise=each.noise),
+            executor,
         )
         for each in candidates
     ]
