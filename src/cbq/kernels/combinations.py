@@ -13,7 +13,7 @@ from cbq._arrays import Array, Booleans, finite, positive
 from cbq._checks import shown, whole
 from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels.base import Kernel, as_kernel, as_points
-from cbq.linalg.gram import Features
+from cbq.linalg.gram import Features, namespace
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
@@ -113,12 +113,13 @@ class Composite(Kernel):
         return tuple(k.features(part) for k, part in zip(self.parts_for(x.shape[-1]), self.inputs(x), strict=True))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        parts = self.parts_for(len(fx))
+        parts, xp = self.parts_for(len(fx)), namespace(out)
+        operation = getattr(xp, self.operation.__name__)
         parts[0].fill(fx[0], fy[0], out)
-        block = np.empty_like(out)
+        block = xp.empty_like(out)
         for i, k in enumerate(parts[1:], start=1):
             k.fill(fx[i], fy[i], block)
-            self.operation(out, block, out=out)
+            operation(out, block, out=out)
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         parts = self.parts_for(len(fx))

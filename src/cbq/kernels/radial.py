@@ -14,7 +14,7 @@ from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
 from cbq._checks import is_number, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
-from cbq.linalg.gram import Features, differences, inner, sqdist
+from cbq.linalg.gram import Features, differences, inner, namespace, sqdist
 
 MIN_SQUARED_DISTANCE = 1e-200  # its powers up to 3/2 are still above the smallest double
 MAX_SCALED_DISTANCE = 1e150  # its square is finite
@@ -224,7 +224,7 @@ class Radial(Kernel):
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         sqdist(fx[0], fy[0], out)
-        self.profile.value(np, out)
+        self.profile.value(namespace(out), out)
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         r2 = sqdist(fx[0], fy[0], np.empty(out.shape[1:]))

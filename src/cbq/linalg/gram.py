@@ -5,6 +5,7 @@ Distances come from differences: |x|^2 + |y|^2 - 2 x.y would lose all digits for
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from math import prod
@@ -81,14 +82,8 @@ def factor_gram(
     out: (..., N, N), where the factor is to be stored. A loop over chunks is faster if it passes the same
     memory each time, but then each factor is lost when the next one is made.
     """
-    if not callable(getattr(kernel, "features", None)):
-        raise TypeError(f"kernel must be a kernel, as those of cbq.kernels are, but it is {shown(kernel)}.")
+    rows, batch, n = gram_features(kernel, x)
     check_jitter(jitter)
-    points = finite(x, "x")
-    features = kernel.features(points.reshape(-1, 1) if points.ndim < 2 else points)
-    *leading, n = leading_shape(features)
-    batch = tuple(leading)
-    rows = flat_features(features, batch)
     require_memory(prod(batch) * n * n, f"a Gram matrix of {n} points x", "pass fewer")
     storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n), contiguous=True)
     few = prefers_blas_threads(prod(batch), n)
@@ -97,6 +92,16 @@ def factor_gram(
         fill_lower(kernel, take(rows, span), a, in_threads=few)
 
     return factor_batch(storage, fill, fill, nugget, jitter)
+
+
+def gram_features(kernel: Fills, x: npt.ArrayLike) -> tuple[Features, tuple[int, ...], int]:
+    """The flat features (B, N, k) of points x (..., N, d), the batch shape of their Gram matrices, and N."""
+    if not callable(getattr(kernel, "features", None)):
+        raise TypeError(f"kernel must be a kernel, as those of cbq.kernels are, but it is {shown(kernel)}.")
+    points = finite(x, "x")
+    features = kernel.features(points.reshape(-1, 1) if points.ndim < 2 else points)
+    *batch, n = leading_shape(features)
+    return flat_features(features, tuple(batch)), tuple(batch), n
 
 
 def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
@@ -165,27 +170,37 @@ def for_each_block(task: Callable[[int], None], count: int, in_threads: bool) ->
         run(task, range(count))
 
 
-def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY) -> Iterator[slice]:
+def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY, all_at_once: bool = False) -> Iterator[slice]:
     """Slices that cover 0, ..., T - 1, so that `arrays` stacks of (N, N) matrices take at most `limit` bytes.
 
     A single matrix above the limit goes alone. All slices but the last have the same length, which is no more
-    than fits the cache or gives all threads work.
+    than fits the cache or gives all threads work, unless they are to go all at once.
     """
     if not (is_whole(T) and is_whole(N, 1) and is_whole(arrays, 1)):
         given = f"T={shown(T)}, N={shown(N)}, arrays={shown(arrays)}"
         raise ValueError(f"chunks needs T >= 0, N >= 1 and arrays >= 1, but {given}.")
     size = 8 * N * N * arrays
-    most = max(1, min(limit // size, max(CACHE // size, _MATRICES_PER_WORKER * workers())))
+    enough = T if all_at_once else max(CACHE // size, _MATRICES_PER_WORKER * workers())
+    most = max(1, min(limit // size, enough))
     length = -(-T // max(1, -(-T // most)))
     for start in range(0, T, max(1, length)):
         yield slice(start, min(start + length, T))
 
 
+def namespace(array: Any) -> Any:
+    """The library whose functions work on an array: NumPy, or that of an engine, with functions of the same names."""
+    return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__]
+
+
 def sqdist(x: Array, y: Array, out: Array) -> Array:
     """|x_i - y_j|^2 for x (..., n, d), y (..., m, d), written into the C-ordered `out` (..., n, m)."""
-    if x.shape[-1] == 1:
+    xp = namespace(out)
+    if x.shape[-1] == 1 or xp is not np:
         differences(x, y, 0, out)
-        np.multiply(out, out, out=out)
+        xp.multiply(out, out, out=out)
+        for j in range(1, x.shape[-1]):
+            apart = differences(x, y, j)
+            out += xp.multiply(apart, apart, out=apart)
     elif out.ndim > 2:
         for i in range(len(out)):
             sqdist(x[i], y[i], out[i])
@@ -196,8 +211,9 @@ def sqdist(x: Array, y: Array, out: Array) -> Array:
 
 def differences(x: Array, y: Array, j: int, out: Array | None = None) -> Array:
     """x_j - y_j for all pairs from x (..., n, d), y (..., m, d): (..., n, m)."""
-    row = np.ascontiguousarray(y[..., j])  # which the inner loop runs along
-    return np.subtract(x[..., j, None], row[..., None, :], out=out)
+    xp = namespace(x)
+    row = np.ascontiguousarray(y[..., j]) if xp is np else y[..., j]  # which the inner loop runs along
+    return xp.subtract(x[..., j, None], row[..., None, :], out=out)  # type: ignore[no-any-return]
 
 
 @cache
