@@ -19,6 +19,7 @@ from cbq._checks import flag
 from cbq._memory import require_memory
 from cbq.linalg import lapack
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter, factor_in_place
+from cbq.linalg.resident import on_host
 from cbq.linalg.threads import LARGE, for_each_span, stacked
 
 _REFLECT_BLOCK = 64  # rows: two blocks in the innermost cache
@@ -73,9 +74,13 @@ class Factor(ABC):
         """(L L')^-1 b for b (..., N, M)."""
         return self._solve(b, self._solve_rows)
 
-    @abstractmethod
     def inverse(self) -> Array:
         """(L L')^-1 (..., N, N), symmetric, for the places that need all of it; to solve, use `solve`."""
+        return on_host(self.resident_inverse())
+
+    @abstractmethod
+    def resident_inverse(self) -> Any:
+        """`inverse` as an array where the factors are."""
 
     @abstractmethod
     def inverse_diagonal(self) -> Array:
@@ -127,7 +132,7 @@ class LapackFactor(Factor):
         diagonals = np.diagonal(self.storage, axis1=-2, axis2=-1)
         return np.asarray(2.0 * np.sum(np.log(diagonals), axis=-1))
 
-    def inverse(self) -> Array:
+    def resident_inverse(self) -> Array:
         out = np.empty(self.storage.shape)
         factors, inverses = stacked(self.storage), stacked(out)
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy.typing as npt
 
@@ -37,8 +37,11 @@ class Engine(Protocol):
     def available_memory(self) -> float:
         """The bytes that are left for matrices."""
 
-    def factor(self, K: npt.ArrayLike, *, nugget: npt.ArrayLike | None, jitter: Jitter, overwrite: bool) -> Factor:
-        """Factor K + nugget + jitter for symmetric K (..., N, N)."""
+    def resident_gram(self, kernel: Fills, x: Array) -> Any:
+        """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
+
+    def factor(self, K: Any, *, nugget: npt.ArrayLike | None, jitter: Jitter, overwrite: bool) -> Factor:
+        """Factor K + nugget + jitter for symmetric K (..., N, N), of the host or of the engine."""
 
     def factor_gram(self, kernel: Fills, x: npt.ArrayLike, *, nugget: npt.ArrayLike | None, jitter: Jitter) -> Factor:
         """Factor k(x, x) + nugget + jitter for points x (..., N, d)."""
@@ -59,6 +62,7 @@ class NumpyEngine:
     name = "numpy"
     largest_exact = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
 
+    resident_gram = staticmethod(gram.gram_matrix)
     factor = staticmethod(cholesky.factor)
     factor_gram = staticmethod(gram.factor_gram)
     chunks = staticmethod(gram.chunks)
@@ -115,8 +119,13 @@ def current_engine() -> Engine:
     return _current.get()
 
 
+def resident_gram(kernel: Fills, x: Array) -> Any:
+    """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
+    return _current.get().resident_gram(kernel, x)
+
+
 def factor(
-    K: npt.ArrayLike, *, nugget: npt.ArrayLike | None = None, jitter: Jitter = DEFAULT_JITTER, overwrite: bool = False
+    K: Any, *, nugget: npt.ArrayLike | None = None, jitter: Jitter = DEFAULT_JITTER, overwrite: bool = False
 ) -> Factor:
     """Factor K + nugget + jitter for symmetric K (..., N, N).
 

@@ -5,7 +5,6 @@ Distances come from differences: |x|^2 + |y|^2 - 2 x.y would lose all digits for
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Iterator
 from functools import cache
 from math import prod
@@ -19,6 +18,7 @@ from cbq._checks import is_whole, shown
 from cbq._memory import require_memory
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
+from cbq.linalg.resident import Features, moved, moved_features, namespace, on_host
 from cbq.linalg.threads import (
     for_each_span,
     one_blas_thread,
@@ -29,7 +29,6 @@ from cbq.linalg.threads import (
     workers,
 )
 
-Features = tuple[Any, ...]
 MEMORY = 256 * 2**20  # bytes
 CACHE = 32 * 2**20  # bytes: memory that is used again while it is in the cache costs least
 _MATRICES_PER_WORKER = 4
@@ -43,6 +42,9 @@ class Fills(Protocol):
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         """Write k (..., n, m) into the C-ordered `out` from features (..., n, k) and (..., m, k)."""
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        """Write dk / d log_lengthscales (P, ..., n, m) into `out`, from features as for `fill`."""
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
         """sum_ij G_ij dk_ij / d log_lengthscales (..., P) from features and weights G (..., n, m)."""
@@ -67,6 +69,14 @@ def flat_features(features: Features, batch: tuple[int, ...]) -> Features:
         else np.broadcast_to(a, (*batch, *a.shape[-2:])).reshape(prod(batch), *a.shape[-2:])
         for a in features
     )
+
+
+def gram_matrix(kernel: Fills, x: Array) -> Array:
+    """k(x, x) (N, N) of points x (N, d)."""
+    features = kernel.features(x)
+    out = np.empty((len(x), len(x)))
+    kernel.fill(features, features, out)
+    return out
 
 
 def factor_gram(
@@ -105,7 +115,13 @@ def gram_features(kernel: Fills, x: npt.ArrayLike) -> tuple[Features, tuple[int,
 
 
 def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
-    """sum_ij G_ij dk_ij / d log_lengthscales (B, P) for features (B, N, k) and symmetric G (B, N, N)."""
+    """sum_ij G_ij dk_ij / d log_lengthscales (B, P) for features (B, N, k) and symmetric G (B, N, N), of any engine."""
+    if not isinstance(G, np.ndarray):
+        try:
+            there = moved_features(features, G)
+            return on_host(kernel.contract_features(there, there, G))
+        except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
+            G = on_host(G)
     n = G.shape[-1]
     out = np.empty((len(G), P))
     few = prefers_blas_threads(len(G), n)
@@ -115,6 +131,19 @@ def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
 
     for_each_span(task, len(G), n, 30 * n**2)
     return out
+
+
+def fill_derivatives(kernel: Fills, features: Features, out: Any) -> None:
+    """Write dk / d log_lengthscales (P, N, N) of points with features (N, k) into `out`, of any engine."""
+    try:
+        there = moved_features(features, out)
+        kernel.fill_derivatives(there, there, out)
+    except Exception:
+        if isinstance(out, np.ndarray):
+            raise
+        found = np.empty(out.shape)  # of a kernel that is written for NumPy alone
+        kernel.fill_derivatives(features, features, found)
+        out[...] = moved(found, out)
 
 
 def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool = False) -> None:
@@ -152,7 +181,7 @@ def inner(a: Array, b: Array) -> Array:
     """sum_ij a_ij b_ij (...) of C-ordered matrices a, b (..., n, m)."""
     rows = a.reshape(*a.shape[:-2], 1, prod(a.shape[-2:]))
     columns = b.reshape(*b.shape[:-2], prod(b.shape[-2:]), 1)
-    return np.asarray((rows @ columns)[..., 0, 0])
+    return np.asarray((rows @ columns)[..., 0, 0]) if isinstance(a, np.ndarray) else (a * b).sum((-2, -1))
 
 
 def lower_block(features: Features, rows: slice) -> tuple[Features, Features, tuple[slice, slice, slice]]:
@@ -185,11 +214,6 @@ def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY, all_at_once:
     length = -(-T // max(1, -(-T // most)))
     for start in range(0, T, max(1, length)):
         yield slice(start, min(start + length, T))
-
-
-def namespace(array: Any) -> Any:
-    """The library whose functions work on an array: NumPy, or that of an engine, with functions of the same names."""
-    return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__]
 
 
 def sqdist(x: Array, y: Array, out: Array) -> Array:

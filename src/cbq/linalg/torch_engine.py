@@ -19,8 +19,9 @@ from cbq import _memory
 from cbq._arrays import Array, Booleans, Integers
 from cbq.linalg import cholesky, dense, gram
 from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
-from cbq.linalg.gram import Features, Fills, gram_features, take
+from cbq.linalg.gram import Fills, gram_features, take
 from cbq.linalg.jitter import Jitter, NotPositiveDefinite, check_jitter, not_finite
+from cbq.linalg.resident import Features, moved, moved_features, on_host
 from cbq.linalg.threads import LARGE
 
 torch: Any = import_module("torch")  # untyped, so that types are checked with and without it
@@ -64,18 +65,25 @@ class TorchEngine:
             return gram.chunks(T, N, arrays=arrays)
         return gram.chunks(T, N, arrays=arrays, limit=int(SHARE * self.available_memory()), all_at_once=True)
 
-    def factor(self, K: npt.ArrayLike, *, nugget: npt.ArrayLike | None, jitter: Jitter, overwrite: bool) -> Factor:
-        given = matrices(K)
-        if self._is_tiny(given.shape):
+    def resident_gram(self, kernel: Fills, x: Array) -> Any:
+        if self._is_tiny((len(x), len(x))):
+            return gram.gram_matrix(kernel, x)
+        a = torch.empty((1, len(x), len(x)), dtype=torch.float64, device=self._device)
+        self._fill(kernel, gram_features(kernel, x[None])[0], a)
+        return a[0]
+
+    def factor(self, K: Any, *, nugget: npt.ArrayLike | None, jitter: Jitter, overwrite: bool) -> Factor:
+        given = K if isinstance(K, torch.Tensor) else matrices(K)
+        if isinstance(given, np.ndarray) and self._is_tiny(given.shape):
             return cholesky.factor(given, nugget=nugget, jitter=jitter, overwrite=overwrite)
         check_jitter(jitter)
 
         def fill(a: Tensor) -> None:
-            a.copy_(self._moved(given).reshape(a.shape))
+            a.copy_((self._moved(given) if isinstance(given, np.ndarray) else given).reshape(a.shape))
             finite = torch.isfinite(a).all(-1).all(-1)
             a[:, 0, 0] = torch.where(finite, a[:, 0, 0], torch.nan)  # wherever it was: on the diagonal it is seen
 
-        return self._factor(fill, given.shape[:-2], given.shape[-1], nugget, jitter)
+        return self._factor(fill, tuple(given.shape[:-2]), given.shape[-1], nugget, jitter)
 
     def factor_gram(self, kernel: Fills, x: npt.ArrayLike, *, nugget: npt.ArrayLike | None, jitter: Jitter) -> Factor:
         rows, batch, n = gram_features(kernel, x)
@@ -88,13 +96,13 @@ class TorchEngine:
         if self._on_gpu and len(a) < LARGE:
             return dense.eigh(a)
         values, vectors = torch.linalg.eigh(self._moved(a))
-        return _host(values), _host(vectors)
+        return on_host(values), on_host(vectors)
 
     def qr(self, a: Array) -> tuple[Array, Array]:
         if self._on_gpu and a.size < LARGE**2:
             return dense.qr(a)
         Q, R = torch.linalg.qr(self._moved(a))
-        return _host(Q), _host(R)
+        return on_host(Q), on_host(R)
 
     def _is_tiny(self, shape: tuple[int, ...]) -> bool:
         return prod(shape) * shape[-1] <= (LEAST_WORK if self._on_gpu else 0)
@@ -102,22 +110,19 @@ class TorchEngine:
     def _moved(self, a: npt.NDArray[Any]) -> Tensor:
         return torch.tensor(np.ascontiguousarray(a), device=self._device)
 
-    def _moved_features(self, features: Features) -> Features:
-        return tuple(self._moved_features(a) if isinstance(a, tuple) else self._moved(a) for a in features)
-
     def _fill(self, kernel: Fills, rows: Features, a: Tensor) -> None:
         """Fill `a` (B, N, N) with the Gram matrices of features (B, N, k), on the device if the kernel can do that."""
-        moved = self._moved_features(rows)
+        there = moved_features(rows, a)
         try:
             for which, part in _blocks(len(a), a.shape[-1], BLOCK):
-                kernel.fill(take(moved, (which, part)), take(moved, which), a[which, part])
+                kernel.fill(take(there, (which, part)), take(there, which), a[which, part])
         except torch.OutOfMemoryError:
             raise
         except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
             for which, part in _blocks(len(a), a.shape[-1], HOST_BLOCK):
                 block = np.empty(a[which, part].shape)
                 kernel.fill(take(rows, (which, part)), take(rows, which), block)
-                a[which, part] = self._moved(block)
+                a[which, part] = moved(block, a)
 
     def _factor(
         self,
@@ -155,27 +160,26 @@ class TorchFactor(Factor):
 
     @property
     def lower(self) -> Array:
-        return _host(torch.tril(self.storage))
+        return on_host(torch.tril(self.storage))
 
     @property
     def logdet(self) -> Array:
-        return _host(2.0 * self.storage.diagonal(dim1=-2, dim2=-1).log().sum(-1))
+        return on_host(2.0 * self.storage.diagonal(dim1=-2, dim2=-1).log().sum(-1))
 
-    def inverse(self) -> Array:
+    def resident_inverse(self) -> Tensor:
         half = _inverse(self._stack)
         whole = half.mT @ half
-        below = torch.tril(whole, -1)
-        return _host(torch.tril(whole) + below.mT).reshape(self.storage.shape)
+        return (torch.tril(whole) + torch.tril(whole, -1).mT).reshape(self.storage.shape)
 
     def inverse_diagonal(self) -> Array:
-        return _host(_inverse(self._stack).square_().sum(-2)).reshape(self.storage.shape[:-1])
+        return on_host(_inverse(self._stack).square_().sum(-2)).reshape(self.storage.shape[:-1])
 
     def _solve_lower_rows(self, rows: Array) -> Array:
-        return _host(self._half(rows).mT)
+        return on_host(self._half(rows).mT)
 
     def _solve_rows(self, rows: Array) -> Array:
         half = self._half(rows)
-        return _host(torch.linalg.solve_triangular(self._stack.mT, half, upper=True).mT)
+        return on_host(torch.linalg.solve_triangular(self._stack.mT, half, upper=True).mT)
 
     def _half(self, rows: Array) -> Tensor:
         """L^-1 v as columns (B, N, M), for the rows v of rows (B, M, N)."""
@@ -185,10 +189,6 @@ class TorchFactor(Factor):
     @property
     def _stack(self) -> Tensor:
         return self.storage.reshape(-1, self.n, self.n)
-
-
-def _host(a: Tensor) -> Array:
-    return np.asarray(a.cpu().contiguous().numpy())
 
 
 def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:

@@ -61,7 +61,8 @@ class MOBQ:
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
         factorisation serves all.
     nystrom : the number of landmarks of a low-rank approximation, at the cost of n nystrom^2 operations; None is the
-        exact process, for up to 10000 points (on a GPU, what its memory holds), and where f is random 500 landmarks for more than 3000.
+        exact process, for up to 10000 points (with `cbq.engine("cuda")`, as many as the memory of the GPU can hold),
+        and where f is random 500 landmarks for more than 3000.
     seed : of the choice of landmarks.
     jitter : what may be added to the diagonal of the Gram matrix.
     """
