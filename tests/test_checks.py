@@ -309,7 +309,7 @@ TYPES = {
     "a choice": (lambda: FIT.with_choice(None), "choice must be a string"),
     "axes": (lambda: FIT.plot(ax=3), "ax must be axes of matplotlib, as plt.subplots"),
     "jitter": (lambda: factor(np.eye(2), jitter=1e-8), "jitter must be a cbq.linalg.Jitter"),
-    "an engine": (lambda: cbq.linalg.use_engine(3).__enter__(), "engine must be a name or have the methods"),
+    "an engine": (lambda: cbq.engine(3).__enter__(), "engine must be a name or have the methods"),
     "types": (lambda: cbq.embeddings.register(kernels.RBF(1.0)), "register takes types of kernel and measure"),
 }
 test_errors_of_type_name_the_argument = refusals(TYPES, TypeError)

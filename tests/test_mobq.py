@@ -270,7 +270,7 @@ def test_landmarks_come_from_the_seed_and_all_points_are_the_exact_process():
 
 
 def test_many_points_ask_for_landmarks(monkeypatch):
-    monkeypatch.setattr("cbq.methods.multioutput.estimator.MAX_EXACT_POINTS", 79)
+    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 79)
     with pytest.raises(ValueError, match=r"there are 80 points, but an exact fit takes at most 79.*nystrom=1000"):
         MOBQ().fit(drawn())
     assert MOBQ(nystrom=20).fit(drawn()).predict(NEW).shape == (7,)

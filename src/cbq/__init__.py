@@ -7,6 +7,7 @@ from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.fit.base import Fit, load
 from cbq.fit.findings import FitWarning
+from cbq.linalg import engine
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.problem import Problem
@@ -37,6 +38,7 @@ __all__ = [
     "conditional_value_at_risk",
     "embed",
     "embeddings",
+    "engine",
     "evpi",
     "evppi",
     "evppi_table",

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 import os
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 GIB = 2**30
@@ -18,14 +18,16 @@ CERTAIN = 2**25  # numbers that every machine can hold: less is not asked for
 PAGE_CACHE = ("inactive_file", "active_file")  # counts as used, but gives way
 
 
-def require_memory(numbers: float, what: str, instead: str) -> None:
+def require_memory(numbers: float, what: str, instead: str, memory: Callable[[], float] | None = None) -> None:
     """Raise MemoryError, as NumPy does where it cannot allocate, unless `what` fits into memory; name the way out.
 
     numbers: the float64 that are in memory at a time, at the least: nothing is refused that would have succeeded.
+    memory: the bytes that are available, where it is not the memory of this process.
     """
     if numbers <= CERTAIN:
         return
-    needed, available = 8 * min(numbers, 1e300) / GIB, available_memory() / GIB  # numbers may exceed a float
+    available = (available_memory() if memory is None else memory()) / GIB
+    needed = 8 * min(numbers, 1e300) / GIB  # numbers may exceed a float
     if needed > available:
         raise MemoryError(
             f"{what} takes at least {needed:.3g} GiB of memory, but {available:.3g} GiB are available: {instead}."

@@ -48,7 +48,8 @@ def heading(fit: Fit, method: str, counts: Integers, design: Design) -> list[str
     T, p = fit.theta.shape
     thetas = "1 theta" if T == 1 else f"{T} thetas"
     points = f"{count_range(counts)} {DESIGNS[design]} point{'s' * bool(np.max(counts) > 1)}{' each' * (T > 1)}"
-    return [f"{method}: {thetas} (p = {p}), {points}."]
+    engine = getattr(fit, "settings", {}).get("engine")
+    return [f"{method}: {thetas} (p = {p}), {points}.{f' Engine: {engine}.' if engine else ''}"]
 
 
 def count_range(counts: Integers) -> str:

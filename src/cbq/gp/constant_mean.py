@@ -19,6 +19,8 @@ from cbq._arrays import Array
 from cbq.embeddings import embed
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
+from cbq.linalg.gram import contract_gram, gram_features
+from cbq.linalg.resident import moved, namespace, on_host
 from cbq.linalg.threads import LARGE
 from cbq.measures import Measure
 
@@ -284,23 +286,24 @@ def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float, noise: float
     bound, f = data.bound(kernel), data.f - centre(data.f, tau)
     n = f.shape[1]
     factor = factor_gram(bound, data.x, nugget=noise, jitter=GRADIENT_JITTER)
-    inverse, logdet = factor.inverse(), factor.logdet
-    a = inverse @ f
+    inverse, logdet = factor.resident_inverse(), factor.logdet
+    a = on_host(inverse @ moved(f, inverse))
     if not np.isinf(tau):
-        k1 = np.sum(inverse, axis=-1)
+        k1 = on_host(inverse.sum(-1))
         S = np.sum(k1, axis=-1) + tau
         a = a - k1[..., None] * (np.einsum("tn,tnc->tc", k1, f) / S[:, None])[:, None, :]
-        inverse -= k1[:, :, None] * (k1 / S[:, None])[:, None, :]
+        inverse -= moved(k1[:, :, None], inverse) * moved((k1 / S[:, None])[:, None, :], inverse)
         logdet = logdet + np.log(S)
     dof = degrees_of_freedom(n, tau)
     varies = variation(f)
     amplitude = np.maximum(np.einsum("tnc,tnc->tc", f, a), n * np.finfo(float).eps ** 2) / max(dof, 1)
-    slope = np.sum(varies, axis=1)[:, None, None] * inverse
-    slope -= a @ (a * (varies / amplitude)[:, None, :]).swapaxes(-1, -2)
+    slope = moved(np.sum(varies, axis=1)[:, None, None], inverse) * inverse
+    slope -= moved(a, inverse) @ moved((a * (varies / amplitude)[:, None, :]).swapaxes(-1, -2), inverse)
     value = -0.5 * np.sum(varies * (dof * np.log(amplitude) + logdet[:, None]))
-    gradient = np.sum(bound.contract(data.x, slope), axis=0)
+    features, _, _ = gram_features(bound, data.x)
+    gradient = np.sum(contract_gram(bound, features, slope, bound.n_lengthscales), axis=0)
     if noise is not None:
-        gradient = np.append(gradient, noise * np.einsum("tnn->", slope))
+        gradient = np.append(gradient, noise * float(namespace(slope).einsum("tnn->", slope)))
     return float(value), -0.5 * gradient
 
 

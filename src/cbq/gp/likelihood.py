@@ -17,6 +17,9 @@ from cbq.gp.search import newton
 from cbq.kernels import Kernel
 from cbq.linalg import factor
 from cbq.linalg.dense import cholesky, solve_lower, solve_upper
+from cbq.linalg.engines import resident_gram
+from cbq.linalg.gram import fill_derivatives
+from cbq.linalg.resident import empty, moved, namespace, on_host
 from cbq.linalg.threads import blas_threads
 
 # In units of the variance of y, and of the spread of the thetas.
@@ -63,36 +66,37 @@ class Likelihood:
         and Cullis 1995): 1/2 (dK_i a)'Q (dK_j a) with a = Q y.
         """
         A, noise, kernel = self.unpack(parameters)
-        features = kernel.features(self.z)
-        k = np.empty((len(self.y), len(self.y)))
-        kernel.fill(features, features, k)
+        k = resident_gram(kernel, self.z)
         P, n_free = len(parameters), int(np.count_nonzero(self.free))
         try:
             f = factor(A * k, nugget=self.v + noise, jitter=JITTER, overwrite=True)
-            Q, logdet, y = f.inverse(), float(f.logdet), self.y
+            Q, logdet, y = f.resident_inverse(), float(f.logdet), self.y
             if self.H.size:
-                solved = Q @ self.H
+                solved = on_host(Q @ moved(self.H, Q))
                 L = cholesky(self.H.T @ solved)
                 half = solve_lower(L, solved)
-                Q -= half @ half.T
+                Q -= moved(half, Q) @ moved(half.T, Q)
                 logdet += 2.0 * float(np.sum(np.log(np.diagonal(L))))
                 y = y - self.H @ solve_upper(L, half.T @ y)
         except ValueError:  # a matrix that is not positive definite: K, or H'K^-1 H
             return np.inf, np.zeros(P), np.eye(P)
         rest = f.solve_lower(y[:, None])[:, 0]  # rest'rest = y'Qy, a sum of squares: y'a may come out negative
-        a, trace = Q @ y, float(np.trace(Q))
+        a, trace = on_host(Q @ moved(y, Q)), float(Q.trace())
         # for each parameter: tr(Q dK) and dK a
         traces, pushed = np.empty(P), np.empty((P, len(a)))
-        traces[0], pushed[0] = A * np.vdot(Q, k) + f.jitter * trace, A * (k @ a) + f.jitter * a
+        there = moved(a, Q)
+        overlap = float(namespace(Q).vdot(Q.ravel(), k.ravel()))
+        traces[0], pushed[0] = A * overlap + f.jitter * trace, A * on_host(k @ there) + f.jitter * a
         if self.noise is None:
             traces[1], pushed[1] = noise * trace, noise * a
         if n_free:
-            slopes = np.empty((kernel.n_lengthscales, *k.shape))
-            kernel.fill_derivatives(features, features, slopes)
-            slopes = A * slopes[self.free]
-            traces[-n_free:], pushed[-n_free:] = slopes.reshape(n_free, -1) @ Q.ravel(), slopes @ a
-        value = 0.5 * (float(rest @ rest) + logdet)
-        return self._with_prior(parameters, value, 0.5 * (traces - pushed @ a), 0.5 * pushed @ Q @ pushed.T)
+            slopes = empty((kernel.n_lengthscales, *k.shape), k)
+            fill_derivatives(kernel, kernel.features(self.z), slopes)
+            slopes = A * slopes[np.flatnonzero(self.free)]
+            traces[-n_free:] = on_host(slopes.reshape(n_free, -1) @ Q.ravel())
+            pushed[-n_free:] = on_host(slopes @ there)
+        value, information = 0.5 * (float(rest @ rest) + logdet), on_host(moved(0.5 * pushed, Q) @ Q) @ pushed.T
+        return self._with_prior(parameters, value, 0.5 * (traces - pushed @ a), information)
 
     def _with_prior(
         self, parameters: Array, value: float, gradient: Array, information: Array

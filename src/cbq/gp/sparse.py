@@ -21,8 +21,7 @@ from scipy.special import expit, logsumexp
 
 from cbq._arrays import Array
 from cbq.kernels import Kernel
-from cbq.linalg import Factor, Jitter, factor
-from cbq.linalg.dense import eigh
+from cbq.linalg import Factor, Jitter, eigh, factor
 
 MAX_BLOCK_ROWS = 4096
 LOG_RATIOS = np.linspace(-25.0, 20.0, 361)  # grid of log gamma

@@ -14,7 +14,8 @@ from cbq._checks import flag, shown
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
 from cbq.linalg.cholesky import as_float64
-from cbq.linalg.gram import Features, contract_gram, flat_features, inner, leading_shape, take
+from cbq.linalg.gram import contract_gram, flat_features, inner, leading_shape, take
+from cbq.linalg.resident import Features, empty, namespace
 from cbq.linalg.threads import spans, stacked
 from cbq.measures import Measure
 
@@ -177,9 +178,9 @@ class Kernel(Immutable, ABC):
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
         """sum_ij G_ij dk_ij / d log_lengthscales (..., P), from features as for `fill` and G (..., n, m)."""
-        derivatives = np.empty((self.n_lengthscales, *G.shape))
+        derivatives = empty((self.n_lengthscales, *G.shape), G)
         self.fill_derivatives(fx, fy, derivatives)
-        return np.moveaxis(inner(derivatives, G), 0, -1)
+        return namespace(G).moveaxis(inner(derivatives, G), 0, -1)  # type: ignore[no-any-return]
 
     __array_ufunc__ = None  # makes NumPy leave `array * kernel` to __rmul__
 

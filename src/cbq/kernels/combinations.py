@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import reduce
+from operator import mul
 from typing import ClassVar, Self
 
 import numpy as np
@@ -13,7 +14,7 @@ from cbq._arrays import Array, Booleans, finite, positive
 from cbq._checks import shown, whole
 from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels.base import Kernel, as_kernel, as_points
-from cbq.linalg.gram import Features
+from cbq.linalg.resident import Features, empty, namespace
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
@@ -113,12 +114,13 @@ class Composite(Kernel):
         return tuple(k.features(part) for k, part in zip(self.parts_for(x.shape[-1]), self.inputs(x), strict=True))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        parts = self.parts_for(len(fx))
+        parts, xp = self.parts_for(len(fx)), namespace(out)
+        operation = getattr(xp, self.operation.__name__)
         parts[0].fill(fx[0], fy[0], out)
-        block = np.empty_like(out)
+        block = xp.empty_like(out)
         for i, k in enumerate(parts[1:], start=1):
             k.fill(fx[i], fy[i], block)
-            self.operation(out, block, out=out)
+            operation(out, block, out=out)
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         parts = self.parts_for(len(fx))
@@ -127,24 +129,22 @@ class Composite(Kernel):
         for i, k in enumerate(parts):
             k.fill_derivatives(fx[i], fy[i], out[starts[i] : stops[i]])
         if self.operation is np.multiply:
-            factor = np.empty(out.shape[1:])
+            factor = empty(out.shape[1:], out)
             for i, k in enumerate(parts):
                 k.fill(fx[i], fy[i], factor)
                 out[: starts[i]] *= factor
                 out[stops[i] :] *= factor
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
-        parts = self.parts_for(len(fx))
-        if self.operation is np.add:
-            return np.concatenate([k.contract_features(fx[i], fy[i], G) for i, k in enumerate(parts)], axis=-1)
-        factors = np.empty((len(parts), *G.shape))
-        for i, k in enumerate(parts):
-            k.fill(fx[i], fy[i], factors[i])
-        each = []
-        for i, k in enumerate(parts):
-            others = np.prod(np.delete(factors, i, axis=0), axis=0)
-            each.append(k.contract_features(fx[i], fy[i], np.multiply(others, G, out=others)))
-        return np.concatenate(each, axis=-1)
+        parts, weights = self.parts_for(len(fx)), [G] * len(fx)
+        if self.operation is np.multiply:
+            factors = empty((len(parts), *G.shape), G)
+            for i, k in enumerate(parts):
+                k.fill(fx[i], fy[i], factors[i])
+            others = [[factors[j] for j in range(len(parts)) if j != i] for i in range(len(parts))]
+            weights = [reduce(mul, each) * G if each else G for each in others]
+        each = [k.contract_features(fx[i], fy[i], weights[i]) for i, k in enumerate(parts)]
+        return namespace(G).concatenate(each, -1)  # type: ignore[no-any-return]
 
 
 @saved("SumKernel", parts=Many(Instance(Kernel)))

@@ -12,7 +12,7 @@ from cbq.io import Instance, OneOrMany, saved
 from cbq.kernels.base import Kernel
 from cbq.kernels.combinations import Composite, kernel_list
 from cbq.kernels.radial import Radial
-from cbq.linalg.gram import Features
+from cbq.linalg.resident import Features, empty
 from cbq.measures import Measure
 
 
@@ -83,14 +83,14 @@ class Coordinatewise(Composite):
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         shared = self._shares(len(fx))
-        each = np.empty((len(fx), *out.shape[1:])) if shared else out
+        each = empty((len(fx), *out.shape[1:]), out) if shared else out
         super().fill_derivatives(fx, fy, each)
         if shared:
-            np.sum(each, axis=0, keepdims=True, out=out)
+            out[0] = each.sum(0)
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
         each = super().contract_features(fx, fy, G)
-        return np.sum(each, axis=-1, keepdims=True) if self._shares(len(fx)) else each
+        return each.sum(-1)[..., None] if self._shares(len(fx)) else each
 
     def _shares(self, d: int) -> bool:
         """Whether all d coordinates share one lengthscale, so that their derivatives add up."""

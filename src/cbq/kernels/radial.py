@@ -14,7 +14,8 @@ from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
 from cbq._checks import is_number, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
-from cbq.linalg.gram import Features, differences, inner, sqdist
+from cbq.linalg.gram import differences, inner, sqdist
+from cbq.linalg.resident import Features, empty, namespace
 
 MIN_SQUARED_DISTANCE = 1e-200  # its powers up to 3/2 are still above the smallest double
 MAX_SCALED_DISTANCE = 1e150  # its square is finite
@@ -224,20 +225,20 @@ class Radial(Kernel):
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         sqdist(fx[0], fy[0], out)
-        self.profile.value(np, out)
+        self.profile.value(namespace(out), out)
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
-        r2 = sqdist(fx[0], fy[0], np.empty(out.shape[1:]))
-        slope = self.profile.slope(np, r2)
+        xp, r2 = namespace(out), sqdist(fx[0], fy[0], empty(out.shape[1:], out))
+        slope = self.profile.slope(xp, r2)
         for derivative, squares in zip(out, self._squares(fx, fy, r2), strict=True):
-            np.multiply(slope, squares, out=derivative)
+            xp.multiply(slope, squares, out=derivative)
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
-        r2 = sqdist(fx[0], fy[0], np.empty(G.shape))
-        weights = self.profile.slope(np, r2)
+        xp, r2 = namespace(G), sqdist(fx[0], fy[0], empty(G.shape, G))
+        weights = self.profile.slope(xp, r2)
         weights *= G
         sums = [inner(weights, squares) for squares in self._squares(fx, fy, r2)]
-        return np.stack(sums, axis=-1)
+        return xp.stack(sums, -1)  # type: ignore[no-any-return]
 
     def _squares(self, fx: Features, fy: Features, r2: Array) -> Iterator[Array]:
         """(x_j - y_j)^2 / l_j^2 (..., n, m) for each lengthscale in turn, in the memory of their sum r2."""
@@ -246,7 +247,7 @@ class Radial(Kernel):
             return
         for j in range(fx[0].shape[-1]):
             differences(fx[0], fy[0], j, out=r2)
-            yield np.multiply(r2, r2, out=r2)
+            yield namespace(r2).multiply(r2, r2, out=r2)
 
 
 @saved("RBF", lengthscale=Numbers(inline=True))

@@ -11,7 +11,8 @@ from cbq._arrays import Array, Booleans
 from cbq._checks import shown
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.kernels.radial import Matern, Radial, in_lengthscales
-from cbq.linalg.gram import Features, differences, sqdist
+from cbq.linalg.gram import differences, sqdist
+from cbq.linalg.resident import Features, empty, namespace
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
@@ -89,34 +90,34 @@ class Stein(Kernel):
         return tuple(np.broadcast_to(part, batch) for part in parts)
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        r2, r4, product, cross = self._geometry(fx, fy, out.shape)
-        profile = self.base.profile
-        slope = profile.slope(np, r2)
-        np.multiply(profile.curvature(np, r2), r4, out=out)
+        r2, r4, product, cross = self._geometry(fx, fy, out)
+        profile, xp = self.base.profile, namespace(out)
+        slope = profile.slope(xp, r2)
+        xp.multiply(profile.curvature(xp, r2), r4, out=out)
         out += slope * cross
-        product *= profile.value(np, r2)
+        product *= profile.value(xp, r2)
         out += product
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         # with a_j = D_j^2 / l_j^2:  dh = g a_j,  dg = -q a_j,  dq = -p a_j,  for d = d / d log l_j
-        r2, r4, product, cross = self._geometry(fx, fy, out.shape[1:])
-        profile = self.base.profile
-        g, q, p = profile.slope(np, r2), profile.curvature(np, r2), profile.third(np, r2)
+        r2, r4, product, cross = self._geometry(fx, fy, out[0])
+        profile, xp = self.base.profile, namespace(out)
+        g, q, p = profile.slope(xp, r2), profile.curvature(xp, r2), profile.third(xp, r2)
         common = g * product - q * cross - p * r4
         d = fx[0].shape[-1]
-        each = out if len(out) == d else np.empty((d, *r2.shape))
+        each = out if len(out) == d else empty((d, *r2.shape), out)
         for j in range(d):
             dz, dw = differences(fx[0], fy[0], j), differences(fx[3], fy[3], j)
             a, inverse = dz * dz, fx[4][..., :, j, None]
             each[j] = common * a - 2.0 * g * (dw * dz + inverse) - 4.0 * q * a * inverse
         if each is not out:
-            np.sum(each, axis=0, keepdims=True, out=out)
+            out[0] = each.sum(0)
 
-    def _geometry(self, fx: Features, fy: Features, shape: tuple[int, ...]) -> tuple[Array, Array, Array, Array]:
-        """rho^2, sum_j D_j^2 / l_j^4, s(x).s(y) and sum_j [(s_j(x) - s_j(y)) D_j + 1] / l_j^2, each (..., n, m)."""
-        r2, r4 = sqdist(fx[0], fy[0], np.empty(shape)), sqdist(fx[1], fy[1], np.empty(shape))
-        cross = np.empty(shape)
-        cross[...] = np.sum(fx[4], axis=-1)[..., None]
+    def _geometry(self, fx: Features, fy: Features, like: Array) -> tuple[Array, Array, Array, Array]:
+        """rho^2, sum_j D_j^2 / l_j^4, s(x).s(y) and sum_j [(s_j(x) - s_j(y)) D_j + 1] / l_j^2, `like` (..., n, m)."""
+        r2, r4, cross = (empty(like.shape, like) for _ in range(3))
+        sqdist(fx[0], fy[0], r2), sqdist(fx[1], fy[1], r4)
+        cross[...] = fx[4].sum(-1)[..., None]
         for j in range(fx[0].shape[-1]):  # differences first: the expanded product would cancel
             cross += differences(fx[3], fy[3], j) * differences(fx[0], fy[0], j)
         return r2, r4, fx[2] @ fy[2].swapaxes(-1, -2), cross

@@ -14,7 +14,7 @@ from cbq._checks import called, is_whole, shown
 from cbq.io import Instance, Numbers, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.linalg.dense import cholesky, solve_lower
-from cbq.linalg.gram import Features
+from cbq.linalg.resident import Features
 from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product
 from cbq.measures.base import measure_argument
 

@@ -5,8 +5,11 @@ Code outside this room calls `cbq.linalg.factor` and `factor_gram`, which go thr
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass
+from math import prod
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +19,7 @@ from cbq._checks import flag
 from cbq._memory import require_memory
 from cbq.linalg import lapack
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter, factor_in_place
+from cbq.linalg.resident import on_host
 from cbq.linalg.threads import LARGE, for_each_span, stacked
 
 _REFLECT_BLOCK = 64  # rows: two blocks in the innermost cache
@@ -23,8 +27,8 @@ _COLUMNS = 128  # of the inverse of a large factor, at a time
 
 
 @dataclass(frozen=True, eq=False)
-class Factor:
-    """Cholesky factors L of K + nugget + jitter, K (..., N, N).
+class Factor(ABC):
+    """Cholesky factors L of K + nugget + jitter, K (..., N, N), wherever the engine that made them keeps them.
 
     storage: (..., N, N), L in the lower triangles, anything above; `lower` gives L alone.
     jitter: (...,) what was added to each diagonal beside the nugget; `logdet` and the solves contain it.
@@ -34,14 +38,14 @@ class Factor:
     alone cannot tell a batch of vectors from a matrix. Leading axes broadcast.
     """
 
-    storage: Array
+    storage: Any
     jitter: Array
     relative_jitter: Array
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
         """The leading axes."""
-        return self.storage.shape[:-2]
+        return tuple(self.storage.shape[:-2])
 
     @property
     def n(self) -> int:
@@ -49,30 +53,86 @@ class Factor:
         return int(self.storage.shape[-1])
 
     @property
+    @abstractmethod
     def lower(self) -> Array:
         """L (..., N, N), with zeros above the diagonal: a copy."""
+
+    @property
+    @abstractmethod
+    def logdet(self) -> Array:
+        """log |L L'|: (...,)."""
+
+    def __getitem__(self, rows: slice) -> Self:
+        """The factors in a slice of the first axis of the batch."""
+        return type(self)(self.storage[rows], self.jitter[rows], self.relative_jitter[rows])
+
+    def solve_lower(self, b: npt.ArrayLike) -> Array:
+        """L^-1 b for b (..., N, M)."""
+        return self._solve(b, self._solve_lower_rows)
+
+    def solve(self, b: npt.ArrayLike) -> Array:
+        """(L L')^-1 b for b (..., N, M)."""
+        return self._solve(b, self._solve_rows)
+
+    def inverse(self) -> Array:
+        """(L L')^-1 (..., N, N), symmetric, for the places that need all of it; to solve, use `solve`."""
+        return on_host(self.resident_inverse())
+
+    @abstractmethod
+    def resident_inverse(self) -> Any:
+        """`inverse` as an array where the factors are."""
+
+    @abstractmethod
+    def inverse_diagonal(self) -> Array:
+        """The diagonal (..., N) of (L L')^-1, from L^-1 alone: half the work of `inverse`."""
+
+    @abstractmethod
+    def _solve_lower_rows(self, rows: Array) -> Array:
+        """L^-1 v for each row v of rows (B, M, N), which may be overwritten; all leading axes of L are one, B."""
+
+    @abstractmethod
+    def _solve_rows(self, rows: Array) -> Array:
+        """(L L')^-1 v, likewise."""
+
+    def _solve(self, b: npt.ArrayLike, routine: Callable[[Array], Array]) -> Array:
+        columns = self._columns(b)
+        lead = columns.ndim - 2
+        own = (1,) * (lead - len(self.batch_shape)) + self.batch_shape
+        # right-hand sides that share a factor are solved together: their axes of the batch go last
+        shared = [axis for axis, size in enumerate(own) if size == 1]
+        last = range(lead - len(shared), lead)
+        rows = np.array(np.moveaxis(columns, shared, last), order="C")
+        count = prod(self.batch_shape)
+        out = routine(rows.reshape(count, rows.size // max(1, count * self.n), self.n)).reshape(rows.shape)
+        return np.moveaxis(out, last, shared).swapaxes(-1, -2)
+
+    def _columns(self, b: npt.ArrayLike) -> Array:
+        """The columns of right-hand sides b (..., N, M) as rows (..., M, N), with the axes of the whole batch."""
+        b = as_float64(b, "b")
+        if b.ndim < 2 or b.shape[-2] != self.n:
+            raise ValueError(
+                f"b has shape {b.shape}, but right-hand sides must have shape (..., {self.n}, M): "
+                f"write b[..., None] for one vector per matrix."
+            )
+        batch = broadcast_batch({"the factor": self.batch_shape, "b": b.shape[:-2]}, "solve")
+        return np.broadcast_to(b, (*batch, *b.shape[-2:])).swapaxes(-1, -2)
+
+
+class LapackFactor(Factor):
+    """Factors in arrays of NumPy, by LAPACK."""
+
+    storage: Array
+
+    @property
+    def lower(self) -> Array:
         return np.tril(self.storage)
 
     @property
     def logdet(self) -> Array:
-        """log |L L'|: (...,)."""
         diagonals = np.diagonal(self.storage, axis1=-2, axis2=-1)
         return np.asarray(2.0 * np.sum(np.log(diagonals), axis=-1))
 
-    def __getitem__(self, rows: slice) -> Factor:
-        """The factors in a slice of the first axis of the batch."""
-        return Factor(self.storage[rows], self.jitter[rows], self.relative_jitter[rows])
-
-    def solve_lower(self, b: npt.ArrayLike) -> Array:
-        """L^-1 b for b (..., N, M)."""
-        return self._solve(b, lapack.trsm, flops=self.n**2)
-
-    def solve(self, b: npt.ArrayLike) -> Array:
-        """(L L')^-1 b for b (..., N, M)."""
-        return self._solve(b, lapack.potrs, flops=2 * self.n**2)
-
-    def inverse(self) -> Array:
-        """(L L')^-1 (..., N, N), symmetric, for the places that need all of it; to solve, use `solve`."""
+    def resident_inverse(self) -> Array:
         out = np.empty(self.storage.shape)
         factors, inverses = stacked(self.storage), stacked(out)
 
@@ -85,8 +145,7 @@ class Factor:
         for_each_span(task, len(factors), self.n, 2 / 3 * self.n**3)
         return out
 
-    def inverse_diagonal(self) -> Array:
-        """The diagonal (..., N) of (L L')^-1, from L^-1 alone: half the work of `inverse`, and for large N no copy."""
+    def inverse_diagonal(self) -> Array:  # for large N without a copy
         factors = stacked(self.storage)
         out = np.empty(factors.shape[:-1])
 
@@ -104,43 +163,28 @@ class Factor:
         for_each_span(task if self.n < LARGE else by_columns, len(factors), self.n, self.n**3 / 3)
         return out.reshape(self.storage.shape[:-1])
 
-    def _solve(self, b: npt.ArrayLike, routine: Callable[[Array, Array], None], flops: float) -> Array:
-        columns = self._columns(b)
-        lead = columns.ndim - 2
-        own = (1,) * (lead - len(self.batch_shape)) + self.batch_shape
-        # right-hand sides that share a factor are solved together: their axes of the batch go last
-        shared = [axis for axis, size in enumerate(own) if size == 1]
-        last = range(lead - len(shared), lead)
-        out = np.array(np.moveaxis(columns, shared, last), order="C")
+    def _solve_lower_rows(self, rows: Array) -> Array:
+        return self._in_place(rows, lapack.trsm, flops=self.n**2)
+
+    def _solve_rows(self, rows: Array) -> Array:
+        return self._in_place(rows, lapack.potrs, flops=2 * self.n**2)
+
+    def _in_place(self, rows: Array, routine: Callable[[Array, Array], None], flops: float) -> Array:
         factors = stacked(self.storage)
-        rows = out.reshape(len(factors), out.size // max(1, len(factors) * self.n), self.n)
 
         def task(span: slice) -> None:
             routine(factors[span], rows[span])
 
         for_each_span(task, len(factors), self.n, rows.shape[1] * flops)
-        return np.moveaxis(out, last, shared).swapaxes(-1, -2)
-
-    def _columns(self, b: npt.ArrayLike) -> Array:
-        """The columns of right-hand sides b (..., N, M) as rows (..., M, N), with the axes of the whole batch."""
-        b = as_float64(b, "b")
-        if b.ndim < 2 or b.shape[-2] != self.n:
-            raise ValueError(
-                f"b has shape {b.shape}, but right-hand sides must have shape (..., {self.n}, M): "
-                f"write b[..., None] for one vector per matrix."
-            )
-        batch = broadcast_batch({"the factor": self.batch_shape, "b": b.shape[:-2]}, "solve")
-        return np.broadcast_to(b, (*batch, *b.shape[-2:])).swapaxes(-1, -2)
+        return rows
 
 
 def factor(
     K: npt.ArrayLike, *, nugget: npt.ArrayLike | None = None, jitter: Jitter = DEFAULT_JITTER, overwrite: bool = False
 ) -> Factor:
     """Factor K + nugget + jitter for symmetric K (..., N, N); see `cbq.linalg.factor`."""
-    given = as_float64(K, "K")
+    given = matrices(K)
     check_jitter(jitter)
-    if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
-        raise ValueError(f"K has shape {given.shape}, but symmetric matrices (..., N, N) are expected.")
     require_memory(given.size, f"a factor of K of shape {given.shape}", "pass smaller matrices")
     in_place = flag(overwrite, "overwrite") and given.flags.c_contiguous and given.flags.writeable
     storage = given if in_place else np.empty(given.shape)
@@ -162,6 +206,14 @@ def factor(
     return factor_batch(storage, fill, restore, nugget, jitter)
 
 
+def matrices(K: npt.ArrayLike) -> Array:
+    """K as an array of symmetric matrices (..., N, N), or an error."""
+    given = as_float64(K, "K")
+    if given.ndim < 2 or given.shape[-1] != given.shape[-2]:
+        raise ValueError(f"K has shape {given.shape}, but symmetric matrices (..., N, N) are expected.")
+    return given
+
+
 def factor_batch(
     storage: Array,
     fill: Callable[[slice, Array], None],
@@ -176,28 +228,26 @@ def factor_batch(
     factorisation, which leaves the part above as it was.
     """
     batch, n = storage.shape[:-2], storage.shape[-1]
-    if n == 0:
-        raise ValueError("the matrices have no rows (N = 0): at least one point is needed, in K or x.")
     nuggets = nugget_rows(nugget, batch, n).reshape(-1, n)
-    matrices, names = stacked(storage), list(np.ndindex(batch))
-    relative, absolute = np.empty(len(matrices)), np.empty(len(matrices))
+    stack, names = stacked(storage), list(np.ndindex(batch))
+    relative, absolute = np.empty(len(stack)), np.empty(len(stack))
 
     def task(span: slice) -> None:
         def restore_one(i: int) -> None:
             one = slice(span.start + i, span.start + i + 1)
-            restore(one, matrices[one])
+            restore(one, stack[one])
 
-        fill(span, matrices[span])
-        relative[span], absolute[span] = factor_in_place(
-            matrices[span], nuggets[span], jitter, restore_one, names[span]
-        )
+        fill(span, stack[span])
+        relative[span], absolute[span] = factor_in_place(stack[span], nuggets[span], jitter, restore_one, names[span])
 
-    for_each_span(task, len(matrices), n, n**3 / 3 + 30 * n**2)
-    return Factor(read_only(storage), read_only(absolute.reshape(batch)), read_only(relative.reshape(batch)))
+    for_each_span(task, len(stack), n, n**3 / 3 + 30 * n**2)
+    return LapackFactor(read_only(storage), read_only(absolute.reshape(batch)), read_only(relative.reshape(batch)))
 
 
 def nugget_rows(nugget: npt.ArrayLike | None, batch: tuple[int, ...], n: int) -> Array:
     """The nugget as (*batch, N), from None, a number, (*batch,) or (*batch, N)."""
+    if n == 0:
+        raise ValueError("the matrices have no rows (N = 0): at least one point is needed, in K or x.")
     if nugget is None:
         return np.broadcast_to(0.0, (*batch, n))
     values = finite(nugget, "nugget")

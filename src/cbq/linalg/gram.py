@@ -18,6 +18,7 @@ from cbq._checks import is_whole, shown
 from cbq._memory import require_memory
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
+from cbq.linalg.resident import Features, moved, moved_features, namespace, on_host
 from cbq.linalg.threads import (
     for_each_span,
     one_blas_thread,
@@ -28,7 +29,6 @@ from cbq.linalg.threads import (
     workers,
 )
 
-Features = tuple[Any, ...]
 MEMORY = 256 * 2**20  # bytes
 CACHE = 32 * 2**20  # bytes: memory that is used again while it is in the cache costs least
 _MATRICES_PER_WORKER = 4
@@ -42,6 +42,9 @@ class Fills(Protocol):
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         """Write k (..., n, m) into the C-ordered `out` from features (..., n, k) and (..., m, k)."""
+
+    def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
+        """Write dk / d log_lengthscales (P, ..., n, m) into `out`, from features as for `fill`."""
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
         """sum_ij G_ij dk_ij / d log_lengthscales (..., P) from features and weights G (..., n, m)."""
@@ -68,6 +71,14 @@ def flat_features(features: Features, batch: tuple[int, ...]) -> Features:
     )
 
 
+def gram_matrix(kernel: Fills, x: Array) -> Array:
+    """k(x, x) (N, N) of points x (N, d)."""
+    features = kernel.features(x)
+    out = np.empty((len(x), len(x)))
+    kernel.fill(features, features, out)
+    return out
+
+
 def factor_gram(
     kernel: Fills,
     x: npt.ArrayLike,
@@ -81,14 +92,8 @@ def factor_gram(
     out: (..., N, N), where the factor is to be stored. A loop over chunks is faster if it passes the same
     memory each time, but then each factor is lost when the next one is made.
     """
-    if not callable(getattr(kernel, "features", None)):
-        raise TypeError(f"kernel must be a kernel, as those of cbq.kernels are, but it is {shown(kernel)}.")
+    rows, batch, n = gram_features(kernel, x)
     check_jitter(jitter)
-    points = finite(x, "x")
-    features = kernel.features(points.reshape(-1, 1) if points.ndim < 2 else points)
-    *leading, n = leading_shape(features)
-    batch = tuple(leading)
-    rows = flat_features(features, batch)
     require_memory(prod(batch) * n * n, f"a Gram matrix of {n} points x", "pass fewer")
     storage = np.empty((*batch, n, n)) if out is None else checked_out(out, (*batch, n, n), contiguous=True)
     few = prefers_blas_threads(prod(batch), n)
@@ -99,8 +104,24 @@ def factor_gram(
     return factor_batch(storage, fill, fill, nugget, jitter)
 
 
+def gram_features(kernel: Fills, x: npt.ArrayLike) -> tuple[Features, tuple[int, ...], int]:
+    """The flat features (B, N, k) of points x (..., N, d), the batch shape of their Gram matrices, and N."""
+    if not callable(getattr(kernel, "features", None)):
+        raise TypeError(f"kernel must be a kernel, as those of cbq.kernels are, but it is {shown(kernel)}.")
+    points = finite(x, "x")
+    features = kernel.features(points.reshape(-1, 1) if points.ndim < 2 else points)
+    *batch, n = leading_shape(features)
+    return flat_features(features, tuple(batch)), tuple(batch), n
+
+
 def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
-    """sum_ij G_ij dk_ij / d log_lengthscales (B, P) for features (B, N, k) and symmetric G (B, N, N)."""
+    """sum_ij G_ij dk_ij / d log_lengthscales (B, P) for features (B, N, k) and symmetric G (B, N, N), of any engine."""
+    if not isinstance(G, np.ndarray):
+        try:
+            there = moved_features(features, G)
+            return on_host(kernel.contract_features(there, there, G))
+        except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
+            G = on_host(G)
     n = G.shape[-1]
     out = np.empty((len(G), P))
     few = prefers_blas_threads(len(G), n)
@@ -110,6 +131,19 @@ def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
 
     for_each_span(task, len(G), n, 30 * n**2)
     return out
+
+
+def fill_derivatives(kernel: Fills, features: Features, out: Any) -> None:
+    """Write dk / d log_lengthscales (P, N, N) of points with features (N, k) into `out`, of any engine."""
+    try:
+        there = moved_features(features, out)
+        kernel.fill_derivatives(there, there, out)
+    except Exception:
+        if isinstance(out, np.ndarray):
+            raise
+        found = np.empty(out.shape)  # of a kernel that is written for NumPy alone
+        kernel.fill_derivatives(features, features, found)
+        out[...] = moved(found, out)
 
 
 def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool = False) -> None:
@@ -147,7 +181,7 @@ def inner(a: Array, b: Array) -> Array:
     """sum_ij a_ij b_ij (...) of C-ordered matrices a, b (..., n, m)."""
     rows = a.reshape(*a.shape[:-2], 1, prod(a.shape[-2:]))
     columns = b.reshape(*b.shape[:-2], prod(b.shape[-2:]), 1)
-    return np.asarray((rows @ columns)[..., 0, 0])
+    return np.asarray((rows @ columns)[..., 0, 0]) if isinstance(a, np.ndarray) else (a * b).sum((-2, -1))
 
 
 def lower_block(features: Features, rows: slice) -> tuple[Features, Features, tuple[slice, slice, slice]]:
@@ -165,17 +199,18 @@ def for_each_block(task: Callable[[int], None], count: int, in_threads: bool) ->
         run(task, range(count))
 
 
-def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY) -> Iterator[slice]:
+def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY, all_at_once: bool = False) -> Iterator[slice]:
     """Slices that cover 0, ..., T - 1, so that `arrays` stacks of (N, N) matrices take at most `limit` bytes.
 
     A single matrix above the limit goes alone. All slices but the last have the same length, which is no more
-    than fits the cache or gives all threads work.
+    than fits the cache or gives all threads work, unless they are to go all at once.
     """
     if not (is_whole(T) and is_whole(N, 1) and is_whole(arrays, 1)):
         given = f"T={shown(T)}, N={shown(N)}, arrays={shown(arrays)}"
         raise ValueError(f"chunks needs T >= 0, N >= 1 and arrays >= 1, but {given}.")
     size = 8 * N * N * arrays
-    most = max(1, min(limit // size, max(CACHE // size, _MATRICES_PER_WORKER * workers())))
+    enough = T if all_at_once else max(CACHE // size, _MATRICES_PER_WORKER * workers())
+    most = max(1, min(limit // size, enough))
     length = -(-T // max(1, -(-T // most)))
     for start in range(0, T, max(1, length)):
         yield slice(start, min(start + length, T))
@@ -183,9 +218,13 @@ def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY) -> Iterator[
 
 def sqdist(x: Array, y: Array, out: Array) -> Array:
     """|x_i - y_j|^2 for x (..., n, d), y (..., m, d), written into the C-ordered `out` (..., n, m)."""
-    if x.shape[-1] == 1:
+    xp = namespace(out)
+    if x.shape[-1] == 1 or xp is not np:
         differences(x, y, 0, out)
-        np.multiply(out, out, out=out)
+        xp.multiply(out, out, out=out)
+        for j in range(1, x.shape[-1]):
+            apart = differences(x, y, j)
+            out += xp.multiply(apart, apart, out=apart)
     elif out.ndim > 2:
         for i in range(len(out)):
             sqdist(x[i], y[i], out[i])
@@ -196,8 +235,9 @@ def sqdist(x: Array, y: Array, out: Array) -> Array:
 
 def differences(x: Array, y: Array, j: int, out: Array | None = None) -> Array:
     """x_j - y_j for all pairs from x (..., n, d), y (..., m, d): (..., n, m)."""
-    row = np.ascontiguousarray(y[..., j])  # which the inner loop runs along
-    return np.subtract(x[..., j, None], row[..., None, :], out=out)
+    xp = namespace(x)
+    row = np.ascontiguousarray(y[..., j]) if xp is np else y[..., j]  # which the inner loop runs along
+    return xp.subtract(x[..., j, None], row[..., None, :], out=out)  # type: ignore[no-any-return]
 
 
 @cache

@@ -8,7 +8,7 @@ import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from contextvars import ContextVar
+from contextvars import ContextVar, copy_context
 from functools import cache
 from itertools import pairwise
 from math import prod
@@ -118,11 +118,11 @@ def run(task: Callable[[int], None], span: range) -> None:
 
 
 def run_in_pool(task: Callable[[int], None], count: int, threads: int) -> None:
-    """Call `task` on 0, ..., count - 1 from several threads, which end with this call."""
+    """Call `task` on 0, ..., count - 1 from several threads, which end with this call and see its context variables."""
     pieces = min(count, _SPANS_PER_WORKER * threads)
     edges = [i * count // pieces for i in range(pieces + 1)]
     with ThreadPoolExecutor(threads, "cbq-linalg", initializer=one_openmp_thread) as pool:
-        futures = [pool.submit(run, task, range(a, b)) for a, b in pairwise(edges)]
+        futures = [pool.submit(copy_context().run, run, task, range(a, b)) for a, b in pairwise(edges)]
         try:
             for future in futures:
                 future.result()

@@ -7,6 +7,7 @@ from typing import Any
 
 from cbq._checks import one_of, shown
 from cbq.kernels import Kernel
+from cbq.linalg.engines import NumpyEngine, current_engine
 from cbq.samples import Samples
 
 
@@ -46,5 +47,7 @@ def is_auto(value: object) -> bool:
 
 
 def settings(estimator: Any) -> dict[str, str]:
-    """The options of an estimator, as text."""
-    return {field.name: " ".join(repr(getattr(estimator, field.name)).split()) for field in fields(estimator)}
+    """The options of an estimator, as text, and the engine of the fit, unless it is NumPy."""
+    found = {field.name: " ".join(repr(getattr(estimator, field.name)).split()) for field in fields(estimator)}
+    engine = current_engine()
+    return found if isinstance(engine, NumpyEngine) else {**found, "engine": engine.name}

@@ -11,7 +11,6 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq._memory import require_memory
 from cbq.fit.findings import Finding
 from cbq.gp.constant_mean import (
     FLAT,
@@ -24,6 +23,7 @@ from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_len
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
+from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
 from cbq.methods.conditional.averaging import FEW, KernelWeights, asks_for_noise, screen, screening_subset, weigh
 from cbq.methods.conditional.blocks import BlockedSamples, concatenated
@@ -66,7 +66,7 @@ class StageOneOptions:
 def require_memory_for_stage_one(samples: Samples) -> None:
     """Raise where the largest Gram matrix of stage 1 does not fit into memory."""
     N = int(np.max(samples.counts))
-    require_memory(N**2, f"stage 1 with {N} points at one theta", "use fewer of them, as in samples.thinned(1000)")
+    require_matrices(N**2, f"stage 1 with {N} points at one theta", "use fewer of them, as in samples.thinned(1000)")
 
 
 def fit_stage_one(samples: Samples, options: StageOneOptions, executor: Executor | None = None) -> StageOne:

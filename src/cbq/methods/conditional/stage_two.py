@@ -17,11 +17,11 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
-from cbq._memory import require_memory
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, Prediction, ThetaCoordinates, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
 from cbq.kernels import RBF, Kernel, Matern
+from cbq.linalg.engines import require_matrices
 from cbq.methods.conditional.integrals import OUTLYING
 
 MAX_FITTED_NODES = 500  # for hyperparameters: their likelihood costs T^3, and more nodes hardly change it
@@ -45,7 +45,7 @@ class StageTwoOptions:
 
 def require_memory_for_stage_two(T: int, outputs: int) -> None:
     """Raise where the processes of stage 2 do not fit into memory: each output keeps a matrix (T, T) at the least."""
-    require_memory(
+    require_matrices(
         outputs * T**2,
         f"stage 2 with {T} thetas{f' and {outputs} outputs' * (outputs > 1)}",
         "fit some of the thetas, as in samples.select(slice(None, None, 10))"

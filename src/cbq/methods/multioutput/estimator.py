@@ -16,6 +16,7 @@ from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import choose_landmarks
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
+from cbq.linalg.engines import current_engine, require_matrices
 from cbq.linalg.jitter import check_jitter
 from cbq.linalg.threads import blas_threads
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
@@ -31,7 +32,6 @@ from cbq.samples import Samples
 
 Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
-MAX_EXACT_POINTS = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
 MAX_EXACT_DRAWS, NOISY_LANDMARKS = 3000, 500  # values of a random f, beyond which landmarks serve
 CALIBRATION_THETAS = 20
 NYSTROM_COPIES = 5  # arrays of all points and landmarks that are in memory at a time
@@ -61,7 +61,8 @@ class MOBQ:
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
         factorisation serves all.
     nystrom : the number of landmarks of a low-rank approximation, at the cost of n nystrom^2 operations; None is the
-        exact process, for up to 10000 points, and where f is random 500 landmarks for more than 3000.
+        exact process, for up to 10000 points (with `cbq.engine("cuda")`, as many as the memory of the GPU can hold),
+        and where f is random 500 landmarks for more than 3000.
     seed : of the choice of landmarks.
     jitter : what may be added to the diagonal of the Gram matrix.
     """
@@ -149,16 +150,17 @@ def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
 
 
 def _refuse_size(points: PooledPoints, nystrom: int | None, groups: int) -> None:
-    if min(points.n, points.n if nystrom is None else nystrom) > MAX_EXACT_POINTS:
+    most = current_engine().largest_exact
+    if min(points.n, points.n if nystrom is None else nystrom) > most:
         raise ValueError(
-            f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with the "
-            f"cube. Pass nystrom=1000 for an approximation with 1000 landmarks (at most {MAX_EXACT_POINTS}), or "
+            f"there are {points.n} points, but an exact fit takes at most {most}: its cost grows with the "
+            f"cube. Pass nystrom=1000 for an approximation with 1000 landmarks (at most {most}), or "
             f"use cbq.CBQ()."
         )
     if points.n < 3:
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")
     if nystrom is None or nystrom >= points.n:
-        require_memory(
+        require_matrices(
             max(groups, 1.5) * points.n**2,  # a process for each group; and for its calibration those of two halves
             f"an exact fit to {points.n} points{f' with {groups} processes' * (groups > 1)}",
             "pass nystrom=1000 for an approximation with 1000 landmarks, or use cbq.CBQ()",

@@ -1,0 +1,163 @@
+"""Engines fill, factor and decompose large matrices; code that conditions Gaussian processes calls them.
+
+An engine keeps its factors where it computes them and takes and returns NumPy arrays, so that all that is linear in the
+number of points stays on the host. A new engine implements `Engine`, with factors that derive from `Factor`, in a file
+of its own, and is listed in `ENGINES`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import Any, Protocol
+
+import numpy.typing as npt
+
+from cbq import _memory
+from cbq._arrays import Array
+from cbq._checks import shown
+from cbq.linalg import cholesky, dense, gram
+from cbq.linalg.cholesky import Factor
+from cbq.linalg.gram import Fills
+from cbq.linalg.jitter import DEFAULT_JITTER, Jitter
+
+
+class Engine(Protocol):
+    """What the linear algebra of Gaussian processes needs, in float64."""
+
+    @property
+    def name(self) -> str:
+        """What the record of a fit calls it, with its device."""
+
+    @property
+    def largest_exact(self) -> int:
+        """The number of points up to which one matrix of all pairs takes reasonable memory and time."""
+
+    def available_memory(self) -> float:
+        """The bytes that are left for matrices."""
+
+    def resident_gram(self, kernel: Fills, x: Array) -> Any:
+        """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
+
+    def factor(self, K: Any, *, nugget: npt.ArrayLike | None, jitter: Jitter, overwrite: bool) -> Factor:
+        """Factor K + nugget + jitter for symmetric K (..., N, N), of the host or of the engine."""
+
+    def factor_gram(self, kernel: Fills, x: npt.ArrayLike, *, nugget: npt.ArrayLike | None, jitter: Jitter) -> Factor:
+        """Factor k(x, x) + nugget + jitter for points x (..., N, d)."""
+
+    def chunks(self, T: int, N: int, *, arrays: int) -> Iterator[slice]:
+        """Slices that cover 0, ..., T - 1, so that `arrays` stacks of (N, N) matrices fit into memory."""
+
+    def eigh(self, a: Array) -> tuple[Array, Array]:
+        """Eigenvalues (n,) in ascending order, and eigenvectors as the columns of (n, n), of a symmetric matrix."""
+
+    def qr(self, a: Array) -> tuple[Array, Array]:
+        """Q (n, r) with orthonormal columns and upper triangular R (r, m), with a = Q R."""
+
+
+class NumpyEngine:
+    """LAPACK on this machine's cores, one BLAS thread per matrix."""
+
+    name = "numpy"
+    largest_exact = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
+
+    resident_gram = staticmethod(gram.gram_matrix)
+    factor = staticmethod(cholesky.factor)
+    factor_gram = staticmethod(gram.factor_gram)
+    chunks = staticmethod(gram.chunks)
+    eigh = staticmethod(dense.eigh)
+    qr = staticmethod(dense.qr)
+
+    def available_memory(self) -> float:
+        return _memory.available_memory()
+
+
+def _torch_engine(name: str) -> Callable[[], Engine]:
+    def build() -> Engine:
+        try:
+            from cbq.linalg.torch_engine import TorchEngine
+        except ImportError as error:
+            raise ImportError(f"engine {name!r} needs torch: python -m pip install 'cbq[torch]'.") from error
+        return TorchEngine(name)
+
+    return build
+
+
+ENGINES: dict[str, Callable[[], Engine]] = {
+    "numpy": NumpyEngine,
+    "torch": _torch_engine("torch"),
+    "cuda": _torch_engine("cuda"),
+}
+_METHODS = [name for name in vars(Engine) if not name.startswith("_")]
+_current: ContextVar[Engine] = ContextVar("engine", default=NumpyEngine())  # noqa: B039, it has no state
+
+
+@contextmanager
+def engine(engine: str | Engine) -> Iterator[None]:
+    """Within this context, an engine does the linear algebra of large matrices: `with cbq.engine("cuda"): ...`.
+
+    engine: "numpy" (the default), "cuda" for the GPU, "torch" for the same code on the CPU, or an object with the
+        methods of `cbq.linalg.Engine`.
+
+    Factors stay on the device as long as the fit that holds them, which can be used outside of the context too.
+    Answers agree with those of "numpy" up to rounding.
+    """
+    if isinstance(engine, str) and engine not in ENGINES:
+        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, but it is {shown(engine)}.")
+    if not isinstance(engine, str) and not all(hasattr(engine, name) for name in _METHODS):
+        raise TypeError(f"engine must be a name or have the methods of cbq.linalg.Engine, but it is {shown(engine)}.")
+    token = _current.set(ENGINES[engine]() if isinstance(engine, str) else engine)
+    try:
+        yield
+    finally:
+        _current.reset(token)
+
+
+def current_engine() -> Engine:
+    """The engine that does the linear algebra here."""
+    return _current.get()
+
+
+def resident_gram(kernel: Fills, x: Array) -> Any:
+    """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
+    return _current.get().resident_gram(kernel, x)
+
+
+def factor(
+    K: Any, *, nugget: npt.ArrayLike | None = None, jitter: Jitter = DEFAULT_JITTER, overwrite: bool = False
+) -> Factor:
+    """Factor K + nugget + jitter for symmetric K (..., N, N).
+
+    nugget: a number, (...,) for one per matrix, or (..., N) for one per point; it is added to the diagonal.
+    jitter: the least jitter that lets the factorisation succeed, see `Jitter`.
+    overwrite: the factor may take the place of K (also when this fails), if K is a C-ordered float64 array.
+    """
+    return _current.get().factor(K, nugget=nugget, jitter=jitter, overwrite=overwrite)
+
+
+def factor_gram(
+    kernel: Fills, x: npt.ArrayLike, *, nugget: npt.ArrayLike | None = None, jitter: Jitter = DEFAULT_JITTER
+) -> Factor:
+    """Factor k(x, x) + nugget + jitter for points x (..., N, d); in one dimension x may be (N,)."""
+    return _current.get().factor_gram(kernel, x, nugget=nugget, jitter=jitter)
+
+
+def chunks(T: int, N: int, *, arrays: int = 1) -> Iterator[slice]:
+    """Slices that cover 0, ..., T - 1, so that `arrays` stacks of (N, N) matrices fit into memory."""
+    return _current.get().chunks(T, N, arrays=arrays)
+
+
+def eigh(a: Array) -> tuple[Array, Array]:
+    """Eigenvalues (n,) in ascending order, and eigenvectors as the columns of (n, n), of a symmetric matrix."""
+    return _current.get().eigh(a)
+
+
+def qr(a: Array) -> tuple[Array, Array]:
+    """Q (n, r) with orthonormal columns and upper triangular R (r, m), with a = Q R."""
+    return _current.get().qr(a)
+
+
+def require_matrices(numbers: float, what: str, instead: str) -> None:
+    """Raise MemoryError unless matrices of so many numbers fit where the engine keeps them; name the way out."""
+    _memory.require_memory(numbers, what, instead, _current.get().available_memory)

@@ -1,0 +1,270 @@
+"""The engine that works on tensors of PyTorch: on a GPU ("cuda"), or on the CPU ("torch"), for tests.
+
+Features of points go to the device; Gram matrices are filled, factored and stay there, and what comes back is linear in
+the number of points, unless a whole inverse is asked for. Calls wait for the device once or twice, so that many small
+ones cost more than few batches. What is tiny stays on the host, which is as fast as the way to the device and back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq import _memory
+from cbq._arrays import Array, Booleans, Integers
+from cbq.linalg import cholesky, dense, gram
+from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
+from cbq.linalg.gram import Fills, gram_features, take
+from cbq.linalg.jitter import Jitter, NotPositiveDefinite, check_jitter, not_finite
+from cbq.linalg.resident import Features, moved, moved_features, on_host
+from cbq.linalg.threads import LARGE
+
+torch: Any = import_module("torch")  # untyped, so that types are checked with and without it
+Tensor = Any
+
+BLOCK = 2**27  # numbers of a matrix that are filled at a time: temporaries are small beside the matrix
+HOST_BLOCK = 2**22  # the same, where a kernel can be filled on the host only
+LEAST_WORK = 200**3  # operations of a call on a GPU: less takes the host no longer than the way there and back
+SHARE = 0.5  # of the free memory, for the matrices of a chunk
+MATRICES = 3.5  # in memory at a time, for one exact process
+SMALLEST_TRIANGLE = 64  # which is inverted without halving it
+
+
+class TorchEngine:
+    """Cholesky and triangular solves of batches by PyTorch, in float64."""
+
+    largest_exact: int
+
+    def __init__(self, name: str) -> None:
+        if name == "cuda" and not torch.cuda.is_available():
+            raise ValueError(
+                f"engine 'cuda' needs a CUDA device, but torch {torch.__version__} finds none: look for it with "
+                f"nvidia-smi and install a build of torch for its driver, or use engine 'numpy'."
+            )
+        self._on_gpu = name == "cuda"
+        self._device = torch.device("cuda", torch.cuda.current_device()) if self._on_gpu else torch.device("cpu")
+        self.name = f"cuda ({torch.cuda.get_device_name(self._device)})" if self._on_gpu else "torch (CPU)"
+        self.largest_exact = 10_000
+        if self._on_gpu:
+            bytes_of_all = torch.cuda.get_device_properties(self._device).total_memory
+            self.largest_exact = 1000 * int(sqrt(bytes_of_all / (8 * MATRICES)) / 1000)
+
+    def available_memory(self) -> float:
+        if not self._on_gpu:
+            return _memory.available_memory()
+        kept = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
+        return float(torch.cuda.mem_get_info(self._device)[0] + kept)  # PyTorch keeps what it frees for later
+
+    def chunks(self, T: int, N: int, *, arrays: int = 1) -> Iterator[slice]:
+        if not self._on_gpu:
+            return gram.chunks(T, N, arrays=arrays)
+        return gram.chunks(T, N, arrays=arrays, limit=int(SHARE * self.available_memory()), all_at_once=True)
+
+    def resident_gram(self, kernel: Fills, x: Array) -> Any:
+        if self._is_tiny((len(x), len(x))):
+            return gram.gram_matrix(kernel, x)
+        a = torch.empty((1, len(x), len(x)), dtype=torch.float64, device=self._device)
+        self._fill(kernel, gram_features(kernel, x[None])[0], a)
+        return a[0]
+
+    def factor(self, K: Any, *, nugget: npt.ArrayLike | None, jitter: Jitter, overwrite: bool) -> Factor:
+        given = K if isinstance(K, torch.Tensor) else matrices(K)
+        if isinstance(given, np.ndarray) and self._is_tiny(given.shape):
+            return cholesky.factor(given, nugget=nugget, jitter=jitter, overwrite=overwrite)
+        check_jitter(jitter)
+
+        def fill(a: Tensor) -> None:
+            a.copy_((self._moved(given) if isinstance(given, np.ndarray) else given).reshape(a.shape))
+            finite = torch.isfinite(a).all(-1).all(-1)
+            a[:, 0, 0] = torch.where(finite, a[:, 0, 0], torch.nan)  # wherever it was: on the diagonal it is seen
+
+        return self._factor(fill, tuple(given.shape[:-2]), given.shape[-1], nugget, jitter)
+
+    def factor_gram(self, kernel: Fills, x: npt.ArrayLike, *, nugget: npt.ArrayLike | None, jitter: Jitter) -> Factor:
+        rows, batch, n = gram_features(kernel, x)
+        if self._is_tiny((*batch, n, n)):
+            return gram.factor_gram(kernel, x, nugget=nugget, jitter=jitter)
+        check_jitter(jitter)
+        return self._factor(lambda a: self._fill(kernel, rows, a), batch, n, nugget, jitter)
+
+    def eigh(self, a: Array) -> tuple[Array, Array]:
+        if self._on_gpu and len(a) < LARGE:
+            return dense.eigh(a)
+        values, vectors = torch.linalg.eigh(self._moved(a))
+        return on_host(values), on_host(vectors)
+
+    def qr(self, a: Array) -> tuple[Array, Array]:
+        if self._on_gpu and a.size < LARGE**2:
+            return dense.qr(a)
+        Q, R = torch.linalg.qr(self._moved(a))
+        return on_host(Q), on_host(R)
+
+    def _is_tiny(self, shape: tuple[int, ...]) -> bool:
+        return prod(shape) * shape[-1] <= (LEAST_WORK if self._on_gpu else 0)
+
+    def _moved(self, a: npt.NDArray[Any]) -> Tensor:
+        return torch.tensor(np.ascontiguousarray(a), device=self._device)
+
+    def _fill(self, kernel: Fills, rows: Features, a: Tensor) -> None:
+        """Fill `a` (B, N, N) with the Gram matrices of features (B, N, k), on the device if the kernel can do that."""
+        there = moved_features(rows, a)
+        try:
+            for which, part in _blocks(len(a), a.shape[-1], BLOCK):
+                kernel.fill(take(there, (which, part)), take(there, which), a[which, part])
+        except torch.OutOfMemoryError:
+            raise
+        except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
+            for which, part in _blocks(len(a), a.shape[-1], HOST_BLOCK):
+                block = np.empty(a[which, part].shape)
+                kernel.fill(take(rows, (which, part)), take(rows, which), block)
+                a[which, part] = moved(block, a)
+
+    def _factor(
+        self,
+        fill: Callable[[Tensor], None],
+        batch: tuple[int, ...],
+        n: int,
+        nugget: npt.ArrayLike | None,
+        jitter: Jitter,
+    ) -> Factor:
+        """Factor what `fill` writes into (B, N, N), all leading axes as one; see `jitter.factor_in_place`."""
+        nuggets, count = nugget_rows(nugget, batch, n), prod(batch)
+        _memory.require_memory(
+            2 * count * n * n, f"a factor of {count} x ({n}, {n})", "pass fewer points", self.available_memory
+        )
+        a = torch.empty((count, n, n), dtype=torch.float64, device=self._device)
+        fill(a)
+        diagonal = a.diagonal(dim1=-2, dim2=-1)
+        unit = torch.clamp(diagonal.sum(-1) / n, min=0.0)
+        wanted = diagonal.clone() if nugget is None else diagonal + self._moved(nuggets.reshape(count, n))
+        diagonal.copy_(wanted + jitter.start * unit[:, None])
+        L, bad = _cholesky(a)
+        units, failed = torch.stack([unit, bad.double()]).cpu().numpy()
+        relative = np.full(count, jitter.start)
+        if failed.any():
+            _add_jitter(a, L, wanted, unit, relative, np.flatnonzero(failed), jitter, list(np.ndindex(batch)))
+        return TorchFactor(
+            L.reshape(*batch, n, n),
+            read_only((relative * units).reshape(batch)),
+            read_only(relative.reshape(batch)),
+        )
+
+
+class TorchFactor(Factor):
+    """Factors in tensors on a device."""
+
+    @property
+    def lower(self) -> Array:
+        return on_host(torch.tril(self.storage))
+
+    @property
+    def logdet(self) -> Array:
+        return on_host(2.0 * self.storage.diagonal(dim1=-2, dim2=-1).log().sum(-1))
+
+    def resident_inverse(self) -> Tensor:
+        half = _inverse(self._stack)
+        whole = half.mT @ half
+        return (torch.tril(whole) + torch.tril(whole, -1).mT).reshape(self.storage.shape)
+
+    def inverse_diagonal(self) -> Array:
+        return on_host(_inverse(self._stack).square_().sum(-2)).reshape(self.storage.shape[:-1])
+
+    def _solve_lower_rows(self, rows: Array) -> Array:
+        return on_host(self._half(rows).mT)
+
+    def _solve_rows(self, rows: Array) -> Array:
+        half = self._half(rows)
+        return on_host(torch.linalg.solve_triangular(self._stack.mT, half, upper=True).mT)
+
+    def _half(self, rows: Array) -> Tensor:
+        """L^-1 v as columns (B, N, M), for the rows v of rows (B, M, N)."""
+        columns = torch.from_numpy(rows).to(self.storage.device).mT
+        return torch.linalg.solve_triangular(self._stack, columns, upper=False)
+
+    @property
+    def _stack(self) -> Tensor:
+        return self.storage.reshape(-1, self.n, self.n)
+
+
+def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:
+    """Pieces of `count` matrices (n, n): whole matrices, or rows of one of them, of about so many numbers."""
+    step, most = max(1, numbers // (n * n)), max(1, min(n, numbers // n))
+    for i in range(0, count, step):
+        for j in range(0, n, most):
+            yield slice(i, min(i + step, count)), slice(j, min(j + most, n))
+
+
+def _cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
+    """Factors (B, N, N) of a, which stays as it is, and whether each has failed (B,)."""
+    L, info = torch.linalg.cholesky_ex(a)
+    # libraries differ in whether NaN counts as a failure, but it always reaches the diagonal
+    return L, (info != 0) | ~torch.isfinite(L.diagonal(dim1=-2, dim2=-1)).all(-1)
+
+
+def _add_jitter(
+    a: Tensor,
+    L: Tensor,
+    wanted: Tensor,
+    unit: Tensor,
+    relative: Array,
+    failed: Integers,
+    jitter: Jitter,
+    names: list[tuple[int, ...]],
+) -> None:
+    """Factor those of a (B, N, N) for which the first jitter was too small, into L, and set their `relative` jitter.
+
+    wanted: (B, N), the diagonals without jitter. unit: (B,), of the jitter.
+    """
+    n = a.shape[-1]
+    errors: dict[int, ValueError] = {}
+    for which, _ in _blocks(len(failed), n, max(BLOCK, n * n)):
+        left = failed[which]
+        finite = _all_finite(a, wanted, left)
+        errors |= {i: not_finite(names[i]) for i in left[~finite]}
+        left, (last, *higher) = left[finite], jitter.ladder()
+        for last in higher:
+            if not len(left):
+                break
+            part = a if len(left) == len(a) else a[left]
+            part.diagonal(dim1=-2, dim2=-1).copy_(wanted[left] + last * unit[left, None])
+            found, bad = _cholesky(part)
+            good = ~bad.cpu().numpy()
+            L[left[good]], relative[left[good]] = found[good], last
+            left = left[~good]
+        errors |= {i: NotPositiveDefinite(names[i], n, last) for i in left}
+    if errors:
+        raise errors[min(errors)]
+
+
+def _all_finite(a: Tensor, wanted: Tensor, which: Integers) -> Booleans:
+    """Whether some of the matrices (B, N, N) with diagonals (B, N) are finite in their lower triangles."""
+    n = a.shape[-1]
+    finite = torch.isfinite(wanted[which]).all(-1)
+    for _, rows in _blocks(1, n, max(1, BLOCK // len(which))):
+        below = torch.tril(a[which, rows], rows.start - 1)
+        finite &= torch.isfinite(below).all(-1).all(-1)
+    return np.asarray(finite.cpu().numpy())
+
+
+def _inverse(L: Tensor) -> Tensor:
+    """L^-1 of lower triangles (B, N, N), by halves: almost all of the work is products of matrices."""
+    out = torch.zeros_like(L, memory_format=torch.contiguous_format)
+    _invert(L, out)
+    return out
+
+
+def _invert(L: Tensor, out: Tensor) -> None:
+    n = L.shape[-1]
+    if n <= SMALLEST_TRIANGLE:
+        identity = torch.eye(n, dtype=L.dtype, device=L.device).expand(L.shape)
+        out.copy_(torch.linalg.solve_triangular(L, identity, upper=False))
+        return
+    upper, lower = slice(n // 2), slice(n // 2, n)
+    _invert(L[:, upper, upper], out[:, upper, upper])
+    _invert(L[:, lower, lower], out[:, lower, lower])
+    out[:, lower, upper] = out[:, lower, lower] @ (L[:, lower, upper] @ -out[:, upper, upper])
