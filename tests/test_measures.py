@@ -761,3 +761,22 @@ def test_the_marginal_of_the_last_coordinate_by_a_negative_index():
     assert box.marginal(-1).equals(box.marginal(1))
     with pytest.raises(IndexError):
         box.marginal(2)
+
+
+@pytest.mark.parametrize(
+    ("measure", "text"),
+    [
+        (Gamma(2.0, 3.0), "Gamma(shape=2, rate=3)"),
+        (Gaussian([0.0, 1.0], [1.0, 0.5]), "Gaussian(mean=[0, 1], cov=[[1, 0], [0, 0.5]])"),
+        (Gamma([1.0, 4.0], 2.0), "Gamma(shape=1 to 4, rate=2, batch_shape=(2,))"),
+        (Gaussian(np.zeros((5, 2)), 1.0), "Gaussian(mean=[0, 0], cov=[[1, 0], [0, 1]], batch_shape=(5,))"),
+        (Empirical(np.arange(30.0)), "Empirical(points=array (30, 1) of 0 to 29, weights=array (30,) of 0.0333333)"),
+        (
+            Mixture([0.5, 0.5], [Gamma(1.0, 2.0)] * 2),
+            f"Mixture([0.5, 0.5], [{', '.join(['Gamma(shape=1, rate=2)'] * 2)}])",
+        ),
+    ],
+    ids=lambda value: type(value).__name__,
+)
+def test_measures_print_their_parameters(measure, text):
+    assert repr(measure) == text

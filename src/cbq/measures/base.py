@@ -31,6 +31,7 @@ from cbq._immutable import Immutable
 from cbq._memory import require_memory
 
 Base = Literal["uniform", "normal"]
+MAX_SHOWN = 16  # numbers of a parameter, in the text that stands for a measure
 
 
 class Measure(Immutable, ABC):
@@ -80,7 +81,12 @@ class Measure(Immutable, ABC):
         return same_arrays and all(a.equals(b) for a, b in zip(self._parts, other._parts, strict=True))
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(dim={self.dim}, batch_shape={self.batch_shape})"
+        return f"{type(self).__name__}({self._arguments_in_brief()})"
+
+    def _arguments_in_brief(self) -> str:
+        batch = self.batch_shape
+        found = [f"{name}={in_brief(a, len(batch))}" for name, a in self.parameters().items()]
+        return ", ".join([*found, f"batch_shape={batch}"] if batch else found)
 
     def logpdf(self, x: npt.ArrayLike) -> Array:
         """Log density at x (..., n, d): shape (..., n); -inf outside the support."""
@@ -241,6 +247,20 @@ def converter(function: Callable[[Any], Measure | None]) -> Callable[[Any], Meas
 def as_measure(obj: Any) -> Measure:
     """Return `obj` if it is a measure, or the measure of a frozen scipy.stats distribution."""
     return measure_argument(obj, "obj")
+
+
+def in_brief(a: Array, batch_axes: int) -> str:
+    """A parameter as text: the values that all measures of a batch have in common, or their range."""
+    if not a.size:
+        return "[]"
+    first, least, largest = a[(0,) * batch_axes], f"{np.min(a):.6g}", f"{np.max(a):.6g}"
+    if first.size > MAX_SHOWN:
+        return f"array {first.shape} of {least}" + f" to {largest}" * (least != largest)
+    if not np.array_equal(a, np.broadcast_to(first, a.shape)):
+        return f"{least} to {largest}"
+    if first.size == 1:
+        return least
+    return " ".join(np.array2string(first, separator=", ", formatter={"all": lambda v: f"{v:.6g}"}).split())
 
 
 def measure_argument(obj: Any, name: str) -> Measure:

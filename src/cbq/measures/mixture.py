@@ -11,7 +11,7 @@ from scipy.special import log_ndtr, ndtri_exp
 from cbq._arrays import Array, broadcast_batch, finite, take_rows
 from cbq._checks import generator
 from cbq.io import Instance, Many, Numbers, saved
-from cbq.measures.base import Measure, measure_list
+from cbq.measures.base import Measure, in_brief, measure_list
 from cbq.measures.empirical_unnormalised import Empirical, Unnormalised, checked_weights
 
 
@@ -50,7 +50,7 @@ class Mixture(Measure):
         return Mixture(weights, [c._broadcast_getitem(self.batch_shape, index) for c in self.components])
 
     def __repr__(self) -> str:
-        return f"Mixture of {len(self.components)}(dim={self.dim}, batch_shape={self.batch_shape})"
+        return f"Mixture({in_brief(self.weights, len(self.batch_shape))}, [{', '.join(map(repr, self.components))}])"
 
     def moments(self) -> tuple[Array, Array]:
         moments = [(self.weights[..., k, None], *c.moments()) for k, c in enumerate(self.components)]

@@ -80,7 +80,7 @@ class Quantile(Univariate):
         return False
 
     def __repr__(self) -> str:
-        return f"Quantile({self._dist.name}, batch_shape={self.batch_shape})"
+        return f"Quantile({self._dist.name}, {self._arguments_in_brief()})"
 
     @property
     def support(self) -> tuple[Array, Array]:
