@@ -32,7 +32,7 @@ HOST_BLOCK = 2**22  # the same, where a kernel can be filled on the host only
 LEAST_WORK = 200**3  # operations of a call on a GPU: less takes the host no longer than the way there and back
 SHARE = 0.5  # of the free memory, for the matrices of a chunk
 MATRICES = 3.5  # in memory at a time, for one exact process
-SMALLEST_TRIANGLE = 64  # which is inverted without halving it
+SMALLEST_TRIANGLE = 128  # which is inverted without halving it
 
 
 class TorchEngine:
@@ -47,6 +47,7 @@ class TorchEngine:
                 f"nvidia-smi and install a build of torch for its driver, or use engine 'numpy'."
             )
         self._on_gpu = name == "cuda"
+        self.threaded = not self._on_gpu
         self._device = torch.device("cuda", torch.cuda.current_device()) if self._on_gpu else torch.device("cpu")
         self.name = f"cuda ({torch.cuda.get_device_name(self._device)})" if self._on_gpu else "torch (CPU)"
         self.largest_exact = 10_000
