@@ -79,8 +79,9 @@ class Contest:
         b = np.stack(fit.predict(theta, return_std=True))
         apart = np.max(np.abs(a - b), axis=1) / np.max(np.abs(b), axis=1)
         ratio = by_numpy / time
+        target = f"at least {faster:g}: {met(ratio >= faster)}"
         print(
-            f"{title}: numpy {by_numpy:.2f} s, {ratio:.1f} times as long (at least {faster:g}: {met(ratio >= faster)}); "
+            f"{title}: numpy {by_numpy:.2f} s, {ratio:.1f} times as long ({target}); "
             f"means differ by {apart[0]:.1e}, standard deviations by {apart[1]:.1e}",
             flush=True,
         )

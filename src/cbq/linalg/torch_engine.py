@@ -117,7 +117,7 @@ class TorchEngine:
         try:
             for which, part in _blocks(len(a), a.shape[-1], BLOCK):
                 kernel.fill(take(there, (which, part)), take(there, which), a[which, part])
-        except torch.OutOfMemoryError:
+        except torch.cuda.OutOfMemoryError:
             raise
         except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
             for which, part in _blocks(len(a), a.shape[-1], HOST_BLOCK):
