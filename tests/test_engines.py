@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.gp.constant_mean import FLAT, GPData, evidence_and_gradient
+from cbq.embeddings import embed
+from cbq.gp.constant_mean import FLAT, GPData, embedding_means, evidence_and_gradient
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates
 from cbq.gp.likelihood import Likelihood
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
@@ -223,13 +224,24 @@ def test_the_inverse_of_a_triangle_by_halves_is_that_of_lapack(name):
     np.testing.assert_array_equal(found.inverse(), found.inverse().swapaxes(-1, -2))
 
 
+@pytest.mark.parametrize(
+    "measure", [Gaussian([0.0, 0.0], [1.0, 2.0]), Gaussian(X[:, 0], [1.0, 2.0])], ids=["one", "each"]
+)
+def test_embeddings_do_not_depend_on_how_many_thetas_go_together(measure, monkeypatch):
+    kernel, data = Matern(1.5, np.array([[[0.5]], [[1.0]]])), GPData(X, B, measure)
+    expected = embed(kernel, measure).mean(X)
+    monkeypatch.setattr("cbq.linalg.threads.CACHED_NUMBERS", 1)
+    monkeypatch.setattr("cbq.linalg.threads.LEAST_WORK", 0.0)
+    np.testing.assert_array_equal(embedding_means(kernel, data), expected)
+
+
 @on_engines
 def test_decompositions_are_those_of_numpy(name, monkeypatch):
     monkeypatch.setattr("cbq.linalg.torch_engine.LARGE", 1)
     a = rng.normal(size=(40, 12))
     with cbq.engine(name):
-        Q, R = cbq.linalg.qr(a)
-        values, V = cbq.linalg.eigh(a.T @ a)
+        Q, R = engines.qr(a)
+        values, V = engines.eigh(a.T @ a)
     close(Q @ R, a)
     close(Q.T @ Q, np.eye(12))
     close(values, np.linalg.eigvalsh(a.T @ a))

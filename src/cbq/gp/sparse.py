@@ -21,7 +21,8 @@ from scipy.special import expit, logsumexp
 
 from cbq._arrays import Array
 from cbq.kernels import Kernel
-from cbq.linalg import Factor, Jitter, eigh, factor
+from cbq.linalg import Factor, Jitter, factor
+from cbq.linalg.engines import eigh
 
 MAX_BLOCK_ROWS = 4096
 LOG_RATIOS = np.linspace(-25.0, 20.0, 361)  # grid of log gamma

@@ -235,7 +235,11 @@ def _add_jitter(
             part.diagonal(dim1=-2, dim2=-1).copy_(wanted[left] + last * unit[left, None])
             found, bad = _cholesky(part)
             good = ~bad.cpu().numpy()
-            L[left[good]], relative[left[good]] = found[good], last
+            relative[left[good]] = last
+            if len(left) == len(L) and good.all():
+                L.copy_(found)  # without a copy of a matrix that may fill the memory
+            else:
+                L[left[good]] = found[good]
             left = left[~good]
         errors |= {i: NotPositiveDefinite(names[i], n, last) for i in left}
     if errors:
