@@ -198,7 +198,7 @@ class Own(Kernel):
 
 @on_engines
 def test_a_kernel_that_is_written_for_numpy_is_filled_on_the_host(name, monkeypatch):
-    monkeypatch.setattr("cbq.linalg.torch_engine.HOST_BLOCK", 60)  # some rows at a time
+    monkeypatch.setattr("cbq.linalg.torch_engine.BLOCK", 60)  # some rows at a time
     found, expected = both(name, lambda: factor_gram(Own(), X))
     close(found.lower, expected.lower)
     mixed = both(name, lambda: factor_gram(Own() + RBF(1.0), X))

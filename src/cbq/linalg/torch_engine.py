@@ -21,14 +21,13 @@ from cbq.linalg import cholesky, dense, gram
 from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
 from cbq.linalg.gram import Fills, gram_features, take
 from cbq.linalg.jitter import Jitter, NotPositiveDefinite, check_jitter, not_finite
-from cbq.linalg.resident import Features, moved, moved_features, on_host
+from cbq.linalg.resident import Features, on_host
 from cbq.linalg.threads import LARGE
 
 torch: Any = import_module("torch")  # untyped, so that types are checked with and without it
 Tensor = Any
 
-BLOCK = 2**27  # numbers of a matrix that are filled at a time: temporaries are small beside the matrix
-HOST_BLOCK = 2**22  # the same, where a kernel can be filled on the host only
+BLOCK = 2**25  # numbers that are filled at a time, so that temporaries are small beside a large matrix
 LEAST_WORK = 200**3  # operations of a call on a GPU: less takes the host no longer than the way there and back
 SHARE = 0.5  # of the free memory, for the matrices of a chunk
 MATRICES = 3.5  # in memory at a time, for one exact process
@@ -112,18 +111,9 @@ class TorchEngine:
         return torch.tensor(np.ascontiguousarray(a), device=self._device)
 
     def _fill(self, kernel: Fills, rows: Features, a: Tensor) -> None:
-        """Fill `a` (B, N, N) with the Gram matrices of features (B, N, k), on the device if the kernel can do that."""
-        there = moved_features(rows, a)
-        try:
-            for which, part in _blocks(len(a), a.shape[-1], BLOCK):
-                kernel.fill(take(there, (which, part)), take(there, which), a[which, part])
-        except torch.cuda.OutOfMemoryError:
-            raise
-        except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
-            for which, part in _blocks(len(a), a.shape[-1], HOST_BLOCK):
-                block = np.empty(a[which, part].shape)
-                kernel.fill(take(rows, (which, part)), take(rows, which), block)
-                a[which, part] = moved(block, a)
+        """Fill `a` (B, N, N) with the Gram matrices of features (B, N, k), in blocks."""
+        for which, part in _blocks(len(a), a.shape[-1], BLOCK):
+            gram.fill(kernel.fill, take(rows, (which, part)), take(rows, which), a[which, part])
 
     def _factor(
         self,
@@ -171,6 +161,9 @@ class TorchFactor(Factor):
         half = _inverse(self._stack)
         whole = half.mT @ half
         return (torch.tril(whole) + torch.tril(whole, -1).mT).reshape(self.storage.shape)
+
+    def resident_solve_lower(self, b: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(self.storage, b, upper=False)
 
     def inverse_diagonal(self) -> Array:
         return on_host(_inverse(self._stack).square_().sum(-2)).reshape(self.storage.shape[:-1])
