@@ -51,7 +51,6 @@ def run(
     Examples:
       cbq run sir --T 15 --N 40 --design sobol --out out/
       cbq run linear --option dim=2 --option f=inner --method cbq
-      cbq run linear --T 1000 --N 1000 --method cbq --engine cuda
       cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
       cbq run simulator.py:build --option days=30 --theta 0.5 --theta 1.0 --theta 2.0
     """
