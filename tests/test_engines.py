@@ -206,6 +206,16 @@ def test_a_kernel_that_is_written_for_numpy_is_filled_on_the_host(name, monkeypa
 
 
 @on_engines
+def test_few_large_matrices_go_one_by_one(name, monkeypatch):
+    monkeypatch.setattr("cbq.linalg.torch_engine.LARGE", 20)
+    found, expected = both(name, lambda: factor_gram(Matern(2.5, 0.7), X, nugget=1e-3))
+    close(found.lower, expected.lower)
+    close(found.solve(B), expected.solve(B))
+    single, other = both(name, lambda: factor_gram(Matern(2.5, 0.7), X[0], nugget=1e-3))
+    close(single.inverse(), other.inverse())
+
+
+@on_engines
 @pytest.mark.parametrize("block", [40, 700, 2000])  # rows of a matrix, one matrix, several
 def test_matrices_can_be_filled_in_pieces(name, block, monkeypatch):
     monkeypatch.setattr("cbq.linalg.torch_engine.BLOCK", block)

@@ -31,6 +31,7 @@ BLOCK = 2**25  # numbers that are filled at a time, so that temporaries are smal
 LEAST_WORK = 200**3  # operations of a call on a GPU: less takes the host no longer than the way there and back
 SHARE = 0.5  # of the free memory, for the matrices of a chunk
 MATRICES = 3.5  # in memory at a time, for one exact process
+FEW = 8  # large matrices in a batch, that are factored one by one
 SMALLEST_TRIANGLE = 128  # which is inverted without halving it
 
 
@@ -195,7 +196,11 @@ def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:
 
 def _cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
     """Factors (B, N, N) of a, which stays as it is, and whether each has failed (B,)."""
-    L, info = torch.linalg.cholesky_ex(a)
+    if len(a) <= FEW and a.shape[-1] >= LARGE // 2:  # a batched routine gives each matrix a small part of the device
+        factors, infos = zip(*(torch.linalg.cholesky_ex(each) for each in a), strict=True)
+        L, info = (factors[0][None], infos[0][None]) if len(a) == 1 else (torch.stack(factors), torch.stack(infos))
+    else:
+        L, info = torch.linalg.cholesky_ex(a)
     # libraries differ in whether NaN counts as a failure, but it always reaches the diagonal
     return L, (info != 0) | ~torch.isfinite(L.diagonal(dim1=-2, dim2=-1)).all(-1)
 
