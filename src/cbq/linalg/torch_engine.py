@@ -237,7 +237,7 @@ def _add_jitter(
             if len(left) == len(L) and good.all():
                 L.copy_(found)  # without a copy of a matrix that may fill the memory
             else:
-                L[left[good]] = found[good]
+                L[left[good]] = found[np.flatnonzero(good)]
             left = left[~good]
         errors |= {i: NotPositiveDefinite(names[i], n, last) for i in left}
     if errors:
