@@ -6,9 +6,10 @@ READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
 DEMO   ?= demo
 FIGURES ?= reproduction
+ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive clean
+.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
@@ -61,6 +62,9 @@ bench-psa: $(READY)
 
 bench-adaptive: $(READY)
 	$(BIN)/python benchmarks/adaptive.py
+
+bench-engines: $(READY)
+	$(BIN)/python benchmarks/engines.py $(ENGINE)
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo reproduction reproduction-quick

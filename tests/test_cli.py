@@ -667,3 +667,21 @@ def test_without_matplotlib_a_run_writes_all_but_the_figure(tmp_path):
     assert done.returncode == 0, done.stderr
     assert "no figure.png: plot needs matplotlib: python -m pip install 'cbq[plot]'" in done.stdout
     assert sorted(os.listdir(tmp_path)) == ["estimate.csv", "fit.cbq", "run.json"]
+
+
+# Engines ---------------------------------------------------------------------------------------------------------
+
+
+def test_commands_take_an_engine(tmp_path):
+    pytest.importorskip("torch", reason="engines other than numpy need torch")
+    words = ["sir", "--T", 8, "--N", 5, "--method", "klsmc", "--at", 3.0, "--out", tmp_path]
+    assert "Engine: torch (CPU)." in ok("run", *words, "--engine", "torch")
+    assert json.loads((tmp_path / "run.json").read_text())["engine"] == "torch"
+    plain, other = (ok("predict", tmp_path / "fit.cbq", "--engine", name) for name in ("numpy", "torch"))
+    assert plain == other
+
+
+@pytest.mark.parametrize("command", [["run", "sir"], ["compare", "sir"], ["predict", "a.cbq"], ["evppi", "a.csv"]])
+def test_commands_refuse_an_unknown_engine_before_they_begin(command, tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    assert "engine must be one of numpy, torch, cuda, but it is 'opencl'" in refused(*command, "--engine", "opencl")

@@ -13,6 +13,7 @@ from cbq.cli.source import ProblemSource
 from cbq.cli.tables import write_csv, write_figure
 from cbq.comparison import ComparisonRow
 from cbq.comparison import compare as compare_estimators
+from cbq.linalg import engine as use_engine
 from cbq.methods.registry import create
 
 Methods = Annotated[
@@ -40,6 +41,7 @@ def compare(
     on_error: options.OnError = None,
     on_change: options.OnChange = None,
     timeout: options.Timeout = None,
+    engine: options.Engine = "numpy",
     level: options.Level = 0.95,
     out: options.Out = None,
     option: options.Options = None,
@@ -57,14 +59,14 @@ def compare(
       cbq compare sir --methods cbq,mobq,lsmc --design sobol --out out/
       cbq compare simulator.py:problem --checkpoint run.sqlite
     """
-    options.check(level, out)
+    options.check(level, out, engine)
     names = [name.strip() for text in methods or () for name in text.split(",")]
     estimators = {name: create(name) for name in names} or None
     source = ProblemSource.parse(problem, option)
     target = source.load()
     sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error, on_change, timeout)
     samples = sampling.collect(target, source)
-    with source.locating_errors():
+    with source.locating_errors(), use_engine(engine):
         comparison = compare_estimators(samples, estimators, target if target.has_exact else None, level=level)
     typer.echo(str(comparison))
     if out is None:

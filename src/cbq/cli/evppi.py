@@ -9,6 +9,7 @@ import typer
 
 from cbq.cli import options
 from cbq.cli.tables import read_sheet, write_csv, write_figure
+from cbq.linalg import engine as use_engine
 from cbq.nested.decisions import positions
 from cbq.psa import values_of_information
 
@@ -55,6 +56,7 @@ def evppi(
     costs: Costs = None,
     willingness_to_pay: Willingness = None,
     pars: Pars = None,
+    engine: options.Engine = "numpy",
     level: options.Level = 0.95,
     seed: options.Seed = 0,
     out: Out = None,
@@ -71,7 +73,7 @@ def evppi(
       cbq evppi psa.csv --outputs nb1,nb2 --pars "p1;p2;p1,p2" --out evppi.csv
       cbq evppi psa.csv --effects qaly1,qaly2 --costs cost1,cost2 --wtp 20000,30000
     """
-    options.check(level, None if out is None else out.absolute().parent)
+    options.check(level, None if out is None else out.absolute().parent, engine)
     if out is not None:
         _check_overwriting(out, table)
     sheet = read_sheet(table)
@@ -87,16 +89,17 @@ def evppi(
     else:
         sets = [_names(each) for each in _names(pars, ";")]
     draws = sheet.with_numbers([*decisive, *(name for each in sets for name in each)])
-    found = values_of_information(
-        {name: draws[name] for name in decisive},
-        draws,
-        sets,
-        effects=columns["--effects"] or None,
-        costs=columns["--costs"] or None,
-        willingness_to_pay=prices,
-        level=level,
-        rng=seed,
-    )
+    with use_engine(engine):
+        found = values_of_information(
+            {name: draws[name] for name in decisive},
+            draws,
+            sets,
+            effects=columns["--effects"] or None,
+            costs=columns["--costs"] or None,
+            willingness_to_pay=prices,
+            level=level,
+            rng=seed,
+        )
     typer.echo(str(found))
     if out is not None:
         write_csv(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])

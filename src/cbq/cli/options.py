@@ -16,6 +16,7 @@ from cbq._arrays import Array
 from cbq._checks import between_0_and_1
 from cbq.adaptive.goal import DEFAULT_BUDGET, Goal
 from cbq.cli.source import ProblemSource
+from cbq.linalg import engine as use_engine
 from cbq.methods.registry import registrations
 from cbq.problem import Problem
 from cbq.samples import Samples
@@ -100,6 +101,13 @@ Timeout = Annotated[
     typer.Option(metavar="SECONDS", show_default="no limit", help="The time for each point, with --workers."),
 ]
 Method = Annotated[str, typer.Option(metavar="NAME", help=f"The estimator: {ESTIMATORS}.")]
+Engine = Annotated[
+    str,
+    typer.Option(
+        metavar="NAME",
+        help="What does the linear algebra: numpy, cuda for a GPU, or torch; see `cbq.engine`.",
+    ),
+]
 Level = Annotated[float, typer.Option(metavar="NUMBER", help="The level of the intervals, between 0 and 1.")]
 At = Annotated[
     list[str] | None,
@@ -137,9 +145,11 @@ Out = Annotated[
 Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
 
 
-def check(level: float, out: Path | None) -> None:
+def check(level: float, out: Path | None, engine: str = "numpy") -> None:
     """Refuse bad options before an expensive run rather than after it, and create the folder of the results."""
     between_0_and_1(level, "--level")
+    with use_engine(engine):
+        pass
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import Annotated
 
@@ -11,6 +13,7 @@ from cbq.cli import options
 from cbq.cli.estimate import estimate
 from cbq.cli.source import RECORD, ProblemSource, recorded_source
 from cbq.fit.base import Fit, load
+from cbq.linalg import engine as use_engine
 from cbq.samples.conditional import FamilyNeeded
 
 Saved = Annotated[
@@ -40,6 +43,7 @@ def predict(
     fit: Saved,
     theta: Thetas = None,
     level: options.Level = 0.95,
+    engine: options.Engine = "numpy",
     problem: From = None,
     option: options.Options = None,
     debug: options.Debug = False,
@@ -56,12 +60,12 @@ def predict(
       cbq predict out/fit.cbq --theta 1.0,2.0 --level 0.8
       cbq predict elsewhere.cbq --theta 3.5 --problem sir
     """
-    options.check(level, None)
+    options.check(level, None, engine)
     given = None if problem is None else ProblemSource.parse(problem, option)
     if given is None and option:
         raise ValueError("--option is for the problem of --problem: pass --problem as well.")
     try:
-        _show(load(fit), theta, level)
+        _show(partial(load, fit), theta, level, engine)
     except FamilyNeeded as error:
         source = given or recorded_source(fit)
         if source is None:
@@ -71,12 +75,14 @@ def predict(
             ) from error
         target = source.load()
         with source.locating_errors():
-            _show(load(fit, family=target.family), theta, level)
+            _show(partial(load, fit, family=target.family), theta, level, engine)
 
 
-def _show(fit: Fit, theta: list[str] | None, level: float) -> None:
-    thetas = options.thetas(theta, fit.p)
-    table = estimate(fit, fit.theta if thetas is None else thetas, level)
+def _show(load_fit: Callable[[], Fit], theta: list[str] | None, level: float, engine: str) -> None:
+    with use_engine(engine):
+        fit = load_fit()
+        thetas = options.thetas(theta, fit.p)
+        table = estimate(fit, fit.theta if thetas is None else thetas, level)
     table.show(all_rows=True)
     lines = [table.note, *(f"Warning: {each} {each.remedy}" for each in fit.findings)]
     if any(lines):

@@ -10,6 +10,7 @@ import typer
 from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.source import RECORD, ProblemSource, write_record
+from cbq.linalg import engine as use_engine
 from cbq.methods.registry import create
 
 
@@ -18,6 +19,7 @@ def run(
     T: options.T = None,
     N: options.N = 40,
     method: options.Method = "auto",
+    engine: options.Engine = "numpy",
     design: options.Design = "iid",
     theta: options.Theta = None,
     seed: options.Seed = 0,
@@ -52,7 +54,7 @@ def run(
       cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
       cbq run simulator.py:build --option days=30 --theta 0.5 --theta 1.0 --theta 2.0
     """
-    options.check(level, out)
+    options.check(level, out, engine)
     estimator = create(method)
     source = ProblemSource.parse(problem, option)
     sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error, on_change, timeout)
@@ -61,14 +63,16 @@ def run(
     start = perf_counter()
     samples = sampling.collect(target, source)
     collected = perf_counter()
-    with source.locating_errors():
+    with source.locating_errors(), use_engine(engine):
         fit = estimator.fit(samples)
         seconds = {"collect": collected - start, "fit": perf_counter() - collected}
         if out is not None:  # now, so that a later error does not lose an expensive run
             fit.save(out / "fit.cbq")
             collection = {**asdict(sampling), "T": samples.T, "evaluations": samples.n_evaluations}
             result = {"seconds": seconds, "choice": fit.choice, "fit": type(fit).__name__, "warnings": fit.warnings}
-            write_record(out, source, target.name, sampling=collection, method=method, level=level, **result)
+            write_record(
+                out, source, target.name, sampling=collection, method=method, engine=engine, level=level, **result
+            )
         times = f"collected in {seconds['collect']:.1f} s, fitted in {seconds['fit']:.1f} s"
         typer.echo(f"{target.name}: {samples.n_evaluations} evaluations, {times}.\n\n{fit.summary()}\n")
         report = Report(target, samples, fit, level, at_thetas, own_thetas=theta is not None)

@@ -12,10 +12,7 @@ from cbq.embeddings.products import Factorised, ScaleMixture
 from cbq.kernels import RBF, Matern
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.gram import sqdist
-from cbq.linalg.threads import CACHED_NUMBERS, SMALLEST_IN_THREADS, for_each, spans
 from cbq.measures import Gaussian, Measure
-
-OPERATIONS = 100  # that an embedding of a Matern kernel takes for each point
 
 
 @register(RBF, Gaussian)
@@ -101,15 +98,7 @@ class MaternGaussian(Embedding):
     def _smoothed(self, s: Array, difference: Array) -> Array:
         """E k(D, 0) for D ~ N(difference, s^2), with difference (..., n) and s (..., 1)."""
         b, u = np.broadcast_arrays(self.kernel.decay_rate[..., None] * s, difference / s)
-        out, flat_b, flat_u = np.empty(b.size), b.ravel(), u.ravel()
-        pieces = spans(b.size, 1)  # whose temporaries stay in the cache
-
-        def task(t: int) -> None:
-            both = np.stack([flat_u[pieces[t]], -flat_u[pieces[t]]])
-            out[pieces[t]] = np.sum(_half_lines(self.kernel.coefficients, flat_b[pieces[t]], both), axis=0)
-
-        for_each(task, len(pieces), SMALLEST_IN_THREADS, OPERATIONS * CACHED_NUMBERS)
-        return out.reshape(b.shape)
+        return np.asarray(np.sum(_half_lines(self.kernel.coefficients, b, np.stack([u, -u])), axis=0))
 
 
 def _half_lines(c: tuple[float, ...], b: Array, u: Array) -> Array:

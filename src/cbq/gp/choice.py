@@ -14,6 +14,7 @@ of the prior, or rounding errors dominate, the process is overconfident, and the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -26,7 +27,8 @@ from cbq.gp.pooled import ExactGP, IntegralPosterior, pooled_gp
 from cbq.gp.search import climb
 from cbq.io import Instance, Integer, Many, Number, Numbers, saved
 from cbq.kernels import Kernel
-from cbq.linalg import Jitter
+from cbq.linalg import Jitter, at_most
+from cbq.linalg.engines import current_engine
 from cbq.linalg.threads import for_each, one_blas_thread
 
 SCREENING_POINTS, CHOICE_POINTS = 250, 1000  # for a first comparison of the kernels, and for the choice
@@ -166,7 +168,8 @@ def choose_kernel(
             i = promising[k]
             refined[k] = _refined(families[i], screened[i][0], second, jitter)
 
-        for_each(refine, len(promising), second.n, REFINEMENTS * second.n**3)
+        with nullcontext() if current_engine().threaded else at_most(1):
+            for_each(refine, len(promising), second.n, REFINEMENTS * second.n**3)
         members = _weighed(refined, second, jitter, integrals)
     chosen = KernelChoice(members, len(kernels))
     return chosen if points.n <= MAX_AVERAGED_POINTS else chosen.heaviest()

@@ -21,7 +21,7 @@ from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
 from cbq.linalg.gram import contract_gram, gram_features
 from cbq.linalg.resident import moved, namespace, on_host
-from cbq.linalg.threads import LARGE
+from cbq.linalg.threads import CACHED_NUMBERS, LARGE, SMALLEST_IN_THREADS, for_each, spans
 from cbq.measures import Measure
 
 FLAT, ZERO = 0.0, np.inf  # tau of an unknown constant mean, and of a mean that is zero
@@ -29,6 +29,7 @@ GRADIENT_JITTER = Jitter(start=1e-10)  # larger than that of quadrature: gradien
 _STACKS = 3  # stacks of Gram matrices in memory at a time: the factor, and what the solves need
 LEAST_VARIATION = 1e-5  # of the values of a process, in units near 1: below, they say nothing about the kernel
 _HALF_DIGITS = float(np.sqrt(np.finfo(float).eps))  # a difference so much smaller than its terms has lost half of them
+_OPERATIONS = 100.0  # for an embedding at one point, approximately
 _ROUNDING = 1e-3  # a variance more negative than this share of its terms is no rounding error
 
 
@@ -267,7 +268,7 @@ def integrate(
 
     def evaluate(kernel: Kernel, part: GPData, nugget: Array | None) -> BayesianQuadrature:
         embedding = embed(kernel, part.measure)
-        mu, level = embedding.mean(part.x), centre(part.f, tau)
+        mu, level = embedding_means(kernel, part), centre(part.f, tau)
         factor = factor_gram(embedding.kernel, part.x, nugget=nugget, jitter=jitter)
         conditioned = Conditioned(factor, part.f - level, tau, mu)
         found = conditioned.quadrature(embedding.variance)
@@ -275,6 +276,21 @@ def integrate(
         return BayesianQuadrature(**conditioned.leave_one_out(), **found)
 
     return _in_chunks(evaluate, kernel, data, noise)
+
+
+def embedding_means(kernel: Kernel, data: GPData) -> Array:
+    """E k(X, x) under the measures of the data at their points: (..., B, N), in threads where they are many."""
+    pieces = spans(len(data.x), data.n)
+    if len(pieces) == 1:
+        return embed(kernel, data.measure).mean(data.x)
+    parts = [np.empty(0)] * len(pieces)
+
+    def task(t: int) -> None:
+        part = data[pieces[t]]
+        parts[t] = embed(kernel, part.measure).mean(part.x)
+
+    for_each(task, len(pieces), SMALLEST_IN_THREADS, _OPERATIONS * CACHED_NUMBERS)
+    return np.concatenate(parts, axis=-2)
 
 
 def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float, noise: float | None = None) -> tuple[float, Array]:

@@ -12,7 +12,8 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.kernels import Kernel
-from cbq.linalg import Jitter, eigh, factor_gram
+from cbq.linalg import Jitter, factor_gram
+from cbq.linalg.engines import eigh
 
 LEAST_NOISE = 1e-10  # of the mean of k(x, x): with less, equal points would leave nothing but rounding errors
 LEAST_LEVERAGE = 1e-10  # of Q_tt: below, P_tt is zero but for rounding, and the other values say nothing about this one

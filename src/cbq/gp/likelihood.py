@@ -18,7 +18,7 @@ from cbq.kernels import Kernel
 from cbq.linalg import factor
 from cbq.linalg.dense import cholesky, solve_lower, solve_upper
 from cbq.linalg.engines import resident_gram
-from cbq.linalg.gram import fill_derivatives
+from cbq.linalg.gram import fill
 from cbq.linalg.resident import empty, moved, namespace, on_host
 from cbq.linalg.threads import blas_threads
 
@@ -91,7 +91,8 @@ class Likelihood:
             traces[1], pushed[1] = noise * trace, noise * a
         if n_free:
             slopes = empty((kernel.n_lengthscales, *k.shape), k)
-            fill_derivatives(kernel, kernel.features(self.z), slopes)
+            features = kernel.features(self.z)
+            fill(kernel.fill_derivatives, features, features, slopes)
             slopes = A * slopes[np.flatnonzero(self.free)]
             traces[-n_free:] = on_host(slopes.reshape(n_free, -1) @ Q.ravel())
             pushed[-n_free:] = on_host(slopes @ there)

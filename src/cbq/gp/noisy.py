@@ -31,7 +31,7 @@ from cbq.gp.pooled import NOISES
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound
 from cbq.kernels import Kernel
-from cbq.linalg import eigh
+from cbq.linalg.engines import eigh
 from cbq.linalg.threads import one_blas_thread
 
 ROWS, LANDMARKS = 1000, 100  # at most, of the points, for lengthscales

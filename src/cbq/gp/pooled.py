@@ -22,8 +22,9 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals
 from cbq.kernels import Kernel
-from cbq.linalg import Jitter, factor_gram, qr
+from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.dense import eigh, nearest_psd, thin_svd
+from cbq.linalg.engines import qr
 from cbq.linalg.threads import blas_threads, one_blas_thread
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything

@@ -15,13 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
 from cbq._arrays import Array
 from cbq.kernels import Kernel
-from cbq.linalg import Factor, Jitter, eigh, factor
+from cbq.linalg import Factor, Jitter, factor
+from cbq.linalg.engines import eigh, resident_gram
+from cbq.linalg.gram import contract, fill
+from cbq.linalg.resident import empty, moved, namespace, on_host
 
 MAX_BLOCK_ROWS = 4096
 LOG_RATIOS = np.linspace(-25.0, 20.0, 361)  # grid of log gamma
@@ -40,16 +44,17 @@ class LandmarkFeatures:
 
     @classmethod
     def of(cls, kernel: Kernel, z: Array, landmarks: Array) -> LandmarkFeatures:
-        return cls(kernel, z, landmarks, factor(kernel(landmarks), jitter=LANDMARK_JITTER, overwrite=True))
+        gram = resident_gram(kernel, landmarks)
+        return cls(kernel, z, landmarks, factor(gram, jitter=LANDMARK_JITTER, overwrite=True))
 
-    def blocks(self) -> Iterator[tuple[slice, Array]]:
-        """Blocks of rows with their features, (rows, m)."""
+    def blocks(self) -> Iterator[tuple[slice, Any]]:
+        """Blocks of rows with their features, (rows, m), where the engine works."""
         at_landmarks = self.kernel.features(self.landmarks)
         for start in range(0, len(self.z), MAX_BLOCK_ROWS):
             rows = slice(start, start + MAX_BLOCK_ROWS)
-            k = np.empty((len(self.z[rows]), len(self.landmarks)))
-            self.kernel.fill(self.kernel.features(self.z[rows]), at_landmarks, k)
-            yield rows, self.root.solve_lower(k.T).T
+            k = empty((len(self.z[rows]), len(self.landmarks)), self.root.storage)
+            fill(self.kernel.fill, self.kernel.features(self.z[rows]), at_landmarks, k)
+            yield rows, self.root.resident_solve_lower(k.T).T
 
 
 @dataclass(frozen=True, eq=False)
@@ -71,9 +76,9 @@ class Moments:
         m, n = len(features.landmarks), len(y)
         centre, M, projected = np.zeros(m), np.zeros((m, m)), np.zeros(m)
         for rows, phi in features.blocks():
-            centre += np.sum(phi, axis=0)
-            M += phi.T @ phi
-            projected += phi.T @ y[rows]
+            centre += on_host(phi.sum(0))
+            M += on_host(phi.T @ phi)
+            projected += on_host(phi.T @ moved(y[rows], phi))
         trace = float(np.trace(M))
         centre /= n
         M -= n * np.outer(centre, centre)
@@ -141,9 +146,10 @@ class Bound:
         offset = float(moments.centre @ state.weights)
         at_landmarks, found = kernel.features(self.landmarks), np.zeros(kernel.n_lengthscales)
         for rows, phi in features.blocks():
-            residual = self.y[rows] - (phi @ state.weights - offset)
-            W = phi @ turn - shift - np.outer(residual, direction)
-            found += gamma * kernel.contract_features(kernel.features(self.z[rows]), at_landmarks, W)
+            residual = self.y[rows] - (on_host(phi @ moved(state.weights, phi)) - offset)
+            outer = namespace(phi).outer(moved(residual, phi), moved(direction, phi))
+            W = phi @ moved(turn, phi) - moved(shift, phi) - outer
+            found += gamma * contract(kernel, kernel.features(self.z[rows]), at_landmarks, W)
         raw = moments.M + moments.n * np.outer(moments.centre, moments.centre)  # Phi' Phi
         a = state.weights @ back / gamma
         outer = 0.5 * (gamma / state.noise * np.outer(a, a) + back.T @ (inverse - identity + gamma * raw) @ back)

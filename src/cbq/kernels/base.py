@@ -169,7 +169,9 @@ class Kernel(Immutable, ABC):
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         """Write k (..., n, m) into the C-ordered `out` from features (..., n, k) and (..., m, k) of n and m points.
 
-        All leading axes are equal; they hold several matrices only if the matrices are small.
+        All leading axes are equal; they hold several matrices only if the matrices are small. The arrays may be those
+        of an engine, with functions in `cbq.linalg.resident.namespace(out)`; a kernel that works on arrays of NumPy
+        alone is filled on the host and copied.
         """
 
     @abstractmethod

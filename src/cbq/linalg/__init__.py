@@ -3,7 +3,7 @@
 from numpy.linalg import LinAlgError
 
 from cbq.linalg.cholesky import Factor
-from cbq.linalg.engines import Engine, chunks, eigh, engine, factor, factor_gram, qr
+from cbq.linalg.engines import Engine, chunks, engine, factor, factor_gram
 from cbq.linalg.jitter import Jitter, NotPositiveDefinite
 from cbq.linalg.threads import at_most
 
@@ -15,9 +15,7 @@ __all__ = [
     "NotPositiveDefinite",
     "at_most",
     "chunks",
-    "eigh",
     "engine",
     "factor",
     "factor_gram",
-    "qr",
 ]

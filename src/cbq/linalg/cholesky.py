@@ -83,6 +83,10 @@ class Factor(ABC):
         """`inverse` as an array where the factors are."""
 
     @abstractmethod
+    def resident_solve_lower(self, b: Any) -> Any:
+        """L^-1 b of a single factor for b (N, M), as arrays where the factor is."""
+
+    @abstractmethod
     def inverse_diagonal(self) -> Array:
         """The diagonal (..., N) of (L L')^-1, from L^-1 alone: half the work of `inverse`."""
 
@@ -144,6 +148,9 @@ class LapackFactor(Factor):
 
         for_each_span(task, len(factors), self.n, 2 / 3 * self.n**3)
         return out
+
+    def resident_solve_lower(self, b: Array) -> Array:
+        return self.solve_lower(b)
 
     def inverse_diagonal(self) -> Array:  # for large N without a copy
         factors = stacked(self.storage)

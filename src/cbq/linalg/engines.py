@@ -34,6 +34,10 @@ class Engine(Protocol):
     def largest_exact(self) -> int:
         """The number of points up to which one matrix of all pairs takes reasonable memory and time."""
 
+    @property
+    def threaded(self) -> bool:
+        """Whether calls from several threads at a time gain anything."""
+
     def available_memory(self) -> float:
         """The bytes that are left for matrices."""
 
@@ -61,6 +65,7 @@ class NumpyEngine:
 
     name = "numpy"
     largest_exact = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
+    threaded = True
 
     resident_gram = staticmethod(gram.gram_matrix)
     factor = staticmethod(cholesky.factor)

@@ -117,11 +117,7 @@ def gram_features(kernel: Fills, x: npt.ArrayLike) -> tuple[Features, tuple[int,
 def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
     """sum_ij G_ij dk_ij / d log_lengthscales (B, P) for features (B, N, k) and symmetric G (B, N, N), of any engine."""
     if not isinstance(G, np.ndarray):
-        try:
-            there = moved_features(features, G)
-            return on_host(kernel.contract_features(there, there, G))
-        except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
-            G = on_host(G)
+        return contract(kernel, features, features, G)
     n = G.shape[-1]
     out = np.empty((len(G), P))
     few = prefers_blas_threads(len(G), n)
@@ -133,17 +129,26 @@ def contract_gram(kernel: Fills, features: Features, G: Array, P: int) -> Array:
     return out
 
 
-def fill_derivatives(kernel: Fills, features: Features, out: Any) -> None:
-    """Write dk / d log_lengthscales (P, N, N) of points with features (N, k) into `out`, of any engine."""
+def fill(write: Callable[[Features, Features, Any], None], fx: Features, fy: Features, out: Any) -> None:
+    """Call `write`, `fill` or `fill_derivatives` of a kernel, on features of the host and `out` of any engine."""
     try:
-        there = moved_features(features, out)
-        kernel.fill_derivatives(there, there, out)
-    except Exception:
+        write(moved_features(fx, out), moved_features(fy, out), out)
+    except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
         if isinstance(out, np.ndarray):
             raise
-        found = np.empty(out.shape)  # of a kernel that is written for NumPy alone
-        kernel.fill_derivatives(features, features, found)
+        found = np.empty(out.shape)
+        write(fx, fy, found)
         out[...] = moved(found, out)
+
+
+def contract(kernel: Fills, fx: Features, fy: Features, G: Any) -> Array:
+    """`contract_features` of a kernel, on features of the host and weights G of any engine."""
+    try:
+        return on_host(kernel.contract_features(moved_features(fx, G), moved_features(fy, G), G))
+    except Exception:  # as in `fill`
+        if isinstance(G, np.ndarray):
+            raise
+        return kernel.contract_features(fx, fy, on_host(G))
 
 
 def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool = False) -> None:

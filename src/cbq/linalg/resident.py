@@ -18,7 +18,7 @@ Features = tuple[Any, ...]
 
 def namespace(array: Any) -> Any:
     """The library whose functions work on an array: NumPy, or that of an engine, with functions of the same names."""
-    return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__]
+    return np if isinstance(array, np.ndarray) else sys.modules[type(array).__module__.partition(".")[0]]
 
 
 def empty(shape: tuple[int, ...], like: Any) -> Any:

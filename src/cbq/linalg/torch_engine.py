@@ -21,18 +21,18 @@ from cbq.linalg import cholesky, dense, gram
 from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
 from cbq.linalg.gram import Fills, gram_features, take
 from cbq.linalg.jitter import Jitter, NotPositiveDefinite, check_jitter, not_finite
-from cbq.linalg.resident import Features, moved, moved_features, on_host
+from cbq.linalg.resident import Features, on_host
 from cbq.linalg.threads import LARGE
 
 torch: Any = import_module("torch")  # untyped, so that types are checked with and without it
 Tensor = Any
 
-BLOCK = 2**27  # numbers of a matrix that are filled at a time: temporaries are small beside the matrix
-HOST_BLOCK = 2**22  # the same, where a kernel can be filled on the host only
+BLOCK = 2**25  # numbers that are filled at a time, so that temporaries are small beside a large matrix
 LEAST_WORK = 200**3  # operations of a call on a GPU: less takes the host no longer than the way there and back
 SHARE = 0.5  # of the free memory, for the matrices of a chunk
 MATRICES = 3.5  # in memory at a time, for one exact process
-SMALLEST_TRIANGLE = 64  # which is inverted without halving it
+FEW = 8  # large matrices in a batch, that are factored one by one
+SMALLEST_TRIANGLE = 128  # which is inverted without halving it
 
 
 class TorchEngine:
@@ -47,6 +47,7 @@ class TorchEngine:
                 f"nvidia-smi and install a build of torch for its driver, or use engine 'numpy'."
             )
         self._on_gpu = name == "cuda"
+        self.threaded = not self._on_gpu
         self._device = torch.device("cuda", torch.cuda.current_device()) if self._on_gpu else torch.device("cpu")
         self.name = f"cuda ({torch.cuda.get_device_name(self._device)})" if self._on_gpu else "torch (CPU)"
         self.largest_exact = 10_000
@@ -111,18 +112,9 @@ class TorchEngine:
         return torch.tensor(np.ascontiguousarray(a), device=self._device)
 
     def _fill(self, kernel: Fills, rows: Features, a: Tensor) -> None:
-        """Fill `a` (B, N, N) with the Gram matrices of features (B, N, k), on the device if the kernel can do that."""
-        there = moved_features(rows, a)
-        try:
-            for which, part in _blocks(len(a), a.shape[-1], BLOCK):
-                kernel.fill(take(there, (which, part)), take(there, which), a[which, part])
-        except torch.OutOfMemoryError:
-            raise
-        except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
-            for which, part in _blocks(len(a), a.shape[-1], HOST_BLOCK):
-                block = np.empty(a[which, part].shape)
-                kernel.fill(take(rows, (which, part)), take(rows, which), block)
-                a[which, part] = moved(block, a)
+        """Fill `a` (B, N, N) with the Gram matrices of features (B, N, k), in blocks."""
+        for which, part in _blocks(len(a), a.shape[-1], BLOCK):
+            gram.fill(kernel.fill, take(rows, (which, part)), take(rows, which), a[which, part])
 
     def _factor(
         self,
@@ -171,6 +163,9 @@ class TorchFactor(Factor):
         whole = half.mT @ half
         return (torch.tril(whole) + torch.tril(whole, -1).mT).reshape(self.storage.shape)
 
+    def resident_solve_lower(self, b: Tensor) -> Tensor:
+        return torch.linalg.solve_triangular(self.storage, b, upper=False)
+
     def inverse_diagonal(self) -> Array:
         return on_host(_inverse(self._stack).square_().sum(-2)).reshape(self.storage.shape[:-1])
 
@@ -201,7 +196,11 @@ def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:
 
 def _cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
     """Factors (B, N, N) of a, which stays as it is, and whether each has failed (B,)."""
-    L, info = torch.linalg.cholesky_ex(a)
+    if len(a) <= FEW and a.shape[-1] >= LARGE // 2:  # a batched routine gives each matrix a small part of the device
+        factors, infos = zip(*(torch.linalg.cholesky_ex(each) for each in a), strict=True)
+        L, info = (factors[0][None], infos[0][None]) if len(a) == 1 else (torch.stack(factors), torch.stack(infos))
+    else:
+        L, info = torch.linalg.cholesky_ex(a)
     # libraries differ in whether NaN counts as a failure, but it always reaches the diagonal
     return L, (info != 0) | ~torch.isfinite(L.diagonal(dim1=-2, dim2=-1)).all(-1)
 
@@ -234,7 +233,11 @@ def _add_jitter(
             part.diagonal(dim1=-2, dim2=-1).copy_(wanted[left] + last * unit[left, None])
             found, bad = _cholesky(part)
             good = ~bad.cpu().numpy()
-            L[left[good]], relative[left[good]] = found[good], last
+            relative[left[good]] = last
+            if len(left) == len(L) and good.all():
+                L.copy_(found)  # without a copy of a matrix that may fill the memory
+            else:
+                L[left[good]] = found[np.flatnonzero(good)]
             left = left[~good]
         errors |= {i: NotPositiveDefinite(names[i], n, last) for i in left}
     if errors:

@@ -19,6 +19,7 @@ from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, average_ratio
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.dense import eigh, thin_svd
+from cbq.linalg.resident import on_host
 
 CONSTANT_BELOW = 1e-12  # standard deviation of an output, relative to its largest value
 RANK_TOLERANCE = 1e-10  # relative to the largest eigenvalue of the correlations, or singular value of the basis
@@ -156,7 +157,8 @@ class RegressionPosterior:
 
     def blocks(self) -> Iterator[RowBlock]:
         """The posterior of g less its mean over the rows, at all rows in blocks."""
-        for rows, phi in self.features.blocks():
+        for rows, there in self.features.blocks():
+            phi = on_host(there)
             seen = np.sum(phi * phi, axis=1)
             centred = phi - self.moments.centre
             spread = np.sqrt(self.amplitude) * self.state.factor.solve_lower(centred.T).T
