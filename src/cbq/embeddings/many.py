@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from functools import cached_property
+from math import prod
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
@@ -18,9 +19,11 @@ from cbq._arrays import Array, evenly
 from cbq.embeddings.embedding import embed
 from cbq.embeddings.panels import breakpoints
 from cbq.kernels import Kernel
+from cbq.linalg.threads import CACHED_NUMBERS, SMALLEST_IN_THREADS, for_each, spans
 from cbq.measures import Measure
 from cbq.measures.base import stack
 
+OPERATIONS = 100.0  # for an embedding at one point, approximately
 MAX_CROSS_SIZE = 2**23  # numbers in the covariances of all pairs of measures that are processed at a time
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends
 N_COARSE_PANELS = 100
@@ -83,7 +86,15 @@ class _Batch:
         self.kernel, self.measure, self.embedding = kernel, measure, embed(kernel, measure)
 
     def mean(self, x: Array) -> Array:
-        return self.embedding.mean(x)
+        measures = prod(self.measure.batch_shape)
+        pieces = spans(len(x), measures)  # which stay in the cache
+        parts = [np.empty(0)] * len(pieces)
+
+        def task(t: int) -> None:
+            parts[t] = self.embedding.mean(x[pieces[t]])
+
+        for_each(task, len(pieces), SMALLEST_IN_THREADS, OPERATIONS * CACHED_NUMBERS)
+        return np.concatenate(parts, axis=-1)
 
     def variance(self) -> Array:
         return self.embedding.variance

@@ -17,6 +17,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.embeddings import embed
+from cbq.embeddings.many import OPERATIONS
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
 from cbq.linalg.gram import contract_gram, gram_features
@@ -29,7 +30,6 @@ GRADIENT_JITTER = Jitter(start=1e-10)  # larger than that of quadrature: gradien
 _STACKS = 3  # stacks of Gram matrices in memory at a time: the factor, and what the solves need
 LEAST_VARIATION = 1e-5  # of the values of a process, in units near 1: below, they say nothing about the kernel
 _HALF_DIGITS = float(np.sqrt(np.finfo(float).eps))  # a difference so much smaller than its terms has lost half of them
-_OPERATIONS = 100.0  # for an embedding at one point, approximately
 _ROUNDING = 1e-3  # a variance more negative than this share of its terms is no rounding error
 
 
@@ -289,7 +289,7 @@ def embedding_means(kernel: Kernel, data: GPData) -> Array:
         part = data[pieces[t]]
         parts[t] = embed(kernel, part.measure).mean(part.x)
 
-    for_each(task, len(pieces), SMALLEST_IN_THREADS, _OPERATIONS * CACHED_NUMBERS)
+    for_each(task, len(pieces), SMALLEST_IN_THREADS, OPERATIONS * CACHED_NUMBERS)
     return np.concatenate(parts, axis=-2)
 
 
