@@ -12,14 +12,19 @@ from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.embeddings.many import Integrals, line_for, together
 from cbq.gp.choice import PooledPoints, choose_kernel, left_out_inflation, split_half_calibration
+from cbq.gp.grid_choice import choose_grid_kernel, grid_calibration
+from cbq.gp.kronecker import GridPoints
 from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import choose_landmarks
-from cbq.kernels import Kernel
+from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter
 from cbq.linalg.jitter import check_jitter
 from cbq.linalg.threads import blas_threads
-from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
-from cbq.methods.multioutput.fit import IN_ONE_THREAD, MOBQFit, OutputGroup
+from cbq.methods.multioutput.base import IN_ONE_THREAD
+from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
+from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
+from cbq.methods.multioutput.grid import common_points, grid_kernels_of_x, grid_points
+from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit
 from cbq.methods.options import (
     check_choices,
     check_kernels,
@@ -31,6 +36,7 @@ from cbq.samples import Samples
 
 Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
+Structure = Literal["auto", "dense", "kronecker"]
 MAX_EXACT_POINTS = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
 MAX_EXACT_DRAWS, NOISY_LANDMARKS = 3000, 500  # values of a random f, beyond which landmarks serve
 CALIBRATION_THETAS = 20
@@ -62,6 +68,12 @@ class MOBQ:
         factorisation serves all.
     nystrom : the number of landmarks of a low-rank approximation, at the cost of n nystrom^2 operations; None is the
         exact process, for up to 10000 points, and where f is random 500 landmarks for more than 3000.
+    structure : "kronecker" is the exact process where all T thetas share a design of N points, as those of
+        `collect(design="sobol", scramble="common")` do, at the cost of T^3 + N^3 + T N (T + N) operations. Its kernels
+        act on theta and on the coordinates in which the points are shared: normal scores of x under the measure of
+        theta, or x itself where all thetas have the same measure and points. Outputs have kernels of their own. "dense"
+        is any other process. "auto" is "kronecker" where an exact process is wanted, the design is shared and there are
+        more than 10000 points, otherwise "dense", which is more accurate where f does not depend on theta.
     seed : of the choice of landmarks.
     jitter : what may be added to the diagonal of the Gram matrix.
     """
@@ -71,26 +83,58 @@ class MOBQ:
     ard: bool = True
     outputs: Outputs = "separate"
     nystrom: int | None = None
+    structure: Structure = "auto"
     seed: int = 0
     jitter: Jitter = POOLED_JITTER
 
     def __post_init__(self) -> None:
         check_kernels(self)
-        check_choices(self, {"outputs": Outputs})
+        check_choices(self, {"outputs": Outputs, "structure": Structure})
         check_jitter(self.jitter)
         flag(self.ard, "ard")
         if self.nystrom is not None and not is_whole(self.nystrom, 2):
             raise ValueError(
                 f"nystrom must be a number of landmarks, 2 or more, or None, but it is {shown(self.nystrom)}."
             )
+        if self.nystrom is not None and self.structure == "kronecker":
+            raise ValueError("structure='kronecker' is exact and takes no landmarks: pass it or nystrom, not both.")
         if not is_whole(self.seed, 0):
             raise ValueError(
                 f"seed must be a whole number, zero or more, so that fits repeat, but it is {shown(self.seed)}."
             )
 
-    def fit(self, samples: Samples) -> MOBQFit:
+    def fit(self, samples: Samples) -> MOBQFit | KroneckerFit:
         """Estimate I over theta from samples."""
         require_samples(samples)
+        return self._fit_grid(samples) if self._uses_grid(samples) else self._fit_points(samples)
+
+    def _uses_grid(self, samples: Samples) -> bool:
+        """Whether the process is that of a design that all thetas share."""
+        if self.structure != "auto":
+            return self.structure == "kronecker"
+        too_many = samples.n_evaluations > MAX_EXACT_POINTS and self.nystrom is None and not samples.stochastic
+        return too_many and common_points(samples) is not None
+
+    def _fit_grid(self, samples: Samples) -> KroneckerFit:
+        if samples.stochastic:
+            raise ValueError(
+                "structure='kronecker' is for values without noise, but these samples are stochastic=True: pass "
+                "structure='dense'."
+            )
+        points = grid_points(samples)
+        on_x = grid_kernels_of_x(samples, points, self.kernel_x)
+        on_theta = kernels_of_theta(points.theta, self.kernel_theta, (Matern(1.5), Matern(2.5), RBF()))
+        with blas_threads(max(points.f.shape[1:]), IN_ONE_THREAD):
+            groups = [self._grid_group(points, on_x, on_theta, c) for c in range(len(points.f))]
+        return KroneckerFit(samples, groups, jitter=self.jitter, settings=settings(self))
+
+    def _grid_group(self, points: GridPoints, on_x: Sequence[Kernel], on_theta: Sequence[Kernel], c: int) -> GridGroup:
+        """The kernel of output c on a grid, and its calibration."""
+        mine = points.outputs((c,))
+        chosen = choose_grid_kernel(on_x, on_theta, mine, self.jitter, ard=self.ard)
+        return GridGroup((c,), chosen, *grid_calibration(chosen, mine, self.jitter))
+
+    def _fit_points(self, samples: Samples) -> MOBQFit:
         points, findings = pooled_points(samples)
         _refuse_size(points, self._landmarks(samples), len(self._groups(samples)))
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
@@ -113,7 +157,7 @@ class MOBQ:
 
     def _group(
         self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], outputs: tuple[int, ...]
-    ) -> OutputGroup:
+    ) -> PointsGroup:
         """The kernel of some outputs, its landmarks, and its calibration."""
         mine = points.outputs(outputs)
         integrals = at_some_thetas(samples)
@@ -133,7 +177,7 @@ class MOBQ:
         landmarks = None if rows is None else mine.u[rows]
         calibration = split_half_calibration(chosen, mine, landmarks, integrals, self.jitter)
         left_out = left_out_inflation(chosen, mine, self.jitter)
-        return OutputGroup(outputs, chosen, rows, calibration.at_least(left_out))
+        return PointsGroup(outputs, chosen, calibration.at_least(left_out), rows)
 
 
 def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
@@ -152,8 +196,8 @@ def _refuse_size(points: PooledPoints, nystrom: int | None, groups: int) -> None
     if min(points.n, points.n if nystrom is None else nystrom) > MAX_EXACT_POINTS:
         raise ValueError(
             f"there are {points.n} points, but an exact fit takes at most {MAX_EXACT_POINTS}: its cost grows with the "
-            f"cube. Pass nystrom=1000 for an approximation with 1000 landmarks (at most {MAX_EXACT_POINTS}), or "
-            f"use cbq.CBQ()."
+            f"cube. Pass nystrom=1000 for an approximation with 1000 landmarks (at most {MAX_EXACT_POINTS}), use "
+            f"cbq.CBQ(), or collect with design='sobol', scramble='common', whose process is exact for any number."
         )
     if points.n < 3:
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")
