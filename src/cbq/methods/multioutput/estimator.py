@@ -41,6 +41,7 @@ MAX_EXACT_POINTS = 10_000  # whose Gram matrix takes 800 MB, and a minute of two
 MAX_EXACT_DRAWS, NOISY_LANDMARKS = 3000, 500  # values of a random f, beyond which landmarks serve
 CALIBRATION_THETAS = 20
 NYSTROM_COPIES = 5  # arrays of all points and landmarks that are in memory at a time
+GRID_COPIES = 4  # arrays of the values of one output
 POOLED_JITTER = Jitter(start=1e-13)
 
 
@@ -68,14 +69,14 @@ class MOBQ:
         factorisation serves all.
     nystrom : the number of landmarks of a low-rank approximation, at the cost of n nystrom^2 operations; None is the
         exact process, for up to 10000 points, and where f is random 500 landmarks for more than 3000.
+    seed : of the choice of landmarks.
+    jitter : what may be added to the diagonal of the Gram matrix.
     structure : "kronecker" is the exact process where all T thetas share a design of N points, as those of
         `collect(design="sobol", scramble="common")` do, at the cost of T^3 + N^3 + T N (T + N) operations. Its kernels
         act on theta and on the coordinates in which the points are shared: normal scores of x under the measure of
         theta, or x itself where all thetas have the same measure and points. Outputs have kernels of their own. "dense"
         is any other process. "auto" is "kronecker" where an exact process is wanted, the design is shared and there are
         more than 10000 points, otherwise "dense", which is more accurate where f does not depend on theta.
-    seed : of the choice of landmarks.
-    jitter : what may be added to the diagonal of the Gram matrix.
     """
 
     kernel_x: Kernel | Automatic = "auto"
@@ -83,9 +84,9 @@ class MOBQ:
     ard: bool = True
     outputs: Outputs = "separate"
     nystrom: int | None = None
-    structure: Structure = "auto"
     seed: int = 0
     jitter: Jitter = POOLED_JITTER
+    structure: Structure = "auto"
 
     def __post_init__(self) -> None:
         check_kernels(self)
@@ -122,9 +123,13 @@ class MOBQ:
                 "structure='dense'."
             )
         points = grid_points(samples)
+        T, N = points.f.shape[1:]
+        require_memory(
+            GRID_COPIES * T * N + T**2 + N**2, f"a fit to {T} x {N} points", "collect fewer, or use cbq.CBQ()"
+        )
         on_x = grid_kernels_of_x(samples, points, self.kernel_x)
         on_theta = kernels_of_theta(points.theta, self.kernel_theta, (Matern(1.5), Matern(2.5), RBF()))
-        with blas_threads(max(points.f.shape[1:]), IN_ONE_THREAD):
+        with blas_threads(max(T, N), IN_ONE_THREAD):
             groups = [self._grid_group(points, on_x, on_theta, c) for c in range(len(points.f))]
         return KroneckerFit(samples, groups, jitter=self.jitter, settings=settings(self))
 
