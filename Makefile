@@ -9,7 +9,7 @@ FIGURES ?= reproduction
 ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines clean
+.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines bench-kronecker clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
@@ -33,7 +33,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive
+bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-kronecker
 
 bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
@@ -65,6 +65,9 @@ bench-adaptive: $(READY)
 
 bench-engines: $(READY)
 	$(BIN)/python benchmarks/engines.py $(ENGINE)
+
+bench-kronecker: $(READY)
+	$(BIN)/python benchmarks/kronecker.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo reproduction reproduction-quick

@@ -247,6 +247,12 @@ def samples() -> cbq.Samples:
 
 
 @cache
+def on_a_grid() -> cbq.Samples:
+    """Samples whose thetas share a design."""
+    return problem().collect(6, 8, rng=0, design="sobol", scramble="common")
+
+
+@cache
 def shared() -> cbq.Samples:
     """Samples of two outputs that do not depend on theta."""
     made = samples()
@@ -452,6 +458,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "CBQFit": lambda: cbq.CBQ().fit(samples()),
     "ImportanceSamplingFit": lambda: cbq.ImportanceSampling().fit(shared()),
     "KLSMCFit": lambda: cbq.KLSMC().fit(samples()),
+    "KroneckerFit": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid()),
     "LSMCFit": two_outputs,
     "MOBQFit": lambda: cbq.MOBQ().fit(shared()),
     "MonteCarloFit": lambda: cbq.MonteCarlo().fit(samples()),
@@ -475,7 +482,7 @@ INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that
     *("batch_size", "calibrated", "forget_failures", "note", "take"),
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
-    *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "LSMC", "MonteCarlo")),
+    *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),
     "Session.fit",  # it has too few runs
     "Session.answer",
     "Factor.__getitem__",  # one matrix is no batch

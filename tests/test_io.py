@@ -31,7 +31,7 @@ from cbq.io import (
     unpack_measure,
 )
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
-from cbq.kernels.warped import Columns
+from cbq.kernels.warped import Columns, NormalCdf
 from cbq.measures import (
     Beta,
     Empirical,
@@ -417,7 +417,15 @@ def test_wrong_arrays_of_a_baseline_are_refused(kind, name, data, says, tmp_path
 
 
 def test_the_names_of_fits_in_files():
-    assert set(saved_classes(Fit)) == {"CBQ", "MonteCarlo", "ImportanceSampling", "LSMC", "KLSMC", "MOBQ"}
+    assert set(saved_classes(Fit)) == {
+        "CBQ",
+        "MonteCarlo",
+        "ImportanceSampling",
+        "LSMC",
+        "KLSMC",
+        "MOBQ",
+        "MOBQ.kronecker",
+    }
 
 
 # multi-output Bayesian quadrature, which needs the family
@@ -428,6 +436,14 @@ def dependent(outputs=True):
     return cbq.Samples(THETA, X, f if outputs else f[..., 0], family)
 
 
+def on_a_grid(outputs=True):
+    """Samples whose thetas share a design, in normal scores."""
+    v = np.linspace(-1.5, 1.5, 5)
+    x = np.stack([family(theta).transport(v[:, None], "normal")[:, 0] for theta in THETA])
+    f = np.stack([np.sin(x) + THETA[:, :1], x**2 * THETA[:, 1:]], axis=-1)
+    return cbq.Samples(THETA, x, f if outputs else f[..., 0], family)
+
+
 POOLED = {
     "exact": lambda: cbq.MOBQ().fit(drawn(outputs=False)),
     "ragged, two outputs in one process": lambda: cbq.MOBQ(outputs="shared").fit(drawn(design="mcmc")),
@@ -436,6 +452,7 @@ POOLED = {
     "x and theta, two processes": lambda: cbq.MOBQ(ard=False, jitter=cbq.linalg.Jitter(1e-9)).fit(dependent()),
     "x and theta, landmarks": lambda: cbq.MOBQ(nystrom=7).fit(dependent()),
     "given kernels": lambda: cbq.MOBQ(RBF() + 0.5 * Matern(1.5), Warped(Matern(2.5), "log")).fit(dependent()),
+    "a grid": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid()),
     "draws": lambda: cbq.MOBQ().fit(
         cbq.Samples(THETA, X, np.sin(X) + 0.1 * np.cos(50 * X), family, depends_on_theta=False, stochastic=True)
     ),
@@ -471,9 +488,11 @@ def test_a_loaded_pooled_fit_gives_the_same_answers(make, tmp_path):
         assert_same(
             (one.calibration.inflation, one.calibration.common), (other.calibration.inflation, other.calibration.common)
         )
-        assert (one.landmarks is None) == (other.landmarks is None)
-        if one.landmarks is not None:
-            assert_same(one.landmarks, other.landmarks)
+        own = "inflation" if isinstance(fit, cbq.methods.KroneckerFit) else "landmarks"  # what its groups have besides
+        found, saved = getattr(one, own), getattr(other, own)
+        assert (found is None) == (saved is None)
+        if found is not None:
+            assert_same(found, saved)
     again.save(tmp_path / "again")
     assert path.read_bytes() == (tmp_path / "again").read_bytes()
 
@@ -1039,6 +1058,7 @@ SMALL = {
     "LSMC": BASELINES["polynomial"],
     "KLSMC": BASELINES["kernel"],
     "MOBQ": POOLED["x and theta, landmarks"],
+    "MOBQ.kronecker": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid(outputs=False)),
 }
 MAY_BE_NULL = {"choice", "degree", "evidence"}  # a sentence or none, a trend or none, and minus infinity
 
@@ -1384,7 +1404,12 @@ def parts_of(value):
 def examples():
     """An object of every saved class."""
     fits = [FITS["two outputs"](), *(BASELINES[name]() for name in ("averages", "balance", "polynomial", "kernel"))]
-    fits += [POOLED["x and theta, landmarks"](), given(NESTED["deep"])(), given(NESTED["product"])()]
+    fits += [
+        POOLED["x and theta, landmarks"](),
+        POOLED["a grid"](),
+        given(NESTED["deep"])(),
+        given(NESTED["product"])(),
+    ]
     measures = [
         Mixture([0.25, 0.75], [LogNormal(0.1, 0.2), TruncatedGaussian(0.0, 1.0, -1.0, np.inf)]),
         Product([Gamma(2.0, [1.0, 2.0]), Beta(2.0, 3.0), Exponential(3.0), Uniform(0.0, 1.0), StudentT(3.0, 0.0, 1.0)]),
@@ -1392,8 +1417,8 @@ def examples():
         Product([Empirical([0.0, 1.0], [0.25, 0.75]), Gaussian([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]])]),
     ]
     failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)
-    kernel = Warped(RBF(1.0), Columns([1, 0]))
-    return {type(part): part for part in parts_of([*fits, *measures, failures, kernel])}
+    kernels = [Warped(RBF(1.0), warp) for warp in (Columns([1, 0]), NormalCdf())]
+    return {type(part): part for part in parts_of([*fits, *measures, failures, *kernels])}
 
 
 def test_every_saved_class_comes_back(tmp_path):

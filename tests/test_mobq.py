@@ -11,7 +11,7 @@ from cbq import MOBQ
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform, Unnormalised
-from cbq.methods.multioutput.fit import PREDICTIVE_DF, PREDICTIVE_SHARES
+from cbq.methods.multioutput.base import PREDICTIVE_DF, PREDICTIVE_SHARES
 from refusals import refusals
 
 NONE = Jitter(start=0.0)

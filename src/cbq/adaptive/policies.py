@@ -62,7 +62,9 @@ class OneProcess(Policy):
         self.first = max(FIRST_RUNS, FIRST_RUNS_PER_INPUT * quantity.inputs)
 
     def fit(self, samples: Samples) -> MOBQFit:
-        return MOBQ().fit(samples)
+        fit = MOBQ(structure="dense").fit(samples)
+        assert isinstance(fit, MOBQFit)
+        return fit
 
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator

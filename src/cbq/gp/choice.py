@@ -23,7 +23,7 @@ from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals
 from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain, explain_likeliest
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
-from cbq.gp.pooled import ExactGP, IntegralPosterior, pooled_gp
+from cbq.gp.pooled import Embedded, ExactGP, IntegralPosterior, PooledGP, pooled_gp
 from cbq.gp.search import climb
 from cbq.io import Instance, Integer, Many, Number, Numbers, saved
 from cbq.kernels import Kernel
@@ -70,6 +70,11 @@ class PooledPoints:
     def n(self) -> int:
         """The number of points."""
         return len(self.u)
+
+    @property
+    def variance(self) -> Array:
+        """The variances (C,) of the values."""
+        return np.asarray(np.var(self.f, axis=0))
 
     @property
     def data(self) -> GPData:
@@ -170,7 +175,12 @@ def choose_kernel(
 
         with nullcontext() if current_engine().threaded else at_most(1):
             for_each(refine, len(promising), second.n, REFINEMENTS * second.n**3)
-        members = _weighed(refined, second, jitter, integrals)
+
+        def promise(kernel: Kernel) -> float:
+            assert integrals is not None
+            return promised(ExactGP(kernel, second.u, second.f, jitter), integrals(kernel))
+
+        members = weighed(refined, None if integrals is None else promise)
     chosen = KernelChoice(members, len(kernels))
     return chosen if points.n <= MAX_AVERAGED_POINTS else chosen.heaviest()
 
@@ -202,15 +212,12 @@ def _refined(family: KernelFamily, log_factor: float, points: PooledPoints, jitt
     return next(each for each in reversed(tried) if each[1] <= STRETCH_LOSS * least)
 
 
-def _weighed(
-    refined: Sequence[tuple[Kernel, float]],
-    points: PooledPoints,
-    jitter: Jitter,
-    integrals: Callable[[Kernel], Integrals] | None,
+def weighed(
+    refined: Sequence[tuple[Kernel, float]], promise: Callable[[Kernel], float] | None
 ) -> tuple[KernelMember, ...]:
-    """The kernels with nearly the smallest error, with weights, the heaviest first.
+    """Those of kernels, given with their errors, that have nearly the smallest error, with weights, the heaviest first.
 
-    A weight falls with the square of the error times the standard deviation that the process promises of integrals.
+    A weight falls with the square of the error times the standard deviation that the kernel promises of integrals.
     """
     slow = [kernel.on_x.has_slow_embedding for kernel, _ in refined]
     errors = [e * (SLOW_EMBEDDING_PENALTY if s else 1.0) for (_, e), s in zip(refined, slow, strict=True)]
@@ -218,8 +225,8 @@ def _weighed(
     tied = [i for i in _at_most(TIE_FACTOR, errors) if slow[i] <= best_is_slow]
     tied = sorted(tied, key=errors.__getitem__)[:MAX_TIED]
     harm = np.maximum([errors[i] for i in tied], LEAST_ERROR)
-    if integrals is not None and len(tied) > 1:
-        harm *= [_promised(refined[i][0], points, jitter, integrals(refined[i][0])) for i in tied]
+    if promise is not None and len(tied) > 1:
+        harm *= [promise(refined[i][0]) for i in tied]
     weights = (np.min(harm) / harm) ** 2
     heaviest = np.argsort(-weights, kind="stable")[:MAX_MEMBERS]
     kept = heaviest[weights[heaviest] >= NEGLIGIBLE]
@@ -227,9 +234,8 @@ def _weighed(
     return tuple(KernelMember(refined[tied[k]][0], float(weights[k]), refined[tied[k]][1]) for k in kept)
 
 
-def _promised(kernel: Kernel, points: PooledPoints, jitter: Jitter, integrals: Integrals) -> float:
+def promised(process: PooledGP, integrals: Embedded) -> float:
     """The root-mean-square standard deviation of integrals, averaged over outputs in logarithms."""
-    process = ExactGP(kernel, points.u, points.f, jitter)
     variance = IntegralPosterior.of(process, integrals).spread  # (C, M)
     return float(np.exp(0.5 * np.mean(np.log(np.maximum(np.mean(variance, axis=1), LEAST_ERROR**2)))))
 
@@ -351,12 +357,19 @@ def split_half_calibration(
             at = mu[:, half] if landmarks is None else mu
             # at the amplitude of all points: the ratio of variances must not depend on the luck of a half
             found.append(IntegralPosterior.at(part, at, z, process.amplitude))
+    return calibrated(choice, whole, parts)
+
+
+def calibrated(
+    choice: KernelChoice, whole: Sequence[IntegralPosterior], parts: Sequence[Sequence[IntegralPosterior]]
+) -> SplitHalfCalibration:
+    """The calibration by integrals given halves of the points, with each kernel, from those given all of them."""
     every = IntegralPosterior.averaged(choice.weights, whole)
     error2 = np.zeros_like(every.mean)  # (M, C)
     for found in parts:
         given_half = IntegralPosterior.averaged(choice.weights, found)
         fall = np.sqrt(every.spread / np.maximum(given_half.spread, every.spread)).T
-        error2 += 0.5 * (given_half.mean - every.mean) ** 2 * fall
+        error2 += (given_half.mean - every.mean) ** 2 * fall / len(parts)
     ratio = np.mean(error2 / every.spread.T, axis=0)
     smaller = 1.0 if choice.error >= NOT_LEARNT else np.sqrt(ratio)
     return SplitHalfCalibration(np.maximum(ratio, smaller), np.median(error2, axis=0))

@@ -20,7 +20,6 @@ from typing import Protocol
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.embeddings.many import Integrals
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.dense import eigh, nearest_psd, thin_svd
@@ -29,6 +28,19 @@ from cbq.linalg.threads import blas_threads, one_blas_thread
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
+
+
+class Embedded(Protocol):
+    """Integrals of a kernel at M thetas, such as `embeddings.many.Integrals`."""
+
+    def mean(self, u: Array, /) -> Array:
+        """The embeddings (M, m) at nodes u (m, D)."""
+
+    def variance(self) -> Array:
+        """The initial errors (M,)."""
+
+    def cross(self) -> Array:
+        """The cross terms (M, M) of all pairs."""
 
 
 class PooledGP(Protocol):
@@ -76,7 +88,7 @@ class IntegralPosterior:
     spread: Array
 
     @classmethod
-    def of(cls, process: PooledGP, integrals: Integrals, *, joint: bool = False) -> IntegralPosterior:
+    def of(cls, process: PooledGP, integrals: Embedded, *, joint: bool = False) -> IntegralPosterior:
         """That of one process."""
         mu = integrals.mean(process.nodes)
         found = cls.at(process, mu, integrals.variance())

@@ -8,6 +8,7 @@ from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import ndtr
 
 from cbq._arrays import Array, Booleans, Integers, finite
 from cbq._checks import called, is_whole, shown
@@ -15,7 +16,7 @@ from cbq.io import Instance, Numbers, saved
 from cbq.kernels.base import Kernel, as_points, known_measure
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.resident import Features
-from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product
+from cbq.measures import Empirical, Gaussian, LogMeasure, LogNormal, Measure, Mixture, Product, Uniform
 from cbq.measures.base import measure_argument
 
 
@@ -68,6 +69,22 @@ class Log(Transform):
         if len(measure.factors()) > 1:
             return Product([self.image(m) for m in measure.factors()])
         raise TypeError(f"the measure of log x is not known for {measure!r}.")
+
+
+@saved("NormalCdf")
+class NormalCdf(Transform):
+    """w(v) is the distribution function of a standard normal variable at each coordinate of v."""
+
+    name = "normal cdf"
+
+    def __call__(self, x: Array) -> Array:
+        return np.asarray(ndtr(x))
+
+    def _image(self, measure: Measure) -> Measure:
+        standard = Gaussian(np.zeros(measure.dim), np.ones(measure.dim))
+        if not measure.equals(standard):
+            raise TypeError(f"the measure of Phi(x) is known for a standard normal x only, not {measure!r}.")
+        return Uniform(np.zeros(measure.dim), np.ones(measure.dim))
 
 
 @saved("Columns", columns=Numbers("k", int, least=0, inline=True))

@@ -6,7 +6,7 @@ from cbq.methods.baselines.kernel_least_squares import KLSMC, KLSMCFit
 from cbq.methods.baselines.least_squares import LSMC, LSMCFit
 from cbq.methods.baselines.monte_carlo import MonteCarlo, MonteCarloFit
 from cbq.methods.conditional import CBQ, CBQFit, LeaveOneOut, PaperCBQ
-from cbq.methods.multioutput import MOBQ, MOBQFit
+from cbq.methods.multioutput import MOBQ, KroneckerFit, MOBQFit
 
 __all__ = [
     "CBQ",
@@ -18,6 +18,7 @@ __all__ = [
     "ImportanceSampling",
     "ImportanceSamplingFit",
     "KLSMCFit",
+    "KroneckerFit",
     "LSMCFit",
     "LeaveOneOut",
     "MOBQFit",

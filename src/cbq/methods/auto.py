@@ -13,7 +13,8 @@ from cbq.fit.findings import Finding
 from cbq.measures import Empirical, Unnormalised
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.estimator import BORROWED_POINTS
-from cbq.methods.multioutput import MOBQ, MOBQFit
+from cbq.methods.multioutput import MOBQ, KroneckerFit, PooledFit
+from cbq.methods.multioutput.grid import common_points
 from cbq.methods.options import require_samples
 from cbq.methods.registry import estimator
 from cbq.samples import Samples
@@ -40,6 +41,7 @@ class Auto:
     theta, and leave-one-out errors show that MOBQ predicts it accurately, MOBQ is chosen unless its predicted error is
     far larger; if not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
     depends on theta, MOBQ must predict a quarter of CBQ's error or less. See docs/methods.md for how well this chooses.
+    With more points of a design that all thetas share, `cbq.MOBQ(structure="kronecker")` is compared in the same way.
 
     Neither is believed without the other: the variances of MOBQ grow where the unbiased estimates of CBQ, from leaving
     out one point at a time, contradict it at the observed thetas; with n points, MOBQ is not believed to be more than
@@ -49,7 +51,7 @@ class Auto:
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
     """
 
-    def fit(self, samples: Samples) -> CBQFit | MOBQFit:
+    def fit(self, samples: Samples) -> CBQFit | PooledFit:
         """Estimate I over theta from samples, by the estimator that suits them."""
         require_samples(samples)
         plain = CBQ().fit(samples)
@@ -79,7 +81,7 @@ class Auto:
         limit, where = RATIO_OTHERWISE, ""
         if samples.depends_on_theta:
             limit, where = RATIO_WITH_THETA, "where f depends on theta, "
-        elif accurate:
+        elif accurate and not isinstance(pooled, KroneckerFit):  # which shares no points between thetas
             limit, where = RATIO_IF_ACCURATE, "where MOBQ predicts f accurately, "
         compared = f"predicted error is {ratio:.2g} times that of {name}; {where}Auto switches at {limit:g} or below."
         if ratio <= limit:
@@ -87,9 +89,10 @@ class Auto:
         return best.with_choice(f"Chose {name}. MOBQ's {compared}")
 
 
-def _pooled(samples: Samples, plain: CBQFit) -> tuple[MOBQFit | None, str]:
+def _pooled(samples: Samples, plain: CBQFit) -> tuple[PooledFit | None, str]:
     """The fit of MOBQ, with what the fit of CBQ contradicts in its variances; or None and the reason."""
-    if samples.n_evaluations > MAX_POOLED_POINTS and not samples.stochastic:  # of many draws, MOBQ takes landmarks
+    many = samples.n_evaluations > MAX_POOLED_POINTS and not samples.stochastic  # of many draws, MOBQ takes landmarks
+    if many and common_points(samples) is None:
         return None, (
             f"{samples.n_evaluations} points are too many for an exact MOBQ (at most {MAX_POOLED_POINTS}); try "
             f"cbq.MOBQ(nystrom=1000)"
@@ -97,7 +100,7 @@ def _pooled(samples: Samples, plain: CBQFit) -> tuple[MOBQFit | None, str]:
     if not samples.conditional.everywhere:
         return None, "MOBQ needs a family, and these samples have none"
     try:
-        fit = MOBQ().fit(samples)
+        fit = MOBQ(structure="kronecker" if many else "auto").fit(samples)
     except (NoEmbedding, ValueError, MemoryError) as error:
         return None, f"MOBQ could not be fitted: {str(error).rstrip('.')}"
     if all(group.is_learnt for group in fit.groups):
@@ -105,7 +108,7 @@ def _pooled(samples: Samples, plain: CBQFit) -> tuple[MOBQFit | None, str]:
     return None, "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
 
 
-def _doubted(samples: Samples, pooled: MOBQFit, plain: CBQFit) -> MOBQFit:
+def _doubted(samples: Samples, pooled: PooledFit, plain: CBQFit) -> PooledFit:
     """The fit of MOBQ with variances in which the fit of CBQ leaves room for doubt, which says so if it is large.
 
     With n points, no process is believed to be more than 2 n times as accurate as CBQ.
@@ -122,7 +125,7 @@ def _doubted(samples: Samples, pooled: MOBQFit, plain: CBQFit) -> MOBQFit:
     return found._with_findings([Finding("disagreement", text)])
 
 
-def _contradiction(samples: Samples, pooled: MOBQFit, plain: CBQFit) -> Array:
+def _contradiction(samples: Samples, pooled: PooledFit, plain: CBQFit) -> Array:
     """The squared differences (C,) of MOBQ from unbiased estimates at observed thetas, in units of their variances.
 
     They are 1 where nothing is known: estimates are unbiased where points are independent draws of their measures.

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
@@ -49,19 +49,32 @@ def _noise_findings(samples: Samples, apart: float) -> list[Finding]:
 
 def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:
     """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
-    if isinstance(kernel_x, Kernel):
-        _refuse_unshared(kernel_x, samples.all_points, "kernel_x")
-        require_embeddings(kernel_x, samples.all_points, samples.measures)
-        on_x = [kernel_x]
-    else:
-        on_x = automatic_kernels_of_x(samples.all_points, samples.measures)
+    on_x = kernels_of_x(samples.all_points, samples.measures, kernel_x)
     if not samples.depends_on_theta:
         return on_x
+    return [
+        XThetaKernel(k, each, samples.d)
+        for k in on_x
+        for each in kernels_of_theta(samples.theta, kernel_theta, _as_smooth(k.smoothness))
+    ]
+
+
+def kernels_of_x(x: Array, measures: tuple[Measure, ...], kernel_x: Kernel | Automatic) -> list[Kernel]:
+    """The kernels of x (n, d) to choose from, rough ones first: those with embeddings under all measures, or one."""
+    if not isinstance(kernel_x, Kernel):
+        return automatic_kernels_of_x(x, measures)
+    _refuse_unshared(kernel_x, x, "kernel_x")
+    require_embeddings(kernel_x, x, measures)
+    return [kernel_x]
+
+
+def kernels_of_theta(theta: Array, kernel_theta: Kernel | Automatic, automatic: Sequence[Kernel]) -> list[Kernel]:
+    """The kernels of theta (T, p) to choose from: the automatic ones, on theta or, if it is positive, on log theta."""
     if isinstance(kernel_theta, Kernel):
-        _refuse_unshared(kernel_theta, samples.theta, "kernel_theta")
-        return [XThetaKernel(k, kernel_theta, samples.d) for k in on_x]
-    positive = bool(np.all(samples.theta > 0))
-    return [XThetaKernel(k, each, samples.d) for k in on_x for each in _automatic_of_theta(k.smoothness, positive)]
+        _refuse_unshared(kernel_theta, theta, "kernel_theta")
+        return [kernel_theta]
+    positive = bool(np.all(theta > 0))
+    return [each for kernel in automatic for each in ([kernel, Warped(kernel, "log")] if positive else [kernel])]
 
 
 def refuse_theta(kernel: Kernel, theta: Array) -> None:
@@ -97,12 +110,9 @@ def automatic_kernels_of_x(x: Array, measures: tuple[Measure, ...]) -> list[Kern
     return found
 
 
-def _automatic_of_theta(smoothness: float, positive: bool) -> Iterator[Kernel]:
-    """Kernels of theta: as smooth as that of x, or analytic; on theta or, if it is positive, on log theta."""
-    for kernel in (RBF(),) if np.isinf(smoothness) else (Matern(smoothness), RBF()):
-        yield kernel
-        if positive:
-            yield Warped(kernel, "log")
+def _as_smooth(smoothness: float) -> list[Kernel]:
+    """Kernels of theta as smooth as one of x, and analytic ones."""
+    return [RBF()] if np.isinf(smoothness) else [Matern(smoothness), RBF()]
 
 
 def _has_embeddings(kernel: Kernel, x: Array, measures: tuple[Measure, ...]) -> bool:

@@ -12,15 +12,20 @@ from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.embeddings.many import Integrals, line_for, together
 from cbq.gp.choice import PooledPoints, choose_kernel, left_out_inflation, split_half_calibration
+from cbq.gp.grid_choice import choose_grid_kernel, grid_calibration
+from cbq.gp.kronecker import GridPoints
 from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import choose_landmarks
-from cbq.kernels import Kernel
+from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter
 from cbq.linalg.engines import current_engine, require_matrices
 from cbq.linalg.jitter import check_jitter
 from cbq.linalg.threads import blas_threads
-from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
-from cbq.methods.multioutput.fit import IN_ONE_THREAD, MOBQFit, OutputGroup
+from cbq.methods.multioutput.base import IN_ONE_THREAD
+from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
+from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
+from cbq.methods.multioutput.grid import common_points, grid_kernels_of_x, grid_points
+from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit
 from cbq.methods.options import (
     check_choices,
     check_kernels,
@@ -32,9 +37,11 @@ from cbq.samples import Samples
 
 Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
+Structure = Literal["auto", "dense", "kronecker"]
 MAX_EXACT_DRAWS, NOISY_LANDMARKS = 3000, 500  # values of a random f, beyond which landmarks serve
 CALIBRATION_THETAS = 20
 NYSTROM_COPIES = 5  # arrays of all points and landmarks that are in memory at a time
+GRID_COPIES = 4  # arrays of the values of one output
 POOLED_JITTER = Jitter(start=1e-13)
 
 
@@ -65,6 +72,12 @@ class MOBQ:
         and where f is random 500 landmarks for more than 3000.
     seed : of the choice of landmarks.
     jitter : what may be added to the diagonal of the Gram matrix.
+    structure : "kronecker" is the exact process where all T thetas share a design of N points, as those of
+        `collect(design="sobol", scramble="common")` do, at the cost of T^3 + N^3 + T N (T + N) operations. Its kernels
+        act on theta and on the coordinates in which the points are shared: normal scores of x under the measure of
+        theta, or x itself where all thetas have the same measure and points. Outputs have kernels of their own. "dense"
+        is any other process. "auto" is "kronecker" where an exact process is wanted, the design is shared and there are
+        more than 10000 points, otherwise "dense", which is more accurate where f does not depend on theta.
     """
 
     kernel_x: Kernel | Automatic = "auto"
@@ -74,24 +87,62 @@ class MOBQ:
     nystrom: int | None = None
     seed: int = 0
     jitter: Jitter = POOLED_JITTER
+    structure: Structure = "auto"
 
     def __post_init__(self) -> None:
         check_kernels(self)
-        check_choices(self, {"outputs": Outputs})
+        check_choices(self, {"outputs": Outputs, "structure": Structure})
         check_jitter(self.jitter)
         flag(self.ard, "ard")
         if self.nystrom is not None and not is_whole(self.nystrom, 2):
             raise ValueError(
                 f"nystrom must be a number of landmarks, 2 or more, or None, but it is {shown(self.nystrom)}."
             )
+        if self.nystrom is not None and self.structure == "kronecker":
+            raise ValueError("structure='kronecker' is exact and takes no landmarks: pass it or nystrom, not both.")
         if not is_whole(self.seed, 0):
             raise ValueError(
                 f"seed must be a whole number, zero or more, so that fits repeat, but it is {shown(self.seed)}."
             )
 
-    def fit(self, samples: Samples) -> MOBQFit:
+    def fit(self, samples: Samples) -> MOBQFit | KroneckerFit:
         """Estimate I over theta from samples."""
         require_samples(samples)
+        return self._fit_grid(samples) if self._uses_grid(samples) else self._fit_points(samples)
+
+    def _uses_grid(self, samples: Samples) -> bool:
+        """Whether the process is that of a design that all thetas share."""
+        if self.structure != "auto":
+            return self.structure == "kronecker"
+        too_many = (
+            samples.n_evaluations > current_engine().largest_exact and self.nystrom is None and not samples.stochastic
+        )
+        return too_many and common_points(samples) is not None
+
+    def _fit_grid(self, samples: Samples) -> KroneckerFit:
+        if samples.stochastic:
+            raise ValueError(
+                "structure='kronecker' is for values without noise, but these samples are stochastic=True: pass "
+                "structure='dense'."
+            )
+        points = grid_points(samples)
+        T, N = points.f.shape[1:]
+        require_memory(
+            GRID_COPIES * T * N + T**2 + N**2, f"a fit to {T} x {N} points", "collect fewer, or use cbq.CBQ()"
+        )
+        on_x = grid_kernels_of_x(samples, points, self.kernel_x)
+        on_theta = kernels_of_theta(points.theta, self.kernel_theta, (Matern(1.5), Matern(2.5), RBF()))
+        with blas_threads(max(T, N), IN_ONE_THREAD):
+            groups = [self._grid_group(points, on_x, on_theta, c) for c in range(len(points.f))]
+        return KroneckerFit(samples, groups, jitter=self.jitter, settings=settings(self))
+
+    def _grid_group(self, points: GridPoints, on_x: Sequence[Kernel], on_theta: Sequence[Kernel], c: int) -> GridGroup:
+        """The kernel of output c on a grid, and its calibration."""
+        mine = points.outputs((c,))
+        chosen = choose_grid_kernel(on_x, on_theta, mine, self.jitter, ard=self.ard)
+        return GridGroup((c,), chosen, *grid_calibration(chosen, mine, self.jitter))
+
+    def _fit_points(self, samples: Samples) -> MOBQFit:
         points, findings = pooled_points(samples)
         _refuse_size(points, self._landmarks(samples), len(self._groups(samples)))
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
@@ -114,7 +165,7 @@ class MOBQ:
 
     def _group(
         self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], outputs: tuple[int, ...]
-    ) -> OutputGroup:
+    ) -> PointsGroup:
         """The kernel of some outputs, its landmarks, and its calibration."""
         mine = points.outputs(outputs)
         integrals = at_some_thetas(samples)
@@ -134,7 +185,7 @@ class MOBQ:
         landmarks = None if rows is None else mine.u[rows]
         calibration = split_half_calibration(chosen, mine, landmarks, integrals, self.jitter)
         left_out = left_out_inflation(chosen, mine, self.jitter)
-        return OutputGroup(outputs, chosen, rows, calibration.at_least(left_out))
+        return PointsGroup(outputs, chosen, calibration.at_least(left_out), rows)
 
 
 def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
@@ -153,9 +204,9 @@ def _refuse_size(points: PooledPoints, nystrom: int | None, groups: int) -> None
     most = current_engine().largest_exact
     if min(points.n, points.n if nystrom is None else nystrom) > most:
         raise ValueError(
-            f"there are {points.n} points, but an exact fit takes at most {most}: its cost grows with the "
-            f"cube. Pass nystrom=1000 for an approximation with 1000 landmarks (at most {most}), or "
-            f"use cbq.CBQ()."
+            f"there are {points.n} points, but an exact fit takes at most {most}: its cost grows with the cube. Pass "
+            f"nystrom=1000 for an approximation with 1000 landmarks (at most {most}), use cbq.CBQ(), or collect with "
+            f"design='sobol', scramble='common', whose process is exact for any number."
         )
     if points.n < 3:
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")

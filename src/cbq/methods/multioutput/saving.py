@@ -11,11 +11,13 @@ from cbq._arrays import Array
 from cbq.embeddings.many import Integrals
 from cbq.kernels import Kernel, XThetaKernel
 from cbq.methods.multioutput.candidates import pooled_points
+from cbq.methods.multioutput.grid import require_common_points
 from cbq.samples import Samples
 from cbq.samples.conditional import TOLERANCE, other_measures
 
 if TYPE_CHECKING:
-    from cbq.methods.multioutput.fit import MOBQFit, OutputGroup
+    from cbq.methods.multioutput.base import OutputGroup
+    from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
 
 WEIGHT_TOLERANCE = 1e-9  # by which the sum of weights may differ from 1
 EMBEDDING_CHECK_POINTS = 5  # points at which embeddings are saved, to recognise measures that have no density
@@ -26,16 +28,13 @@ def read_fit(fit: MOBQFit) -> dict[str, Any]:
     return {"findings": fit.own_findings, "embedding": _embedding(fit.groups[0].chosen.kernel, fit.samples)}
 
 
-def check_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None:
+def check_fit(samples: Samples, groups: Sequence[PointsGroup], **_: Any) -> None:
     """Raise unless the groups go with the samples."""
-    C, n = samples.C or 1, pooled_points(samples)[0].n
-    if sorted(c for group in groups for c in group.outputs) != list(range(C)):
-        raise ValueError(f"the outputs of all groups must be the numbers below {C}, each of them once.")
+    n = pooled_points(samples)[0].n
+    _check_groups(groups, samples.C or 1)
     for group in groups:
         for member in group.chosen.members:
-            _check_kernel(member.kernel, samples)
-        if abs(np.sum(group.chosen.weights) - 1.0) > WEIGHT_TOLERANCE:
-            raise ValueError(f"the weights of a group's kernels must sum to 1, but they are {group.chosen.weights}.")
+            _check_kernel(member.kernel, samples.d, samples.p if samples.depends_on_theta else None)
         if len(group.chosen.members) > 1 and group.landmarks is not None:
             raise ValueError("a group with landmarks must have one kernel.")
         rows = group.landmarks
@@ -43,8 +42,26 @@ def check_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None
             raise ValueError(f"the landmarks of a group must be different numbers below {n}, the number of points.")
 
 
+def check_grid_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None:
+    """Raise unless the groups go with samples whose thetas share a design."""
+    require_common_points(samples)
+    _check_groups(groups, samples.C or 1)
+    for group in groups:
+        for member in group.chosen.members:
+            _check_kernel(member.kernel, samples.d, samples.p)
+
+
+def _check_groups(groups: Sequence[OutputGroup], C: int) -> None:
+    """Raise unless each output is in one group, and the weights of its kernels are weights."""
+    if sorted(c for group in groups for c in group.outputs) != list(range(C)):
+        raise ValueError(f"the outputs of all groups must be the numbers below {C}, each of them once.")
+    for group in groups:
+        if abs(np.sum(group.chosen.weights) - 1.0) > WEIGHT_TOLERANCE:
+            raise ValueError(f"the weights of a group's kernels must sum to 1, but they are {group.chosen.weights}.")
+
+
 def build_fit(
-    cls: type[MOBQFit], _: Any, samples: Samples, groups: Sequence[OutputGroup], embedding: Array, **options: Any
+    cls: type[MOBQFit], _: Any, samples: Samples, groups: Sequence[PointsGroup], embedding: Array, **options: Any
 ) -> MOBQFit:
     """The fit, if the measures of the samples have the integrals that they had in it."""
     found = _embedding(groups[0].chosen.kernel, samples)
@@ -57,15 +74,15 @@ def build_fit(
     return cls(samples, groups, **options)
 
 
-def _check_kernel(kernel: Kernel, samples: Samples) -> None:
-    """Raise unless it is a kernel on x, or on x and theta where f depends on theta."""
+def _check_kernel(kernel: Kernel, d: int, p: int | None) -> None:
+    """Raise unless it is a kernel on x in d dimensions, or on x and theta in p dimensions."""
     parts = [kernel.on_x] if kernel.on_theta is None else [kernel.on_x, kernel.on_theta]
-    if (len(parts) == 2) != samples.depends_on_theta:
-        what = "x and theta" if samples.depends_on_theta else "x"
+    if (len(parts) == 2) != (p is not None):
+        what = "x" if p is None else "x and theta"
         raise ValueError(f"the kernel must be one of {what}, but it is {kernel!r}.")
-    if isinstance(kernel, XThetaKernel) and kernel.d != samples.d:
-        raise ValueError(f"the kernel is for x in {kernel.d} dimensions, but x has {samples.d}.")
-    for part, dimension in zip(parts, (samples.d, samples.p), strict=False):
+    if isinstance(kernel, XThetaKernel) and kernel.d != d:
+        raise ValueError(f"the kernel is for x in {kernel.d} dimensions, but x has {d}.")
+    for part, dimension in zip(parts, (d, p or 0), strict=False):
         part.check_dim(dimension)
         if part.log_lengthscales.ndim > 1:
             raise ValueError("the kernel has the lengthscales of several kernels.")

@@ -1,0 +1,193 @@
+"""One Gaussian process with an unknown constant mean on a grid: N points v, the same ones at each of T thetas.
+
+With a kernel k_X(v, v') k_Theta(theta, theta'), the Gram matrix of all T N points is K = K_Theta (x) K_X, the Kronecker
+product of those of thetas and of points, and so is its inverse. With values F (T, N) and the notation of
+`constant_mean`, K^-1 (f - beta) is K_Theta^-1 (F - beta) K_X^-1, and S = 1'K_Theta^-1 1 1'K_X^-1 1: T^3 + N^3 +
+T N (T + N) operations, and a few arrays (T, N). Each of the two matrices has a jitter of its own.
+
+All integrals are under one measure of v, with the embedding mu (N,) and the initial error z of k_X. The embeddings of
+an integral at theta are products mu(v_n) k(theta_t), with k = k_Theta(., theta), and its variance at unit amplitude is
+
+    z [k_Theta(theta, theta) - k'K_Theta^-1 k]
+    + [z - mu'K_X^-1 mu] k'K_Theta^-1 k + [1 - 1'K_Theta^-1 k 1'K_X^-1 mu]^2 / S:
+
+what interpolation would leave, were the integrals at the observed thetas known, and what quadrature leaves of these. As
+a `PooledGP`, the process has T nodes: the thetas.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cbq._arrays import Array, Integers
+from cbq.embeddings import embed
+from cbq.gp.constant_mean import FLAT, GPData, explain
+from cbq.gp.pooled import ROUNDING, ExactGP
+from cbq.kernels import Kernel
+from cbq.linalg import Jitter, factor_gram
+from cbq.measures import Measure
+
+SEED = 0  # of the choice of some thetas and points
+LEAST_AMPLITUDE = np.finfo(float).eps ** 2  # of f in units near 1: less is rounding
+
+
+@dataclass(frozen=True, eq=False)
+class GridPoints:
+    """C outputs at the same N points for each of T thetas.
+
+    theta: (T, p). v: (N, d). measure: of v, the same for all thetas. f: (C, T, N), in units near 1. spread: (C, T, 1),
+    the standard deviation of f at each theta, or the least that counts. shift, scale: (C,), f was shift + scale f.
+    """
+
+    theta: Array
+    v: Array
+    measure: Measure
+    f: Array
+    spread: Array
+    shift: Array
+    scale: Array
+
+    @property
+    def n(self) -> int:
+        """The number of points of the grid."""
+        return len(self.theta) * len(self.v)
+
+    @property
+    def variance(self) -> Array:
+        """The variances (C,) of the values."""
+        return np.asarray(np.var(self.f, axis=(1, 2)))
+
+    @property
+    def u(self) -> Array:
+        """The points (T N, d + p) of the grid, one theta after the other."""
+        T, N = len(self.theta), len(self.v)
+        return np.column_stack([np.tile(self.v, (T, 1)), np.repeat(self.theta, N, axis=0)])
+
+    @property
+    def columns(self) -> GPData:
+        """The values at v, each theta an output of its own."""
+        return GPData(self.v[None], self.f.reshape(-1, len(self.v)).T[None])
+
+    def take(self, thetas: Integers | slice, points: Integers | slice) -> GridPoints:
+        """Some of the thetas and some of the points."""
+        f = self.f[:, thetas][:, :, points]
+        return replace(self, theta=self.theta[thetas], v=self.v[points], f=f, spread=self.spread[:, thetas])
+
+    def thinned(self, T: int, N: int) -> GridPoints:
+        """At most T thetas and N points: at random, as every second point of a Sobol sequence is in one half space."""
+        rng = np.random.default_rng(SEED)
+        return self.take(rng.permutation(len(self.theta))[:T], rng.permutation(len(self.v))[:N])
+
+    def outputs(self, which: Sequence[int]) -> GridPoints:
+        """Some of the outputs."""
+        c = list(which)
+        return replace(self, f=self.f[c], spread=self.spread[c], shift=self.shift[c], scale=self.scale[c])
+
+
+class GridIntegrals:
+    """What integrals at M thetas (M, p) are, up to what all of them share: see `embeddings.many.Integrals`.
+
+    z: the initial error of the kernel of v.
+    """
+
+    def __init__(self, kernel_theta: Kernel, theta: Array, z: float) -> None:
+        self.kernel_theta, self.theta, self.z = kernel_theta, theta, z
+
+    def mean(self, nodes: Array) -> Array:
+        """The kernel (M, T) between the thetas and those of the grid."""
+        return self.kernel_theta(self.theta, nodes)
+
+    def variance(self) -> Array:
+        """The initial errors (M,)."""
+        return np.asarray(self.z * self.kernel_theta.diag(self.theta))
+
+    def cross(self) -> Array:
+        """The cross terms (M, M) of all pairs."""
+        return np.asarray(self.z * self.kernel_theta(self.theta))
+
+
+class KroneckerGP:
+    """The process given values on a grid, and its integrals under the measure of v at any theta: a `PooledGP`.
+
+    noise: the variance, in units of the amplitude, of a part of f that no two thetas share, with the kernel k_X.
+    amplitudes: (2, C), of the errors of interpolation and of quadrature. By default the amplitude of all values serves
+    both, which is that of the roughest direction: where f has a kink that moves with theta, f at one v is far rougher
+    in theta than its integral is.
+    """
+
+    def __init__(
+        self, kernel: Kernel, points: GridPoints, jitter: Jitter, noise: float = 0.0, amplitudes: Array | None = None
+    ) -> None:
+        assert kernel.on_theta is not None
+        C, T, N = points.f.shape
+        self.kernel, self.kernel_theta, self.nodes = kernel, kernel.on_theta, points.theta
+        self.factor = factor_gram(self.kernel_theta, points.theta, nugget=noise, jitter=jitter)
+        on_x, embedding = factor_gram(kernel.on_x, points.v, jitter=jitter), embed(kernel.on_x, points.measure)
+        mu, self.z = embedding.mean(points.v), float(embedding.variance)
+        half_mu, half_one = on_x.solve_lower(np.column_stack([mu, np.ones(N)])).T
+        self.explained, self.sum_mu = float(half_mu @ half_mu), float(half_one @ half_mu)  # mu'K_X^-1 mu, 1'K_X^-1 mu
+        self.half_one = self.factor.solve_lower(np.ones((T, 1)))[:, 0]  # L^-1 1 of the thetas
+        self.S = float(self.half_one @ self.half_one) * float(half_one @ half_one)
+        half = np.empty_like(points.f)  # L_Theta^-1 F L_X^-T
+        for c in range(C):
+            half[c] = self.factor.solve_lower(on_x.solve_lower(points.f[c].T).T)
+        self.beta = self.half_one @ half @ half_one / self.S
+        half -= self.beta[:, None, None] * np.outer(self.half_one, half_one)
+        own = np.sum(half**2, axis=(1, 2)) / max(points.n - 1, 1)
+        self.amplitude = own if amplitudes is None else np.ones(C)
+        self.scales = np.ones((2, C)) if amplitudes is None else amplitudes
+        weights = on_x.solve(mu[:, None])[:, 0]
+        self.alpha = self.factor.solve(((points.f - self.beta[:, None, None]) @ weights).T)  # (T, C), integrated over v
+        self.noise = np.full(C, noise)
+        self.rounding = np.finfo(float).eps * np.sum(np.abs(self.alpha), axis=0)
+
+    def integrals(self, theta: Array) -> GridIntegrals:
+        """The integrals at thetas (M, p)."""
+        return GridIntegrals(self.kernel_theta, theta, self.z)
+
+    def mean(self, mu: Array) -> Array:
+        return np.asarray(self.beta + mu @ self.alpha)
+
+    def variance(self, mu: Array, z: Array) -> Array:
+        half = self.factor.solve_lower(mu.T)  # (T, M)
+        known, missed = np.sum(half * half, axis=0), self._missed(half)
+        between = np.maximum(z - self.z * known, ROUNDING * z)
+        within = np.maximum((self.z - self.explained) * known + missed**2 / self.S, ROUNDING * z)
+        return np.outer(between, self.scales[0]) + np.outer(within, self.scales[1])
+
+    def covariance(self, mu: Array, cross: Array) -> Array:
+        half = self.factor.solve_lower(mu.T)
+        known, missed = half.T @ half, self._missed(half)
+        between = cross - self.z * known
+        within = (self.z - self.explained) * known + np.outer(missed, missed) / self.S
+        parts = self.scales[:, :, None, None] * np.stack([between, within])[:, None]
+        return np.asarray(np.sum(parts, axis=0))
+
+    def _missed(self, half: Array) -> Array:
+        """1 - 1'K^-1 mu (M,) of integrals, from L^-1 k (T, M)."""
+        return np.asarray(1.0 - self.sum_mu * (self.half_one @ half))
+
+
+def quadratures(kernel_x: Kernel, points: GridPoints, jitter: Jitter) -> tuple[Array, Array]:
+    """The integral at each theta from the values there alone, (T, C), and the amplitude of f at each theta (T, C)."""
+    process = ExactGP(kernel_x, points.v, points.columns.f[0], jitter)
+    mean = process.mean(embed(kernel_x, points.measure).mean(points.v)[None])[0]
+    C, T, _ = points.f.shape
+    return mean.reshape(C, T).T, process.amplitude.reshape(C, T).T
+
+
+def two_amplitudes(kernel: Kernel, points: GridPoints, jitter: Jitter, noise: float) -> Array:
+    """The amplitudes (2, C) of the errors of interpolation and of quadrature.
+
+    The first is that of the quadratures at the thetas as a function of theta, by their leave-one-out residuals, in
+    units of the initial error of k_X; the second that of f as a function of v, averaged over thetas.
+    """
+    assert kernel.on_theta is not None
+    estimates, amplitude = quadratures(kernel.on_x, points, jitter)
+    found = explain(kernel.on_theta, GPData(points.theta[None], estimates[None]), FLAT, jitter, [noise])
+    squares = found.residuals[0, 0] ** 2 * found.precision[0, 0][:, None]
+    z = float(embed(kernel.on_x, points.measure).variance)
+    return np.maximum([np.mean(squares, axis=0) / z, np.mean(amplitude, axis=0)], LEAST_AMPLITUDE)
