@@ -4,11 +4,11 @@ With K_mm = L L' of m of the nodes, phi = k(z, landmarks) L^-T (m,) are features
 A k(z, z') becomes phi phi', and what they leave of the variance, u = A k(z, z) - phi phi', counts as noise of each node
 (FITC; Snelson and Ghahramani 2006): variances stay honest, and with all nodes as landmarks nothing changes.
 
-The rest is linear regression on g = (phi, h), features and trend, with the noise variances D = u + v + lambda (T,) and a
-prior that is standard normal for the coefficients of phi and flat for those of h. The rows of the nodes, divided by
-sqrt(D), above those of the prior have the triangular factor R, by blocks of orthogonal transformations: normal equations
-would lose the digits of a trend that the features represent, too. With e = g R^-1, the weights of the nodes are
-e_theta e_t / D_t, and the posterior variance is u + e e'. Nothing larger than (T, m) is in memory.
+The rest is linear regression on g = (phi, h), features and trend, with the noise variances D = u + v + lambda (T,) and
+a prior that is standard normal for the coefficients of phi and flat for those of h. The rows of the prior and those of
+the nodes, divided by sqrt(D), have the triangular factor R, by orthogonal transformations: normal equations would lose
+the digits of a trend that the features represent, too. With e = g R^-1, the weights of the nodes are e_theta e_t / D_t,
+and the posterior variance is u + e e'. Nothing larger than (T, m) is in memory.
 """
 
 from __future__ import annotations
@@ -97,6 +97,7 @@ class LandmarkGP:
         self.centre = prior.offset if prior.degree is None else float(np.mean(y))
         self.y = y - self.centre
         self._projected_y = self.projected(self.y)
+        self.mean = self._posterior_mean()
         self._of_noise: dict[int, tuple[Array, Array]] = {}
 
     def _factor_rows(self, theta: Array) -> None:
@@ -123,8 +124,7 @@ class LandmarkGP:
     def width(self) -> int:
         return int(self.e.shape[1])
 
-    @property
-    def mean(self) -> PosteriorMean:
+    def _posterior_mean(self) -> PosteriorMean:
         m = len(self.landmarks.z)
         coefficients = self._R.solve(self._R.lower @ self._projected_y[:, None])[:, 0]  # R^-1 e'D^-1 y
         prior = replace(self.prior, offset=self.centre)

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from cbq._arrays import Array, Integers
 from cbq._checks import between_0_and_1
 from cbq._memory import require_memory
-from cbq.fit.base import MAX_BLOCK, MAX_NUMBERS, Fit
+from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_each, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
@@ -171,8 +171,8 @@ class CBQFit(Fit):
         return [posterior.predictive(theta, joint=joint) for posterior in self.posteriors]
 
     @property
-    def _block_size(self) -> int:
-        return max(1, min(MAX_BLOCK, MAX_NUMBERS // max(posterior.process.width for posterior in self.posteriors)))
+    def _width(self) -> int:
+        return max(posterior.process.width for posterior in self.posteriors)
 
     def _joint_matrices(self, *, drawn: bool) -> int:
         return len(self._outputs) * self.calibrate + super()._joint_matrices(drawn=drawn)  # a mixture of two components

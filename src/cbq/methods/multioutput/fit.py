@@ -39,7 +39,9 @@ PREDICTIVE_DF = 4.0  # degrees of freedom: two halves of the points say little a
 PREDICTIVE_SHARES = np.array([0.1, 1.9])  # of the variance, of two equally likely sizes of the errors
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
 UNREACHED = 0.2  # the standard deviation of f where no point has been, in units of that over all points
-MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a block of thetas
+MAX_NUMBERS = (
+    2**20
+)  # in the embeddings, and in the masses of measures, of a block of thetas: more would leave the cache
 
 
 @saved(
