@@ -406,6 +406,7 @@ VALID: dict[str, Callable[[], Any]] = {
 }
 
 ESTIMATORS = (cbq.Auto, cbq.CBQ, cbq.ImportanceSampling, cbq.KLSMC, cbq.LSMC, cbq.MOBQ, cbq.MonteCarlo)
+FITS = ("CBQFit", "ImportanceSamplingFit", "KLSMCFit", "LSMCFit", "MOBQFit", "MonteCarloFit")
 FITS_BY_THETA = ("ImportanceSamplingFit", "MOBQFit")  # they work for each theta
 
 # Objects whose public methods are called.
@@ -459,6 +460,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Comparison": lambda: cbq.compare(samples(), cbq.LSMC()),
     "Answer": lambda: cbq.nested_expectation(fit(), np.square, VALID["prior"](), n=64),
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
+    "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
     "Evpi": lambda: cbq.evpi(psa_table()["outputs"]),
     "EvppiTable": lambda: psa.values_of_information(**psa_table(), pars=[["a"]]),
     "Factor": lambda: linalg.factor(np.eye(3)),
@@ -468,7 +470,16 @@ MODULES = (cbq, embeddings, kernels, linalg, measures, nested, problems, psa)
 OPERATORS = ("__call__", "__getitem__", "__add__", "__radd__", "__mul__", "__rmul__")
 
 # What is not called, or may do what others may not; each with the reason.
-RESULTS = ("Answer", "Evpi", "Evppi", "EvppiRow", "EvppiTable", "Factor", "Pair")  # made by cbq, not by users
+RESULTS = (
+    "Answer",
+    "Evpi",
+    "Evppi",
+    "EvppiRow",
+    "EvppiTable",
+    "Factor",
+    "Pair",
+    "ValueAtRisk",
+)  # made by cbq, not by users
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),
     *("lengthscale_for", "parts_for", "inputs", "measures", "conditional", "translated", "with_lengthscale"),
@@ -487,7 +498,11 @@ SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of
     *((f"ImportanceSamplingFit.{name}", "a long list") for name in ("effective_sample_size", "predict")),
     *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in ("interval", "plot", "to_frame")),
 }
-STOPS = {("Problem.collect", "raises"), ("Problem.collect", "takes nothing")}  # progress may end a run by any exception
+NESTED = ("conditional_value_at_risk", "evppi", "expected_loss", "nested_expectation", "value_at_risk")
+STOPS = {  # progress may end a run by any exception
+    *((name, value) for name in ("Problem.collect", *NESTED) for value in ("raises", "takes nothing")),
+    *((f"{fit}.predict", value) for fit in FITS for value in ("raises", "takes nothing")),
+}
 NAN_IN_NAN_OUT = ("Factor.solve", "Factor.solve_lower")  # linear algebra, whose speed is its purpose
 IGNORED = {  # arguments that are not looked at, or that may be anything
     *("bind.measure", "equals.other", "MonteCarloFit.plot.points"),

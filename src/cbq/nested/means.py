@@ -39,7 +39,7 @@ def posterior_means(fit: Fit, nodes: Outer, paths: Array, progress: Progress) ->
     found[subset] = at_subset
     with reporting(progress, "predict", 0, len(theta)) as report:
         report(len(theta), len(theta))
-    return found
+    return fit._bounded(found)
 
 
 def interpolated(function: Callable[[Array], Array], t: Array, tolerance: Array) -> Array | None:
