@@ -500,7 +500,11 @@ SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of
 }
 NESTED = ("conditional_value_at_risk", "evppi", "expected_loss", "nested_expectation", "value_at_risk")
 STOPS = {  # progress may end a run by any exception
-    *((name, value) for name in ("Problem.collect", *NESTED) for value in ("raises", "takes nothing")),
+    *(
+        (name, value)
+        for name in ("Problem.collect", *(f"nested.{each}" for each in NESTED))
+        for value in ("raises", "takes nothing")
+    ),
     *((f"{fit}.predict", value) for fit in FITS for value in ("raises", "takes nothing")),
 }
 NAN_IN_NAN_OUT = ("Factor.solve", "Factor.solve_lower")  # linear algebra, whose speed is its purpose
