@@ -533,6 +533,12 @@ def test_where_a_curve_cannot_be_interpolated_all_means_are_computed(monkeypatch
     assert found.estimate == cbq.nested_expectation(fit, np.square, STANDARD, rng=0).estimate
 
 
+@pytest.mark.parametrize("theta", [0.5 * np.ones(10_000), np.arange(10_000) % 2])
+def test_many_draws_of_few_thetas_are_an_average_of_few_values(theta):
+    found = cbq.nested_expectation(LINE, np.square, theta)
+    assert_allclose(found.estimate, np.mean(theta**2), rtol=1e-12)
+
+
 def test_outputs_are_interpolated_together_and_stay_within_their_bounds(monkeypatch):
     fit = Known([wavy, lambda theta: np.exp(-(theta[:, 0] ** 2) / 0.02)], std=1e-3, C=2)
     fit = fit._replaced(bounds=np.array([[-9.0, 0.0], [9.0, 1.0]]))

@@ -17,8 +17,8 @@ def as_progress(progress: Any) -> Progress:
     if progress is None or isinstance(progress, bool) or callable(progress):
         return progress  # type: ignore[no-any-return]
     raise TypeError(
-        f"progress must be True, False, None (a bar on a terminal) or a function of two numbers, the points that are "
-        f"done and all points, but it is a {type(progress).__name__}."
+        f"progress must be True, False, None (a bar on a terminal) or a function of two numbers, those of finished "
+        f"and of all points or thetas, but it is a {type(progress).__name__}."
     )
 
 

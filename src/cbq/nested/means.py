@@ -50,6 +50,8 @@ def interpolated(function: Callable[[Array], Array], t: Array, tolerance: Array)
     from scipy.interpolate import CubicSpline  # slow to import, and rarely needed
 
     points, place = np.unique(t, return_inverse=True)
+    if len(points) < 4 * FIRST_NODES:
+        return None
     known = evenly(len(points), FIRST_NODES)
     values = function(points[known])
     left, right = known[:-1], known[1:]  # of the gaps that are left
