@@ -204,6 +204,8 @@ class MOBQFit(Fit):
 
     @property
     def correlation(self) -> Array:
+        if len(self._outputs) == 1:
+            return super().correlation  # residuals take a factorisation, and there is nothing to compare
         columns: dict[int, Array] = {}
         for group in self.groups:
             found = leave_one_out(group.chosen, self._points.outputs(group.outputs), self.jitter)
