@@ -9,7 +9,7 @@ FIGURES ?= reproduction
 ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines bench-kronecker clean
+.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines bench-kronecker bench-thetas clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
@@ -33,7 +33,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-kronecker
+bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-kronecker bench-thetas
 
 bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
@@ -68,6 +68,9 @@ bench-engines: $(READY)
 
 bench-kronecker: $(READY)
 	$(BIN)/python benchmarks/kronecker.py
+
+bench-thetas: $(READY)
+	$(BIN)/python benchmarks/many_thetas.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo reproduction reproduction-quick

@@ -466,6 +466,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Comparison": lambda: cbq.compare(samples(), cbq.LSMC()),
     "Answer": lambda: cbq.nested_expectation(fit(), np.square, VALID["prior"](), n=64),
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
+    "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
     "Evpi": lambda: cbq.evpi(psa_table()["outputs"]),
     "EvppiTable": lambda: psa.values_of_information(**psa_table(), pars=[["a"]]),
     "Factor": lambda: linalg.factor(np.eye(3)),
@@ -475,7 +476,16 @@ MODULES = (cbq, embeddings, kernels, linalg, measures, nested, problems, psa)
 OPERATORS = ("__call__", "__getitem__", "__add__", "__radd__", "__mul__", "__rmul__")
 
 # What is not called, or may do what others may not; each with the reason.
-RESULTS = ("Answer", "Evpi", "Evppi", "EvppiRow", "EvppiTable", "Factor", "Pair")  # made by cbq, not by users
+RESULTS = (
+    "Answer",
+    "Evpi",
+    "Evppi",
+    "EvppiRow",
+    "EvppiTable",
+    "Factor",
+    "Pair",
+    "ValueAtRisk",
+)  # made by cbq, not by users
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),
     *("lengthscale_for", "parts_for", "inputs", "measures", "conditional", "translated", "with_lengthscale"),
@@ -494,9 +504,7 @@ SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of
     *((f"ImportanceSamplingFit.{name}", "a long list") for name in ("effective_sample_size", "predict")),
     *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in ("interval", "plot", "to_frame")),
 }
-STOPS = {  # progress may end a run by any exception
-    (f"Problem.{name}", value) for name in ("collect", "solve") for value in ("raises", "takes nothing")
-}
+STOPS = {("progress", "raises"), ("progress", "takes nothing")}  # it may end a run by any exception
 NAN_IN_NAN_OUT = ("Factor.solve", "Factor.solve_lower")  # linear algebra, whose speed is its purpose
 IGNORED = {  # arguments that are not looked at, or that may be anything
     *("bind.measure", "equals.other", "MonteCarloFit.plot.points"),
@@ -733,13 +741,19 @@ class Selection(NamedTuple):
                 if self.flags and name not in entry.flags:
                     continue
                 rng = random.Random(f"{entry.name} {name}")  # does not depend on the other callables
-                values = [value for value in self.values if (entry.name, value) not in SLOW | STOPS]
+                values = self._values(entry, name)
                 few = self.per_parameter is not None and self.per_parameter < len(values)
                 found += [Call(entry, {name: v}) for v in (rng.sample(values, self.per_parameter) if few else values)]
                 others = [other for other in entry.valid if other != name]
                 if others and not self.flags:
-                    found.append(Call(entry, {name: rng.choice(values), rng.choice(others): rng.choice(values)}))
+                    other = rng.choice(others)
+                    two = {name: rng.choice(values), other: rng.choice(self._values(entry, other))}
+                    found.append(Call(entry, two))
         return found[:: self.step]
+
+    def _values(self, entry: Entry, name: str) -> list[str]:
+        """The values to try for a parameter."""
+        return [each for each in self.values if (entry.name, each) not in SLOW and (name, each) not in STOPS]
 
 
 class TooLong(BaseException):

@@ -1,6 +1,7 @@
 """Nested expectations, decisions and risk against closed forms, and the coverage of intervals."""
 
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -13,7 +14,7 @@ from cbq.fit import predictive
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Empirical, Gaussian, Uniform, Unnormalised
-from cbq.nested import Answer, Evppi
+from cbq.nested import Answer, Evppi, ValueAtRisk, means
 from cbq.nested.risk import quantile, step_quantile, tail_mean
 from refusals import refusals
 
@@ -480,3 +481,108 @@ def test_the_entropy_of_a_density_is_an_integral_that_is_finite_at_zero():
     answer = cbq.nested_expectation(fit, entr, box)
     low, high = answer.interval()
     assert low <= stats.norm(0.0, np.sqrt(1.5)).entropy() / 12.0 <= high
+
+
+# many outer thetas
+
+
+def test_a_value_at_risk_has_the_mean_of_its_tail_from_the_same_draws():
+    found = cbq.value_at_risk(UNSURE, STANDARD, 0.9, n=2048, rng=3, tail="lower")
+    tail = cbq.conditional_value_at_risk(UNSURE, STANDARD, 0.9, n=2048, rng=3, tail="lower")
+    assert isinstance(found, ValueAtRisk)
+    assert (found.tail.estimate, found.tail.std) == (tail.estimate, tail.std)
+    assert_array_equal(found.tail.draws, tail.draws)
+
+
+class Counted(Known):
+    """A known fit that counts the thetas at which it is asked for a mean."""
+
+    n_asked = 0
+
+    def _means(self, theta):
+        type(self).n_asked += len(theta)
+        return super()._means(theta)
+
+
+def wavy(theta):
+    return np.sin(2 * theta[:, 0]) + np.exp(-0.3 * theta[:, 0])
+
+
+def stepped(theta):
+    return np.floor(40 * theta[:, 0])
+
+
+@pytest.mark.parametrize("prior", [STANDARD, Uniform(-2.0, 2.0), stats.gamma(2.0)], ids=["normal", "uniform", "gamma"])
+def test_the_mean_of_a_smooth_curve_is_interpolated_between_outer_thetas(prior, monkeypatch):
+    fit, phi = Counted([wavy], std=1e-3), np.square
+    Counted.n_asked = 0
+    found = cbq.nested_expectation(fit, phi, prior, rng=0)
+    assert Counted.n_asked < found.n / 8
+    monkeypatch.setattr(means, "MIN_THETAS", np.inf)
+    exact = cbq.nested_expectation(fit, phi, prior, rng=0)
+    assert abs(found.estimate - exact.estimate) < 1e-2 * exact.posterior_std
+    assert_allclose(found.std, exact.std, rtol=1e-3)
+
+
+def test_where_a_curve_cannot_be_interpolated_all_means_are_computed(monkeypatch):
+    fit = Counted([stepped], std=1e-3)
+    Counted.n_asked = 0
+    found = cbq.nested_expectation(fit, np.square, STANDARD, rng=0)
+    assert Counted.n_asked > found.n
+    monkeypatch.setattr(means, "MIN_THETAS", np.inf)
+    assert found.estimate == cbq.nested_expectation(fit, np.square, STANDARD, rng=0).estimate
+
+
+@pytest.mark.parametrize("theta", [0.5 * np.ones(10_000), np.arange(10_000) % 2])
+def test_many_draws_of_few_thetas_are_an_average_of_few_values(theta):
+    found = cbq.nested_expectation(LINE, np.square, theta)
+    assert_allclose(found.estimate, np.mean(theta**2), rtol=1e-12)
+
+
+def test_outputs_are_interpolated_together_and_stay_within_their_bounds(monkeypatch):
+    fit = Known([wavy, lambda theta: np.exp(-(theta[:, 0] ** 2) / 0.02)], std=1e-3, C=2)
+    fit = fit._replaced(bounds=np.array([[-9.0, 0.0], [9.0, 1.0]]))
+    values = []
+    cbq.nested_expectation(fit, lambda I: values.append(I) or np.sum(I, axis=-1), STANDARD, rng=0)
+    interpolated = next(each for each in values if each.shape == (16384, 2))
+    assert np.min(interpolated[:, 1]) >= 0.0
+    assert np.max(interpolated[:, 1]) <= 1.0
+
+
+@pytest.mark.parametrize("fit", [LINE, Known([line], p=2)], ids=["interpolated", "in blocks"])
+def test_a_hundred_thousand_outer_thetas_take_little_memory_and_report_progress(fit):
+    reports = []
+    prior = STANDARD if fit.p == 1 else PLANE
+    tracemalloc.start()
+    found = cbq.nested_expectation(
+        fit, np.square, prior, n=100_000, rng=0, progress=lambda done, n: reports.append((done, n))
+    )
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert found.n == 131072
+    assert peak < 2**28  # a thousandth of the covariances of all pairs
+    assert reports[-1] == (found.n, found.n)
+    assert [done for done, _ in reports] == sorted({done for done, _ in reports})
+
+
+def test_predictions_at_a_million_thetas_take_little_memory_and_report_progress():
+    theta, reports = np.linspace(-1.0, 1.0, 10**6)[:, None], []
+    tracemalloc.start()
+    mean, std = UNSURE.predict(theta, return_std=True, progress=lambda done, n: reports.append((done, n)))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    assert_array_equal(mean, theta[:, 0])
+    assert_allclose(std, 0.7)
+    assert peak < 10 * theta.nbytes
+    assert reports[0] == (4096, 10**6)
+    assert reports[-1] == (10**6, 10**6)
+
+
+@pytest.mark.parametrize("call", [lambda p: UNSURE.predict([0.0], progress=p), lambda p: risk_of(progress=p)])
+def test_progress_that_is_no_function_raises(call):
+    with pytest.raises(TypeError, match="progress must be"):
+        call("yes")
+
+
+def risk_of(**options):
+    return cbq.value_at_risk(UNSURE, STANDARD, n=1024, **options)

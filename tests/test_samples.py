@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import pickle
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -698,3 +699,17 @@ def test_values_may_exceed_their_bounds_by_rounding():
 def test_what_are_no_bounds_is_refused(bounds, says):
     with pytest.raises((ValueError, TypeError), match=says):
         Samples(THETA, X, F, SHARED, bounds=bounds)
+
+
+def test_selecting_thetas_takes_no_memory_for_all_points_at_each_of_them():
+    T, N = 400, 200
+    theta = np.arange(float(T))
+    given = cbq.Samples(
+        theta, np.zeros((T, N, 1)) + np.arange(N)[:, None], np.zeros((T, N)), cbq.measures.Gaussian(0, 1)
+    )
+    tracemalloc.start()
+    some = given.select(slice(None, None, 2))
+    peak = tracemalloc.get_traced_memory()[1]
+    tracemalloc.stop()
+    np.testing.assert_array_equal(some.x, given.x[::2])
+    assert peak < 20 * given.f.nbytes

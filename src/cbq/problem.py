@@ -14,6 +14,7 @@ from cbq._arrays import Array, finite, real
 from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
+from cbq._progress import Progress, as_progress
 from cbq.adaptive import AdaptiveAnswer, Session
 from cbq.adaptive.goal import DEFAULT_BUDGET, Criterion, Goal
 from cbq.adaptive.quantity import Quantity
@@ -22,7 +23,7 @@ from cbq.adaptive.solve import solve
 from cbq.checkpoint.database import LOCK_TIMEOUT
 from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
 from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
-from cbq.collect.run import OnChange, OnError, Progress, RunOptions, as_progress, collect_samples
+from cbq.collect.run import OnChange, OnError, RunOptions, collect_samples
 from cbq.collect.trial import fingerprint
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument

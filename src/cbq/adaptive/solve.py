@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from contextlib import closing
 
+from cbq._progress import Report, reporting
 from cbq.adaptive.answer import AdaptiveAnswer
 from cbq.adaptive.session import Session
 from cbq.checkpoint.evaluations import BatchResult
 from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
-from cbq.collect.run import Report, RunOptions, reporting, workers_for
+from cbq.collect.run import RunOptions, workers_for
 from cbq.collect.scheduling import Scheduler, ThisProcess
 from cbq.workers import WorkerError
 

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import importlib.util
 import os
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor
-from contextlib import closing, contextmanager, nullcontext
+from contextlib import closing, nullcontext
 from dataclasses import dataclass
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 
 from cbq._arrays import Array
+from cbq._progress import Progress, reporting
 from cbq.checkpoint import Checkpoint, CheckpointError
 from cbq.checkpoint.evaluations import BatchResult, Evaluations
 from cbq.collect.draws import RunPoints
@@ -36,8 +36,6 @@ from cbq.workers import WorkerError
 
 OnError = Literal["raise", "skip"]
 OnChange = Literal["raise", "reuse"]
-Report = Callable[[int, int], Any]  # the number of points that are done, and of all points
-Progress = bool | Report | None
 SHOWN_FAILURES = 3  # in a warning
 
 
@@ -54,16 +52,6 @@ class RunOptions:
     on_change: OnChange
     retries: int
     timeout: float | None
-
-
-def as_progress(progress: Any) -> Progress:
-    """The argument `progress` of `collect`, checked."""
-    if progress is None or isinstance(progress, bool) or callable(progress):
-        return progress  # type: ignore[no-any-return]
-    raise TypeError(
-        f"progress must be True, False, None (a bar on a terminal) or a function of two numbers, the points that are "
-        f"done and all points, but it is a {type(progress).__name__}."
-    )
 
 
 def collect_samples(
@@ -183,42 +171,6 @@ def _tasks(run: RunPoints, evaluations: Evaluations, options: RunOptions) -> Ite
     for t, start, stop in evaluations.missing_batches(options.batch):
         points = Points(run.thetas[t], evaluations.x[t][start:stop], t, start)
         yield Task(points, evaluations.outputs, options.on_error == "skip")
-
-
-@contextmanager
-def reporting(progress: Progress, name: str, done: int, total: int) -> Iterator[Report]:
-    """The function to call whenever points are finished; `done` of them are finished already."""
-    if callable(progress):
-        yield progress
-    elif progress or (progress is None and sys.stderr.isatty() and importlib.util.find_spec("rich") is not None):
-        with _bar(name, done, total, forced=bool(progress)) as report:
-            yield report
-    else:
-        yield lambda done, total: None
-
-
-@contextmanager
-def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-        from rich.text import Text
-    except ImportError as error:
-        raise ImportError(
-            "the progress bar needs rich: python -m pip install 'cbq[cli]', or pass progress=False."
-        ) from error
-
-    class PointsPerSecond(ProgressColumn):
-        def render(self, task: Any) -> Text:
-            speed = task.finished_speed or task.speed
-            return Text("" if speed is None else f"{speed:.3g}/s")
-
-    console = Console(stderr=True, force_terminal=True if forced else None)
-    numbers = (MofNCompleteColumn(), PointsPerSecond(), TimeRemainingColumn())
-    with Bar(TextColumn("{task.description}"), BarColumn(), *numbers, console=console) as bar:
-        task = bar.add_task(name, total=total, completed=done)
-        yield lambda done, total: bar.update(task, completed=done)
 
 
 def _add_advice(error: BaseException, evaluations: Evaluations, checkpoint: Checkpoint | None) -> None:

@@ -16,6 +16,7 @@ from cbq._checks import between_0_and_1, count, file_name, flag, generator, is_w
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
+from cbq._progress import Progress, as_progress, reporting
 from cbq._tables import by_theta, data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
@@ -185,13 +186,20 @@ class Fit(Immutable, ABC):
 
     @_saying_what_is_beyond
     def predict(
-        self, theta: npt.ArrayLike, return_std: bool = False, return_cov: bool = False
+        self,
+        theta: npt.ArrayLike,
+        return_std: bool = False,
+        return_cov: bool = False,
+        *,
+        progress: Progress = False,
     ) -> Array | tuple[Array, Array]:
-        """The mean of I at theta: (M,) or (M, C).
+        """The mean of I at theta: (M,) or (M, C). Thetas are taken in blocks: a million of them need little memory.
 
         return_std: also its standard deviation, of the same shape.
-        return_cov: also its covariance between the thetas, (M, M) or (M, M, C).
+        return_cov: also its covariance between the thetas, (M, M) or (M, M, C); of all of them at once.
+        progress: True for a bar, or a function that is called with the numbers of finished and of all thetas.
         """
+        progress = as_progress(progress)
         if flag(return_std, "return_std") & flag(return_cov, "return_cov"):
             raise ValueError("predict returns the standard deviation or the covariance, not both: ask for one of them.")
         thetas = self._thetas(theta)
@@ -205,8 +213,8 @@ class Fit(Immutable, ABC):
             mean = self._bounded(self._shaped([each.mean for each in predictives]))
             return mean, self._shaped([each.cov for each in predictives])
         if not return_std:
-            return self._bounded(self._in_blocks(thetas, self._means))
-        mean, variance = self._read(thetas, lambda each: (each.mean, each.variance))
+            return self._bounded(self._in_blocks(thetas, self._means, progress))
+        mean, variance = self._read(thetas, lambda each: (each.mean, each.variance), progress)
         return self._bounded(mean), np.sqrt(variance)
 
     @_saying_what_is_beyond
@@ -259,7 +267,12 @@ class Fit(Immutable, ABC):
             f"sampling size = {size} functions at theta, {M} of them{f' for {outputs} outputs' * (outputs > 1)}",
             "pass fewer thetas, whose covariances grow with their square, or make fewer draws at a time",
         )
-        predictives = self._calibrated_predictives(thetas, joint=True)
+        return self._drawn(self._calibrated_predictives(thetas, joint=True), size, rng, antithetic=antithetic)
+
+    def _drawn(
+        self, predictives: Sequence[PredictiveDistribution], size: int, rng: np.random.Generator, *, antithetic: bool
+    ) -> Array:
+        """Draws (size, M) or (size, M, C) from the joint distributions of each output."""
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
@@ -359,19 +372,31 @@ class Fit(Immutable, ABC):
     @property
     def _block_size(self) -> int:
         """The number of thetas whose predictive distributions are in memory at a time."""
-        return max(1, min(MAX_BLOCK, MAX_NUMBERS // len(self.theta)))
+        return max(1, min(MAX_BLOCK, MAX_NUMBERS // self._width))
 
-    def _in_blocks(self, thetas: Array, answers: Callable[[Array], Sequence[npt.ArrayLike]]) -> Array:
+    @property
+    def _width(self) -> int:
+        """The numbers that a prediction takes for each theta, besides those that it returns."""
+        return len(self.theta)
+
+    def _in_blocks(
+        self, thetas: Array, answers: Callable[[Array], Sequence[npt.ArrayLike]], progress: Progress = False
+    ) -> Array:
         """Answers at all thetas, (..., M) or (..., M, C), from those (..., m) of each output at a block of m thetas."""
-        step = self._block_size
-        blocks = (thetas[i : i + step] for i in range(0, len(thetas), step))
-        found = np.concatenate([np.stack(answers(block), axis=-1) for block in blocks], axis=-2)
-        return found[..., 0] if self.C is None else found
+        step, found = self._block_size, []
+        with reporting(progress, "predict", 0, len(thetas)) as report:
+            for i in range(0, len(thetas), step):
+                found.append(np.stack(answers(thetas[i : i + step]), axis=-1))
+                report(min(i + step, len(thetas)), len(thetas))
+        whole = np.concatenate(found, axis=-2)
+        return whole[..., 0] if self.C is None else whole
 
-    def _read(self, thetas: Array, ask: Callable[[PredictiveDistribution], Sequence[Array]]) -> Array:
+    def _read(
+        self, thetas: Array, ask: Callable[[PredictiveDistribution], Sequence[Array]], progress: Progress = False
+    ) -> Array:
         """What is asked of the predictive distributions at all thetas: (k, M) or (k, M, C), for k answers (M,) each."""
         every = self._calibrated_predictives
-        return self._in_blocks(thetas, lambda block: [ask(each) for each in every(block, joint=False)])
+        return self._in_blocks(thetas, lambda block: [ask(each) for each in every(block, joint=False)], progress)
 
     def _means(self, theta: Array) -> list[Array]:
         """The means of each output at theta (M, p), (M,) each; an estimator may know cheaper ways to them."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 from itertools import combinations_with_replacement
+from typing import Protocol
 
 import numpy as np
 
@@ -128,17 +129,44 @@ class GPPrior:
     offset: float = 0.0
 
 
-@dataclass(frozen=True, eq=False)
-class Prediction:
+class Prediction(Protocol):
     """Of the process at M thetas: mean (M,), weights (M, T) with mean = weights . y (beyond the offset), and variance.
 
-    variance: (M,) or (M, M), of the process less its prediction, were y without noise: the part of the noise,
-    `weights diag(v + lambda) weights'`, is to be added.
+    variance: (M,) or (M, M), of the process less its prediction, were y without noise: the part of the noise, which
+    `noise` gives, is to be added.
     """
+
+    @property
+    def mean(self) -> Array: ...
+    @property
+    def weights(self) -> Array: ...
+    @property
+    def variance(self) -> Array: ...
+
+    def of(self, values: Array) -> Array:
+        """The sums (M,) of values (T,) with the weights."""
+
+    def noise(self, noise: Array) -> Array:
+        """What noise variances (T,) of the nodes and lambda add: weights diag(noise + lambda) weights' or its
+        diagonal, (M, M) or (M,) as the variance.
+        """
+
+
+@dataclass(frozen=True, eq=False)
+class ExactPrediction:
+    """`Prediction` with its weights. own_noise: lambda."""
 
     mean: Array
     weights: Array
     variance: Array
+    own_noise: float
+
+    def of(self, values: Array) -> Array:
+        return self.weights @ values
+
+    def noise(self, noise: Array) -> Array:
+        total = noise + self.own_noise
+        return self.weights**2 @ total if self.variance.ndim == 1 else (self.weights * total) @ self.weights.T
 
 
 @dataclass(frozen=True, eq=False)
@@ -163,8 +191,30 @@ class PosteriorMean:
         return np.asarray(self.prior.offset + known + trend)
 
 
+class ThetaGP(Protocol):
+    """The process conditioned on y (T,) with noise variances v (T,) at the nodes theta (T, p).
+
+    width: the numbers that a prediction takes for each theta, besides those that it returns.
+    """
+
+    prior: GPPrior
+    v: Array
+    mean: PosteriorMean
+
+    @property
+    def width(self) -> int: ...
+
+    def leave_one_out(self) -> tuple[Array, Array]:
+        """Q y and the diagonal of Q, each (T,): leave-one-out residuals are their ratios, with variances that are the
+        inverses of the diagonal.
+        """
+
+    def predict(self, theta: Array, *, joint: bool = False) -> Prediction:
+        """The prediction at theta (M, p), with covariances between the thetas where it is `joint`."""
+
+
 class HeteroscedasticGP:
-    """The process conditioned on y (T,) with noise variances v (T,) at the nodes theta (T, p)."""
+    """`ThetaGP` through the factor of K."""
 
     def __init__(self, prior: GPPrior, theta: Array, y: Array, v: Array) -> None:
         self.prior, self.y, self.v = prior, y - prior.offset, v
@@ -181,10 +231,11 @@ class HeteroscedasticGP:
         alpha = self.factor.solve((self.y - self.H @ coefficients)[:, None])[:, 0]
         self.mean = PosteriorMean(prior, self.z, self.standardised, coefficients, alpha)
 
+    @property
+    def width(self) -> int:
+        return len(self.z)
+
     def leave_one_out(self) -> tuple[Array, Array]:
-        """Q y and the diagonal of Q, each (T,): leave-one-out residuals are their ratios, with variances that are the
-        inverses of the diagonal.
-        """
         y = self.y - self.H @ self.mean.coefficients  # Q H = 0: less of the trend leaves less to cancel
         solved = self.factor.solve(np.column_stack([y, self.H]))
         Qy, diagonal = solved[:, 0], self.factor.inverse_diagonal()
@@ -194,8 +245,7 @@ class HeteroscedasticGP:
             diagonal = np.maximum(diagonal - np.sum(half**2, axis=1), np.finfo(float).eps * diagonal)
         return Qy, diagonal
 
-    def predict(self, theta: Array, *, joint: bool = False) -> Prediction:
-        """The prediction at theta (M, p), with covariances between the thetas where it is `joint`."""
+    def predict(self, theta: Array, *, joint: bool = False) -> ExactPrediction:
         prior, z = self.prior, self.prior.coordinates(theta)
         k = prior.amplitude * prior.kernel(z, self.z)  # (M, T)
         solved = self.factor.solve(k.T).T  # k K^-1
@@ -219,4 +269,5 @@ class HeteroscedasticGP:
             variance = own - np.einsum("mt,mt->m", k, solved) + np.sum(rest**2, axis=1) - weights**2 @ noise
             variance = np.maximum(variance, 0.0)
         centre = float(np.mean(self.y)) if self.H.size else 0.0  # weights that sum to one reproduce it
-        return Prediction(prior.offset + centre + weights @ (self.y - centre), weights, variance)
+        mean = prior.offset + centre + weights @ (self.y - centre)
+        return ExactPrediction(mean, weights, variance, prior.noise)

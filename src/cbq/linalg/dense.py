@@ -6,9 +6,10 @@ Batches of Gram matrices have routines of their own, see `cholesky`.
 from __future__ import annotations
 
 import numpy as np
+from scipy.linalg.lapack import dpstrf
 
-from cbq._arrays import Array
-from cbq.linalg.threads import blas_threads
+from cbq._arrays import Array, Integers
+from cbq.linalg.threads import blas_threads, one_blas_thread
 
 
 def eigh(a: Array) -> tuple[Array, Array]:
@@ -27,6 +28,11 @@ def qr(a: Array) -> tuple[Array, Array]:
     """Q (n, r) with orthonormal columns and upper triangular R (r, m), with a = Q R."""
     Q, R = np.linalg.qr(a)
     return np.asarray(Q), np.asarray(R)
+
+
+def appended_rows(R: Array, rows: Array) -> Array:
+    """The triangular factor (r, m) of a matrix with the factor R (r, m) and further rows (n, m), r = min(., m)."""
+    return np.asarray(np.linalg.qr(np.concatenate([R, rows]), mode="r"))
 
 
 def has_full_column_rank(a: Array) -> bool:
@@ -70,6 +76,16 @@ def cholesky(cov: Array) -> Array:
             f"cov must be positive definite, but its smallest eigenvalue is {smallest:.3g}: "
             f"variances must be positive and correlations below 1 in size."
         ) from error
+
+
+def pivots(a: Array, negligible: float) -> Integers:
+    """Rows (r,) of a covariance (n, n), each with the largest variance given those before, while it is not negligible.
+
+    By a Cholesky factorisation with pivots; r is at least 1. `a` is overwritten.
+    """
+    with one_blas_thread():  # rows of nearly equal variances must not depend on the number of threads
+        _, order, rank, _ = dpstrf(a.T, tol=negligible, lower=1, overwrite_a=1)
+    return np.asarray(order[: max(int(rank), 1)] - 1, dtype=np.intp)
 
 
 def solve_lower(L: Array, b: Array) -> Array:

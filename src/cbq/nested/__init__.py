@@ -3,11 +3,12 @@
 from cbq.nested.answer import Answer
 from cbq.nested.decisions import Evppi, evppi
 from cbq.nested.expectation import expected_loss, nested_expectation
-from cbq.nested.risk import conditional_value_at_risk, value_at_risk
+from cbq.nested.risk import ValueAtRisk, conditional_value_at_risk, value_at_risk
 
 __all__ = [
     "Answer",
     "Evppi",
+    "ValueAtRisk",
     "conditional_value_at_risk",
     "evppi",
     "expected_loss",

@@ -16,9 +16,11 @@ from scipy.special import stdtrit
 
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, generator, is_whole, number, shown
+from cbq._progress import Progress, as_progress
 from cbq.fit.base import Fit
 from cbq.fit.beyond import FRESH
 from cbq.fit.findings import silent, warn_of
+from cbq.nested.means import posterior_means
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
@@ -100,51 +102,64 @@ def answer(fit: Fit, theta: Array, mean_value: Array, draws: Array, outer_std: A
     )
 
 
-def assess(
-    fit: Fit,
-    functional: Functional,
-    prior: PriorLike,
-    *,
-    n: int,
-    design: Design,
-    rng: np.random.Generator | int,
-    at_mean: ValueAndError | None = None,
-    min_part: int = 1,
-) -> Answer:
-    """The answer for a functional of I under the prior of theta.
+@dataclass(frozen=True, eq=False)
+class OuterPosterior:
+    """I at the outer thetas: its posterior mean (n,) or (n, C) at all, and draws (PATHS, m, ...) at their subset."""
 
-    The functional is computed for the posterior mean of I at all n thetas. Draws of I are made at a subset of them;
-    their differences from the posterior mean on that subset are added to the value at all thetas.
+    fit: Fit
+    nodes: Outer
+    mean: Array
+    paths: Array
 
-    at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
-    min_part : the smallest number of thetas from which the functional can be estimated.
-    """
-    for_thetas, for_paths = generator(rng).spawn(2)
-    nodes = outer(prior, n, design, for_thetas, fit.p, min_part)
-    with silent():
-        mean = np.asarray(fit.predict(nodes.theta))
-    if at_mean is None:
-        value, outer_std = functional(mean, nodes.weights), standard_error(nodes.of_parts(functional, mean))
-    else:
-        value, outer_std = at_mean(nodes, mean)
-    paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
-    weights = nodes.subset_weights
-    deviations = functional(paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
-    return answer(fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df)
+    @classmethod
+    def at(
+        cls,
+        fit: Fit,
+        prior: PriorLike,
+        *,
+        n: int,
+        design: Design,
+        rng: np.random.Generator | int,
+        min_part: int = 1,
+        progress: Progress = False,
+    ) -> OuterPosterior:
+        """That of n thetas. min_part : the smallest number of thetas from which a functional can be estimated."""
+        progress = as_progress(progress)
+        for_thetas, for_paths = generator(rng).spawn(2)
+        nodes = outer(prior, n, design, for_thetas, fit.p, min_part)
+        paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
+        with silent():
+            mean = posterior_means(fit, nodes, paths, progress)
+        return cls(fit, nodes, mean, paths)
+
+    def answer(self, functional: Functional, at_mean: ValueAndError | None = None) -> Answer:
+        """The answer for a functional of I under the prior of theta.
+
+        The functional is computed for the posterior mean of I at all n thetas. Draws of I are made at a subset of them;
+        their differences from the posterior mean on that subset are added to the value at all thetas.
+
+        at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
+        """
+        nodes, mean, weights = self.nodes, self.mean, self.nodes.subset_weights
+        if at_mean is None:
+            value, outer_std = functional(mean, nodes.weights), standard_error(nodes.of_parts(functional, mean))
+        else:
+            value, outer_std = at_mean(nodes, mean)
+        deviations = functional(self.paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
+        return answer(self.fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df)
 
 
 def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
     """Posterior draws of I as a function, at theta (m, p): (PATHS, m) or (PATHS, m, C)."""
     with silent():
-        _, std = fit.predict(theta, return_std=True)
-    if not np.all(np.isfinite(std)):
+        predictives = fit._calibrated_predictives(theta, joint=True)
+    if not all(np.all(np.isfinite(each.variance)) for each in predictives):
         raise ValueError(
             "the predictive distribution of I has infinite variance, so averages over its draws do not converge: it is "
             "a Student-t distribution with at most two degrees of freedom. Evaluate f at more points per theta or at "
             "more thetas, or use cbq.CBQ."
         )
-    with silent():
-        return fit.sample(theta, PATHS, rng, antithetic=True)
+    return fit._drawn(predictives, PATHS, rng, antithetic=True)
 
 
 def require_fit(fit: object) -> None:

@@ -13,8 +13,9 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Integers, real
 from cbq._checks import as_text, shown
+from cbq._progress import Progress
 from cbq.fit.base import Fit
-from cbq.nested.answer import Answer, assess, require_fit
+from cbq.nested.answer import Answer, OuterPosterior, require_fit
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
 
 Name = str | int
@@ -68,6 +69,7 @@ def evppi(
     n: int = NODES,
     design: Design = "sobol",
     rng: np.random.Generator | int = 0,
+    progress: Progress = False,
 ) -> Evppi:
     """The expected value of learning theta before deciding: E max_d NB_d(theta) - max_d E NB_d(theta).
 
@@ -81,7 +83,8 @@ def evppi(
     effects, costs : the positions of the outputs that are the effect and the cost of each decision.
     willingness_to_pay : for one unit of effect, a number or a vector (K,). The net benefit is
         willingness_to_pay * effect - cost.
-    n, design, rng : the number of thetas, "sobol" (scrambled) or "iid", and a generator or a seed.
+    n, design, rng, progress : the number of thetas, "sobol" (scrambled) or "iid", a generator or a seed, and True for
+        a bar over the thetas, or a function of the numbers of finished and of all thetas.
     """
     require_fit(fit)
     decisions = make_decisions(fit.C or 1, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay)
@@ -96,7 +99,8 @@ def evppi(
         gains, errors = zip(*(_gain_and_error(nodes, mean @ each.T) for each in decisions.weights), strict=True)
         return stacked(gains), stacked(errors)
 
-    found = assess(fit, functional, prior, n=n, design=design, rng=rng, at_mean=at_mean).at_least(0.0)
+    posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, progress=progress)
+    found = posterior.answer(functional, at_mean).at_least(0.0)
     return Evppi(**{each.name: getattr(found, each.name) for each in fields(found)}, fit=fit, decisions=decisions)
 
 

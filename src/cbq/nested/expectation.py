@@ -11,6 +11,7 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, real
 from cbq._checks import generator, is_whole, number, one_of, shown
+from cbq._progress import Progress, as_progress
 from cbq.collect.draws import iid, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
@@ -22,7 +23,7 @@ from cbq.kernels import Kernel
 from cbq.measures import Empirical, Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
-from cbq.nested.answer import Answer, answer, assess, drawn, output_selector, require_fit
+from cbq.nested.answer import Answer, OuterPosterior, answer, drawn, output_selector, require_fit
 from cbq.nested.outer import NODES, Design, PriorLike, as_prior
 from cbq.samples.arrays import units
 
@@ -41,6 +42,7 @@ def nested_expectation(
     n: int | None = None,
     design: Design = "sobol",
     rng: np.random.Generator | int = 0,
+    progress: Progress = False,
 ) -> Answer:
     """E[phi(I(theta))] over the prior of theta, with an interval.
 
@@ -58,11 +60,13 @@ def nested_expectation(
     n : the number of thetas, by default 16384 ("mc"; Sobol: 8 designs of a power of two each) or 256 ("bq").
     design : of the thetas, "sobol" (scrambled) or "iid".
     rng : a generator or a seed.
+    progress : True for a bar over the thetas, or a function of the numbers of finished and of all thetas ("mc").
     """
     if not callable(phi):
         raise TypeError(f"phi must be a function of values of I, but it is a {type(phi).__name__}.")
     require_fit(fit)
     one_of(method, Method, "method")
+    progress = as_progress(progress)
     checked = partial(_apply, phi, fit.C)
     number = DEFAULT_N[method] if n is None else n
     if method == "bq":
@@ -71,7 +75,8 @@ def nested_expectation(
     def functional(values: Array, weights: Array) -> Array:
         return np.asarray(checked(values) @ weights)
 
-    return assess(fit, functional, prior, n=number, design=design, rng=rng)
+    posterior = OuterPosterior.at(fit, prior, n=number, design=design, rng=rng, progress=progress)
+    return posterior.answer(functional)
 
 
 def expected_loss(
@@ -84,6 +89,7 @@ def expected_loss(
     n: int | None = None,
     design: Design = "sobol",
     rng: np.random.Generator | int = 0,
+    progress: Progress = False,
 ) -> Answer:
     """E[max(I(theta) - threshold, 0)] over the prior of theta: the expected loss above a threshold.
 
@@ -95,7 +101,9 @@ def expected_loss(
     def loss(values: Array) -> Array:
         return np.maximum(select(values) - threshold, 0.0)
 
-    return nested_expectation(fit, loss, prior, method=method, n=n, design=design, rng=rng).at_least(0.0)
+    return nested_expectation(fit, loss, prior, method=method, n=n, design=design, rng=rng, progress=progress).at_least(
+        0.0
+    )
 
 
 def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:

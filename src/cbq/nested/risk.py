@@ -2,20 +2,34 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from dataclasses import dataclass, fields
 from typing import Literal
 
 import numpy as np
 
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, one_of
+from cbq._progress import Progress
 from cbq.fit.base import Fit
+from cbq.fit.findings import silent
 from cbq.measures import Empirical
-from cbq.nested.answer import Answer, assess, output_selector
+from cbq.nested.answer import Answer, Functional, OuterPosterior, output_selector
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
 ROUNDING = 1e-12  # tolerance for a cumulative sum of weights
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class ValueAtRisk(Answer):
+    """The value at risk, see `Answer`; and from the same draws of I, the mean loss beyond it.
+
+    tail : the conditional value at risk.
+    """
+
+    tail: Answer
 
 
 def value_at_risk(
@@ -28,8 +42,9 @@ def value_at_risk(
     n: int = NODES,
     design: Design = "sobol",
     rng: np.random.Generator | int = 0,
-) -> Answer:
-    """The value at risk: the alpha-quantile of the loss I(theta) over the prior of theta.
+    progress: Progress = False,
+) -> ValueAtRisk:
+    """The value at risk: the alpha-quantile of the loss I(theta) over the prior of theta, and the mean of its tail.
 
     Parameters
     ----------
@@ -40,6 +55,7 @@ def value_at_risk(
     output : the output that is the loss, if f has several.
     n, design, rng : the number of thetas, "sobol" (scrambled) or "iid", and a generator or a seed. Far tails need many
         thetas: at least 32 / (1 - alpha), or 16 / (1 - alpha) draws in a table.
+    progress : True for a bar over the thetas, or a function of the numbers of finished and of all thetas.
     """
     sign, select = _sign(alpha, tail), output_selector(fit, output)
     find = step_quantile if isinstance(prior, Empirical) else quantile
@@ -54,7 +70,11 @@ def value_at_risk(
         value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
         return value, standard_error(parts)
 
-    return assess(fit, functional, prior, n=n, design=design, rng=rng, at_mean=at_mean, min_part=_min_part(alpha))
+    posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
+    found = posterior.answer(functional, at_mean)
+    with silent():  # what there is to warn of has been said
+        tail_answer = posterior.answer(_tail_functional(sign, select, alpha))
+    return ValueAtRisk(**{each.name: getattr(found, each.name) for each in fields(found)}, tail=tail_answer)
 
 
 def conditional_value_at_risk(
@@ -67,17 +87,15 @@ def conditional_value_at_risk(
     n: int = NODES,
     design: Design = "sobol",
     rng: np.random.Generator | int = 0,
+    progress: Progress = False,
 ) -> Answer:
     """The mean loss I(theta) in the tail of probability 1 - alpha, also called expected shortfall.
 
-    For the parameters see `value_at_risk`.
+    For the parameters see `value_at_risk`, whose answer has this one as its `tail`.
     """
-    sign, select = _sign(alpha, tail), output_selector(fit, output)
-
-    def functional(values: Array, weights: Array) -> Array:
-        return sign * tail_mean(sign * select(values), weights, alpha)
-
-    return assess(fit, functional, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha))
+    functional = _tail_functional(_sign(alpha, tail), output_selector(fit, output), alpha)
+    posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
+    return posterior.answer(functional)
 
 
 def quantile(values: Array, weights: Array, alpha: float) -> Array:
@@ -108,6 +126,13 @@ def tail_mean(values: Array, weights: Array, alpha: float) -> Array:
     start = step_quantile(values, weights, alpha)
     excess = np.maximum(values - start[..., None], 0.0) @ weights
     return np.asarray(start + excess / (1.0 - alpha))
+
+
+def _tail_functional(sign: float, select: Callable[[Array], Array], alpha: float) -> Functional:
+    def functional(values: Array, weights: Array) -> Array:
+        return sign * tail_mean(sign * select(values), weights, alpha)
+
+    return functional
 
 
 def _sign(alpha: float, tail: Tail) -> float:

@@ -325,9 +325,10 @@ class Samples(Immutable):
                 f"indices must select at least one of the {self.T} thetas, but {shown(indices)} selects an array of "
                 f"shape {chosen.shape}."
             )
-        rows = np.concatenate([np.arange(self.n_evaluations)[self._rows(t)] for t in chosen])
+        counts = self.counts[chosen]
+        rows = np.arange(np.sum(counts)) + np.repeat(self.starts[chosen] - (np.cumsum(counts) - counts), counts)
         return self._with_rows(
-            self.counts[chosen],
+            counts,
             rows,
             theta=self.theta[chosen],
             _measure=_selected(self._measure, chosen),

@@ -39,7 +39,7 @@ def stretch_to_averages(posteriors: Sequence[ThetaPosterior], samples: Samples) 
             continue
         bias2 = _bias2(posterior, plain.mean[:, c], plain.variance[:, c], some)
         at = posterior.process.predict(samples.theta[some])
-        common2 = float(np.mean((at.weights @ np.sqrt(posterior.nodes.variance)) ** 2))
+        common2 = float(np.mean(at.of(np.sqrt(posterior.nodes.variance)) ** 2))
         if bias2 > 0 and common2 > 0:
             stretch[c] = np.sqrt(stretch[c] ** 2 + bias2 / common2)
     return stretch
@@ -49,7 +49,7 @@ def _bias2(posterior: ThetaPosterior, mean: Array, variance: Array, some: Intege
     """The mean squared bias at some nodes that averages (T,) with variances (T,) show; 0 if it is not significant."""
     nodes = replace(posterior.nodes, bias=posterior.nodes.mean - mean, spread2=variance)
     own = posterior.predictive(nodes.theta[some]).mean
-    curve = unbiased_curve(posterior.process.prior, nodes, some, own)
+    curve = unbiased_curve(posterior.process.prior, nodes, posterior.landmarks, some, own)
     if curve is None:
         return 0.0
     share = max(0.0, 1.0 - SIGNIFICANT * (1.0 - curve.weight))

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array, Integers, evenly
 from cbq._checks import between_0_and_1
 from cbq._memory import require_memory
 from cbq.fit.base import Fit
@@ -24,7 +24,7 @@ from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.methods.conditional.integrals import StageOne
 from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, require_memory_for_stage_two
-from cbq.methods.conditional.suggestion import BATCH, NEW_THETAS, best_thetas
+from cbq.methods.conditional.suggestion import BATCH, MAX_OBSERVED, NEW_THETAS, best_thetas
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
 from cbq.samples.samples import Design
@@ -155,9 +155,10 @@ class CBQFit(Fit):
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
         first, group = equal_rows(self.theta)
+        some = evenly(len(first), MAX_OBSERVED)
         fresh = thetas_between(self.theta, prior, NEW_THETAS, rng)
-        theta = np.concatenate([self.theta[first], fresh])
-        counts = np.concatenate([np.bincount(group, self.counts), np.zeros(NEW_THETAS)])
+        theta = np.concatenate([self.theta[first[some]], fresh])
+        counts = np.concatenate([np.bincount(group, self.counts)[some], np.zeros(NEW_THETAS)])
         wanted = thetas_between(self.theta, prior, N_WANTED, rng)
         points = min(n, BATCH)  # one alone teaches little at a new theta
         rows = best_thetas(-(-n // points), self, theta, counts, wanted, points)
@@ -169,6 +170,10 @@ class CBQFit(Fit):
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         return [posterior.predictive(theta, joint=joint) for posterior in self.posteriors]
+
+    @property
+    def _width(self) -> int:
+        return max(posterior.process.width for posterior in self.posteriors)
 
     def _joint_matrices(self, *, drawn: bool) -> int:
         return len(self._outputs) * self.calibrate + super()._joint_matrices(drawn=drawn)  # a mixture of two components

@@ -18,8 +18,9 @@ import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, Prediction, ThetaCoordinates, Trend
+from cbq.gp.heteroscedastic import GPPrior, Prediction, ThetaCoordinates, ThetaGP, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
+from cbq.gp.theta_landmarks import MAX_EXACT_NODES, Landmarks, landmarks_for, theta_gp
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.engines import require_matrices
 from cbq.methods.conditional.integrals import OUTLYING
@@ -44,9 +45,12 @@ class StageTwoOptions:
 
 
 def require_memory_for_stage_two(T: int, outputs: int) -> None:
-    """Raise where the processes of stage 2 do not fit into memory: each output keeps a matrix (T, T) at the least."""
+    """Raise where the processes of stage 2 do not fit into memory.
+
+    Each output keeps a matrix (T, T) at the least, or beyond 2,000 thetas the neighbours of each.
+    """
     require_matrices(
-        outputs * T**2,
+        outputs * T**2 if T <= MAX_EXACT_NODES else T**1.5,
         f"stage 2 with {T} thetas{f' and {outputs} outputs' * (outputs > 1)}",
         "fit some of the thetas, as in samples.select(slice(None, None, 10))"
         + ", or one output at a time, as in samples.output(0)" * (outputs > 1),
@@ -107,9 +111,13 @@ class NodeEstimates:
     spread2: Array
     stretch: float = 1.0
 
-    def process(self, prior: GPPrior, noise: Array) -> HeteroscedasticGP:
+    def landmarks(self, prior: GPPrior) -> Landmarks | None:
+        """The landmarks of processes that have the prior; None where thetas are few enough to need none."""
+        return landmarks_for(prior, self.theta, self.variance)
+
+    def process(self, prior: GPPrior, noise: Array, landmarks: Landmarks | None) -> ThetaGP:
         """The process that has the prior, given the estimates with noise variances (T,)."""
-        return HeteroscedasticGP(prior, self.theta, self.mean, noise)
+        return theta_gp(prior, self.theta, self.mean, noise, landmarks)
 
     @property
     def unbiased(self) -> Array:
@@ -147,22 +155,23 @@ class ThetaPosterior:
         self.weights = weights[kept] / np.sum(weights[kept])
         best, *others = (prior for prior, keep in zip(priors, kept, strict=True) if keep)
         iid = iid and not shared
-        # Every process has a matrix (T, T). That of the likeliest prior stays, so the others come and go before it.
-        smoothed = [smoothed_noise_reading(best, nodes, iid=iid, shared=shared)] if calibrate else []
-        self.other_means = [nodes.process(prior, nodes.variance).mean for prior in others]
-        self.nodes, self.process = nodes, nodes.process(best, nodes.variance)
+        # Every process has a large matrix. That of the likeliest prior stays, so the others come and go before it.
+        self.other_means = [nodes.process(prior, nodes.variance, nodes.landmarks(prior)).mean for prior in others]
+        self.landmarks = nodes.landmarks(best)
+        smoothed = [smoothed_noise_reading(best, nodes, self.landmarks, iid=iid, shared=shared)] if calibrate else []
+        self.nodes, self.process = nodes, nodes.process(best, nodes.variance, self.landmarks)
         self.readings = [noise_reading(self.process, nodes, iid=iid), *smoothed] if calibrate else []
         self.correction: UnbiasedCurve | None = None
         if calibrate and iid and len(nodes.mean) >= MIN_THETAS:
             some = evenly(len(nodes.mean), MAX_FITTED_NODES)
-            self.correction = unbiased_curve(best, nodes, some, self.predictive(nodes.theta[some]).mean)
+            first = self.predictive(nodes.theta[some]).mean
+            self.correction = unbiased_curve(best, nodes, self.landmarks, some, first)
 
     def predictive(self, theta: Array, *, joint: bool = False) -> PredictiveDistribution:
         """The predictive distribution of I at theta (M, p)."""
-        own_noise = self.process.prior.noise
         at = self.process.predict(theta, joint=joint)
         if not self.readings:
-            spread = _with_noise(at.variance, at.weights, self.nodes.variance + own_noise)
+            spread = at.noise(self.nodes.variance) + at.variance
             return PredictiveDistribution(at.mean[None], spread[None], np.inf)
         between = np.zeros_like(at.variance)
         for weight, mean in zip(self.weights[1:], self.other_means, strict=True):
@@ -171,7 +180,7 @@ class ThetaPosterior:
         locations = np.empty((len(self.readings), len(theta)))
         scales2 = np.empty((len(self.readings), *at.variance.shape))
         for j, reading in enumerate(self.readings):
-            locations[j], scales2[j] = _component(at, reading, own_noise, joint=joint)
+            locations[j], scales2[j] = _component(at, reading, joint=joint)
             scales2[j] += between
         if self.correction is not None:
             self.correction.apply(theta, locations, scales2, joint=joint)
@@ -190,13 +199,13 @@ class UnbiasedCurve:
     by the error of this one, unless the other is biased.
     """
 
-    process: HeteroscedasticGP
+    process: ThetaGP
     reading: NoiseReading
     weight: float = 1.0
 
     def at(self, theta: Array, *, joint: bool = False) -> tuple[Array, Array]:
         """The means (M,) of this curve at theta (M, p), and their squared scales, (M,) or (M, M)."""
-        return _component(self.process.predict(theta, joint=joint), self.reading, self.process.prior.noise, joint=joint)
+        return _component(self.process.predict(theta, joint=joint), self.reading, joint=joint)
 
     def apply(self, theta: Array, locations: Array, scales2: Array, *, joint: bool) -> None:
         """Move the components of a mixture at theta (M, p), (J, M) and (J, M) or (J, M, M), towards this curve."""
@@ -210,16 +219,20 @@ class UnbiasedCurve:
             location += w * apart
 
 
-def unbiased_curve(prior: GPPrior, nodes: NodeEstimates, some: Integers, other: Array) -> UnbiasedCurve | None:
+def unbiased_curve(
+    prior: GPPrior, nodes: NodeEstimates, landmarks: Landmarks | None, some: Integers, other: Array
+) -> UnbiasedCurve | None:
     """The curve through the unbiased estimates at the nodes; None where it has no weight.
 
     other: (m,), the means of the first curve at some of the nodes (m,), where the two are compared.
     """
     standardised = ThetaCoordinates.standard(nodes.theta, prior.coordinates.logs)
-    noise = np.mean(nodes.spread2[nearest_nodes(standardised(nodes.theta))], axis=1)
-    noise = np.maximum(noise, OUTLYING * nodes.variance)
+    near = nearest_nodes(standardised(nodes.theta))
+    # Of many thetas, a weight that depends on the own variance, and so on the own error, would be a bias of the curve.
+    variance = nodes.variance if landmarks is None else np.mean(nodes.variance[near], axis=1)
+    noise = np.maximum(np.mean(nodes.spread2[near], axis=1), OUTLYING * variance)
     estimates = replace(nodes, mean=nodes.unbiased, variance=noise, bias=np.zeros_like(noise), spread2=noise)
-    process = estimates.process(prior, noise)
+    process = estimates.process(prior, noise, landmarks)
     curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False))
     mean, own = curve.at(nodes.theta[some])
     apart2 = float(np.mean((mean - other) ** 2))
@@ -227,7 +240,9 @@ def unbiased_curve(prior: GPPrior, nodes: NodeEstimates, some: Integers, other: 
     return replace(curve, weight=weight) if weight > 0 else None
 
 
-def smoothed_noise_reading(prior: GPPrior, nodes: NodeEstimates, *, iid: bool, shared: bool) -> NoiseReading:
+def smoothed_noise_reading(
+    prior: GPPrior, nodes: NodeEstimates, landmarks: Landmarks | None, *, iid: bool, shared: bool
+) -> NoiseReading:
     """The second reading of the noise: the larger of the two sizes that stage 1 knows, averaged over neighbours.
 
     Where thetas share points, it takes their errors for the same one.
@@ -235,13 +250,17 @@ def smoothed_noise_reading(prior: GPPrior, nodes: NodeEstimates, *, iid: bool, s
     larger = np.maximum(nodes.variance, nodes.spread2)
     standardised = ThetaCoordinates.standard(nodes.theta, prior.coordinates.logs)
     smoothed = np.mean(larger[nearest_nodes(standardised(nodes.theta))], axis=1)
-    return noise_reading(nodes.process(prior, smoothed), nodes, iid=iid, common=float(shared))
+    return noise_reading(nodes.process(prior, smoothed, landmarks), nodes, iid=iid, common=float(shared))
 
 
 def nearest_nodes(z: Array) -> Integers:
     """The nearest max(3, sqrt T) nodes of each node z (T, p), itself included: (T, k)."""
     T = len(z)
     k = min(T, max(3, int(np.ceil(np.sqrt(T)))))
+    if T > MAX_EXACT_NODES:
+        from scipy.spatial import cKDTree  # slow to import, and rarely needed
+
+        return np.asarray(cKDTree(z).query(z, k=k)[1])
     found = np.empty((T, k), dtype=np.intp)
     step = max(1, MAX_DIFFERENCES // z.size)
     for rows in (slice(i, i + step) for i in range(0, T, step)):
@@ -250,7 +269,7 @@ def nearest_nodes(z: Array) -> Integers:
     return found
 
 
-def noise_reading(process: HeteroscedasticGP, nodes: NodeEstimates, *, iid: bool, common: float = 0.0) -> NoiseReading:
+def noise_reading(process: ThetaGP, nodes: NodeEstimates, *, iid: bool, common: float = 0.0) -> NoiseReading:
     """The reading of the noise that a process has: what residuals over thetas and biases say about it.
 
     common: the variance, in units of the noise, of an error that all thetas have in common besides.
@@ -276,20 +295,14 @@ def noise_reading(process: HeteroscedasticGP, nodes: NodeEstimates, *, iid: bool
     return NoiseReading(noise, tau2, share * agreed, share * (se**2 + (bias - agreed) ** 2) + common)
 
 
-def _component(at: Prediction, reading: NoiseReading, own_noise: float, *, joint: bool) -> tuple[Array, Array]:
+def _component(at: Prediction, reading: NoiseReading, *, joint: bool) -> tuple[Array, Array]:
     """The location (M,) of a prediction with one reading of the noise, and its squared scales, (M,) or (M, M)."""
-    bias = at.weights @ np.sqrt(reading.noise)
-    scale2 = _with_noise(at.variance, at.weights, reading.noise + own_noise)
+    bias = at.of(np.sqrt(reading.noise))
+    scale2 = at.noise(reading.noise)
+    scale2 += at.variance
     scale2 *= reading.tau2
     scale2 += _squared(bias, joint, reading.shift2)
     return at.mean - reading.shift * bias, scale2
-
-
-def _with_noise(variance: Array, weights: Array, noise: Array) -> Array:
-    """`variance`, (M,) or (M, M), with what the noise (T,) at the nodes adds through the weights (M, T)."""
-    added = weights**2 @ noise if variance.ndim == 1 else (weights * noise) @ weights.T
-    added += variance
-    return np.asarray(added)
 
 
 def _squared(values: Array, joint: bool, factor: float) -> Array:

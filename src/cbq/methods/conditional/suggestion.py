@@ -17,7 +17,7 @@ from cbq.samples.conditional import find_thetas
 if TYPE_CHECKING:
     from cbq.methods.conditional.fit import CBQFit
 
-NEW_THETAS = 32  # candidates
+NEW_THETAS, MAX_OBSERVED = 32, 2000  # candidates; all pairs of them have a covariance
 BATCH = 5  # points that a theta has more at a time
 RATE, RANDOM_RATE = 2.0, 1.0  # the power of the number of points with which the variance of quadrature falls
 

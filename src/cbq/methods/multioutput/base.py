@@ -189,6 +189,8 @@ class PooledFit(Fit):
 
     @property
     def correlation(self) -> Array:
+        if len(self._outputs) == 1:
+            return super().correlation  # residuals take a factorisation, and there is nothing to compare
         columns: dict[int, Array] = {}
         for group in self.groups:
             columns |= dict(zip(group.outputs, self._left_out(group).T, strict=True))

@@ -28,7 +28,7 @@ from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_poin
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
 
-MAX_NUMBERS = 2**23  # in the embeddings, and in the masses of measures, of a block of thetas
+MAX_NUMBERS = 2**20  # in the embeddings, and in the masses of measures, of a block of thetas: more leave the cache
 
 
 @saved(
