@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
-from cbq.gp import landmarks as module
+from cbq.gp import theta_landmarks as module
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates
 from cbq.gp.theta_landmarks import LandmarkGP, Landmarks
 from cbq.kernels import RBF, Matern
