@@ -17,9 +17,9 @@ from cbq.fit.of_samples import few_points_together, few_thetas, tails
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
-from cbq.gp.choice import NOT_LEARNT, KernelChoice, KernelMember, SplitHalfCalibration, leave_one_out
+from cbq.gp.choice import NOT_LEARNT, KernelChoice, SplitHalfCalibration, leave_one_out, processes_of
 from cbq.gp.constant_mean import FLAT, explain
-from cbq.gp.pooled import IntegralPosterior, PooledGP, pooled_gp
+from cbq.gp.pooled import IntegralPosterior, PooledGP
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
@@ -117,6 +117,7 @@ class MOBQFit(Fit):
         jitter: Jitter,
         settings: Mapping[str, str],
         findings: Sequence[Finding] = (),
+        processes: Sequence[Sequence[PooledGP]] | None = None,
     ) -> None:
         self.samples, self.groups, self.jitter = samples, tuple(groups), jitter
         self.settings, self.own_findings = dict(settings), tuple(findings)
@@ -124,13 +125,18 @@ class MOBQFit(Fit):
         self._points, _ = pooled_points(samples)
         with self._threads():
             measures = together(samples.measures)
-            self._parts = [[self._part(group, member, measures) for member in group.chosen.members] for group in groups]
-
-    def _part(self, group: OutputGroup, member: KernelMember, measures: Sequence[Measure]) -> _Part:
-        points = self._points.outputs(group.outputs)
-        landmarks = None if group.landmarks is None else points.u[group.landmarks]
-        process = pooled_gp(member.kernel, points.u, points.f, landmarks, self.jitter, noise=member.noise)
-        return _Part(member.kernel, process, line_for(member.kernel, measures))
+            if processes is None:
+                processes = [
+                    processes_of(group.chosen, self._points.outputs(group.outputs), group.landmarks, jitter)
+                    for group in groups
+                ]
+            self._parts = [
+                [
+                    _Part(member.kernel, process, line_for(member.kernel, measures))
+                    for member, process in zip(group.chosen.members, each, strict=True)
+                ]
+                for group, each in zip(groups, processes, strict=True)
+            ]
 
     def _integrals(
         self, theta: Array, measures: Sequence[Measure]
