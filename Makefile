@@ -8,7 +8,7 @@ DEMO   ?= demo
 FIGURES ?= reproduction
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive clean
+.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-growth clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
@@ -32,7 +32,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive
+bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-growth
 
 bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
@@ -61,6 +61,9 @@ bench-psa: $(READY)
 
 bench-adaptive: $(READY)
 	$(BIN)/python benchmarks/adaptive.py
+
+bench-growth: $(READY)
+	$(BIN)/python benchmarks/growth.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo reproduction reproduction-quick
