@@ -9,7 +9,7 @@ FIGURES ?= reproduction
 ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines bench-kronecker bench-thetas clean
+.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines bench-kronecker bench-thetas bench-growth clean
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(READY)
@@ -33,7 +33,7 @@ lint: $(READY)
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
-bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-kronecker bench-thetas
+bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-kronecker bench-thetas bench-growth
 
 bench-linalg: $(READY)
 	$(BIN)/python benchmarks/linalg.py
@@ -71,6 +71,9 @@ bench-kronecker: $(READY)
 
 bench-thetas: $(READY)
 	$(BIN)/python benchmarks/many_thetas.py
+
+bench-growth: $(READY)
+	$(BIN)/python benchmarks/growth.py
 
 clean:
 	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo reproduction reproduction-quick

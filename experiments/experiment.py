@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cbq.methods.auto import MAX_POOLED_POINTS
+from cbq.methods.multioutput.estimator import exact_points
 from experiments.analysis import ResultTable, Row, medians_text
 from experiments.common import Options
 
@@ -41,7 +41,7 @@ SECONDS: dict[str, tuple[float, float, float]] = {
     "MOBQ, Nystrom": (0.6, 0.1, 0.0),
     "MOBQ, paper's kernel": (0.1, 0.0, 0.2),
 }
-AUTO_WITHOUT_POOLING = (0.5, 0.4, 0.0)  # with more points than Auto gives to MOBQ
+AUTO_WITH_LANDMARKS = (2.5, 0.1, 0.0)  # with more points than Auto gives to an exact MOBQ
 SECONDS_FACTOR = {"linear": 1.0, "sir": 1.8, "butterfly": 2.5, "health": 5.0, "health, own theta": 3.0}
 SIMULATION_SECONDS = 0.06  # of the epidemics of one theta, which are solved together
 LARGE_SECONDS = 14.0
@@ -117,7 +117,7 @@ def method_cell(problem: str, T: int, N: int, methods: Iterable[str], *, seeds: 
     """A cell with its expected seconds; `more` are the design, the number of test thetas and options of the problem."""
     methods, design, n = tuple(methods), more.pop("design", "iid"), T * N / 1000
     thetas = more.pop("thetas", None) or TEST_THETAS[problem]
-    known = {**SECONDS, "Auto": AUTO_WITHOUT_POOLING} if T * N > MAX_POOLED_POINTS else SECONDS
+    known = {**SECONDS, "Auto": AUTO_WITH_LANDMARKS} if exact_points() < T * N else SECONDS
     parts = [known.get(name, known["CBQ"]) for name in methods]
     fits = SECONDS_FACTOR[problem] * sum(a + b * n + c * n * n for a, b, c in parts)
     simulated = SIMULATION_SECONDS * T if problem == "sir" else 0.0

@@ -132,10 +132,62 @@ def test_one_measure_for_all_thetas_needs_no_family():
     assert_allclose(fit.predict(theta), np.exp(0.045 * theta**2), atol=0.01)
 
 
-def test_many_points_are_not_pooled(monkeypatch):
-    monkeypatch.setattr("cbq.methods.auto.MAX_POOLED_POINTS", 100)
-    fit = cbq.Auto().fit(SMOOTH.collect(11, 10, rng=0))
-    assert "110 points are too many for an exact MOBQ (at most 100)" in fit.choice
+def test_many_points_are_pooled_through_landmarks(monkeypatch):
+    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 100)
+    samples = SMOOTH.collect(15, 12, rng=0)
+    fit = cbq.Auto().fit(samples)
+    assert fit.choice.startswith("Chose MOBQ. Its predicted error is ")
+    assert fit.groups[0].landmarks is not None
+    exact, std = cbq.MOBQ().fit(samples).predict([0.5, 1.5], return_std=True)
+    assert np.all(np.abs(fit.predict([0.5, 1.5]) - exact) < 5 * std)
+
+
+def test_an_f_that_landmarks_do_not_represent_is_pooled_from_fewer_points(monkeypatch):
+    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 200)
+    for name in ("FEWEST", "MANY", "MOST"):
+        monkeypatch.setattr(f"cbq.gp.landmarks.{name}", 4)
+    samples = SMOOTH.collect(20, 20, rng=0)
+    assert len(auto._pooled_fit(samples).groups[0].landmarks) == 4  # all points together predict f accurately
+    monkeypatch.setattr(auto, "ACCURATE", 0.0)
+    fit = auto._pooled_fit(samples)
+    assert fit.groups[0].landmarks is None
+    assert fit.samples.n_evaluations == 200
+
+
+@pytest.mark.filterwarnings("ignore:tails:cbq.FitWarning")
+def test_tails_go_to_the_pooled_process_where_points_are_many_and_it_is_accurate(monkeypatch):
+    samples = on_line(lambda x, theta: np.exp(x[:, 0]), depends_on_theta=False).collect(20, 20, rng=0)
+    few = cbq.Auto().fit(samples)
+    assert few.choice == auto.TAILS
+    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 300)
+    many, theta = cbq.Auto().fit(samples), np.array([0.5, 1.5, 2.5])
+    assert isinstance(many, MOBQFit)
+    _, std = many.predict(theta, return_std=True)
+    _, plain = cbq.MOBQ(nystrom="auto").fit(samples).predict(theta, return_std=True)
+    assert np.all(std > 1.4 * plain)  # as far as those of CBQ are stretched
+    monkeypatch.setattr(auto, "ACCURATE", 0.0)
+    assert cbq.Auto().fit(samples).choice == auto.TAILS
+
+
+def test_many_points_tell_whether_one_kernel_of_x_and_theta_is_accurate(monkeypatch):
+    samples = on_line(lambda x, theta: theta[0] * np.sin(x[:, 0])).collect(15, 15, rng=0)
+    monkeypatch.setattr(auto, "RATIO_WITH_THETA", 0.0)
+    assert isinstance(cbq.Auto().fit(samples), CBQFit)
+    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 200)
+    assert "where MOBQ predicts f accurately" in cbq.Auto().fit(samples).choice
+
+
+@pytest.mark.slow
+@pytest.mark.filterwarnings("ignore:tails:cbq.FitWarning")
+def test_errors_do_not_rise_where_an_exact_process_ends():
+    problem = cbq.problems.get("linear", dim=5)
+    theta = problem.prior.sample(200, 1)
+    truth = problem.exact(theta)
+    below, above = (cbq.Auto().fit(problem.collect(side, side, rng=0)) for side in (70, 72))
+    assert below.groups[0].landmarks is None
+    assert above.groups[0].landmarks is not None
+    errors = [np.sqrt(np.mean((fit.predict(theta) - truth) ** 2)) for fit in (below, above)]
+    assert errors[1] < 1.5 * errors[0]
 
 
 @pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")

@@ -250,10 +250,7 @@ def test_decompositions_are_those_of_numpy(name, monkeypatch):
     monkeypatch.setattr("cbq.linalg.torch_engine.LARGE", 1)
     a = rng.normal(size=(40, 12))
     with cbq.engine(name):
-        Q, R = engines.qr(a)
         values, V = engines.eigh(a.T @ a)
-    close(Q @ R, a)
-    close(Q.T @ Q, np.eye(12))
     close(values, np.linalg.eigvalsh(a.T @ a))
     close((V * values) @ V.T, a.T @ a)
 

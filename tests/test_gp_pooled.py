@@ -16,12 +16,14 @@ from cbq.gp.choice import (
     PooledPoints,
     choose_kernel,
     left_out_inflation,
+    processes_of,
     split_half_calibration,
 )
 from cbq.gp.constant_mean import FLAT, GPData, explain, explain_likeliest
 from cbq.gp.families import KernelFamily
+from cbq.gp.landmarks import choose_landmarks, enough_landmarks
 from cbq.gp.noisy import choose_noisy_kernel
-from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, choose_landmarks, pooled_gp
+from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, pooled_gp
 from cbq.gp.search import climb
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
@@ -432,6 +434,61 @@ def test_a_low_rank_process_through_all_points_is_the_exact_one():
     assert_allclose(each.amplitude, exact.amplitude, rtol=1e-10)
 
 
+def test_blocks_of_points_make_the_process_of_all_in_memory(monkeypatch):
+    u, f = made(60)
+    rows = np.arange(0, 60, 5)
+    monkeypatch.setattr("cbq.gp.pooled.BLOCK_ROWS", 7)
+    each = NystromGP(ROUGH, u, f, u[rows], NONE)
+    features = each.factor.solve_lower(ROUGH(u[rows], u)).T
+    Q, R = np.linalg.qr(features - np.mean(features, axis=0))
+    assert_allclose(each.roots, np.linalg.svd(R, compute_uv=False), rtol=1e-9)
+    assert_allclose(each.centre, np.mean(features, axis=0), rtol=1e-10)
+    apart = f - np.mean(f, axis=0)
+    shares = np.linalg.solve(R.T @ R + each.noise[0] * np.eye(len(rows)), R.T @ (Q.T @ apart[:, 0]))
+    psi = (features - np.mean(features, axis=0)) @ shares
+    assert_allclose(each.mean(ROUGH(u, u[rows]))[:, 0], np.mean(f[:, 0]) + psi, rtol=1e-8)
+
+
+@pytest.mark.parametrize("landmarks", [None, 12], ids=["exact", "landmarks"])
+def test_half_of_a_process_is_that_of_every_second_value(landmarks):
+    u, f = made(60)
+    nodes = None if landmarks is None else u[:landmarks]
+    whole = pooled_gp(ROUGH, u, f, nodes, NONE, noise=0.01)
+    for k in (0, 1):
+        half, part = whole.half(k), slice(k, None, 2)
+        alone = pooled_gp(ROUGH, u[part], f[part], nodes, NONE, noise=0.01)
+        if landmarks is not None:
+            alone = NystromGP(ROUGH, u[part], f[part], nodes, NONE, whole.noise)
+        mu, cross = discretised(ROUGH, atoms(), THETA, half.nodes)
+        assert_allclose(half.mean(mu), alone.mean(mu), rtol=1e-9)
+        assert_allclose(half.variance(mu, np.diag(cross)), alone.variance(mu, np.diag(cross)), rtol=1e-7)
+        assert_allclose(half.amplitude, alone.amplitude, rtol=1e-9)
+
+
+def test_a_rougher_f_takes_more_landmarks(monkeypatch):
+    for name, value in (("FEWEST", 8), ("MANY", 32), ("MOST", 64), ("CANDIDATES", 150)):
+        monkeypatch.setattr(f"cbq.gp.landmarks.{name}", value)
+    u = np.linspace(-3.0, 3.0, 300)[:, None]
+    noise = np.random.default_rng(0).normal(size=(300, 1))
+    functions = {"noise": noise, "smooth": np.sin(u), "rough": np.sin(40 * u)}
+    rows = {name: enough_landmarks(ROUGH, pooled(u, f), Jitter(1e-13), 0) for name, f in functions.items()}
+    assert len(rows["noise"]) == 8  # an exact process predicts nothing more
+    assert 8 < len(rows["smooth"]) <= 32 < len(rows["rough"]) == 64
+    for each in rows.values():
+        assert len(np.unique(each)) == len(each)
+        assert_array_equal(each[:8], rows["rough"][:8])
+
+
+def test_landmarks_are_added_by_weight_to_those_before():
+    u = np.linspace(-3.0, 3.0, 100)[:, None]
+    first = choose_landmarks(ROUGH, u, 5, np.random.default_rng(0))
+    weights = np.where(u[:, 0] > 1.0, 1.0, 0.0)
+    rows = choose_landmarks(ROUGH, u, 15, np.random.default_rng(1), first, weights)
+    assert_array_equal(rows[:5], first)
+    assert len(np.unique(rows)) == 15
+    assert np.all(u[rows[5:], 0] > 1.0)
+
+
 def test_nodes_decide_which_process_it_is():
     u, f = made()
     assert isinstance(pooled_gp(ROUGH, u, f, None, NONE), ExactGP)
@@ -733,8 +790,8 @@ def test_candidates_are_those_with_an_embedding_under_all_measures():
 
 
 def calibrate(choice, points, rows, samples, jitter):
-    landmarks = None if rows is None else points.u[rows]
-    return split_half_calibration(choice, points, landmarks, at_some_thetas(samples), jitter)
+    processes = processes_of(choice, points, rows, jitter)
+    return split_half_calibration(choice, processes, at_some_thetas(samples))
 
 
 @pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])

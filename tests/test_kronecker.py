@@ -14,7 +14,7 @@ from cbq.gp.pooled import ExactGP, IntegralPosterior
 from cbq.kernels import RBF, Matern, TensorProduct, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Gamma, Gaussian, LogNormal, Product, TruncatedGaussian, Uniform
-from cbq.methods import CBQFit, KroneckerFit, MOBQFit
+from cbq.methods import KroneckerFit, MOBQFit
 from cbq.methods.multioutput.grid import common_points
 
 NONE = Jitter(start=0.0)
@@ -164,13 +164,6 @@ def test_more_points_than_an_exact_process_takes_are_fitted_as_a_grid():
     with pytest.raises(ValueError, match="there are 10100 points, but an exact fit takes at most 10000"):
         MOBQ(structure="dense").fit(samples)
     assert isinstance(MOBQ().fit(collected(FAMILIES["gamma"])), MOBQFit)
-
-
-def test_auto_compares_the_grid_with_the_other_estimators(monkeypatch):
-    monkeypatch.setattr("cbq.methods.auto.MAX_POOLED_POINTS", 100)
-    fit = cbq.Auto().fit(collected(lambda t: Gaussian(t[0], 1.0)))
-    assert isinstance(fit, CBQFit | KroneckerFit)
-    assert "predicted error is" in fit.choice
 
 
 @pytest.mark.parametrize("name", ["linear", "sir", "butterfly"])

@@ -13,7 +13,19 @@ from threadpoolctl import threadpool_info
 
 import cbq
 from cbq.kernels import RBF, Matern
-from cbq.linalg import Factor, Jitter, NotPositiveDefinite, at_most, cholesky, engine, factor, gram, lapack, threads
+from cbq.linalg import (
+    Factor,
+    Jitter,
+    NotPositiveDefinite,
+    at_most,
+    cholesky,
+    dense,
+    engine,
+    factor,
+    gram,
+    lapack,
+    threads,
+)
 from cbq.linalg.cholesky import reflect
 from cbq.linalg.engines import NumpyEngine
 from cbq.linalg.gram import chunks, factor_gram, fill_lower, sqdist
@@ -616,3 +628,18 @@ def test_engines_have_names():
         engine("opencl"),
     ):
         pass
+
+
+def test_rows_in_blocks_have_the_triangle_of_all_with_its_small_singular_values():
+    rng = np.random.default_rng(0)
+    sizes = 10.0 ** -np.arange(0.0, 12.0, 2.0)
+    a = np.linalg.qr(rng.normal(size=(50, 6)))[0] * sizes @ np.linalg.qr(rng.normal(size=(6, 6)))[0]
+    R, before = np.zeros((6, 6)), a.copy()
+    for rows in (slice(0, 20), slice(20, 23), slice(23, 50)):
+        R = dense.append_rows(R, a[rows])
+    np.testing.assert_array_equal(a, before)
+    np.testing.assert_array_equal(R, np.triu(R))
+    np.testing.assert_allclose(R.T @ R, a.T @ a, atol=1e-14)
+    np.testing.assert_allclose(np.linalg.svd(R, compute_uv=False), sizes, rtol=1e-4)
+    normal = np.sqrt(np.abs(np.linalg.eigvalsh(a.T @ a)))[::-1]  # the square has lost the smallest
+    assert abs(normal[-1] / sizes[-1] - 1) > 1

@@ -271,9 +271,23 @@ def test_landmarks_come_from_the_seed_and_all_points_are_the_exact_process():
 
 def test_many_points_ask_for_landmarks(monkeypatch):
     monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 79)
-    with pytest.raises(ValueError, match=r"there are 80 points, but an exact fit takes at most 79.*nystrom=1000"):
+    with pytest.raises(ValueError, match=r"there are 80 points, but an exact fit takes at most 79.*nystrom='auto'"):
         MOBQ().fit(drawn())
     assert MOBQ(nystrom=20).fit(drawn()).predict(NEW).shape == (7,)
+
+
+def test_landmarks_are_taken_by_themselves_where_points_are_many(monkeypatch):
+    samples = drawn(lambda x, t: np.abs(x - 2.0))
+    exact = MOBQ().fit(samples)
+    assert_array_equal(answers(MOBQ(nystrom="auto").fit(samples)), answers(exact))
+    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 79)
+    monkeypatch.setattr("cbq.gp.landmarks.FEWEST", 20)
+    monkeypatch.setattr("cbq.gp.landmarks.MANY", 40)
+    fit = MOBQ(nystrom="auto").fit(samples)
+    assert 20 <= len(fit.groups[0].landmarks) <= 40
+    _, std = exact.predict(NEW, return_std=True)
+    assert np.all(np.abs(fit.predict(NEW) - exact.predict(NEW)) < 5 * std)
+    assert_array_equal(answers(MOBQ().fit(samples)), answers(exact))
 
 
 # Values that are draws ---------------------------------------------------------------------------------------------
@@ -674,10 +688,10 @@ test_refusals = refusals(
         ),
         "outputs": (lambda: MOBQ(outputs="both"), "outputs must be 'separate' or 'shared', but it is 'both'"),
         "ard": (lambda: MOBQ(ard=1), "ard must be True or False, but it is 1"),
-        "one landmark": (lambda: MOBQ(nystrom=1), "nystrom must be a number of landmarks, 2 or more, or None"),
-        "real landmarks": (lambda: MOBQ(nystrom=100.0), "2 or more, or None, but it is 100.0"),
-        "true landmarks": (lambda: MOBQ(nystrom=True), "2 or more, or None, but it is True"),
-        "text landmarks": (lambda: MOBQ(nystrom="all"), "2 or more, or None, but it is 'all'"),
+        "one landmark": (lambda: MOBQ(nystrom=1), "nystrom must be a number of landmarks, 2 or more, 'auto' or None"),
+        "real landmarks": (lambda: MOBQ(nystrom=100.0), "2 or more, 'auto' or None, but it is 100.0"),
+        "true landmarks": (lambda: MOBQ(nystrom=True), "2 or more, 'auto' or None, but it is True"),
+        "text landmarks": (lambda: MOBQ(nystrom="all"), "2 or more, 'auto' or None, but it is 'all'"),
         "p": (lambda: MOBQ().fit(drawn()).predict([[1.0, 2.0]]), "2 coordinates, but this fit has p = 1"),
         "infinite theta": (lambda: MOBQ().fit(drawn()).predict([np.inf]), "theta must be finite"),
         "level": (lambda: MOBQ().fit(drawn()).interval([2.0], 95), "level must lie between 0 and 1"),

@@ -23,7 +23,7 @@ from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import Integrals
 from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain, explain_likeliest
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
-from cbq.gp.pooled import Embedded, ExactGP, IntegralPosterior, PooledGP, pooled_gp
+from cbq.gp.pooled import HALVES, Embedded, ExactGP, HalvedGP, IntegralPosterior, PooledGP, pooled_gp
 from cbq.gp.search import climb
 from cbq.io import Instance, Integer, Many, Number, Numbers, saved
 from cbq.kernels import Kernel
@@ -185,6 +185,14 @@ def choose_kernel(
     return chosen if points.n <= MAX_AVERAGED_POINTS else chosen.heaviest()
 
 
+def processes_of(
+    choice: KernelChoice, points: PooledPoints, landmarks: Integers | None, jitter: Jitter
+) -> list[HalvedGP]:
+    """The processes of the kernels given all points: exact, or through landmarks, which are rows of the points."""
+    nodes = None if landmarks is None else points.u[landmarks]
+    return [pooled_gp(each.kernel, points.u, points.f, nodes, jitter, noise=each.noise) for each in choice.members]
+
+
 def leave_one_out(choice: KernelChoice, points: PooledPoints, jitter: Jitter) -> Array:
     """The leave-one-out residuals (m, C) at m of the points, in units of the spread of f at the theta of each."""
     some = points.thinned(CHOICE_POINTS)
@@ -329,34 +337,27 @@ class SplitHalfCalibration:
 
 
 def split_half_calibration(
-    choice: KernelChoice,
-    points: PooledPoints,
-    landmarks: Array | None,
-    integrals: Callable[[Kernel], Integrals],
-    jitter: Jitter,
+    choice: KernelChoice, processes: Sequence[HalvedGP], integrals: Callable[[Kernel], Integrals]
 ) -> SplitHalfCalibration:
     """Compare the integrals given halves of the points with those given all, and with what the process expects.
 
+    processes: given all points, one for each kernel of the choice.
     The squared error is assumed to fall, from half of the points to all, by the square root of the predicted ratio of
     variances. Where errors are larger than predicted, variances are multiplied by the ratio; where they are smaller, by
     its square root, unless f was not learnt, since halves agree on what neither has learnt. `common` is the median
     squared error over thetas.
     """
-    halves = slice(0, None, 2), slice(1, None, 2)
     whole: list[IntegralPosterior] = []
-    parts: list[list[IntegralPosterior]] = [[] for _ in halves]
-    for member in choice.members:
-        process = pooled_gp(member.kernel, points.u, points.f, landmarks, jitter, noise=member.noise)
+    parts: list[list[IntegralPosterior]] = [[] for _ in HALVES]
+    for member, process in zip(choice.members, processes, strict=True):
         mine = integrals(member.kernel)
         mu, z = mine.mean(process.nodes), mine.variance()
         whole.append(IntegralPosterior.at(process, mu, z))
-        for half, found in zip(halves, parts, strict=True):
-            part = pooled_gp(
-                member.kernel, points.u[half], points.f[half], landmarks, jitter, noise=member.noise, like=process
-            )
-            at = mu[:, half] if landmarks is None else mu
+        for k, half in enumerate(HALVES):
+            part = process.half(k)
+            at = mu if part.nodes is process.nodes else mu[:, half]
             # at the amplitude of all points: the ratio of variances must not depend on the luck of a half
-            found.append(IntegralPosterior.at(part, at, z, process.amplitude))
+            parts[k].append(IntegralPosterior.at(part, at, z, process.amplitude))
     return calibrated(choice, whole, parts)
 
 

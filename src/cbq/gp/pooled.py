@@ -13,21 +13,23 @@ of the centred features, the likelihood of every s2 costs m operations.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.kernels import Kernel
-from cbq.linalg import Jitter, factor_gram
-from cbq.linalg.dense import eigh, nearest_psd, thin_svd
-from cbq.linalg.engines import qr
-from cbq.linalg.threads import blas_threads, one_blas_thread
+from cbq.linalg import Factor, Jitter, factor_gram
+from cbq.linalg.dense import append_rows, eigh, nearest_psd, thin_svd
+from cbq.linalg.threads import blas_threads
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
+HALVES = slice(0, None, 2), slice(1, None, 2)  # of the points, whose fits calibrate that of all
+BLOCK_ROWS = 2048  # points whose features are in memory at a time
 
 
 class Embedded(Protocol):
@@ -61,6 +63,13 @@ class PooledGP(Protocol):
         """Their covariances (C, M, M) at unit amplitude, with the prior ones `cross` (M, M)."""
 
 
+class HalvedGP(PooledGP, Protocol):
+    """A process that knows what it would be given half of its values."""
+
+    def half(self, k: int) -> PooledGP:
+        """The process given every second value, the first ones (k = 0) or the others (k = 1), with the same noise."""
+
+
 def pooled_gp(
     kernel: Kernel,
     u: Array,
@@ -69,12 +78,9 @@ def pooled_gp(
     jitter: Jitter,
     *,
     noise: float = 0.0,
-    like: PooledGP | None = None,
-) -> PooledGP:
-    """The process given values f (n, C) at points u (n, D): exact, or through landmarks, with the noise of another."""
-    if landmarks is None:
-        return ExactGP(kernel, u, f, jitter, noise)
-    return NystromGP(kernel, u, f, landmarks, jitter, None if like is None else like.noise)
+) -> HalvedGP:
+    """The process given values f (n, C) at points u (n, D): exact, with this noise, or through landmarks."""
+    return ExactGP(kernel, u, f, jitter, noise) if landmarks is None else NystromGP(kernel, u, f, landmarks, jitter)
 
 
 @dataclass(frozen=True, eq=False)
@@ -124,6 +130,7 @@ class ExactGP:
     def __init__(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter, noise: float = 0.0) -> None:
         self.nodes = u
         self.noise = np.full(f.shape[1], noise)
+        self._given = kernel, f, jitter, noise
         self.factor = factor_gram(kernel, u, nugget=noise, jitter=jitter)
         half = self.factor.solve_lower(np.column_stack([f, np.ones(len(u))]))
         self.half_one = half[:, -1]  # L^-1 1
@@ -134,6 +141,10 @@ class ExactGP:
         energy = np.sum((half[:, :-1] - np.outer(self.half_one, self.beta)) ** 2, axis=0)
         self.amplitude = energy / max(len(u) - 1, 1)
         self.rounding = np.finfo(float).eps * np.sum(np.abs(self.alpha), axis=0)  # of K alpha, where K is at most 1
+
+    def half(self, k: int) -> ExactGP:
+        kernel, f, jitter, noise = self._given
+        return ExactGP(kernel, self.nodes[HALVES[k]], f[HALVES[k]], jitter, noise)
 
     @property
     def evidence(self) -> float:
@@ -177,8 +188,52 @@ class ExactGP:
         return np.broadcast_to(left, (len(self.amplitude), *left.shape))
 
 
+@dataclass(frozen=True, eq=False)
+class _Triangle:
+    """The upper triangular factor R of the n rows (1, features, values), which has all that a process needs of them.
+
+    Rows are added in blocks, so that memory does not grow with n.
+    """
+
+    R: Array  # (1 + m + C, 1 + m + C)
+    n: int
+
+    @classmethod
+    def of(cls, features: Callable[[Array], Array], u: Array, f: Array) -> _Triangle:
+        """That of features (n, m) of points u (n, D), and of values f (n, C)."""
+        R = np.zeros((0, 0))
+        for start in range(0, len(u), BLOCK_ROWS):
+            rows = slice(start, start + BLOCK_ROWS)
+            block = np.column_stack([np.ones(len(u[rows])), features(u[rows]), f[rows]])
+            R = append_rows(R if R.size else np.zeros((block.shape[1],) * 2), block)
+        return cls(R, len(u))
+
+    def joined(self, other: _Triangle) -> _Triangle:
+        """That of the rows of both."""
+        return _Triangle(append_rows(self.R, other.R), self.n + other.n)
+
+    def parts(self, m: int) -> tuple[Array, Array, Array, Array, Array]:
+        """The averages (m,), (C,) of features and values, and for both less these: the factor (m, m) of the features,
+        the values along them (m, C), and the squares (C,) of what is left of the values.
+        """
+        features, values = slice(1, 1 + m), slice(1 + m, None)
+        rest = self.R[values, values]
+        return (
+            self.R[0, features] / self.R[0, 0],
+            self.R[0, values] / self.R[0, 0],
+            self.R[features, features],
+            self.R[features, values],
+            np.sum(rest * rest, axis=0),
+        )
+
+
+def _features(kernel: Kernel, landmarks: Array, factor: Factor, u: Array) -> Array:
+    """Phi (n, m) of points u (n, D)."""
+    return factor.solve_lower(kernel(landmarks, u)).T
+
+
 class NystromGP:
-    """The process given values f (n, C) at points u (n, D), through landmarks (m, D).
+    """The process given values f (n, C) at points u (n, D), through landmarks (m, D), in bounded memory.
 
     noise: s2 (C,), if it is known; otherwise the likeliest.
     """
@@ -186,27 +241,29 @@ class NystromGP:
     def __init__(
         self, kernel: Kernel, u: Array, f: Array, landmarks: Array, jitter: Jitter, noise: Array | None = None
     ) -> None:
-        self.nodes, self.n = landmarks, len(u)
         with blas_threads(len(landmarks)):
-            rest2 = self._project(kernel, u, f, jitter)
+            factor = factor_gram(kernel, landmarks, jitter=jitter)
+            features = partial(_features, kernel, landmarks, factor)
+            halves = tuple(_Triangle.of(features, u[half], f[half]) for half in HALVES)
+            self._set(landmarks, factor, halves[0].joined(halves[1]), noise)
+        self._halves = halves
+
+    def _set(self, landmarks: Array, factor: Factor, triangle: _Triangle, noise: Array | None) -> None:
+        self.nodes, self.factor, self.n = landmarks, factor, triangle.n
+        self.centre, self.average, R, projected, rest2 = triangle.parts(len(landmarks))
+        U, self.roots, self.axes = thin_svd(R)  # centred features = Q U diag(roots) axes, for orthonormal columns Q
+        self.seen = U.T @ projected  # (m, C)
         self.noise, self.amplitude = self._likeliest(rest2)
         if noise is not None:
             self.noise = noise
         self.coefficients = self.roots[:, None] / (self.roots[:, None] ** 2 + self.noise) * self.seen  # (m, C)
         self.rounding = np.finfo(float).eps * np.sum(np.abs(self.coefficients), axis=0)
 
-    def _project(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> Array:
-        """Set what the features say about the values; returns the squares (C,) of what they do not explain."""
-        self.factor = factor_gram(kernel, self.nodes, jitter=jitter)
-        features = self.factor.solve_lower(kernel(self.nodes, u)).T  # (n, m)
-        self.centre, self.average = np.mean(features, axis=0), np.mean(f, axis=0)
-        features -= self.centre
-        Q, R = qr(features)
-        U, self.roots, self.axes = thin_svd(R)  # features = (Q U) diag(roots) axes
-        apart = f - self.average
-        self.seen = (Q @ U).T @ apart  # (m, C)
-        rest = apart - Q @ (Q.T @ apart)
-        return np.asarray(np.sum(rest * rest, axis=0))
+    def half(self, k: int) -> NystromGP:
+        found = object.__new__(NystromGP)
+        with blas_threads(len(self.nodes)):
+            found._set(self.nodes, self.factor, self._halves[k], self.noise)
+        return found
 
     def _likeliest(self, rest2: Array) -> tuple[Array, Array]:
         """s2 and A (C,) by the restricted likelihood, from the squares (C,) that no feature explains."""
@@ -241,30 +298,3 @@ class NystromGP:
     def _turned(self, psi: Array) -> Array:
         """Features (M, m), centred, along the axes in which those of the points are uncorrelated."""
         return np.asarray((psi - self.centre) @ self.axes.T)
-
-
-def choose_landmarks(kernel: Kernel, u: Array, m: int, rng: np.random.Generator) -> Integers:
-    """At most m of the points u (n, D), by randomly pivoted Cholesky (Chen, Epperly, Tropp and Webber 2025).
-
-    Each is drawn with a probability proportional to its variance given those before, so that they go where the kernel
-    does not yet know f. It costs n m^2 operations and n m kernel values.
-    """
-    with one_blas_thread():  # products of matrices and vectors gain nothing from more
-        return _pivots(kernel, u, m, rng)
-
-
-def _pivots(kernel: Kernel, u: Array, m: int, rng: np.random.Generator) -> Integers:
-    left = kernel.diag(u).copy()
-    least = np.finfo(float).eps * len(u) * float(np.max(left))
-    columns = np.empty((m, len(u)))  # of the factor, one for each landmark
-    chosen: list[int] = []
-    while len(chosen) < m and np.any(left > least):
-        i = int(rng.choice(len(u), p=left / np.sum(left)))
-        k = len(chosen)
-        column = kernel(u[i : i + 1], u)[0] - columns[:k, i] @ columns[:k]
-        columns[k] = column / np.sqrt(left[i])
-        left = np.maximum(left - columns[k] ** 2, 0.0)
-        left[left <= least] = 0.0
-        left[i] = 0.0
-        chosen.append(i)
-    return np.array(chosen, dtype=np.intp)

@@ -32,7 +32,7 @@ from cbq.gp.heteroscedastic import (
 from cbq.kernels.combinations import SMALLEST_FACTOR
 from cbq.linalg import factor_gram
 from cbq.linalg.cholesky import LapackFactor
-from cbq.linalg.dense import appended_rows, pivots
+from cbq.linalg.dense import append_rows, pivots
 
 MAX_EXACT_NODES = 2000  # beyond, matrices of all pairs of nodes are too much work
 MAX_LANDMARKS, MAX_CANDIDATES = 1000, 4000
@@ -107,11 +107,11 @@ class LandmarkGP:
         q = polynomial_basis(self.standardised(theta[:1]), self.prior.degree).shape[1]
         require_memory(T * (m + q), f"stage 2 with {T} thetas", "fit some of them")
         self.e, self.D = np.empty((T, m + q)), np.empty(T)
-        R = np.eye(m, m + q)
+        R = np.diag(np.repeat([1.0, 0.0], [m, q]))  # the prior of the coefficients; that of the trend is flat
         for rows in _blocks(T):
             self.e[rows], unseen = self._rows(theta[rows])
             self.D[rows] = unseen + self.v[rows] + self.prior.noise
-            R = appended_rows(R, self.e[rows] / np.sqrt(self.D[rows])[:, None])
+            R = append_rows(R, self.e[rows] / np.sqrt(self.D[rows])[:, None])
         self._R = LapackFactor(np.ascontiguousarray(R.T), np.zeros(()), np.zeros(()))  # R' is lower triangular
         for rows in _blocks(T):
             self.e[rows] = self._R.solve_lower(self.e[rows].T).T

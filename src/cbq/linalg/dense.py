@@ -6,10 +6,12 @@ Batches of Gram matrices have routines of their own, see `cholesky`.
 from __future__ import annotations
 
 import numpy as np
-from scipy.linalg.lapack import dpstrf
+from scipy.linalg import lapack
 
 from cbq._arrays import Array, Integers
 from cbq.linalg.threads import blas_threads, one_blas_thread
+
+PANEL = 32  # columns that a QR decomposition in blocks takes at a time
 
 
 def eigh(a: Array) -> tuple[Array, Array]:
@@ -24,15 +26,15 @@ def thin_svd(a: Array) -> tuple[Array, Array, Array]:
     return np.asarray(U), np.asarray(s), np.asarray(Vt)
 
 
-def qr(a: Array) -> tuple[Array, Array]:
-    """Q (n, r) with orthonormal columns and upper triangular R (r, m), with a = Q R."""
-    Q, R = np.linalg.qr(a)
-    return np.asarray(Q), np.asarray(R)
+def append_rows(R: Array, block: Array) -> Array:
+    """The upper triangular factor (m, m) of a matrix with the factor R (m, m) and further rows, `block` (b, m).
 
-
-def appended_rows(R: Array, rows: Array) -> Array:
-    """The triangular factor (r, m) of a matrix with the factor R (r, m) and further rows (n, m), r = min(., m)."""
-    return np.asarray(np.linalg.qr(np.concatenate([R, rows]), mode="r"))
+    No product of the matrix with itself is formed: that would square its condition number.
+    """
+    found, _, _, info = lapack.dtpqrt(0, min(PANEL, len(R)), R, block)
+    if info:
+        raise RuntimeError(f"dtpqrt refused its argument {-info}.")
+    return np.asarray(found)
 
 
 def has_full_column_rank(a: Array) -> bool:
@@ -84,7 +86,7 @@ def pivots(a: Array, negligible: float) -> Integers:
     By a Cholesky factorisation with pivots; r is at least 1. `a` is overwritten.
     """
     with one_blas_thread():  # rows of nearly equal variances must not depend on the number of threads
-        _, order, rank, _ = dpstrf(a.T, tol=negligible, lower=1, overwrite_a=1)
+        _, order, rank, _ = lapack.dpstrf(a.T, tol=negligible, lower=1, overwrite_a=1)
     return np.asarray(order[: max(int(rank), 1)] - 1, dtype=np.intp)
 
 

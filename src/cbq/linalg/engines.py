@@ -56,9 +56,6 @@ class Engine(Protocol):
     def eigh(self, a: Array) -> tuple[Array, Array]:
         """Eigenvalues (n,) in ascending order, and eigenvectors as the columns of (n, n), of a symmetric matrix."""
 
-    def qr(self, a: Array) -> tuple[Array, Array]:
-        """Q (n, r) with orthonormal columns and upper triangular R (r, m), with a = Q R."""
-
 
 class NumpyEngine:
     """LAPACK on this machine's cores, one BLAS thread per matrix."""
@@ -72,7 +69,6 @@ class NumpyEngine:
     factor_gram = staticmethod(gram.factor_gram)
     chunks = staticmethod(gram.chunks)
     eigh = staticmethod(dense.eigh)
-    qr = staticmethod(dense.qr)
 
     def available_memory(self) -> float:
         return _memory.available_memory()
@@ -156,11 +152,6 @@ def chunks(T: int, N: int, *, arrays: int = 1) -> Iterator[slice]:
 def eigh(a: Array) -> tuple[Array, Array]:
     """Eigenvalues (n,) in ascending order, and eigenvectors as the columns of (n, n), of a symmetric matrix."""
     return _current.get().eigh(a)
-
-
-def qr(a: Array) -> tuple[Array, Array]:
-    """Q (n, r) with orthonormal columns and upper triangular R (r, m), with a = Q R."""
-    return _current.get().qr(a)
 
 
 def require_matrices(numbers: float, what: str, instead: str) -> None:

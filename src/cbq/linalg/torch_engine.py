@@ -99,12 +99,6 @@ class TorchEngine:
         values, vectors = torch.linalg.eigh(self._moved(a))
         return on_host(values), on_host(vectors)
 
-    def qr(self, a: Array) -> tuple[Array, Array]:
-        if self._on_gpu and a.size < LARGE**2:
-            return dense.qr(a)
-        Q, R = torch.linalg.qr(self._moved(a))
-        return on_host(Q), on_host(R)
-
     def _is_tiny(self, shape: tuple[int, ...]) -> bool:
         return prod(shape) * shape[-1] <= (LEAST_WORK if self._on_gpu else 0)
 

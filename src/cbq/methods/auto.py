@@ -13,13 +13,12 @@ from cbq.fit.findings import Finding
 from cbq.measures import Empirical, Unnormalised
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.estimator import BORROWED_POINTS
-from cbq.methods.multioutput import MOBQ, KroneckerFit, PooledFit
-from cbq.methods.multioutput.grid import common_points
+from cbq.methods.multioutput import MOBQ, PooledFit
+from cbq.methods.multioutput.estimator import exact_points
 from cbq.methods.options import require_samples
 from cbq.methods.registry import estimator
 from cbq.samples import Samples
 
-MAX_POOLED_POINTS = 5000
 ACCURATE = 0.02  # leave-one-out error of f, in units of its spread: below, borrowing gains nothing
 # The ratio of MOBQ's predicted error to that of CBQ, up to which MOBQ is chosen.
 RATIO_IF_ACCURATE = 30.0  # CBQ does not foresee its errors between and beyond the thetas, and MOBQ does not interpolate
@@ -28,6 +27,7 @@ RATIO_WITH_THETA = 0.25  # a product kernel on x and theta fits poorly where f c
 COMPARED_THETAS = 100  # at most
 MIN_POINTS = 4  # of a theta, for an unbiased estimate whose error is known
 GAIN_PER_POINT = 2.0  # how many times as accurate as CBQ MOBQ may be, for each point
+TAILS = "Chose CBQ. The tails of the measures carry the answer, and its intervals know it."
 CONTRADICTED = 2.5  # standard deviations between MOBQ and unbiased estimates that are worth a warning
 
 
@@ -36,16 +36,17 @@ CONTRADICTED = 2.5  # standard deviations between MOBQ and unbiased estimates th
 class Auto:
     """The estimator that suits the samples. A configuration: `fit` changes nothing.
 
-    Where there is a family, embeddings in shared coordinates and at most 5000 points, `cbq.MOBQ` is fitted and compared
-    with `cbq.CBQ` by the errors that both predict at the observed thetas and between them. If f does not depend on
+    Where there is a family and embeddings in shared coordinates, `cbq.MOBQ(nystrom="auto")` is fitted and compared with
+    `cbq.CBQ` by the errors that both predict at the observed thetas and between them. If f does not depend on
     theta, and leave-one-out errors show that MOBQ predicts it accurately, MOBQ is chosen unless its predicted error is
     far larger; if not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
-    depends on theta, MOBQ must predict a quarter of CBQ's error or less. See docs/methods.md for how well this chooses.
-    With more points of a design that all thetas share, `cbq.MOBQ(structure="kronecker")` is compared in the same way.
+    depends on theta, MOBQ must predict a quarter of CBQ's error or less, unless there are more than 5000 points, with
+    which accuracy decides as above. See docs/methods.md for how well this chooses.
 
     Neither is believed without the other: the variances of MOBQ grow where the unbiased estimates of CBQ, from leaving
     out one point at a time, contradict it at the observed thetas; with n points, MOBQ is not believed to be more than
-    2 n times as accurate; and where the tails of the measures carry the answer, CBQ is chosen, whose intervals know it.
+    2 n times as accurate; and where the tails of the measures carry the answer, CBQ is chosen, whose intervals know it,
+    unless there are more than 5000 points and MOBQ predicts f accurately: then its intervals are stretched as much.
     Where points were chosen by a rule and are few at each theta, CBQ would be biased, and MOBQ is chosen.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
@@ -55,19 +56,19 @@ class Auto:
         """Estimate I over theta from samples, by the estimator that suits them."""
         require_samples(samples)
         plain = CBQ().fit(samples)
-        if any(finding.kind == "tails" for finding in plain.stage1.findings):
-            return plain.with_choice(
-                "Chose CBQ. The tails of the measures carry the answer, and its intervals know it."
-            )
+        tails = any(finding.kind == "tails" for finding in plain.stage1.findings)
+        many = samples.n_evaluations > exact_points()
+        if tails and not many:
+            return plain.with_choice(TAILS)
         pooled, why_not = _pooled(samples, plain)
         is_biased = any(finding.kind == "chosen points" for finding in plain.about_samples)
         if pooled is not None and is_biased:
             return pooled.with_choice("Chose MOBQ. Points were chosen by a rule, and CBQ has too few at each theta.")
-        accurate = (
-            pooled is not None
-            and not samples.depends_on_theta
-            and max(group.chosen.error for group in pooled.groups) <= ACCURATE
-        )
+        accurate = pooled is not None and (many or not samples.depends_on_theta) and _error(pooled) <= ACCURATE
+        if tails and not accurate:
+            return plain.with_choice(TAILS)
+        if tails and pooled is not None:
+            pooled = pooled._widened(plain.stage1.stretch**2, np.zeros(samples.C or 1))
         theta = _compared_thetas(samples)
         best, name, error = plain, "CBQ", _predicted_error(plain, theta)
         if _can_borrow(samples) and not accurate:
@@ -79,10 +80,10 @@ class Auto:
             return best.with_choice(f"Chose {name}. {why_not}.")
         ratio = _ratio(_predicted_error(pooled, theta), error)
         limit, where = RATIO_OTHERWISE, ""
-        if samples.depends_on_theta:
-            limit, where = RATIO_WITH_THETA, "where f depends on theta, "
-        elif accurate and not isinstance(pooled, KroneckerFit):  # which shares no points between thetas
+        if accurate:
             limit, where = RATIO_IF_ACCURATE, "where MOBQ predicts f accurately, "
+        elif samples.depends_on_theta:
+            limit, where = RATIO_WITH_THETA, "where f depends on theta, "
         compared = f"predicted error is {ratio:.2g} times that of {name}; {where}Auto switches at {limit:g} or below."
         if ratio <= limit:
             return pooled.with_choice(f"Chose MOBQ. Its {compared}")
@@ -91,21 +92,34 @@ class Auto:
 
 def _pooled(samples: Samples, plain: CBQFit) -> tuple[PooledFit | None, str]:
     """The fit of MOBQ, with what the fit of CBQ contradicts in its variances; or None and the reason."""
-    many = samples.n_evaluations > MAX_POOLED_POINTS and not samples.stochastic  # of many draws, MOBQ takes landmarks
-    if many and common_points(samples) is None:
-        return None, (
-            f"{samples.n_evaluations} points are too many for an exact MOBQ (at most {MAX_POOLED_POINTS}); try "
-            f"cbq.MOBQ(nystrom=1000)"
-        )
     if not samples.conditional.everywhere:
         return None, "MOBQ needs a family, and these samples have none"
     try:
-        fit = MOBQ(structure="kronecker" if many else "auto").fit(samples)
+        fit = _pooled_fit(samples)
     except (NoEmbedding, ValueError, MemoryError) as error:
         return None, f"MOBQ could not be fitted: {str(error).rstrip('.')}"
     if all(group.is_learnt for group in fit.groups):
         return _doubted(samples, fit, plain), ""
     return None, "MOBQ has not learnt f: its leave-one-out residuals are about as large as f varies"
+
+
+def _pooled_fit(samples: Samples) -> PooledFit:
+    """The fit of MOBQ: through landmarks if points are many, unless an exact one to fewer points predicts less error.
+
+    It can where f is so rough that landmarks do not represent it.
+    """
+    fit = MOBQ(nystrom="auto").fit(samples)
+    if samples.n_evaluations <= exact_points() or samples.stochastic or _error(fit) <= ACCURATE:
+        return fit
+    some = samples.select(evenly(samples.T, exact_points() // MIN_POINTS))
+    fewer = MOBQ().fit(some.thinned(exact_points() // some.T))
+    theta = _compared_thetas(samples)
+    return fewer if _ratio(_predicted_error(fewer, theta), _predicted_error(fit, theta)) < 1 else fit
+
+
+def _error(pooled: PooledFit) -> float:
+    """The leave-one-out error of f, in units of its spread, of the output with the largest."""
+    return max(group.chosen.error for group in pooled.groups)
 
 
 def _doubted(samples: Samples, pooled: PooledFit, plain: CBQFit) -> PooledFit:

@@ -177,7 +177,8 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
 
     kernels = automatic_kernels_of_x(nodes, (measure,))
     chosen = choose_kernel(kernels, points, POOLED_JITTER, integrals=integrals).heaviest()
-    calibration = split_half_calibration(chosen, points, None, integrals, POOLED_JITTER)
+    averaged = ExactGP(chosen.kernel, nodes, f, POOLED_JITTER)
+    calibration = split_half_calibration(chosen, [averaged], integrals)
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
     posterior = IntegralPosterior.of(process, integrals(chosen.kernel))
     std = scale[0] * np.sqrt(calibration.variance(posterior.spread[0, 0], 0))

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cbq._arrays import Array
-from cbq.gp.pooled import choose_landmarks
+from cbq.gp.landmarks import choose_landmarks
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, average_ratio
 from cbq.kernels import RBF, Kernel, Matern

@@ -88,15 +88,16 @@ class PooledFit(Fit):
         jitter: Jitter,
         settings: Mapping[str, str],
         findings: Sequence[Finding] = (),
+        processes: Sequence[Sequence[PooledGP]] | None = None,
     ) -> None:
         self.samples, self.groups, self.jitter = samples, tuple(groups), jitter
         self.settings, self.own_findings = dict(settings), tuple(findings)
         self.theta, self.C = samples.theta, samples.C
-        self._set_processes()
+        self._set_processes(processes)
 
     @abstractmethod
-    def _set_processes(self) -> None:
-        """Set the points and the processes on them."""
+    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
+        """Set the points and the processes on them, of each group, unless they were made already."""
 
     @abstractmethod
     def _measures(self, theta: Array) -> Sequence[Measure]:

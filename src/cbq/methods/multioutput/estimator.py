@@ -7,15 +7,16 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Literal
 
-from cbq._arrays import evenly
+from cbq._arrays import Integers, evenly
 from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.embeddings.many import Integrals, line_for, together
-from cbq.gp.choice import PooledPoints, choose_kernel, left_out_inflation, split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel, left_out_inflation, processes_of, split_half_calibration
 from cbq.gp.grid_choice import choose_grid_kernel, grid_calibration
 from cbq.gp.kronecker import GridPoints
+from cbq.gp.landmarks import choose_landmarks, enough_landmarks
 from cbq.gp.noisy import choose_noisy_kernel
-from cbq.gp.pooled import choose_landmarks
+from cbq.gp.pooled import HalvedGP
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter
 from cbq.linalg.engines import current_engine, require_matrices
@@ -29,6 +30,7 @@ from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit
 from cbq.methods.options import (
     check_choices,
     check_kernels,
+    is_auto,
     require_samples,
     settings,
 )
@@ -40,7 +42,6 @@ Outputs = Literal["separate", "shared"]
 Structure = Literal["auto", "dense", "kronecker"]
 MAX_EXACT_DRAWS, NOISY_LANDMARKS = 3000, 500  # values of a random f, beyond which landmarks serve
 CALIBRATION_THETAS = 20
-NYSTROM_COPIES = 5  # arrays of all points and landmarks that are in memory at a time
 GRID_COPIES = 4  # arrays of the values of one output
 POOLED_JITTER = Jitter(start=1e-13)
 
@@ -67,9 +68,11 @@ class MOBQ:
     ard : a lengthscale for every coordinate rather than one for all of x, and one for all of theta.
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
         factorisation serves all.
-    nystrom : the number of landmarks of a low-rank approximation, at the cost of n nystrom^2 operations; None is the
-        exact process, for up to 10000 points (with `cbq.engine("cuda")`, as many as the memory of the GPU can hold),
-        and where f is random 500 landmarks for more than 3000.
+    nystrom : the number m of landmarks of a low-rank approximation, at the cost of n m^2 operations. None is the exact
+        process, for up to 10000 points (with `cbq.engine("cuda")`, as many as the memory of the GPU can hold). "auto"
+        is exact for up to half of that; for more, it takes as many landmarks, from 250 to 2000, as predict held-out
+        values of f nearly as well as an exact process on 4000 points does. Where f is random and has more than 3000
+        values, both take 500.
     seed : of the choice of landmarks.
     jitter : what may be added to the diagonal of the Gram matrix.
     structure : "kronecker" is the exact process where all T thetas share a design of N points, as those of
@@ -84,7 +87,7 @@ class MOBQ:
     kernel_theta: Kernel | Automatic = "auto"
     ard: bool = True
     outputs: Outputs = "separate"
-    nystrom: int | None = None
+    nystrom: int | Automatic | None = None
     seed: int = 0
     jitter: Jitter = POOLED_JITTER
     structure: Structure = "auto"
@@ -94,9 +97,9 @@ class MOBQ:
         check_choices(self, {"outputs": Outputs, "structure": Structure})
         check_jitter(self.jitter)
         flag(self.ard, "ard")
-        if self.nystrom is not None and not is_whole(self.nystrom, 2):
+        if self.nystrom is not None and not is_auto(self.nystrom) and not is_whole(self.nystrom, 2):
             raise ValueError(
-                f"nystrom must be a number of landmarks, 2 or more, or None, but it is {shown(self.nystrom)}."
+                f"nystrom must be a number of landmarks, 2 or more, 'auto' or None, but it is {shown(self.nystrom)}."
             )
         if self.nystrom is not None and self.structure == "kronecker":
             raise ValueError("structure='kronecker' is exact and takes no landmarks: pass it or nystrom, not both.")
@@ -144,17 +147,25 @@ class MOBQ:
 
     def _fit_points(self, samples: Samples) -> MOBQFit:
         points, findings = pooled_points(samples)
-        _refuse_size(points, self._landmarks(samples), len(self._groups(samples)))
+        _refuse_size(points, self._landmarks(samples, points.n), len(self._groups(samples)))
         kernels = candidate_kernels(samples, self.kernel_x, self.kernel_theta)
         with blas_threads(points.n, IN_ONE_THREAD):
-            groups = [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)]
-        return MOBQFit(samples, groups, jitter=self.jitter, settings=settings(self), findings=findings)
+            found = [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)]
+        groups, processes = zip(*found, strict=True)
+        return MOBQFit(
+            samples, groups, jitter=self.jitter, settings=settings(self), findings=findings, processes=processes
+        )
 
-    def _landmarks(self, samples: Samples) -> int | None:
-        """The number of landmarks, if there are any: many draws need few, since the noise hides what they miss."""
-        if self.nystrom is None and samples.stochastic and samples.n_evaluations > MAX_EXACT_DRAWS:
+    def _landmarks(self, samples: Samples, n: int) -> int | Automatic | None:
+        """The number of landmarks for n points, None for an exact process.
+
+        Many draws need few, since the noise hides what they miss.
+        """
+        if is_whole(self.nystrom):
+            return int(self.nystrom) if self.nystrom < n else None
+        if samples.stochastic and n > MAX_EXACT_DRAWS:
             return NOISY_LANDMARKS
-        return None if self.nystrom is None else int(self.nystrom)
+        return None if self.nystrom is None or n <= exact_points() else "auto"
 
     def _groups(self, samples: Samples) -> list[tuple[int, ...]]:
         """The outputs that share a process."""
@@ -165,27 +176,27 @@ class MOBQ:
 
     def _group(
         self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], outputs: tuple[int, ...]
-    ) -> PointsGroup:
-        """The kernel of some outputs, its landmarks, and its calibration."""
+    ) -> tuple[PointsGroup, list[HalvedGP]]:
+        """The kernel of some outputs, its landmarks, and its calibration; and the processes."""
         mine = points.outputs(outputs)
         integrals = at_some_thetas(samples)
         if samples.stochastic:
             chosen = choose_noisy_kernel(kernels, mine, ard=self.ard)
         else:
             chosen = choose_kernel(kernels, mine, self.jitter, ard=self.ard, integrals=integrals)
-        m, rows = self._landmarks(samples), None
-        if m is not None and m < mine.n:
-            chosen = chosen.heaviest()
-            rows = choose_landmarks(chosen.kernel, mine.u, m, generator(self.seed))
-            require_memory(
-                NYSTROM_COPIES * mine.n * len(rows),
-                f"a fit to {mine.n} points through {len(rows)} landmarks",
-                "pass a smaller nystrom, or use cbq.CBQ()",
-            )
-        landmarks = None if rows is None else mine.u[rows]
-        calibration = split_half_calibration(chosen, mine, landmarks, integrals, self.jitter)
+        m = self._landmarks(samples, mine.n)
+        chosen = chosen if m is None else chosen.heaviest()
+        rows = self._rows(m, chosen.kernel, mine)
+        processes = processes_of(chosen, mine, rows, self.jitter)
+        calibration = split_half_calibration(chosen, processes, integrals)
         left_out = left_out_inflation(chosen, mine, self.jitter)
-        return PointsGroup(outputs, chosen, calibration.at_least(left_out), rows)
+        return PointsGroup(outputs, chosen, calibration.at_least(left_out), rows), processes
+
+    def _rows(self, m: int | Automatic | None, kernel: Kernel, points: PooledPoints) -> Integers | None:
+        """The rows of the points that are landmarks, as many as there should be."""
+        if m == "auto":
+            return enough_landmarks(kernel, points, self.jitter, self.seed)
+        return None if m is None else choose_landmarks(kernel, points.u, m, generator(self.seed))
 
 
 def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
@@ -200,19 +211,31 @@ def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
     return integrals
 
 
-def _refuse_size(points: PooledPoints, nystrom: int | None, groups: int) -> None:
+def exact_points() -> int:
+    """The number of points up to which nystrom="auto" is exact, with the engine in use."""
+    return current_engine().largest_exact // 2
+
+
+def _refuse_size(points: PooledPoints, landmarks: int | Automatic | None, groups: int) -> None:
+    """Raise where there are too many points for an exact fit, too many landmarks, or too few points."""
     most = current_engine().largest_exact
-    if min(points.n, points.n if nystrom is None else nystrom) > most:
+    if (points.n if landmarks is None else 0 if landmarks == "auto" else landmarks) > most:
         raise ValueError(
             f"there are {points.n} points, but an exact fit takes at most {most}: its cost grows with the cube. Pass "
-            f"nystrom=1000 for an approximation with 1000 landmarks (at most {most}), use cbq.CBQ(), or collect with "
-            f"design='sobol', scramble='common', whose process is exact for any number."
+            f"nystrom='auto' for as many landmarks as it needs, or their number (at most {most}), use cbq.CBQ(), or "
+            f"collect with design='sobol', scramble='common', whose process is exact for any number."
         )
     if points.n < 3:
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")
-    if nystrom is None or nystrom >= points.n:
+    if landmarks is None:
         require_matrices(
-            max(groups, 1.5) * points.n**2,  # a process for each group; and for its calibration those of two halves
+            (groups + 0.5) * points.n**2,  # a process for each group; and for its calibration those of two halves
             f"an exact fit to {points.n} points{f' with {groups} processes' * (groups > 1)}",
             "pass nystrom=1000 for an approximation with 1000 landmarks, or use cbq.CBQ()",
+        )
+    elif landmarks != "auto":
+        require_memory(
+            points.n * landmarks,  # to choose them
+            f"a fit to {points.n} points through {landmarks} landmarks",
+            "pass nystrom='auto' or a smaller number, or use cbq.CBQ()",
         )

@@ -13,9 +13,9 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, LineRule, line_for, together
 from cbq.fit.findings import Finding
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
-from cbq.gp.choice import KernelChoice, KernelMember, PooledPoints, SplitHalfCalibration, leave_one_out
+from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, leave_one_out, processes_of
 from cbq.gp.constant_mean import FLAT, explain
-from cbq.gp.pooled import PooledGP, pooled_gp
+from cbq.gp.pooled import PooledGP
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
@@ -94,19 +94,21 @@ class MOBQFit(PooledFit):
     _points: PooledPoints
     _parts: list[list[_Part]]  # type: ignore[assignment]
 
-    def _set_processes(self) -> None:
+    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
         self._points, _ = pooled_points(self.samples)
         with self._threads():
             measures = together(self.samples.measures)
-            self._parts = [
-                [self._part(group, member, measures) for member in group.chosen.members] for group in self.groups
+            processes = made or [
+                processes_of(group.chosen, self._points.outputs(group.outputs), group.landmarks, self.jitter)
+                for group in self.groups
             ]
-
-    def _part(self, group: PointsGroup, member: KernelMember, measures: Sequence[Measure]) -> _Part:
-        points = self._points.outputs(group.outputs)
-        landmarks = None if group.landmarks is None else points.u[group.landmarks]
-        process = pooled_gp(member.kernel, points.u, points.f, landmarks, self.jitter, noise=member.noise)
-        return _Part(member.kernel, process, line_for(member.kernel, measures))
+            self._parts = [
+                [
+                    _Part(member.kernel, process, line_for(member.kernel, measures))
+                    for member, process in zip(group.chosen.members, each, strict=True)
+                ]
+                for group, each in zip(self.groups, processes, strict=True)
+            ]
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)

@@ -13,6 +13,7 @@ from cbq.fit.findings import Finding
 from cbq.gp.choice import KernelChoice, KernelMember, SplitHalfCalibration
 from cbq.gp.grid_choice import left_out_points
 from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, two_amplitudes
+from cbq.gp.pooled import PooledGP
 from cbq.io import Instance, Integer, Many, Numbers, Texts, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
@@ -80,7 +81,7 @@ class KroneckerFit(PooledFit):
     groups: tuple[GridGroup, ...]
     _points: GridPoints
 
-    def _set_processes(self) -> None:
+    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
         self._points = grid_points(self.samples)
         with self._threads():
             self._parts = [[self._part(group, m) for m in group.chosen.members] for group in self.groups]
