@@ -34,6 +34,7 @@ def test_a_smooth_f_of_x_is_learnt_once_for_all_thetas():
         assert_allclose(fit.predict([0.5, 1.5]), cbq.MOBQ().fit(fit.samples).predict([0.5, 1.5]), rtol=0)
 
 
+@pytest.mark.slow
 def test_a_step_that_is_not_learnt_goes_to_the_method_that_expects_the_smallest_error():
     for seed in range(3):
         samples = STEP.collect(20, 25, rng=seed)

@@ -103,7 +103,7 @@ BAD_TYPES = {
         lambda: embed(K, "normal"),
         "a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a str arrived",
     ),
-    "swapped": (lambda: embed(NORMAL, K), r"kernel must be a cbq kernel .* but it is Gaussian\(dim=1"),
+    "swapped": (lambda: embed(NORMAL, K), r"kernel must be a cbq kernel .* but it is Gaussian\(mean=0"),
     "discrete": (lambda: embed(K, stats.poisson(3)), "poisson is discrete.* list its values .* in an Empirical"),
     "not frozen": (lambda: embed(K, stats.norm), r"norm has no parameters yet: freeze it .* scipy.stats.norm\(0, 1\)"),
     "cross": (lambda: embed(K, NORMAL).cross(3.0), "frozen scipy.stats distribution is needed, but a float arrived"),
@@ -151,7 +151,7 @@ NO_CLOSED_FORM = {
     ),
     "quadrature in four": (
         lambda: embed(K, Gaussian(np.zeros(4), 1), "quadrature"),
-        r"quadrature works in up to 3 dimensions, but Gaussian\(dim=4.*has 4: use a kernel with a closed form",
+        r"quadrature works in up to 3 dimensions, but Gaussian\(mean=.*has 4: use a kernel with a closed form",
     ),
     "quadrature over atoms": (lambda: embed(K, Empirical([0.0, 1.0]), "quadrature"), "smooth transport, not Empirical"),
     "quadrature, unnormalised": (lambda: embed(K, Unnormalised(np.sum, dim=1), "quadrature"), "not Unnormalised"),

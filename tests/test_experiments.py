@@ -378,6 +378,7 @@ def test_methods_are_compared_on_the_same_samples():
     assert ratios_text(table, "a", ["b"], T=2) == "b 1.1"
 
 
+@pytest.mark.slow
 def test_even_methods_seldom_win():
     rng = np.random.default_rng(0)
     for seeds in (2, 5, 20):

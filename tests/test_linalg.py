@@ -491,6 +491,32 @@ def test_blas_threads_are_one_inside_and_restored_outside(rng, in_threads):
     assert blas_threads() == before
 
 
+def test_the_blas_limit_holds_in_any_thread_and_ends_with_the_last_of_them():
+    before, inside = blas_threads(), []
+    with threads.one_blas_thread():  # by this thread first
+        pass
+    entered, left = threading.Event(), threading.Event()
+
+    def first() -> None:
+        with threads.one_blas_thread():
+            entered.set()
+            left.wait(10)
+
+    def last() -> None:
+        with threads.one_blas_thread():
+            left.set()
+            one.join()  # leaves before this one
+            inside.extend(n for _, n in blas_threads())
+
+    one, two = threading.Thread(target=first), threading.Thread(target=last)
+    one.start()
+    assert entered.wait(10)
+    two.start()
+    two.join()
+    assert set(inside) == {1}
+    assert blas_threads() == before
+
+
 def test_concurrent_users_share_the_blas_limit(rng, in_threads):
     before, same = blas_threads(), []
     K = spd(rng, (6,), 40)

@@ -304,6 +304,7 @@ def test_risk_measures_under_an_empirical_prior_are_exact():
     assert_allclose(cbq.conditional_value_at_risk(LINE, measure, 0.95).std, 0.0)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("design", ["iid", "sobol"])
 @pytest.mark.parametrize("risk", [cbq.value_at_risk, cbq.conditional_value_at_risk], ids=["value", "conditional"])
 def test_intervals_of_risk_measures_cover_under_outer_error(risk, design):

@@ -444,6 +444,7 @@ def test_intervals_cover():
 # --- invariance
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_units_or_on_the_first_decision():
     u, e = draws(600, 27), draws(600, 28, 3)
     outputs = e + u @ np.array([[1.0, 0.2, -0.4], [0.0, 0.6, 0.5]])

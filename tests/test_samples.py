@@ -494,7 +494,7 @@ REFUSED = {
         (THETA, bad(GAMMA_X, (1, 0), 0.0), F, [Beta(2, 2 + t) for t in range(4)]),
         r"density of its measure is positive",
     ),
-    "x dim": ((THETA, X[..., :2], F, SHARED), r"Gaussian\(dim=3.* in 3 dimensions, but x has 2"),
+    "x dim": ((THETA, X[..., :2], F, SHARED), r"Gaussian\(mean=.* in 3 dimensions, but x has 2"),
     "x without d": ((THETA, X[..., 0], F, SHARED), r"in 3 dimensions, but x has 1.*without the last axis d is 1"),
     "batch": (
         (THETA, X, F, Gaussian(np.zeros((3, 3)), np.ones((3, 3, 3)) * np.eye(3))),

@@ -92,6 +92,15 @@ def test_borrowed_points_and_options_reach_the_workers():
         same(estimator.fit(samples, executor=executor), estimator.fit(samples))
 
 
+def test_the_estimator_that_chooses_takes_an_executor():
+    samples = cbq.problems.get("linear", dim=1).collect(T=12, N=8, rng=0)
+    with ThreadPoolExecutor(2) as executor:
+        one = cbq.Auto().fit(samples, executor=executor)
+    two = cbq.Auto().fit(samples)
+    assert one.choice == two.choice
+    np.testing.assert_array_equal(one.predict(samples.theta), two.predict(samples.theta))
+
+
 def test_results_come_in_the_order_of_the_tasks():
     assert call_each(square, [3, 1, 2], None, "", "") == [9, 1, 4]
     assert call_each(square, [3, 1, 2], RandomOrder(), "", "") == [9, 1, 4]

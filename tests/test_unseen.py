@@ -197,6 +197,7 @@ def test_with_much_noise_stage_one_is_the_average_and_its_standard_error():
     assert_allclose(np.median(stage1.std / error), 1.0, atol=0.15)
 
 
+@pytest.mark.slow
 def test_errors_fall_with_the_root_of_the_number_of_draws():
     problem, theta = of_x(np.sin), np.linspace(0.2, 2.8, 20)
     truth = np.exp(-0.5) * np.sin(theta)

@@ -162,6 +162,7 @@ class _BlasLimit:
     def enter(self) -> None:
         with self._lock:
             if self._inside == 0:
+                _release()
                 self._limiter = _controller().limit(limits=1, user_api="blas")
             self._inside += 1
 
@@ -169,11 +170,20 @@ class _BlasLimit:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
+                _release()  # the limit may be that of another thread
                 self._limiter.restore_original_limits()
                 self._limiter = None
+                _release()
 
 
 _blas_limit = _BlasLimit()
+
+
+def _release() -> None:
+    """Let any thread set limits: from threadpoolctl 3.8 on, the first that has set one keeps all others from it."""
+    for library in _controller().lib_controllers:
+        if hasattr(library, "clear_controlling_thread"):
+            library.clear_controlling_thread(force=True)
 
 
 @cache

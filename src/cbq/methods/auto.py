@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 
 import numpy as np
@@ -18,6 +19,7 @@ from cbq.methods.multioutput.estimator import exact_points
 from cbq.methods.options import require_samples
 from cbq.methods.registry import estimator
 from cbq.samples import Samples
+from cbq.workers import opened
 
 ACCURATE = 0.02  # leave-one-out error of f, in units of its spread: below, borrowing gains nothing
 # The ratio of MOBQ's predicted error to that of CBQ, up to which MOBQ is chosen.
@@ -52,10 +54,14 @@ class Auto:
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
     """
 
-    def fit(self, samples: Samples) -> CBQFit | PooledFit:
-        """Estimate I over theta from samples, by the estimator that suits them."""
+    def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> CBQFit | PooledFit:
+        """Estimate I over theta from samples, by the estimator that suits them; executor: as for `cbq.CBQ`."""
         require_samples(samples)
-        plain = CBQ().fit(samples)
+        with opened(executor) as pool:
+            return self._fit(samples, pool)
+
+    def _fit(self, samples: Samples, executor: Executor | None) -> CBQFit | PooledFit:
+        plain = CBQ().fit(samples, executor=executor)
         tails = any(finding.kind == "tails" for finding in plain.stage1.findings)
         many = samples.n_evaluations > exact_points()
         if tails and not many:
@@ -72,7 +78,7 @@ class Auto:
         theta = _compared_thetas(samples)
         best, name, error = plain, "CBQ", _predicted_error(plain, theta)
         if _can_borrow(samples) and not accurate:
-            borrowing = CBQ(borrow=BORROWED_POINTS).fit(samples)
+            borrowing = CBQ(borrow=BORROWED_POINTS).fit(samples, executor=executor)
             borrowing_error = _predicted_error(borrowing, theta)
             if is_biased or _ratio(borrowing_error, error) < 1:
                 best, name, error = borrowing, "CBQ with borrowed points", borrowing_error
