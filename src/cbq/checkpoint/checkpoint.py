@@ -295,7 +295,8 @@ def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:
             text, numbers = pack_measure(measure)
             packed[key] = (text, to_bytes(numbers))
         except ValueError:
-            packed[key] = (json.dumps({"unknown": repr(measure)}), b"")
+            what = f"{type(measure).__name__}(dim={measure.dim}, batch_shape={measure.batch_shape})"
+            packed[key] = (json.dumps({"unknown": what}), b"")
     return [packed[id(measure)] for measure in measures]
 
 
