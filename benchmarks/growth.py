@@ -1,6 +1,7 @@
 """Error and time of `cbq.Auto` as the number of points grows, through and beyond the range of exact processes.
 
 Run: .venv/bin/python benchmarks/growth.py [--quick] [--problems butterfly linear health] [--sizes 1000 ...] [--seeds 3]
+     [--first 0]
 
 n points are those of T = N = sqrt(n) thetas and points of each, as of a user who refines both, and the samples of a
 seed are the first of those with more points. Columns: the root-mean-square error at 300 other thetas in units of the
@@ -52,12 +53,12 @@ def representation(fit: cbq.Fit) -> str:
     return ", ".join(dict.fromkeys(counts)) + f" {BEYOND}" * (counts[0] != EXACT)
 
 
-def measured(name: str, size: int, seeds: int) -> Row:
+def measured(name: str, size: int, seeds: Sequence[int]) -> Row:
     """The row of a problem and a size."""
     problem, theta, truth = problem_with_truth(name, M, PROBLEMS[name])
     side = round(size**0.5)
     errors, covered, seconds, how = [], [], [], ""
-    for seed in range(seeds):
+    for seed in seeds:
         progress(f"{name}, {side**2} points, seed {seed}")
         samples = problem.collect(side, side, rng=seed)
         with one_thread(), silent():
@@ -71,7 +72,7 @@ def measured(name: str, size: int, seeds: int) -> Row:
     return Row(side**2, float(np.exp(np.mean(np.log(errors)))), float(np.mean(covered)), float(np.mean(seconds)), how)
 
 
-def table(name: str, sizes: Sequence[int], seeds: int) -> Iterator[str]:
+def table(name: str, sizes: Sequence[int], seeds: Sequence[int]) -> Iterator[str]:
     """The lines of a problem, each when it is measured."""
     yield f"{name}\n{'n':>8} {'error':>9} {'ratio':>6} {'95%':>6} {'seconds':>8} {'exponent':>8}  f"
     rows: list[Row] = []
@@ -113,13 +114,15 @@ def main() -> None:
     parser.add_argument("--problems", nargs="+", choices=PROBLEMS, default=list(PROBLEMS), metavar="NAME")
     parser.add_argument("--sizes", nargs="+", type=positive_integer, default=None, metavar="N", help="ascending")
     parser.add_argument("--seeds", type=positive_integer, default=3, help="sets of samples (default 3)")
+    parser.add_argument("--first", type=int, default=0, help="the first seed")
     parser.add_argument("--quick", action="store_true", help="up to 8000 points, with one seed")
     options = parser.parse_args()
     sizes = options.sizes or (QUICK_SIZES if options.quick else SIZES)
+    seeds = range(options.first, options.first + (1 if options.quick else options.seeds))
     print_record()
     for name in options.problems:
         print(flush=True)
-        for line in table(name, sizes, 1 if options.quick else options.seeds):
+        for line in table(name, sizes, seeds):
             print(line, flush=True)
 
 
