@@ -489,7 +489,7 @@ RESULTS = (
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),
     *("lengthscale_for", "parts_for", "inputs", "measures", "conditional", "translated", "with_lengthscale"),
-    *("batch_size", "calibrated", "forget_failures", "note", "take"),
+    *("batch_size", "calibrated", "forget_failures", "note", "take", "resident_solve_lower"),
 }
 REFUSED = {  # whatever the arguments: these measures have no density, or no normalised one, and these fits no gain
     *(f"{name}Fit.suggest" for name in ("ImportanceSampling", "KLSMC", "Kronecker", "LSMC", "MonteCarlo")),

@@ -607,3 +607,12 @@ def test_a_kernel_without_an_embedding_is_refused_with_the_ways_out():
     with pytest.raises(cbq.embeddings.NoEmbedding, match=r"kernel_x.*Warped\(.*'gaussianise'\)"):
         cbq.CBQ(kernel_x=RBF()).fit(samples)
     assert cbq.CBQ(kernel_x=Warped(RBF(), "gaussianise")).fit(samples).stage1.mean.shape == (3,)
+
+
+def test_thetas_that_share_a_design_have_errors_in_common():
+    problem = cbq.problems.get("linear")
+    own = cbq.CBQ().fit(problem.collect(12, 16, rng=0, design="sobol"))
+    assert not any(finding.kind == "shared design" for finding in own.findings)
+    with pytest.warns(cbq.FitWarning, match="shared design: all thetas share one design"):
+        shared = cbq.CBQ().fit(problem.collect(12, 16, rng=0, design="sobol", scramble="common"))
+    assert np.all(shared.stage1.stretch**2 >= 2.0)

@@ -55,7 +55,7 @@ def both(name, call):
 @pytest.fixture(autouse=True)
 def nothing_is_tiny(monkeypatch):
     """A GPU does what it would leave to the host."""
-    monkeypatch.setattr("cbq.linalg.torch_engine.LEAST_WORK", 0)
+    monkeypatch.setattr("cbq.linalg.torch_engine.LEAST_ON_DEVICE", 0)
 
 
 def answers(factor):

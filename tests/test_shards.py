@@ -238,3 +238,48 @@ def test_a_fit_on_a_dask_cluster_that_loses_a_worker(monkeypatch):
         assert killed[0] not in client.run(os.getpid).values()
     theta = np.linspace(*np.quantile(samples.theta, [0.1, 0.9], axis=0), 5)
     np.testing.assert_array_equal(fit.predict(theta), alone.predict(theta))
+
+
+class Odd(Exception):
+    def __init__(self, text):
+        super().__init__(text)
+        self.lock = threading.Lock()
+
+
+def raise_odd(x):
+    raise Odd(f"{x} and more")
+
+
+def test_errors_that_cannot_be_sent_come_back_as_text():
+    with ProcessPoolExecutor(1) as executor, pytest.raises(RuntimeError, match="Odd: 1 and more"):
+        call_each(raise_odd, [1], executor, "", "")
+
+
+def test_an_executor_that_was_shut_down_is_refused_in_words():
+    executor = ThreadPoolExecutor(1)
+    executor.shutdown()
+    with pytest.raises(WorkerError, match="takes no more tasks"):
+        call_each(square, [1], executor, "", "")
+
+
+def test_workers_use_numpy_whatever_this_process_uses():
+    pytest.importorskip("torch")
+    with cbq.engine("torch"):
+        one = cbq.CBQ().fit(SAMPLES, executor=2)
+        with ThreadPoolExecutor(1) as executor:
+            two = cbq.CBQ().fit(SAMPLES, executor=executor)
+    for name, column in one.stage1.columns.items():
+        np.testing.assert_array_equal(column, two.stage1.columns[name])
+
+
+def test_a_truth_that_is_known_where_it_is_needed_is_enough():
+    def known_between(theta):
+        if np.any(np.isin(theta, SAMPLES.theta)):
+            raise ValueError("not here")
+        return truth(theta)
+
+    theta = 0.5 * (SAMPLES.theta[1:] + SAMPLES.theta[:-1])
+    methods = {"average": cbq.LSMC()}
+    one = cbq.compare(SAMPLES, methods, known_between, theta=theta)
+    two = cbq.compare(SAMPLES, methods, known_between, theta=theta, executor=RandomOrder())
+    assert [row.rmse for row in one.rows] == [row.rmse for row in two.rows]

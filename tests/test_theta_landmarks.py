@@ -1,5 +1,6 @@
 """Stage 2 through landmarks, where thetas are too many for a matrix between them."""
 
+import pickle
 import subprocess
 import sys
 
@@ -181,3 +182,13 @@ def test_twenty_thousand_thetas_beat_a_tenth_of_them_in_bounded_memory():
     assert error <= of_some
     assert coverage >= 0.9
     assert gib < 1.5  # the matrix of all pairs would take 3
+
+
+def test_a_fit_from_a_pickle_has_the_same_standard_deviations():
+    theta = np.linspace(0.0, 1.0, 2100)
+    x = np.random.default_rng(0).normal(size=(2100, 4))
+    fit = cbq.CBQ().fit(cbq.Samples(theta, x, np.sin(3 * theta)[:, None] + 0.1 * x, cbq.measures.Gaussian(0.0, 1.0)))
+    _, std = fit.predict([0.2, 0.7], return_std=True)
+    data = pickle.dumps(fit)
+    for _ in range(3):
+        np.testing.assert_array_equal(pickle.loads(data).predict([0.2, 0.7], return_std=True)[1], std)

@@ -8,14 +8,16 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 Report = Callable[[int, int], Any]  # the number of points, or of thetas, that are done, and of all
 Progress = bool | Report | None
 
 
 def as_progress(progress: Any) -> Progress:
     """The argument `progress`, checked."""
-    if progress is None or isinstance(progress, bool) or callable(progress):
-        return progress  # type: ignore[no-any-return]
+    if progress is None or isinstance(progress, bool | np.bool_) or callable(progress):
+        return bool(progress) if isinstance(progress, np.bool_) else progress
     raise TypeError(
         f"progress must be True, False, None (a bar on a terminal) or a function of two numbers, those of finished "
         f"and of all points or thetas, but it is a {type(progress).__name__}."

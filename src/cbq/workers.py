@@ -13,7 +13,7 @@ import sys
 import time
 import warnings
 from collections.abc import Callable, Generator, Iterator, Sequence
-from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, CancelledError, Executor, Future, wait
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
 from contextlib import contextmanager
 from typing import Any, NamedTuple, TypeVar
 
@@ -199,7 +199,16 @@ def _call(function: Callable[[Task], Result], task: Task, attempt: int) -> _Outc
     try:
         return _Outcome(function(task))
     except Exception as error:
-        return _Outcome(error=error)
+        return _Outcome(error=_sendable(error))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or its text where it would not survive the way back."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(short(error))
+    return error
 
 
 def _submitted(executor: Executor, function: Callable[[Task], Result], task: Task, attempt: int) -> Future[_Outcome]:
@@ -207,6 +216,8 @@ def _submitted(executor: Executor, function: Callable[[Task], Result], task: Tas
         return executor.submit(_call, function, task, attempt)
     except BrokenExecutor as error:
         raise _broken(error) from error
+    except RuntimeError as error:  # of the standard library, after its shutdown
+        raise WorkerError(f"the executor takes no more tasks ({short(error)}): pass one that is open.") from error
 
 
 def _outcome(future: Future[_Outcome], losses: int) -> _Outcome | None:
@@ -215,7 +226,7 @@ def _outcome(future: Future[_Outcome], losses: int) -> _Outcome | None:
         return future.result()
     except BrokenExecutor as error:
         raise _broken(error) from error
-    except (Exception, CancelledError) as error:
+    except Exception as error:  # CancelledError among them
         if losses < RETRIES and not killed_its_workers(error):
             return None
         raise WorkerError(

@@ -113,12 +113,24 @@ def fit_checked(estimator: Estimator, samples: Samples) -> Fit:
 
 
 def evaluated(references: References) -> References:
-    """The same references as arrays, which can be sent to another process, as a function that computes them cannot."""
-    return [partial(_the_same, *each()) for each in references]
+    """The same references as arrays, which can be sent to another process, as a function that computes them cannot.
+
+    What a function raises is raised where it is called for.
+    """
+    return [partial(_kept, _attempted(each)) for each in references]
 
 
-def _the_same(theta: Array, truth: Array) -> tuple[Array, Array]:
-    return theta, truth
+def _attempted(reference: Callable[[], tuple[Array, Array]]) -> tuple[Array, Array] | ValueError:
+    try:
+        return reference()
+    except ValueError as error:
+        return error
+
+
+def _kept(found: tuple[Array, Array] | ValueError) -> tuple[Array, Array]:
+    if isinstance(found, ValueError):
+        raise found
+    return found
 
 
 def no_scores(note: str, C: int, fit: Fit) -> Scores:

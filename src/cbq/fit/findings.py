@@ -25,6 +25,7 @@ KINDS = {
     "few thetas": "Take more thetas, if need be with fewer points each.",
     "chains": "Say design='mcmc' if the points are a Markov chain, and thin it: samples.thinned(n).",
     "chosen points": "Use cbq.MOBQ(), which learns f from all points, or cbq.CBQ() with several points at each theta.",
+    "shared design": "Collect with scramble='independent', whose errors average out over thetas, or take more points.",
     "beyond": "Collect samples there, or predict within the range of the observed thetas.",
     "not learnt": "Take more points, or try cbq.CBQ() or cbq.LSMC().",
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",

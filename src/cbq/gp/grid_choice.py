@@ -1,7 +1,8 @@
 """The kernels of a process on a grid, and how far the process can be trusted.
 
-Without jitter, the integral at an observed theta is the quadrature of its own values, whatever the kernel of theta; and
-integrals at other thetas are interpolated from these, whatever the kernel of v. So each axis has its own choice. The
+Without jitter, the integral at an observed theta is nearly the quadrature of its own values, whatever the kernel of
+theta (it has one constant mean for all thetas, not one for each); and integrals at other thetas are interpolated from
+these, whatever the kernel of v. So each axis has its own choice. The
 kernel of v explains f at single thetas; that of theta, with a noise for what quadrature leaves, explains quadratures.
 
 Halves of the points v calibrate the errors of quadrature, leave-one-out residuals of thetas those of interpolation.

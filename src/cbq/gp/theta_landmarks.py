@@ -99,7 +99,7 @@ class LandmarkGP:
         self.y = y - self.centre
         self._projected_y = self.projected(self.y)
         self.mean = self._posterior_mean()
-        self._of_noise: dict[int, tuple[Array, Array]] = {}
+        self._of_noise: list[tuple[Array, Array]] = []
 
     def _factor_rows(self, theta: Array) -> None:
         """Set R, e (T, m + q) and D (T,)."""
@@ -160,14 +160,16 @@ class LandmarkGP:
 
         It takes T m^2 operations, and is kept for further blocks of thetas.
         """
-        if id(noise) not in self._of_noise:
-            roots = np.sqrt(noise + self.prior.noise) / self.D
-            found = np.zeros((self.width, self.width))
-            for rows in _blocks(len(noise)):
-                scaled = self.e[rows] * roots[rows, None]
-                found += scaled.T @ scaled
-            self._of_noise[id(noise)] = noise, found  # with the array, so that no other one gets its id
-        return self._of_noise[id(noise)][1]
+        known = next((matrix for array, matrix in self._of_noise if array is noise), None)
+        if known is not None:
+            return known
+        roots = np.sqrt(noise + self.prior.noise) / self.D
+        found = np.zeros((self.width, self.width))
+        for rows in _blocks(len(noise)):
+            scaled = self.e[rows] * roots[rows, None]
+            found += scaled.T @ scaled
+        self._of_noise.append((noise, found))
+        return found
 
 
 def _blocks(T: int) -> Iterator[slice]:

@@ -106,7 +106,8 @@ def engine(engine: str | Engine) -> Iterator[None]:
     """
     if isinstance(engine, str) and engine not in ENGINES:
         raise ValueError(f"engine must be one of {', '.join(ENGINES)}, but it is {shown(engine)}.")
-    if not isinstance(engine, str) and not all(hasattr(engine, name) for name in _METHODS):
+    is_engine = not isinstance(engine, type) and all(hasattr(engine, name) for name in _METHODS)
+    if not isinstance(engine, str) and not is_engine:
         raise TypeError(f"engine must be a name or have the methods of cbq.linalg.Engine, but it is {shown(engine)}.")
     token = _current.set(ENGINES[engine]() if isinstance(engine, str) else engine)
     try:

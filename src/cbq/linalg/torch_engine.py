@@ -28,7 +28,7 @@ torch: Any = import_module("torch")  # untyped, so that types are checked with a
 Tensor = Any
 
 BLOCK = 2**25  # numbers that are filled at a time, so that temporaries are small beside a large matrix
-LEAST_WORK = 200**3  # operations of a call on a GPU: less takes the host no longer than the way there and back
+LEAST_ON_DEVICE = 200**3  # operations of a call on a GPU: less takes the host no longer than the way there and back
 SHARE = 0.5  # of the free memory, for the matrices of a chunk
 MATRICES = 3.5  # in memory at a time, for one exact process
 FEW = 8  # large matrices in a batch, that are factored one by one
@@ -100,7 +100,7 @@ class TorchEngine:
         return on_host(values), on_host(vectors)
 
     def _is_tiny(self, shape: tuple[int, ...]) -> bool:
-        return prod(shape) * shape[-1] <= (LEAST_WORK if self._on_gpu else 0)
+        return prod(shape) * shape[-1] <= (LEAST_ON_DEVICE if self._on_gpu else 0)
 
     def _moved(self, a: npt.NDArray[Any]) -> Tensor:
         return torch.tensor(np.ascontiguousarray(a), device=self._device)

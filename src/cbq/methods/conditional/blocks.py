@@ -13,6 +13,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.gp.constant_mean import GPData, Result
 from cbq.kernels.warped import Log
+from cbq.linalg import engine
 from cbq.linalg.threads import at_most, one_blas_thread
 from cbq.measures import Gaussian, Measure
 from cbq.samples import Samples
@@ -79,8 +80,11 @@ def _shards(block: SampleBlock, workers: int) -> Iterator[SampleBlock]:
 
 
 def _on_one_thread(function: Callable[[SampleBlock], Result], shard: SampleBlock) -> Result:
-    """`function` of a shard in a worker, which leaves the other cores to others."""
-    with at_most(1), one_blas_thread():
+    """`function` of a shard in a worker, which leaves the other cores to others, and a GPU to the process that has it.
+
+    A forked process would inherit the engine, and cannot use the GPU of its parent.
+    """
+    with at_most(1), one_blas_thread(), engine("numpy"):
         return function(shard)
 
 

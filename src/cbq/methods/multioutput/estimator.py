@@ -25,7 +25,7 @@ from cbq.linalg.threads import blas_threads
 from cbq.methods.multioutput.base import IN_ONE_THREAD
 from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
 from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
-from cbq.methods.multioutput.grid import common_points, grid_kernels_of_x, grid_points
+from cbq.methods.multioutput.grid import grid_kernels_of_x, grid_points
 from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit
 from cbq.methods.options import (
     check_choices,
@@ -35,6 +35,7 @@ from cbq.methods.options import (
     settings,
 )
 from cbq.methods.registry import Compared, estimator
+from cbq.methods.shared_design import common_points
 from cbq.samples import Samples
 
 Automatic = Literal["auto"]
@@ -231,7 +232,7 @@ def _refuse_size(points: PooledPoints, landmarks: int | Automatic | None, groups
         require_matrices(
             (groups + 0.5) * points.n**2,  # a process for each group; and for its calibration those of two halves
             f"an exact fit to {points.n} points{f' with {groups} processes' * (groups > 1)}",
-            "pass nystrom=1000 for an approximation with 1000 landmarks, or use cbq.CBQ()",
+            "pass nystrom='auto' for an approximation through landmarks, or use cbq.CBQ()",
         )
     elif landmarks != "auto":
         require_memory(

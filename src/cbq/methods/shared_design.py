@@ -1,0 +1,63 @@
+"""Designs that all thetas share: the same points v, which each theta's own transport has moved to its measure.
+
+Errors at different thetas are then alike: no number of thetas averages them away.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from scipy.special import ndtr
+
+from cbq._arrays import Array
+from cbq.measures import Gaussian, Measure
+from cbq.samples import Samples
+from cbq.samples.arrays import equal_rows
+
+TOLERANCE = 1e-9  # by which normal scores of one point may differ between thetas, where rounding is smaller
+LOST_DIGITS = 256.0  # the rounding errors of probabilities, in units of eps, that normal scores are made from
+LEAST_THETAS, LEAST_POINTS = 5, 2  # with fewer thetas, what they have in common cannot be told from noise
+
+
+def common_points(samples: Samples) -> tuple[Array, Measure] | None:
+    """The points v (N, d) that all thetas share, and the measure of v; None if they do not share a design.
+
+    Where thetas share their measure and their points, v is x; otherwise its normal scores under the measures.
+    """
+    x = samples.x
+    if len(equal_rows(samples.theta)[0]) < samples.T:
+        return None
+    if not isinstance(x, np.ndarray) or samples.T < LEAST_THETAS or x.shape[1] < LEAST_POINTS:
+        return None
+    measure = samples.batched_measure()
+    if measure is not None and not measure.batch_shape:
+        found = (x[0], measure) if np.all(x == x[0]) else None
+    else:
+        v = _normal_scores(samples, x)
+        found = None if v is None or not _agree(v) else (np.median(v, axis=0), standard_normal(samples.d))
+    return None if found is None or len(equal_rows(found[0])[0]) < len(found[0]) else found
+
+
+def _normal_scores(samples: Samples, x: Array) -> Array | None:
+    """Standard normal coordinates (T, N, d) of the points; None if a measure has none."""
+    measure = samples.batched_measure()
+    try:
+        if measure is not None:
+            return measure.inverse_transport(x, base="normal")
+        return np.stack([m.inverse_transport(each, base="normal") for m, each in zip(samples.measures, x, strict=True)])
+    except (NotImplementedError, TypeError, ValueError):  # no transport, or points outside of the support
+        return None
+
+
+def _agree(v: Array) -> bool:
+    """Whether normal scores (T, N, d) are the same for all thetas, but for rounding errors."""
+    if not np.all(np.isfinite(v)):
+        return False
+    low, high = np.min(v, axis=0), np.max(v, axis=0)
+    size = np.maximum(np.abs(low), np.abs(high))
+    lost = LOST_DIGITS * np.finfo(float).eps * ndtr(high) / (np.exp(-0.5 * size**2) / np.sqrt(2 * np.pi))
+    return bool(np.all(high - low <= TOLERANCE * (1.0 + size) + lost))
+
+
+def standard_normal(d: int) -> Gaussian:
+    """The measure of normal scores in d dimensions."""
+    return Gaussian(np.zeros(d), np.ones(d))
