@@ -25,8 +25,8 @@ def require_common_points(samples: Samples) -> tuple[Array, Measure]:
     found = common_points(samples)
     if found is None:
         raise ValueError(
-            f"structure='kronecker' needs the same points at {LEAST_THETAS} thetas or more, in coordinates in which all "
-            f"have one measure of x, and no theta or point twice, but these samples have others. Collect them with "
+            f"structure='kronecker' needs the same points at {LEAST_THETAS} or more thetas, in coordinates in which "
+            f"all have one measure of x, and no theta or point twice, but these samples have others. Collect them with "
             f"problem.collect(..., design='sobol', scramble='common'), or pass structure='dense'."
         )
     return found
