@@ -29,6 +29,7 @@ from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding, silent, warn_of
 from cbq.fit.of_samples import few_points_each
+from cbq.linalg import engine
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.methods.registry import REFUSALS, Estimator, default_estimators, reason
 from cbq.samples import Samples
@@ -82,7 +83,8 @@ def compare(
     with opened(executor) as pool:
         tasks = [task for each in sets for task in _tasks(each, estimators, known, int(folds), level, pool is not None)]
         instead = "Pass estimators, samples and a truth without lambdas"
-        results = call_each(_rows, tasks, pool, "an estimator, its samples or the truth", instead)
+        rows_of = _rows if pool is None else _rows_by_worker
+        results = call_each(rows_of, tasks, pool, "an estimator, its samples or the truth", instead)
     rows: list[ComparisonRow] = []
     for start in range(0, len(results), len(estimators)):  # those of one set of samples
         tables = [table for table, _ in results[start : start + len(estimators)]]
@@ -125,6 +127,12 @@ def _first_of_each_kind(found: Sequence[tuple[str, Finding]]) -> list[Finding]:
     kinds = {each.kind: each for _, each in reversed(found)}
     names = {kind: ", ".join(dict.fromkeys(name for name, each in found if each.kind == kind)) for kind in kinds}
     return [Finding(kind, f"{names[kind]}: {first}") for kind, first in kinds.items()]
+
+
+def _rows_by_worker(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
+    """`_rows` in a worker, which would inherit a GPU that it cannot use where it was forked."""
+    with engine("numpy"):
+        return _rows(task)
 
 
 def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
