@@ -616,3 +616,7 @@ def test_thetas_that_share_a_design_have_errors_in_common():
     with pytest.warns(cbq.FitWarning, match="shared design: all thetas share one design"):
         shared = cbq.CBQ().fit(problem.collect(12, 16, rng=0, design="sobol", scramble="common"))
     assert np.all(shared.stage1.stretch**2 >= 2.0)
+    few = problem.collect(3, 16, rng=0, design="sobol", scramble="common")
+    with pytest.warns(cbq.FitWarning) as caught:
+        cbq.CBQ().fit(few)
+    assert any("shared design" in str(each.message) for each in caught)

@@ -8,7 +8,7 @@ keep that far below the error of any estimate.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from functools import cached_property
 from math import prod
 
@@ -86,15 +86,8 @@ class _Batch:
         self.kernel, self.measure, self.embedding = kernel, measure, embed(kernel, measure)
 
     def mean(self, x: Array) -> Array:
-        measures = prod(self.measure.batch_shape)
-        pieces = spans(len(x), measures)  # which stay in the cache
-        parts = [np.empty(0)] * len(pieces)
-
-        def task(t: int) -> None:
-            parts[t] = self.embedding.mean(x[pieces[t]])
-
-        for_each(task, len(pieces), SMALLEST_IN_THREADS, OPERATIONS * CACHED_NUMBERS)
-        return np.concatenate(parts, axis=-1)
+        pieces = spans(len(x), prod(self.measure.batch_shape))
+        return in_threads(lambda piece: self.embedding.mean(x[piece]), pieces, axis=-1)
 
     def variance(self) -> Array:
         return self.embedding.variance
@@ -216,6 +209,17 @@ class LineRule:
                 powers = legvander((2.0 * y - left - right) / (right - left), len(NODES) - 1)
                 found[rows, panel[rows]] = np.einsum("mi,mik,kj->mj", part, powers, INTERPOLATION)
         return found.reshape(len(found), -1)
+
+
+def in_threads(embedded: Callable[[slice], Array], pieces: Sequence[slice], axis: int) -> Array:
+    """The embeddings of all pieces, of points or of measures, along an axis; in threads where they are many."""
+    parts = [np.empty(0)] * len(pieces)
+
+    def task(t: int) -> None:
+        parts[t] = embedded(pieces[t])
+
+    for_each(task, len(pieces), SMALLEST_IN_THREADS, OPERATIONS * CACHED_NUMBERS)
+    return np.concatenate(parts, axis=axis)
 
 
 def line_for(kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = False) -> LineRule | None:

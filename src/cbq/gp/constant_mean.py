@@ -17,12 +17,12 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.embeddings import embed
-from cbq.embeddings.many import OPERATIONS
+from cbq.embeddings.many import in_threads
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
 from cbq.linalg.gram import contract_gram, gram_features
 from cbq.linalg.resident import moved, namespace, on_host
-from cbq.linalg.threads import CACHED_NUMBERS, LARGE, SMALLEST_IN_THREADS, for_each, spans
+from cbq.linalg.threads import LARGE, spans
 from cbq.measures import Measure
 
 FLAT, ZERO = 0.0, np.inf  # tau of an unknown constant mean, and of a mean that is zero
@@ -280,17 +280,12 @@ def integrate(
 
 def embedding_means(kernel: Kernel, data: GPData) -> Array:
     """E k(X, x) under the measures of the data at their points: (..., B, N), in threads where they are many."""
-    pieces = spans(len(data.x), data.n)
-    if len(pieces) == 1:
-        return embed(kernel, data.measure).mean(data.x)
-    parts = [np.empty(0)] * len(pieces)
 
-    def task(t: int) -> None:
-        part = data[pieces[t]]
-        parts[t] = embed(kernel, part.measure).mean(part.x)
+    def embedded(piece: slice) -> Array:
+        part = data[piece]
+        return embed(kernel, part.measure).mean(part.x)
 
-    for_each(task, len(pieces), SMALLEST_IN_THREADS, OPERATIONS * CACHED_NUMBERS)
-    return np.concatenate(parts, axis=-2)
+    return in_threads(embedded, spans(len(data.x), data.n), axis=-2)
 
 
 def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float, noise: float | None = None) -> tuple[float, Array]:

@@ -15,7 +15,6 @@ from cbq.samples.arrays import equal_rows
 
 TOLERANCE = 1e-9  # by which normal scores of one point may differ between thetas, where rounding is smaller
 LOST_DIGITS = 256.0  # the rounding errors of probabilities, in units of eps, that normal scores are made from
-LEAST_THETAS, LEAST_POINTS = 5, 2  # with fewer thetas, what they have in common cannot be told from noise
 
 
 def common_points(samples: Samples) -> tuple[Array, Measure] | None:
@@ -24,9 +23,8 @@ def common_points(samples: Samples) -> tuple[Array, Measure] | None:
     Where thetas share their measure and their points, v is x; otherwise its normal scores under the measures.
     """
     x = samples.x
-    if len(equal_rows(samples.theta)[0]) < samples.T:
-        return None
-    if not isinstance(x, np.ndarray) or samples.T < LEAST_THETAS or x.shape[1] < LEAST_POINTS:
+    one_theta_twice = len(equal_rows(samples.theta)[0]) < samples.T
+    if not isinstance(x, np.ndarray) or one_theta_twice or samples.T < 2 or x.shape[1] < 2:
         return None
     measure = samples.batched_measure()
     if measure is not None and not measure.batch_shape:

@@ -25,7 +25,7 @@ from cbq.linalg.threads import blas_threads
 from cbq.methods.multioutput.base import IN_ONE_THREAD
 from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
 from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
-from cbq.methods.multioutput.grid import grid_kernels_of_x, grid_points
+from cbq.methods.multioutput.grid import design_of_grid, grid_kernels_of_x, grid_points
 from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit
 from cbq.methods.options import (
     check_choices,
@@ -35,7 +35,6 @@ from cbq.methods.options import (
     settings,
 )
 from cbq.methods.registry import Compared, estimator
-from cbq.methods.shared_design import common_points
 from cbq.samples import Samples
 
 Automatic = Literal["auto"]
@@ -121,7 +120,7 @@ class MOBQ:
         too_many = (
             samples.n_evaluations > current_engine().largest_exact and self.nystrom is None and not samples.stochastic
         )
-        return too_many and common_points(samples) is not None
+        return too_many and design_of_grid(samples) is not None
 
     def _fit_grid(self, samples: Samples) -> KroneckerFit:
         if samples.stochastic:

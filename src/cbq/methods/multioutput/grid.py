@@ -14,15 +14,22 @@ from cbq.kernels import Kernel, Warped
 from cbq.kernels.warped import NormalCdf
 from cbq.measures import Measure
 from cbq.methods.multioutput.candidates import LEAST_SPREAD, Automatic, kernels_of_x
-from cbq.methods.shared_design import LEAST_THETAS, common_points, standard_normal
+from cbq.methods.shared_design import common_points, standard_normal
 from cbq.samples import Samples
 from cbq.samples.arrays import units
 from cbq.samples.samples import spread
 
+LEAST_THETAS = 5  # with fewer, what quadratures have in common cannot be told from noise
 
-def require_common_points(samples: Samples) -> tuple[Array, Measure]:
-    """`common_points`, or an error where thetas do not share a design."""
-    found = common_points(samples)
+
+def design_of_grid(samples: Samples) -> tuple[Array, Measure] | None:
+    """`common_points`, where there are thetas enough for a grid."""
+    return common_points(samples) if samples.T >= LEAST_THETAS else None
+
+
+def require_design_of_grid(samples: Samples) -> tuple[Array, Measure]:
+    """`design_of_grid`, or an error where there is none."""
+    found = design_of_grid(samples)
     if found is None:
         raise ValueError(
             f"structure='kronecker' needs the same points at {LEAST_THETAS} or more thetas, in coordinates in which "
@@ -34,7 +41,7 @@ def require_common_points(samples: Samples) -> tuple[Array, Measure]:
 
 def grid_points(samples: Samples) -> GridPoints:
     """The values of f on the grid of thetas and of the points that they share; raises where they share none."""
-    v, measure = require_common_points(samples)
+    v, measure = require_design_of_grid(samples)
     shift, scale = units(samples.table)
     f = ((samples.table - shift) / scale).T.reshape(-1, samples.T, len(v))
     deviation = np.maximum(spread(samples.rescaled(shift, scale)), LEAST_SPREAD).T[:, :, None]

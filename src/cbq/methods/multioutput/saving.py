@@ -11,7 +11,7 @@ from cbq._arrays import Array
 from cbq.embeddings.many import Integrals
 from cbq.kernels import Kernel, XThetaKernel
 from cbq.methods.multioutput.candidates import pooled_points
-from cbq.methods.multioutput.grid import require_common_points
+from cbq.methods.multioutput.grid import require_design_of_grid
 from cbq.samples import Samples
 from cbq.samples.conditional import TOLERANCE, other_measures
 
@@ -44,7 +44,7 @@ def check_fit(samples: Samples, groups: Sequence[PointsGroup], **_: Any) -> None
 
 def check_grid_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None:
     """Raise unless the groups go with samples whose thetas share a design."""
-    require_common_points(samples)
+    require_design_of_grid(samples)
     _check_groups(groups, samples.C or 1)
     for group in groups:
         for member in group.chosen.members:
