@@ -56,7 +56,8 @@ class PooledPoints:
 
     u: (n, D), x alone, or x and its theta where f depends on both. f: (n, C), in units near 1. spread: (n, C), the
     standard deviation of f at the theta of each point, or the least that counts. shift, scale: (C,), f was
-    shift + scale f. owners: (n,), the theta of each point, if they have any.
+    shift + scale f. owners: (n,), the theta of each point, if they have any. share: (n,), of the measures that each
+    point stands for, where points were chosen and crowd where f is hard; None where they were drawn.
     """
 
     u: Array
@@ -65,6 +66,7 @@ class PooledPoints:
     shift: Array
     scale: Array
     owners: Integers | None = None
+    share: Array | None = None
 
     @property
     def n(self) -> int:
@@ -83,8 +85,8 @@ class PooledPoints:
 
     def take(self, rows: Integers | slice) -> PooledPoints:
         """Some of the points."""
-        owners = None if self.owners is None else self.owners[rows]
-        return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows], owners=owners)
+        owners, share = (None if each is None else each[rows] for each in (self.owners, self.share))
+        return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows], owners=owners, share=share)
 
     def outputs(self, which: Sequence[int]) -> PooledPoints:
         """Some of the outputs."""
@@ -303,7 +305,9 @@ def _error(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> float:
 
 
 def _residuals(result: KernelEvidence, k: int, points: PooledPoints) -> Array:
-    return np.asarray(result.residuals[k, 0] / points.spread)
+    """Residuals (n, C), weighted such that their mean square is an average over the measures."""
+    residuals = result.residuals[k, 0] / points.spread
+    return residuals if points.share is None else residuals * np.sqrt(points.share / np.mean(points.share))[:, None]
 
 
 def _rms(values: Array) -> float:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding, embed
 from cbq.embeddings.many import together
 from cbq.fit.findings import Finding
@@ -20,6 +20,7 @@ from cbq.samples.arrays import equal_rows, group_averages, units
 from cbq.samples.samples import spread
 
 Automatic = Literal["auto"]
+SHARE_DRAWS = 2000  # from the measures, to learn the share that each chosen point stands for
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 
 
@@ -32,10 +33,34 @@ def pooled_points(samples: Samples) -> tuple[PooledPoints, list[Finding]]:
     u = np.column_stack([samples.all_points, theta]) if samples.depends_on_theta else samples.all_points
     rows, group = equal_rows(u)
     if samples.stochastic or len(rows) == len(u):
-        return PooledPoints(u, f, deviation, shift, scale, samples.owners), []
+        return PooledPoints(u, f, deviation, shift, scale, samples.owners, _shares(samples, u)), []
     averages = group_averages(f, group)
-    merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale, samples.owners[rows])
+    share = _shares(samples, u[rows])
+    merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale, samples.owners[rows], share)
     return merged, _noise_findings(samples, float(np.max(np.abs(f - averages[group]))))
+
+
+def _shares(samples: Samples, u: Array) -> Array | None:
+    """The share of the measures that each of the points u (n, D) stands for, if they were chosen; otherwise None.
+
+    It is the share of draws from the measures whose nearest point it is. Chosen points crowd where f is hard: without
+    this, residuals there would decide alone which kernel is best, and those there hardly tell kernels apart.
+    """
+    if samples.design != "adaptive":
+        return None
+    from scipy.spatial import cKDTree  # slow to import, and rarely needed
+
+    thetas = evenly(samples.T, SHARE_DRAWS)
+    each = -(-SHARE_DRAWS // len(thetas))
+    rng = np.random.default_rng(0)
+    drawn = np.concatenate([samples.measure(int(t)).sample(each, rng) for t in thetas])
+    if samples.depends_on_theta:
+        drawn = np.column_stack([drawn, np.repeat(samples.theta[thetas], each, axis=0)])
+    if np.all(u > 0) and np.all(drawn > 0):
+        u, drawn = np.log(u), np.log(drawn)
+    unit = np.maximum(np.std(drawn, axis=0), np.finfo(float).tiny)
+    _, nearest = cKDTree(u / unit).query(drawn / unit)
+    return np.asarray((np.bincount(nearest, minlength=len(u)) + 0.5) / len(drawn))
 
 
 def _noise_findings(samples: Samples, apart: float) -> list[Finding]:
