@@ -8,7 +8,8 @@ from typing import Annotated
 import typer
 
 from cbq.cli import options
-from cbq.cli.tables import read_sheet, write_csv, write_figure
+from cbq.cli.sheets import read_sheet
+from cbq.cli.tables import write_csv, write_figure
 from cbq.linalg import engine as use_engine
 from cbq.nested.decisions import positions
 from cbq.psa import values_of_information
@@ -85,7 +86,7 @@ def evppi(
     decisive = [name for chosen in columns.values() for name in chosen]
     prices = _prices(willingness_to_pay)
     if pars is None:
-        sets = [[name] for name in sheet.numeric_columns() if name not in decisive]
+        sets = [[name] for name in sheet.columns if name not in decisive]
     else:
         sets = [_names(each) for each in _names(pars, ";")]
     draws = sheet.with_numbers([*decisive, *(name for each in sets for name in each)])
