@@ -136,7 +136,7 @@ def test_words_are_kept_and_gaps_are_refused(tmp_path):
     assert sheet.values("word") == ["TRUE", "FALSE", "TRUE"]
     with pytest.raises(ValueError, match=r"'gap' of .* has no value in 2 of 3 rows \(first in line 3\)"):
         sheet.values("gap")
-    with pytest.raises(ValueError, match="'typo' of .* must hold numbers, but holds '3x' in line 4"):
+    with pytest.raises(ValueError, match=r"'typo' of .* must hold numbers, but holds '3x' in line 4"):
         sheet.values("typo")
 
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any, TypeGuard, get_args
 
 import numpy as np
@@ -32,6 +33,20 @@ def as_text(label: Any) -> str:
         return str(label)
     except Exception:
         return shown(label)
+
+
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Names in quotes, at most the first `most` of them."""
+    every = list(names)
+    return ", ".join(map(repr, every[:most])) + f" and {len(every) - most} more" * (len(every) > most)
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The known names that are spelt nearly as `name` is, as a question; or else all of them, which are `otherwise`."""
+    every = list(known)
+    lower = {each.lower(): each for each in reversed(every)}
+    close = [lower[each] for each in get_close_matches(name.lower()[:MAX_SHOWN], list(lower), n=3)]
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"the {otherwise} are {listed(every)}."
 
 
 def described(error: Exception) -> str:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -12,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers, real
-from cbq._checks import as_text, shown
+from cbq._checks import as_text, did_you_mean, listed, shown
 from cbq._progress import Progress
 from cbq.fit.base import Fit
 from cbq.nested.answer import Answer, OuterPosterior, require_fit
@@ -143,7 +142,7 @@ def positions(wanted: Any, known: Sequence[str], what: str) -> list[int]:
     found = [_position(name, known, what) for name in wanted]
     repeated = [known[i] for i in dict.fromkeys(found) if found.count(i) > 1]
     if repeated:
-        raise ValueError(f"{what} lists {_quoted(repeated)} more than once: list each column once.")
+        raise ValueError(f"{what} lists {listed(repeated)} more than once: list each column once.")
     return found
 
 
@@ -180,7 +179,7 @@ def _from_net_benefits(known: list[str]) -> Decisions:
     if D < 2:
         raise ValueError(
             f"a decision needs at least 2 net benefits to choose from, but {D} output{'s' * (D != 1)} arrived "
-            f"({_quoted(known)}): to compare an intervention with doing nothing, add an output of zeros."
+            f"({listed(known)}): to compare an intervention with doing nothing, add an output of zeros."
         )
     return Decisions(_frozen(np.eye(D)[None]), None)
 
@@ -199,7 +198,7 @@ def _from_effects_and_costs(known: list[str], effects: Any, costs: Any, threshol
         )
     both = [known[i] for i in effect_at if i in cost_at]
     if both:
-        raise ValueError(f"{_quoted(both)} is listed as an effect and as a cost: list each column as one of them.")
+        raise ValueError(f"{listed(both)} is listed as an effect and as a cost: list each column as one of them.")
     weights = np.zeros((thresholds.size, D, len(known)))
     weights[:, np.arange(D), effect_at] = thresholds.reshape(-1, 1)
     weights[:, np.arange(D), cost_at] = -1.0
@@ -228,8 +227,7 @@ def _position(name: Any, known: Sequence[str], what: str) -> int:
     is_position = isinstance(name, int | np.integer) and not isinstance(name, bool)
     if is_position and not ambiguous and 0 <= name < len(known):
         return int(name)
-    close = get_close_matches(label[:100], known, n=3)
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"the columns are {_quoted(known)}."
+    hint = did_you_mean(label, known, "columns")
     if is_position and ambiguous:
         hint += " A position is accepted only if no column name is an integer."
     raise ValueError(f"{what} lists {shown(name)}, which is not a column: {hint}")
@@ -240,12 +238,6 @@ def _is_integer(name: str) -> bool:
         return float(name).is_integer()
     except ValueError:
         return False
-
-
-def _quoted(names: Sequence[str], most: int = 20) -> str:
-    """The names in quotes, at most the first `most` of them."""
-    listed = ", ".join(map(repr, names[:most]))
-    return listed + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def _frozen(array: Array) -> Array:
