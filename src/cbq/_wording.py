@@ -15,17 +15,18 @@ from typing import Any
 UNSET = object()
 
 
-def _python_value(value: Any) -> str:
-    return repr(value)
-
-
 @dataclass(frozen=True)
 class Wording:
-    """Other names of arguments, and what stands between a name and its value, and how a value is written."""
+    """The words of a program for what the library calls otherwise.
+
+    names : other names of arguments. between : what stands between such a name and its value.
+    value : how a value is written. again : how to resume what a function did.
+    """
 
     names: Mapping[str, str] = field(default_factory=dict)
     between: str = "="
-    value: Callable[[Any], str] = _python_value
+    value: Callable[[Any], str] = repr
+    again: str = "call {function} again with the same arguments to resume"
 
 
 _WORDING: ContextVar[Wording] = ContextVar("wording", default=Wording())  # noqa: B039, it is immutable
@@ -38,6 +39,11 @@ def arg(name: str, value: Any = UNSET) -> str:
     if value is UNSET:
         return name if known is None else known
     return f"{name}={value!r}" if known is None else f"{known}{wording.between}{wording.value(value)}"
+
+
+def again(function: str) -> str:
+    """How to resume what this function did, as a clause."""
+    return _WORDING.get().again.format(function=function)
 
 
 @contextmanager

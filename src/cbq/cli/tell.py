@@ -20,7 +20,13 @@ MISSING = ("", "na", "nan")  # what stands for no value
 NOT_FAILED = ("", "0", "false", "no")  # in the column `failed`
 
 Results = Annotated[
-    Path, typer.Argument(metavar="RESULTS", show_default=False, dir_okay=False, help="A table of results, CSV.")
+    Path,
+    typer.Argument(
+        metavar="RESULTS",
+        show_default=False,
+        dir_okay=False,
+        help="Name a table of results: CSV, Excel, .ods or Parquet.",
+    ),
 ]
 
 
