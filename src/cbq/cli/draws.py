@@ -93,8 +93,8 @@ class Draws:
             return sets, {name: sheet.values(name) for name in named}, ()
         names, left = self._inputs(sheet, used)
         if not names:
-            why = left_out_note(left) if left else "no column is left"
-            raise ValueError(f"{sheet.path} has no inputs beside the outputs: {why}.")
+            why = left_out_note(left) if left else "No column is left"
+            raise ValueError(f"{sheet.path} has no inputs beside the outputs. {why}.")
         notes = (left_out_note(left),) if left else ()
         several = "pairs" if pars is not None and pars.strip() == "pairs" else [[name] for name in names]
         return several, {name: sheet.values(name) for name in names}, notes
@@ -133,7 +133,8 @@ class Draws:
             used += wanted
         if len(tables[0]) == 1 or self.inputs is not None:
             used = []  # names of other files say nothing about the inputs
-        note = f"decisions: {listed(tables[0])}, with costs {listed(tables[1])}"
+        by_name = set(tables[0]) == set(tables[1])
+        note = f"Decisions: effects {listed(tables[0])}, costs {listed(tables[0] if by_name else tables[1])}"
         return Described(tuple(tables), None, None, tuple(used), (note,))
 
     def _guessed(self, sheet: Sheet, prices: Any) -> Described:
@@ -141,9 +142,9 @@ class Draws:
         known = [name for name in sheet.columns if not numbers_rows(name, _read(sheet, name))]
         benefits, (effects, costs) = guess_net_benefits(known), guess_effects_and_costs(known)
         if prices is None and benefits:
-            return _described(sheet, benefits, " by their names; --outputs sets others")
+            return _described(sheet, benefits, " (known by their names; --outputs sets others)")
         if effects and prices is not None:
-            return _described(sheet, effects, " by their names; --effects and --costs set others", costs)
+            return _described(sheet, effects, " (known by their names; --effects and --costs set others)", costs)
         command = f"cbq evppi {shlex.quote(str(sheet.path))}"
         if effects:
             raise ValueError(
@@ -152,9 +153,10 @@ class Draws:
             )
         if self.inputs is not None and prices is None and not any(map(output_name, known)):
             return _described(sheet, known, " (all columns)")
+        numeric = [name for name in known if isinstance(_read(sheet, name)[-1], float)]
         raise ValueError(
             f"it is not clear which columns of {sheet.path} are outputs; they are {listed(known, 60)}. Name the net "
-            f"benefits of the decisions, {command} --outputs {shlex.quote(','.join(known[-2:]))}, or effects and "
+            f"benefits of the decisions, {command} --outputs {shlex.quote(','.join(numeric[-2:]))}, or effects and "
             f"costs, {command} --effects NAMES --costs NAMES --wtp {EXAMPLE_PRICES}."
         )
 
@@ -163,8 +165,8 @@ def _described(sheet: Sheet, first: list[str], how: str, costs: list[str] | None
     """Net benefits, or effects with costs, in one table."""
     used = [*first, *(costs or ())]
     numbers = sheet.with_numbers(used)
-    kind = "net benefits" if costs is None else f"effects, with costs {listed(costs)}"
-    note = f"decisions: {listed(first)} ({kind}{how})"
+    kinds = f"net benefits {listed(first)}" if costs is None else f"effects {listed(first)}, costs {listed(costs)}"
+    note = f"Decisions: {kinds}{how}"
     effects = None if costs is None else first
     return Described({name: numbers[name] for name in used}, effects, costs, tuple(used), (note,))
 

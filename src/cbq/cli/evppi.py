@@ -117,7 +117,7 @@ def evppi(
       cbq evppi psa.xlsx --wtp 0:50000:1000 --out evppi.xlsx
       cbq evppi psa.csv --outputs nb1,nb2 --pars "p1; p2; p1, p2"
       cbq evppi psa.csv --outputs nb1,nb2 --pars "costs: c1, c2; all: c1, c2, p"
-      cbq evppi --effects-file e.csv --costs-file c.csv --inputs-file p.csv --wtp 2e4
+      cbq evppi inputs.csv --effects-file e.csv --costs-file c.csv --wtp 20000
     """
     options.check(level, None if out is None else out.absolute().parent, engine)
     files = [each for each in (table, effects_file, costs_file, inputs_file) if each is not None]
@@ -158,8 +158,8 @@ def _prices(text: str | None) -> float | list[float] | None:
     if re.search(r"(?<![\d.])\d{1,3}(,\d{3})+(?![\d.])", text):
         plain = text.replace(",", "")
         raise ValueError(
-            f"{what} {text} could be one number or several: write {plain} for one number, and "
-            f'"{text.replace(",", "; ")}" for several.'
+            f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
+            f'several, as in "20000; 30000".'
         )
     try:
         found = [price for part in re.split("[,;]", text) if part.strip() for price in _range(part)]

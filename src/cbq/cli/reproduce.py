@@ -61,8 +61,9 @@ def reproduce(
     force: Force = False,
     debug: options.Debug = False,
 ) -> None:
-    """Repeat the experiments of the paper, with its methods and ours, and draw its figures.
+    """Repeat the experiments of the paper.
 
+    Runs them with the methods of the paper and with ours, and draws its figures.
     The experiments are part of the repository: run the command from its root, or from an editable install.
 
     Each experiment has a folder with results.csv, summary.csv (medians over seeds, and means of coverage, with the

@@ -199,8 +199,9 @@ def _rows(
     perfect, perfect_se = (unit * each for each in _perfect_information(values, decisions, np.ones(n, dtype=np.intp)))
     names = ("evppi", "se", "plug_in", "unseen")
     raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
-    se = np.where(se > ROUNDING * perfect, se, 0.0)
-    plug_in = np.where(plug_in > NEGLIGIBLE * perfect, plug_in, 0.0)
+    noise = 1e-13 * unit  # about what rounding leaves of net benefits
+    se = np.where(se > np.maximum(ROUNDING * perfect, noise), se, 0.0)
+    plug_in = np.where(plug_in > np.maximum(NEGLIGIBLE * perfect, noise), plug_in, 0.0)
     members = [each.members for each in sets]
     by_threshold = zip(raw.T, se.T, perfect.tolist(), strict=True)
     evppi = np.stack([monotone_estimates(each, errors, members, evpi) for each, errors, evpi in by_threshold], axis=1)

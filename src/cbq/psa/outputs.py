@@ -15,8 +15,6 @@ from cbq.nested.decisions import Decisions, make_decisions
 from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows
 from cbq.psa.tables import ColumnTable, check_same_rows
 
-REFERENCE = "a decision with {} 0 in all rows"
-
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
@@ -79,7 +77,7 @@ def _incremental(table: ColumnTable, options: dict[str, Any]) -> Outputs:
         found = _read(zeros, options | {"effects": effects, "costs": costs})
         kind = "effect and cost"
     used = tuple(name for name in found.used if name in table.names)
-    note = f"{listed(used)} is taken as incremental, against {REFERENCE.format(kind)}"
+    note = f"Incremental: {listed(used)}, against a decision with {kind} 0 in all rows"
     return replace(found, used=used, notes=(note,))
 
 

@@ -98,7 +98,9 @@ class EvppiTable:
         used = {name: column for name, column in filled.items() if any(column)}
         lines = [list(used), *map(list, zip(*used.values(), strict=True))]
         legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
-        remarks = [f"{note[:1].upper()}{note[1:]}." for note in self.notes]
+        if len({row.willingness_to_pay for row in self.rows}) == 1 and self.rows[0].evpi_se:
+            legend += f" EVPI has a standard error of {short(self.rows[0].evpi_se, 2)}."
+        remarks = [f"{note}." for note in self.notes]
         below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1)), *remarks]
         return aligned(lines, left=1, notes=below)
 

@@ -51,7 +51,8 @@ def column_sets(pars: Any, inputs: ColumnTable, used: Sequence[str] = ()) -> tup
     if isinstance(pars, Mapping):
         groups = [(as_text(label), names) for label, names in pars.items()]
         sets = [_column_set(names, inputs, f"set {label!r} of {arg('pars')}", label) for label, names in groups]
-        notes = ["; ".join(f"{s.label}: {', '.join(inputs.names[i] for i in sorted(s.members))}" for s in sets)]
+        members = (f"{s.label} ({', '.join(inputs.names[i] for i in sorted(s.members))})" for s in sets)
+        notes = [f"Sets: {', '.join(members)}"]
     elif is_list(pars):
         sets = [_column_set(each, inputs, f"set {i} of {arg('pars')}") for i, each in enumerate(pars, start=1)]
         notes = []
@@ -71,7 +72,7 @@ def left_out_note(left: Mapping[str, str]) -> str:
     for name, why in left.items():
         reasons.setdefault(why, []).append(name)
     what = "; ".join(f"{listed(names)} ({why})" for why, names in reasons.items())
-    return f"not taken for inputs: {what}. To value one of them, name it in {arg('pars')}"
+    return f"Not taken for inputs: {what}; name a column in {arg('pars')} to value it all the same"
 
 
 def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[list[ColumnSet], tuple[str, ...]]:
@@ -90,7 +91,7 @@ def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[lis
         sets = [_column_set(pair, inputs, "a pair", by_position=True) for pair in combinations(some, 2)]
     if not sets:
         raise ValueError(
-            f"inputs has no {'pairs of ' * (pars == 'pairs')}columns to value: {'; '.join(notes) or 'none is left'}."
+            f"inputs has no {'pairs of ' * (pars == 'pairs')}columns to value. {'; '.join(notes) or 'None is left'}."
         )
     return sets, notes
 
