@@ -200,6 +200,7 @@ def _rows(
     names = ("evppi", "se", "plug_in", "unseen")
     raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
     noise = 1e-13 * unit  # about what rounding leaves of net benefits
+    unseen = np.where(unseen > noise, unseen, 0.0)
     se = np.where(se > np.maximum(ROUNDING * perfect, noise), se, 0.0)
     plug_in = np.where(plug_in > np.maximum(NEGLIGIBLE * perfect, noise), plug_in, 0.0)
     members = [each.members for each in sets]
