@@ -35,13 +35,14 @@ def convention(columns: Sequence[Sequence[str]], separator: str) -> Convention:
     with_commas = any("," in cell for cells in columns for cell in cells)
     if separator == "," and not with_commas:
         return Convention.POINT
+    with_both = with_commas and any("." in cell for cells in columns for cell in cells)
     seen: set[Convention] = set()
     doubtful: set[str] = set()
     for cell in (cell for cells in columns for cell in cells if "," in cell or "." in cell):
         text = _bare(cell)
         if (meaning := _certain(text)) is not None:
             seen.add(meaning)
-            if not with_commas or len(seen) == 2:
+            if not with_both or len(seen) == 2:
                 break
         elif (mark := _doubtful(text)) is not None:
             doubtful.add(mark)

@@ -59,6 +59,9 @@ class Sheet:
 
     def values(self, name: str) -> list[float] | list[str]:
         """A column as numbers, or as text if it holds words. Missing cells, and words between numbers, are refused."""
+        quick = self._quick_floats(name)
+        if quick is not None and not any(map(isnan, quick)):
+            return quick
         texts = self.columns[name]
         missing = [line for line, text in zip(self.lines, texts, strict=True) if text.lower() in MISSING]
         if missing and len(missing) < len(texts):
@@ -70,17 +73,22 @@ class Sheet:
         return texts if is_word and not missing else self._floats(name)
 
     def _floats(self, name: str) -> list[float]:
-        try:
-            return self._plain_floats(name)
-        except ValueError:
-            return [self._float(name, line, text) for line, text in zip(self.lines, self.columns[name], strict=True)]
+        quick = self._quick_floats(name)
+        if quick is not None:
+            return quick
+        return [self._float(name, line, text) for line, text in zip(self.lines, self.columns[name], strict=True)]
 
-    def _plain_floats(self, name: str) -> list[float]:
-        """The fast way, for columns of nothing but Python's numbers, in files where points are decimal points."""
+    def _quick_floats(self, name: str) -> list[float] | None:
+        """The numbers of a column in which nothing stands between thousands; None if there may be something else."""
         texts = self.columns[name]
-        if self.convention is not Convention.POINT or any("_" in text for text in texts):
-            raise ValueError
-        return [float(text) for text in texts]
+        if self.convention is Convention.COMMA and not any("." in text for text in texts):
+            texts = [text.replace(",", ".") for text in texts]
+        elif self.convention is not Convention.POINT:
+            return None
+        try:
+            return None if any("_" in text for text in texts) else list(map(float, texts))
+        except ValueError:
+            return None
 
     def _float(self, name: str, line: int, text: str) -> float:
         value = self.number(text)

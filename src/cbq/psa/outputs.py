@@ -152,8 +152,8 @@ def _check_net_benefits(table: ColumnTable, inputs: ColumnTable | None) -> None:
 def _same_column(name: str, table: ColumnTable, inputs: ColumnTable) -> bool:
     if name not in inputs.names:
         return False
-    one, other = table.take(table.names.index(name)), inputs.take(inputs.names.index(name))
-    return one is other or np.array_equal(np.asarray(one), np.asarray(other))
+    one, other = (np.asarray(each.take(each.names.index(name))) for each in (table, inputs))
+    return np.array_equal(one, other) and bool(np.any(one != one[:1]))  # zeros, say, are equal by chance
 
 
 def _may_be_table(value: Any) -> bool:
