@@ -169,14 +169,24 @@ def test_effects_and_costs_in_two_tables():
     assert evpi(arrays, willingness_to_pay=2.0).estimate == pair.rows[0].evpi
 
 
+def test_a_whole_table_may_hold_the_inputs():
+    assert value(WHOLE, ["a"], outputs=_net()).rows == value(IN, ["a"], outputs=_net()).rows
+    table = value(WHOLE, "all", outputs=_net())
+    assert [row.pars for row in table.rows] == ["a", "b"]
+    assert "'nb_old', 'nb_new' (an output)" in table.notes[0]
+    effects, costs = {"e1": A, "e2": B}, {"c1": B, "c2": 0.5 * A}
+    pair = value(effects | costs | {"x": A * B}, "all", outputs=(effects, costs), willingness_to_pay=1.0)
+    assert [row.pars for row in pair.rows] == ["x"]
+
+
 WHOLE = {"id": np.arange(N), **IN, **_net()}
 COSTED = {"qaly_old": A, "qaly_new": B, "cost_old": A + B, "cost_new": A - B}
 test_tables_that_may_be_misread_are_refused = refusals(
     {
         "ids": (lambda: evpi(WHOLE), "'id' of outputs would count as a decision, but numbers or labels the rows"),
         "inputs": (
-            lambda: value(WHOLE, ["a"], outputs={k: v for k, v in WHOLE.items() if k != "id"}),
-            "'a', 'b', 'nb_old', 'nb_new' of outputs would count as a decision, but is a column of inputs, too",
+            lambda: value(IN, ["a"], outputs=IN | OUT),
+            "'a' of outputs would count as a decision, but is a column of pars, too: pass the columns of net benefits",
         ),
         "other columns": (
             lambda: evpi({k: v for k, v in WHOLE.items() if k != "id"}),
@@ -285,5 +295,10 @@ def test_inputs_are_selected_with_reasons():
     columns = {"id": [1, 2, 3], "x": [0.1, 0.3, 0.2], "nb1": [1.0, 2.0, 1.5], "nb2": [1.0, 2.0, 1.5], "inb": [0.0] * 3}
     chosen, left = select_inputs(list(columns), columns.__getitem__, ["nb1", "nb2"])
     assert chosen == ["x"]
-    assert left == {"id": "numbers or labels the rows", "inb": "a net benefit, by its name"}
+    assert left == {
+        "id": "numbers or labels the rows",
+        "nb1": "an output",
+        "nb2": "an output",
+        "inb": "a net benefit, by its name",
+    }
     assert_array_equal(columns["x"], [0.1, 0.3, 0.2])

@@ -102,7 +102,7 @@ class Draws:
     def _inputs(self, sheet: Sheet, used: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         """The columns that may be inputs, and why others are left out."""
         empty = [name for name, texts in sheet.columns.items() if all(text.lower() in MISSING for text in texts)]
-        names = [name for name in sheet.columns if name not in empty]
+        names = [name for name in sheet.columns if name not in empty and name not in used]
         chosen, left = select_inputs(names, sheet.values, used)
         words = [name for name in chosen if _labels(sheet.columns[name], sheet.values(name))]
         left |= dict.fromkeys(words, "labels the rows") | dict.fromkeys(empty, "empty")

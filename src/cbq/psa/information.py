@@ -17,7 +17,7 @@ from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.psa import tables
 from cbq.psa.analysis import ROUNDING, Contrasts, SetValue, analyse, monotone_estimates
-from cbq.psa.outputs import read_outputs
+from cbq.psa.outputs import check_not_inputs, read_outputs
 from cbq.psa.result import EvppiRow, EvppiTable
 from cbq.psa.sets import ColumnSet, column_sets
 from cbq.samples import Samples
@@ -151,10 +151,11 @@ def values_of_information(
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
     input_table = tables.ColumnTable.of(inputs, "inputs")
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
-    described = read_outputs(outputs, options, input_table)
+    described = read_outputs(outputs, options)
     tables.check_same_rows(described.table, input_table)
     values, decisions, unit = tables.scale_net_benefits(described.values, described.decisions)
     sets, notes = column_sets(pars, input_table, described.used)
+    check_not_inputs(described, input_table, (i for each in sets for i in each.members))
     contrasts = Contrasts.of(values, decisions)
     found: dict[int, SetValue] = {}
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -30,23 +30,39 @@ class Outputs:
     notes: tuple[str, ...] = ()
 
 
-def read_outputs(outputs: Any, options: dict[str, Any], inputs: ColumnTable | None = None) -> Outputs:
+def read_outputs(outputs: Any, options: dict[str, Any]) -> Outputs:
     """The decisions that `outputs` describes: a table, or a pair of tables with effects and costs.
 
     options : effects, costs and willingness_to_pay, as in `make_decisions`.
-    inputs : the table that holds the inputs, if there is one. Net benefits must not be among them.
     """
     if is_pair(outputs, options):
-        table, options = _joined(*outputs), options | _names_of_pair(*outputs)
-    else:
-        table = ColumnTable.of(outputs, "outputs")
+        of_effects, of_costs = outputs
+        return _read_pair(of_effects, of_costs, options)
+    table = ColumnTable.of(outputs, "outputs")
     if all(value is None for value in options.values()):
-        _check_net_benefits(table, inputs)
+        _check_net_benefits(table)
         if len(table.names) == 1:
             return _incremental(table, {})
     elif all(value is not None for value in options.values()) and _length(options["effects"]) == 1:
         return _incremental(table, options)
     return _read(table, options)
+
+
+def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[int]) -> None:
+    """Raise if a net benefit is one of the inputs that are valued, those at the positions `members`.
+
+    A whole table that is passed as outputs, too, would have all its columns count as decisions.
+    """
+    if outputs.decisions.willingness_to_pay is not None:
+        return
+    valued = [inputs.names[i] for i in sorted(set(members))]
+    shared = [name for name in valued if name in outputs.used and _same_column(name, outputs.table, inputs)]
+    if shared:
+        raise ValueError(
+            f"{listed(shared)} of {arg('outputs')} would count as a decision, but is a column of {arg('pars')}, too: "
+            f"pass the columns of net benefits alone, one for each decision, as {arg('outputs')}; or pass "
+            f"{arg('effects')}, {arg('costs')} and {arg('willingness_to_pay')}."
+        )
 
 
 def is_pair(outputs: Any, options: dict[str, Any]) -> bool:
@@ -93,10 +109,17 @@ def _with_zeros(table: ColumnTable, count: int) -> ColumnTable:
     return replace(table, names=tuple(names), take=take)
 
 
-def _joined(effects: Any, costs: Any) -> ColumnTable:
-    """Two tables as one, whose names say which each column is from."""
+def _read_pair(effects: Any, costs: Any, options: dict[str, Any]) -> Outputs:
+    """The outputs in a table of effects and one of costs, which keep the names they have there."""
     left, right = ColumnTable.of(effects, "the effects of outputs"), ColumnTable.of(costs, "the costs of outputs")
     check_same_rows(left, right)
+    table, options = _joined(left, right), options | _names_of_pair(left.names, right.names)
+    found = _incremental(table, options) if len(left.names) == 1 else _read(table, options)
+    return replace(found, used=tuple(dict.fromkeys((*left.names, *right.names))))
+
+
+def _joined(left: ColumnTable, right: ColumnTable) -> ColumnTable:
+    """Two tables as one, whose names say which each column is from."""
     names = (*(f"effect of {name}" for name in left.names), *(f"cost of {name}" for name in right.names))
 
     def take(i: int) -> Any:
@@ -105,10 +128,8 @@ def _joined(effects: Any, costs: Any) -> ColumnTable:
     return ColumnTable("outputs", names, take, left.n, left.index if left.index is not None else right.index)
 
 
-def _names_of_pair(effects: Any, costs: Any) -> dict[str, list[str]]:
+def _names_of_pair(left: Sequence[str], right: Sequence[str]) -> dict[str, list[str]]:
     """The columns of effects and costs, matched by name if the names are the same, and by position otherwise."""
-    left = ColumnTable.of(effects, "the effects of outputs").names
-    right = ColumnTable.of(costs, "the costs of outputs").names
     if len(left) != len(right):
         raise ValueError(
             f"the effects have {len(left)} columns ({listed(left)}) and the costs {len(right)} ({listed(right)}), but "
@@ -118,20 +139,14 @@ def _names_of_pair(effects: Any, costs: Any) -> dict[str, list[str]]:
     return {"effects": [f"effect of {name}" for name in left], "costs": [f"cost of {name}" for name in ordered]}
 
 
-def _check_net_benefits(table: ColumnTable, inputs: ColumnTable | None) -> None:
-    """Raise if columns that would count as decisions are something else: ids, inputs, effects or costs."""
+def _check_net_benefits(table: ColumnTable) -> None:
+    """Raise if columns that would count as decisions are something else: ids, effects, costs, or what stands beside."""
     what, names = arg("outputs"), table.names
     remedy = f"pass the columns of net benefits alone, one for each decision, as {what}"
     ids = [name for i, name in enumerate(names) if numbers_rows(name, table.take(i)) and not name.isdigit()]
     if ids:
         raise ValueError(
             f"{listed(ids)} of {what} would count as a decision, but numbers or labels the rows: {remedy}."
-        )
-    shared = [] if inputs is None else [name for name in names if _same_column(name, table, inputs)]
-    if shared:
-        raise ValueError(
-            f"{listed(shared)} of {what} would count as a decision, but is a column of inputs, too: {remedy}, or pass "
-            f"{arg('effects')}, {arg('costs')} and {arg('willingness_to_pay')}."
         )
     effects, costs = guess_effects_and_costs(names)
     if effects:

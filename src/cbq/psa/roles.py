@@ -127,10 +127,8 @@ def select_inputs(
     outputs = outputs_beside(names, used)
     chosen, left = [], {}
     for name in names:
-        if name in used:
-            continue
-        if name in outputs:
-            left[name] = outputs[name]
+        if name in used or name in outputs:
+            left[name] = outputs.get(name, "an output")
             continue
         try:
             values = read(name)
