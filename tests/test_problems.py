@@ -82,9 +82,9 @@ def test_problems_are_complete(name, options, tolerance):
 def test_names_and_options():
     assert problems.names() == ALL
     assert {name for name, _, _ in CASES.values()} == set(problems.names())
-    with pytest.raises(ValueError, match=f"no problem 'lorenz': the problems are {', '.join(ALL)}"):
+    with pytest.raises(ValueError, match=f"no problem 'lorenz': the problems are {', '.join(map(repr, ALL))}"):
         problems.get("lorenz")
-    with pytest.raises(TypeError, match="problem 'linear' has no option d: it has dim, f, seed"):
+    with pytest.raises(TypeError, match="problem 'linear' has no option d: the options are 'dim', 'f', 'seed'"):
         problems.get("linear", d=3)
     with pytest.raises(TypeError, match="problem 'health' has no option step: it has none"):
         problems.get("health", step=1)

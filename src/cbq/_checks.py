@@ -5,10 +5,13 @@ from __future__ import annotations
 import math
 import os
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from difflib import get_close_matches
 from typing import Any, TypeGuard, get_args
 
 import numpy as np
+
+from cbq._wording import arg
 
 LARGEST = 1e153  # of a number whose square, and a sum of squares, stay within float64
 MAX_SHOWN, MAX_DESCRIBED = 100, 400  # characters of a value, and of another error, in a message
@@ -34,6 +37,20 @@ def as_text(label: Any) -> str:
         return shown(label)
 
 
+def listed(names: Iterable[str], most: int = 20) -> str:
+    """Names in quotes, at most the first `most` of them."""
+    every = list(names)
+    return ", ".join(map(repr, every[:most])) + f" and {len(every) - most} more" * (len(every) > most)
+
+
+def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
+    """The known names that are spelt nearly as `name` is, as a question; or else all of them, which are `otherwise`."""
+    every = list(known)
+    lower = {each.lower(): each for each in reversed(every)}
+    close = [lower[each] for each in get_close_matches(name.lower()[:MAX_SHOWN], list(lower), n=3)]
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"the {otherwise} are {listed(every)}."
+
+
 def described(error: Exception) -> str:
     """The type and the message of another error, on one line."""
     return f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_DESCRIBED]}"
@@ -42,14 +59,14 @@ def described(error: Exception) -> str:
 def flag(value: Any, name: str) -> bool:
     """Return `value` if it is True or False: nothing else is, neither 1 nor "False"."""
     if not isinstance(value, bool | np.bool_):
-        raise ValueError(f"{name} must be True or False, but it is {shown(value)}.")
+        raise ValueError(f"{arg(name)} must be True or False, but it is {shown(value)}.")
     return bool(value)
 
 
 def text(value: Any, name: str) -> str:
     """Return `value` if it is a string."""
     if not isinstance(value, str):
-        raise TypeError(f"{name} must be a string, but it is {shown(value)}.")
+        raise TypeError(f"{arg(name)} must be a string, but it is {shown(value)}.")
     return value
 
 
@@ -57,7 +74,7 @@ def one_of(value: Any, options: Any, name: str) -> Any:
     """Return `value` if it is one of the strings of `options`, a Literal."""
     *others, last = map(repr, get_args(options))
     if not isinstance(value, str) or value not in get_args(options):
-        raise ValueError(f"{name} must be {', '.join(others)} or {last}, but it is {shown(value)}.")
+        raise ValueError(f"{arg(name)} must be {', '.join(others)} or {last}, but it is {shown(value)}.")
     return value
 
 
@@ -69,14 +86,14 @@ def is_whole(value: Any, least: int = 0, most: int = 2**53) -> TypeGuard[int]:
 def whole(value: Any, name: str, least: int = 0) -> int:
     """Return `value` as an int if it is a whole number, at least `least`."""
     if not is_whole(value, least):
-        raise ValueError(f"{name} must be a whole number, at least {least}, but it is {shown(value)}.")
+        raise ValueError(f"{arg(name)} must be a whole number, at least {least}, but it is {shown(value)}.")
     return int(value)
 
 
 def position(value: Any, length: int, name: str) -> int:
     """The place from 0 to length - 1 of an index, which may count from the end, as -1 does."""
     if not is_whole(value, -length, length - 1):
-        raise IndexError(f"{name} must be an integer from 0 to {length - 1}, but it is {shown(value)}.")
+        raise IndexError(f"{arg(name)} must be an integer from 0 to {length - 1}, but it is {shown(value)}.")
     return range(length)[int(value)]
 
 
@@ -90,21 +107,21 @@ def is_number(value: Any, least: float = -sys.float_info.max, most: float = sys.
 def number(value: Any, name: str) -> float:
     """Return `value` as a float if it is a real number that can be squared."""
     if not is_number(value, -LARGEST, LARGEST):
-        raise ValueError(f"{name} must be a finite number, at most {LARGEST:g} in size, but it is {shown(value)}.")
+        raise ValueError(f"{arg(name)} must be a finite number, at most {LARGEST:g} in size, but it is {shown(value)}.")
     return float(value)
 
 
 def between_0_and_1(value: Any, name: str) -> float:
     """Return `value` as a float if it lies strictly between 0 and 1, such as the level of an interval."""
     if not is_number(value) or not 0 < value < 1:
-        raise ValueError(f"{name} must lie between 0 and 1, as 0.95 does, but it is {shown(value)}.")
+        raise ValueError(f"{arg(name)} must lie between 0 and 1, as 0.95 does, but it is {shown(value)}.")
     return float(value)
 
 
 def count(n: Any, name: str = "n") -> int:
     """Return `n` as an int if it is a whole number of zero or more, also as a float."""
     if not is_number(n) or n != int(n) or not is_whole(int(n)):
-        raise ValueError(f"{name} must be a number of points, zero or more, but it is {shown(n)}.")
+        raise ValueError(f"{arg(name)} must be a number of points, zero or more, but it is {shown(n)}.")
     return int(n)
 
 
@@ -114,8 +131,8 @@ def generator(rng: Any) -> np.random.Generator:
         return rng
     if not isinstance(rng, int | np.integer) or isinstance(rng, bool) or rng < 0:
         raise TypeError(
-            f"rng must be a numpy.random.Generator or an integer seed, zero or more, not {shown(rng)}: pass rng=0, for "
-            f"example, or rng=numpy.random.default_rng(...)."
+            f"{arg('rng')} must be a numpy.random.Generator or an integer seed, zero or more, not {shown(rng)}: pass "
+            f"{arg('rng', 0)}, for example, or rng=numpy.random.default_rng(...)."
         )
     return np.random.default_rng(rng)
 

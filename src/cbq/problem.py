@@ -15,6 +15,7 @@ from cbq._checks import called, file_name, flag, is_number, one_of, shown, text,
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
 from cbq._progress import Progress, as_progress
+from cbq._wording import arg
 from cbq.adaptive import AdaptiveAnswer, Session
 from cbq.adaptive.goal import DEFAULT_BUDGET, Criterion, Goal
 from cbq.adaptive.quantity import Quantity
@@ -230,7 +231,10 @@ class Problem(Immutable):
         else:
             thetas = thetas_in(theta, self.p, "the prior")
         if T is not None and len(thetas) != whole(T, "T", 1):
-            raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
+            raise ValueError(
+                f"{arg('T')} is {T}, but {arg('theta')} holds {len(thetas)} thetas: leave {arg('T')} out, or pass "
+                f"{arg('T', len(thetas))}."
+            )
         settings = {
             "problem": self.name,
             "depends_on_theta": self.depends_on_theta,
@@ -399,8 +403,8 @@ class Problem(Immutable):
 def _check_design(design: Any, scramble: Any) -> None:
     if not isinstance(design, str) or design not in get_args(CollectDesign):
         raise ValueError(
-            f"design must be 'iid' or 'sobol', but it is {shown(design)}: to use points that were drawn elsewhere, for "
-            f"example by MCMC, make cbq.Samples(..., design=...)."
+            f"{arg('design')} must be 'iid' or 'sobol', but it is {shown(design)}: to use points that were drawn "
+            f"elsewhere, for example by MCMC, make cbq.Samples(..., design=...)."
         )
     if one_of(scramble, Scramble, "scramble") == "common" and design == "iid":
         raise ValueError("scramble='common' is for Sobol points: pass design='sobol', or leave scramble out.")
@@ -411,9 +415,11 @@ def _time_limit(timeout: Any, executor: Any) -> float | None:
     if timeout is None:
         return None
     if not is_number(timeout) or timeout <= 0:
-        raise ValueError(f"timeout must be a number of seconds above 0, or None, but it is {shown(timeout)}.")
+        raise ValueError(f"{arg('timeout')} must be a number of seconds above 0, but it is {shown(timeout)}.")
     if not isinstance(executor, int):
-        raise ValueError("timeout needs processes that the run can end: pass executor=1 or more with it.")
+        raise ValueError(
+            f"{arg('timeout')} needs processes that the run can end: pass {arg('executor', 1)} or more with it."
+        )
     return float(timeout)
 
 

@@ -20,6 +20,7 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from cbq._checks import shown
+from cbq._wording import arg
 
 MAX_PROCESSES = 1024  # that a call starts
 CHECK_INTERVAL = 5.0  # seconds between two checks that a cluster has workers
@@ -42,8 +43,8 @@ def as_executor(executor: Any) -> Executor | int | None:
     if isinstance(executor, int | np.integer) and not isinstance(executor, bool):
         if not 1 <= executor <= MAX_PROCESSES:
             raise ValueError(
-                f"executor must be a number of processes, at least 1, but it is {shown(executor)} (and at most "
-                f"{MAX_PROCESSES} are started)."
+                f"{arg('executor')} must be a number of processes, at least 1, but it is {shown(executor)} (and at "
+                f"most {MAX_PROCESSES} are started)."
             )
         return int(executor)
     hint = " (of a Dask client, pass client.get_executor())" if hasattr(executor, "get_executor") else ""

@@ -9,6 +9,7 @@ import numpy as np
 
 from cbq._arrays import Array, finite
 from cbq._checks import between_0_and_1, one_of, shown, whole
+from cbq._wording import arg
 from cbq.checkpoint.evaluations import Outputs
 
 Criterion = Literal["rms", "max"]
@@ -44,17 +45,18 @@ class Goal:
             tolerance = np.atleast_1d(finite(tolerance, "tolerance"))
             if tolerance.ndim > 1 or not np.all(tolerance > 0):
                 raise ValueError(
-                    f"tolerance must be a number above 0, or one for each output of f, but it is {shown(tolerance)}."
+                    f"{arg('tolerance')} must be a number above 0, or one for each output of f, but it is "
+                    f"{shown(tolerance)}."
                 )
         if rtol is not None:
             found = finite(rtol, "rtol")
             if found.ndim or not found > 0:
-                raise ValueError(f"rtol must be a number above 0, such as 0.01, but it is {shown(rtol)}.")
+                raise ValueError(f"{arg('rtol')} must be a number above 0, such as 0.01, but it is {shown(rtol)}.")
             rtol = float(found)
         if whole(budget, "budget", 1) > MAX_BUDGET:
             raise ValueError(
-                f"budget must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: where so many are cheap, draw "
-                f"them at once with collect."
+                f"{arg('budget')} must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: where so many are "
+                f"cheap, draw them at once with collect."
             )
         return cls(
             tolerance,
@@ -68,7 +70,9 @@ class Goal:
         """Raise if the tolerance is not that of values of this shape; None if it is not known yet."""
         C = outputs[0] if outputs else 1
         if self.tolerance is not None and outputs is not None and len(self.tolerance) not in (1, C):
-            raise ValueError(f"tolerance has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}.")
+            raise ValueError(
+                f"{arg('tolerance')} has {len(self.tolerance)} numbers, but f has {C} output{'s' * (C > 1)}."
+            )
 
     @property
     def record(self) -> dict[str, Any]:

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, real, rows_not_finite
 from cbq._checks import is_number, shown, whole
 from cbq._memory import require_memory
+from cbq._wording import arg
 from cbq.adaptive.answer import AdaptiveAnswer
 from cbq.adaptive.asked import Asked, RefusedResult
 from cbq.adaptive.costs import MeasuredCost
@@ -96,7 +97,8 @@ class Session:
         least = self._policy.first - len(quantity.started)
         if goal.budget < least:
             raise ValueError(
-                f"budget is {goal.budget}, but the first estimate of I needs {least} runs: pass budget={least} or more."
+                f"{arg('budget')} is {goal.budget}, but the first estimate of I needs {least} runs: pass "
+                f"{arg('budget', least)} or more."
             )
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from contextlib import closing
 
 from cbq._progress import Report, reporting
+from cbq._wording import again, arg
 from cbq.adaptive.answer import AdaptiveAnswer
 from cbq.adaptive.session import Session
 from cbq.checkpoint.evaluations import BatchResult
@@ -60,10 +61,8 @@ def _make_pending(session: Session, workers: ThisProcess | Scheduler, options: R
 def _add_advice(error: BaseException, session: Session) -> None:
     """Add to the message of an error what is kept and how to go on."""
     if session.checkpoint is None:
-        advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
+        advice = f"Nothing is kept: with {arg('checkpoint', 'run.sqlite')} an interrupted run can be resumed."
     else:
-        advice = (
-            f"{session.n_told} runs are in {session.checkpoint}: call solve again with the same arguments to resume."
-        )
+        advice = f"{session.n_told} runs are in {session.checkpoint}: {again('solve')}."
     message = str(error) or "solve was interrupted."
     error.args = (f"{message} {advice}", *error.args[1:])

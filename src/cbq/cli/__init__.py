@@ -11,7 +11,7 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the program with these arguments (by default those of this process) and return its exit status."""
-    missing = [name for name in ("typer", "rich") if not _is_installed(name)]
+    missing = [name for name in ("typer", "rich") if not is_installed(name)]
     if missing:
         needed = " and ".join(missing)
         sys.stderr.write(f"cbq: error: the command line needs {needed}: python -m pip install 'cbq[cli]'\n")
@@ -25,7 +25,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     return 0
 
 
-def _is_installed(name: str) -> bool:
+def is_installed(name: str) -> bool:
+    """Whether a module can be imported."""
     try:
         return find_spec(name) is not None
     except ValueError:  # sys.modules contains None for it

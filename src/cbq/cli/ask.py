@@ -10,22 +10,29 @@ import typer
 from cbq.adaptive import Session
 from cbq.cli import options
 from cbq.cli.ledger import File, From, opened
-from cbq.cli.tables import write_columns
+from cbq.cli.tables import check_writable, write_columns
 
 OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
 
 Number = Annotated[
-    int | None, options.count("--n", show_default="16, then an eighth of the runs so far", help="The number of runs.")
+    int | None,
+    options.count("--n", show_default="16, then an eighth of the runs so far", help="Ask for this many runs."),
 ]
 Points = Annotated[
     Path | None,
-    typer.Option(metavar="FILE", dir_okay=False, show_default="standard output", help="The file for the table."),
+    typer.Option(
+        metavar="FILE",
+        dir_okay=False,
+        show_default="standard output",
+        help="Write the table to this file, .csv, .xlsx, .ods or .parquet.",
+    ),
 ]
 Pending = Annotated[
     bool, typer.Option("--pending", help="Give the runs again that were asked for and not told, and ask for no new.")
 ]
 FirstSeed = Annotated[
-    int | None, typer.Option("--seed", metavar="INTEGER", min=0, show_default="0", help="The random seed of a new run.")
+    int | None,
+    typer.Option("--seed", metavar="INTEGER", min=0, show_default="0", help="Begin a run with this random seed."),
 ]
 
 
@@ -53,13 +60,14 @@ def ask(
 
     \b
     Examples:
-      cbq ask run.sqlite --problem simulator.py:problem --rtol 0.01 --budget 200 --out points.csv
+      cbq ask run.sqlite --problem simulator.py:problem --rtol 0.01
       cbq ask run.sqlite --n 8 --out points.csv
       cbq ask run.sqlite --pending
     """
     if out is not None:
         if out.resolve() == run.resolve():
             raise ValueError(f"--out {out} would overwrite the run: name another file for the table.")
+        check_writable(out)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
     goal = {"tolerance": tolerance, "rtol": rtol, "criterion": criterion, "level": level, "budget": budget}
     with opened(run, problem, option, begin=not pending, seed=seed, goal=goal) as found:

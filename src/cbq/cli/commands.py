@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import inspect
+import re
+import shlex
 import sys
 import warnings
 from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
-from typer.core import TyperGroup
+from typer.core import TyperCommand, TyperGroup
 
 from cbq._version import __version__
+from cbq._wording import Wording, in_words_of
 from cbq.cli import ask, compare, evppi, predict, reproduce, run, solve, status, tell
 from cbq.cli.tables import show
 from cbq.collect import IntegrandError
@@ -24,6 +27,26 @@ INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 
 # Errors that bad input raises. The type of any other error is part of its report.
 EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
+
+
+# What the library calls otherwise than the options of commands.
+OTHER_NAMES = {"executor": "workers", "rng": "seed"}
+
+
+class SpokenCommand(TyperCommand):
+    """A command in which messages of the library speak of options: --on-error skip rather than on_error='skip'."""
+
+    def invoke(self, ctx: Any) -> Any:
+        options = {each.name: each.opts[0] for each in self.params if each.name and each.opts[0].startswith("-")}
+        others = {name: options[option] for name, option in OTHER_NAMES.items() if option in options}
+        words = Wording({**options, **others}, between=" ", value=_as_typed, again="the same command resumes")
+        with in_words_of(words):
+            return super().invoke(ctx)
+
+
+def _as_typed(value: Any) -> str:
+    """A value as it is typed after an option."""
+    return shlex.quote(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 class OneLineErrors(TyperGroup):
@@ -53,12 +76,17 @@ def _report(error: Exception) -> int:
         text = f"{error.strerror}: {error.filename}"
     if message is None and not (text and isinstance(error, EXPECTED)):
         text = f"{type(error).__name__}: {text} (--debug shows where)"
-    typer.echo(f"cbq: error: {text}", err=True)
+    typer.echo(f"cbq: error: {_sentence(text)}", err=True)
     return int(getattr(error, "exit_code", 1))
 
 
 def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    typer.echo(f"cbq: warning: {' '.join(str(message).split())}", err=True)
+    typer.echo(f"cbq: warning: {_sentence(' '.join(str(message).split()))}", err=True)
+
+
+def _sentence(text: str) -> str:
+    """A text with a full stop, unless it has a mark at its end."""
+    return re.sub(r"(?<=[^.?!])$", ".", text)
 
 
 def _print_version(requested: bool) -> None:
@@ -85,7 +113,7 @@ def cbq(
     \b
     A first example, a problem whose exact I is known:
       cbq problems
-      cbq run sir --T 15 --N 40 --design sobol --out out/
+      cbq run sir --T 15 --N 40 --out out/
       cbq predict out/fit.cbq --theta 3.5
 
     \b
@@ -93,18 +121,18 @@ def cbq(
       cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
 
     \b
-    To an accuracy that you state, 1% of the spread of I, with 500 runs of f at most:
+    To an accuracy that you state, with 500 runs of f at most:
       cbq solve simulator.py:problem --rtol 0.01 --budget 500 --out out/
 
     \b
     A simulator in any language: ask where to run it, and tell the results:
-      cbq ask run.sqlite --problem simulator.py:problem --rtol 0.01 --out points.csv
+      cbq ask run.sqlite --problem simulator.py:problem --out points.csv
       cbq tell run.sqlite results.csv
       cbq status run.sqlite
 
     \b
     A table of draws of a decision model:
-      cbq evppi psa.csv --outputs nb1,nb2 --pars "p1;p2;p1,p2" --out evppi.csv
+      cbq evppi psa.csv --out evppi.csv
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -137,4 +165,4 @@ for _command in (
     problems,
     reproduce.reproduce,
 ):
-    app.command()(_command)
+    app.command(cls=SpokenCommand)(_command)

@@ -22,7 +22,7 @@ Methods = Annotated[
         "--methods",
         metavar="METHODS",
         show_default="all that suit the problem",
-        help=f"The estimators, separated by commas: {options.ESTIMATORS}.",
+        help=f"Compare these estimators, separated by commas: {options.ESTIMATORS}.",
     ),
 ]
 
@@ -51,7 +51,8 @@ def compare(
 
     Prints a table of errors, coverage and width of intervals, and seconds. Errors are against the truth if the problem
     knows it. Otherwise thetas are left out in turn, and predictions there are compared with estimates from the points
-    of the left-out thetas. With --out, writes comparison.csv and comparison.png to the folder.
+    of the left-out thetas. Points are iid unless --design says otherwise, because the standard errors of the baselines
+    assume it. With --out, writes comparison.csv and comparison.png to the folder.
 
     \b
     Examples:

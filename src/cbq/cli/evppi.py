@@ -2,29 +2,47 @@
 
 from __future__ import annotations
 
+import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
+import numpy as np
 import typer
 
 from cbq.cli import options
-from cbq.cli.tables import read_sheet, write_csv, write_figure
+from cbq.cli.draws import Draws
+from cbq.cli.tables import check_writable, write_figure, write_table
 from cbq.linalg import engine as use_engine
-from cbq.nested.decisions import positions
-from cbq.psa import values_of_information
+from cbq.psa import EvppiTable, values_of_information
 
-Draws = Annotated[
-    Path, typer.Argument(metavar="TABLE", show_default=False, help="A CSV file with a row for each draw.")
+MAX_PRICES = 10_000
+
+Table = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="TABLE",
+        show_default=False,
+        dir_okay=False,
+        help="Name a table with a row for each draw: CSV with any separator, Excel, .ods or Parquet.",
+    ),
 ]
-Outputs = Annotated[
-    str | None, options.unset(metavar="NAMES", help="The columns of net benefits, one for each decision.")
+OutputColumns = Annotated[
+    str | None,
+    options.unset(
+        "--outputs",
+        metavar="NAMES",
+        help="Take these columns as net benefits, one for each decision: nb1,nb2. One column alone is a difference "
+        "from a decision with net benefit 0.",
+    ),
 ]
 Effects = Annotated[
     str | None,
-    options.unset(metavar="NAMES", help="Instead of --outputs: the columns of effects, one for each decision."),
+    options.unset(metavar="NAMES", help="Take these columns as effects, one for each decision, instead of --outputs."),
 ]
 Costs = Annotated[
-    str | None, options.unset(metavar="NAMES", help="With --effects: the columns of costs, in the same order.")
+    str | None,
+    options.unset(metavar="NAMES", help="Take these columns as costs, in the same order as --effects."),
 ]
 Willingness = Annotated[
     str | None,
@@ -32,100 +50,146 @@ Willingness = Annotated[
         "--willingness-to-pay",
         "--wtp",
         metavar="NUMBERS",
-        help="With --effects: the value of a unit of effect, one number or several separated by commas.",
+        help="Pay this much for a unit of effect: a number (20000), several (20000,30000), or a range "
+        "(0:50000:1000, from 0 to 50000 in steps of 1000).",
     ),
 ]
 Pars = Annotated[
     str | None,
     typer.Option(
         metavar="SETS",
-        show_default="every other column of numbers",
-        help='The sets of inputs to be learnt, separated by semicolons: "p1;p2;p1,p2".',
+        show_default="all",
+        help='Value these sets of inputs: "p1; p2; p1, p2", or with names, "costs: c1, c2; effects: e1, e2"; "all" '
+        'values each input alone, and "pairs" all pairs.',
     ),
+]
+EffectsFile = Annotated[
+    Path | None,
+    options.unset(metavar="FILE", dir_okay=False, help="Read the effects from this table, a column for each decision."),
+]
+CostsFile = Annotated[
+    Path | None,
+    options.unset(metavar="FILE", dir_okay=False, help="Read the costs from this table, a column for each decision."),
+]
+InputsFile = Annotated[
+    Path | None,
+    options.unset(metavar="FILE", dir_okay=False, help="Read the inputs from this table, with the same rows."),
 ]
 Out = Annotated[
     Path | None,
-    options.unset(metavar="FILE", dir_okay=False, help="A CSV file for the table; the chart is a .png beside it."),
+    options.unset(
+        metavar="FILE",
+        dir_okay=False,
+        help="Write the table to this file, .csv, .xlsx, .ods or .parquet, and a chart to a .png beside it.",
+    ),
 ]
 
 
 def evppi(
-    table: Draws,
-    outputs: Outputs = None,
+    table: Table = None,
+    outputs: OutputColumns = None,
     effects: Effects = None,
     costs: Costs = None,
     willingness_to_pay: Willingness = None,
     pars: Pars = None,
+    effects_file: EffectsFile = None,
+    costs_file: CostsFile = None,
+    inputs_file: InputsFile = None,
     engine: options.Engine = "numpy",
     level: options.Level = 0.95,
     seed: options.Seed = 0,
     out: Out = None,
     debug: options.Debug = False,
 ) -> None:
-    """Estimate the value of learning inputs before deciding, from a probabilistic sensitivity analysis.
+    """Estimate the value of learning inputs before deciding.
 
-    Each row of the table is a draw of all uncertain inputs, with the net benefits of the decisions, or with their
-    effects and costs. Prints the expected value of partial perfect information (EVPPI) of each set of inputs, with its
-    standard error and interval. With --out, writes the table, and a bar chart beside it.
+    Each row of the table is a draw of a probabilistic sensitivity analysis: all uncertain inputs, with the net benefits
+    of the decisions, or with their effects and costs, in one table or in several. Prints the expected value of partial
+    perfect information (EVPPI) of each set of inputs, with its standard error and interval. With --out, writes the
+    table, and a bar chart beside it.
+
+    Columns whose names say what they are, such as nb1, nb2 or qaly_A, cost_A, need no option. Columns that number the
+    rows, and other outputs, are not taken for inputs; what was used and what was left out is said below the table.
 
     \b
     Examples:
-      cbq evppi psa.csv --outputs nb1,nb2 --pars "p1;p2;p1,p2" --out evppi.csv
-      cbq evppi psa.csv --effects qaly1,qaly2 --costs cost1,cost2 --wtp 20000,30000
+      cbq evppi psa.csv
+      cbq evppi psa.xlsx --wtp 0:50000:1000 --out evppi.xlsx
+      cbq evppi psa.csv --outputs nb1,nb2 --pars "p1; p2; p1, p2"
+      cbq evppi psa.csv --outputs nb1,nb2 --pars "costs: c1, c2; all: c1, c2, p"
+      cbq evppi inputs.csv --effects-file e.csv --costs-file c.csv --wtp 20000
     """
     options.check(level, None if out is None else out.absolute().parent, engine)
+    files = [each for each in (table, effects_file, costs_file, inputs_file) if each is not None]
     if out is not None:
-        _check_overwriting(out, table)
-    sheet = read_sheet(table)
-    columns = {"--outputs": _names(outputs), "--effects": _names(effects), "--costs": _names(costs)}
-    if bool(columns["--outputs"]) == bool(columns["--effects"] or columns["--costs"] or willingness_to_pay):
-        raise ValueError("pass --outputs, which are net benefits, or --effects, --costs and --willingness-to-pay.")
-    for name, chosen in columns.items():
-        positions(chosen, list(sheet.columns), name)
-    decisive = [name for chosen in columns.values() for name in chosen]
+        _check_out(out, files)
     prices = _prices(willingness_to_pay)
-    if pars is None:
-        sets = [[name] for name in sheet.numeric_columns() if name not in decisive]
-    else:
-        sets = [_names(each) for each in _names(pars, ";")]
-    draws = sheet.with_numbers([*decisive, *(name for each in sets for name in each)])
+    draws = Draws.read(table, effects_file, costs_file, inputs_file)
+    described = draws.describe(outputs, effects, costs, prices)
+    sets, inputs, notes = draws.sets(pars, described.used)
     with use_engine(engine):
         found = values_of_information(
-            {name: draws[name] for name in decisive},
-            draws,
+            described.outputs,
+            inputs,
             sets,
-            effects=columns["--effects"] or None,
-            costs=columns["--costs"] or None,
+            effects=described.effects,
+            costs=described.costs,
             willingness_to_pay=prices,
             level=level,
             rng=seed,
         )
+    found = replace(found, notes=(*described.notes, *found.notes, *notes, *draws.notes))
     typer.echo(str(found))
     if out is not None:
-        write_csv(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])
-        typer.echo(f"Written: {out}, {write_figure(out.with_suffix('.png'), found.plot)}.")
+        typer.echo(f"Written: {', '.join(_written(found, out))}.")
 
 
-def _names(text: str | None, separator: str = ",") -> list[str]:
-    """The non-empty names between separators."""
-    return [part.strip() for part in (text or "").split(separator) if part.strip()]
+def _written(found: EvppiTable, out: Path) -> list[str]:
+    """Write the table and its chart, and return the names of the files."""
+    write_table(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])
+    return [str(out), write_figure(out.with_suffix(".png"), found.plot)]
 
 
 def _prices(text: str | None) -> float | list[float] | None:
-    """The willingness to pay: one number, or a list of several that are separated by commas."""
+    """The willingness to pay: one number, or a list of those that are separated by commas or given by a range."""
     if text is None:
         return None
+    what = "--willingness-to-pay"
+    if re.search(r"(?<![\d.])\d{1,3}(,\d{3})+(?![\d.])", text):
+        plain = text.replace(",", "")
+        raise ValueError(
+            f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
+            f'several, as in "20000; 30000".'
+        )
     try:
-        found = [float(part) for part in _names(text)]
+        found = [price for part in re.split("[,;]", text) if part.strip() for price in _range(part)]
     except ValueError as error:
-        raise ValueError(f"--willingness-to-pay must be numbers separated by commas, but it is {text!r}.") from error
+        raise ValueError(
+            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
+        ) from error
+    if not 0 < len(found) <= MAX_PRICES:
+        raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(found)}.")
     return found[0] if len(found) == 1 else found
 
 
-def _check_overwriting(out: Path, table: Path) -> None:
-    """Raise if the results would overwrite the draws, or the chart the results."""
+def _range(text: str) -> list[float]:
+    """A number, or all from the first to the last in steps: first:last:step."""
+    numbers = [float(part) for part in text.split(":")]
+    if len(numbers) == 1:
+        return numbers
+    first, last, step = numbers
+    if not (step > 0 and last >= first and (last - first) / step < MAX_PRICES):
+        raise ValueError
+    steps = int(np.floor((last - first) / step + 1e-9))
+    return [first + step * i for i in range(steps + 1)]
+
+
+def _check_out(out: Path, files: list[Path]) -> None:
+    """Raise if the results would overwrite the draws, or the chart the results, or could not be written."""
     chart = out.with_suffix(".png")
-    if table.resolve() in (out.resolve(), chart.resolve()):
-        raise ValueError(f"--out {out} would overwrite {table}: name another file.")
+    for file in files:
+        if file.resolve() in (out.resolve(), chart.resolve()):
+            raise ValueError(f"--out {out} would overwrite {file}: name another file.")
     if out == chart:
         raise ValueError(f"--out {out} is for the table, and the chart is a .png beside it: name a .csv file.")
+    check_writable(out)

@@ -22,7 +22,10 @@ PROBLEM_NOTE = "problem"
 WAIT = 5.0  # seconds to wait for another process that asks or tells
 
 File = Annotated[
-    Path, typer.Argument(metavar="RUN", show_default=False, dir_okay=False, help="The file of the run: run.sqlite.")
+    Path,
+    typer.Argument(
+        metavar="RUN", show_default=False, dir_okay=False, help="Name the file of the run, such as run.sqlite."
+    ),
 ]
 From = Annotated[
     str | None,
@@ -30,8 +33,8 @@ From = Annotated[
         "--problem",
         metavar="PROBLEM",
         show_default="that of RUN",
-        help="The problem, by name or as path/to/file.py:attribute. RUN remembers it: set it to begin a run, or if the "
-        "file of the problem has moved.",
+        help="Name the problem, or path/to/file.py:attribute, to begin a run, or if that file has moved. RUN remembers "
+        "it.",
     ),
 ]
 

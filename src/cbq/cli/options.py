@@ -33,8 +33,8 @@ ProblemName = Annotated[
     typer.Argument(
         metavar="PROBLEM",
         show_default=False,
-        help="A name that `cbq problems` lists, or path/to/file.py:attribute, where the attribute is a cbq.Problem or "
-        "a function that returns one.",
+        help="Name a problem that `cbq problems` lists, or path/to/file.py:attribute, where the attribute is a "
+        "cbq.Problem or a function that returns one.",
     ),
 ]
 Options = Annotated[
@@ -42,16 +42,16 @@ Options = Annotated[
     unset(
         "--option",
         metavar="KEY=VALUE",
-        help="An option of the problem, such as dim=3; repeatable. A value that is not JSON is a string.",
+        help="Set an option of the problem, such as dim=3. Repeat it for others. A value that is not JSON is a string.",
     ),
 ]
-T = Annotated[int | None, count("--T", show_default=str(DEFAULT_T), help="The number of thetas, drawn from the prior.")]
-N = Annotated[int, count("--N", help="The number of evaluations of f at each theta.")]
+T = Annotated[int | None, count("--T", show_default=str(DEFAULT_T), help="Draw this many thetas from the prior.")]
+N = Annotated[int, count("--N", help="Evaluate f this many times at each theta.")]
 Design = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="How thetas and points are drawn: iid, or sobol for scrambled Sobol points, which are more informative.",
+        help="Draw thetas and points as sobol (scrambled Sobol points, which tell more) or iid (independently).",
     ),
 ]
 Theta = Annotated[
@@ -59,70 +59,70 @@ Theta = Annotated[
     unset(
         "--theta",
         metavar="THETA",
-        help="A theta to evaluate f at, instead of draws from the prior; repeatable. Separate coordinates by commas: "
-        "1.0,2.0.",
+        help="Evaluate f at this theta, instead of draws from the prior. Repeat it for others, and separate "
+        "coordinates by commas: 1.0,2.0.",
     ),
 ]
 Seed = Annotated[
-    int, typer.Option(metavar="INTEGER", min=0, help="The random seed; the same seed gives the same samples.")
+    int, typer.Option(metavar="INTEGER", min=0, help="Use this random seed: the same seed gives the same numbers.")
 ]
-Workers = Annotated[
-    int | None, count(show_default="this process", help="The number of worker processes that evaluate f.")
-]
+Workers = Annotated[int | None, count(show_default="this process", help="Evaluate f in this many worker processes.")]
 Checkpoint = Annotated[
     Path | None,
     unset(
         metavar="FILE",
         dir_okay=False,
-        help="A file that keeps finished evaluations: after an interruption, the same command resumes from it.",
+        help="Keep finished evaluations in this file: after an interruption, the same command resumes from it.",
     ),
 ]
 Batch = Annotated[
     int | None,
     count(
         show_default="100",
-        help="The number of points in a batch, which one worker evaluates and the checkpoint saves together.",
+        help="Let a worker evaluate, and the checkpoint save, this many points together.",
     ),
 ]
 OnError = Annotated[
     str | None,
-    typer.Option(metavar="NAME", show_default="raise", help="If f fails: raise stops, skip leaves that point out."),
+    typer.Option(metavar="NAME", show_default="raise", help="If f fails, stop (raise) or leave that point out (skip)."),
 ]
 OnChange = Annotated[
     str | None,
     typer.Option(
         metavar="NAME",
         show_default="raise",
-        help="If f no longer gives the values of the checkpoint: raise stops, reuse keeps them and does not look.",
+        help="If f no longer gives the values of the checkpoint, stop (raise); or keep them without looking (reuse).",
     ),
 ]
 Timeout = Annotated[
     float | None,
-    typer.Option(metavar="SECONDS", show_default="no limit", help="The time for each point, with --workers."),
+    typer.Option(metavar="SECONDS", show_default="no limit", help="Give up a point after this time; needs --workers."),
 ]
-Method = Annotated[str, typer.Option(metavar="NAME", help=f"The estimator: {ESTIMATORS}.")]
+Method = Annotated[str, typer.Option(metavar="NAME", help=f"Use this estimator: {ESTIMATORS}.")]
 Engine = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="What does the linear algebra: numpy, cuda for a GPU, or torch; see `cbq.engine`.",
+        help="Do the linear algebra with numpy, with torch, or on a GPU (cuda).",
     ),
 ]
-Level = Annotated[float, typer.Option(metavar="NUMBER", help="The level of the intervals, between 0 and 1.")]
+Level = Annotated[float, typer.Option(metavar="NUMBER", help="Give intervals of this level, between 0 and 1.")]
 At = Annotated[
     list[str] | None,
-    unset("--at", metavar="THETA", help="A theta to report the estimate at, instead of a grid; repeatable."),
+    unset(
+        "--at", metavar="THETA", help="Report the estimate at this theta, instead of on a grid. Repeat it for others."
+    ),
 ]
 Rtol = Annotated[
     float | None,
-    unset(metavar="NUMBER", help="The half-width of intervals that is wanted, in units of the spread of I: 0.01."),
+    unset(metavar="NUMBER", help="Ask for intervals of this half-width, in units of the spread of I: 0.01."),
 ]
 Tolerance = Annotated[
     str | None,
     unset(
         metavar="NUMBER",
-        help="The half-width of intervals that is wanted, in units of I. For several outputs, one number for all, or "
-        "one for each, separated by commas.",
+        help="Ask for intervals of this half-width, in units of I. Several outputs have one number for all, or one for "
+        "each, separated by commas.",
     ),
 ]
 Criterion = Annotated[
@@ -130,24 +130,27 @@ Criterion = Annotated[
     typer.Option(
         metavar="NAME",
         show_default="rms",
-        help="What must be small enough: rms, the root mean square of the half-width over the prior, or max, its "
-        "largest value over 95% of the prior.",
+        help="Ask this of the half-width: that its root mean square over the prior is small enough (rms), or its "
+        "largest value over 95% of the prior (max).",
     ),
 ]
 GoalLevel = Annotated[
     float | None,
-    typer.Option("--level", metavar="NUMBER", show_default="0.95", help="The level of the intervals, between 0 and 1."),
+    typer.Option(
+        "--level", metavar="NUMBER", show_default="0.95", help="Give intervals of this level, between 0 and 1."
+    ),
 ]
-Budget = Annotated[int | None, count(show_default=str(DEFAULT_BUDGET), help="The most runs to make.")]
+Budget = Annotated[int | None, count(show_default=str(DEFAULT_BUDGET), help="Make at most this many runs.")]
 Out = Annotated[
-    Path | None, unset(metavar="FOLDER", file_okay=False, help="A folder for the results; created if needed.")
+    Path | None,
+    unset(metavar="FOLDER", file_okay=False, help="Write the results to this folder, which is created if needed."),
 ]
-Debug = Annotated[bool, typer.Option("--debug", help="Show the traceback of an error.")]
+Debug = Annotated[bool, typer.Option("--debug", help="Show where an error arose, with its traceback.")]
 
 
 def check(level: float, out: Path | None, engine: str = "numpy") -> None:
     """Refuse bad options before an expensive run rather than after it, and create the folder of the results."""
-    between_0_and_1(level, "--level")
+    between_0_and_1(level, "level")
     with use_engine(engine):
         pass
     if out is not None:
@@ -182,16 +185,18 @@ def numbers(text: str, name: str) -> list[float]:
         raise ValueError(f"{name} must be a number, or several separated by commas, but it is {text!r}.") from error
 
 
-def thetas(texts: Sequence[str] | None, p: int) -> Array | None:
+def thetas(texts: Sequence[str] | None, p: int, option: str = "--theta") -> Array | None:
     """Thetas (M, p), each text being p numbers separated by commas; None if there is none."""
     rows = []
     for text in texts or ():
-        row = numbers(text, "theta")
+        row = numbers(text, option)
         if not np.all(np.isfinite(row)):
-            raise ValueError(f"theta must be finite, but it is {text!r}.")
+            raise ValueError(f"{option} must be finite, but it is {text!r}.")
         if len(row) != p:
-            remedy = "repeat the option for each theta" if p == 1 else f"write it as {','.join(['1.5'] * p)}"
-            raise ValueError(f"theta {text} has {len(row)} coordinates, but p = {p}: {remedy}.")
+            remedy = f"repeat {option} for each theta" if p == 1 else f"write {option} {','.join(['1.5'] * p)}"
+            raise ValueError(
+                f"{option} {text} has {len(row)} coordinate{'s' * (len(row) != 1)}, but theta has {p}: {remedy}."
+            )
         rows.append(row)
     return np.array(rows) if rows else None
 

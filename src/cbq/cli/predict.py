@@ -17,7 +17,7 @@ from cbq.linalg import engine as use_engine
 from cbq.samples.conditional import FamilyNeeded
 
 Saved = Annotated[
-    Path, typer.Argument(metavar="FIT", show_default=False, help="A file that `cbq run` or fit.save wrote.")
+    Path, typer.Argument(metavar="FIT", show_default=False, help="Name a file that `cbq run` or fit.save wrote.")
 ]
 Thetas = Annotated[
     list[str] | None,
@@ -25,7 +25,7 @@ Thetas = Annotated[
         "--theta",
         metavar="THETA",
         show_default="those of the fit",
-        help="A theta to predict at; repeatable. Separate coordinates by commas: 1.0,2.0.",
+        help="Predict at this theta. Repeat it for others, and separate coordinates by commas: 1.0,2.0.",
     ),
 ]
 From = Annotated[
@@ -34,7 +34,7 @@ From = Annotated[
         "--problem",
         metavar="PROBLEM",
         show_default="that of run.json beside FIT",
-        help="The problem of the fit, by name or as path/to/file.py:attribute, for fits that need the measure of x.",
+        help="Name the problem of the fit, or path/to/file.py:attribute, for fits that need the measure of x.",
     ),
 ]
 

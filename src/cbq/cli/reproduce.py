@@ -16,7 +16,7 @@ FOLDER, QUICK_FOLDER = Path("reproduction"), Path("reproduction-quick")
 
 Names = Annotated[
     list[str] | None,
-    typer.Argument(metavar="NAME...", show_default=False, help="Experiments that --list names; or pass --all."),
+    typer.Argument(metavar="NAME...", show_default=False, help="Name experiments that --list shows, or pass --all."),
 ]
 All = Annotated[bool, typer.Option("--all", help="Run all experiments.")]
 List = Annotated[bool, typer.Option("--list", help="List the experiments with their expected minutes, and stop.")]
@@ -27,18 +27,18 @@ Seeds = Annotated[
     int | None,
     options.count(
         show_default=f"{SEEDS}, or {QUICK_SEEDS} with --quick",
-        help="Number of samples behind each point of a figure. Expensive cells use fewer, and seeds that were saved "
+        help="Draw this many samples for each point of a figure. Expensive cells use fewer, and seeds that were saved "
         "before are shown too.",
     ),
 ]
-Workers = Annotated[int, options.count(help="Number of processes, with one thread each.")]
+Workers = Annotated[int, options.count(help="Use this many processes, with one thread each.")]
 Out = Annotated[
     Path | None,
     typer.Option(
         metavar="FOLDER",
         file_okay=False,
         show_default=f"{FOLDER}, or {QUICK_FOLDER} with --quick",
-        help="Folder to write to; each experiment has its own folder in it.",
+        help="Write to this folder, in which each experiment has its own.",
     ),
 ]
 PlotOnly = Annotated[
@@ -61,8 +61,9 @@ def reproduce(
     force: Force = False,
     debug: options.Debug = False,
 ) -> None:
-    """Repeat the experiments of the paper, with its methods and ours, and draw its figures.
+    """Repeat the experiments of the paper.
 
+    Runs them with the methods of the paper and with ours, and draws its figures.
     The experiments are part of the repository: run the command from its root, or from an editable install.
 
     Each experiment has a folder with results.csv, summary.csv (medians over seeds, and means of coverage, with the

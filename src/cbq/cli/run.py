@@ -20,7 +20,7 @@ def run(
     N: options.N = 40,
     method: options.Method = "auto",
     engine: options.Engine = "numpy",
-    design: options.Design = "iid",
+    design: options.Design = "sobol",
     theta: options.Theta = None,
     seed: options.Seed = 0,
     workers: options.Workers = None,
@@ -43,23 +43,23 @@ def run(
 
     \b
       estimate.csv  the table, on a finer grid
-      figure.png    the estimate over theta, if theta has one or two coordinates
+      figure.png    the estimate over theta, for p = 1 or 2
       fit.cbq       the fit, for `cbq predict` and `cbq.load`
       run.json      versions, seed, options, timings
 
     \b
     Examples:
-      cbq run sir --T 15 --N 40 --design sobol --out out/
+      cbq run sir --T 15 --N 40 --out out/
       cbq run linear --option dim=2 --option f=inner --method cbq
       cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
-      cbq run simulator.py:build --option days=30 --theta 0.5 --theta 1.0 --theta 2.0
+      cbq run simulator.py:build --option days=30 --theta 0.5 --theta 1.0
     """
     options.check(level, out, engine)
     estimator = create(method)
     source = ProblemSource.parse(problem, option)
     sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error, on_change, timeout)
     target = source.load()
-    at_thetas = options.thetas(at, target.p)  # refused before the run rather than after it
+    at_thetas = options.thetas(at, target.p, "--at")  # refused before the run rather than after it
     start = perf_counter()
     samples = sampling.collect(target, source)
     collected = perf_counter()

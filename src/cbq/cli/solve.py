@@ -20,7 +20,7 @@ Batch = Annotated[
     int | None,
     options.count(
         show_default="one for each worker, or an eighth of the runs so far",
-        help="The number of runs that are chosen together, before any of them is made.",
+        help="Choose this many runs together, before any of them is made.",
     ),
 ]
 
@@ -51,8 +51,8 @@ def solve(
 
     \b
       estimate.csv  the table, on a finer grid
-      figure.png    the estimate over theta and the next runs, if theta has one or two coordinates
-      history.csv   the half-width of the intervals and what was asked for, round by round
+      figure.png    the estimate over theta and the next runs, for p = 1 or 2
+      history.csv   the half-width of the intervals, round by round
       history.png   the half-width against the number of runs
       fit.cbq       the fit, for `cbq predict` and `cbq.load`
       run.json      versions, seed, options, timings
@@ -63,13 +63,13 @@ def solve(
     Examples:
       cbq solve sir --rtol 0.05 --budget 300 --out out/
       cbq solve simulator.py:problem --tolerance 0.5 --criterion max --workers 2
-      cbq solve simulator.py:build --option days=30 --rtol 0.01 --checkpoint run.sqlite
+      cbq solve simulator.py:build --option days=30 --checkpoint run.sqlite
     """
     goal = options.goal({}, tolerance=tolerance, rtol=rtol, criterion=criterion, level=level, budget=budget)
     options.check(goal.level, out)
     source = ProblemSource.parse(problem, option)
     target = source.load()
-    at_thetas = options.thetas(at, target.p)  # refused before the run rather than after it
+    at_thetas = options.thetas(at, target.p, "--at")  # refused before the run rather than after it
     given: dict[str, Any] = {} if on_error is None else {"on_error": on_error}
     start = perf_counter()
     with options.resumable(checkpoint), source.locating_errors():

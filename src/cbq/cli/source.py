@@ -21,6 +21,8 @@ import numpy as np
 import scipy
 
 from cbq import __version__, problems
+from cbq._checks import did_you_mean
+from cbq._wording import Wording, in_words_of
 from cbq.problem import Problem
 
 RECORD = "run.json"
@@ -65,14 +67,16 @@ class ProblemSource:
     def load(self) -> Problem:
         """Return the problem; this runs the user's file and makes its folder importable."""
         if self.file is None:
-            return problems.get(self.name, **self.options)
+            with in_words_of(Wording({name: f"--option {name}" for name in self.options})):
+                return problems.get(self.name, **self.options)
         if not self.file.is_file():
             raise ValueError(f"there is no file {_short_path(self.file)}.")
         with self.locating_errors():
             module = _imported(self.file)
         if not hasattr(module, self.name):
-            candidates = ", ".join(_candidates(module)) or "no problem"
-            raise ValueError(f"{_short_path(self.file)} has no {self.name!r}: it has {candidates}.")
+            found = _candidates(module)
+            hint = did_you_mean(self.name, found, "problems in it") if found else "it has no problem."
+            raise ValueError(f"{_short_path(self.file)} has no {self.name!r}: {hint}")
         found = getattr(module, self.name)
         if callable(found) and not isinstance(found, type):
             found = self._call(found)

@@ -20,10 +20,11 @@ def status(
     option: options.Options = None,
     debug: options.Debug = False,
 ) -> None:
-    """Say what was asked and told, what the estimate of I has reached, and what to do next.
+    """Say what a run has reached, and what to do next.
 
-    Changes nothing in RUN. With --out, writes to the folder what `cbq solve` writes: the estimate, its figure, the
-    history and its figure, the fit for `cbq predict`, and a record.
+    Prints what was asked and told, and what the estimate of I comes to. Changes nothing in RUN. With --out, writes to
+    the folder what `cbq solve` writes: the estimate, its figure, the history and its figure, the fit for `cbq predict`,
+    and a record.
 
     \b
     Examples:

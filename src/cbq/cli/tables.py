@@ -1,11 +1,10 @@
-"""Tables that are printed, written to files and read from spreadsheets, and figures in files."""
+"""Tables that are printed and written to files, and figures in files."""
 
 from __future__ import annotations
 
 import csv
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -14,12 +13,13 @@ import numpy.typing as npt
 import typer
 
 from cbq._tables import aligned
+from cbq.cli.sheets import PARQUET, pandas_for
 from cbq.methods.registry import reason
 
 Row = Sequence[str]
 DPI = 150
-SEPARATORS = ",;\t"
-DECIMAL_COMMA = ";"  # with this separator, spreadsheets may write a comma for the decimal point
+TABBED = (".tsv", ".tab")
+WRITTEN_BY_PANDAS = (".xlsx", ".ods", *PARQUET)
 
 
 def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
@@ -41,7 +41,8 @@ def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
 def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) -> None:
     """Write comma-separated values, with floats in full precision, to a file or to the standard output."""
     text = StringIO(newline="")
-    writer = csv.writer(text, lineterminator="\n")
+    tabs = path is not None and path.suffix.lower() in TABBED
+    writer = csv.writer(text, lineterminator="\n", delimiter="\t" if tabs else ",")
     writer.writerow(header)
     writer.writerows(rows)
     if path is None:
@@ -50,9 +51,32 @@ def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) 
         path.write_text(text.getvalue(), encoding="utf-8", newline="")
 
 
+def write_table(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) -> None:
+    """Write a table as what the name of the file says: Excel, OpenDocument, Parquet, or else as `write_csv` does."""
+    kind = "" if path is None else path.suffix.lower()
+    if path is None or kind not in WRITTEN_BY_PANDAS:
+        write_csv(path, header, rows)
+        return
+    pd = pandas_for(path, kind)
+    frame = pd.DataFrame(list(rows), columns=list(header))
+    if kind in PARQUET:
+        frame.to_parquet(path, index=False)
+    else:
+        frame.to_excel(path, index=False)
+
+
+def check_writable(path: Path) -> None:
+    """Raise, before an expensive run rather than after it, if a table cannot be written to a file of this name."""
+    kind = path.suffix.lower()
+    if kind in (".xls", ".xlsm"):
+        raise ValueError(f"{path} would be an old kind of Excel file, which is not written: name an .xlsx file.")
+    if kind in WRITTEN_BY_PANDAS:
+        pandas_for(path, kind)
+
+
 def write_columns(path: Path | None, columns: Mapping[str, npt.NDArray[Any]]) -> None:
-    """Write columns (n,) as `write_csv` does."""
-    write_csv(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
+    """Write columns (n,) as `write_table` does."""
+    write_table(path, list(columns), zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
 def write_figure(path: Path, draw: Callable[[], Any]) -> str:
@@ -65,67 +89,3 @@ def write_figure(path: Path, draw: Callable[[], Any]) -> str:
     except (ImportError, ValueError) as error:
         return f"no {path.name}: {reason(error)}"
     return str(path)
-
-
-@dataclass(frozen=True)
-class Sheet:
-    """The columns of a spreadsheet as text, and the line of the file that each row is in."""
-
-    path: Path
-    columns: dict[str, list[str]]
-    lines: list[int]
-    separator: str
-
-    def with_numbers(self, names: Iterable[str]) -> dict[str, list[float] | list[str]]:
-        """All columns, those with the given names as numbers."""
-        numeric = set(names)
-        return {name: self._floats(name) if name in numeric else texts for name, texts in self.columns.items()}
-
-    def numeric_columns(self) -> list[str]:
-        """The names of columns that contain a number."""
-        return [name for name, texts in self.columns.items() if any(self.number(text) is not None for text in texts)]
-
-    def _floats(self, name: str) -> list[float]:
-        found = []
-        for line, text in zip(self.lines, self.columns[name], strict=True):
-            value = self.number(text)
-            if value is None:
-                raise ValueError(
-                    f"column {name!r} of {self.path} must hold numbers, but holds {text!r} in line {line}."
-                )
-            found.append(value)
-        return found
-
-    def number(self, text: str) -> float | None:
-        """The number that a cell holds; None if it holds something else."""
-        written = text.replace(",", ".") if self.separator == DECIMAL_COMMA else text
-        try:
-            return None if "_" in text else float(written)
-        except ValueError:
-            return None
-
-
-def read_sheet(path: Path) -> Sheet:
-    """Read a file of separated values, whose first line names the columns."""
-    try:
-        texts = path.read_text(encoding="utf-8-sig").splitlines(keepends=True)
-    except UnicodeDecodeError as error:
-        raise ValueError(f"{path} is not UTF-8 text: save it as CSV UTF-8.") from error
-    skipped = 1 if texts and texts[0].lower().startswith("sep=") else 0
-    separator = max(SEPARATORS, key=lambda each: len(next(csv.reader(texts[skipped:], delimiter=each), [])))
-    reader = csv.reader(texts[skipped:], delimiter=separator)
-    rows = [(reader.line_num + skipped, row) for row in reader if row]
-    if len(rows) < 2:
-        raise ValueError(
-            f"{path} must have a line of names and at least one line of values, but it has {len(rows)} non-empty lines."
-        )
-    header = [name.strip() for name in rows[0][1]]
-    repeated = [name for name in dict.fromkeys(header) if name and header.count(name) > 1]
-    if repeated:
-        raise ValueError(f"{path} has several columns named {', '.join(map(repr, repeated))}: rename them.")
-    for line, row in rows[1:]:
-        if len(row) != len(header):
-            raise ValueError(f"{path} has {len(header)} columns, but {len(row)} values in line {line}.")
-    columns = zip(*(row for _, row in rows[1:]), strict=True)
-    named = {name: list(column) for name, column in zip(header, columns, strict=True) if name}
-    return Sheet(path, named, [line for line, _ in rows[1:]], separator)

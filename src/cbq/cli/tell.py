@@ -14,13 +14,19 @@ from cbq.adaptive.asked import RefusedResult
 from cbq.checkpoint.evaluations import Outputs
 from cbq.cli import options
 from cbq.cli.ledger import File, From, opened
-from cbq.cli.tables import Sheet, read_sheet
+from cbq.cli.sheets import Sheet, read_sheet
 
 MISSING = ("", "na", "nan")  # what stands for no value
 NOT_FAILED = ("", "0", "false", "no")  # in the column `failed`
 
 Results = Annotated[
-    Path, typer.Argument(metavar="RESULTS", show_default=False, dir_okay=False, help="A table of results, CSV.")
+    Path,
+    typer.Argument(
+        metavar="RESULTS",
+        show_default=False,
+        dir_okay=False,
+        help="Name a table of results: CSV, Excel, .ods or Parquet.",
+    ),
 ]
 
 

@@ -15,6 +15,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq._progress import Progress, reporting
+from cbq._wording import again, arg
 from cbq.checkpoint import Checkpoint, CheckpointError
 from cbq.checkpoint.evaluations import BatchResult, Evaluations
 from cbq.collect.draws import RunPoints
@@ -25,10 +26,10 @@ from cbq.collect.scheduling import CollectWarning, Scheduler, ThisProcess
 from cbq.collect.trial import (
     CHECKED_IF_EDITED,
     CHECKED_POINTS,
-    WAYS_OUT,
     fingerprint,
     probe_outputs,
     require_same_values,
+    ways_out,
 )
 from cbq.samples import Failures, Samples
 from cbq.samples.joining import require_joinable, require_same
@@ -80,7 +81,7 @@ def collect_samples(
             outputs = probe_outputs(workers, run.thetas, evaluations.x, **how)
             if checkpoint is not None and evaluations.f and outputs != evaluations.outputs:
                 asked = f"values of shape {evaluations.outputs} at each point, and f returns {outputs} now"
-                raise CheckpointError(f"{checkpoint.path} was begun for {asked}. {WAYS_OUT}")
+                raise CheckpointError(f"{checkpoint.path} was begun for {asked}. {ways_out()}")
             evaluations.allocate(outputs)
         else:
             repeatable = evaluator.entropy is not None or not run.settings["stochastic"]
@@ -176,10 +177,10 @@ def _tasks(run: RunPoints, evaluations: Evaluations, options: RunOptions) -> Ite
 def _add_advice(error: BaseException, evaluations: Evaluations, checkpoint: Checkpoint | None) -> None:
     """Add to the message of an error what is kept and how to resume."""
     if checkpoint is None:
-        advice = "Nothing is kept: with checkpoint='run.sqlite' an interrupted run can be resumed."
+        advice = f"Nothing is kept: with {arg('checkpoint', 'run.sqlite')} an interrupted run can be resumed."
     else:
         kept = f"{evaluations.n_done} of {evaluations.n_total} points are in {checkpoint.path}"
-        advice = f"{kept}: call collect again with the same arguments to resume."
+        advice = f"{kept}: {again('collect')}."
     message = str(error) or "collect was interrupted."
     error.args = (f"{message} {advice}", *error.args[1:])
 
@@ -218,5 +219,6 @@ def _describe_failures(samples: Samples, evaluations: Evaluations, dropped: Sequ
     empty = f" No point is left at theta index t = {', '.join(map(str, dropped))}: dropped." * bool(dropped)
     return (
         f"the integrand failed at {len(failures)} of {evaluations.n_total} points, at {thetas} of {samples.T} thetas, "
-        f"and they are left out, which biases estimates: {shown}{more}.{empty} on_error='raise' evaluates them again."
+        f"and they are left out, which biases estimates: {shown}{more}.{empty} {arg('on_error', 'raise')} evaluates "
+        f"them again."
     )

@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from cbq._arrays import Array, Booleans, evenly
+from cbq._wording import arg
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
 from cbq.collect.integrand import IntegrandError, OutsideBounds, Points, Task, WrongReturn
@@ -25,10 +26,14 @@ CHECKED_POINTS, CHECKED_IF_EDITED = 3, 12  # stored points that are evaluated ag
 ROUNDING = 1e-6  # the value,
 ROUNDING_OF_TYPICAL = 1e-5  # the median of |f|, for single precision,
 ROUNDING_OF_LARGEST = 1e-9  # and the largest |f|
-WAYS_OUT = (
-    "The integrand was edited since, or what it reads or calls, or it is random (then say stochastic=True). Pass "
-    "another name to start a new run, or on_change='reuse' to keep the stored values as they are."
-)
+
+
+def ways_out() -> str:
+    """What to do if f no longer gives the values of a checkpoint."""
+    return (
+        "The integrand was edited since, or what it reads or calls, or it is random (then say stochastic=True). Pass "
+        f"another name to start a new run, or {arg('on_change', 'reuse')} to keep the stored values as they are."
+    )
 
 
 class Evaluates(Protocol):
@@ -69,7 +74,7 @@ def require_same_values(workers: Evaluates, thetas: Array, evaluations: Evaluati
     except OutsideBounds:
         raise
     except WrongReturn as error:
-        raise CheckpointError(f"{path} holds values of another f: {error} {WAYS_OUT}") from error
+        raise CheckpointError(f"{path} holds values of another f: {error} {ways_out()}") from error
     sizes = np.abs(np.concatenate([evaluations.f[t][rows] for t, rows in good.items()]))
     allowed = ROUNDING_OF_TYPICAL * np.median(sizes, axis=0) + ROUNDING_OF_LARGEST * np.max(sizes, axis=0)
     for (t, start, stop), now, failures, _ in results:
@@ -79,7 +84,8 @@ def require_same_values(workers: Evaluates, thetas: Array, evaluations: Evaluati
             does = failures.get(start + int(k), f"gives {now[k]}")
             raise CheckpointError(
                 f"{path} holds values of another f: at {Points(thetas[t], evaluations.x[t], t)}, point "
-                f"i = {start + k} (x = {evaluations.x[t][start + k]}), it has {stored[k]}, and f now {does}. {WAYS_OUT}"
+                f"i = {start + k} (x = {evaluations.x[t][start + k]}), it has {stored[k]}, and f now {does}. "
+                f"{ways_out()}"
             )
 
 

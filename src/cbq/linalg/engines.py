@@ -17,6 +17,7 @@ import numpy.typing as npt
 from cbq import _memory
 from cbq._arrays import Array
 from cbq._checks import shown
+from cbq._wording import arg
 from cbq.linalg import cholesky, dense, gram
 from cbq.linalg.cholesky import Factor
 from cbq.linalg.gram import Fills
@@ -105,7 +106,7 @@ def engine(engine: str | Engine) -> Iterator[None]:
     Answers agree with those of "numpy" up to rounding.
     """
     if isinstance(engine, str) and engine not in ENGINES:
-        raise ValueError(f"engine must be one of {', '.join(ENGINES)}, but it is {shown(engine)}.")
+        raise ValueError(f"{arg('engine')} must be one of {', '.join(ENGINES)}, but it is {shown(engine)}.")
     is_engine = not isinstance(engine, type) and all(hasattr(engine, name) for name in _METHODS)
     if not isinstance(engine, str) and not is_engine:
         raise TypeError(f"engine must be a name or have the methods of cbq.linalg.Engine, but it is {shown(engine)}.")

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
+from cbq._checks import did_you_mean
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent, warn_of
 from cbq.linalg import LinAlgError
@@ -99,8 +100,8 @@ def registrations() -> list[Registration]:
 def create(name: str) -> Estimator:
     """Return the estimator with this name on the command line, with its default options."""
     if name not in _REGISTRATIONS:
-        known = ", ".join(each.name for each in registrations())
-        raise ValueError(f"there is no estimator {name!r}: choose one of {known}.")
+        known = [each.name for each in registrations()]
+        raise ValueError(f"there is no estimator {name!r}: {did_you_mean(name, known, 'estimators')}")
     return _REGISTRATIONS[name].create()
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
-from difflib import get_close_matches
 from functools import partial
 from typing import Any
 
@@ -12,8 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers, real
-from cbq._checks import as_text, shown
+from cbq._checks import as_text, did_you_mean, listed, shown
 from cbq._progress import Progress
+from cbq._wording import arg
 from cbq.fit.base import Fit
 from cbq.nested.answer import Answer, OuterPosterior, require_fit
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
@@ -124,10 +124,10 @@ def make_decisions(
     if len(missing) == len(options):
         return _from_net_benefits(known)
     if missing:
-        given = " and ".join(name for name in options if name not in missing)
+        given = " and ".join(arg(name) for name in options if name not in missing)
         raise ValueError(
-            f"{given} came without {' and '.join(missing)}: pass effects, costs and willingness_to_pay together, or "
-            f"none of them if the outputs are net benefits."
+            f"{given} came without {' and '.join(map(arg, missing))}: pass {arg('effects')}, {arg('costs')} and "
+            f"{arg('willingness_to_pay')} together, or none of them if the outputs are net benefits."
         )
     return _from_effects_and_costs(known, effects, costs, _thresholds(willingness_to_pay))
 
@@ -143,7 +143,7 @@ def positions(wanted: Any, known: Sequence[str], what: str) -> list[int]:
     found = [_position(name, known, what) for name in wanted]
     repeated = [known[i] for i in dict.fromkeys(found) if found.count(i) > 1]
     if repeated:
-        raise ValueError(f"{what} lists {_quoted(repeated)} more than once: list each column once.")
+        raise ValueError(f"{what} lists {listed(repeated)} more than once: list each column once.")
     return found
 
 
@@ -180,26 +180,28 @@ def _from_net_benefits(known: list[str]) -> Decisions:
     if D < 2:
         raise ValueError(
             f"a decision needs at least 2 net benefits to choose from, but {D} output{'s' * (D != 1)} arrived "
-            f"({_quoted(known)}): to compare an intervention with doing nothing, add an output of zeros."
+            f"({listed(known)}): to compare an intervention with doing nothing, add an output of zeros."
         )
     return Decisions(_frozen(np.eye(D)[None]), None)
 
 
 def _from_effects_and_costs(known: list[str], effects: Any, costs: Any, thresholds: Array) -> Decisions:
-    effect_at, cost_at = positions(effects, known, "effects"), positions(costs, known, "costs")
+    effect_at, cost_at = positions(effects, known, arg("effects")), positions(costs, known, arg("costs"))
     if len(effect_at) != len(cost_at):
         raise ValueError(
-            f"effects has {len(effect_at)} columns and costs has {len(cost_at)}, but each decision needs one of each."
+            f"{arg('effects')} has {len(effect_at)} columns and {arg('costs')} has {len(cost_at)}, but each decision "
+            f"needs one of each."
         )
     D = len(effect_at)
     if D < 2:
         raise ValueError(
-            f"a decision needs at least 2 options to choose from, but effects and costs list {D}: to compare an "
-            f"intervention with doing nothing, add columns of zeros for the effect and the cost of doing nothing."
+            f"a decision needs at least 2 options to choose from, but {arg('effects')} and {arg('costs')} list {D}: to "
+            f"compare an intervention with doing nothing, add columns of zeros for the effect and the cost of doing "
+            f"nothing."
         )
     both = [known[i] for i in effect_at if i in cost_at]
     if both:
-        raise ValueError(f"{_quoted(both)} is listed as an effect and as a cost: list each column as one of them.")
+        raise ValueError(f"{listed(both)} is listed as an effect and as a cost: list each column as one of them.")
     weights = np.zeros((thresholds.size, D, len(known)))
     weights[:, np.arange(D), effect_at] = thresholds.reshape(-1, 1)
     weights[:, np.arange(D), cost_at] = -1.0
@@ -210,12 +212,14 @@ def _thresholds(willingness_to_pay: Any) -> Array:
     """The willingness to pay as an array () or (K,) of finite, non-negative numbers."""
     thresholds = real(willingness_to_pay, "willingness_to_pay")
     if thresholds.ndim > 1 or thresholds.size == 0:
-        raise ValueError(f"willingness_to_pay must be a number or a vector, but its shape is {thresholds.shape}.")
+        raise ValueError(
+            f"{arg('willingness_to_pay')} must be a number or a vector, but its shape is {thresholds.shape}."
+        )
     bad = thresholds[~(np.isfinite(thresholds) & (thresholds >= 0))]
     if bad.size:
         raise ValueError(
-            f"willingness_to_pay must be finite and not negative, but it holds {bad[0]:g}: it is the value of one "
-            f"unit of effect, in units of cost."
+            f"{arg('willingness_to_pay')} must be finite and not negative, but it holds {bad[0]:g}: it is the value of "
+            f"one unit of effect, in units of cost."
         )
     return thresholds
 
@@ -228,8 +232,7 @@ def _position(name: Any, known: Sequence[str], what: str) -> int:
     is_position = isinstance(name, int | np.integer) and not isinstance(name, bool)
     if is_position and not ambiguous and 0 <= name < len(known):
         return int(name)
-    close = get_close_matches(label[:100], known, n=3)
-    hint = f"did you mean {' or '.join(map(repr, close))}?" if close else f"the columns are {_quoted(known)}."
+    hint = did_you_mean(label, known, "columns")
     if is_position and ambiguous:
         hint += " A position is accepted only if no column name is an integer."
     raise ValueError(f"{what} lists {shown(name)}, which is not a column: {hint}")
@@ -240,12 +243,6 @@ def _is_integer(name: str) -> bool:
         return float(name).is_integer()
     except ValueError:
         return False
-
-
-def _quoted(names: Sequence[str], most: int = 20) -> str:
-    """The names in quotes, at most the first `most` of them."""
-    listed = ", ".join(map(repr, names[:most]))
-    return listed + f" and {len(names) - most} more" * (len(names) > most)
 
 
 def _frozen(array: Array) -> Array:

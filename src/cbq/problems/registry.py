@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from cbq._checks import shown, text
+from cbq._checks import did_you_mean, shown, text
 from cbq.problem import Problem
 
 Build = Callable[..., Problem]
@@ -61,7 +61,8 @@ def get(name: str, **options: Any) -> Problem:
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values())
     unknown = [option for option in options if option not in known and not takes_any]
     if unknown:
-        raise TypeError(f"problem {name!r} has no option {', '.join(unknown)}: it has {', '.join(known) or 'none'}.")
+        hint = did_you_mean(unknown[0], known, "options") if known else "it has none."
+        raise TypeError(f"problem {name!r} has no option {', '.join(unknown)}: {hint}")
     problem = build(**options)
     if not isinstance(problem, Problem):
         raise TypeError(f"the function registered as {name!r} returned {shown(problem)}, but a cbq.Problem is needed.")
@@ -74,7 +75,7 @@ def builder(name: str) -> Build:
         return _BUILDERS[name]
     installed = _entry_points()
     if name not in installed:
-        raise ValueError(f"there is no problem {shown(name)}: the problems are {', '.join(names())}.")
+        raise ValueError(f"there is no problem {shown(name)}: {did_you_mean(name, names(), 'problems')}")
     try:
         build: Build = installed[name].load()
     except Exception as error:

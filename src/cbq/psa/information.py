@@ -17,12 +17,15 @@ from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.psa import tables
 from cbq.psa.analysis import ROUNDING, Contrasts, SetValue, analyse, monotone_estimates
+from cbq.psa.outputs import check_not_inputs, read_outputs
 from cbq.psa.result import EvppiRow, EvppiTable
+from cbq.psa.sets import ColumnSet, column_sets
 from cbq.samples import Samples
 
 # A note is written above these, in units of the standard error.
 NOTE_MOVED = 0.01  # how far an estimate was moved to be monotone over the sets
 NOTE_UNSEEN = 0.1  # the part of an estimate that is due to variance not represented by the landmarks
+NEGLIGIBLE = 1e-9  # of EVPI: a plug-in below is what rounding leaves of 0
 
 
 @dataclass(frozen=True, eq=False)
@@ -60,9 +63,11 @@ def evpi(
     Parameters
     ----------
     outputs : the net benefit of each decision, one row per draw: a pandas DataFrame, a mapping from names to columns,
-        an array (n, D); or cbq.Samples with C outputs, whose thetas are the independent draws.
+        an array (n, D); or cbq.Samples with C outputs, whose thetas are the independent draws. A single column is the
+        difference from a decision with net benefit 0.
     effects, costs, willingness_to_pay : if outputs holds effects and costs instead, the columns of both for each
-        decision, and the value of one unit of effect, a number or a vector.
+        decision, and the value of one unit of effect, a number or a vector. The outputs may then also be a pair of
+        tables, (effects, costs), with a column for each decision.
     """
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
     if isinstance(outputs, Samples):
@@ -72,7 +77,8 @@ def evpi(
         values, groups = outputs.table.reshape(int(np.sum(outputs.counts)), -1), np.asarray(outputs.counts)
         decisions = make_decisions(values.shape[1], **options)  # type: ignore[arg-type]
     else:
-        decisions, values = tables.read_outputs(tables.ColumnTable.of(outputs, "outputs"), options)
+        described = read_outputs(outputs, options)
+        decisions, values = described.decisions, described.values
         groups = np.ones(len(values), dtype=np.intp)
     if len(groups) < 2:
         raise ValueError(
@@ -88,7 +94,7 @@ def evpi(
 def evppi_table(
     outputs: Any,
     inputs: Any,
-    pars: Sequence[Any],
+    pars: Any = "all",
     *,
     effects: Sequence[Name] | None = None,
     costs: Sequence[Name] | None = None,
@@ -105,20 +111,25 @@ def evppi_table(
     Parameters
     ----------
     outputs : the net benefit of each decision, one row per draw: a pandas DataFrame, a mapping from names to columns, a
-        structured array, or an array (n, D), whose columns are called "0", "1", ...
-    inputs : the uncertain inputs in the same rows. If both are pandas objects, their row labels must agree.
+        structured array, or an array (n, D), whose columns are called "0", "1", ... A single column is the difference
+        from a decision with net benefit 0. Columns that are inputs, or that number the rows, are refused.
+    inputs : the uncertain inputs in the same rows, numbers or categories. If both are pandas objects, their row labels
+        must agree.
     pars : the sets, each a list of columns of `inputs` or a single one, by name; or by position (0, 1, ...), unless the
-        name of some column of `inputs` is an integer.
+        name of some column of `inputs` is an integer. A mapping such as {"costs": ["c1", "c2"]} names the sets. "all",
+        the default, stands for each input alone, and "pairs" for all pairs, without columns that number the rows or are
+        outputs. Columns that are constant, or that others of their set determine, are left out with a note.
     effects, costs, willingness_to_pay : if outputs holds effects and costs instead, the columns of both for each
         decision, and the value of one unit of effect, a number or a vector. Net benefits are
-        willingness_to_pay * effect - cost.
+        willingness_to_pay * effect - cost. The outputs may then also be a pair of tables, (effects, costs), with a
+        column for each decision.
     level : of the intervals.
     rng : a generator or a seed, for the choice of landmarks and for posterior draws.
 
     Returns
     -------
     A row for each set and willingness to pay, with the columns pars, willingness_to_pay (if given), evppi, se, lower,
-    upper, plug_in, evpi, n, landmarks, approximation and note; see `cbq.psa.EvppiRow`.
+    upper, plug_in, evpi, n, landmarks, approximation, evpi_se and note; see `cbq.psa.EvppiRow`.
     """
     return values_of_information(
         outputs, inputs, pars, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay, level=level, rng=rng
@@ -128,7 +139,7 @@ def evppi_table(
 def values_of_information(
     outputs: Any,
     inputs: Any,
-    pars: Sequence[Any],
+    pars: Any = "all",
     *,
     effects: Sequence[Name] | None = None,
     costs: Sequence[Name] | None = None,
@@ -138,21 +149,25 @@ def values_of_information(
 ) -> EvppiTable:
     """The same as `evppi_table`, as an immutable result that prints, plots and needs no pandas."""
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
-    output_table, input_table = tables.ColumnTable.of(outputs, "outputs"), tables.ColumnTable.of(inputs, "inputs")
-    tables.check_same_rows(output_table, input_table)
+    input_table = tables.ColumnTable.of(inputs, "inputs")
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
-    decisions, values = tables.read_outputs(output_table, options)
-    values, decisions, unit = tables.scale_net_benefits(values, decisions)
-    sets = tables.column_sets(pars, input_table)
+    described = read_outputs(outputs, options)
+    tables.check_same_rows(described.table, input_table)
+    values, decisions, unit = tables.scale_net_benefits(described.values, described.decisions)
+    sets, notes = column_sets(pars, input_table, described.used)
+    check_not_inputs(described, input_table, (i for each in sets for i in each.members))
     contrasts = Contrasts.of(values, decisions)
     found: dict[int, SetValue] = {}
 
     def one(j: int) -> None:
         # All sets have the same seed, so that the value of a set does not depend on which others are listed.
-        found[j] = analyse(contrasts, sets[j].columns, np.random.default_rng(seed))
+        columns = sets[j].columns
+        found[j] = analyse(contrasts, columns, np.random.default_rng(seed)) if columns.shape[1] else nothing
 
+    nothing = SetValue(*np.zeros((5, len(contrasts.maps))))  # of a set that holds no information
     run_in_pool(one, len(sets), min(workers(), len(sets)))
-    return EvppiTable(_rows(sets, [found[j] for j in range(len(sets))], values, decisions, unit, level), level)
+    rows = _rows(sets, [found[j] for j in range(len(sets))], values, decisions, unit, level)
+    return EvppiTable(rows, level, (*described.notes, *notes))
 
 
 def _perfect_information(values: Array, decisions: Decisions, groups: npt.NDArray[np.intp]) -> tuple[Array, Array]:
@@ -173,7 +188,7 @@ def _perfect_information(values: Array, decisions: Decisions, groups: npt.NDArra
 
 
 def _rows(
-    sets: Sequence[tables.ColumnSet],
+    sets: Sequence[ColumnSet],
     found: Sequence[SetValue],
     values: Array,
     decisions: Decisions,
@@ -182,14 +197,19 @@ def _rows(
 ) -> tuple[EvppiRow, ...]:
     """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
     n = len(values)
-    perfect = unit * _perfect_information(values, decisions, np.ones(n, dtype=np.intp))[0]  # (K,)
+    perfect, perfect_se = (unit * each for each in _perfect_information(values, decisions, np.ones(n, dtype=np.intp)))
     names = ("evppi", "se", "plug_in", "unseen")
     raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
-    se = np.where(se > ROUNDING * perfect, se, 0.0)
+    noise = 1e-13 * unit  # about what rounding leaves of net benefits
+    unseen = np.where(unseen > noise, unseen, 0.0)
+    se = np.where(se > np.maximum(ROUNDING * perfect, noise), se, 0.0)
+    plug_in = np.where(plug_in > np.maximum(NEGLIGIBLE * perfect, noise), plug_in, 0.0)
     members = [each.members for each in sets]
     by_threshold = zip(raw.T, se.T, perfect.tolist(), strict=True)
     evppi = np.stack([monotone_estimates(each, errors, members, evpi) for each, errors, evpi in by_threshold], axis=1)
-    reach = float(ndtri(0.5 * (1.0 + level))) * se
+    z = float(ndtri(0.5 * (1.0 + level)))
+    reach = z * se
+    most = perfect + z * perfect_se  # EVPPI is at most EVPI, so it is not above the interval of EVPI either
     thresholds = [None] if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay).tolist()
     duplicates = [tables.count_duplicates(np.column_stack([values, each.columns])) for each in sets]
     return tuple(
@@ -199,20 +219,21 @@ def _rows(
             evppi=float(evppi[j, k]),
             se=float(se[j, k]),
             lower=max(float(evppi[j, k] - reach[j, k]), 0.0),
-            upper=float(evppi[j, k] + reach[j, k]),
+            upper=float(min(evppi[j, k] + reach[j, k], most[k])),
             plug_in=float(plug_in[j, k]),
             evpi=float(perfect[k]),
             n=n,
             landmarks=found[j].landmarks,
             approximation=float(unseen[j, k]),
-            note=_note(raw[j, k], evppi[j, k], se[j, k], unseen[j, k], n, duplicates[j]),
+            note="; ".join([*sets[j].notes, *_notes(raw[j, k], evppi[j, k], se[j, k], unseen[j, k], n, duplicates[j])]),
+            evpi_se=float(perfect_se[k]),
         )
         for j in range(len(sets))
         for k, threshold in enumerate(thresholds)
     )
 
 
-def _note(raw: float, evppi: float, se: float, unseen: float, n: int, duplicates: int) -> str:
+def _notes(raw: float, evppi: float, se: float, unseen: float, n: int, duplicates: int) -> list[str]:
     """Remarks on an estimate and on the n rows it is from."""
     parts = []
     if abs(evppi - raw) > NOTE_MOVED * se > 0:
@@ -225,4 +246,4 @@ def _note(raw: float, evppi: float, se: float, unseen: float, n: int, duplicates
     if duplicates:
         repeat = "row repeats another row" if duplicates == 1 else "rows repeat other rows"
         parts.append(f"{duplicates} of {n} {repeat} but count as independent draws: if they are not, se is too small")
-    return "; ".join(parts)
+    return parts

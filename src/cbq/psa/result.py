@@ -20,12 +20,14 @@ class EvppiRow:
 
     pars : the names of the inputs.
     willingness_to_pay : None if the outputs are net benefits.
-    evppi, se, lower, upper : the estimate, its standard error and the ends of its interval, at least 0.
+    evppi, se, lower, upper : the estimate, its standard error and the ends of its interval, between 0 and the upper end
+        of the interval of EVPI.
     plug_in : the estimate from the means of the regression alone, before estimates were made monotone over the sets.
     evpi : the expected value of perfect information.
     n, landmarks : the number of rows (draws), and that of the landmarks of the regression.
     approximation : the part of evppi that is due to variance not represented by the landmarks.
     note : remarks on the estimate, or an empty string.
+    evpi_se : the standard error of evpi.
     """
 
     pars: str
@@ -40,6 +42,7 @@ class EvppiRow:
     landmarks: int
     approximation: float
     note: str
+    evpi_se: float = 0.0
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -48,20 +51,23 @@ class EvppiTable:
 
     rows : one for each set and willingness to pay, in this order.
     level : of the intervals.
+    notes : remarks on the tables of outputs and inputs, without full stops.
     """
 
     rows: tuple[EvppiRow, ...]
     level: float = 0.95
+    notes: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
+        object.__setattr__(self, "notes", tuple(self.notes))
         if not self.rows:
             raise ValueError("an EvppiTable needs at least one row, but rows is empty.")
 
     @property
     def columns(self) -> list[str]:
         """The fields of the rows, without willingness_to_pay if the outputs are net benefits."""
-        names = [field.name for field in fields(EvppiRow)]
+        names = [*(field.name for field in fields(EvppiRow) if field.name != "note"), "note"]
         return names if self.rows[0].willingness_to_pay is not None else [n for n in names if n != "willingness_to_pay"]
 
     def to_frame(self) -> Any:
@@ -92,7 +98,10 @@ class EvppiTable:
         used = {name: column for name, column in filled.items() if any(column)}
         lines = [list(used), *map(list, zip(*used.values(), strict=True))]
         legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
-        below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1))]
+        if len({row.willingness_to_pay for row in self.rows}) == 1 and self.rows[0].evpi_se:
+            legend += f" EVPI has a standard error of {short(self.rows[0].evpi_se, 2)}."
+        remarks = [f"{note}." for note in self.notes]
+        below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1)), *remarks]
         return aligned(lines, left=1, notes=below)
 
     __repr__ = __str__

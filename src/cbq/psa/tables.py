@@ -1,4 +1,4 @@
-"""Tables with one row per draw, the sets of their columns, and net benefits in units near 1.
+"""Tables with one row per draw, and net benefits in units near 1.
 
 A table is a pandas object, a mapping, or a structured or plain array. Pandas objects are recognised by their
 attributes, so that pandas is not imported. Units are powers of two, so that dividing by them rounds nothing.
@@ -13,14 +13,9 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, Integers, as_array, real
-from cbq._checks import as_text, shown
-from cbq.linalg.dense import eigh
-from cbq.nested.decisions import Decisions, is_list, make_decisions, positions
+from cbq._checks import as_text
+from cbq.nested.decisions import Decisions
 
-MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
-CONSTANT_BELOW = 1e-12  # range of a column, relative to its largest value
-DEPENDENT_BELOW = 1e-13  # smallest eigenvalue of the correlations, per column
-INVOLVED_ABOVE = 1e-5  # coefficient of a column in a linear dependence
 MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
 MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
 
@@ -58,6 +53,17 @@ class ColumnTable:
         """The columns at these positions as finite numbers (n, k)."""
         return np.stack([self._column(i) for i in columns], axis=1)
 
+    def words(self, i: int) -> list[str] | None:
+        """The column at this position as words, without spaces around them; None if it holds anything else.
+
+        Words between numbers, and gaps between words, are not words: they are likely to be mistakes.
+        """
+        raw = np.asarray(self.take(i))
+        if raw.ndim != 1 or raw.dtype.kind not in "OU" or not len(raw):
+            return None
+        found = [each.strip() for each in raw if isinstance(each, str)]
+        return found if len(found) == len(raw) and all(map(_is_word, found)) else None
+
     def _column(self, i: int) -> Array:
         name = f"column {self.names[i]!r} of {self.what}"
         _check_numeric(self.take(i), name)
@@ -77,30 +83,10 @@ def check_same_rows(outputs: ColumnTable, inputs: ColumnTable) -> None:
     """Raise if the rows of both tables cannot be the same draws."""
     if outputs.n != inputs.n:
         raise ValueError(
-            f"outputs has {outputs.n} rows and inputs has {inputs.n}, but the same row of both must be the same draw."
+            f"{outputs.what} has {outputs.n} rows and {inputs.what} has {inputs.n}, but the same row of both must be "
+            f"the same draw."
         )
     _check_same_labels((outputs.what, outputs.index), (inputs.what, inputs.index))
-
-
-@dataclass(frozen=True, eq=False)
-class ColumnSet:
-    """A set of input columns: its label, the positions of its columns, and their values (n, p) in units near 1."""
-
-    label: str
-    members: frozenset[int]
-    columns: Array
-
-
-def column_sets(pars: Any, inputs: ColumnTable) -> list[ColumnSet]:
-    """The sets that `pars` lists: each a list of columns, by name or position (see `positions`), or a single one."""
-    if not is_list(pars):
-        raise TypeError(
-            f"pars must be a list of sets of columns, such as [['a'], ['a', 'b']], but {shown(pars)} arrived: for a "
-            f"single column write [['a']]."
-        )
-    if not len(pars):
-        raise ValueError("pars is empty: list at least one set of columns, such as [['a'], ['a', 'b']].")
-    return [_column_set(each, inputs, f"set {i} of pars") for i, each in enumerate(pars, start=1)]
 
 
 def count_duplicates(rows: Array) -> int:
@@ -115,15 +101,6 @@ def scale_columns(columns: Array) -> tuple[Array, Integers]:
     return np.ldexp(columns, -exponents), exponents
 
 
-def read_outputs(table: ColumnTable, options: dict[str, Any]) -> tuple[Decisions, Array]:
-    """The decisions that a table of outputs describes, and its values (n, C), with 0 in columns that are not used."""
-    decisions = make_decisions(len(table.names), table.names, **options)
-    used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (decisions.willingness_to_pay is None))
-    values = np.zeros((table.n, len(table.names)))
-    values[:, used] = table.matrix([int(i) for i in used])
-    return decisions, values
-
-
 def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
     """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
     values, exponents = scale_columns(outputs)
@@ -136,42 +113,6 @@ def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Dec
     weights = np.ldexp(np.where(used, decisions.weights, 0.0), exponents - high)
     weights.setflags(write=False)
     return values, replace(decisions, weights=weights), float(np.ldexp(1.0, high))
-
-
-def _column_set(names: Any, inputs: ColumnTable, what: str) -> ColumnSet:
-    members = positions([names] if isinstance(names, str | int | np.integer) else names, inputs.names, what)
-    if not members:
-        raise ValueError(f"{what} is empty: list at least one column, or omit the set.")
-    fewest = max(MIN_ROWS, MIN_ROWS_PER_COLUMN * (len(members) + 1))
-    if inputs.n < fewest:
-        raise ValueError(
-            f"a regression on the {len(members)} column{'s' * (len(members) > 1)} of {what} needs at least {fewest} "
-            f"rows, but there are {inputs.n}: draw more."
-        )
-    values, names_of_columns = inputs.matrix(members), [inputs.names[i] for i in members]
-    columns = scale_columns(values)[0]
-    _check_columns(columns, values[0], names_of_columns, what)
-    return ColumnSet(", ".join(names_of_columns), frozenset(members), columns)
-
-
-def _check_columns(columns: Array, first: Array, names: list[str], what: str) -> None:
-    """Raise if a column is constant, in all rows as in the `first`, or if columns (n, p) are linearly dependent."""
-    constant = np.ptp(columns, axis=0) <= CONSTANT_BELOW * np.max(np.abs(columns), axis=0)
-    if np.any(constant):
-        i = int(np.argmax(constant))
-        raise ValueError(
-            f"column {names[i]!r} of {what} is constant ({first[i]:g} in all rows), so there is nothing to learn "
-            f"about it: omit it."
-        )
-    centred = columns - np.mean(columns, axis=0)
-    standard = centred / np.sqrt(np.mean(centred**2, axis=0))
-    eigenvalues, axes = eigh(standard.T @ standard / len(columns))
-    if eigenvalues[0] < DEPENDENT_BELOW * len(names):
-        involved = [name for name, c in zip(names, np.abs(axes[:, 0]), strict=True) if c > INVOLVED_ABOVE]
-        raise ValueError(
-            f"columns {', '.join(map(repr, involved))} of {what} are linearly dependent, up to rounding, so all but "
-            f"one of them determine that one: omit one, which leaves EVPPI unchanged."
-        )
 
 
 def _check_range(low: int, high: int) -> None:
@@ -192,6 +133,14 @@ def _check_range(low: int, high: int) -> None:
 def _power_of_ten(exponent: int) -> str:
     """The power of ten nearest to numbers just below 2^exponent."""
     return f"1e{round((exponent - 0.5) * np.log10(2.0))}"
+
+
+def _is_word(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return bool(text)
+    return False
 
 
 def _common_index(names: Sequence[str], take: Callable[[int], Any], what: str) -> Any:

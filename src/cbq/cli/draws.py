@@ -1,0 +1,184 @@
+"""The draws of a decision model, in one table or in several: which columns are outputs, and which are inputs."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cbq._checks import listed
+from cbq.cli.names import column_names, column_sets
+from cbq.cli.sheets import MISSING, Sheet, read_sheet
+from cbq.nested.decisions import positions
+from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name, select_inputs
+from cbq.psa.sets import left_out_note
+
+Columns = dict[str, list[float] | list[str]]
+EXAMPLE_PRICES = "20000,30000"
+
+
+@dataclass(frozen=True)
+class Described:
+    """The arguments of `values_of_information` that describe the outputs, the columns used, and remarks."""
+
+    outputs: Any
+    effects: list[str] | None
+    costs: list[str] | None
+    used: tuple[str, ...]
+    notes: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Draws:
+    """The tables that were named: that of all columns, and those of effects, costs and inputs."""
+
+    table: Sheet | None
+    effects: Sheet | None
+    costs: Sheet | None
+    inputs: Sheet | None
+
+    @classmethod
+    def read(cls, table: Path | None, effects: Path | None, costs: Path | None, inputs: Path | None) -> Draws:
+        """Read the files, of which those that are needed must be there."""
+        if (effects is None) != (costs is None):
+            given, missing = ("--effects-file", "--costs-file") if costs is None else ("--costs-file", "--effects-file")
+            raise ValueError(f"{given} came without {missing}: pass both.")
+        if table is None and (effects is None or inputs is None):
+            raise ValueError(
+                "there is no table to read: name one, as in cbq evppi psa.csv, or pass --effects-file, --costs-file "
+                "and --inputs-file."
+            )
+        return cls(*(None if path is None else read_sheet(path) for path in (table, effects, costs, inputs)))
+
+    @property
+    def notes(self) -> tuple[str, ...]:
+        """What a reader should know about how the files were read."""
+        sheets = (self.table, self.effects, self.costs, self.inputs)
+        read = [sheet for sheet in sheets if sheet is not None]
+        unnamed = [f"{sheet.path} has a column without a name, which was left out" for sheet in read if sheet.unnamed]
+        return (*unnamed, *(sheet.remark for sheet in read if sheet.remark))
+
+    def describe(self, outputs: str | None, effects: str | None, costs: str | None, prices: Any) -> Described:
+        """The outputs, by the options that are set, or else by the names of columns."""
+        if self.effects is not None and self.costs is not None:
+            return self._pair(effects, costs, outputs, prices)
+        sheet = self._main
+        known = list(sheet.columns)
+        names = {"--outputs": outputs, "--effects": effects, "--costs": costs}
+        chosen = {option: column_names(text, known) for option, text in names.items()}
+        for option, wanted in chosen.items():
+            positions(wanted, known, option)
+        if chosen["--outputs"] and (chosen["--effects"] or chosen["--costs"] or prices is not None):
+            raise ValueError(
+                "pass --outputs, which are net benefits, or --effects, --costs and --willingness-to-pay, but not both."
+            )
+        if not any(chosen.values()):
+            return self._guessed(sheet, prices)
+        if chosen["--outputs"]:
+            return _described(sheet, chosen["--outputs"], "")
+        return _described(sheet, chosen["--effects"], "", chosen["--costs"])
+
+    def sets(self, pars: str | None, used: Sequence[str]) -> tuple[Any, Columns, tuple[str, ...]]:
+        """The sets that are asked for, the inputs with their columns, and what was left out."""
+        sheet = self.inputs or self._main
+        known = list(sheet.columns)
+        if pars is not None and (pars in known or pars.strip() not in ("all", "pairs")):
+            sets = column_sets(pars, known)
+            groups = sets if isinstance(sets, dict) else dict(enumerate(sets, start=1))
+            for label, names in groups.items():
+                positions(names, known, f"set {label} of --pars")
+            named = dict.fromkeys(name for names in groups.values() for name in names)
+            return sets, {name: sheet.values(name) for name in named}, ()
+        names, left = self._inputs(sheet, used)
+        if not names:
+            why = left_out_note(left) if left else "No column is left"
+            raise ValueError(f"{sheet.path} has no inputs beside the outputs. {why}.")
+        notes = (left_out_note(left),) if left else ()
+        several = "pairs" if pars is not None and pars.strip() == "pairs" else [[name] for name in names]
+        return several, {name: sheet.values(name) for name in names}, notes
+
+    def _inputs(self, sheet: Sheet, used: Sequence[str]) -> tuple[list[str], dict[str, str]]:
+        """The columns that may be inputs, and why others are left out."""
+        empty = [name for name, texts in sheet.columns.items() if all(text.lower() in MISSING for text in texts)]
+        names = [name for name in sheet.columns if name not in empty and name not in used]
+        chosen, left = select_inputs(names, sheet.values, used)
+        words = [name for name in chosen if _labels(sheet.columns[name], sheet.values(name))]
+        left |= dict.fromkeys(words, "labels the rows") | dict.fromkeys(empty, "empty")
+        return [name for name in chosen if name not in words], left
+
+    @property
+    def _main(self) -> Sheet:
+        """The table that is named without an option."""
+        if self.table is None:
+            raise ValueError("there is no table of outputs: name one, as in cbq evppi psa.csv.")
+        return self.table
+
+    def _pair(self, effects: str | None, costs: str | None, outputs: str | None, prices: Any) -> Described:
+        """Effects and costs from files of their own, all their columns but those that number the rows."""
+        assert self.effects is not None
+        assert self.costs is not None
+        if outputs is not None:
+            raise ValueError("--outputs is for net benefits, which effects and costs come without: leave it out.")
+        if prices is None:
+            raise ValueError(f"effects and costs need a willingness to pay: add --wtp {EXAMPLE_PRICES}, for example.")
+        tables, used = [], []
+        for sheet, text, option in ((self.effects, effects, "--effects"), (self.costs, costs, "--costs")):
+            known = list(sheet.columns)
+            wanted = column_names(text, known) or [n for n in known if not numbers_rows(n, _read(sheet, n))]
+            positions(wanted, known, option)
+            tables.append(sheet.with_numbers(wanted))
+            tables[-1] = {name: tables[-1][name] for name in wanted}
+            used += wanted
+        if len(tables[0]) == 1 or self.inputs is not None:
+            used = []  # names of other files say nothing about the inputs
+        by_name = set(tables[0]) == set(tables[1])
+        note = f"Decisions: effects {listed(tables[0])}, costs {listed(tables[0] if by_name else tables[1])}"
+        return Described(tuple(tables), None, None, tuple(used), (note,))
+
+    def _guessed(self, sheet: Sheet, prices: Any) -> Described:
+        """The outputs that names tell, or an error that says what to type."""
+        known = [name for name in sheet.columns if not numbers_rows(name, _read(sheet, name))]
+        benefits, (effects, costs) = guess_net_benefits(known), guess_effects_and_costs(known)
+        if prices is None and benefits:
+            return _described(sheet, benefits, " (known by their names; --outputs sets others)")
+        if effects and prices is not None:
+            return _described(sheet, effects, " (known by their names; --effects and --costs set others)", costs)
+        command = f"cbq evppi {shlex.quote(str(sheet.path))}"
+        if effects:
+            raise ValueError(
+                f"effects and costs ({listed([*effects, *costs])}) need a willingness to pay: {command} --wtp "
+                f"{EXAMPLE_PRICES}, for example."
+            )
+        if self.inputs is not None and prices is None and not any(map(output_name, known)):
+            return _described(sheet, known, " (all columns)")
+        numeric = [name for name in known if isinstance(_read(sheet, name)[-1], float)]
+        raise ValueError(
+            f"it is not clear which columns of {sheet.path} are outputs; they are {listed(known, 60)}. Name the net "
+            f"benefits of the decisions, {command} --outputs {shlex.quote(','.join(numeric[-2:]))}, or effects and "
+            f"costs, {command} --effects NAMES --costs NAMES --wtp {EXAMPLE_PRICES}."
+        )
+
+
+def _described(sheet: Sheet, first: list[str], how: str, costs: list[str] | None = None) -> Described:
+    """Net benefits, or effects with costs, in one table."""
+    used = [*first, *(costs or ())]
+    numbers = sheet.with_numbers(used)
+    kinds = f"net benefits {listed(first)}" if costs is None else f"effects {listed(first)}, costs {listed(costs)}"
+    note = f"Decisions: {kinds}{how}"
+    effects = None if costs is None else first
+    return Described({name: numbers[name] for name in used}, effects, costs, tuple(used), (note,))
+
+
+def _read(sheet: Sheet, name: str) -> Any:
+    """The values of a column; its text if they cannot be used."""
+    try:
+        return sheet.values(name)
+    except ValueError:
+        return [*sheet.columns[name], None]  # of no kind
+
+
+def _labels(texts: Sequence[str], values: Sequence[Any]) -> bool:
+    """Whether a column holds words of which hardly any occurs twice."""
+    return isinstance(values[0], str) and len(set(texts)) > max(12, len(texts) // 2)

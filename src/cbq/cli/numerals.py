@@ -1,0 +1,103 @@
+"""How numbers are written in a file: with decimal points or commas, and with separators between thousands.
+
+Most cells can be read in one way only: 0,5 is a half and 1,234.5 more than a thousand. Cells such as 1,234 and 1.234
+are read as the others of their file are; where no cell tells, they are refused, because a factor of 1000 is at stake.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+
+BETWEEN_THOUSANDS = re.compile(r"(?<=\d)[\u00a0\u202f\u2009 '\u2019](?=\d{3}(?!\d))")
+CURRENCY = re.compile(r"^([+-]?)[$€£¥]\s*|\s*[€$£¥]$")
+PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|nan", re.IGNORECASE)
+COMMA = re.compile(r"[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?")
+ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")  # 1,234 or 1.234
+COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,234.5 and 1,234,567
+POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")  # 1.234,5 and 1.234.567
+
+
+class Convention(Enum):
+    """What marks the decimals of numbers that could be read in two ways."""
+
+    POINT = "."
+    COMMA = ","
+    UNKNOWN = "?"
+
+
+def convention(columns: Sequence[Sequence[str]], separator: str) -> Convention:
+    """The convention of a file, from the cells of its columns and from what separates them.
+
+    A semicolon separates where commas are decimal, and a comma where points are, unless cells say otherwise.
+    """
+    with_commas = any("," in cell for cells in columns for cell in cells)
+    if separator == "," and not with_commas:
+        return Convention.POINT
+    with_both = with_commas and any("." in cell for cells in columns for cell in cells)
+    seen: set[Convention] = set()
+    doubtful: set[str] = set()
+    for cell in (cell for cells in columns for cell in cells if "," in cell or "." in cell):
+        text = _bare(cell)
+        if (meaning := _certain(text)) is not None:
+            seen.add(meaning)
+            if not with_both or len(seen) == 2:
+                break
+        elif (mark := _doubtful(text)) is not None:
+            doubtful.add(mark)
+    if seen:
+        return seen.pop() if len(seen) == 1 else Convention.UNKNOWN
+    if separator == "," or not doubtful:
+        return Convention.POINT
+    return Convention.COMMA if separator == ";" and doubtful == {","} else Convention.UNKNOWN
+
+
+def read_number(cell: str, kind: Convention) -> float | None:
+    """The number in a cell; None if there is none. Raise if it could be one of two."""
+    text = _bare(cell)
+    share = 0.01 if text.endswith("%") else 1.0
+    text = text.removesuffix("%")
+    if (mark := _doubtful(text)) is not None:
+        return share * _of_two_readings(text, mark, kind)
+    if PLAIN.fullmatch(text):
+        return share * float(text)
+    if COMMA_GROUPS.fullmatch(text):
+        return share * float(text.replace(",", ""))
+    if POINT_GROUPS.fullmatch(text):
+        return share * float(text.replace(".", "").replace(",", "."))
+    return share * float(text.replace(",", ".")) if COMMA.fullmatch(text) else None
+
+
+def _of_two_readings(text: str, mark: str, kind: Convention) -> float:
+    """1,234 or 1.234, with this mark."""
+    whole, decimal = text.replace(mark, ""), text.replace(mark, ".")
+    if kind is Convention.UNKNOWN:
+        raise ValueError(
+            f"which may be {whole} or {decimal}, and the other cells do not say which: write numbers without "
+            f"separators between thousands."
+        )
+    return float(decimal if kind.value == mark else whole)
+
+
+def _doubtful(text: str) -> str | None:
+    """The mark of a number such as 1,234 or 1.234, which could be read in two ways; None for other cells."""
+    if not ONE_GROUP.fullmatch(text):
+        return None
+    return "," if "," in text else "."
+
+
+def _certain(text: str) -> Convention | None:
+    """The convention of a number with a comma or a point that can be read in one way; None for other cells."""
+    if _doubtful(text) is not None:
+        return None
+    if COMMA_GROUPS.fullmatch(text) or ("." in text and PLAIN.fullmatch(text)):
+        return Convention.POINT
+    if POINT_GROUPS.fullmatch(text) or ("," in text and COMMA.fullmatch(text)):
+        return Convention.COMMA
+    return None
+
+
+def _bare(cell: str) -> str:
+    """A cell without spaces and apostrophes between thousands and without the sign of a currency."""
+    return CURRENCY.sub(r"\1", BETWEEN_THOUSANDS.sub("", cell.strip()))
