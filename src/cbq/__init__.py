@@ -1,6 +1,7 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
 from cbq import embeddings, kernels, linalg, measures, nested, problems, psa
+from cbq._names import Names
 from cbq._version import __version__
 from cbq.collect import CheckpointError, CollectWarning, IntegrandError
 from cbq.comparison import Comparison, compare
@@ -29,6 +30,7 @@ __all__ = [
     "ImportanceSampling",
     "IntegrandError",
     "MonteCarlo",
+    "Names",
     "Problem",
     "Samples",
     "WorkerError",

@@ -14,6 +14,7 @@ from cbq._arrays import Array, finite, real
 from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
+from cbq._names import Names
 from cbq._progress import Progress, as_progress
 from cbq.adaptive import AdaptiveAnswer, Session
 from cbq.adaptive.goal import DEFAULT_BUDGET, Criterion, Goal
@@ -58,6 +59,9 @@ class Problem(Immutable):
         fast with many points has a parameter `rngs` in its place, and receives a list of n generators for n points.
     bounds : (low, high), the least and the largest value that f, or the mean of a random f, can take, each a number or
         (C,); -inf and inf say nothing. Estimates and intervals stay inside.
+    names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
+        {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing. Samples, fits, tables,
+        axes and files have these names.
     """
 
     integrand: Integrand | None
@@ -68,6 +72,7 @@ class Problem(Immutable):
     name: str
     stochastic: bool
     bounds: Array | None  # (2, C), or (2, 1) for all outputs
+    names: Names  # those of x and f are empty unless they were given: their numbers are known from samples
     _exact: Callable[[Array], Any] | None
 
     def __init__(
@@ -82,6 +87,7 @@ class Problem(Immutable):
         name: str = "problem",
         stochastic: bool = False,
         bounds: Any = None,
+        names: Any = None,
     ) -> None:
         for what, function in (("integrand", integrand), ("family", family), ("exact", exact)):
             if not callable(function) and not (what != "family" and function is None):
@@ -96,6 +102,7 @@ class Problem(Immutable):
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.name, self._exact = text(name, "name"), exact
         self.stochastic, self.bounds = flag(stochastic, "stochastic"), as_bounds(bounds)
+        self.names = Names.of(names).with_theta(self.p)
         rng = rng_parameter(integrand)
         if rng is not None and rng.default is rng.empty and not self.stochastic:
             raise ValueError(f"the integrand takes {rng.name}, so it is random: pass stochastic=True.")
@@ -236,6 +243,7 @@ class Problem(Immutable):
             "depends_on_theta": self.depends_on_theta,
             "stochastic": self.stochastic,
             "bounds": None if self.bounds is None else [[str(end) for end in ends] for ends in self.bounds.tolist()],
+            "names": self.names.record,
         }
         if proposal is not None and (not callable(proposal) or isinstance(proposal, Measure)):
             raise TypeError(
@@ -341,7 +349,7 @@ class Problem(Immutable):
         if start is not None:
             self._require_own(start)
         quantity = Quantity(
-            self.name, self.family, self.prior, self.depends_on_theta, self.stochastic, self.bounds, start
+            self.name, self.family, self.prior, self.depends_on_theta, self.stochastic, self.bounds, start, self.names
         )
         sources = {"the integrand": fingerprint(self.integrand), "the family": fingerprint(self.family)}
         path = None if checkpoint is None else file_name(checkpoint, "checkpoint")
@@ -366,7 +374,8 @@ class Problem(Immutable):
 
     def __repr__(self) -> str:
         elsewhere = ", integrand=None" * (self.integrand is None)
-        return f"Problem({self.name!r}, prior={self.prior!r}{elsewhere})"
+        names = f", names=({self.names.listed})" * bool(self.names.listed)
+        return f"Problem({self.name!r}, prior={self.prior!r}{elsewhere}{names})"
 
     @property
     def _rng_parameter(self) -> str | None:

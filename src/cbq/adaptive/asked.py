@@ -10,7 +10,8 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
-from cbq._tables import by_run, data_frame
+from cbq._names import Names, by_run
+from cbq._tables import data_frame
 
 
 @dataclass(frozen=True, eq=False)
@@ -20,6 +21,7 @@ class Asked:
     ids: npt.NDArray[np.intp]
     theta: Array
     x: Array
+    names: Names
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -29,8 +31,8 @@ class Asked:
         return iter([(int(i), theta, x) for i, theta, x in zip(self.ids, self.theta, self.x, strict=True)])
 
     def to_columns(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns of a table, (n,) each: id, theta or theta_*, x or x_*."""
-        return {"id": self.ids, **by_run(self.theta, self.x)}
+        """The columns of a table, (n,) each: id, and those of theta and of x, by their names."""
+        return {"id": self.ids, **by_run(self.theta, self.x, self.names)}
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import csv
+import re
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -42,7 +43,8 @@ def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) 
     """Write comma-separated values, with floats in full precision, to a file or to the standard output."""
     text = StringIO(newline="")
     writer = csv.writer(text, lineterminator="\n")
-    writer.writerow(header)
+    plain = not any(mark in name for name in header for mark in SEPARATORS)
+    csv.writer(text, lineterminator="\n", quoting=csv.QUOTE_MINIMAL if plain else csv.QUOTE_ALL).writerow(header)
     writer.writerows(rows)
     if path is None:
         typer.echo(text.getvalue(), nl=False)
@@ -112,7 +114,8 @@ def read_sheet(path: Path) -> Sheet:
     except UnicodeDecodeError as error:
         raise ValueError(f"{path} is not UTF-8 text: save it as CSV UTF-8.") from error
     skipped = 1 if texts and texts[0].lower().startswith("sep=") else 0
-    separator = max(SEPARATORS, key=lambda each: len(next(csv.reader(texts[skipped:], delimiter=each), [])))
+    unquoted = re.sub(r'"[^"]*"', "", "".join(texts[skipped : skipped + 1]))  # names may contain separators
+    separator = max(SEPARATORS, key=unquoted.count)
     reader = csv.reader(texts[skipped:], delimiter=separator)
     rows = [(reader.line_num + skipped, row) for row in reader if row]
     if len(rows) < 2:

@@ -20,7 +20,7 @@ class ComparisonRow:
     """The scores of one estimator on one set of samples, for one output. Unknown numbers are NaN.
 
     T, N, evaluations : the number of thetas, of points at each theta (their mean if it varies), and of all points.
-    output : the index of the output, or None if f has no axis of outputs.
+    output : the name of the output, or its index if it has none; None if f has no axis of outputs.
     rmse : the root mean squared error against the truth.
     loo : without a truth, the root mean squared difference from estimates at left-out thetas.
     coverage, width : the share of intervals that contain the truth (or those estimates), and their mean width.
@@ -31,7 +31,7 @@ class ComparisonRow:
     method: str
     T: int
     N: int | float
-    output: int | None
+    output: int | str | None
     evaluations: int
     rmse: float
     loo: float

@@ -16,8 +16,9 @@ from cbq._checks import between_0_and_1, count, file_name, flag, generator, is_w
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
+from cbq._names import Names, by_theta
 from cbq._progress import Progress, as_progress, reporting
-from cbq._tables import by_theta, data_frame
+from cbq._tables import data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
 from cbq.fit.of_samples import chains, equal_values, ratio
@@ -74,6 +75,7 @@ class Fit(Immutable, ABC):
     bounds: Array | None = None  # (2, C), with C = 1 for a single output: the bounds of f, and so of I
     about_samples: tuple[Finding, ...] = ()  # what the samples show a user of this estimator
     calibration: Array | None = None  # (C,): factors of the standard deviations, which an adaptive run has shown
+    _names: Names | None = None  # those of the samples
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
@@ -93,7 +95,14 @@ class Fit(Immutable, ABC):
     def _with_samples(self, samples: Samples) -> Self:
         """The same fit, which says what the samples show, and where f failed, and answers within the bounds of f."""
         about = self._findings_about(samples)
-        return self._replaced(failures=samples.failures, bounds=samples.known_bounds, about_samples=about)
+        return self._replaced(
+            failures=samples.failures, bounds=samples.known_bounds, about_samples=about, _names=samples.names
+        )
+
+    @property
+    def names(self) -> Names:
+        """What the coordinates of theta and x and the outputs of f are called, as in the samples."""
+        return (self._names or Names()).with_theta(self.p).with_f(self.C)
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         """What the samples show a user of this estimator."""
@@ -123,6 +132,8 @@ class Fit(Immutable, ABC):
         found = [f"{each} {each.remedy}" for each in self.findings]
         first, last = found[: self.has_many_failures], found[self.has_many_failures :]
         lines = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice]), *self._description()]
+        if self.names.listed:
+            lines.append(f"Names: {self.names.listed}.")
         if self.calibration is not None:
             factors = ", ".join(f"{factor:.2g}" for factor in self.calibration)
             lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
@@ -159,7 +170,7 @@ class Fit(Immutable, ABC):
     def failure_warnings(self) -> tuple[str, ...]:
         """What a user should know if f failed at some points: none or one."""
         condition = f"I is conditional on {self.conditional_on}, and no interval includes the error of that"
-        return () if self.failures is None else (f"{self.failures}. {condition}.",)
+        return () if self.failures is None else (f"{self.failures.described(self.names)}. {condition}.",)
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of the estimator."""
@@ -286,7 +297,7 @@ class Fit(Immutable, ABC):
         thetas = self.theta if theta is None else self._thetas(theta)
         mean, std = self.predict(thetas, return_std=True)
         low, high = self.interval(thetas, level)
-        table = by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.C)
+        table = by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.names)
         return data_frame(table | self._marks(thetas))
 
     def beyond(self, theta: npt.ArrayLike) -> Booleans:
@@ -302,8 +313,9 @@ class Fit(Immutable, ABC):
         found = self.beyond(theta)
         if np.mean(found) <= tolerated:
             return ()
-        some = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as theta = {theta[np.argmax(found)]}, are"
-        which = f"theta = {theta[0]} is" if len(theta) == 1 else some
+        first = self.names.at("theta", theta[np.argmax(found)])
+        which = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as {first}, are"
+        which = f"{first} is" if len(theta) == 1 else which
         low, high = np.min(self.theta, axis=0), np.max(self.theta, axis=0)
         text = f"{which} beyond the observed ones, which are from {low} to {high}: intervals there rest on a prior."
         return (Finding("beyond", text),)
@@ -352,8 +364,8 @@ class Fit(Immutable, ABC):
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
-        values = {name: getattr(self, name) for name in SAVED_FIELDS if name != "fit"} | {"fit": self}
-        save_file(file_name(path, "path"), SAVED_FIELDS, values)
+        values = {name: getattr(self, name) for name in SAVED_FIELDS if name != "fit"}
+        save_file(file_name(path, "path"), SAVED_FIELDS, {**values, "fit": self})
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
@@ -417,6 +429,7 @@ SAVED_FIELDS: dict[str, Field] = {  # of a file
     "about_samples": Many(Instance(Finding)),
     "calibration": Optional(Numbers("C", least=0.0, inline=True)),
     "fit": Instance(Fit),
+    "names": Instance(Names),
 }
 
 
@@ -443,4 +456,4 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
         call = f"cbq.load({name!r}, family=problem.family)"
         raise FamilyNeeded(f"{error} Pass the function from theta to its measure again: {call}.") from error
     fit: Fit = found.pop("fit")
-    return fit._replaced(**found)
+    return fit._replaced(_names=found.pop("names"), **found)

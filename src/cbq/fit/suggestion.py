@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array
-from cbq._tables import by_run, by_theta, data_frame
+from cbq._names import Names, by_run, by_theta
+from cbq._tables import data_frame
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
@@ -24,13 +25,14 @@ class Suggestion:
 
     theta: Array
     x: Array | None
+    names: Names
 
     def __len__(self) -> int:
         return len(self.theta)
 
     def to_columns(self) -> dict[str, Array]:
-        """The columns of a table, (n,) each: theta or theta_*, x or x_*."""
-        return by_theta(self.theta, {}, None) if self.x is None else by_run(self.theta, self.x)
+        """The columns of a table, (n,) each: those of theta and of x, by their names."""
+        return by_theta(self.theta, {}, self.names) if self.x is None else by_run(self.theta, self.x, self.names)
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""

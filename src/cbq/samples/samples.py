@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -14,6 +15,7 @@ from cbq._arrays import points as check_points
 from cbq._checks import file_name, flag, is_whole, one_of, position, shown, whole
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
+from cbq._names import Names, by_point
 from cbq.checkpoint import CheckpointError, read_run
 from cbq.io import Boolean, Bounds, Instance, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
@@ -25,7 +27,6 @@ from cbq.samples.arrays import (
     equal_rows,
     flatten,
     group_averages,
-    read_table,
     rows_outside,
     shown_bounds,
 )
@@ -41,6 +42,7 @@ from cbq.samples.conditional import (
     varies,
 )
 from cbq.samples.failures import Failures
+from cbq.samples.frames import Columns, read_table, to_frame
 from cbq.samples.joining import joined
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
 
@@ -65,6 +67,7 @@ MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are r
     stochastic=Boolean(),
     bounds=Optional(Bounds()),
     log_weights=Optional(Numbers("n")),
+    names=Instance(Names),
 )
 class Samples(Immutable):
     """T thetas, and for each of them N_t points x with the values of f there. Immutable; arrays are read-only copies.
@@ -87,6 +90,8 @@ class Samples(Immutable):
         nothing. Estimates and intervals stay inside. Of a stochastic f they are the bounds of its mean.
     proposal : the measures that x was drawn from, if these are not those of x: given as `measure` is. They have the
         same support. Quadrature does not mind; averages weigh the points, by `log_weights`.
+    names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
+        {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing.
     """
 
     theta: Array  # (T, p)
@@ -103,6 +108,7 @@ class Samples(Immutable):
     stochastic: bool
     bounds: Array | None  # (2, C), with C = 1 for a single output
     log_weights: Array | None  # (sum N_t,): log p(x) - log q(x) of points from a proposal q in place of p
+    names: Names  # of p, d and C things
     ratio_warning: str | None = None  # why reweighted values may be hard to integrate; a file does not keep it
 
     law = DeprecatedAttribute("measure")
@@ -121,6 +127,7 @@ class Samples(Immutable):
         stochastic: bool = False,
         bounds: Any = None,
         proposal: Any = None,
+        names: Any = None,
     ) -> None:
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.stochastic = flag(stochastic, "stochastic")
@@ -132,6 +139,7 @@ class Samples(Immutable):
         measure, family = as_measures(measure, theta, points.shape[1])
         self.theta, self.counts, self.family = theta, counts, family
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
+        self.names = Names.of(names).filled(self.p, self.d, self.C)
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         self.bounds = self._checked_bounds(values, bounds)
@@ -158,6 +166,9 @@ class Samples(Immutable):
         frame: Any,
         measure: Any,
         *,
+        theta: Columns = None,
+        x: Columns = None,
+        f: Columns = None,
         depends_on_theta: bool = True,
         design: Design = "iid",
         failed: Sequence[npt.ArrayLike] | None = None,
@@ -169,16 +180,21 @@ class Samples(Immutable):
 
         Parameters
         ----------
-        frame : a pandas DataFrame, or a mapping from names to columns. Its columns are `theta` or `theta_*`, `x` or
-            `x_*`, and `f` or `f_*`, in the order of the coordinates. Rows with equal theta belong together, and
-            thetas keep the order of their first rows.
+        frame : a pandas DataFrame, or a mapping from names to columns. Rows with equal theta belong together, and
+            thetas keep the order of their first rows. Points with True in a column `failed` are those at which f
+            failed, as in `samples.to_frame()`.
+        theta, x, f : the columns of each, in the order of the coordinates: a name, or a list of names; a single name of
+            f means that f has no axis of outputs. By default they are `theta` or `theta_*`, `x` or `x_*`, and `f` or
+            `f_*`. The samples have these names. If all three are given, other columns are left alone.
         measure, depends_on_theta, design, failed, stochastic, bounds, proposal : as for the constructor.
         """
-        theta, x, f = read_table(frame)
-        return cls(
-            theta,
-            x,
-            f,
+        table = read_table(frame, theta, x, f)
+        if table.failures is not None and failed is not None:
+            raise ValueError("failed is given, but the table has a column 'failed': leave one of them out.")
+        samples = cls(
+            table.theta,
+            table.x,
+            table.f,
             measure,
             depends_on_theta=depends_on_theta,
             design=design,
@@ -186,11 +202,19 @@ class Samples(Immutable):
             stochastic=stochastic,
             bounds=bounds,
             proposal=proposal,
+            names=table.names,
         )
+        return samples if table.failures is None else samples._with_failures(table.failures)
 
     @classmethod
     def from_checkpoint(
-        cls, path: str | os.PathLike[str], measure: Any = None, *, bounds: Any = None, proposal: Any = None
+        cls,
+        path: str | os.PathLike[str],
+        measure: Any = None,
+        *,
+        bounds: Any = None,
+        proposal: Any = None,
+        names: Any = None,
     ) -> Samples:
         """Read the samples of all finished batches of `problem.collect(..., checkpoint=path)`; f is not evaluated.
 
@@ -206,11 +230,13 @@ class Samples(Immutable):
             other than those of the file are refused.
         bounds : those of f, as for the constructor (default: those with which the run began).
         proposal : the measures that points were drawn from, if these are others: as `measure`.
+        names : as for the constructor (default: those with which the run began).
         """
         run = read_run(file_name(path, "path"))
         options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
         stored = run.settings["bounds"]  # texts, since JSON has no inf
         options["bounds"] = stored and np.array(stored, dtype=np.float64) if bounds is None else bounds
+        options["names"] = run.settings.get("names") if names is None else names
         if run.proposals is not None:
             options["proposal"] = run.proposals.read() if proposal is None else proposal
         elif proposal is not None:
@@ -225,15 +251,17 @@ class Samples(Immutable):
     def to_columns(self) -> dict[str, Array]:
         """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas).
 
-        Points at which f failed are not in the table, but in `failures`.
+        Points at which f failed are not in the table, but in `failures`; `to_frame` has them.
         """
-        theta = np.repeat(self.theta, self.counts, axis=0)
-        parts = {"theta": (theta, self.p == 1), "x": (self._x, self.d == 1), "f": (self._f, self.C is None)}
-        table: dict[str, Array] = {}
-        for name, (rows, single) in parts.items():
-            columns = rows.reshape(len(rows), -1).T
-            table |= {name if single else f"{name}_{j}": column.copy() for j, column in enumerate(columns)}
-        return table
+        table = by_point(np.repeat(self.theta, self.counts, axis=0), self._x, self.table, self.names)
+        return {name: column.copy() for name, column in table.items()}
+
+    def to_frame(self) -> Any:
+        """A pandas table with a row per point, which `from_frame` reads.
+
+        Where f failed, those points are rows, too: without a value, and with True in the column `failed`.
+        """
+        return to_frame(self)
 
     @property
     def T(self) -> int:
@@ -341,7 +369,9 @@ class Samples(Immutable):
         values, counts = flatten(f, "f", self.T)
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
-        return self._replaced(_f=values, bounds=self._checked_bounds(values, self.bounds))
+        C = None if values.ndim == 1 else values.shape[1]
+        names = self.names if C == self.C else replace(self.names, f=()).with_f(C)
+        return self._replaced(_f=values, bounds=self._checked_bounds(values, self.bounds), names=names)
 
     def reweighted(self, q: Any) -> Samples:
         """The samples of f p / q with the measure q, whose integrals are the same: E f(X) = E f(Y) p(Y) / q(Y), Y ~ q.
@@ -384,6 +414,10 @@ class Samples(Immutable):
     def _with_bounds(self, bounds: Any) -> Samples:
         """The same samples, which say between which bounds f lies."""
         return self._replaced(bounds=self._checked_bounds(self._f, bounds))
+
+    def with_names(self, names: Any) -> Samples:
+        """The same samples with other names, given as for the constructor: missing parts have default names."""
+        return self._replaced(names=Names.of(names).filled(self.p, self.d, self.C))
 
     def _with_failures(self, failures: Failures | None) -> Samples:
         """The same samples, which say where f failed."""
@@ -485,7 +519,8 @@ class Samples(Immutable):
         if self.C is None:
             return self
         bounds = None if self.bounds is None else self.bounds[:, [c]]
-        return self._replaced(_f=np.ascontiguousarray(self._f[:, c]), bounds=bounds)
+        f = np.ascontiguousarray(self._f[:, c])
+        return self._replaced(_f=f, bounds=bounds, names=self.names.for_output(c))
 
     @property
     def outputs(self) -> Iterator[Samples]:
@@ -502,6 +537,7 @@ class Samples(Immutable):
         more += ", stochastic=True" * self.stochastic
         more += "" if self.bounds is None else f", bounds={shown_bounds(self.bounds)}"
         more += "" if self.log_weights is None else ", weighted"
+        more += f", names=({self.names.listed})" * bool(self.names.listed)
         return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{more})"
 
     def _checked_bounds(self, values: Array, bounds: Any) -> Array | None:

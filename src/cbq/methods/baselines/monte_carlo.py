@@ -106,7 +106,7 @@ class MonteCarloFit(Fit):
 
     def _description(self) -> list[str]:
         lines = heading(self, "Monte Carlo", self.counts, self.design)
-        lines += per_output([self._errors(c) for c in self._outputs], self.C)
+        lines += per_output([self._errors(c) for c in self._outputs], self)
         how = "Predicts at the observed thetas only. Predictive distribution: Student-t with N - 1 degrees of freedom."
         return [*lines, how, *self.averages.description()]
 
