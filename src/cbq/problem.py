@@ -149,8 +149,8 @@ class Problem(Immutable):
 
     def collect(
         self,
-        T: int | None,
-        N: int | npt.ArrayLike,
+        T: int | None = None,
+        N: int | npt.ArrayLike | None = None,
         *,
         rng: np.random.Generator | int,
         design: CollectDesign = "iid",
@@ -175,7 +175,7 @@ class Problem(Immutable):
 
         Parameters
         ----------
-        T : the number of thetas; may be None if `theta` is given.
+        T : the number of thetas; it may be left out if `theta` is given.
         N : the number of points at each theta, or a list of T numbers.
         rng : a Generator or a seed. Theta t and its points have a seed of their own, derived from this one and t, so
             that they depend neither on T nor on other thetas.
@@ -230,14 +230,18 @@ class Problem(Immutable):
         )
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
+        if N is None:
+            raise ValueError("N, the number of points at each theta, is missing: pass N=40, for example.")
         if theta is None:
+            if T is None:
+                raise ValueError("T, the number of thetas, is missing: pass T=20, for example, or thetas as theta=.")
             T = whole(T, "T", 1)
             require_memory(NUMBERS_PER_THETA * T, f"T = {T} thetas with their measures", "pass fewer")
             thetas = draws.thetas(self.prior, T)
         else:
             thetas = thetas_in(theta, self.p, "the prior")
         if T is not None and len(thetas) != whole(T, "T", 1):
-            raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: pass T=None or T={len(thetas)}.")
+            raise ValueError(f"T is {T}, but theta holds {len(thetas)} thetas: leave T out, or pass T={len(thetas)}.")
         settings = {
             "problem": self.name,
             "depends_on_theta": self.depends_on_theta,

@@ -21,8 +21,10 @@ from cbq._progress import Progress, as_progress, reporting
 from cbq._tables import data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
+from cbq.fit.frames import keeping_index, theta_array
 from cbq.fit.of_samples import chains, equal_values, ratio
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
+from cbq.fit.scoring import r_squared
 from cbq.fit.suggestion import Suggestion
 from cbq.io import Bounds, Field, Instance, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
@@ -196,6 +198,7 @@ class Fit(Immutable, ABC):
         return np.eye(self.C or 1)
 
     @_saying_what_is_beyond
+    @keeping_index
     def predict(
         self,
         theta: npt.ArrayLike,
@@ -209,6 +212,9 @@ class Fit(Immutable, ABC):
         return_std: also its standard deviation, of the same shape.
         return_cov: also its covariance between the thetas, (M, M) or (M, M, C); of all of them at once.
         progress: True for a bar, or a function that is called with the numbers of finished and of all thetas.
+
+        Thetas in a pandas DataFrame are found by their names, and in a Series are those of p = 1: results are then
+        a Series or a DataFrame with the same index, here and in `interval`, `band` and `to_frame`.
         """
         progress = as_progress(progress)
         if flag(return_std, "return_std") & flag(return_cov, "return_cov"):
@@ -229,6 +235,7 @@ class Fit(Immutable, ABC):
         return self._bounded(mean), np.sqrt(variance)
 
     @_saying_what_is_beyond
+    @keeping_index
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
         level = between_0_and_1(level, "level")
@@ -237,6 +244,7 @@ class Fit(Immutable, ABC):
         return low, high
 
     @_saying_what_is_beyond
+    @keeping_index
     def band(
         self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: np.random.Generator | int = 0
     ) -> tuple[Array, Array]:
@@ -288,6 +296,7 @@ class Fit(Immutable, ABC):
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
     @_saying_what_is_beyond
+    @keeping_index
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
 
@@ -299,6 +308,14 @@ class Fit(Immutable, ABC):
         low, high = self.interval(thetas, level)
         table = by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.names)
         return data_frame(table | self._marks(thetas))
+
+    def score(self, theta: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        """R^2, the share of the variance of I over these thetas that the mean of the fit explains: 1 at the best.
+
+        It is 1 - sum (truth - mean)^2 / sum (truth - average truth)^2, averaged over outputs, as in scikit-learn.
+        truth: the true I at theta, or unbiased estimates of it, (M,) or (M, C).
+        """
+        return r_squared(np.asarray(self.predict(self._thetas(theta))), finite(truth, "truth"))
 
     def beyond(self, theta: npt.ArrayLike) -> Booleans:
         """Whether each theta is beyond the observed ones, (M,): there nothing but a prior speaks about I.
@@ -419,7 +436,7 @@ class Fit(Immutable, ABC):
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
 
     def _thetas(self, theta: npt.ArrayLike) -> Array:
-        return squarable(thetas_in(theta, self.p, "this fit"), "theta")
+        return squarable(thetas_in(theta_array(theta, self.names), self.p, "this fit"), "theta")
 
 
 SAVED_FIELDS: dict[str, Field] = {  # of a file

@@ -41,10 +41,13 @@ from cbq.samples.conditional import (
     read_samples,
     varies,
 )
+from cbq.samples.equality import content_hash, equal
 from cbq.samples.failures import Failures
+from cbq.samples.files import load_samples, save_samples
 from cbq.samples.frames import Columns, read_table, to_frame
 from cbq.samples.joining import joined
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
+from cbq.samples.unknown import UnknownMeasure
 
 Design = Literal["iid", "sobol", "mcmc", "adaptive"]
 MIN_TWO_VALUED = 10  # points: so many that have one of two values are those of an indicator
@@ -78,7 +81,8 @@ class Samples(Immutable):
     x : (T, N, d), or (T, N) for d = 1; a list of T arrays (N_t, d) or (N_t,) if the N_t differ.
     f : (T, N), or (T, N, C) for C outputs; or a list of T arrays (N_t,) or (N_t, C).
     measure : the measures of x: a measure with batch shape (T,), or () if all thetas share one measure; a list of T
-        measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions are accepted, too.
+        measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions are accepted, too. None
+        if nobody knows them: `cbq.LSMC`, `cbq.KLSMC` and `cbq.MonteCarlo` need none, and other methods refuse.
     depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
     design : how the points were drawn from their measures: "iid", "sobol" or "mcmc"; "adaptive" for points that a rule
         has chosen, which are no draws. Quadrature does not mind; averages of f over them are biased.
@@ -119,7 +123,7 @@ class Samples(Immutable):
         theta: npt.ArrayLike,
         x: npt.ArrayLike | Sequence[npt.ArrayLike],
         f: npt.ArrayLike | Sequence[npt.ArrayLike],
-        measure: Any,
+        measure: Any = None,
         *,
         depends_on_theta: bool = True,
         design: Design = "iid",
@@ -136,7 +140,8 @@ class Samples(Immutable):
         (points, counts), (values, f_counts) = flatten(x, "x", len(theta)), flatten(f, "f", len(theta))
         check_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
-        measure, family = as_measures(measure, theta, points.shape[1])
+        unknown = UnknownMeasure(points.shape[1]) if measure is None else measure
+        measure, family = as_measures(unknown, theta, points.shape[1])
         self.theta, self.counts, self.family = theta, counts, family
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
         self.names = Names.of(names).filled(self.p, self.d, self.C)
@@ -164,7 +169,7 @@ class Samples(Immutable):
     def from_frame(
         cls,
         frame: Any,
-        measure: Any,
+        measure: Any = None,
         *,
         theta: Columns = None,
         x: Columns = None,
@@ -329,6 +334,11 @@ class Samples(Immutable):
     def measures(self) -> tuple[Measure, ...]:
         """The measures of x, one for each theta."""
         return tuple(self.measure(t) for t in range(self.T))
+
+    @property
+    def has_measure(self) -> bool:
+        """Whether the measures of x are known; without them, averages and regressions are all that can be made."""
+        return not isinstance(self._measure, UnknownMeasure)
 
     def batched_measure(self) -> Measure | None:
         """One measure with batch shape (T,), or () if all thetas share it; None if the measures cannot be stacked."""
@@ -526,6 +536,42 @@ class Samples(Immutable):
     def outputs(self) -> Iterator[Samples]:
         """The samples of each output in turn; these samples if C is None."""
         return (self.output(c) for c in range(self.C or 1))
+
+    def __len__(self) -> int:
+        """The number of thetas."""
+        return self.T
+
+    def __getitem__(self, indices: Any) -> Samples:
+        """The samples of some thetas: `samples[3]`, `samples[2:5]`, `samples[mask]`; see `select`."""
+        return self.select(indices)
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise TypeError("Samples are several arrays: take samples.theta, samples.x or samples.f.")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both hold the same thetas, points, values, measures (at these thetas), options and names."""
+        return equal(self, other) if isinstance(other, Samples) else NotImplemented
+
+    def __hash__(self) -> int:
+        return content_hash(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the samples to a file that `cbq.Samples.load` reads: arrays and JSON, no code.
+
+        Of a proposal it keeps `log_weights` alone. A family has to be passed again, when the file is read.
+        """
+        save_samples(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], family: Family | None = None) -> Samples:
+        """The samples that `samples.save(path)` wrote.
+
+        family: the function from theta (p,) to the measure of x with which the samples were made, if they were made
+            with one, such as `problem.family`; one that gives the points other densities is refused.
+
+        Nothing in the file is executed, and everything is checked, as by `cbq.load`, which reads fits.
+        """
+        return load_samples(cls, path, family)
 
     def __add__(self, other: Any) -> Samples:
         """The points of both, for the same f and measures; equal thetas become one."""
