@@ -51,6 +51,7 @@ from cbq.methods import CBQFit, MonteCarloFit
 from cbq.methods.baselines.smoothing import Smoother
 from cbq.methods.conditional import StageOne
 from cbq.samples import Failures
+from cbq.samples.unknown import UnknownMeasure
 
 pytestmark = [  # fits to hardly any samples are quick to save
     pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning")
@@ -972,7 +973,7 @@ WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
     "newer": (("version",), 7, "has version 7 of its format, but this cbq reads version 6: .*install --upgrade cbq"),
-    "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit again, and save the new fit"),
+    "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit and save again"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
     "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
     "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
@@ -1425,7 +1426,7 @@ def examples():
     ]
     failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)
     kernels = [Warped(RBF(1.0), warp) for warp in (Columns([1, 0]), NormalCdf())]
-    return {type(part): part for part in parts_of([*fits, *measures, failures, *kernels])}
+    return {type(part): part for part in parts_of([*fits, *measures, failures, *kernels, UnknownMeasure(2)])}
 
 
 def test_every_saved_class_comes_back(tmp_path):

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
 
+import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
@@ -15,6 +16,7 @@ from cbq.io import Many, Text, saved
 Part = Literal["theta", "x", "f"]
 PARTS: tuple[Part, ...] = ("theta", "x", "f")
 RESERVED = ("id", "failed", "beyond")  # columns that tables have besides
+SHOWN = 4  # coordinates in a line
 COUNTED = {"theta": "coordinate", "x": "coordinate", "f": "output"}
 
 
@@ -111,6 +113,12 @@ class Names:
         if not self.are_given(part):
             return f"{part} = {values}"
         return ", ".join(f"{name} = {value:.6g}" for name, value in zip(getattr(self, part), values, strict=True))
+
+    def ranges(self, part: Part, values: Array) -> str:
+        """From where to where values (n, k) of the coordinates of theta or x go: "stock = 0.1 to 0.9"."""
+        ends = zip(getattr(self, part), np.min(values, axis=0), np.max(values, axis=0), strict=True)
+        found = [f"{name} = {low:.6g}" + f" to {high:.6g}" * bool(low < high) for name, low, high in ends]
+        return ", ".join(found[:SHOWN] + ["..."] * (len(found) > SHOWN))
 
     def joined(self, other: Names) -> Self:
         """The names of both, of which each part may have been left out in one."""

@@ -10,6 +10,7 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from cbq import _html
 from cbq._arrays import Array, finite, real
 from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
 from cbq._immutable import Immutable
@@ -22,14 +23,15 @@ from cbq.adaptive.quantity import Quantity
 from cbq.adaptive.session import MEASURED, Measured
 from cbq.adaptive.solve import solve
 from cbq.checkpoint.database import LOCK_TIMEOUT
-from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
+from cbq.checkpoint.seeds import run_entropy
+from cbq.collect.draws import CollectDesign, Draws, Scramble
 from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
 from cbq.collect.run import OnChange, OnError, RunOptions, collect_samples
 from cbq.collect.trial import fingerprint
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.samples import Samples
-from cbq.samples.arrays import as_bounds, thetas_in
+from cbq.samples.arrays import as_bounds, shown_bounds, thetas_in
 from cbq.samples.conditional import Family, measures_at
 from cbq.samples.runs import Cost
 from cbq.workers import as_executor
@@ -379,7 +381,20 @@ class Problem(Immutable):
     def __repr__(self) -> str:
         elsewhere = ", integrand=None" * (self.integrand is None)
         names = f", names=({self.names.listed})" * bool(self.names.listed)
-        return f"Problem({self.name!r}, prior={self.prior!r}{elsewhere}{names})"
+        flags = ", depends_on_theta=False" * (not self.depends_on_theta) + ", stochastic=True" * self.stochastic
+        bounds = "" if self.bounds is None else f", bounds={shown_bounds(self.bounds)}"
+        return f"Problem({self.name!r}, prior={self.prior!r}{elsewhere}{flags}{bounds}{names})"
+
+    def _repr_html_(self) -> str:
+        integrand = "evaluated elsewhere" if self.integrand is None else getattr(self.integrand, "__name__", "f")
+        entries = {
+            "integrand": integrand + ", which depends on theta" * self.depends_on_theta + ", random" * self.stochastic,
+            "prior of theta": repr(self.prior),
+            "bounds": "" if self.bounds is None else shown_bounds(self.bounds),
+            "exact I": "known" if self.has_exact else "not known",
+            "names": self.names.listed,
+        }
+        return _html.box(f"Problem {self.name}", entries)
 
     @property
     def _rng_parameter(self) -> str | None:

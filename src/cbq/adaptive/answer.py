@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cbq import _html
 from cbq._arrays import Array
 from cbq._names import Names
 from cbq._tables import data_frame, short
@@ -14,6 +15,8 @@ from cbq.adaptive.goal import MAX_SHARE, Goal
 from cbq.adaptive.plot import plot_answer, plot_history
 from cbq.adaptive.rounds import Round, achieved, calibration
 from cbq.fit.base import Fit
+from cbq.fit.labels import with_labels
+from cbq.fit.texts import Summary
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
 
@@ -24,7 +27,7 @@ TREND_ROUNDS = 5  # from which the number of runs that a goal would take is fore
 MOST_FORESEEN = 20.0  # times the runs so far: more is guessing
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class History:
     """The rounds of an adaptive run, K of them.
 
@@ -57,12 +60,21 @@ class History:
         """A pandas table with a row for each round."""
         return data_frame(self.to_columns())
 
-    def plot(self, ax: Any = None) -> Figure:
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> Figure:
         """A figure of the half-width against the number of runs, with the target as a dashed line."""
-        return plot_history(self, ax)
+        return with_labels(plot_history(self, ax), ax, title, xlabel, ylabel)
+
+    def __repr__(self) -> str:
+        last = ", ".join(map(short, self.half_width[-1]))
+        return f"History({len(self)} rounds, runs = {self.runs[0]} to {self.runs[-1]}, half_width = {last} at the end)"
+
+    def _repr_html_(self) -> str:
+        return _html.column_table(self.to_columns(), "History")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdaptiveAnswer:
     """The answer of `problem.solve`: the fit, the samples behind it, and whether the goal was reached.
 
@@ -102,16 +114,16 @@ class AdaptiveAnswer:
         chosen = tuple(self.runs.take(slice(ends[k], ends[k + 1])) for k in range(K))
         return History(runs, half_width, target, of_fit, chosen, self.fit.names)
 
-    def summary(self) -> str:
-        """What was reached, what it cost, and what would be next, in plain words."""
+    def summary(self) -> Summary:
+        """What was reached, what it cost, and what would be next, in plain words, and the summary of the fit."""
         failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
         failed += f", besides {self.n_start} that were there before," * bool(self.n_start)
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return "\n".join(
-            [self._reached_line(), cost, self._calibration_line(), self._next_line(), "", self.fit.summary()]
-        )
+        lines = [self._reached_line(), cost, self._calibration_line(), self._next_line(), ""]
+        fit = self.fit.summary()
+        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings)
 
     def _reached_line(self) -> str:
         last = achieved(self.rounds, self.goal)
@@ -167,3 +179,6 @@ class AdaptiveAnswer:
     def __repr__(self) -> str:
         reached = "reached" if self.reached else "not reached"
         return f"AdaptiveAnswer({reached}, {self.n_runs} runs, {type(self.fit).__name__})"
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()

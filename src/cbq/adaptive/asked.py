@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cbq import _html
 from cbq._arrays import Array
 from cbq._names import Names, by_run
 from cbq._tables import data_frame
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Asked:
     """Runs to be made: their ids (n,), theta (n, p) and x (n, d)."""
 
@@ -33,6 +34,15 @@ class Asked:
     def to_columns(self) -> dict[str, npt.NDArray[Any]]:
         """The columns of a table, (n,) each: id, and those of theta and of x, by their names."""
         return {"id": self.ids, **by_run(self.theta, self.x, self.names)}
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Asked(no runs)"
+        x = f", {self.names.ranges('x', self.x)}"
+        return f"Asked({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
+
+    def _repr_html_(self) -> str:
+        return _html.column_table(self.to_columns(), "Asked")
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""

@@ -22,10 +22,13 @@ from cbq._tables import data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
 from cbq.fit.frames import keeping_index, theta_array
+from cbq.fit.html import fit_html
+from cbq.fit.labels import with_labels
 from cbq.fit.of_samples import chains, equal_values, ratio
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.scoring import r_squared
 from cbq.fit.suggestion import Suggestion
+from cbq.fit.texts import Summary
 from cbq.io import Bounds, Field, Instance, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
@@ -129,18 +132,20 @@ class Fit(Immutable, ABC):
         """The predictive distribution of output c, unless `_predictives` makes those of all outputs at once."""
         raise NotImplementedError(f"{type(self).__name__} must define _predictive or _predictives.")
 
-    def summary(self) -> str:
-        """How the fit was made, what was chosen, and every warning."""
-        found = [f"{each} {each.remedy}" for each in self.findings]
+    def summary(self) -> Summary:
+        """How the fit was made, what was chosen, and every warning: a text that knows its parts."""
+        findings = self.findings
+        found = [f"{each} {each.remedy}" for each in findings]
         first, last = found[: self.has_many_failures], found[self.has_many_failures :]
-        lines = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice]), *self._description()]
+        lines = self._description()
         if self.names.listed:
             lines.append(f"Names: {self.names.listed}.")
         if self.calibration is not None:
             factors = ", ".join(f"{factor:.2g}" for factor in self.calibration)
             lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
-        lines += [f"Warning: {each}" for each in last]
-        return "\n".join(lines if found else [*lines, "No warnings."])
+        before = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice])]
+        after = [f"Warning: {each}" for each in last] if found else ["No warnings."]
+        return Summary("\n".join([*before, *lines, *after]), self.choice, lines, findings)
 
     @abstractmethod
     def _description(self) -> list[str]:
@@ -367,11 +372,23 @@ class Fit(Immutable, ABC):
         )
 
     @_saying_what_is_beyond
-    def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
-        """A figure of I over theta, for p = 1 or 2; see `cbq.fit.plot.plot_fit` for the options."""
+    def plot(
+        self,
+        theta: npt.ArrayLike | None = None,
+        *,
+        title: str | None = None,
+        xlabel: str | None = None,
+        ylabel: str | None = None,
+        **options: Any,
+    ) -> Figure:
+        """A figure of I over theta, for p = 1 or 2, which shows itself in notebooks.
+
+        title, xlabel, ylabel : texts in place of those that the names give.
+        options : those of `cbq.fit.plot.plot_fit`.
+        """
         from cbq.fit.plot import plot_fit
 
-        return plot_fit(self, theta, **options)
+        return with_labels(plot_fit(self, theta, **options), options.get("ax"), title, xlabel, ylabel)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code.
@@ -385,7 +402,11 @@ class Fit(Immutable, ABC):
         save_file(file_name(path, "path"), SAVED_FIELDS, {**values, "fit": self})
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
+        ranges = self.names.ranges("theta", self.theta)
+        return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C}, {ranges})"
+
+    def _repr_html_(self) -> str:
+        return fit_html(self)
 
     @property
     def _outputs(self) -> range:

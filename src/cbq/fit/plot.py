@@ -95,10 +95,10 @@ def plot_fit(
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of this size in inches, which no window shows."""
     try:
-        from matplotlib.figure import Figure
+        from cbq._figure import ShownFigure
     except ImportError as error:
         raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error
-    return Figure(figsize=(width, height), layout="constrained")
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def require_axes(ax: object) -> None:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from cbq import _html
 from cbq._arrays import Array
 from cbq._names import Names, by_run, by_theta
 from cbq._tables import data_frame
@@ -16,7 +17,7 @@ from cbq.measures.base import measure_argument
 N_WANTED = 64  # thetas at which I is wanted
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Suggestion:
     """Where the next runs help most: theta (n, p) and x (n, d), a row for each run, the best first.
 
@@ -33,6 +34,15 @@ class Suggestion:
     def to_columns(self) -> dict[str, Array]:
         """The columns of a table, (n,) each: those of theta and of x, by their names."""
         return by_theta(self.theta, {}, self.names) if self.x is None else by_run(self.theta, self.x, self.names)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Suggestion(no runs)"
+        x = "" if self.x is None else f", {self.names.ranges('x', self.x)}"
+        return f"Suggestion({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
+
+    def _repr_html_(self) -> str:
+        return _html.column_table(self.to_columns(), "Suggestion")
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""

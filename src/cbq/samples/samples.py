@@ -45,6 +45,7 @@ from cbq.samples.equality import content_hash, equal
 from cbq.samples.failures import Failures
 from cbq.samples.files import load_samples, save_samples
 from cbq.samples.frames import Columns, read_table, to_frame
+from cbq.samples.html import samples_html
 from cbq.samples.joining import joined
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
 from cbq.samples.unknown import UnknownMeasure
@@ -584,7 +585,11 @@ class Samples(Immutable):
         more += "" if self.bounds is None else f", bounds={shown_bounds(self.bounds)}"
         more += "" if self.log_weights is None else ", weighted"
         more += f", names=({self.names.listed})" * bool(self.names.listed)
-        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{more})"
+        ranges = self.names.ranges("theta", self.theta)
+        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}, {ranges}{more})"
+
+    def _repr_html_(self) -> str:
+        return samples_html(self)
 
     def _checked_bounds(self, values: Array, bounds: Any) -> Array | None:
         """The argument `bounds` as an array (2, C), within which values of f (n,) or (n, C) lie that are no draws."""
