@@ -57,6 +57,7 @@ def test_a_mapping_may_leave_parts_out():
         ({"theta": " a"}, "without spaces around them"),
         ({"theta": "a\nb"}, "must be printable"),
         ({"theta": "id"}, "must not be 'id'"),
+        ({"theta": "a" * 201}, "at most 200 characters"),
         ({"y": "a"}, "names are those of 'theta', 'x' and 'f', but there are some of 'y'"),
     ],
 )

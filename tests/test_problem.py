@@ -368,7 +368,8 @@ def test_measures_are_checked_before_anything_is_evaluated():
 @pytest.mark.parametrize("stochastic", [False, True])
 def test_a_problem_may_have_no_integrand_and_says_how_its_values_are_found(stochastic):
     elsewhere = changed(integrand=None, stochastic=stochastic, exact=truth, name="lab")
-    assert repr(elsewhere) == f"Problem('lab', prior={PRIOR!r}, integrand=None)"
+    random = ", stochastic=True" * elsewhere.stochastic
+    assert repr(elsewhere) == f"Problem('lab', prior={PRIOR!r}, integrand=None{random})"
     assert elsewhere.exact([[0.5, 2.0]]).shape == (1,)
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state

@@ -16,6 +16,7 @@ from cbq.io import Many, Text, saved
 Part = Literal["theta", "x", "f"]
 PARTS: tuple[Part, ...] = ("theta", "x", "f")
 RESERVED = ("id", "failed", "beyond")  # columns that tables have besides
+MAX_LENGTH = 200  # characters of a name
 SHOWN = 4  # coordinates in a line
 COUNTED = {"theta": "coordinate", "x": "coordinate", "f": "output"}
 
@@ -155,10 +156,10 @@ def _checked(given: Any, part: Part) -> tuple[str, ...]:
     for name in each:
         if not isinstance(name, str):
             raise TypeError(f"names of {part} must be strings, but one of them is {shown(name)}.")
-        if not name or name != name.strip() or not name.isprintable():
+        if not name or name != name.strip() or not name.isprintable() or len(name) > MAX_LENGTH:
             raise ValueError(
-                f"names of {part} must be printable, without spaces around them and not empty, but one of them is "
-                f"{shown(name)}."
+                f"names of {part} must be printable, without spaces around them, not empty and at most {MAX_LENGTH} "
+                f"characters long, but one of them is {shown(name)}."
             )
         if name in RESERVED:
             raise ValueError(f"names of {part} must not be {name!r}, which is a column of tables already: rename it.")

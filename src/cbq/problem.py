@@ -197,8 +197,8 @@ class Problem(Immutable):
             with a larger T or N extends a finished one; a file of another run, or in use by another, is refused. A run
             that was killed may leave a second file, with the suffix -wal, which belongs to the first.
         progress : True for a progress bar, False for none, or a function that is called with the number of finished
-            points and of all points; a batch is in the checkpoint before it is reported. By default, there is a bar if
-            stderr is a terminal and rich is installed.
+            points and of all points; a batch is in the checkpoint before it is reported. By default, there is a bar in
+            notebooks and on terminals.
         on_error : what to do if f raises an exception or returns NaN or inf: "raise" an `IntegrandError`, or "skip"
             the point with a `CollectWarning`. A checkpoint remembers skipped points; "raise" evaluates them again.
             A point that ends its worker, or takes longer than `timeout`, fails like any other.

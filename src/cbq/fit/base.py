@@ -320,7 +320,7 @@ class Fit(Immutable, ABC):
         It is 1 - sum (truth - mean)^2 / sum (truth - average truth)^2, averaged over outputs, as in scikit-learn.
         truth: the true I at theta, or unbiased estimates of it, (M,) or (M, C).
         """
-        return r_squared(np.asarray(self.predict(self._thetas(theta))), finite(truth, "truth"))
+        return r_squared(np.asarray(self.predict(self._thetas(theta))), squarable(finite(truth, "truth"), "truth"))
 
     def beyond(self, theta: npt.ArrayLike) -> Booleans:
         """Whether each theta is beyond the observed ones, (M,): there nothing but a prior speaks about I.

@@ -95,6 +95,8 @@ def plot_fit(
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of this size in inches, which no window shows."""
     try:
+        import matplotlib.figure  # noqa: F401
+
         from cbq._figure import ShownFigure
     except ImportError as error:
         raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error

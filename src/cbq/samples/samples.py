@@ -607,10 +607,9 @@ class Samples(Immutable):
             or len(failed) != self.T
         ):
             raise ValueError(f"failed must be a list of T = {self.T} arrays, one for each theta, not {shown(failed)}.")
-        return [
-            np.empty((0, self.d)) if np.size(each) == 0 else check_points(each, self.d, f"failed[{t}]")
-            for t, each in enumerate(failed)
-        ]
+        found = [real(each, f"failed[{t}]") for t, each in enumerate(failed)]
+        none = np.empty((0, self.d))
+        return [check_points(each, self.d, f"failed[{t}]") if each.size else none for t, each in enumerate(found)]
 
     def _rows(self, t: int) -> slice:
         t = position(t, self.T, "t")
