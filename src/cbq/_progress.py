@@ -24,8 +24,8 @@ def as_progress(progress: Any) -> Progress:
     if progress is None or isinstance(progress, bool | np.bool_) or callable(progress):
         return bool(progress) if isinstance(progress, np.bool_) else progress
     raise TypeError(
-        f"progress must be True, False, None (a bar in a notebook or on a terminal) or a function of two numbers, those of finished "
-        f"and of all points or thetas, but it is a {type(progress).__name__}."
+        f"progress must be True, False, None (a bar in a notebook or on a terminal) or a function of two numbers, "
+        f"those of finished and of all points or thetas, but it is a {type(progress).__name__}."
     )
 
 
