@@ -286,10 +286,11 @@ def psa_table() -> dict[str, Any]:
 
 @cache
 def files() -> dict[str, str]:
-    """A saved fit and a checkpoint."""
+    """A saved fit, saved samples and a checkpoint."""
     fit().save("fit.cbq")
+    samples().save("samples.cbq")
     problem().collect(2, 2, rng=0, checkpoint="run.sqlite")
-    return {"fit": "fit.cbq", "run": "run.sqlite"}
+    return {"fit": "fit.cbq", "samples": "samples.cbq", "run": "run.sqlite"}
 
 
 NUMBERS = count()
@@ -298,6 +299,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "K": lambda: np.eye(3),
     "N": lambda: 3,
     "chunks.N": lambda: 3,
+    "collect.N": lambda: 3,
+    "collect.T": lambda: 4,
     "T": lambda: 4,
     "a": lambda: 2.0,
     "ard": lambda: True,
@@ -365,6 +368,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "parts": lambda: [kernels.RBF(1.0), kernels.Matern(1.5, 2.0)],
     "path": lambda: "file",
     "load.path": lambda: files()["fit"],
+    "Samples.load.path": lambda: files()["samples"],
+    "Samples.load.family": lambda: family,
     "Problem.solve.budget": lambda: 16,
     "Session.tell.ids": lambda: [0, 1],
     "Session.tell.values": lambda: [1.0, 2.0],
@@ -374,6 +379,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "points": lambda: np.array([0.5, 1.0, 2.0]),
     "prior": lambda: measures.Uniform(0.5, 2.0),
     "rate": lambda: 1.5,
+    "result": fit,
     "rng": lambda: 0,
     "rows": lambda: cbq.compare(samples(), cbq.LSMC()).rows,
     "regrouped.rows": lambda: [[0, 1]] * 6,
@@ -389,6 +395,13 @@ VALID: dict[str, Callable[[], Any]] = {
     "Problem.evaluate.theta": lambda: 1.0,
     "MonteCarloFit.theta": lambda: samples().theta[:3],
     "Samples.theta": lambda: samples().theta,
+    "Samples.from_frame.theta": lambda: "theta",
+    "from_frame.f": lambda: "f",
+    "score.truth": lambda: np.array([0.1, 0.4, 0.9]),
+    "LSMCFit.score.truth": lambda: np.array([[0.1, 0.2], [0.4, 0.1], [0.9, 0.5]]),
+    "MOBQFit.score.truth": lambda: np.array([[0.1, 0.2], [0.4, 0.1], [0.9, 0.5]]),
+    "ImportanceSamplingFit.score.truth": lambda: np.array([[0.1, 0.2], [0.4, 0.1], [0.9, 0.5]]),
+    "names": lambda: {"theta": "stock"},
     "compare.truth": lambda: lambda theta: np.tanh(theta[:, 0]),
     "u": lambda: np.array([0.25, 0.5]),
     "Product.u": lambda: np.array([[0.25, 0.5]]),
@@ -406,6 +419,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "Empirical.x": lambda: [0.5, 1.0],
     "Product.x": lambda: np.array([[0.3, 0.6], [0.5, 0.9]]),
     "Samples.x": lambda: samples().x,
+    "Samples.from_frame.x": lambda: "x",
     "XThetaKernel.x": lambda: np.array([[0.3, 0.6], [0.5, 0.9], [0.1, 0.2]]),
     "y": lambda: np.array([0.4, 0.5]),
     "XThetaKernel.y": lambda: np.array([[0.3, 0.6]]),

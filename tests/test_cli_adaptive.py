@@ -180,7 +180,7 @@ def test_a_run_remembers_its_problem_seed_and_goal(simulator):
         0.1,
         budget + 4,
     )  # a new accuracy replaces the old one
-    assert "was begun with another --seed" in refused("ask", "run.sqlite", "--seed", 8)
+    assert "was begun with --seed 7, but --seed 8 is passed" in refused("ask", "run.sqlite", "--seed", 8)
     assert "the level of the intervals is 0.95 in the file" in refused("ask", "run.sqlite", "--level", 0.5)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cbq.collect.draws import Draws, run_entropy
+from cbq.checkpoint.seeds import run_entropy
+from cbq.collect.draws import Draws
 from cbq.measures import (
     Beta,
     Empirical,

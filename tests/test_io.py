@@ -51,6 +51,7 @@ from cbq.methods import CBQFit, MonteCarloFit
 from cbq.methods.baselines.smoothing import Smoother
 from cbq.methods.conditional import StageOne
 from cbq.samples import Failures
+from cbq.samples.unknown import UnknownMeasure
 
 pytestmark = [  # fits to hardly any samples are quick to save
     pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning")
@@ -605,7 +606,7 @@ def test_wrong_json_of_a_pooled_fit_is_refused(steps, value, says, pooled_entrie
 WRONG_POOLED_ARRAYS = {
     "points": ("samples/x", npy(np.ones((29, 1))), r"x must have the shape \(n = 30, d\), but it has \(29, 1\)"),
     "values": ("samples/f", npy(np.full((30, 2), np.inf)), "f must be finite"),
-    "other outputs": ("samples/f", npy(np.ones((30, 3))), "the outputs of all groups must be the numbers below 3"),
+    "other outputs": ("samples/f", npy(np.ones((30, 3))), "samples/names/f must hold C = 3, but it holds 2"),
     "densities": ("samples/log_density", npy(np.full(30, np.nan)), "log_density must be finite"),
     "no densities": ("samples/log_density", None, "it has no entry fit/samples/log_density.npy"),
     "counts": ("samples/counts", npy(np.zeros(5, dtype=np.int64)), "counts must be at least 1"),
@@ -631,6 +632,12 @@ WRONG_POOLED_ARRAYS = {
 @pytest.mark.parametrize(("name", "data", "says"), WRONG_POOLED_ARRAYS.values(), ids=WRONG_POOLED_ARRAYS)
 def test_wrong_arrays_of_a_pooled_fit_are_refused(name, data, says, pooled_entries, tmp_path):
     refuses_damage(written(tmp_path / "wrong", with_array(pooled_entries, name, data)), says)
+
+
+def test_groups_of_other_outputs_than_those_of_the_samples_are_refused(pooled_entries, tmp_path):
+    more = with_array(pooled_entries, "samples/f", npy(np.ones((30, 3))))
+    named = with_json(more, "fit", "samples", "names", "f", value=["f_0", "f_1", "f_2"])
+    refuses_damage(written(tmp_path / "wrong", named), "the outputs of all groups must be the numbers below 3")
 
 
 def test_a_pooled_fit_with_other_points_is_refused_with_its_family(pooled_entries, tmp_path):
@@ -755,8 +762,9 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         "about_samples",
         "calibration",
         "fit",
+        "names",
     ]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 5, cbq.__version__, None]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 6, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
@@ -964,8 +972,8 @@ STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIO
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 6, "has version 6 of its format, but this cbq reads version 5: .*install --upgrade cbq"),
-    "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit again, and save the new fit"),
+    "newer": (("version",), 7, "has version 7 of its format, but this cbq reads version 6: .*install --upgrade cbq"),
+    "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit and save again"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
     "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
     "version bool": (("version",), True, "damaged: version must be an integer, but it is True"),
@@ -1368,7 +1376,7 @@ def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path)
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
         for name, data in with_json(entries, "version", value=3).items():
             file.writestr(name, data)
-    refuses(path, "has version 3 of its format, but this cbq reads version 5: an older development version wrote it")
+    refuses(path, "has version 3 of its format, but this cbq reads version 6: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):
@@ -1418,7 +1426,7 @@ def examples():
     ]
     failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)
     kernels = [Warped(RBF(1.0), warp) for warp in (Columns([1, 0]), NormalCdf())]
-    return {type(part): part for part in parts_of([*fits, *measures, failures, *kernels])}
+    return {type(part): part for part in parts_of([*fits, *measures, failures, *kernels, UnknownMeasure(2)])}
 
 
 def test_every_saved_class_comes_back(tmp_path):

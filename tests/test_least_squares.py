@@ -301,7 +301,7 @@ def test_summaries_say_what_was_chosen():
             assert f"Leave-one-theta-out RMSE: {error:.3g}" in text
         assert "but not the bias of the curve" in text
         assert text.endswith("No warnings.")
-        assert repr(fit) == f"{method.__name__}Fit(T=14, p=2, C=2)"
+        assert repr(fit) == f"{method.__name__}Fit(T=14, p=2, C=2, {fit.names.ranges('theta', fit.theta)})"
 
 
 def test_configurations_and_fits_are_frozen():

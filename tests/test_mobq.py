@@ -374,7 +374,8 @@ def test_shapes_with_and_without_an_axis_of_outputs():
     assert two.interval(NEW)[0].shape == (7, 2)
     assert one.predict(2.0).shape == (1,)
     assert_allclose(one.predict(NEW)[2:3], one.predict(NEW[2:3]), rtol=1e-8)  # a smooth kernel costs digits
-    assert (repr(one), repr(two)) == ("MOBQFit(T=8, p=1, C=None)", "MOBQFit(T=8, p=1, C=2)")
+    ranges = one.names.ranges("theta", one.theta)
+    assert (repr(one), repr(two)) == (f"MOBQFit(T=8, p=1, C=None, {ranges})", f"MOBQFit(T=8, p=1, C=2, {ranges})")
     assert list(one.to_frame(NEW).columns) == ["theta", "mean", "std", "lower", "upper"]
 
 

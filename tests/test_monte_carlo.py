@@ -174,7 +174,7 @@ def test_the_fit_is_frozen_and_its_picture_is_drawn_at_observed_thetas():
     assert fit.plot(fit.theta) is not None
     with pytest.raises(ValueError, match=r"or use cbq\.CBQ"):
         fit.plot()
-    assert repr(fit) == "MonteCarloFit(T=5, p=1, C=None)"
+    assert repr(fit) == f"MonteCarloFit(T=5, p=1, C=None, {fit.names.ranges('theta', fit.theta)})"
 
 
 FIT = cbq.MonteCarlo().fit(ragged())

@@ -312,7 +312,7 @@ def test_a_wrong_shape_is_found_by_one_small_call():
     [
         ({"T": 0}, "T must be a whole number, at least 1, but it is 0"),
         ({"T": 2.0}, r"T must be a whole number, at least 1, but it is 2\.0"),
-        ({"T": None}, "T must be a whole number"),
+        ({"T": None}, "T, the number of thetas, is missing: pass T=20, for example, or thetas as theta="),
         ({"N": 0}, "N must be a whole number, at least 1, but it is 0"),
         ({"N": [1, 2]}, r"N has shape \(2,\), but with T = 3 thetas it must be a number or of shape \(3,\)"),
         ({"N": [1, 0, 2]}, r"N\[1\] must be a whole number"),
@@ -368,7 +368,8 @@ def test_measures_are_checked_before_anything_is_evaluated():
 @pytest.mark.parametrize("stochastic", [False, True])
 def test_a_problem_may_have_no_integrand_and_says_how_its_values_are_found(stochastic):
     elsewhere = changed(integrand=None, stochastic=stochastic, exact=truth, name="lab")
-    assert repr(elsewhere) == f"Problem('lab', prior={PRIOR!r}, integrand=None)"
+    random = ", stochastic=True" * elsewhere.stochastic
+    assert repr(elsewhere) == f"Problem('lab', prior={PRIOR!r}, integrand=None{random})"
     assert elsewhere.exact([[0.5, 2.0]]).shape == (1,)
     rng = np.random.default_rng(0)
     before = rng.bit_generator.state

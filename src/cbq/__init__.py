@@ -1,6 +1,8 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
 from cbq import embeddings, kernels, linalg, measures, nested, problems, psa
+from cbq._names import Names
+from cbq._plot import plot
 from cbq._version import __version__
 from cbq.collect import CheckpointError, CollectWarning, IntegrandError
 from cbq.comparison import Comparison, compare
@@ -29,6 +31,7 @@ __all__ = [
     "ImportanceSampling",
     "IntegrandError",
     "MonteCarlo",
+    "Names",
     "Problem",
     "Samples",
     "WorkerError",
@@ -49,6 +52,7 @@ __all__ = [
     "measures",
     "nested",
     "nested_expectation",
+    "plot",
     "problems",
     "psa",
     "value_at_risk",

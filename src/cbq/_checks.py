@@ -56,6 +56,12 @@ def described(error: Exception) -> str:
     return f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_DESCRIBED]}"
 
 
+def sentence(message: str) -> str:
+    """A message that ends with the words of another error, with a full stop unless it has one."""
+    whole = message.rstrip(" :")
+    return whole if whole.endswith((".", "!", "?")) else f"{whole}."
+
+
 def flag(value: Any, name: str) -> bool:
     """Return `value` if it is True or False: nothing else is, neither 1 nor "False"."""
     if not isinstance(value, bool | np.bool_):
@@ -142,7 +148,7 @@ def called(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
     try:
         return function(*arguments)
     except Exception as error:
-        raise ValueError(f"the function {name} raised {described(error)}") from error
+        raise ValueError(sentence(f"the function {name} raised {described(error)}")) from error
 
 
 def file_name(path: Any, name: str) -> str:

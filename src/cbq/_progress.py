@@ -1,4 +1,4 @@
-"""The progress of long work: a bar, or a function of the user."""
+"""The progress of long work: a bar in a notebook or on a terminal, or a function of the user."""
 
 from __future__ import annotations
 
@@ -6,12 +6,17 @@ import importlib.util
 import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any
+from dataclasses import dataclass, replace
+from html import escape
+from time import monotonic
+from typing import Any, TextIO
 
 import numpy as np
 
 Report = Callable[[int, int], Any]  # the number of points, or of thetas, that are done, and of all
 Progress = bool | Report | None
+EVERY = 0.1  # seconds between two drawings of a bar
+WIDTH = 30  # characters of a bar in plain text
 
 
 def as_progress(progress: Any) -> Progress:
@@ -19,8 +24,8 @@ def as_progress(progress: Any) -> Progress:
     if progress is None or isinstance(progress, bool | np.bool_) or callable(progress):
         return bool(progress) if isinstance(progress, np.bool_) else progress
     raise TypeError(
-        f"progress must be True, False, None (a bar on a terminal) or a function of two numbers, those of finished "
-        f"and of all points or thetas, but it is a {type(progress).__name__}."
+        f"progress must be True, False, None (a bar in a notebook or on a terminal) or a function of two numbers, "
+        f"those of finished and of all points or thetas, but it is a {type(progress).__name__}."
     )
 
 
@@ -29,24 +34,83 @@ def reporting(progress: Progress, name: str, done: int, total: int) -> Iterator[
     """The function to call whenever some are finished; `done` of them are finished already."""
     if callable(progress):
         yield progress
-    elif progress or (progress is None and sys.stderr.isatty() and importlib.util.find_spec("rich") is not None):
+    elif progress or (progress is None and (in_notebook() or sys.stderr.isatty())):
         with _bar(name, done, total, forced=bool(progress)) as report:
             yield report
     else:
         yield lambda done, total: None
 
 
+def in_notebook() -> bool:
+    """Whether this runs in a kernel of Jupyter, which shows HTML."""
+    shell = getattr(sys.modules.get("IPython"), "get_ipython", lambda: None)()
+    return getattr(shell, "kernel", None) is not None
+
+
+@dataclass(frozen=True)
+class Bar:
+    """How far it is: HTML in a notebook, and a line of text elsewhere."""
+
+    name: str
+    done: int
+    total: int
+    before: int  # that were done when it began
+    seconds: float = 0.0
+
+    @property
+    def _counts(self) -> str:
+        speed = (self.done - self.before) / self.seconds if self.seconds > 0 else 0.0
+        return f"{self.done}/{self.total}" + f", {speed:.3g}/s" * (speed > 0)
+
+    def __repr__(self) -> str:
+        full = WIDTH * self.done // max(self.total, 1)
+        return f"{self.name} [{'#' * full}{'.' * (WIDTH - full)}] {self._counts}"
+
+    def _repr_html_(self) -> str:
+        style = "width: 20em; vertical-align: middle"
+        drawn = f'<progress value="{self.done}" max="{self.total}" style="{style}"></progress>'
+        return f"<div>{escape(self.name)} {drawn} {self._counts}</div>"
+
+
 @contextmanager
 def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
-    try:
-        from rich.console import Console
-        from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
-        from rich.progress import Progress as Bar
-        from rich.text import Text
-    except ImportError as error:
-        raise ImportError(
-            "the progress bar needs rich: python -m pip install 'cbq[cli]', or pass progress=False."
-        ) from error
+    """A bar where this runs, drawn without any package that is not there."""
+    if in_notebook():
+        from IPython.display import display
+
+        handle = display(Bar(name, done, total, done), display_id=True)  # type: ignore[no-untyped-call]
+        yield _drawing(Bar(name, done, total, done), handle.update)
+    elif importlib.util.find_spec("rich") is not None:
+        with _rich_bar(name, done, total, forced=forced) as report:
+            yield report
+    else:
+        stream: TextIO = sys.stderr
+        try:
+            yield _drawing(Bar(name, done, total, done), lambda bar: stream.write(f"\r{bar!r} ") and stream.flush())
+        finally:
+            stream.write("\n")
+
+
+def _drawing(bar: Bar, draw: Callable[[Bar], Any]) -> Report:
+    """A report that draws the bar now and then, and at the end."""
+    began, drawn = monotonic(), -EVERY
+
+    def report(done: int, total: int) -> None:
+        nonlocal drawn
+        now = monotonic() - began
+        if now - drawn >= EVERY or done >= total:
+            drawn = now
+            draw(replace(bar, done=done, total=total, seconds=now))
+
+    return report
+
+
+@contextmanager
+def _rich_bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
+    from rich.console import Console
+    from rich.progress import BarColumn, MofNCompleteColumn, ProgressColumn, TextColumn, TimeRemainingColumn
+    from rich.progress import Progress as Bar
+    from rich.text import Text
 
     class PointsPerSecond(ProgressColumn):
         def render(self, task: Any) -> Text:

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from math import isnan
 from textwrap import fill
 from typing import Any
-
-from cbq._arrays import Array
 
 NOTE_WIDTH = 100  # line length of notes, in characters
 BLANK = "-"
@@ -30,21 +28,6 @@ def aligned(rows: Sequence[Sequence[str]], *, left: int, notes: Iterable[str] = 
         "  ".join(pad(cell, width) for pad, cell, width in zip(pads, row, widths, strict=True)).rstrip() for row in rows
     ]
     return "\n".join([*lines, *(fill(note, NOTE_WIDTH, subsequent_indent="    ") for note in notes)])
-
-
-def by_theta(theta: Array, quantities: Mapping[str, Array], C: int | None) -> dict[str, Array]:
-    """Columns (M,) by name: the coordinates of theta (M, p), and quantities (M,) or (M, C) of each output."""
-    table = {"theta" if theta.shape[1] == 1 else f"theta_{j}": column for j, column in enumerate(theta.T)}
-    for name, values in quantities.items():
-        columns = values.reshape(len(theta), -1).T
-        table |= {name if C is None else f"{name}_{c}": column for c, column in enumerate(columns)}
-    return table
-
-
-def by_run(theta: Array, x: Array) -> dict[str, Array]:
-    """Columns (n,) by name: the coordinates of theta (n, p) and of x (n, d)."""
-    names = ["x"] if x.shape[1] == 1 else [f"x_{j}" for j in range(x.shape[1])]
-    return by_theta(theta, {}, None) | dict(zip(names, x.T, strict=True))
 
 
 def data_frame(data: Any, columns: list[str] | None = None) -> Any:

@@ -10,10 +10,12 @@ from typing import Any, get_args
 import numpy as np
 import numpy.typing as npt
 
+from cbq import _html
 from cbq._arrays import Array, finite, real
 from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
+from cbq._names import Names
 from cbq._progress import Progress, as_progress
 from cbq._wording import arg
 from cbq.adaptive import AdaptiveAnswer, Session
@@ -22,14 +24,15 @@ from cbq.adaptive.quantity import Quantity
 from cbq.adaptive.session import MEASURED, Measured
 from cbq.adaptive.solve import solve
 from cbq.checkpoint.database import LOCK_TIMEOUT
-from cbq.collect.draws import CollectDesign, Draws, Scramble, run_entropy
+from cbq.checkpoint.seeds import run_entropy
+from cbq.collect.draws import CollectDesign, Draws, Scramble
 from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
 from cbq.collect.run import OnChange, OnError, RunOptions, collect_samples
 from cbq.collect.trial import fingerprint
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.samples import Samples
-from cbq.samples.arrays import as_bounds, thetas_in
+from cbq.samples.arrays import as_bounds, shown_bounds, thetas_in
 from cbq.samples.conditional import Family, measures_at
 from cbq.samples.runs import Cost
 from cbq.workers import as_executor
@@ -59,6 +62,9 @@ class Problem(Immutable):
         fast with many points has a parameter `rngs` in its place, and receives a list of n generators for n points.
     bounds : (low, high), the least and the largest value that f, or the mean of a random f, can take, each a number or
         (C,); -inf and inf say nothing. Estimates and intervals stay inside.
+    names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
+        {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing. Samples, fits, tables,
+        axes and files have these names.
     """
 
     integrand: Integrand | None
@@ -69,6 +75,7 @@ class Problem(Immutable):
     name: str
     stochastic: bool
     bounds: Array | None  # (2, C), or (2, 1) for all outputs
+    names: Names  # those of x and f are empty unless they were given: their numbers are known from samples
     _exact: Callable[[Array], Any] | None
 
     def __init__(
@@ -83,6 +90,7 @@ class Problem(Immutable):
         name: str = "problem",
         stochastic: bool = False,
         bounds: Any = None,
+        names: Any = None,
     ) -> None:
         for what, function in (("integrand", integrand), ("family", family), ("exact", exact)):
             if not callable(function) and not (what != "family" and function is None):
@@ -97,6 +105,7 @@ class Problem(Immutable):
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.name, self._exact = text(name, "name"), exact
         self.stochastic, self.bounds = flag(stochastic, "stochastic"), as_bounds(bounds)
+        self.names = Names.of(names).with_theta(self.p)
         rng = rng_parameter(integrand)
         if rng is not None and rng.default is rng.empty and not self.stochastic:
             raise ValueError(f"the integrand takes {rng.name}, so it is random: pass stochastic=True.")
@@ -143,8 +152,8 @@ class Problem(Immutable):
 
     def collect(
         self,
-        T: int | None,
-        N: int | npt.ArrayLike,
+        T: int | None = None,
+        N: int | npt.ArrayLike | None = None,
         *,
         rng: np.random.Generator | int,
         design: CollectDesign = "iid",
@@ -169,7 +178,7 @@ class Problem(Immutable):
 
         Parameters
         ----------
-        T : the number of thetas; may be None if `theta` is given.
+        T : the number of thetas; it may be left out if `theta` is given.
         N : the number of points at each theta, or a list of T numbers.
         rng : a Generator or a seed. Theta t and its points have a seed of their own, derived from this one and t, so
             that they depend neither on T nor on other thetas.
@@ -189,8 +198,8 @@ class Problem(Immutable):
             with a larger T or N extends a finished one; a file of another run, or in use by another, is refused. A run
             that was killed may leave a second file, with the suffix -wal, which belongs to the first.
         progress : True for a progress bar, False for none, or a function that is called with the number of finished
-            points and of all points; a batch is in the checkpoint before it is reported. By default, there is a bar if
-            stderr is a terminal and rich is installed.
+            points and of all points; a batch is in the checkpoint before it is reported. By default, there is a bar in
+            notebooks and on terminals.
         on_error : what to do if f raises an exception or returns NaN or inf: "raise" an `IntegrandError`, or "skip"
             the point with a `CollectWarning`. A checkpoint remembers skipped points; "raise" evaluates them again.
             A point that ends its worker, or takes longer than `timeout`, fails like any other.
@@ -224,7 +233,11 @@ class Problem(Immutable):
         )
         _check_design(design, scramble)  # before rng is drawn from
         draws = Draws(design, scramble, run_entropy(rng))
+        if N is None:
+            raise ValueError("N, the number of points at each theta, is missing: pass N=40, for example.")
         if theta is None:
+            if T is None:
+                raise ValueError("T, the number of thetas, is missing: pass T=20, for example, or thetas as theta=.")
             T = whole(T, "T", 1)
             require_memory(NUMBERS_PER_THETA * T, f"T = {T} thetas with their measures", "pass fewer")
             thetas = draws.thetas(self.prior, T)
@@ -240,6 +253,7 @@ class Problem(Immutable):
             "depends_on_theta": self.depends_on_theta,
             "stochastic": self.stochastic,
             "bounds": None if self.bounds is None else [[str(end) for end in ends] for ends in self.bounds.tolist()],
+            "names": self.names.record,
         }
         if proposal is not None and (not callable(proposal) or isinstance(proposal, Measure)):
             raise TypeError(
@@ -345,7 +359,7 @@ class Problem(Immutable):
         if start is not None:
             self._require_own(start)
         quantity = Quantity(
-            self.name, self.family, self.prior, self.depends_on_theta, self.stochastic, self.bounds, start
+            self.name, self.family, self.prior, self.depends_on_theta, self.stochastic, self.bounds, start, self.names
         )
         sources = {"the integrand": fingerprint(self.integrand), "the family": fingerprint(self.family)}
         path = None if checkpoint is None else file_name(checkpoint, "checkpoint")
@@ -370,7 +384,21 @@ class Problem(Immutable):
 
     def __repr__(self) -> str:
         elsewhere = ", integrand=None" * (self.integrand is None)
-        return f"Problem({self.name!r}, prior={self.prior!r}{elsewhere})"
+        names = f", names=({self.names.listed})" * bool(self.names.listed)
+        flags = ", depends_on_theta=False" * (not self.depends_on_theta) + ", stochastic=True" * self.stochastic
+        bounds = "" if self.bounds is None else f", bounds={shown_bounds(self.bounds)}"
+        return f"Problem({self.name!r}, prior={self.prior!r}{elsewhere}{flags}{bounds}{names})"
+
+    def _repr_html_(self) -> str:
+        integrand = "evaluated elsewhere" if self.integrand is None else getattr(self.integrand, "__name__", "f")
+        entries = {
+            "integrand": integrand + ", which depends on theta" * self.depends_on_theta + ", random" * self.stochastic,
+            "prior of theta": repr(self.prior),
+            "bounds": "" if self.bounds is None else shown_bounds(self.bounds),
+            "exact I": "known" if self.has_exact else "not known",
+            "names": self.names.listed,
+        }
+        return _html.box(f"Problem {self.name}", entries)
 
     @property
     def _rng_parameter(self) -> str | None:

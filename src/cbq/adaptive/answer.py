@@ -7,12 +7,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cbq import _html
 from cbq._arrays import Array
+from cbq._names import Names
 from cbq._tables import data_frame, short
 from cbq.adaptive.goal import MAX_SHARE, Goal
 from cbq.adaptive.plot import plot_answer, plot_history
 from cbq.adaptive.rounds import Round, achieved, calibration
 from cbq.fit.base import Fit
+from cbq.fit.labels import with_labels
+from cbq.fit.texts import Summary
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
 
@@ -23,14 +27,14 @@ TREND_ROUNDS = 5  # from which the number of runs that a goal would take is fore
 MOST_FORESEEN = 20.0  # times the runs so far: more is guessing
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class History:
     """The rounds of an adaptive run, K of them.
 
     runs: (K,), the runs with a value at each round. half_width: (K, C), what the half-widths of calibrated intervals
     come to, by the criterion of the goal; NaN where they could not be calibrated yet. target: (K, C), what they may
     come to, inf if nothing was asked for. of_fit: (K, C), those of the fit alone, without calibration. chosen: the runs
-    that were chosen from one round to the next, K sets.
+    that were chosen from one round to the next, K sets. names: those of theta, x and f.
     """
 
     runs: Array
@@ -38,29 +42,39 @@ class History:
     target: Array
     of_fit: Array
     chosen: tuple[Runs, ...]
+    names: Names
 
     def __len__(self) -> int:
         return len(self.runs)
 
     def to_columns(self) -> dict[str, Array]:
         """The columns of a table, (K,) each: runs, chosen, and the half_width, of_fit and target of each output."""
-        C = self.half_width.shape[1]
+        suffixes = ("",) if self.names.f == ("f_0",) else self.names.suffixes
         table: dict[str, Array] = {"runs": self.runs, "chosen": np.array([len(each) for each in self.chosen])}
         for name in ("half_width", "of_fit", "target"):
             columns = getattr(self, name).T
-            table |= {name if C == 1 else f"{name}_{c}": column for c, column in enumerate(columns)}
+            table |= {f"{name}{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
         return table
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each round."""
         return data_frame(self.to_columns())
 
-    def plot(self, ax: Any = None) -> Figure:
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> Figure:
         """A figure of the half-width against the number of runs, with the target as a dashed line."""
-        return plot_history(self, ax)
+        return with_labels(plot_history(self, ax), ax, title, xlabel, ylabel)
+
+    def __repr__(self) -> str:
+        last = ", ".join(map(short, self.half_width[-1]))
+        return f"History({len(self)} rounds, runs = {self.runs[0]} to {self.runs[-1]}, half_width = {last} at the end)"
+
+    def _repr_html_(self) -> str:
+        return _html.column_table(self.to_columns(), "History")
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class AdaptiveAnswer:
     """The answer of `problem.solve`: the fit, the samples behind it, and whether the goal was reached.
 
@@ -98,18 +112,18 @@ class AdaptiveAnswer:
         runs = np.array([each.runs for each in self.rounds])
         ends = [0, *(np.maximum(runs, self.n_start))]
         chosen = tuple(self.runs.take(slice(ends[k], ends[k + 1])) for k in range(K))
-        return History(runs, half_width, target, of_fit, chosen)
+        return History(runs, half_width, target, of_fit, chosen, self.fit.names)
 
-    def summary(self) -> str:
-        """What was reached, what it cost, and what would be next, in plain words."""
+    def summary(self) -> Summary:
+        """What was reached, what it cost, and what would be next, in plain words, and the summary of the fit."""
         failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
         failed += f", besides {self.n_start} that were there before," * bool(self.n_start)
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return "\n".join(
-            [self._reached_line(), cost, self._calibration_line(), self._next_line(), "", self.fit.summary()]
-        )
+        lines = [self._reached_line(), cost, self._calibration_line(), self._next_line(), ""]
+        fit = self.fit.summary()
+        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings)
 
     def _reached_line(self) -> str:
         last = achieved(self.rounds, self.goal)
@@ -121,7 +135,7 @@ class AdaptiveAnswer:
             worst = int(np.argmax(last / unit))
         over = "root mean square over Q" if self.goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
         relative = f", {last[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
-        of_output = f" for output {worst}, the worst of {len(last)}," * (len(last) > 1)
+        of_output = f" for {self.fit.names.output(worst)}, the worst of {len(last)}," * (len(last) > 1)
         found = (
             f"the {self.goal.level:.0%} interval{of_output} has a half-width of {short(last[worst])} ({over}){relative}"
         )
@@ -136,8 +150,9 @@ class AdaptiveAnswer:
         return "The intervals are calibrated by how far the curves of earlier rounds are from the present one."
 
     def _next_line(self) -> str:
-        theta, x = self.next.theta[0], self.next.x[0]
-        where = f"The next run would be at theta = {theta}, x = {x}."
+        names = self.fit.names
+        theta, x = names.at("theta", self.next.theta[0]), names.at("x", self.next.x[0])
+        where = f"The next run would be at {theta}, {x}."
         foreseen = None if self.reached else self.foreseen_runs
         return where if foreseen is None else f"By the trend, about {short(foreseen, 2)} runs in all would do. {where}"
 
@@ -164,3 +179,6 @@ class AdaptiveAnswer:
     def __repr__(self) -> str:
         reached = "reached" if self.reached else "not reached"
         return f"AdaptiveAnswer({reached}, {self.n_runs} runs, {type(self.fit).__name__})"
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()

@@ -9,17 +9,20 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from cbq import _html
 from cbq._arrays import Array
-from cbq._tables import by_run, data_frame
+from cbq._names import Names, by_run
+from cbq._tables import data_frame
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Asked:
     """Runs to be made: their ids (n,), theta (n, p) and x (n, d)."""
 
     ids: npt.NDArray[np.intp]
     theta: Array
     x: Array
+    names: Names
 
     def __len__(self) -> int:
         return len(self.ids)
@@ -29,8 +32,17 @@ class Asked:
         return iter([(int(i), theta, x) for i, theta, x in zip(self.ids, self.theta, self.x, strict=True)])
 
     def to_columns(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns of a table, (n,) each: id, theta or theta_*, x or x_*."""
-        return {"id": self.ids, **by_run(self.theta, self.x)}
+        """The columns of a table, (n,) each: id, and those of theta and of x, by their names."""
+        return {"id": self.ids, **by_run(self.theta, self.x, self.names)}
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Asked(no runs)"
+        x = f", {self.names.ranges('x', self.x)}"
+        return f"Asked({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
+
+    def _repr_html_(self) -> str:
+        return _html.column_table(self.to_columns(), "Asked")
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""

@@ -8,7 +8,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.fit.base import Fit
-from cbq.fit.plot import BLUE, LINE_SIZE, ORANGE, new_figure, require_axes, whole_figure
+from cbq.fit.plot import BLUE, LINE_SIZE, ORANGE, new_figure, plain, require_axes, whole_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -26,7 +26,7 @@ def plot_history(history: History, ax: Any = None) -> Figure:
     C = history.half_width.shape[1]
     for c in range(C):
         colour = COLOURS[c % len(COLOURS)]
-        label = "half-width" if C == 1 else f"half-width of output {c}"
+        label = "half-width" if C == 1 else f"half-width of {plain(history.names.output(c))}"
         ax.plot(
             history.runs, history.of_fit[:, c], ":", lw=1.2, color=colour, label="of the fit alone" if c == 0 else None
         )

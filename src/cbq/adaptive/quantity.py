@@ -10,6 +10,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, Booleans
+from cbq._names import Names
 from cbq.checkpoint.checkpoint import describe_measure, pack_measures
 from cbq.checkpoint.tables import from_bytes
 from cbq.measures import Measure
@@ -24,7 +25,7 @@ from cbq.samples.runs import Runs
 class Quantity:
     """The conditional expectation I(theta) of a problem, without its integrand.
 
-    start: samples that were there before the run; None if there are none.
+    start: samples that were there before the run; None if there are none. names: those that the problem gives.
     """
 
     name: str
@@ -34,6 +35,7 @@ class Quantity:
     stochastic: bool
     bounds: Array | None
     start: Samples | None
+    names: Names
 
     @cached_property
     def d(self) -> int:
@@ -60,6 +62,7 @@ class Quantity:
             "scramble": None,
             "prior": _described(self.prior),
             "start": None if self.start is None else _digest(self.start),
+            "names": self.names.record,
         }
 
     @property
@@ -97,6 +100,7 @@ class Quantity:
             design="adaptive",
             stochastic=self.stochastic,
             bounds=self.bounds,
+            names=self.names,
         )
         if np.any(failed):
             missing = [runs.x[(group == g) & failed] for g in range(len(first))]

@@ -15,6 +15,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, real, rows_not_finite
 from cbq._checks import is_number, shown, whole
 from cbq._memory import require_memory
+from cbq._names import Names
 from cbq._wording import arg
 from cbq.adaptive.answer import AdaptiveAnswer
 from cbq.adaptive.asked import Asked, RefusedResult
@@ -106,7 +107,7 @@ class Session:
         self._seconds: dict[int, float] = {}  # that runs took
         self._rounds: tuple[Round, ...] = ()  # those at which runs were asked for
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
-        goal.require_outputs(self._outputs)
+        self._require_outputs(self._outputs)
         self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # and how many values and failures it has
         self._ledger: Ledger | None = None
         if checkpoint is not None:
@@ -130,7 +131,7 @@ class Session:
         self._rounds = tuple(Round.of_record(record) for record in stored.rounds)
         if stored.outputs is not None:
             self._outputs = stored.outputs
-            self.goal.require_outputs(stored.outputs)
+            self._require_outputs(stored.outputs)
         if ledger.edited:
             warnings.warn(
                 f"the source of {' and '.join(ledger.edited)} has changed since {ledger.path} was made. Its values are "
@@ -164,6 +165,19 @@ class Session:
     def outputs(self) -> Outputs | None:
         """The shape of a value of f: () for a number, (C,) for C outputs; None before one is known."""
         return self._outputs
+
+    @property
+    def names(self) -> Names:
+        """What the coordinates of theta and x and the outputs of f are called; those of f may be unknown: ()."""
+        found = self._quantity.names.with_x(self._quantity.d)
+        return found if self._outputs is None else found.with_f(self._outputs[0] if self._outputs else None)
+
+    def _require_outputs(self, outputs: Outputs | None) -> None:
+        """Raise unless the goal and the names go with the outputs of f, as far as these are known."""
+        self.goal.require_outputs(outputs)
+        names = self._quantity.names.with_x(self._quantity.d)
+        if outputs is not None:
+            names.with_f(outputs[0] if outputs else None)
 
     @property
     def n_asked(self) -> int:
@@ -276,7 +290,7 @@ class Session:
         outputs = self._outputs
         if outputs is None:
             outputs = next((result.f.shape[1:] for result in results if not result.failures), None)
-            self.goal.require_outputs(outputs)
+            self._require_outputs(outputs)
         if self._ledger is not None:
             self._ledger.tell(results, self._runs.x, outputs)
         self._outputs = outputs
@@ -353,7 +367,7 @@ class Session:
 
     def _asked(self, ids: Sequence[int]) -> Asked:
         rows = np.array(list(ids), dtype=np.intp)
-        return Asked(rows, self._runs.theta[rows], self._runs.x[rows])
+        return Asked(rows, self._runs.theta[rows], self._runs.x[rows], self.names)
 
     @property
     def _n_values(self) -> int:

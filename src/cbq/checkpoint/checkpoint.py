@@ -24,6 +24,7 @@ from cbq.checkpoint.database import (
     transaction,
 )
 from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs
+from cbq.checkpoint.seeds import shown_seed
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import Measure
@@ -31,7 +32,7 @@ from cbq.measures import Measure
 ROUNDING = 1e-9  # of the largest number: differences between machines that compute the same
 SETTINGS = {  # and their names in messages
     "problem": "the name of the problem",
-    "seed": "the seed (the first words that rng gives)",
+    "seed": "the seed",
     "p": "the dimension p of theta",
     "d": "the dimension d of x",
     "depends_on_theta": "depends_on_theta",
@@ -154,12 +155,18 @@ class Checkpoint:
 def require_settings(path: str, stored: dict[str, Any], asked: dict[str, Any]) -> None:
     """Raise unless the settings of a run in a file are those that are asked for."""
     differences = [
-        f"{label} is {stored.get(name)!r} in the file, and {asked.get(name)!r} was asked for"
+        f"{label} is {_shown_setting(name, stored)} in the file, and {_shown_setting(name, asked)} was asked for"
         for name, label in SETTINGS.items()
         if stored.get(name) != asked.get(name)
     ]
     if differences:
         raise another_run(path, "; ".join(differences))
+
+
+def _shown_setting(name: str, settings: dict[str, Any]) -> str:
+    """A setting for people: the seed as it was passed, and not as the words that it gives."""
+    found = settings.get(name)
+    return shown_seed(found) if name == "seed" and found is not None else repr(found)
 
 
 def require_measures(path: str, name: str, stored: Sequence[PackedMeasure], asked: Sequence[PackedMeasure]) -> None:

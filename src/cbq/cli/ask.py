@@ -54,9 +54,9 @@ def ask(
     """Say where to run f next, for a simulator in any language.
 
     Writes a table with a row for each run: its id, theta and x, in columns id, theta or theta_0, theta_1, ..., and x or
-    x_0, x_1, .... Run f there, in any order, and pass the results to `cbq tell`. The first call names the problem,
-    whose integrand may be None, and what is wanted; the file RUN remembers both. Ends with exit status 3, and without a
-    table, once the accuracy is reached or the budget spent.
+    x_0, x_1, ..., or by the names that the problem gives them. Run f there, in any order, and pass the results to `cbq
+    tell`. The first call names the problem, whose integrand may be None, and what is wanted; the file RUN remembers
+    both. Ends with exit status 3, and without a table, once the accuracy is reached or the budget spent.
 
     \b
     Examples:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import re
 import shlex
 import sys
 import warnings
@@ -13,6 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+from cbq._checks import sentence
 from cbq._version import __version__
 from cbq._wording import Wording, in_words_of
 from cbq.cli import ask, compare, evppi, predict, reproduce, run, solve, status, tell
@@ -76,17 +76,12 @@ def _report(error: Exception) -> int:
         text = f"{error.strerror}: {error.filename}"
     if message is None and not (text and isinstance(error, EXPECTED)):
         text = f"{type(error).__name__}: {text} (--debug shows where)"
-    typer.echo(f"cbq: error: {_sentence(text)}", err=True)
+    typer.echo(f"cbq: error: {sentence(text)}", err=True)
     return int(getattr(error, "exit_code", 1))
 
 
 def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    typer.echo(f"cbq: warning: {_sentence(' '.join(str(message).split()))}", err=True)
-
-
-def _sentence(text: str) -> str:
-    """A text with a full stop, unless it has a mark at its end."""
-    return re.sub(r"(?<=[^.?!])$", ".", text)
+    typer.echo(f"cbq: warning: {sentence(' '.join(str(message).split()))}", err=True)
 
 
 def _print_version(requested: bool) -> None:

@@ -12,7 +12,7 @@ import numpy as np
 import typer
 
 from cbq._arrays import Array, evenly, finite
-from cbq._tables import by_theta
+from cbq._names import Names, by_theta
 from cbq.cli.tables import show, write_columns, write_figure
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.fit.base import Fit
@@ -36,28 +36,36 @@ class Estimate:
     """A table of estimates at thetas (M, p): named columns, each (M, C).
 
     C : the number of outputs, or None if f has no axis of outputs.
+    names : those of theta and f.
     note : why columns are missing.
     """
 
     theta: Array
     columns: dict[str, Array]
     C: int | None
+    names: Names
     note: str = ""
 
     def show(self, *, all_rows: bool = False) -> None:
         """Print the table, with a row for each theta and output; by default at most `MAX_PRINTED` of the thetas."""
         M, several = len(self.theta), self.C is not None
-        header = [*by_theta(self.theta, {}, self.C), *["output"] * several, *self.columns]
+        every = list(by_theta(self.theta, self.columns, self.names))
+        quantities = list(self.columns) if several else every[self.theta.shape[1] :]
+        outputs = self.names.f if self.names.are_given("f") else [str(c) for c in range(self.C or 1)]
         rows = [
-            [*self.theta[i], *[c] * several, *(values[i, c] for values in self.columns.values())]
+            [*map(_number, self.theta[i]), *[output] * several, *(_number(q[i, c]) for q in self.columns.values())]
             for i in (range(M) if all_rows else evenly(M, MAX_PRINTED))
-            for c in range(self.C or 1)
+            for c, output in enumerate(outputs)
         ]
-        show(header, [[f"{value:.6g}" for value in row] for row in rows])
+        show([*self.names.theta, *["output"] * several, *quantities], rows)
 
     def write(self, path: Path) -> None:
         """Write the table, with a row for each theta and columns for each output."""
-        write_columns(path, by_theta(self.theta, self.columns, self.C))
+        write_columns(path, by_theta(self.theta, self.columns, self.names))
+
+
+def _number(value: float) -> str:
+    return f"{value:.6g}"
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,7 +128,7 @@ def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = Non
         columns["truth"] = problem.exact(theta)
     columns |= {name: np.repeat(values.astype(np.float64), fit.C or 1) for name, values in fit._marks(theta).items()}
     shaped = {name: np.reshape(values, (len(theta), -1)) for name, values in columns.items()}
-    return Estimate(theta, shaped, fit.C, note)
+    return Estimate(theta, shaped, fit.C, fit.names, note)
 
 
 def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: float) -> str:

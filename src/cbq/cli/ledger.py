@@ -13,9 +13,9 @@ import typer
 from cbq.adaptive import Session
 from cbq.adaptive.session import GOAL_NOTE
 from cbq.checkpoint.ledger import StoredLedger, read_ledger
+from cbq.checkpoint.seeds import run_entropy, shown_seed
 from cbq.cli import options
 from cbq.cli.source import ProblemSource
-from cbq.collect.draws import run_entropy
 from cbq.problem import Problem
 
 PROBLEM_NOTE = "problem"
@@ -102,5 +102,9 @@ def _entropy(file: Path, stored: StoredLedger | None, seed: int | None) -> list[
         return run_entropy(0 if seed is None else seed)
     entropy: list[int] = stored.settings["seed"]
     if seed is not None and run_entropy(seed) != entropy:
-        raise ValueError(f"{file} was begun with another --seed: leave it out, or name another file for a new run.")
+        begun = shown_seed(entropy).replace("rng=", "--seed ")
+        raise ValueError(
+            f"{file} was begun with {begun}, but --seed {seed} is passed: leave it out, or name another file for a new "
+            f"run."
+        )
     return entropy

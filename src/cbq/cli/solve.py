@@ -9,12 +9,12 @@ from typing import Annotated, Any
 import typer
 
 from cbq.adaptive import AdaptiveAnswer
+from cbq.checkpoint.seeds import run_entropy
 from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.ledger import PROBLEM_NOTE
 from cbq.cli.source import RECORD, ProblemSource, write_record
 from cbq.cli.tables import write_columns, write_figure
-from cbq.collect.draws import run_entropy
 
 Batch = Annotated[
     int | None,

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import typer
 
 from cbq._tables import aligned
-from cbq.cli.sheets import PARQUET, pandas_for
+from cbq.cli.sheets import PARQUET, SEPARATORS, pandas_for
 from cbq.methods.registry import reason
 
 Row = Sequence[str]
@@ -42,8 +42,11 @@ def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) 
     """Write comma-separated values, with floats in full precision, to a file or to the standard output."""
     text = StringIO(newline="")
     tabs = path is not None and path.suffix.lower() in TABBED
-    writer = csv.writer(text, lineterminator="\n", delimiter="\t" if tabs else ",")
-    writer.writerow(header)
+    delimiter = "\t" if tabs else ","
+    plain = not any(mark in name for name in header for mark in SEPARATORS.strip())
+    quoting = csv.QUOTE_MINIMAL if plain else csv.QUOTE_ALL  # a reader must not take such a mark for the separator
+    csv.writer(text, lineterminator="\n", delimiter=delimiter, quoting=quoting).writerow(header)
+    writer = csv.writer(text, lineterminator="\n", delimiter=delimiter)
     writer.writerows(rows)
     if path is None:
         typer.echo(text.getvalue(), nl=False)

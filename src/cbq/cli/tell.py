@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import isfinite
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Annotated
 
 import typer
 
+from cbq.adaptive import Session
 from cbq.adaptive.asked import RefusedResult
 from cbq.checkpoint.evaluations import Outputs
 from cbq.cli import options
@@ -39,18 +41,19 @@ def tell(
 ) -> None:
     """Take results of the runs that `cbq ask` asked for.
 
-    RESULTS has a row for each run, with columns id and f, or f_0, f_1, ... for several outputs; other columns are left
-    alone. A run without a value, which is empty or nan, or with a text in the column `failed`, has failed. Rows may
-    come in any order, and in any number: all of them are taken, or none. The same results may be told again; other
-    values for a run are refused.
+    RESULTS has a row for each run, with columns id and f, or f_0, f_1, ... for several outputs, or the names that the
+    problem gives to f; other columns are left alone. A run without a value, which is empty or nan, or with a text in
+    the column `failed`, has failed. Rows may come in any order, and in any number: all of them are taken, or none. The
+    same results may be told again; other values for a run are refused.
 
     \b
     Examples:
       cbq tell run.sqlite results.csv
     """
-    read = _read(read_sheet(results))
+    sheet = read_sheet(results)
     with opened(run, problem, option) as found:
         session = found.session
+        read = _read(sheet, session)
         if read.values and session.outputs not in (None, read.outputs):
             raise ValueError(
                 f"{results} has the values {_columns(read.outputs)}, but those of earlier results were "
@@ -77,8 +80,8 @@ class _Read:
     lines: dict[int, int]
 
 
-def _read(sheet: Sheet) -> _Read:
-    names, outputs = _value_columns(sheet)
+def _read(sheet: Sheet, session: Session) -> _Read:
+    names, outputs = _named_columns(sheet, session) or _value_columns(sheet, session.names.f)
     read = _Read(outputs, {}, {}, {})
     reasons = sheet.columns.get("failed", [""] * len(sheet.lines))
     for i, line in enumerate(sheet.lines):
@@ -96,20 +99,36 @@ def _read(sheet: Sheet) -> _Read:
     return read
 
 
-def _value_columns(sheet: Sheet) -> tuple[list[str], Outputs]:
-    """The names of the columns with values, in order, and the shape of a value; no names if all runs failed."""
+def _named_columns(sheet: Sheet, session: Session) -> tuple[list[str], Outputs] | None:
+    """The columns with the names of f, and the shape of a value; None if the file does not have them."""
     if "id" not in sheet.columns:
         raise ValueError(f"{sheet.path} must have a column id, but it has {', '.join(sheet.columns)}.")
+    names = session.names
+    if not names.are_given("f") or not set(names.f) <= set(sheet.columns):
+        return None
+    single = len(names.f) == 1 and session.outputs != (1,)
+    return list(names.f), () if single else (len(names.f),)
+
+
+def _value_columns(sheet: Sheet, named: Sequence[str]) -> tuple[list[str], Outputs]:
+    """The names of the columns with values, in order, and the shape of a value; no names if all runs failed.
+
+    named: what the problem calls the outputs of f.
+    """
     several = [name for name in sheet.columns if re.fullmatch(r"f_\d+", name)]
     names = [f"f_{c}" for c in range(len(several))]
     if "f" in sheet.columns and not several:
         return ["f"], ()
     if (not several and "failed" not in sheet.columns) or set(names) != set(several) or "f" in sheet.columns:
-        raise ValueError(
-            f"{sheet.path} must have a column f, or f_0, f_1, ... for several outputs, but it has "
-            f"{', '.join(sheet.columns)}."
-        )
+        raise ValueError(f"{sheet.path} must have {_wanted(named)}, but it has {', '.join(sheet.columns)}.")
     return names, (len(names),)
+
+
+def _wanted(named: Sequence[str]) -> str:
+    """The columns that a file of results must have."""
+    columns = "a column f, or f_0, f_1, ... for several outputs"
+    several = f"columns {', '.join(named)}" if len(named) > 1 else f"a column {', '.join(named)}"
+    return f"{several}, or {columns}" if named and named[0] not in ("f", "f_0") else columns
 
 
 def _id(sheet: Sheet, i: int) -> int:

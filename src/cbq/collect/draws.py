@@ -13,14 +13,12 @@ from typing import Any, Literal
 import numpy as np
 
 from cbq._arrays import Array
-from cbq._checks import generator
 from cbq.measures import Measure
 from cbq.samples.conditional import Family, measures_at
 
 CollectDesign = Literal["iid", "sobol"]
 Scramble = Literal["independent", "common"]
 THETA_KEY, X_KEY, F_KEY, CANDIDATES_KEY, WANTED_KEY = range(5)  # the first part of the key of a seed
-ENTROPY_WORDS = 4  # of 32 bits, which a run takes from the generator that it is given
 SOBOL_BITS = 30
 BLOCK_ROWS = 64  # points that are transported together
 
@@ -107,11 +105,6 @@ class Draws:
 def keyed_generator(entropy: list[int], *key: int) -> np.random.Generator:
     """A generator that depends on the entropy of a run and this key only."""
     return np.random.default_rng(np.random.SeedSequence(entropy, spawn_key=key))
-
-
-def run_entropy(rng: np.random.Generator | int) -> list[int]:
-    """The entropy of a run, from a Generator or a seed."""
-    return [int(word) for word in generator(rng).integers(2**32, size=ENTROPY_WORDS)]
 
 
 def iid(measure: Measure, n: int, rng: np.random.Generator) -> Array:

@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cbq._arrays import Array, real, rows_not_finite
+from cbq._checks import sentence
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 from cbq.collect.draws import F_KEY, keyed_generator
 from cbq.samples.arrays import rows_outside, shown_bounds
@@ -230,13 +231,13 @@ class Evaluator:
             except (Exception, SystemExit) as error:
                 among = f"among the {len(x)} points from x = {x[0]} on"
                 message = f"the integrand raised {type(error).__name__} at {points} {among}: {error}"
-                raise IntegrandError(message, points.t, theta) from error
+                raise IntegrandError(sentence(message), points.t, theta) from error
         values = []
         for i, point in enumerate(x):
             try:
                 values.append(self._f(point.copy(), theta.copy(), **self._generators(points.part(i, i + 1))))
             except (Exception, SystemExit) as error:
-                raise points.failure(i, f"raised {type(error).__name__}", f": {error}") from error
+                raise points.failure(i, f"raised {type(error).__name__}", sentence(f": {error}")) from error
         return values
 
     def _generators(self, points: Points) -> dict[str, Any]:

@@ -14,6 +14,7 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array
+from cbq._names import Names
 from cbq._progress import Progress, reporting
 from cbq._wording import again, arg
 from cbq.checkpoint import Checkpoint, CheckpointError
@@ -65,7 +66,7 @@ def collect_samples(
     samples = _without_values(run, run.x)  # refuses bad points before anything expensive starts
     if start is not None:
         require_joinable(start, samples, bounds)
-    evaluations = Evaluations([x.copy() for x in run.x])
+    evaluations, names = Evaluations([x.copy() for x in run.x]), Names.of(run.settings["names"])
     skip, checkpoint = options.on_error == "skip", _open_checkpoint(evaluator, run, options.checkpoint)
     with (
         nullcontext() if checkpoint is None else closing(checkpoint),
@@ -82,6 +83,7 @@ def collect_samples(
             if checkpoint is not None and evaluations.f and outputs != evaluations.outputs:
                 asked = f"values of shape {evaluations.outputs} at each point, and f returns {outputs} now"
                 raise CheckpointError(f"{checkpoint.path} was begun for {asked}. {ways_out()}")
+            names.with_f(outputs[0] if outputs else None)  # raises before anything expensive starts
             evaluations.allocate(outputs)
         else:
             repeatable = evaluator.entropy is not None or not run.settings["stochastic"]
@@ -96,7 +98,7 @@ def collect_samples(
         sys.stderr.write(f"{checkpoint.path}: {reused} reused, {evaluations.n_total - reused} evaluated\n")
     if any(not np.array_equal(a, b) for a, b in zip(run.x, evaluations.x, strict=True)):
         samples = _without_values(run, evaluations.x)  # the points of the machine where the run began
-    found = _with_values(samples, evaluations)._with_bounds(bounds)
+    found = _with_values(samples, evaluations)._with_bounds(bounds).with_names(names)
     return found if start is None else start + found
 
 
@@ -141,6 +143,7 @@ def workers_for(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Sche
 def _without_values(run: RunPoints, x: Sequence[Array]) -> Samples:
     """Samples whose values are zero."""
     options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
+    options["names"] = {**run.settings["names"], "f": ()}  # which has values later
     return Samples(run.thetas, x, [np.zeros(len(each)) for each in x], run.family, proposal=run.proposals, **options)
 
 

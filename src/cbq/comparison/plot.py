@@ -20,6 +20,7 @@ from cbq.fit.plot import (
     ORANGE,
     ROW_HEIGHT,
     new_figure,
+    plain,
     require_axes,
     whole_figure,
 )
@@ -86,12 +87,12 @@ class _Panels:
         known = [name for name in ERRORS if any(np.isfinite(getattr(row, name)) for row in self.rows)]
         self.error_label = ERRORS[known[0]] if len(known) == 1 else "error"
 
-    def rows_of(self, name: str, output: int | None) -> list[ComparisonRow]:
+    def rows_of(self, name: str, output: int | str | None) -> list[ComparisonRow]:
         return [row for row in self.rows if (row.method, row.output) == (name, output)]
 
-    def quantities(self, output: int | None) -> list[tuple[str, str]]:
+    def quantities(self, output: int | str | None) -> list[tuple[str, str]]:
         """The two fields that are drawn, with their labels."""
-        suffix = "" if output is None else f", output {output}"
+        suffix = "" if output is None else f", output {output}" if isinstance(output, int) else f", {plain(output)}"
         return [("error", self.error_label + suffix), ("seconds", "seconds of the fit")]
 
 
@@ -103,7 +104,7 @@ class _Dots(_Panels):
     def height(self, outputs: int) -> float:
         return outputs * (AXIS_HEIGHT + DOTS_HEIGHT * len(self.names))
 
-    def draw(self, axes: Sequence[Axes], output: int | None) -> None:
+    def draw(self, axes: Sequence[Axes], output: int | str | None) -> None:
         for ax, (field, label) in zip(axes, self.quantities(output), strict=False):
             values = [np.array([getattr(row, field) for row in self.rows_of(name, output)]) for name in self.names]
             # Errors at left-out thetas include those of the estimates they are measured against: none is the best.
@@ -156,7 +157,7 @@ class _Lines(_Panels):
     def height(self, outputs: int) -> float:
         return 0.4 + LINES_HEIGHT * (1.0 if outputs == 1 else ROW_HEIGHT * outputs)
 
-    def draw(self, axes: Sequence[Axes], output: int | None) -> None:
+    def draw(self, axes: Sequence[Axes], output: int | str | None) -> None:
         for ax, (field, label) in zip(axes, self.quantities(output), strict=False):
             for name in self.names:
                 self._draw_line(ax, name, output, field)
@@ -182,7 +183,7 @@ class _Lines(_Panels):
         for ax in axes:
             ax.set_xlabel(self.size_label)
 
-    def _draw_line(self, ax: Axes, name: str, output: int | None, field: str) -> None:
+    def _draw_line(self, ax: Axes, name: str, output: int | str | None, field: str) -> None:
         """Draw the median at each size, and every value as a small dot if a size has several."""
         rows = self.rows_of(name, output)
         x, y = (np.array([getattr(row, each) for row in rows], dtype=float) for each in (self.size, field))

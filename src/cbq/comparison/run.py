@@ -158,7 +158,7 @@ def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
             method=task.name,
             T=samples.T,
             N=float(np.mean(counts)) if samples.is_ragged else int(counts[0]),
-            output=None if samples.C is None else c,
+            output=_output(samples, c),
             evaluations=samples.n_evaluations,
             **{"rmse": nan, "loo": nan, task.error: float(scores.error[c])},
             coverage=float(scores.coverage[c]),
@@ -169,6 +169,13 @@ def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
         for c in range(samples.C or 1)
     ]
     return rows, findings
+
+
+def _output(samples: Samples, c: int) -> int | str | None:
+    """What a row says of output c."""
+    if samples.C is None:
+        return None
+    return samples.names.f[c] if samples.names.are_given("f") else c
 
 
 def _left_out(samples: Samples, folds: int, level: float) -> Callable[[Estimator], Score]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
-from html import escape
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
+from cbq import _html
 from cbq._checks import between_0_and_1, shown
 from cbq._tables import BLANK, aligned, data_frame, short
+from cbq.fit.labels import with_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -20,7 +21,7 @@ class ComparisonRow:
     """The scores of one estimator on one set of samples, for one output. Unknown numbers are NaN.
 
     T, N, evaluations : the number of thetas, of points at each theta (their mean if it varies), and of all points.
-    output : the index of the output, or None if f has no axis of outputs.
+    output : the name of the output, or its index if it has none; None if f has no axis of outputs.
     rmse : the root mean squared error against the truth.
     loo : without a truth, the root mean squared difference from estimates at left-out thetas.
     coverage, width : the share of intervals that contain the truth (or those estimates), and their mean width.
@@ -31,7 +32,7 @@ class ComparisonRow:
     method: str
     T: int
     N: int | float
-    output: int | None
+    output: int | str | None
     evaluations: int
     rmse: float
     loo: float
@@ -69,11 +70,11 @@ class Comparison:
         """A tidy pandas data frame, whose columns are the fields of the rows."""
         return data_frame([asdict(row) for row in self.rows])
 
-    def plot(self, ax: Any = None) -> Figure:
+    def plot(self, ax: Any = None, *, title: str | None = None) -> Figure:
         """A figure of errors and seconds; see `cbq.comparison.plot.plot_comparison`."""
         from cbq.comparison.plot import plot_comparison
 
-        return plot_comparison(self, ax)
+        return with_labels(plot_comparison(self, ax), ax, title)
 
     def __add__(self, other: Comparison) -> Comparison:
         if not isinstance(other, Comparison):
@@ -93,13 +94,7 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        cells, notes = _cells(self)
-        tags = ["th", *["td"] * (len(cells) - 1)]
-        rows = [
-            "<tr>" + "".join(f"<{tag}>{escape(cell)}</{tag}>" for cell in row) + "</tr>"
-            for tag, row in zip(tags, cells, strict=True)
-        ]
-        return f"<table>{''.join(rows)}</table>" + "".join(f"<div>{escape(note)}</div>" for note in notes)
+        return _html.table(*_cells(self))
 
 
 def _cells(comparison: Comparison) -> tuple[list[list[str]], list[str]]:

@@ -16,13 +16,19 @@ from cbq._checks import between_0_and_1, count, file_name, flag, generator, is_w
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
+from cbq._names import Names, by_theta
 from cbq._progress import Progress, as_progress, reporting
-from cbq._tables import by_theta, data_frame
+from cbq._tables import data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
+from cbq.fit.frames import keeping_index, theta_array
+from cbq.fit.html import fit_html
+from cbq.fit.labels import with_labels
 from cbq.fit.of_samples import chains, equal_values, ratio
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
+from cbq.fit.scoring import r_squared
 from cbq.fit.suggestion import Suggestion
+from cbq.fit.texts import Summary
 from cbq.io import Bounds, Field, Instance, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
@@ -74,6 +80,7 @@ class Fit(Immutable, ABC):
     bounds: Array | None = None  # (2, C), with C = 1 for a single output: the bounds of f, and so of I
     about_samples: tuple[Finding, ...] = ()  # what the samples show a user of this estimator
     calibration: Array | None = None  # (C,): factors of the standard deviations, which an adaptive run has shown
+    _names: Names | None = None  # those of the samples
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
@@ -93,7 +100,14 @@ class Fit(Immutable, ABC):
     def _with_samples(self, samples: Samples) -> Self:
         """The same fit, which says what the samples show, and where f failed, and answers within the bounds of f."""
         about = self._findings_about(samples)
-        return self._replaced(failures=samples.failures, bounds=samples.known_bounds, about_samples=about)
+        return self._replaced(
+            failures=samples.failures, bounds=samples.known_bounds, about_samples=about, _names=samples.names
+        )
+
+    @property
+    def names(self) -> Names:
+        """What the coordinates of theta and x and the outputs of f are called, as in the samples."""
+        return (self._names or Names()).with_theta(self.p).with_f(self.C)
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         """What the samples show a user of this estimator."""
@@ -118,16 +132,20 @@ class Fit(Immutable, ABC):
         """The predictive distribution of output c, unless `_predictives` makes those of all outputs at once."""
         raise NotImplementedError(f"{type(self).__name__} must define _predictive or _predictives.")
 
-    def summary(self) -> str:
-        """How the fit was made, what was chosen, and every warning."""
-        found = [f"{each} {each.remedy}" for each in self.findings]
+    def summary(self) -> Summary:
+        """How the fit was made, what was chosen, and every warning: a text that knows its parts."""
+        findings = self.findings
+        found = [f"{each} {each.remedy}" for each in findings]
         first, last = found[: self.has_many_failures], found[self.has_many_failures :]
-        lines = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice]), *self._description()]
+        lines = self._description()
+        if self.names.listed:
+            lines.append(f"Names: {self.names.listed}.")
         if self.calibration is not None:
             factors = ", ".join(f"{factor:.2g}" for factor in self.calibration)
             lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
-        lines += [f"Warning: {each}" for each in last]
-        return "\n".join(lines if found else [*lines, "No warnings."])
+        before = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice])]
+        after = [f"Warning: {each}" for each in last] if found else ["No warnings."]
+        return Summary("\n".join([*before, *lines, *after]), self.choice, lines, findings)
 
     @abstractmethod
     def _description(self) -> list[str]:
@@ -159,7 +177,7 @@ class Fit(Immutable, ABC):
     def failure_warnings(self) -> tuple[str, ...]:
         """What a user should know if f failed at some points: none or one."""
         condition = f"I is conditional on {self.conditional_on}, and no interval includes the error of that"
-        return () if self.failures is None else (f"{self.failures}. {condition}.",)
+        return () if self.failures is None else (f"{self.failures.described(self.names)}. {condition}.",)
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of the estimator."""
@@ -185,6 +203,7 @@ class Fit(Immutable, ABC):
         return np.eye(self.C or 1)
 
     @_saying_what_is_beyond
+    @keeping_index
     def predict(
         self,
         theta: npt.ArrayLike,
@@ -198,6 +217,9 @@ class Fit(Immutable, ABC):
         return_std: also its standard deviation, of the same shape.
         return_cov: also its covariance between the thetas, (M, M) or (M, M, C); of all of them at once.
         progress: True for a bar, or a function that is called with the numbers of finished and of all thetas.
+
+        Thetas in a pandas DataFrame are found by their names, and in a Series are those of p = 1: results are then
+        a Series or a DataFrame with the same index, here and in `interval`, `band` and `to_frame`.
         """
         progress = as_progress(progress)
         if flag(return_std, "return_std") & flag(return_cov, "return_cov"):
@@ -218,6 +240,7 @@ class Fit(Immutable, ABC):
         return self._bounded(mean), np.sqrt(variance)
 
     @_saying_what_is_beyond
+    @keeping_index
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
         level = between_0_and_1(level, "level")
@@ -226,6 +249,7 @@ class Fit(Immutable, ABC):
         return low, high
 
     @_saying_what_is_beyond
+    @keeping_index
     def band(
         self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: np.random.Generator | int = 0
     ) -> tuple[Array, Array]:
@@ -277,6 +301,7 @@ class Fit(Immutable, ABC):
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
     @_saying_what_is_beyond
+    @keeping_index
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
 
@@ -286,8 +311,16 @@ class Fit(Immutable, ABC):
         thetas = self.theta if theta is None else self._thetas(theta)
         mean, std = self.predict(thetas, return_std=True)
         low, high = self.interval(thetas, level)
-        table = by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.C)
+        table = by_theta(thetas, {"mean": mean, "std": std, "lower": low, "upper": high}, self.names)
         return data_frame(table | self._marks(thetas))
+
+    def score(self, theta: npt.ArrayLike, truth: npt.ArrayLike) -> float:
+        """R^2, the share of the variance of I over these thetas that the mean of the fit explains: 1 at the best.
+
+        It is 1 - sum (truth - mean)^2 / sum (truth - average truth)^2, averaged over outputs, as in scikit-learn.
+        truth: the true I at theta, or unbiased estimates of it, (M,) or (M, C).
+        """
+        return r_squared(np.asarray(self.predict(self._thetas(theta))), squarable(finite(truth, "truth"), "truth"))
 
     def beyond(self, theta: npt.ArrayLike) -> Booleans:
         """Whether each theta is beyond the observed ones, (M,): there nothing but a prior speaks about I.
@@ -302,8 +335,9 @@ class Fit(Immutable, ABC):
         found = self.beyond(theta)
         if np.mean(found) <= tolerated:
             return ()
-        some = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as theta = {theta[np.argmax(found)]}, are"
-        which = f"theta = {theta[0]} is" if len(theta) == 1 else some
+        first = self.names.at("theta", theta[np.argmax(found)])
+        which = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as {first}, are"
+        which = f"{first} is" if len(theta) == 1 else which
         low, high = np.min(self.theta, axis=0), np.max(self.theta, axis=0)
         text = f"{which} beyond the observed ones, which are from {low} to {high}: intervals there rest on a prior."
         return (Finding("beyond", text),)
@@ -338,11 +372,23 @@ class Fit(Immutable, ABC):
         )
 
     @_saying_what_is_beyond
-    def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
-        """A figure of I over theta, for p = 1 or 2; see `cbq.fit.plot.plot_fit` for the options."""
+    def plot(
+        self,
+        theta: npt.ArrayLike | None = None,
+        *,
+        title: str | None = None,
+        xlabel: str | None = None,
+        ylabel: str | None = None,
+        **options: Any,
+    ) -> Figure:
+        """A figure of I over theta, for p = 1 or 2, which shows itself in notebooks.
+
+        title, xlabel, ylabel : texts in place of those that the names give.
+        options : those of `cbq.fit.plot.plot_fit`.
+        """
         from cbq.fit.plot import plot_fit
 
-        return plot_fit(self, theta, **options)
+        return with_labels(plot_fit(self, theta, **options), options.get("ax"), title, xlabel, ylabel)
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code.
@@ -352,11 +398,15 @@ class Fit(Immutable, ABC):
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
             raise TypeError(f"a {type(self).__name__} cannot be saved: only fits of the classes {names} can.")
-        values = {name: getattr(self, name) for name in SAVED_FIELDS if name != "fit"} | {"fit": self}
-        save_file(file_name(path, "path"), SAVED_FIELDS, values)
+        values = {name: getattr(self, name) for name in SAVED_FIELDS if name != "fit"}
+        save_file(file_name(path, "path"), SAVED_FIELDS, {**values, "fit": self})
 
     def __repr__(self) -> str:
-        return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C})"
+        ranges = self.names.ranges("theta", self.theta)
+        return f"{type(self).__name__}(T={len(self.theta)}, p={self.p}, C={self.C}, {ranges})"
+
+    def _repr_html_(self) -> str:
+        return fit_html(self)
 
     @property
     def _outputs(self) -> range:
@@ -407,7 +457,7 @@ class Fit(Immutable, ABC):
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
 
     def _thetas(self, theta: npt.ArrayLike) -> Array:
-        return squarable(thetas_in(theta, self.p, "this fit"), "theta")
+        return squarable(thetas_in(theta_array(theta, self.names), self.p, "this fit"), "theta")
 
 
 SAVED_FIELDS: dict[str, Field] = {  # of a file
@@ -417,6 +467,7 @@ SAVED_FIELDS: dict[str, Field] = {  # of a file
     "about_samples": Many(Instance(Finding)),
     "calibration": Optional(Numbers("C", least=0.0, inline=True)),
     "fit": Instance(Fit),
+    "names": Instance(Names),
 }
 
 
@@ -443,4 +494,4 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
         call = f"cbq.load({name!r}, family=problem.family)"
         raise FamilyNeeded(f"{error} Pass the function from theta to its measure again: {call}.") from error
     fit: Fit = found.pop("fit")
-    return fit._replaced(**found)
+    return fit._replaced(_names=found.pop("names"), **found)

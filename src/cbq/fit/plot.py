@@ -87,7 +87,7 @@ def plot_fit(
     entries = _Curve(fit, thetas, true, level, band=band).draw(ax, outputs[0])
     handles, labels = ax.get_legend_handles_labels()
     entries |= {label: handle for label, handle in zip(labels, handles, strict=True) if label not in entries}
-    ax.set_xlabel(ax.get_xlabel() or r"$\theta$")
+    ax.set_xlabel(ax.get_xlabel() or _theta_name(fit, 0))
     ax.legend(entries.values(), entries.keys(), frameon=False)
     return whole_figure(ax)
 
@@ -95,10 +95,12 @@ def plot_fit(
 def new_figure(width: float, height: float) -> Figure:
     """An empty figure of this size in inches, which no window shows."""
     try:
-        from matplotlib.figure import Figure
+        import matplotlib.figure  # noqa: F401
+
+        from cbq._figure import ShownFigure
     except ImportError as error:
         raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error
-    return Figure(figsize=(width, height), layout="constrained")
+    return ShownFigure(figsize=(width, height), layout="constrained")
 
 
 def require_axes(ax: object) -> None:
@@ -208,7 +210,7 @@ def _lines(curve: _Curve, outputs: list[int]) -> Figure:
     entries = legends[0]
     columns = len(entries) if len(entries) <= LEGEND_COLUMNS else -(-len(entries) // 2)
     axes[0].legend(entries.values(), entries.keys(), ncols=columns, handlelength=1.6, **above, **LEGEND)
-    axes[-1].set_xlabel(r"$\theta$")
+    axes[-1].set_xlabel(_theta_name(curve.fit, 0))
     figure.align_ylabels(list(axes))
     _say_below(figure, [_failed(curve.fit)])
     return figure
@@ -228,9 +230,9 @@ def _maps(fit: Fit, thetas: Array, outputs: list[int], true: Array | None) -> Fi
             size = float(np.max(np.abs(error))) or 1.0
             title = f"error of the mean of {_name(fit, c)}"
             _map(row[2], fit, thetas, error, title, cmap="PuOr", vmin=-size, vmax=size)
-        row[0].set_ylabel(r"$\theta_1$")
+        row[0].set_ylabel(_theta_name(fit, 1))
     for ax in axes[-1]:
-        ax.set_xlabel(r"$\theta_0$")
+        ax.set_xlabel(_theta_name(fit, 0))
     crosses = "orange crosses: thetas beyond the observed ones" if np.any(fit.beyond(thetas)) else ""
     _say_below(figure, [_failed(fit), crosses])
     return figure
@@ -329,4 +331,19 @@ def _columns(values: Any) -> Array:
 
 
 def _name(fit: Fit, c: int) -> str:
+    """What output c of I is called on an axis."""
+    if fit.names.are_given("f"):
+        return f"E[{plain(fit.names.f[c])}]"
     return r"$I(\theta)$" if fit.C is None else rf"$I_{{{c}}}(\theta)$"
+
+
+def _theta_name(fit: Fit, j: int) -> str:
+    """What coordinate j of theta is called on an axis."""
+    if fit.names.are_given("theta"):
+        return plain(fit.names.theta[j])
+    return r"$\theta$" if fit.p == 1 else rf"$\theta_{j}$"
+
+
+def plain(name: str) -> str:
+    """A name that matplotlib shows as it is, and not as mathematics."""
+    return name.replace("$", r"\$")

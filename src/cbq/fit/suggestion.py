@@ -7,15 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from cbq import _html
 from cbq._arrays import Array
-from cbq._tables import by_run, by_theta, data_frame
+from cbq._names import Names, by_run, by_theta
+from cbq._tables import data_frame
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
 N_WANTED = 64  # thetas at which I is wanted
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(frozen=True, eq=False, repr=False)
 class Suggestion:
     """Where the next runs help most: theta (n, p) and x (n, d), a row for each run, the best first.
 
@@ -24,13 +26,23 @@ class Suggestion:
 
     theta: Array
     x: Array | None
+    names: Names
 
     def __len__(self) -> int:
         return len(self.theta)
 
     def to_columns(self) -> dict[str, Array]:
-        """The columns of a table, (n,) each: theta or theta_*, x or x_*."""
-        return by_theta(self.theta, {}, None) if self.x is None else by_run(self.theta, self.x)
+        """The columns of a table, (n,) each: those of theta and of x, by their names."""
+        return by_theta(self.theta, {}, self.names) if self.x is None else by_run(self.theta, self.x, self.names)
+
+    def __repr__(self) -> str:
+        if not len(self):
+            return "Suggestion(no runs)"
+        x = "" if self.x is None else f", {self.names.ranges('x', self.x)}"
+        return f"Suggestion({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
+
+    def _repr_html_(self) -> str:
+        return _html.column_table(self.to_columns(), "Suggestion")
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""

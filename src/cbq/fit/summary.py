@@ -62,11 +62,14 @@ def on_one_line(text: str) -> str:
     return " ".join(text.split())
 
 
-def per_output(lines: Sequence[Sequence[str]], C: int | None) -> list[str]:
+def per_output(lines: Sequence[Sequence[str]], fit: Fit) -> list[str]:
     """The lines of each output, under its name where f has an axis of outputs."""
-    if C is None:
+    if fit.C is None:
         return list(lines[0])
-    return [line for c, each in enumerate(lines) for line in (f"Output {c}:", *(f"  {line}" for line in each))]
+    names = fit.names.f if fit.names.are_given("f") else [f"Output {c}" for c in range(fit.C)]
+    return [
+        line for name, each in zip(names, lines, strict=True) for line in (f"{name}:", *(f"  {line}" for line in each))
+    ]
 
 
 def saving_lines(samples: Samples) -> list[str]:

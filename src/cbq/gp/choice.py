@@ -306,8 +306,8 @@ def _error(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> float:
 
 def _residuals(result: KernelEvidence, k: int, points: PooledPoints) -> Array:
     """Residuals (n, C), weighted such that their mean square is an average over the measures."""
-    residuals = result.residuals[k, 0] / points.spread
-    return residuals if points.share is None else residuals * np.sqrt(points.share / np.mean(points.share))[:, None]
+    weight = 1.0 if points.share is None else np.sqrt(points.share / np.mean(points.share))[:, None]
+    return np.asarray(weight * result.residuals[k, 0] / points.spread)
 
 
 def _rms(values: Array) -> float:

@@ -3,7 +3,7 @@
 The lowest layer: measures, kernels, samples and fits declare themselves here, and nothing here knows them.
 """
 
-from cbq.io.archive import load_file, save_file
+from cbq.io.archive import FIT_FILE, SAMPLES_FILE, load_file, save_file
 from cbq.io.fields import (
     Boolean,
     Bounds,
@@ -23,6 +23,8 @@ from cbq.io.fields import (
 from cbq.io.registry import Instance, pack_measure, saved, saved_classes, unpack_measure
 
 __all__ = [
+    "FIT_FILE",
+    "SAMPLES_FILE",
     "Boolean",
     "Bounds",
     "Correlation",

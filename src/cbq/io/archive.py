@@ -14,6 +14,7 @@ import shutil
 import struct
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from hashlib import sha256
 from tokenize import TokenError
 from typing import IO, Any
@@ -25,9 +26,7 @@ import numpy.typing as npt
 from cbq._version import __version__
 from cbq.io.fields import Field, IncompatibleFile, Integer, Location, Record, Text, Values
 
-FORMAT = "cbq-fit"
-VERSION = 5  # of the format: raised when other versions of cbq would misread a file
-HEADER = "fit.json"
+VERSION = 6  # of the format: raised when other versions of cbq would misread a file
 ENTRY_START, ENTRY_NAME_AT = b"PK\x03\x04", 30  # of an entry of a zip archive: its first bytes, and where its name is
 CHECKSUM_SIZE = 2 * sha256().digest_size  # hexadecimal digits
 BLOCK_SIZE = 2**20  # bytes in memory at a time, for the checksum
@@ -37,10 +36,31 @@ DAMAGE = (ValueError, TypeError, ArithmeticError, LookupError, RecursionError)
 ENCRYPTED = 0x1  # a bit in the flags of an entry
 
 
-def save_file(path: str | os.PathLike[str], fields: dict[str, Field], values: dict[str, Any]) -> None:
+@dataclass(frozen=True)
+class FileKind:
+    """A kind of file: its format and its JSON entry, and how messages speak of it.
+
+    what: "a fit". saver: what writes such a file. again: how to make one again.
+    """
+
+    format: str
+    header: str
+    what: str
+    saver: str
+    again: str
+
+
+FIT_FILE = FileKind("cbq-fit", "fit.json", "a fit", "fit.save", "fit and save again")
+SAMPLES_FILE = FileKind("cbq-samples", "samples.json", "samples", "samples.save", "collect and save again")
+READERS = {FIT_FILE: "cbq.load(path)", SAMPLES_FILE: "cbq.Samples.load(path)"}
+
+
+def save_file(
+    path: str | os.PathLike[str], fields: dict[str, Field], values: dict[str, Any], kind: FileKind = FIT_FILE
+) -> None:
     """Write values to a file that `load_file` reads, replacing what was there once the new file is complete.
 
-    The file is a zip archive of `fit.json` and one .npy entry per array, whose comment is the SHA-256 of all bytes
+    The file is a zip archive of a JSON entry and one .npy entry per array, whose comment is the SHA-256 of all bytes
     before it; its name is taken as it is. Equal values give equal bytes.
     """
     name = _file_name(path)
@@ -48,13 +68,13 @@ def save_file(path: str | os.PathLike[str], fields: dict[str, Field], values: di
     try:
         record = Record(fields).encode(values, Location("", store))
     except ValueError as error:
-        raise ValueError(f"this fit cannot be saved: {error}") from error
-    header = {"format": FORMAT, "version": VERSION, "cbq": __version__} | record
+        raise ValueError(f"{'this fit' if kind is FIT_FILE else 'these samples'} cannot be saved: {error}") from error
+    header = {"format": kind.format, "version": VERSION, "cbq": __version__} | record
     text = json.dumps(header, indent=1, allow_nan=False)
     with _replacing(name) as file:
         with ZipFile(file, "w", ZIP_STORED) as archive:
             archive.comment = bytes(CHECKSUM_SIZE)  # room for the checksum
-            archive.writestr(ZipInfo(HEADER), text)
+            archive.writestr(ZipInfo(kind.header), text)
             for entry_name, array in store.arrays.items():
                 with archive.open(ZipInfo(entry_name), "w", force_zip64=True) as entry:
                     little = array.astype(array.dtype.newbyteorder("<"), copy=False)
@@ -62,7 +82,9 @@ def save_file(path: str | os.PathLike[str], fields: dict[str, Field], values: di
         file.write(_checksum(file))
 
 
-def load_file(path: str | os.PathLike[str], fields: dict[str, Field], context: Any = None) -> dict[str, Any]:
+def load_file(
+    path: str | os.PathLike[str], fields: dict[str, Field], context: Any = None, kind: FileKind = FIT_FILE
+) -> dict[str, Any]:
     """The values that `save_file` wrote. context: passed to objects that a file cannot hold completely.
 
     Nothing in the file is executed, and everything is checked. A ValueError that begins with the name of the file says
@@ -72,7 +94,7 @@ def load_file(path: str | os.PathLike[str], fields: dict[str, Field], context: A
     name = _file_name(path)
     with open(name, "rb") as file:
         try:
-            archive = Archive(file)
+            archive = Archive(file, kind)
             at = Location("", _Entries(archive), context=context)
             found = Record(fields).decode(archive.header(at), at)
             archive.refuse_unread()
@@ -80,7 +102,7 @@ def load_file(path: str | os.PathLike[str], fields: dict[str, Field], context: A
         except IncompatibleFile as error:
             raise type(error)(f"{name} {error}") from error
         except DAMAGE as error:
-            raise ValueError(f"{name} is damaged: {error} Restore it from a copy, or fit and save again.") from error
+            raise ValueError(f"{name} is damaged: {error} Restore it from a copy, or {kind.again}.") from error
 
 
 class _Entries:
@@ -103,36 +125,44 @@ class _Entries:
 class Archive:
     """The entries of an open file. Each is checked when it is read, and a ValueError says what is wrong with it."""
 
-    def __init__(self, file: IO[bytes]) -> None:
-        start = file.read(ENTRY_NAME_AT + len(HEADER))
+    def __init__(self, file: IO[bytes], kind: FileKind = FIT_FILE) -> None:
+        self._kind = kind
+        start = file.read(ENTRY_NAME_AT + len(kind.header))
         try:
             self._intact = _checksum(file) == file.read(CHECKSUM_SIZE)
             self._zip = ZipFile(file)
-            self._zip.getinfo(HEADER)
+            self._zip.getinfo(kind.header)
         except (KeyError, *ZIP_ERRORS) as error:
-            if start.startswith(ENTRY_START) and start.endswith(HEADER.encode()):  # it was a fit
+            if start.startswith(ENTRY_START) and start.endswith(kind.header.encode()):  # it was such a file
                 raise ValueError(f"it was cut short, or changed after it was written ({error}).") from error
             if isinstance(error, KeyError):
-                raise _not_a_fit(f"it has no entry {HEADER}") from error
-            raise _not_a_fit(f"it is not a zip file, or it was cut short ({error})") from error
+                raise self._without_header() from error
+            raise _another_kind(kind, f"it is not a zip file, or it was cut short ({error})") from error
         self._unread = self._zip.namelist()  # an entry that occurs twice stays in the list
+
+    def _without_header(self) -> IncompatibleFile:
+        for other, reader in READERS.items():
+            if other.header in self._zip.namelist():
+                return IncompatibleFile(f"holds {other.what}, and not {self._kind.what}: read it with {reader}.")
+        return _another_kind(self._kind, f"it has no entry {self._kind.header}")
 
     def header(self, at: Location) -> dict[str, Any]:
         """The JSON object without what identifies its format, which must be of this version, of an intact file."""
-        data = self._read(HEADER)
+        kind = self._kind
+        data = self._read(kind.header)
         try:
             header = json.loads(data.decode(), parse_constant=_refuse_constant)
         except (ValueError, RecursionError) as error:
-            raise ValueError(f"{HEADER} is not JSON ({error}).") from error
+            raise ValueError(f"{kind.header} is not JSON ({error}).") from error
         if not isinstance(header, dict):
-            raise ValueError(f"{HEADER} must hold an object, but it holds a {type(header).__name__}.")
+            raise ValueError(f"{kind.header} must hold an object, but it holds a {type(header).__name__}.")
         found, version, cbq = (header.pop(name, None) for name in ("format", "version", "cbq"))
-        if found != FORMAT:
-            raise _not_a_fit(f"its format is {found!r}, not {FORMAT!r}")
+        if found != kind.format:
+            raise _another_kind(kind, f"its format is {found!r}, not {kind.format!r}")
         if Integer(1).encode(version, at.inside("version")) != VERSION:
             other = f"has version {version} of its format, but this cbq reads version {VERSION}"
             newer = f"cbq {cbq} wrote it. Upgrade this one with python -m pip install --upgrade cbq."
-            older = "an older development version wrote it. Fit again, and save the new fit."
+            older = f"an older development version wrote it. {kind.again.capitalize()}."
             raise IncompatibleFile(f"{other}: {newer if version > VERSION else older}")
         if not self._intact:  # which is asked after the version, because older files have no checksum
             raise ValueError("its checksum does not match: it was cut short, or changed after it was written.")
@@ -220,8 +250,8 @@ def _checksum(file: IO[bytes]) -> bytes:
     return found.hexdigest().encode()
 
 
-def _not_a_fit(why: str) -> IncompatibleFile:
-    return IncompatibleFile(f"is not a fit of cbq: {why}. Pass a file that fit.save wrote.")
+def _another_kind(kind: FileKind, why: str) -> IncompatibleFile:
+    return IncompatibleFile(f"is not {kind.what} of cbq: {why}. Pass a file that {kind.saver} wrote.")
 
 
 def _refuse_constant(name: str) -> None:

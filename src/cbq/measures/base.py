@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
+from cbq import _html
 from cbq._arrays import (
     Array,
     Booleans,
@@ -82,6 +83,11 @@ class Measure(Immutable, ABC):
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._arguments_in_brief()})"
+
+    def _repr_html_(self) -> str:
+        batch = f"{self.batch_shape}" if self.batch_shape else ""
+        parameters = {name: in_brief(a, len(self.batch_shape)) for name, a in self.parameters().items()}
+        return _html.box(type(self).__name__, {**parameters, "dimension": self.dim, "batch": batch})
 
     def _arguments_in_brief(self) -> str:
         batch = self.batch_shape

@@ -17,6 +17,7 @@ from cbq.methods.conditional.estimator import BORROWED_POINTS
 from cbq.methods.multioutput import MOBQ, PooledFit
 from cbq.methods.multioutput.estimator import exact_points
 from cbq.methods.options import require_samples
+from cbq.methods.parameters import Parameters
 from cbq.methods.registry import estimator
 from cbq.samples import Samples
 from cbq.workers import opened
@@ -35,7 +36,7 @@ CONTRADICTED = 2.5  # standard deviations between MOBQ and unbiased estimates th
 
 @estimator("auto", title="chosen for the samples", order=10)
 @dataclass(frozen=True)
-class Auto:
+class Auto(Parameters):
     """The estimator that suits the samples. A configuration: `fit` changes nothing.
 
     Where there is a family and embeddings in shared coordinates, `cbq.MOBQ(nystrom="auto")` is fitted and compared with

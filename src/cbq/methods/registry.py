@@ -20,6 +20,7 @@ from cbq.fit.base import Fit
 from cbq.fit.findings import silent, warn_of
 from cbq.linalg import LinAlgError
 from cbq.samples import Samples
+from cbq.samples.unknown import WHY
 
 # What an estimator raises when it cannot fit these samples or predict at these thetas. Any other exception is a bug.
 REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, LinAlgError, MemoryError)
@@ -54,35 +55,41 @@ class Registration:
     order: int
     create: Callable[..., Estimator]
     compared: tuple[Compared, ...]
+    needs_measure: bool
 
 
 _REGISTRATIONS: dict[str, Registration] = {}
 
 
-def estimator(name: str, *, title: str, order: int, compared: Sequence[Compared] = ()) -> Callable[[type[E]], type[E]]:
+def estimator(
+    name: str, *, title: str, order: int, compared: Sequence[Compared] = (), needs_measure: bool = True
+) -> Callable[[type[E]], type[E]]:
     """Register the decorated class, whose options all have defaults. Its fits say what was found.
 
     name : the name on the command line.
     title : what the name stands for, in lower case, for help texts.
     order : the position among all estimators, in steps of ten so that others fit in between.
     compared : the entries of default comparisons; by default there is none.
+    needs_measure : whether it refuses samples without a measure of x.
     """
 
     def register(kind: type[E]) -> type[E]:
         if name in _REGISTRATIONS:
             raise ValueError(f"an estimator {name!r} is registered already: choose another name for {kind.__name__}.")
-        kind.fit = _saying_what_was_found(kind.fit)  # type: ignore[method-assign]
-        _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared))
+        kind.fit = _saying_what_was_found(kind.fit, needs_measure=needs_measure)  # type: ignore[method-assign]
+        _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared), needs_measure)
         return kind
 
     return register
 
 
-def _saying_what_was_found(fit: Callable[..., Fit]) -> Callable[..., Fit]:
+def _saying_what_was_found(fit: Callable[..., Fit], *, needs_measure: bool) -> Callable[..., Fit]:
     """The method `fit` of an estimator, which looks at the samples, too, and warns of what makes intervals doubtful."""
 
     @wraps(fit)
     def fit_and_say(self: E, samples: Samples, **options: Any) -> Fit:
+        if needs_measure and isinstance(samples, Samples) and not samples.has_measure:
+            raise ValueError(f"{type(self).__name__} needs the measures of x, but {WHY}")
         with silent():  # Auto fits others
             found = fit(self, samples, **options)
         found = found._with_samples(samples)
@@ -111,7 +118,7 @@ def default_estimators(samples: Samples) -> dict[str, Estimator]:
         entry.label: each.create(**entry.options)
         for each in registrations()
         for entry in each.compared
-        if entry.suits(samples)
+        if entry.suits(samples) and (samples.has_measure or not each.needs_measure)
     }
 
 

@@ -14,6 +14,7 @@ from typing import Self
 import numpy as np
 from scipy.special import stdtrit
 
+from cbq import _html
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, generator, is_whole, number, shown
 from cbq._progress import Progress, as_progress
@@ -74,6 +75,15 @@ class Answer:
         """The same answer for a quantity with a lower bound."""
         least = number(least, "least")
         return replace(self, estimate=number_or_array(np.maximum(self.estimate, least)), least=least)
+
+    def _repr_html_(self) -> str:
+        low, high = self.interval()
+        names = ("estimate", "lower", "upper", "std", "posterior_std", "outer_std", "plug_in")
+        numbers = (self.estimate, low, high, self.std, self.posterior_std, self.outer_std, self.plug_in)
+        columns = {name: np.ravel(each) for name, each in zip(names, numbers, strict=True)}
+        table = _html.column_table(columns)
+        about = {"outer thetas": self.n, "interval": "95%"}
+        return _html.box(type(self).__name__, about, table, notes=[f"Warning: {each}" for each in self.warnings])
 
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())

@@ -80,14 +80,16 @@ def evppi(
     ----------
     fit : the fit of an estimator, for f with C outputs: net benefits of C decisions, or their effects and costs.
     prior : the distribution of theta, all its coordinates jointly; or draws of it, (n, p), or (n,) for p = 1.
-    effects, costs : the positions of the outputs that are the effect and the cost of each decision.
+    effects, costs : the positions, or the names, of the outputs that are the effect and the cost of each decision.
     willingness_to_pay : for one unit of effect, a number or a vector (K,). The net benefit is
         willingness_to_pay * effect - cost.
     n, design, rng, progress : the number of thetas, "sobol" (scrambled) or "iid", a generator or a seed, and True for
         a bar over the thetas, or a function of the numbers of finished and of all thetas.
     """
     require_fit(fit)
-    decisions = make_decisions(fit.C or 1, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay)
+    names = fit.names.f if fit.names.are_given("f") else None
+    pay = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
+    decisions = make_decisions(fit.C or 1, names, **pay)  # type: ignore[arg-type]
 
     def stacked(found: Sequence[Array]) -> Array:
         return np.stack(found, axis=-1) if decisions.several else found[0]

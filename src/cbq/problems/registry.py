@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from cbq._checks import did_you_mean, shown, text
+from cbq._checks import did_you_mean, sentence, shown, text
 from cbq.problem import Problem
 
 Build = Callable[..., Problem]
@@ -79,7 +79,8 @@ def builder(name: str) -> Build:
     try:
         build: Build = installed[name].load()
     except Exception as error:
-        raise ImportError(f"problem {name!r} cannot be loaded from {installed[name].value}: {error}") from error
+        found = f"problem {name!r} cannot be loaded from {installed[name].value}: {error}"
+        raise ImportError(sentence(found)) from error
     return build
 
 

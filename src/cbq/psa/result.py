@@ -6,7 +6,9 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from cbq import _html
 from cbq._tables import aligned, data_frame, short
+from cbq.fit.labels import with_labels
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -74,14 +76,24 @@ class EvppiTable:
         """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
         return data_frame([asdict(row) for row in self.rows], self.columns)
 
-    def plot(self, ax: Any = None) -> Figure:
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> Figure:
         """A figure of EVPPI by set, or over the willingness to pay; see `cbq.psa.plot.plot_values`."""
         from cbq.psa.plot import plot_values
 
-        return plot_values(self, ax)
+        return with_labels(plot_values(self, ax), ax, title, xlabel, ylabel)
 
     def __str__(self) -> str:
         """Aligned columns, the first to the left and numbers to the right, with notes below."""
+        lines, notes = self._cells()
+        return aligned(lines, left=1, notes=notes)
+
+    def _repr_html_(self) -> str:
+        return _html.table(*self._cells())
+
+    def _cells(self) -> tuple[list[list[str]], list[str]]:
+        """The rows of the table, the first of which is the header, and the lines below it."""
         notes = list(dict.fromkeys(row.note for row in self.rows if row.note))
         cells: dict[str, Callable[[EvppiRow], str]] = {
             "pars": lambda row: row.pars,
@@ -102,6 +114,6 @@ class EvppiTable:
             legend += f" EVPI has a standard error of {short(self.rows[0].evpi_se, 2)}."
         remarks = [f"{note}." for note in self.notes]
         below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1)), *remarks]
-        return aligned(lines, left=1, notes=below)
+        return lines, below
 
     __repr__ = __str__

@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, Integers, not_nan, real, rows_not_finite
-from cbq._checks import as_text, shown
+from cbq._checks import shown
 
 MAX_MAGNITUDE = 1e140  # of f, and of 1 / f; beyond it, sums of squares overflow or underflow
 MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, weights do not determine their own error
@@ -137,56 +137,6 @@ def rows_outside(values: Array, bounds: Array) -> Booleans:
     """Which rows of values (n, C) lie outside bounds (2, C) or (2, 1) by more than rounding: (n,)."""
     slack = ROUNDING * np.max(np.abs(values), axis=0, where=np.isfinite(values), initial=0.0)
     return np.asarray(np.any((values < bounds[0] - slack) | (values > bounds[1] + slack), axis=1))
-
-
-def read_table(frame: Any) -> tuple[Array, list[Array], list[Array]]:
-    """The samples of a long table, which has one row per point and columns theta, x and f, or theta_*, x_* and f_*.
-
-    Returns the distinct thetas (T, p) in the order of their first rows, and T arrays each of points (N_t, d) and of
-    values, (N_t,) for a column f and (N_t, C) for columns f_*.
-    """
-    table = _columns(frame)
-    theta, x, f = (_block(table, name) for name in ("theta", "x", "f"))
-    bad = rows_not_finite(theta)
-    if np.any(bad):
-        row = int(np.argmax(bad))
-        raise ValueError(f"theta must be finite, but row {row} holds {theta[row]}: remove it.")
-    first, group = equal_rows(theta)
-    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
-    values = f[:, 0] if "f" in table else f
-    return theta[first], [x[row] for row in rows], [values[row] for row in rows]
-
-
-def _columns(frame: Any) -> dict[str, Array]:
-    """The columns of a table by name, each (n,)."""
-    try:
-        table = {as_text(name): real(frame[name], f"column {shown(name)}") for name in getattr(frame, "columns", frame)}
-        lengths = {len(column) for column in table.values() if column.ndim == 1}
-    except (KeyError, IndexError, TypeError) as error:
-        raise TypeError(
-            f"from_frame takes a pandas DataFrame or a mapping from names to columns of numbers, but a "
-            f"{type(frame).__name__} arrived ({error})."
-        ) from error
-    if any(column.ndim != 1 for column in table.values()) or len(lengths) != 1 or 0 in lengths:
-        shapes = {name: column.shape for name, column in table.items()}
-        raise ValueError(f"columns of a table must be 1-D, of one length and not empty, but their shapes are {shapes}.")
-    unknown = [name for name in table if name.partition("_")[0] not in ("theta", "x", "f")]
-    if unknown:
-        raise ValueError(
-            f"the table has columns {unknown}, but only theta, x and f, or theta_*, ..., are known: drop them."
-        )
-    return table
-
-
-def _block(table: dict[str, Array], name: str) -> Array:
-    """The column `name`, or the columns `name_*`, side by side: (n, k)."""
-    found = [column for column in table if column.partition("_")[0] == name]
-    if not found or (name in found and len(found) > 1):
-        raise ValueError(
-            f"the table must have either one column {name!r} or columns {name}_*, but of those it has {found} "
-            f"(all columns: {list(table)})."
-        )
-    return np.column_stack([table[column] for column in found])
 
 
 def equal_rows(keys: Array) -> tuple[Integers, Integers]:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq._names import Names
 from cbq.io import Numbers, saved
 
 NARROW = 0.5  # failures in a smaller part of the range of a coordinate are described by it
@@ -102,19 +103,23 @@ class Failures:
         return np.concatenate([shares[np.argmin(np.sum(((b - nodes) / unit) ** 2, axis=2), axis=1)] for b in blocks])
 
     def __str__(self) -> str:
+        return self.described(Names())
+
+    def described(self, names: Names) -> str:
+        """Where f failed, in words; coordinates of x have these names."""
         worst = int(np.argmax(self.shares))
         of_one = f"up to {self.shares[worst]:.1%} of those of one theta, at theta = {self.theta[worst]}"
-        return f"f failed at {len(self.x)} of {self.n_drawn} points ({self.share:.1%}; {of_one}), {self._where()}"
+        return f"f failed at {len(self.x)} of {self.n_drawn} points ({self.share:.1%}; {of_one}), {self._where(names)}"
 
-    def _where(self) -> str:
+    def _where(self, names: Names) -> str:
         """The coordinates of x in which the failures are closest together, and their range."""
         low, high = self.x.min(axis=0), self.x.max(axis=0)
         part = (high - low) / np.where(self.highest > self.lowest, self.highest - self.lowest, 1.0)
         narrow = [int(j) for j in np.argsort(part, kind="stable")[:SHOWN_COORDINATES] if part[j] < NARROW]
         if not narrow:
             return "all over the range of x"
-        names = {j: "x" if len(low) == 1 else f"x_{j}" for j in narrow}
+        called = names.with_x(len(low)).x
         return "where " + " and ".join(
-            f"{names[j]} is from {low[j]:.4g} to {high[j]:.4g} (of {self.lowest[j]:.4g} to {self.highest[j]:.4g})"
+            f"{called[j]} is from {low[j]:.4g} to {high[j]:.4g} (of {self.lowest[j]:.4g} to {self.highest[j]:.4g})"
             for j in sorted(narrow)
         )

@@ -39,6 +39,7 @@ def joined(one: Samples, other: Samples) -> Samples:
         "_x": np.concatenate([one.all_points, other.all_points])[rows],
         "_f": np.concatenate([one._f, other._f])[rows],
         "design": next(design for design in DESIGNS if design in (one.design, other.design)),
+        "names": one.names.joined(other.names),
         "ratio_warning": one.ratio_warning or other.ratio_warning,
         **_measures(one, other, at, new),
         **_weights(one, other, rows, new),

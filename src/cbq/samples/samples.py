@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any, Literal, Self, get_args
 
 import numpy as np
@@ -14,6 +15,7 @@ from cbq._arrays import points as check_points
 from cbq._checks import file_name, flag, is_whole, one_of, position, shown, whole
 from cbq._deprecation import DeprecatedAttribute
 from cbq._immutable import Immutable
+from cbq._names import Names, by_point
 from cbq.checkpoint import CheckpointError, read_run
 from cbq.io import Boolean, Bounds, Instance, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
@@ -25,7 +27,6 @@ from cbq.samples.arrays import (
     equal_rows,
     flatten,
     group_averages,
-    read_table,
     rows_outside,
     shown_bounds,
 )
@@ -40,9 +41,14 @@ from cbq.samples.conditional import (
     read_samples,
     varies,
 )
+from cbq.samples.equality import content_hash, equal
 from cbq.samples.failures import Failures
+from cbq.samples.files import load_samples, save_samples
+from cbq.samples.frames import Columns, read_table, to_frame
+from cbq.samples.html import samples_html
 from cbq.samples.joining import joined
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
+from cbq.samples.unknown import UnknownMeasure
 
 Design = Literal["iid", "sobol", "mcmc", "adaptive"]
 MIN_TWO_VALUED = 10  # points: so many that have one of two values are those of an indicator
@@ -65,6 +71,7 @@ MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are r
     stochastic=Boolean(),
     bounds=Optional(Bounds()),
     log_weights=Optional(Numbers("n")),
+    names=Instance(Names),
 )
 class Samples(Immutable):
     """T thetas, and for each of them N_t points x with the values of f there. Immutable; arrays are read-only copies.
@@ -75,7 +82,8 @@ class Samples(Immutable):
     x : (T, N, d), or (T, N) for d = 1; a list of T arrays (N_t, d) or (N_t,) if the N_t differ.
     f : (T, N), or (T, N, C) for C outputs; or a list of T arrays (N_t,) or (N_t, C).
     measure : the measures of x: a measure with batch shape (T,), or () if all thetas share one measure; a list of T
-        measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions are accepted, too.
+        measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions are accepted, too. None
+        if nobody knows them: `cbq.LSMC`, `cbq.KLSMC` and `cbq.MonteCarlo` need none, and other methods refuse.
     depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
     design : how the points were drawn from their measures: "iid", "sobol" or "mcmc"; "adaptive" for points that a rule
         has chosen, which are no draws. Quadrature does not mind; averages of f over them are biased.
@@ -87,6 +95,8 @@ class Samples(Immutable):
         nothing. Estimates and intervals stay inside. Of a stochastic f they are the bounds of its mean.
     proposal : the measures that x was drawn from, if these are not those of x: given as `measure` is. They have the
         same support. Quadrature does not mind; averages weigh the points, by `log_weights`.
+    names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
+        {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing.
     """
 
     theta: Array  # (T, p)
@@ -103,6 +113,7 @@ class Samples(Immutable):
     stochastic: bool
     bounds: Array | None  # (2, C), with C = 1 for a single output
     log_weights: Array | None  # (sum N_t,): log p(x) - log q(x) of points from a proposal q in place of p
+    names: Names  # of p, d and C things
     ratio_warning: str | None = None  # why reweighted values may be hard to integrate; a file does not keep it
 
     law = DeprecatedAttribute("measure")
@@ -113,7 +124,7 @@ class Samples(Immutable):
         theta: npt.ArrayLike,
         x: npt.ArrayLike | Sequence[npt.ArrayLike],
         f: npt.ArrayLike | Sequence[npt.ArrayLike],
-        measure: Any,
+        measure: Any = None,
         *,
         depends_on_theta: bool = True,
         design: Design = "iid",
@@ -121,6 +132,7 @@ class Samples(Immutable):
         stochastic: bool = False,
         bounds: Any = None,
         proposal: Any = None,
+        names: Any = None,
     ) -> None:
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.stochastic = flag(stochastic, "stochastic")
@@ -129,9 +141,11 @@ class Samples(Immutable):
         (points, counts), (values, f_counts) = flatten(x, "x", len(theta)), flatten(f, "f", len(theta))
         check_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
-        measure, family = as_measures(measure, theta, points.shape[1])
+        unknown = UnknownMeasure(points.shape[1]) if measure is None else measure
+        measure, family = as_measures(unknown, theta, points.shape[1])
         self.theta, self.counts, self.family = theta, counts, family
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
+        self.names = Names.of(names).filled(self.p, self.d, self.C)
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         self.bounds = self._checked_bounds(values, bounds)
@@ -156,8 +170,11 @@ class Samples(Immutable):
     def from_frame(
         cls,
         frame: Any,
-        measure: Any,
+        measure: Any = None,
         *,
+        theta: Columns = None,
+        x: Columns = None,
+        f: Columns = None,
         depends_on_theta: bool = True,
         design: Design = "iid",
         failed: Sequence[npt.ArrayLike] | None = None,
@@ -169,16 +186,21 @@ class Samples(Immutable):
 
         Parameters
         ----------
-        frame : a pandas DataFrame, or a mapping from names to columns. Its columns are `theta` or `theta_*`, `x` or
-            `x_*`, and `f` or `f_*`, in the order of the coordinates. Rows with equal theta belong together, and
-            thetas keep the order of their first rows.
+        frame : a pandas DataFrame, or a mapping from names to columns. Rows with equal theta belong together, and
+            thetas keep the order of their first rows. Points with True in a column `failed` are those at which f
+            failed, as in `samples.to_frame()`.
+        theta, x, f : the columns of each, in the order of the coordinates: a name, or a list of names; a single name of
+            f means that f has no axis of outputs. By default they are `theta` or `theta_*`, `x` or `x_*`, and `f` or
+            `f_*`. The samples have these names. If all three are given, other columns are left alone.
         measure, depends_on_theta, design, failed, stochastic, bounds, proposal : as for the constructor.
         """
-        theta, x, f = read_table(frame)
-        return cls(
-            theta,
-            x,
-            f,
+        table = read_table(frame, theta, x, f)
+        if table.failures is not None and failed is not None:
+            raise ValueError("failed is given, but the table has a column 'failed': leave one of them out.")
+        samples = cls(
+            table.theta,
+            table.x,
+            table.f,
             measure,
             depends_on_theta=depends_on_theta,
             design=design,
@@ -186,11 +208,19 @@ class Samples(Immutable):
             stochastic=stochastic,
             bounds=bounds,
             proposal=proposal,
+            names=table.names,
         )
+        return samples if table.failures is None else samples._with_failures(table.failures)
 
     @classmethod
     def from_checkpoint(
-        cls, path: str | os.PathLike[str], measure: Any = None, *, bounds: Any = None, proposal: Any = None
+        cls,
+        path: str | os.PathLike[str],
+        measure: Any = None,
+        *,
+        bounds: Any = None,
+        proposal: Any = None,
+        names: Any = None,
     ) -> Samples:
         """Read the samples of all finished batches of `problem.collect(..., checkpoint=path)`; f is not evaluated.
 
@@ -206,11 +236,13 @@ class Samples(Immutable):
             other than those of the file are refused.
         bounds : those of f, as for the constructor (default: those with which the run began).
         proposal : the measures that points were drawn from, if these are others: as `measure`.
+        names : as for the constructor (default: those with which the run began).
         """
         run = read_run(file_name(path, "path"))
         options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
         stored = run.settings["bounds"]  # texts, since JSON has no inf
         options["bounds"] = stored and np.array(stored, dtype=np.float64) if bounds is None else bounds
+        options["names"] = run.settings.get("names") if names is None else names
         if run.proposals is not None:
             options["proposal"] = run.proposals.read() if proposal is None else proposal
         elif proposal is not None:
@@ -225,15 +257,17 @@ class Samples(Immutable):
     def to_columns(self) -> dict[str, Array]:
         """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas).
 
-        Points at which f failed are not in the table, but in `failures`.
+        Points at which f failed are not in the table, but in `failures`; `to_frame` has them.
         """
-        theta = np.repeat(self.theta, self.counts, axis=0)
-        parts = {"theta": (theta, self.p == 1), "x": (self._x, self.d == 1), "f": (self._f, self.C is None)}
-        table: dict[str, Array] = {}
-        for name, (rows, single) in parts.items():
-            columns = rows.reshape(len(rows), -1).T
-            table |= {name if single else f"{name}_{j}": column.copy() for j, column in enumerate(columns)}
-        return table
+        table = by_point(np.repeat(self.theta, self.counts, axis=0), self._x, self.table, self.names)
+        return {name: column.copy() for name, column in table.items()}
+
+    def to_frame(self) -> Any:
+        """A pandas table with a row per point, which `from_frame` reads.
+
+        Where f failed, those points are rows, too: without a value, and with True in the column `failed`.
+        """
+        return to_frame(self)
 
     @property
     def T(self) -> int:
@@ -302,6 +336,11 @@ class Samples(Immutable):
         """The measures of x, one for each theta."""
         return tuple(self.measure(t) for t in range(self.T))
 
+    @property
+    def has_measure(self) -> bool:
+        """Whether the measures of x are known; without them, averages and regressions are all that can be made."""
+        return not isinstance(self._measure, UnknownMeasure)
+
     def batched_measure(self) -> Measure | None:
         """One measure with batch shape (T,), or () if all thetas share it; None if the measures cannot be stacked."""
         return self._measure if isinstance(self._measure, Measure) else stack(self._measure)
@@ -341,7 +380,9 @@ class Samples(Immutable):
         values, counts = flatten(f, "f", self.T)
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
-        return self._replaced(_f=values, bounds=self._checked_bounds(values, self.bounds))
+        C = None if values.ndim == 1 else values.shape[1]
+        names = self.names if C == self.C else replace(self.names, f=()).with_f(C)
+        return self._replaced(_f=values, bounds=self._checked_bounds(values, self.bounds), names=names)
 
     def reweighted(self, q: Any) -> Samples:
         """The samples of f p / q with the measure q, whose integrals are the same: E f(X) = E f(Y) p(Y) / q(Y), Y ~ q.
@@ -384,6 +425,10 @@ class Samples(Immutable):
     def _with_bounds(self, bounds: Any) -> Samples:
         """The same samples, which say between which bounds f lies."""
         return self._replaced(bounds=self._checked_bounds(self._f, bounds))
+
+    def with_names(self, names: Any) -> Samples:
+        """The same samples with other names, given as for the constructor: missing parts have default names."""
+        return self._replaced(names=Names.of(names).filled(self.p, self.d, self.C))
 
     def _with_failures(self, failures: Failures | None) -> Samples:
         """The same samples, which say where f failed."""
@@ -485,12 +530,49 @@ class Samples(Immutable):
         if self.C is None:
             return self
         bounds = None if self.bounds is None else self.bounds[:, [c]]
-        return self._replaced(_f=np.ascontiguousarray(self._f[:, c]), bounds=bounds)
+        f = np.ascontiguousarray(self._f[:, c])
+        return self._replaced(_f=f, bounds=bounds, names=self.names.for_output(c))
 
     @property
     def outputs(self) -> Iterator[Samples]:
         """The samples of each output in turn; these samples if C is None."""
         return (self.output(c) for c in range(self.C or 1))
+
+    def __len__(self) -> int:
+        """The number of thetas."""
+        return self.T
+
+    def __getitem__(self, indices: Any) -> Samples:
+        """The samples of some thetas: `samples[3]`, `samples[2:5]`, `samples[mask]`; see `select`."""
+        return self.select(indices)
+
+    def __array__(self, *args: Any, **options: Any) -> Any:
+        raise TypeError("Samples are several arrays: take samples.theta, samples.x or samples.f.")
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both hold the same thetas, points, values, measures (at these thetas), options and names."""
+        return equal(self, other) if isinstance(other, Samples) else NotImplemented
+
+    def __hash__(self) -> int:
+        return content_hash(self)
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the samples to a file that `cbq.Samples.load` reads: arrays and JSON, no code.
+
+        Of a proposal it keeps `log_weights` alone. A family has to be passed again, when the file is read.
+        """
+        save_samples(self, path)
+
+    @classmethod
+    def load(cls, path: str | os.PathLike[str], family: Family | None = None) -> Samples:
+        """The samples that `samples.save(path)` wrote.
+
+        family: the function from theta (p,) to the measure of x with which the samples were made, if they were made
+            with one, such as `problem.family`; one that gives the points other densities is refused.
+
+        Nothing in the file is executed, and everything is checked, as by `cbq.load`, which reads fits.
+        """
+        return load_samples(cls, path, family)
 
     def __add__(self, other: Any) -> Samples:
         """The points of both, for the same f and measures; equal thetas become one."""
@@ -502,7 +584,12 @@ class Samples(Immutable):
         more += ", stochastic=True" * self.stochastic
         more += "" if self.bounds is None else f", bounds={shown_bounds(self.bounds)}"
         more += "" if self.log_weights is None else ", weighted"
-        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}{more})"
+        more += f", names=({self.names.listed})" * bool(self.names.listed)
+        ranges = self.names.ranges("theta", self.theta)
+        return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}, {ranges}{more})"
+
+    def _repr_html_(self) -> str:
+        return samples_html(self)
 
     def _checked_bounds(self, values: Array, bounds: Any) -> Array | None:
         """The argument `bounds` as an array (2, C), within which values of f (n,) or (n, C) lie that are no draws."""
@@ -520,10 +607,9 @@ class Samples(Immutable):
             or len(failed) != self.T
         ):
             raise ValueError(f"failed must be a list of T = {self.T} arrays, one for each theta, not {shown(failed)}.")
-        return [
-            np.empty((0, self.d)) if np.size(each) == 0 else check_points(each, self.d, f"failed[{t}]")
-            for t, each in enumerate(failed)
-        ]
+        found = [real(each, f"failed[{t}]") for t, each in enumerate(failed)]
+        none = np.empty((0, self.d))
+        return [check_points(each, self.d, f"failed[{t}]") if each.size else none for t, each in enumerate(found)]
 
     def _rows(self, t: int) -> slice:
         t = position(t, self.T, "t")

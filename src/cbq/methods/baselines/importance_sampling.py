@@ -20,6 +20,7 @@ from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.baselines.smoothing import rms
 from cbq.methods.options import check_choices, require_samples
+from cbq.methods.parameters import Parameters
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE
@@ -36,7 +37,7 @@ FORMULAS = {
 
 @estimator("importance-sampling", title="weighted averages", order=60, compared=[Compared("ImportanceSampling")])
 @dataclass(frozen=True)
-class ImportanceSampling:
+class ImportanceSampling(Parameters):
     """Importance sampling, for f that does not depend on theta. A configuration: `fit` changes nothing.
 
     With n points in all, those of theta_t drawn from p_t, and weights w = p_theta(x) / q(x):

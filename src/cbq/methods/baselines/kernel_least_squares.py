@@ -26,6 +26,7 @@ from cbq.methods.baselines.smoothing import (
     validation_errors,
 )
 from cbq.methods.options import require_samples, settings
+from cbq.methods.parameters import Parameters
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
@@ -35,9 +36,11 @@ RIDGES = tuple(10.0**k for k in range(2, -9, -1))  # in units of the mean of k(t
 MAX_VALIDATION_THETAS = 500  # that lengthscale and ridge are chosen with
 
 
-@estimator("klsmc", title="kernel least-squares Monte Carlo", order=50, compared=[Compared("KLSMC")])
+@estimator(
+    "klsmc", title="kernel least-squares Monte Carlo", order=50, compared=[Compared("KLSMC")], needs_measure=False
+)
 @dataclass(frozen=True)
-class KLSMC:
+class KLSMC(Parameters):
     """Kernel least-squares Monte Carlo: kernel ridge regression of the averages of f at each theta.
 
     The curve is c + g(theta), with an unknown constant c and g in the space of the kernel; it minimises the sum of

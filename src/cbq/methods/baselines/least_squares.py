@@ -25,6 +25,7 @@ from cbq.methods.baselines.smoothing import (
     validation_errors,
 )
 from cbq.methods.options import require_samples, settings
+from cbq.methods.parameters import Parameters
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
@@ -33,9 +34,9 @@ RIDGES = (*(10.0**k for k in range(2, -7, -1)), 0.0)  # the stiffest first, whic
 LEAST_LEVERAGE_LEFT = 1e-10  # below, a curve follows an average whatever the others are
 
 
-@estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
+@estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")], needs_measure=False)
 @dataclass(frozen=True)
-class LSMC:
+class LSMC(Parameters):
     """Least-squares Monte Carlo: a regression of the averages of f at each theta on polynomials in theta.
 
     The curve has all monomials of the coordinates of theta up to a total degree. It minimises the mean squared

@@ -15,15 +15,22 @@ from cbq.fit.summary import design_findings, heading, per_output
 from cbq.io import Boolean, Instance, Text, saved
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.options import require_samples
+from cbq.methods.parameters import Parameters
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.samples.conditional import find_thetas
 from cbq.samples.samples import Design
 
 
-@estimator("monte-carlo", title="averages at the observed thetas", order=70, compared=[Compared("MonteCarlo")])
+@estimator(
+    "monte-carlo",
+    title="averages at the observed thetas",
+    order=70,
+    compared=[Compared("MonteCarlo")],
+    needs_measure=False,
+)
 @dataclass(frozen=True)
-class MonteCarlo:
+class MonteCarlo(Parameters):
     """Plain averages: I(theta_t) is the mean of f over the N_t points of theta_t.
 
     For points from a proposal q in place of the measure p, it is the mean of w f, w = p / q, with the standard error of
@@ -106,7 +113,7 @@ class MonteCarloFit(Fit):
 
     def _description(self) -> list[str]:
         lines = heading(self, "Monte Carlo", self.counts, self.design)
-        lines += per_output([self._errors(c) for c in self._outputs], self.C)
+        lines += per_output([self._errors(c) for c in self._outputs], self)
         how = "Predicts at the observed thetas only. Predictive distribution: Student-t with N - 1 degrees of freedom."
         return [*lines, how, *self.averages.description()]
 

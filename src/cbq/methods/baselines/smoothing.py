@@ -135,7 +135,7 @@ class SmoothedFit(Fit, ABC):
 
     def _description(self) -> list[str]:
         lines = heading(self, self.method, self.averages.counts, self.design)
-        lines += per_output([self._chosen(c) for c in self._outputs], self.C)
+        lines += per_output([self._chosen(c) for c in self._outputs], self)
         errors = "Standard errors include the scatter of the averages around the curve, but not the bias of the curve."
         return [*lines, errors, *self.averages.description()]
 

@@ -30,6 +30,7 @@ from cbq.methods.options import (
     require_several_values,
     settings,
 )
+from cbq.methods.parameters import Parameters
 from cbq.methods.registry import Compared, estimator
 from cbq.methods.shared_design import common_points
 from cbq.samples import Samples
@@ -58,7 +59,7 @@ CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
     ],
 )
 @dataclass(frozen=True)
-class CBQ:
+class CBQ(Parameters):
     """Conditional Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.
 
     Parameters

@@ -162,7 +162,7 @@ class CBQFit(Fit):
         wanted = thetas_between(self.theta, prior, N_WANTED, rng)
         points = min(n, BATCH)  # one alone teaches little at a new theta
         rows = best_thetas(-(-n // points), self, theta, counts, wanted, points)
-        return Suggestion(np.repeat(theta[rows], points, axis=0)[:n], None)
+        return Suggestion(np.repeat(theta[rows], points, axis=0)[:n], None, self.names)
 
     def _nodes(self, c: int) -> NodeEstimates:
         column = {name: self.stage1.columns[name][:, c] for name in ("mean", "variance", "bias", "spread2")}
@@ -215,7 +215,7 @@ class CBQFit(Fit):
         lines = heading(self, "Conditional Bayesian quadrature", self.counts, self.design)
         if self.rows is not None:
             lines.append(f"Borrowing: stage 1 uses {count_range(self.stage1.counts)} points at each theta.")
-        lines += per_output([self._described(c) for c in self._outputs], self.C)
+        lines += per_output([self._described(c) for c in self._outputs], self)
         kind = "a calibrated mixture of Student-t distributions" if self.calibrate else "Gaussian, not calibrated"
         return [*lines, f"Predictive distribution: {kind}."]
 
@@ -227,8 +227,8 @@ class CBQFit(Fit):
         std = np.sqrt(self.stage1.columns["variance"][:, c])
         posterior = self.posteriors[c]
         prior = posterior.process.prior
-        logs = [str(j) for j in np.flatnonzero(prior.coordinates.logs)]
-        of = "" if not logs else " on log theta" if len(logs) == self.p else f" with log theta_{', '.join(logs)}"
+        logs = [self.names.theta[j] for j in np.flatnonzero(prior.coordinates.logs)]
+        of = "" if not logs else " on log theta" if len(logs) == self.p else f" with log {', log '.join(logs)}"
         lines = [
             f"Stage 1 kernels: {named}{more}.",
             f"  Standard deviations of the estimates: median {np.median(std):.3g}, largest {np.max(std):.3g}.",

@@ -27,6 +27,7 @@ from cbq.methods.conditional.paper_stages import (
 from cbq.methods.conditional.stage_one import require_memory_for_stage_one
 from cbq.methods.conditional.stage_two import require_memory_for_stage_two
 from cbq.methods.options import require_several_values, settings
+from cbq.methods.parameters import Parameters
 from cbq.methods.registry import estimator
 from cbq.samples import Samples
 
@@ -47,7 +48,7 @@ PRESETS: dict[str, Kernel | tuple[Kernel, ...]] = {
 
 @estimator("paper", title="CBQ with the choices of the paper", order=80)
 @dataclass(frozen=True)
-class PaperCBQ:
+class PaperCBQ(Parameters):
     """Conditional Bayesian quadrature with the choices of the paper; `cbq.CBQ.paper` is this class.
 
     Stage 1 sees f standardised over all points of all thetas. Its lengthscale, one for all coordinates, is the
@@ -103,7 +104,8 @@ class PaperCBQ:
             raise ValueError(
                 f"lambdas must be some numbers, zero or more, such as (0.01, 0.1), but it is {shown(self.lambdas)}."
             )
-        object.__setattr__(self, "lambdas", tuple(given.tolist()))
+        if not isinstance(self.lambdas, tuple):  # a tuple stays the object that it is, as `sklearn.base.clone` demands
+            object.__setattr__(self, "lambdas", tuple(given.tolist()))
         if not is_number(self.nugget, 0, LARGEST):
             raise ValueError(f"nugget must be a number, zero or more, but it is {shown(self.nugget)}.")
         flag(self.literal, "literal")

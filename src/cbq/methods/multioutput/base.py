@@ -246,7 +246,7 @@ class PooledFit(Fit):
         if samples.stochastic:
             for c, std in zip(self._outputs, self.noise_std, strict=True):
                 each[c].append(f"  Values of f are draws: the standard deviation of their noise is {std:.3g}.")
-        lines += per_output([each[c] for c in self._outputs], self.C)
+        lines += per_output([each[c] for c in self._outputs], self)
         lines.append(
             f"Predictive distribution: two Student-t distributions with {PREDICTIVE_DF:g} degrees of freedom, a narrow "
             f"and a wide one."

@@ -34,6 +34,7 @@ from cbq.methods.options import (
     require_samples,
     settings,
 )
+from cbq.methods.parameters import Parameters
 from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 
@@ -48,7 +49,7 @@ POOLED_JITTER = Jitter(start=1e-13)
 
 @estimator("mobq", title="multi-output Bayesian quadrature", order=30, compared=[Compared("MOBQ")])
 @dataclass(frozen=True)
-class MOBQ:
+class MOBQ(Parameters):
     """Multi-output Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.
 
     One Gaussian process explains the values of f at the n points of all thetas, with a kernel of x where f does not

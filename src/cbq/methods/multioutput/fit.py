@@ -163,7 +163,7 @@ class MOBQFit(PooledFit):
             candidates += known  # a further draw where there is one may be worth more than one elsewhere
         of_theta = samples.depends_on_theta
         rows = choose_points(n, candidates, Wanted.at(wanted, family.one), known, self, of_theta=of_theta)
-        return Suggestion(candidates.theta[rows], candidates.x[rows])
+        return Suggestion(candidates.theta[rows], candidates.x[rows], self.names)
 
     @property
     def _block_size(self) -> int:

@@ -1,0 +1,190 @@
+"""The names of the coordinates of theta and x and of the outputs of f, and the columns of tables that carry them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any, Literal, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array
+from cbq._checks import shown
+from cbq.io import Many, Text, saved
+
+Part = Literal["theta", "x", "f"]
+PARTS: tuple[Part, ...] = ("theta", "x", "f")
+RESERVED = ("id", "failed", "beyond")  # columns that tables have besides
+MAX_LENGTH = 200  # characters of a name
+SHOWN = 4  # coordinates in a line
+COUNTED = {"theta": "coordinate", "x": "coordinate", "f": "output"}
+
+
+@saved("Names", theta=Many(Text(), "p"), x=Many(Text(), "d"), f=Many(Text(), "C"))
+@dataclass(frozen=True)
+class Names:
+    """What the coordinates of theta (p,) and of x (d,), and the outputs of f (C,) are called. Immutable.
+
+    Each part is a name, or a sequence of names. A part that is left out is empty, until samples or a fit fill it in
+    with the default names: theta, or theta_0, theta_1, ...; x, or x_0, ...; f, or f_0, .... All names differ.
+
+    >>> cbq.Names(theta="stock", x=["demand"], f="profit")
+    Names(theta=('stock',), x=('demand',), f=('profit',))
+    """
+
+    theta: tuple[str, ...] = ()
+    x: tuple[str, ...] = ()
+    f: tuple[str, ...] = ()
+
+    def __init__(self, theta: str | Sequence[str] = (), x: str | Sequence[str] = (), f: str | Sequence[str] = ()):
+        for part, given in zip(PARTS, (theta, x, f), strict=True):
+            object.__setattr__(self, part, _checked(given, part))
+        every = [name for part in PARTS for name in getattr(self, part)]
+        for part in PARTS:
+            for name in getattr(self, part):
+                if every.count(name) > 1:
+                    raise ValueError(f"names must differ, but {name!r} of {part} occurs twice: rename one of them.")
+
+    @classmethod
+    def of(cls, names: Any) -> Names:
+        """The argument `names` of problems and samples: Names, a mapping from theta, x and f to names, or None."""
+        if names is None or isinstance(names, Names):
+            return names or cls()
+        if not isinstance(names, Mapping):
+            raise TypeError(
+                f"names must be cbq.Names, or a mapping such as {{'theta': 'stock', 'x': ['demand'], 'f': 'profit'}}, "
+                f"but it is {shown(names)}."
+            )
+        unknown = [key for key in names if not isinstance(key, str) or key not in PARTS]
+        if unknown:
+            raise ValueError(f"names are those of 'theta', 'x' and 'f', but there are some of {shown(unknown[0])}.")
+        return cls(**names)
+
+    def filled(self, p: int, d: int, C: int | None) -> Names:
+        """The names of p, d and C things, with default names for parts without any."""
+        return self.with_theta(p).with_x(d).with_f(C)
+
+    def with_theta(self, p: int) -> Names:
+        """With the names of p coordinates of theta, by default `theta`, or `theta_0` and so on."""
+        return self._filled("theta", p, single=p == 1)
+
+    def with_x(self, d: int) -> Names:
+        """With the names of d coordinates of x."""
+        return self._filled("x", d, single=d == 1)
+
+    def with_f(self, C: int | None) -> Names:
+        """With the names of C outputs of f; None if f has no axis of outputs."""
+        return self._filled("f", C or 1, single=C is None)
+
+    def _filled(self, part: Part, n: int, *, single: bool) -> Names:
+        given, what = getattr(self, part), COUNTED[part]
+        if given and len(given) != n:
+            listed = ", ".join(map(repr, given))
+            raise ValueError(
+                f"names of {part} are {listed}, but {part} has {n} {what}{'s' * (n > 1)}: pass one name for each."
+            )
+        if given:
+            return self
+        found: dict[str, Any] = {part: default_names(part, n, single=single)}
+        return replace(self, **found)
+
+    def for_output(self, c: int) -> Names:
+        """The names of samples with output c alone."""
+        return replace(self, f=(self.f[c],) if self.are_given("f") else ("f",))
+
+    def are_given(self, part: Part) -> bool:
+        """Whether the names of a part are others than the default ones."""
+        found = getattr(self, part)
+        return bool(found) and all(found != default_names(part, len(found), single=single) for single in (True, False))
+
+    @property
+    def suffixes(self) -> tuple[str, ...]:
+        """What the columns of each output end with: nothing for a single one without a name, else its name."""
+        if self.are_given("f"):
+            return tuple(f"_{name}" for name in self.f)
+        return ("",) if self.f == ("f",) else tuple(f"_{c}" for c in range(len(self.f)))
+
+    def output(self, c: int) -> str:
+        """What output c is called in a sentence."""
+        return self.f[c] if self.are_given("f") else f"output {c}"
+
+    def at(self, part: Part, values: Array) -> str:
+        """Values (n,) of the coordinates of theta or x, in a sentence."""
+        if not self.are_given(part):
+            return f"{part} = {values}"
+        return ", ".join(f"{name} = {value:.6g}" for name, value in zip(getattr(self, part), values, strict=True))
+
+    def ranges(self, part: Part, values: Array) -> str:
+        """From where to where values (n, k) of the coordinates of theta or x go: "stock = 0.1 to 0.9"."""
+        ends = zip(getattr(self, part), np.min(values, axis=0), np.max(values, axis=0), strict=True)
+        found = [f"{name} = {low:.6g}" + f" to {high:.6g}" * bool(low < high) for name, low, high in ends]
+        return ", ".join(found[:SHOWN] + ["..."] * (len(found) > SHOWN))
+
+    def joined(self, other: Names) -> Self:
+        """The names of both, of which each part may have been left out in one."""
+        found: dict[str, Any] = {}
+        for part in PARTS:
+            mine, theirs = getattr(self, part), getattr(other, part)
+            if mine != theirs and self.are_given(part) and other.are_given(part):
+                both = f"{', '.join(mine)} and {', '.join(theirs)}"
+                raise ValueError(f"samples that are added must have the same names of {part}, but they have {both}.")
+            found[part] = mine if self.are_given(part) else theirs
+        return replace(self, **found)
+
+    @property
+    def record(self) -> dict[str, list[str]]:
+        """The names as JSON holds them, which `Names.of` reads."""
+        return {part: list(getattr(self, part)) for part in PARTS}
+
+    @property
+    def listed(self) -> str:
+        """The names that are not the default ones, in a line; empty if there are none."""
+        return "; ".join(f"{part} = {', '.join(getattr(self, part))}" for part in PARTS if self.are_given(part))
+
+
+def default_names(part: Part, n: int, *, single: bool) -> tuple[str, ...]:
+    """The names of n things without names; a single one has no number."""
+    return (part,) if single else tuple(f"{part}_{j}" for j in range(n))
+
+
+def _checked(given: Any, part: Part) -> tuple[str, ...]:
+    """The names of one part."""
+    each = (given,) if isinstance(given, str) else given
+    if not isinstance(each, Sequence) or isinstance(each, bytes):
+        raise TypeError(f"names of {part} must be a string, or a list of strings, but they are {shown(given)}.")
+    for name in each:
+        if not isinstance(name, str):
+            raise TypeError(f"names of {part} must be strings, but one of them is {shown(name)}.")
+        if not name or name != name.strip() or not name.isprintable() or len(name) > MAX_LENGTH:
+            raise ValueError(
+                f"names of {part} must be printable, without spaces around them, not empty and at most {MAX_LENGTH} "
+                f"characters long, but one of them is {shown(name)}."
+            )
+        if name in RESERVED:
+            raise ValueError(f"names of {part} must not be {name!r}, which is a column of tables already: rename it.")
+    return tuple(each)
+
+
+def by_theta(theta: Array, quantities: Mapping[str, Array], names: Names) -> dict[str, Array]:
+    """Columns (M,) by name: the coordinates of theta (M, p), and quantities (M,) or (M, C) of each output."""
+    table = dict(zip(names.theta, theta.T, strict=True))
+    clash = any(f"{name}{suffix}" in table for name in quantities for suffix in names.suffixes)
+    suffixes = tuple(f"_{name}" for name in names.f) if clash else names.suffixes
+    for name, values in quantities.items():
+        columns = values.reshape(len(theta), -1).T
+        for suffix, column in zip(suffixes, columns, strict=True):
+            if f"{name}{suffix}" in table:
+                raise ValueError(f"a table cannot have two columns {name + suffix!r}: give theta or f another name.")
+            table[f"{name}{suffix}"] = column
+    return table
+
+
+def by_run(theta: Array, x: Array, names: Names) -> dict[str, Array]:
+    """Columns (n,) by name: the coordinates of theta (n, p) and of x (n, d)."""
+    return dict(zip((*names.theta, *names.x), (*theta.T, *x.T), strict=True))
+
+
+def by_point(theta: Array, x: Array, f: npt.NDArray[Any], names: Names) -> dict[str, Array]:
+    """Columns (n,) by name: theta (n, p), x (n, d) and f (n, C)."""
+    return by_run(theta, x, names) | dict(zip(names.f, f.T, strict=True))

@@ -1,0 +1,22 @@
+"""The figure of whatever has one."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from cbq._checks import shown
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+def plot(result: Any, **options: Any) -> Figure:
+    """The figure of a fit, an answer, a history, a comparison or a table: `result.plot(**options)`."""
+    draw = None if isinstance(result, type) else getattr(result, "plot", None)
+    if not callable(draw) or not type(result).__module__.startswith("cbq."):
+        raise TypeError(
+            f"result must have a figure, as a fit, an answer of problem.solve, a comparison or an EVPPI table has, but "
+            f"it is {shown(result)}."
+        )
+    figure: Figure = draw(**options)
+    return figure

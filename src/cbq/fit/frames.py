@@ -1,0 +1,76 @@
+"""Pandas in, pandas out: thetas from a table are found by their names, and answers keep its index.
+
+Nothing here imports pandas before a table arrives.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import wraps
+from typing import TYPE_CHECKING, Any, TypeVar, cast
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._checks import as_text
+from cbq._names import Names
+
+if TYPE_CHECKING:
+    from cbq.fit.base import Fit
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def is_pandas(value: Any) -> bool:
+    """Whether it is a Series or a DataFrame of pandas."""
+    return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "index") and hasattr(value, "iloc")
+
+
+def theta_array(theta: Any, names: Names) -> Any:
+    """The thetas (M, p) of a DataFrame, whose columns are found by their names, in any order; else `theta` itself.
+
+    A fit without names of its own takes the columns of a table with other names in their order.
+    """
+    if not is_pandas(theta) or not hasattr(theta, "columns"):
+        return theta
+    columns = [as_text(name) for name in theta.columns]
+    missing = [name for name in names.theta if name not in columns]
+    if missing and not names.are_given("theta") and len(missing) == len(names.theta) == len(columns):
+        return theta.to_numpy()
+    if missing:
+        raise ValueError(
+            f"theta has no column {', '.join(map(repr, missing))}: a table of thetas needs the columns "
+            f"{', '.join(map(repr, names.theta))}, but it has {', '.join(map(repr, columns))}."
+        )
+    repeated = [name for name in names.theta if columns.count(name) > 1]
+    if repeated:
+        raise ValueError(f"theta has several columns {repeated[0]!r}: leave one of them.")
+    return theta.iloc[:, [columns.index(name) for name in names.theta]].to_numpy()
+
+
+def keeping_index(method: Method) -> Method:
+    """A method of a fit that answers at theta, in pandas with the index of theta if it is of pandas."""
+
+    @wraps(method)
+    def answer(fit: Fit, *arguments: Any, **named: Any) -> Any:
+        found = method(fit, *arguments, **named)
+        theta: Any = named.get("theta", arguments[0] if arguments else None)
+        return _indexed(found, theta.index, fit) if is_pandas(theta) else found
+
+    return cast(Method, answer)
+
+
+def _indexed(found: Any, index: Any, fit: Fit) -> Any:
+    """Answers (M,), (M, C), or (M, M) between thetas, as tables; a table with this index."""
+    import pandas as pd  # type: ignore[import-untyped]
+
+    if isinstance(found, tuple):
+        return tuple(_indexed(each, index, fit) for each in found)
+    if isinstance(found, pd.DataFrame):
+        return found.set_axis(index, axis=0)
+    values: npt.NDArray[np.float64] = found
+    if values.ndim == 1:
+        return pd.Series(values, index, name=fit.names.f[0])
+    if values.ndim == 2:
+        return pd.DataFrame(values, index, index if fit.C is None else list(fit.names.f))
+    return values

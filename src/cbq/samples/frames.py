@@ -1,0 +1,138 @@
+"""Samples in long tables, which have one row per point: from the columns of a table, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbq._arrays import Array, Booleans, real, rows_not_finite
+from cbq._checks import as_text, shown
+from cbq._names import PARTS, Names, Part, by_point
+from cbq._tables import data_frame
+from cbq.samples.arrays import equal_rows
+from cbq.samples.failures import Failures
+
+if TYPE_CHECKING:
+    from cbq.samples.samples import Samples
+
+FAILED = "failed"  # the column that marks points at which f failed
+Columns = str | Sequence[str] | None
+
+
+@dataclass(frozen=True, eq=False)
+class LongTable:
+    """The samples of a long table: thetas (T, p), and T arrays each of points (N_t, d) and of values.
+
+    failures: where f failed, if the table has a column `failed`.
+    """
+
+    theta: Array
+    x: list[Array]
+    f: list[Array]
+    names: Names
+    failures: Failures | None
+
+
+def read_table(frame: Any, theta: Columns, x: Columns, f: Columns) -> LongTable:
+    """Read a table whose columns have these names: by default theta, x and f, or theta_*, x_* and f_*.
+
+    Thetas are in the order of their first rows. Values are (N_t,) for a single name of f, and (N_t, C) for a list.
+    """
+    table = _columns(frame)
+    failed = _failed(table.pop(FAILED, None), len(next(iter(table.values()), ())))
+    found = {part: _found(table, part, given) for part, given in zip(PARTS, (theta, x, f), strict=True)}
+    names = Names(**found)
+    used = {*names.theta, *names.x, *names.f}
+    unknown = [name for name in table if name not in used]
+    if unknown and None in (theta, x, f):
+        raise ValueError(
+            f"the table has columns {unknown}, but only theta, x and f, or theta_*, ..., are known: drop them, or say "
+            f"which columns to take, as in theta='stock', x=['demand'], f='profit'."
+        )
+    single = isinstance(f, str) or (f is None and found["f"] == ("f",))
+    blocks = {part: np.column_stack([table[name] for name in getattr(names, part)]) for part in PARTS}
+    return _grouped(blocks, names, failed, single=single)
+
+
+def _grouped(blocks: dict[Part, Array], names: Names, failed: Booleans, *, single: bool) -> LongTable:
+    """Rows with equal theta together."""
+    theta, x = blocks["theta"], blocks["x"]
+    bad = rows_not_finite(theta)
+    if np.any(bad):
+        row = int(np.argmax(bad))
+        raise ValueError(f"theta must be finite, but row {row} holds {theta[row]}: remove it.")
+    first, group = equal_rows(theta)
+    rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
+    values = blocks["f"][:, 0] if single else blocks["f"]
+    good = [row[~failed[row]] for row in rows]
+    some = [t for t, row in enumerate(good) if len(row)]
+    if not some:
+        raise ValueError("the table has no row with a value: f failed at all of them.")
+    failures = Failures.of(theta[first], [x[row[failed[row]]] for row in rows], [x[row] for row in good])
+    taken = [good[t] for t in some]
+    return LongTable(theta[first][some], [x[row] for row in taken], [values[row] for row in taken], names, failures)
+
+
+def to_frame(samples: Samples) -> Any:
+    """A pandas table of samples, with a row per point.
+
+    Where f failed, those points are rows, too: without a value, and with True in the column `failed`.
+    """
+    failures = samples.failures
+    table = samples.to_columns()
+    if failures is None:
+        return data_frame(table)
+    where = np.repeat(failures.theta, failures.counts, axis=0)
+    nothing = np.full((len(where), samples.C or 1), np.nan)
+    more = by_point(where, failures.x, nothing, samples.names)
+    joined: dict[str, Any] = {name: np.concatenate([column, more[name]]) for name, column in table.items()}
+    return data_frame(joined | {FAILED: np.arange(samples.n_evaluations + len(where)) >= samples.n_evaluations})
+
+
+def _columns(frame: Any) -> dict[str, Array]:
+    """The columns of a table by name, each (n,)."""
+    try:
+        table = {as_text(name): frame[name] for name in getattr(frame, "columns", frame)}
+        table = {name: real(column, f"column {shown(name)}") for name, column in table.items()}
+        lengths = {len(column) for column in table.values() if column.ndim == 1}
+    except (KeyError, IndexError, TypeError) as error:
+        raise TypeError(
+            f"from_frame takes a pandas DataFrame or a mapping from names to columns of numbers, but a "
+            f"{type(frame).__name__} arrived ({error})."
+        ) from error
+    if any(column.ndim != 1 for column in table.values()) or len(lengths) != 1 or 0 in lengths:
+        shapes = {name: column.shape for name, column in table.items()}
+        raise ValueError(f"columns of a table must be 1-D, of one length and not empty, but their shapes are {shapes}.")
+    return table
+
+
+def _found(table: dict[str, Array], part: Part, given: Columns) -> tuple[str, ...]:
+    """The names of the columns of a part: those that are given, or else `part` or `part_*`."""
+    if given is not None:
+        names: tuple[str, ...] = getattr(Names(**{part: given}), part)
+        missing = [name for name in names if name not in table]
+        if missing or not names:
+            raise ValueError(
+                f"{part} is {shown(given)}, but the table has no column {', '.join(map(repr, missing)) or 'for it'} "
+                f"(all columns: {list(table)})."
+            )
+        return names
+    found = [column for column in table if column.partition("_")[0] == part]
+    if not found or (part in found and len(found) > 1):
+        raise ValueError(
+            f"the table must have either one column {part!r} or columns {part}_*, but of those it has {found} "
+            f"(all columns: {list(table)}): rename them, or say which to take, as in {part}='name of the column'."
+        )
+    return tuple(found)
+
+
+def _failed(column: Array | None, n: int) -> Booleans:
+    """Which of n rows are points at which f failed."""
+    if column is None:
+        return np.zeros(n, dtype=np.bool_)
+    if not np.all((column == 0) | (column == 1)):
+        raise ValueError(f"column {FAILED!r} must hold True and False, but it holds {shown(column)}.")
+    return np.asarray(column == 1)

@@ -1,0 +1,28 @@
+"""Samples as notebooks show them."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from cbq import _html
+
+if TYPE_CHECKING:
+    from cbq.samples.samples import Samples
+
+FIRST_ROWS = 5
+
+
+def samples_html(samples: Samples) -> str:
+    """What was observed, and the first points."""
+    names, counts = samples.names, samples.counts
+    points = f"{counts.min()} to {counts.max()}" if samples.is_ragged else f"{counts[0]}"
+    entries = {
+        "thetas": f"{samples.T}: {names.ranges('theta', samples.theta)}",
+        "points": f"{points} each, {samples.n_evaluations} in all: {names.ranges('x', samples.all_points)}",
+        "values": names.ranges("f", samples.table),
+        "measure": f"{samples.measure(0)!r}" + f" and {samples.T - 1} more" * (samples.T > 1),
+        "design": samples.design,
+        "failed": "" if samples.failures is None else f"{len(samples.failures.x)} points",
+    }
+    first = {name: column[:FIRST_ROWS] for name, column in samples.to_columns().items()}
+    return _html.box("Samples", entries, _html.column_table(first))

@@ -1,0 +1,67 @@
+"""The measure of samples whose measures nobody knows: averages and regressions of values do not need any."""
+
+from __future__ import annotations
+
+from typing import NoReturn, Self
+
+from cbq._arrays import Array
+from cbq._checks import whole
+from cbq.io import Integer, saved
+from cbq.measures import Measure
+
+WHY = (
+    "these samples have none: make them with measure=, such as a family, a function from theta to its measure. "
+    "cbq.LSMC(), cbq.KLSMC() and cbq.MonteCarlo() need no measure."
+)
+
+
+@saved("UnknownMeasure", dim=Integer(1))
+class UnknownMeasure(Measure):
+    """A measure in `dim` dimensions of which nothing is known. It answers every question with the same sentence."""
+
+    def __init__(self, dim: int) -> None:
+        self._dim = whole(dim, "dim", 1)
+
+    @property
+    def dim(self) -> int:
+        """Dimension d of the points."""
+        return self._dim
+
+    @property
+    def batch_shape(self) -> tuple[int, ...]:
+        """One measure for all thetas: ()."""
+        return ()
+
+    def parameters(self) -> dict[str, Array]:
+        """There are none."""
+        return {}
+
+    def _rebuild(self, parameters: dict[str, Array]) -> Self:
+        return self
+
+    def equals(self, other: Measure) -> bool:
+        """Whether the other is unknown, too."""
+        return isinstance(other, UnknownMeasure) and other.dim == self.dim
+
+    def __repr__(self) -> str:
+        return f"UnknownMeasure(dim={self.dim})"
+
+    def moments(self) -> tuple[Array, Array]:
+        """They are not known."""
+        _refuse()
+
+    def _logpdf(self, x: Array) -> Array:
+        _refuse()
+
+    def _score(self, x: Array) -> Array:
+        _refuse()
+
+    def _from_normal(self, v: Array) -> Array:
+        _refuse()
+
+    def _to_normal(self, x: Array) -> Array:
+        _refuse()
+
+
+def _refuse() -> NoReturn:
+    raise TypeError(f"the measure of x is not known: {WHY}")
