@@ -13,6 +13,7 @@ from cbq.adaptive.goal import MAX_SHARE, Goal
 from cbq.adaptive.plot import plot_answer, plot_history
 from cbq.adaptive.rounds import Round, achieved, calibration
 from cbq.fit.base import Fit
+from cbq.measures import Measure
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
 
@@ -81,6 +82,8 @@ class AdaptiveAnswer:
     n_failed: int
     n_start: int  # runs of the samples that were there before
     seconds: float | None  # that f took in all, if it is known
+    name: str  # of the problem
+    prior: Measure  # Q, of theta
 
     @property
     def n_runs(self) -> int:
@@ -158,8 +161,11 @@ class AdaptiveAnswer:
         return runs if now < runs <= MOST_FORESEEN * now else None
 
     def plot(self, **options: Any) -> Figure:
-        """A figure of I over theta, with the thetas of the next runs marked; see `Fit.plot` for the options."""
-        return plot_answer(self.fit, self.next.theta, **options)
+        """A figure of I over the range of the prior, with the thetas of the next runs marked.
+
+        options : those of `Fit.plot`.
+        """
+        return plot_answer(self.fit, self.next.theta, **({"prior": self.prior} | options))
 
     def __repr__(self) -> str:
         reached = "reached" if self.reached else "not reached"

@@ -43,7 +43,7 @@ def run(
 
     \b
       estimate.csv  the table, on a finer grid
-      figure.png    the estimate over theta, if theta has one or two coordinates
+      figure.png    the estimate over theta
       fit.cbq       the fit, for `cbq predict` and `cbq.load`
       run.json      versions, seed, options, timings
 

@@ -51,7 +51,7 @@ def solve(
 
     \b
       estimate.csv  the table, on a finer grid
-      figure.png    the estimate over theta and the next runs, if theta has one or two coordinates
+      figure.png    the estimate over theta and the next runs
       history.csv   the half-width of the intervals and what was asked for, round by round
       history.png   the half-width against the number of runs
       fit.cbq       the fit, for `cbq predict` and `cbq.load`

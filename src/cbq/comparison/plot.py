@@ -12,7 +12,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans
 from cbq._tables import short
 from cbq.comparison.table import Comparison, ComparisonRow
-from cbq.fit.plot import (
+from cbq.fit.styles import (
     BLUE,
     EXPONENT_LIMITS,
     INK,

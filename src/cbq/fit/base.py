@@ -339,7 +339,12 @@ class Fit(Immutable, ABC):
 
     @_saying_what_is_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
-        """A figure of I over theta, for p = 1 or 2; see `cbq.fit.plot.plot_fit` for the options."""
+        """A figure of I over theta, with intervals; `cbq.fit.plot.plot_fit` describes the options at length.
+
+        theta : where to draw; by default over the observed thetas and, with `prior=`, over the range of the prior.
+        options : prior, output, level, truth (to compare with), half_width (a panel for thin bands), at (for slices),
+            ax, points, band, xlabel, ylabel, title.
+        """
         from cbq.fit.plot import plot_fit
 
         return plot_fit(self, theta, **options)

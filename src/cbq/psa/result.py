@@ -6,12 +6,14 @@ from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
 from typing import TYPE_CHECKING, Any
 
+from cbq._checks import whole
 from cbq._tables import aligned, data_frame, short
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIGITS = 4  # significant digits of estimates in text
+BETWEEN_INPUTS = ", "  # in the name of a set
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,11 @@ class EvppiRow:
     note: str
 
 
+def inputs_of(pars: str) -> list[str]:
+    """The names of the inputs of a set."""
+    return pars.split(BETWEEN_INPUTS)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class EvppiTable:
     """The EVPPI of several sets of inputs. Immutable; it prints as a table.
@@ -68,11 +75,19 @@ class EvppiTable:
         """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
         return data_frame([asdict(row) for row in self.rows], self.columns)
 
-    def plot(self, ax: Any = None) -> Figure:
-        """A figure of EVPPI by set, or over the willingness to pay; see `cbq.psa.plot.plot_values`."""
+    def largest(self, most: int) -> list[EvppiRow]:
+        """The rows with the largest EVPPI, at most so many, the largest first."""
+        return sorted(self.rows, key=lambda row: -row.evppi)[: whole(most, "most", 1)]
+
+    def plot(self, ax: Any = None, *, kind: str | None = None, most: int | None = None) -> Figure:
+        """A figure of EVPPI: bars by set, lines over the willingness to pay, or a map of pairs of inputs.
+
+        kind : "bars", "lines" or "map"; by default what suits the table.
+        most : the number of sets that are drawn, the largest ones (default: 20, or 8 lines); the others are counted.
+        """
         from cbq.psa.plot import plot_values
 
-        return plot_values(self, ax)
+        return plot_values(self, ax, kind=kind, most=most)  # type: ignore[arg-type]
 
     def __str__(self) -> str:
         """Aligned columns, the first to the left and numbers to the right, with notes below."""
