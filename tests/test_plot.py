@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import subprocess
 import sys
+from types import SimpleNamespace
 
 import matplotlib
 import numpy as np
@@ -292,18 +293,15 @@ def test_the_prior_extends_the_range_of_the_figure():
     assert ax.get_ylim()[1] >= 5
 
 
-class Named(Known):
+def named(observed, C=None, **names):
     """A fit whose coordinates and outputs have names."""
-
-    def __init__(self, observed, C=None, **names):
-        super().__init__(observed, C)
-        self.names = type("Names", (), names)
+    return type("Named", (Known,), {"names": SimpleNamespace(**names)})(observed, C)
 
 
 def test_axes_carry_names():
-    (ax,) = Named([[1.0], [2.0]], theta=("stock",), f=("profit in $",)).plot().axes
+    (ax,) = named([[1.0], [2.0]], theta=("stock",), f=("profit in $",)).plot().axes
     assert (ax.get_xlabel(), ax.get_ylabel()) == ("stock", r"E[profit in \$]")
-    figure = Named([[1.0, 2.0], [2.0, 1.0]], 2, theta=("rate", "age"), f=("f_0", "cost")).plot(points=4)
+    figure = named([[1.0, 2.0], [2.0, 1.0]], 2, theta=("rate", "age"), f=("f_0", "cost")).plot(points=4)
     maps = [ax for ax in figure.axes if ax.get_title()]
     assert [maps[0].get_ylabel(), maps[2].get_xlabel()] == ["age", "rate"]
     assert [ax.get_title() for ax in maps[::2]] == [r"mean of $I_{0}(\theta)$", "mean of E[cost]"]

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cbq._arrays import Array
+from cbq._checks import file_name
 from cbq._tables import data_frame, short
 from cbq.adaptive.goal import MAX_SHARE, Goal
 from cbq.adaptive.plot import plot_answer, plot_history
@@ -105,14 +109,16 @@ class AdaptiveAnswer:
 
     def summary(self) -> str:
         """What was reached, what it cost, and what would be next, in plain words."""
+        return "\n".join([*self.lines(), "", str(self.fit.summary())])
+
+    def lines(self) -> list[str]:
+        """The sentences of the summary about the run itself."""
         failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
         failed += f", besides {self.n_start} that were there before," * bool(self.n_start)
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return "\n".join(
-            [self._reached_line(), cost, self._calibration_line(), self._next_line(), "", self.fit.summary()]
-        )
+        return [self._reached_line(), cost, self._calibration_line(), self._next_line()]
 
     def _reached_line(self) -> str:
         last = achieved(self.rounds, self.goal)
@@ -166,6 +172,24 @@ class AdaptiveAnswer:
         options : those of `Fit.plot`.
         """
         return plot_answer(self.fit, self.next.theta, **({"prior": self.prior} | options))
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        *,
+        truth: Callable[[Array], npt.ArrayLike] | None = None,
+        title: str | None = None,
+        repeat: str | None = None,
+    ) -> None:
+        """Write a page to hand on, one HTML file that loads nothing: that of the fit, and how the run came to it.
+
+        truth : the true I, a function of theta (M, p), to compare with. title : of the page.
+        repeat : code or a command that makes this run.
+        """
+        from cbq.adaptive.report import answer_page
+
+        name = file_name(path, "path")
+        answer_page(self, truth, title, repeat).write(name)
 
     def __repr__(self) -> str:
         reached = "reached" if self.reached else "not reached"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,11 +13,14 @@ import typer
 
 from cbq._arrays import Array, evenly, finite
 from cbq._tables import by_theta
-from cbq.cli.tables import show, write_columns, write_figure
+from cbq.adaptive import AdaptiveAnswer
+from cbq.adaptive.report import answer_page
+from cbq.cli.tables import command_line, show, write_columns, write_figure
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.fit.base import Fit
 from cbq.fit.beyond import FRESH
 from cbq.fit.findings import silent, warn_of
+from cbq.fit.report import FitReport
 from cbq.fit.theta_grids import TAIL
 from cbq.methods.registry import REFUSALS, reason
 from cbq.problem import Problem
@@ -99,6 +102,17 @@ class Report:
             folder / "figure.png", lambda: figure(self.fit, self.problem, self.level, grid, draw or self.fit.plot)
         )
         return [str(folder / "estimate.csv"), drawn]
+
+    def hand_on(self, path: Path, record: Mapping[str, str], answer: AdaptiveAnswer | None = None) -> str:
+        """Write the report, and return its path; `answer` is that of an adaptive run."""
+        truth = self.problem.exact if self.problem.has_exact else None
+        known: dict[str, Any] = {"repeat": command_line(), "name": self.problem.name, "record": record}
+        if answer is not None:
+            page = answer_page(answer, truth, **known)
+        else:
+            page = FitReport(self.fit, self.samples, self.problem.prior, truth, self.level, **known).page
+        page.write(str(path))
+        return str(path)
 
     @property
     def _grid(self) -> Array:

@@ -8,10 +8,11 @@ from typing import Annotated
 import typer
 
 from cbq.cli import options
-from cbq.cli.tables import read_sheet, write_csv, write_figure
+from cbq.cli.tables import command_line, read_sheet, write_csv, write_figure
 from cbq.linalg import engine as use_engine
 from cbq.nested.decisions import positions
 from cbq.psa import values_of_information
+from cbq.psa.report import table_page
 
 Draws = Annotated[
     Path, typer.Argument(metavar="TABLE", show_default=False, help="A CSV file with a row for each draw.")
@@ -45,7 +46,11 @@ Pars = Annotated[
 ]
 Out = Annotated[
     Path | None,
-    options.unset(metavar="FILE", dir_okay=False, help="A CSV file for the table; the chart is a .png beside it."),
+    options.unset(
+        metavar="FILE",
+        dir_okay=False,
+        help="A CSV file for the table; chart and report are beside it, .png and .html.",
+    ),
 ]
 
 
@@ -66,7 +71,8 @@ def evppi(
 
     Each row of the table is a draw of all uncertain inputs, with the net benefits of the decisions, or with their
     effects and costs. Prints the expected value of partial perfect information (EVPPI) of each set of inputs, with its
-    standard error and interval. With --out, writes the table, and a bar chart beside it.
+    standard error and interval. With --out, writes the table, and beside it a
+    chart and a report to hand on, one HTML file.
 
     \b
     Examples:
@@ -103,7 +109,10 @@ def evppi(
     typer.echo(str(found))
     if out is not None:
         write_csv(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])
-        typer.echo(f"Written: {out}, {write_figure(out.with_suffix('.png'), found.plot)}.")
+        record = {"table": str(table), "seed": str(seed), "engine": engine}
+        table_page(found, repeat=command_line(), record=record).write(str(out.with_suffix(".html")))
+        drawn = write_figure(out.with_suffix(".png"), found.plot)
+        typer.echo(f"Written: {out}, {drawn}, {out.with_suffix('.html')}.")
 
 
 def _names(text: str | None, separator: str = ",") -> list[str]:
@@ -124,8 +133,9 @@ def _prices(text: str | None) -> float | list[float] | None:
 
 def _check_overwriting(out: Path, table: Path) -> None:
     """Raise if the results would overwrite the draws, or the chart the results."""
-    chart = out.with_suffix(".png")
-    if table.resolve() in (out.resolve(), chart.resolve()):
+    chart, report = out.with_suffix(".png"), out.with_suffix(".html")
+    if table.resolve() in (out.resolve(), chart.resolve(), report.resolve()):
         raise ValueError(f"--out {out} would overwrite {table}: name another file.")
-    if out == chart:
-        raise ValueError(f"--out {out} is for the table, and the chart is a .png beside it: name a .csv file.")
+    if out in (chart, report):
+        beside = "the chart is a .png" if out == chart else "the report is an .html"
+        raise ValueError(f"--out {out} is for the table, and {beside} beside it: name a .csv file.")

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from dataclasses import dataclass
 from io import StringIO
 from pathlib import Path
@@ -17,6 +19,7 @@ from cbq._tables import aligned
 from cbq.methods.registry import reason
 
 Row = Sequence[str]
+TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())  # the arguments of the command that is running
 DPI = 150
 SEPARATORS = ",;\t"
 DECIMAL_COMMA = ";"  # with this separator, spreadsheets may write a comma for the decimal point
@@ -65,6 +68,11 @@ def write_figure(path: Path, draw: Callable[[], Any]) -> str:
     except (ImportError, ValueError) as error:
         return f"no {path.name}: {reason(error)}"
     return str(path)
+
+
+def command_line() -> str:
+    """The command that is running, as it was typed."""
+    return shlex.join(["cbq", *TYPED.get()])
 
 
 @dataclass(frozen=True)

@@ -31,6 +31,8 @@ from cbq.samples.conditional import Family, FamilyNeeded
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+    from cbq.fit.diagnostics import Diagnostic
+
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
@@ -348,6 +350,35 @@ class Fit(Immutable, ABC):
         from cbq.fit.plot import plot_fit
 
         return plot_fit(self, theta, **options)
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        samples: Samples | None = None,
+        *,
+        prior: Any = None,
+        truth: Callable[[Array], npt.ArrayLike] | None = None,
+        level: float = 0.95,
+        title: str | None = None,
+        repeat: str | None = None,
+    ) -> None:
+        """Write a page to hand on, one HTML file that loads nothing: the question, the answer with sliders that read I,
+        what was chosen and why, checks, warnings, and how to repeat it.
+
+        samples : those that the fit was made from: the report then says how f was evaluated, and checks the estimate
+            by averages.
+        prior : the distribution of theta: the report covers its central range, of 99%.
+        truth : the true I, a function of theta (M, p), to compare with.
+        level : of the intervals. title : of the page. repeat : code or a command that makes this fit.
+        """
+        from cbq.fit.report import FitReport
+
+        name = file_name(path, "path")
+        FitReport.asked(self, samples, prior, truth, level, title, repeat).page.write(name)
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Checks of the fit by leaving out parts of what it was made from."""
+        return ()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code.

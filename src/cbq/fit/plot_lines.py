@@ -9,7 +9,7 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array
 from cbq.fit.base import FEW, Fit
-from cbq.fit.labels import expectation_labels, theta_labels
+from cbq.fit.naming import expectation_labels, theta_labels
 from cbq.fit.styles import (
     BLUE,
     EXPONENT_LIMITS,

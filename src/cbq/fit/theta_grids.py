@@ -9,13 +9,14 @@ import numpy as np
 from cbq._arrays import Array
 from cbq._checks import is_whole, shown
 from cbq._memory import require_memory
+from cbq.fit.beyond import more_symmetric_logs
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
 MARGIN = 0.04  # on either side of a range, relative to it
 TAIL = 0.005  # prior probability beyond either end of its central range
 PRIOR_DRAWS, PRIOR_SEED = 4000, 20240619  # of priors without quantiles
-DECADES = 2.0  # positive ranges of so many are covered by logarithms
+DECADES = 1.0  # that a range must have to be even in logarithms
 
 
 def theta_prior(prior: Any, p: int) -> Measure:
@@ -73,12 +74,18 @@ def regular_grid(theta: Array, prior: Measure | None, points: int) -> Array:
     return np.union1d(axes[0], theta[:, 0])[:, None]  # with the nodes, where a rough I has its corners
 
 
-def round_axis(low: float, high: float, most: int) -> Array:
+def is_logarithmic(theta: Array, low: float, high: float) -> bool:
+    """Whether an axis from low to high should be logarithmic: it spans decades, as the observed thetas (T, 1) do."""
+    spans = low > 0 and np.log10(high / low) > DECADES
+    return bool(spans and len(theta) > 2 and more_symmetric_logs(theta)[0])
+
+
+def round_axis(low: float, high: float, most: int, *, log: bool = False) -> Array:
     """At most `most` round numbers from low to high: multiples of 1, 2 or 5 times a power of ten.
 
-    A positive range of more than two decades has numbers that are evenly spaced in logarithms.
+    log : for positive ranges, numbers of three digits that are evenly spaced in logarithms.
     """
-    if low > 0 and np.log10(high / low) > DECADES:
+    if log:
         return np.unique([float(f"{value:.3g}") for value in np.geomspace(low, high, most)])
     step = round_step((high - low) / max(most - 1, 1))
     first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)

@@ -12,7 +12,7 @@ from cbq._arrays import Array
 from cbq._checks import one_of, whole
 from cbq._tables import short
 from cbq.comparison.plot import LINE_STYLES
-from cbq.fit.labels import plain
+from cbq.fit.naming import plain
 from cbq.fit.styles import BLUE, INK, ORANGE, new_figure, require_axes, whole_figure
 from cbq.psa.result import EvppiRow, EvppiTable, inputs_of
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cbq._checks import whole
+from cbq._checks import file_name, text, whole
 from cbq._tables import aligned, data_frame, short
 
 if TYPE_CHECKING:
@@ -88,6 +89,19 @@ class EvppiTable:
         from cbq.psa.plot import plot_values
 
         return plot_values(self, ax, kind=kind, most=most)  # type: ignore[arg-type]
+
+    def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
+        """Write a page to hand on, one HTML file that loads nothing: the question, charts, the table, how to repeat it.
+
+        title : of the page. repeat : code or a command that makes this table.
+        """
+        from cbq.psa.report import table_page
+
+        name = file_name(path, "path")
+        for value, argument in ((title, "title"), (repeat, "repeat")):
+            if value is not None:
+                text(value, argument)
+        table_page(self, title, repeat).write(name)
 
     def __str__(self) -> str:
         """Aligned columns, the first to the left and numbers to the right, with notes below."""
