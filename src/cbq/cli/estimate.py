@@ -104,13 +104,16 @@ class Report:
         return [str(folder / "estimate.csv"), drawn]
 
     def hand_on(self, path: Path, record: Mapping[str, str], answer: AdaptiveAnswer | None = None) -> str:
-        """Write the report, and return its path; `answer` is that of an adaptive run."""
+        """Write the report, and return its path, or the reason why there is none; `answer`: of an adaptive run."""
         truth = self.problem.exact if self.problem.has_exact else None
         known: dict[str, Any] = {"repeat": command_line(), "name": self.problem.name, "record": record}
-        if answer is not None:
-            page = answer_page(answer, truth, **known)
-        else:
-            page = FitReport(self.fit, self.samples, self.problem.prior, truth, self.level, **known).page
+        try:
+            if answer is not None:
+                page = answer_page(answer, truth, **known)
+            else:
+                page = FitReport(self.fit, self.samples, self.problem.prior, truth, self.level, **known).page
+        except REFUSALS as error:  # a run does not fail because of its report
+            return f"no {path.name}: {reason(error)}"
         page.write(str(path))
         return str(path)
 

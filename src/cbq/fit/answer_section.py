@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from cbq._arrays import Array, evenly
-from cbq._checks import called
 from cbq._tables import short
 from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.base import Fit
@@ -19,6 +16,7 @@ from cbq.fit.naming import expectation_names, output_names, theta_names
 from cbq.fit.plot_lines import single_theta_estimates
 from cbq.fit.styles import spans_decades
 from cbq.fit.theta_grids import round_axis
+from cbq.fit.truth import TruthFunction, true_values
 from cbq.page import charts
 from cbq.page.charts import Axis, Lines, Map, Slice, figure, resolved
 from cbq.page.parts import Html, joined, paragraph, table
@@ -35,7 +33,7 @@ class AnswerSection:
     fit: Fit
     grid: AnswerGrid
     level: float
-    truth: Callable[[Array], npt.ArrayLike] | None
+    truth: TruthFunction | None
 
     @property
     def names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
@@ -143,7 +141,8 @@ class AnswerSection:
     def _truth(self, theta: Array) -> Array | None:
         if self.truth is None:
             return None
-        return np.asarray(called(self.truth, "truth", theta), dtype=np.float64).reshape(len(theta), -1)
+        C = self.fit.C or 1
+        return true_values(self.truth, theta, list(range(C)), C, given=False)
 
     def _table(self) -> Html:
         """Estimates at some thetas: round ones of the grid for p = 1, otherwise some of the observed ones."""

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri, stdtr
 
 from cbq._arrays import Array, Integers
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
 from cbq.fit.plot_lines import as_columns
+from cbq.fit.truth import TruthFunction, true_values
 from cbq.samples import Samples
 
 LEVEL = 0.95  # of the intervals that residuals are compared with
@@ -38,9 +37,7 @@ class Diagnostic:
     residual: Array | None = None
 
 
-def diagnose(
-    fit: Fit, samples: Samples | None, truth: Callable[[Array], npt.ArrayLike] | None, theta: Array
-) -> list[Diagnostic]:
+def diagnose(fit: Fit, samples: Samples | None, truth: TruthFunction | None, theta: Array) -> list[Diagnostic]:
     """All checks that can be made; theta (M, p) is where the truth is compared with."""
     with silent():
         found = [*fit._diagnostics(), averages_of(fit, samples), against_truth(fit, truth, theta)]
@@ -96,7 +93,7 @@ def averages_of(fit: Fit, samples: Samples | None) -> Diagnostic | None:
     )
 
 
-def against_truth(fit: Fit, truth: Callable[[Array], npt.ArrayLike] | None, theta: Array) -> Diagnostic | None:
+def against_truth(fit: Fit, truth: TruthFunction | None, theta: Array) -> Diagnostic | None:
     """The check by the truth at theta (M, p), where it is known."""
     if truth is None:
         return None
@@ -104,7 +101,8 @@ def against_truth(fit: Fit, truth: Callable[[Array], npt.ArrayLike] | None, thet
         mean, (low, high) = as_columns(fit.predict(theta)), (as_columns(end) for end in fit.interval(theta, LEVEL))
     except (ValueError, TypeError, NotImplementedError):
         return None
-    true = np.asarray(truth(theta), dtype=np.float64).reshape(mean.shape)
+    C = mean.shape[1]
+    true = true_values(truth, theta, list(range(C)), C, given=False)
     inside = float(np.mean((low <= true) & (true <= high)))
     errors = ", ".join(f"{error:.3g}" for error in np.sqrt(np.mean((mean - true) ** 2, axis=0)))
     good = inside >= LEVEL - TOLERATED * np.sqrt(LEVEL * (1 - LEVEL) / len(theta))

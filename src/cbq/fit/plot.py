@@ -2,27 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, finite, squarable
-from cbq._checks import between_0_and_1, called, flag, is_whole, shown, text
+from cbq._arrays import Array
+from cbq._checks import between_0_and_1, flag, is_whole, shown, text
 from cbq.fit.base import Fit
 from cbq.fit.plot_lines import Curve, draw_into, lines_figure, slices_figure
 from cbq.fit.plot_maps import maps_figure
 from cbq.fit.styles import require_axes
 from cbq.fit.theta_grids import regular_grid, theta_prior, theta_range
+from cbq.fit.truth import Truth, true_values
 from cbq.measures import Measure
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-Truth = Callable[[Array], npt.ArrayLike] | npt.ArrayLike
 MAX_LABEL = 1000  # characters
 MAX_OUTPUTS, MAX_SLICES = 12, 12  # panels of a figure; others are counted below it
 
@@ -102,7 +101,7 @@ def plot_fit(
     thetas = (
         regular_grid(fit.theta, measure, usual if points is None else points) if theta is None else fit._thetas(theta)
     )
-    true = None if truth is None else _truth(truth, thetas, outputs, fit.C or 1, given=theta is not None)
+    true = None if truth is None else true_values(truth, thetas, outputs, fit.C or 1, given=theta is not None)
     if fit.p == 2:
         return maps_figure(fit, thetas, shown_outputs, true, level, labels, [note])
     curve = Curve(fit, thetas, 0, true, level, band=band)
@@ -159,7 +158,7 @@ def _slices(
         axis = axis[(axis >= ends[0, j]) & (axis <= ends[1, j])]
         thetas = np.tile(centre, (len(axis), 1))
         thetas[:, j] = axis
-        true = None if truth is None else _truth(truth, thetas, outputs, fit.C or 1, given=False)
+        true = None if truth is None else true_values(truth, thetas, outputs, fit.C or 1, given=False)
         found.append(Curve(fit, thetas, j, true, level))
     return found
 
@@ -177,17 +176,3 @@ def _outputs(fit: Fit, output: int | None) -> list[int]:
         choices = "0" if len(known) == 1 else f"one of 0 to {len(known) - 1}"
         raise ValueError(f"output must be {choices}, or None for all, but it is {shown(output)}.")
     return [int(output)]
-
-
-def _truth(truth: Truth, thetas: Array, outputs: list[int], C: int, *, given: bool) -> Array:
-    """The true values (M, C) at thetas (M, p); if one output is drawn, the truth of that output is enough."""
-    if not callable(truth) and not given:
-        raise ValueError("truth is an array: pass the thetas of its values as theta, or a function of theta as truth.")
-    values = squarable(finite(called(truth, "truth", thetas) if callable(truth) else truth, "truth"), "truth")
-    M = len(thetas)
-    if values.shape == (M, C):
-        return values
-    if len(outputs) > 1 or values.shape not in {(M,), (M, 1)}:
-        wanted = f"({M},)" if C == 1 else f"({M}, {C}){f' or ({M},)' * (len(outputs) == 1)}"
-        raise ValueError(f"truth has shape {values.shape}, but for {M} thetas it must have shape {wanted}.")
-    return np.broadcast_to(values.reshape(M, 1), (M, C))

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import platform
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import numpy.typing as npt
 import scipy
 from scipy.special import ndtri
 
@@ -25,6 +24,7 @@ from cbq.fit.findings import REMARKS, silent
 from cbq.fit.naming import expectation_names, output_names, theta_names
 from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
+from cbq.fit.truth import TruthFunction
 from cbq.measures import Measure
 from cbq.page import charts
 from cbq.page.charts import Axis, Lines, figure
@@ -48,7 +48,7 @@ class FitReport:
     fit: Fit
     samples: Samples | None = None
     prior: Measure | None = None
-    truth: Callable[[Array], npt.ArrayLike] | None = None
+    truth: TruthFunction | None = None
     level: float = 0.95
     title: str | None = None
     name: str | None = None
