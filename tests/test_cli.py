@@ -665,7 +665,7 @@ def test_without_matplotlib_a_run_writes_all_but_the_figure(tmp_path):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert "no figure.png: plot needs matplotlib: python -m pip install 'cbq[plot]'" in done.stdout
-    assert sorted(os.listdir(tmp_path)) == ["estimate.csv", "fit.cbq", "run.json"]
+    assert sorted(os.listdir(tmp_path)) == ["estimate.csv", "fit.cbq", "report.html", "run.json"]
 
 
 # Engines ---------------------------------------------------------------------------------------------------------
