@@ -222,11 +222,12 @@
     const ex = edges(spec.xs), ey = edges(spec.ys), colours = spec.palette === "cividis" ? CIVIDIS : VIRIDIS;
     const plain = { ...spec, x: { ...spec.x, log: false }, y: { ...spec.y, log: false } };
     const at = frame(svg, plain, width, height, [ex[0], ex[ex.length - 1]], [ey[0], ey[ey.length - 1]]);
+    const inside = clip(svg, at);
     spec.values.forEach((row, i) => row.forEach((v, j) => {
       if (v === null) return;
-      add(svg, "rect", { x: at.x(ex[j]), y: at.y(ey[i + 1]), width: at.x(ex[j + 1]) - at.x(ex[j]) + 0.4, height: at.y(ey[i]) - at.y(ey[i + 1]) + 0.4, fill: mixed(colours, share(v)) });
+      add(inside, "rect", { "shape-rendering": "crispEdges", x: at.x(ex[j]), y: at.y(ey[i + 1]), width: at.x(ex[j + 1]) - at.x(ex[j]) + 0.4, height: at.y(ey[i]) - at.y(ey[i + 1]) + 0.4, fill: mixed(colours, share(v)) });
     }));
-    for (const [x, y] of spec.dots || []) add(svg, "circle", { cx: at.x(x), cy: at.y(y), r: 2.6, fill: "#fff", stroke: "#222" });
+    for (const [x, y] of spec.dots || []) add(inside, "circle", { cx: at.x(x), cy: at.y(y), r: 2.6, fill: "#fff", stroke: "#222" });
     const item = add(legend, "li");
     item.textContent = `${spec.label}: `;
     const bar = item.appendChild(svg.cloneNode(false));
