@@ -14,7 +14,7 @@ SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file r
 
 demo: $(READY)
 	$(BIN)/cbq run sir --T 15 --N 40 --design sobol --seed 0 --out $(DEMO)
-	@echo "The figure is $(DEMO)/figure.png and the table $(DEMO)/estimate.csv. For other thetas, run"
+	@echo "The report is $(DEMO)/report.html, its figure $(DEMO)/figure.png and its table $(DEMO)/estimate.csv. For other thetas, run"
 	@echo "  $(BIN)/cbq predict $(DEMO)/fit.cbq --theta 3.5"
 
 # All experiments of the paper take more than an hour; a run that was stopped resumes.

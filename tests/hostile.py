@@ -367,6 +367,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "pars": lambda: [["a"]],
     "parts": lambda: [kernels.RBF(1.0), kernels.Matern(1.5, 2.0)],
     "path": lambda: "file",
+    "largest.most": lambda: 2,
     "load.path": lambda: files()["fit"],
     "Samples.load.path": lambda: files()["samples"],
     "Samples.load.family": lambda: family,

@@ -33,7 +33,7 @@ def build(outputs=1, high=2.0):
 problem = build()
 number = 3
 """
-FILES = {"estimate.csv", "figure.png", "history.csv", "history.png", "fit.cbq", "run.json"}
+FILES = {"report.html", "estimate.csv", "figure.png", "history.csv", "history.png", "fit.cbq", "run.json"}
 
 
 @pytest.fixture

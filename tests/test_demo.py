@@ -31,7 +31,7 @@ def test_the_demo_runs_and_names_its_files(
     words = [sizes.get(before, word) for before, word in zip(["", *words], words, strict=False)]
     assert main([*words, "--option", "step=0.25"]) == 0
     printed = capsys.readouterr().out
-    for name in ("estimate.csv", "figure.png", "fit.cbq", "run.json"):
+    for name in ("estimate.csv", "figure.png", "report.html", "fit.cbq", "run.json"):
         assert (tmp_path / "demo" / name).stat().st_size > 0
         assert f"demo/{name}" in printed
     assert "RMSE against the truth" in printed

@@ -220,6 +220,133 @@ def test_many_dots_are_drawn_below_the_line():
     assert ax.containers[0][0].get_zorder() < line.get_zorder()
 
 
+# bands that are too thin to be seen
+
+
+class Sharp(Known):
+    """A fit whose intervals are far narrower than a line, the narrower the larger theta is."""
+
+    def _predictives(self, theta, *, joint):
+        variance = 1e-8 * np.exp(-4 * theta[:, 0])[None]
+        return [PredictiveDistribution((c + 1) * theta.T, variance, np.inf) for c in range(self.C or 1)]
+
+
+def test_a_thin_band_has_a_panel_of_its_half_width():
+    fit = Sharp([[1.0], [2.0], [4.0]])
+    panels = fit.plot(level=0.9).axes
+    assert [ax.get_ylabel() for ax in panels] == [r"$I(\theta)$", "half-width"]
+    x, y = drawn(panels[1], "half-width of 90% interval")
+    low, high = fit.interval(x, 0.9)
+    np.testing.assert_allclose(y, 0.5 * (high - low), rtol=1e-12)
+    assert panels[1].get_yscale() == "log"
+    assert panels[1].get_ylim()[0] < y.min()
+    assert y.max() < panels[1].get_ylim()[1]
+    assert panels[1].get_xlabel() == r"$\theta$"
+
+
+def test_the_error_is_beside_the_half_width_where_the_truth_is_known():
+    fit = Sharp([[1.0], [2.0], [4.0]])
+    _, panel = fit.plot(truth=lambda theta: theta[:, 0] + 1e-9).axes
+    _, y = drawn(panel, "|mean - truth|")
+    np.testing.assert_allclose(y, 1e-9, rtol=1e-6)
+    assert panel.get_legend() is not None
+    png(fit.plot(truth=lambda theta: theta[:, 0]))  # without any error
+
+
+def test_a_visible_band_has_no_panel_unless_it_is_asked_for():
+    assert len(LINE.plot().axes) == 1
+    _, panel = LINE.plot(half_width=True).axes
+    assert panel.get_yscale() == "linear"
+    assert panel.get_ylim()[0] == 0
+    assert len(Sharp([[1.0], [2.0]]).plot(half_width=False).axes) == 1
+    assert len(Sharp([[1.0], [2.0]]).plot(ax=Figure().subplots()).axes) == 1
+
+
+@pytest.mark.parametrize("C", [2, 4, 5])
+def test_every_output_has_a_panel_and_a_label_below(C):
+    figure = Sharp([[1.0], [2.0], [4.0]], C=C).plot()
+    visible = [ax for ax in figure.axes if ax.get_visible()]
+    assert len(visible) == 2 * C
+    assert sum(ax.get_ylabel() == "half-width" for ax in visible) == C
+    assert sum(bool(ax.get_xlabel()) for ax in visible) == (1 if C < 4 else 2)
+    png(figure)
+
+
+def test_outputs_that_are_not_drawn_are_counted():
+    figure = Known([[1.0], [2.0]], C=15).plot(points=5)
+    assert sum(ax.get_visible() for ax in figure.axes) == 12
+    assert "3 more outputs are not drawn: choose one by output=12" in figure.get_supxlabel()
+
+
+# the range of the prior, names and labels
+
+
+def test_the_prior_extends_the_range_of_the_figure():
+    x, _ = drawn(LINE.plot(prior=cbq.measures.Uniform(0.0, 10.0)).axes[0], "mean")
+    np.testing.assert_allclose([x[0], x[-1]], [0.05, 9.95], rtol=1e-12)
+    x, _ = drawn(LINE.plot(prior=cbq.measures.Uniform(1.5, 2.0)).axes[0], "mean")
+    np.testing.assert_allclose([x[0], x[-1]], [1.0, 4.0], rtol=1e-12)  # the observed thetas
+    both = cbq.measures.Gaussian([0.0, 1.0], [1.0, 4.0])
+    ax = PLANE.plot(prior=both, points=5).axes[0]
+    assert ax.get_xlim()[0] < -2
+    assert ax.get_ylim()[1] >= 5
+
+
+def named(observed, C=None, **names):
+    """A fit whose coordinates and outputs have names."""
+    return type("Named", (Known,), {"names": cbq.Names(**names)})(observed, C)
+
+
+def test_axes_carry_names():
+    (ax,) = named([[1.0], [2.0]], theta=("stock",), f=("profit in $",)).plot().axes
+    assert (ax.get_xlabel(), ax.get_ylabel()) == ("stock", r"E[profit in \$]")
+    figure = named([[1.0, 2.0], [2.0, 1.0]], 2, theta=("rate", "age"), f=("effect", "cost")).plot(points=4)
+    maps = [ax for ax in figure.axes if ax.get_title()]
+    assert [maps[0].get_ylabel(), maps[2].get_xlabel()] == ["age", "rate"]
+    assert [ax.get_title() for ax in maps[::2]] == ["mean of E[effect]", "mean of E[cost]"]
+
+
+def test_labels_of_the_users_own_replace_names():
+    words = {"xlabel": "rate", "ylabel": "loss", "title": "A title"}
+    figure = LINE.plot(**words)
+    ax = figure.axes[0]
+    assert (ax.get_xlabel(), ax.get_ylabel(), figure.get_suptitle()) == ("rate", "loss", "A title")
+    ax = Figure().subplots()
+    LINE.plot(ax=ax, **words)
+    assert (ax.get_xlabel(), ax.get_ylabel(), ax.get_title()) == ("rate", "loss", "A title")
+    figure = PLANE.plot(points=4, **words)
+    assert (figure.axes[0].get_xlabel(), figure.axes[0].get_ylabel()) == ("rate", "loss")
+
+
+# p > 2
+
+
+def test_slices_go_through_the_median_of_the_other_coordinates():
+    space = Known(np.array([[1.0, 0.0, 5.0], [2.0, 1.0, 6.0], [6.0, 3.0, 9.0]]))
+    figure = space.plot(points=9, truth=lambda theta: -theta[:, 2])
+    panels = [ax for ax in figure.axes if ax.get_visible()]
+    assert [ax.get_xlabel() for ax in panels] == [rf"$\theta_{j}$" for j in range(3)]
+    for j, ax in enumerate(panels):
+        x, y = drawn(ax, "mean")
+        theta = np.tile([2.0, 1.0, 6.0], (len(x), 1))
+        theta[:, j] = x
+        np.testing.assert_array_equal(y, space.predict(theta))
+        np.testing.assert_array_equal(drawn(ax, "truth")[1], -theta[:, 2])
+        assert x[0] <= space.theta[:, j].min() < space.theta[:, j].max() <= x[-1]
+    png(figure)
+
+
+def test_slices_go_through_a_point_of_the_users_own_and_cover_the_prior():
+    prior = cbq.measures.Uniform(np.zeros(4), np.full(4, 10.0))
+    figure = Known(np.eye(4), C=2).plot(at=[1.0, 2.0, 3.0, 4.0], prior=prior, points=5)
+    panels = [ax for ax in figure.axes if ax.get_visible()]
+    assert len(panels) == 8
+    x, y = drawn(panels[4], "mean")  # the first coordinate of the second output
+    np.testing.assert_allclose(y, 2 * (x + 9), rtol=1e-12)
+    assert x[-1] > 9
+    assert len({ax.get_ylim() for ax in panels[:4]}) == 1
+
+
 # given axes
 
 
@@ -258,17 +385,25 @@ def meshes(ax):
     return [each for each in ax.collections if isinstance(each, QuadMesh)]
 
 
-def test_maps_of_the_mean_and_the_standard_deviation():
+def test_maps_of_the_mean_and_the_half_width():
     figure = PLANE.plot(points=20)
     maps = [ax for ax in figure.axes if ax.get_title()]
-    assert [ax.get_title() for ax in maps] == [r"mean of $I(\theta)$", r"standard deviation of $I(\theta)$"]
-    for ax, values in zip(maps, range(2), strict=True):
+    assert [ax.get_title() for ax in maps] == [
+        r"mean of $I(\theta)$",
+        r"half-width of the 95% interval of $I(\theta)$",
+    ]
+
+    def half_width(theta):
+        low, high = PLANE.interval(theta)
+        return 0.5 * (high - low)
+
+    for ax, values in zip(maps, (PLANE.predict, half_width), strict=True):
         (mesh,) = meshes(ax)
         cells = mesh.get_array()
         assert cells.shape == (20, 20)
         corners = mesh.get_coordinates()
         centres = 0.25 * (corners[1:, 1:] + corners[:-1, 1:] + corners[1:, :-1] + corners[:-1, :-1])
-        expected = PLANE.predict(centres.reshape(-1, 2), return_std=True)[values]
+        expected = values(centres.reshape(-1, 2))
         np.testing.assert_allclose(np.ravel(cells), expected, rtol=1e-10)
         assert ax.get_xlabel() == r"$\theta_0$"
         np.testing.assert_array_equal(ax.collections[1].get_offsets(), PLANE.theta)
@@ -317,7 +452,8 @@ def test_outputs_of_two_coordinates_have_a_row_each():
     both = Known(PLANE.theta, C=2)
     figure = both.plot(points=4)
     titles = [ax.get_title() for ax in figure.axes if ax.get_title()]
-    assert titles == [f"{what} of $I_{{{c}}}(\\theta)$" for c in range(2) for what in ("mean", "standard deviation")]
+    kinds = ("mean", "half-width of the 95% interval")
+    assert titles == [f"{what} of $I_{{{c}}}(\\theta)$" for c in range(2) for what in kinds]
     assert len([ax for ax in both.plot(points=4, output=1).axes if ax.get_title()]) == 2
 
 
@@ -370,10 +506,20 @@ AX = Figure().subplots()
 
 test_bad_requests_are_refused = refusals(
     {
-        "three coordinates": (
-            lambda: SPACE.plot(),
-            r"this fit has p = 3: fix all but .* in an array of thetas \(M, 3\), .* fit.to_frame",
+        "thetas of three coordinates": (
+            lambda: SPACE.plot(SPACE.theta),
+            r"theta is for one or two coordinates, but this fit has p = 3: omit theta for slices .* fit.to_frame",
         ),
+        "at of a line": (lambda: LINE.plot(at=[1.0]), "at is for slices, for p > 2, but this fit has p = 1"),
+        "at of another length": (lambda: SPACE.plot(at=[1.0]), r"theta has shape .*this fit has p = 3"),
+        "several at": (lambda: SPACE.plot(at=np.ones((2, 3))), "at must be one theta of p = 3 coordinates"),
+        "prior of two coordinates": (
+            lambda: LINE.plot(prior=cbq.measures.Uniform([0.0, 0.0], [1.0, 1.0])),
+            "prior must be one measure of theta, in p = 1 dimensions",
+        ),
+        "panel in given axes": (lambda: LINE.plot(half_width=True, ax=AX), "a figure of its own, for p = 1"),
+        "panel below maps": (lambda: PLANE.plot(half_width=True), "half_width=True adds a panel"),
+        "a long title": (lambda: LINE.plot(title="a" * 2000), "title must have 1000 characters at the most"),
         "output": (lambda: PAIR.plot(output=2), "output must be one of 0 to 1, or None for all, but it is 2"),
         "negative output": (lambda: PAIR.plot(output=-1), "but it is -1"),
         "output of none": (lambda: LINE.plot(output=1), "output must be 0, or None for all, but it is 1"),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import FrozenInstanceError, replace
+from itertools import combinations
 
 import numpy as np
 import pytest
@@ -673,6 +674,42 @@ def test_bars_are_sorted_and_lines_over_willingness_to_pay():
     (ax,) = values_of_information(f, f, [[0], [1]], **options).plot().axes
     assert [line.get_label() for line in ax.lines] == ["0", "1", "EVPI"]
     assert_array_equal(ax.lines[0].get_xdata(), [0.5, 1.0, 2.0])
+
+
+def table_of(sets, price=None):
+    rows = [
+        EvppiRow(name, price, value, 0.1, value - 0.1, value + 0.1, value, 9.0, 60, 10, 0.0, "") for name, value in sets
+    ]
+    return EvppiTable(tuple(rows))
+
+
+def test_the_largest_of_many_sets_are_drawn_and_the_others_counted():
+    pytest.importorskip("matplotlib")
+    table = table_of(
+        (f"the input with number {i} and a name that is far too long for a tick " * 2, i / 10) for i in range(40)
+    )
+    (ax,) = table.plot().axes
+    assert [bar.get_width() for bar in ax.patches] == [i / 10 for i in range(39, 19, -1)]
+    assert "20 more sets, each up to 2, are not drawn" in ax.get_xlabel()
+    assert all(len(line) <= 34 for text in ax.get_yticklabels() for line in text.get_text().split("\n"))
+    assert len(table.plot(most=3).axes[0].patches) == 3
+    assert [row.evppi for row in table.largest(2)] == [3.9, 3.8]
+
+
+def test_pairs_are_a_map_with_single_inputs_on_the_diagonal():
+    pytest.importorskip("matplotlib")
+    singles = [("a", 0.1), ("b", 0.4), ("c", 0.2), ("d", 0.3)]
+    pairs = [(f"{a}, {b}", v + w) for (a, v), (b, w) in combinations(singles, 2)]
+    ax, _ = table_of([*singles, *pairs]).plot().axes
+    (image,) = ax.images
+    assert [text.get_text() for text in ax.get_yticklabels()] == ["b", "d", "c", "a"]
+    single = np.array([0.4, 0.3, 0.2, 0.1])
+    both = np.where(np.eye(4, dtype=bool), single, single[:, None] + single)
+    assert_allclose(image.get_array().filled(np.nan), np.where(np.tri(4), both, np.nan), rtol=1e-12)
+    assert len(table_of([*singles, *pairs]).plot(kind="bars").axes[0].patches) == 10
+    assert len(table_of([*singles, *pairs[:2]]).plot().axes[0].patches) == 6  # few pairs are bars
+    with pytest.raises(ValueError, match="one or two inputs, but this table has none"):
+        table_of([("a, b, c", 1.0)]).plot(kind="map")
 
 
 # --- errors

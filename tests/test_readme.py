@@ -20,7 +20,8 @@ def anchors(page: Path) -> set[str]:
     return {re.sub(r"[^\w\- ]", "", heading).lower().replace(" ", "-") for heading in headings}
 
 
-def test_code_blocks_print_the_output_shown() -> None:
+def test_code_blocks_print_the_output_shown(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)  # one of them writes a report
     printed, names = io.StringIO(), {}
     with contextlib.redirect_stdout(printed):
         for block in re.findall(r"```python\n(.*?)```", README, flags=re.DOTALL):

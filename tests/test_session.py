@@ -71,8 +71,11 @@ def test_an_answer_without_enough_values_is_refused(problem):
 def test_the_figure_of_an_answer_takes_thetas(problem):
     session = problem.session(rng=0)
     tell_all(session)
-    (panel,) = session.answer().plot(theta=[[0.25], [0.75]]).axes
-    assert any("next runs" in text.get_text() for text in panel.texts)
+    lowest = session.answer().plot(theta=[[0.25], [0.75]]).axes[-1]
+    assert any("next runs" in text.get_text() for text in lowest.texts)
+    x = session.answer().plot(half_width=False).axes[0].lines[0].get_xdata()
+    ends = problem.prior.transport([[0.005], [0.995]]).ravel()
+    assert x[0] <= ends[0] < ends[1] <= x[-1]
 
 
 def test_the_history_has_columns_for_every_output(problem):

@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
+import numpy.typing as npt
 
 from cbq import _html
 from cbq._arrays import Array
+from cbq._checks import file_name
 from cbq._names import Names
 from cbq._tables import data_frame, short
 from cbq.adaptive.goal import MAX_SHARE, Goal
@@ -17,6 +21,7 @@ from cbq.adaptive.rounds import Round, achieved, calibration
 from cbq.fit.base import Fit
 from cbq.fit.labels import with_labels
 from cbq.fit.texts import Summary
+from cbq.measures import Measure
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
 
@@ -95,6 +100,8 @@ class AdaptiveAnswer:
     n_failed: int
     n_start: int  # runs of the samples that were there before
     seconds: float | None  # that f took in all, if it is known
+    name: str  # of the problem
+    prior: Measure  # Q, of theta
 
     @property
     def n_runs(self) -> int:
@@ -116,14 +123,17 @@ class AdaptiveAnswer:
 
     def summary(self) -> Summary:
         """What was reached, what it cost, and what would be next, in plain words, and the summary of the fit."""
+        lines, fit = [*self.lines(), ""], self.fit.summary()
+        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings)
+
+    def lines(self) -> list[str]:
+        """The sentences of the summary about the run itself."""
         failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
         failed += f", besides {self.n_start} that were there before," * bool(self.n_start)
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        lines = [self._reached_line(), cost, self._calibration_line(), self._next_line(), ""]
-        fit = self.fit.summary()
-        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings)
+        return [self._reached_line(), cost, self._calibration_line(), self._next_line()]
 
     def _reached_line(self) -> str:
         last = achieved(self.rounds, self.goal)
@@ -173,8 +183,29 @@ class AdaptiveAnswer:
         return runs if now < runs <= MOST_FORESEEN * now else None
 
     def plot(self, **options: Any) -> Figure:
-        """A figure of I over theta, with the thetas of the next runs marked; see `Fit.plot` for the options."""
-        return plot_answer(self.fit, self.next.theta, **options)
+        """A figure of I over the range of the prior, with the thetas of the next runs marked.
+
+        options : those of `Fit.plot`.
+        """
+        return plot_answer(self.fit, self.next.theta, **({"prior": self.prior} | options))
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        *,
+        truth: Callable[[Array], npt.ArrayLike] | None = None,
+        title: str | None = None,
+        repeat: str | None = None,
+    ) -> None:
+        """Write a page to hand on, one HTML file that loads nothing: that of the fit, and how the run came to it.
+
+        truth : the true I, a function of theta (M, p), to compare with. title : of the page.
+        repeat : code or a command that makes this run.
+        """
+        from cbq.adaptive.report import answer_page
+
+        name = file_name(path, "path")
+        answer_page(self, truth, title, repeat).write(name)
 
     def __repr__(self) -> str:
         reached = "reached" if self.reached else "not reached"

@@ -8,7 +8,8 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.fit.base import Fit
-from cbq.fit.plot import BLUE, LINE_SIZE, ORANGE, new_figure, plain, require_axes, whole_figure
+from cbq.fit.naming import plain
+from cbq.fit.styles import BLUE, LINE_SIZE, ORANGE, new_figure, require_axes, whole_figure
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -48,14 +49,19 @@ def plot_history(history: History, ax: Any = None) -> Figure:
 
 
 def plot_answer(fit: Fit, upcoming: Array, **options: Any) -> Figure:
-    """A figure of a fit, with the thetas (n, p) of upcoming runs marked: along the lower edge, or on the maps."""
+    """A figure of a fit, with the thetas (n, p) of upcoming runs marked: along the lower edge, or on the maps.
+
+    Slices, for p > 2, are drawn without them: runs are not on a slice.
+    """
     figure = fit.plot(**options)
-    panels = [options["ax"]] if options.get("ax") is not None else [ax for ax in figure.axes if ax.get_xlabel()]
     style: dict[str, Any] = {"color": ORANGE, "ls": "none", "clip_on": False}
-    for ax in panels:
-        if fit.p == 1:
+    if fit.p == 1:
+        panels = [options["ax"]] if options.get("ax") is not None else [ax for ax in figure.axes if ax.get_xlabel()]
+        for ax in panels:
             ax.plot(upcoming[:, 0], np.zeros(len(upcoming)), "^", ms=5, transform=ax.get_xaxis_transform(), **style)
             ax.text(0.01, 0.03, "\u25b2 next runs", color=ORANGE, fontsize="small", transform=ax.transAxes)
-        else:
-            ax.plot(upcoming[:, 0], upcoming[:, 1], "^", ms=4, **style)
+    elif fit.p == 2:
+        for ax in figure.axes:
+            if ax.get_title():  # a map, and no bar of colours
+                ax.plot(upcoming[:, 0], upcoming[:, 1], "^", ms=4, **style)
     return figure

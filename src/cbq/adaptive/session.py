@@ -363,6 +363,8 @@ class Session:
             seconds=sum(self._seconds.values()) if self._seconds else None,
             n_failed=len(self._failures),
             n_start=len(self._quantity.started),
+            name=self._quantity.name,
+            prior=self._quantity.prior,
         )
 
     def _asked(self, ids: Sequence[int]) -> Asked:

@@ -16,7 +16,7 @@ from cbq._checks import sentence
 from cbq._version import __version__
 from cbq._wording import Wording, in_words_of
 from cbq.cli import ask, compare, evppi, predict, reproduce, run, solve, status, tell
-from cbq.cli.tables import show
+from cbq.cli.tables import TYPED, show
 from cbq.collect import IntegrandError
 from cbq.methods.registry import REFUSALS
 from cbq.problems import names
@@ -55,6 +55,7 @@ class OneLineErrors(TyperGroup):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         arguments = sys.argv[1:] if args is None else list(args)
         extra["standalone_mode"] = False  # so that errors are raised here
+        TYPED.set(tuple(arguments))
         try:
             with warnings.catch_warnings():
                 warnings.showwarning = _print_warning

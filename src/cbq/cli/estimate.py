@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
@@ -13,22 +13,24 @@ import typer
 
 from cbq._arrays import Array, evenly, finite
 from cbq._names import Names, by_theta
-from cbq.cli.tables import show, write_columns, write_figure
+from cbq.adaptive import AdaptiveAnswer
+from cbq.adaptive.report import answer_page
+from cbq.cli.tables import command_line, show, write_columns, write_figure
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.fit.base import Fit
 from cbq.fit.beyond import FRESH
 from cbq.fit.findings import silent, warn_of
-from cbq.fit.plot import mesh
+from cbq.fit.report import FitReport
+from cbq.fit.theta_grids import TAIL
 from cbq.methods.registry import REFUSALS, reason
 from cbq.problem import Problem
 from cbq.samples import Samples
 from cbq.samples.conditional import measures_at
 
 MAX_PRINTED = 11  # thetas in a printed table
-LINE_POINTS, PLANE_POINTS = 61, 41  # thetas of a grid: for p = 1, and along each coordinate for p = 2
+LINE_POINTS = 61  # thetas of a grid for p = 1
 PRIOR_DRAWS, PRIOR_SEED = 100, 20240617  # thetas drawn from the prior for a table, for p > 1
 TEST_DRAWS, TEST_SEED = 200, 20240618  # thetas drawn from the prior for the error against the truth
-TAIL = 0.01  # prior probability beyond either end of a grid, where the prior is unbounded
 
 
 @dataclass(frozen=True, eq=False)
@@ -109,6 +111,20 @@ class Report:
         )
         return [str(folder / "estimate.csv"), drawn]
 
+    def hand_on(self, path: Path, record: Mapping[str, str], answer: AdaptiveAnswer | None = None) -> str:
+        """Write the report, and return its path, or the reason why there is none; `answer`: of an adaptive run."""
+        truth = self.problem.exact if self.problem.has_exact else None
+        known: dict[str, Any] = {"repeat": command_line(), "name": self.problem.name, "record": record}
+        try:
+            if answer is not None:
+                page = answer_page(answer, truth, **known)
+            else:
+                page = FitReport(self.fit, self.samples, self.problem.prior, truth, self.level, **known).page
+        except REFUSALS as error:  # a run does not fail because of its report
+            return f"no {path.name}: {reason(error)}"
+        page.write(str(path))
+        return str(path)
+
     @property
     def _grid(self) -> Array:
         return table_grid(self.problem, self.fit, own_thetas=self.own_thetas)
@@ -148,12 +164,11 @@ def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: flo
 
 def figure(fit: Fit, problem: Problem, level: float, grid: Array, draw: Callable[..., Any]) -> Any:
     """A figure of the fit over theta, with the truth if it is known; `grid` holds the thetas of the table."""
-    if fit.p > 2:
-        raise ValueError(f"a figure shows one or two coordinates of theta, but this fit has p = {fit.p}")
     truth = problem.exact if problem.has_exact else None
+    where = {"theta": figure_grid(fit, grid)} if fit.p == 1 else {"prior": problem.prior}
     with silent():
         try:
-            return draw(theta=figure_grid(fit, grid), level=level, truth=truth)
+            return draw(**where, level=level, truth=truth)
         except REFUSALS:  # raised by fits that predict at the observed thetas only
             return draw(theta=observed(fit), level=level, truth=truth)
 
@@ -170,11 +185,9 @@ def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:
 
 
 def figure_grid(fit: Fit, grid: Array) -> Array:
-    """The thetas (M, p) of a figure: those of the table and the nodes among them for p = 1, a grid for p = 2."""
-    if fit.p == 1:
-        inside = (fit.theta >= grid.min()) & (fit.theta <= grid.max())
-        return np.union1d(grid, fit.theta[inside])[:, None]  # a rough I has its corners at the nodes
-    return mesh(*(np.linspace(np.min(column), np.max(column), PLANE_POINTS) for column in fit.theta.T))
+    """The thetas (M, 1) of a figure for p = 1: those of the table, and the nodes among them."""
+    inside = (fit.theta >= grid.min()) & (fit.theta <= grid.max())
+    return np.union1d(grid, fit.theta[inside])[:, None]  # a rough I has its corners at the nodes
 
 
 def observed(fit: Fit) -> Array:

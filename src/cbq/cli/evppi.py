@@ -12,9 +12,10 @@ import typer
 
 from cbq.cli import options
 from cbq.cli.draws import Draws
-from cbq.cli.tables import check_writable, write_figure, write_table
+from cbq.cli.tables import check_writable, command_line, write_figure, write_table
 from cbq.linalg import engine as use_engine
 from cbq.psa import EvppiTable, values_of_information
+from cbq.psa.report import table_page
 
 MAX_PRICES = 10_000
 
@@ -80,7 +81,7 @@ Out = Annotated[
     options.unset(
         metavar="FILE",
         dir_okay=False,
-        help="Write the table to this file, .csv, .xlsx, .ods or .parquet, and a chart to a .png beside it.",
+        help="Write the table to this file, .csv, .xlsx, .ods or .parquet, and beside it a chart and a report.",
     ),
 ]
 
@@ -106,7 +107,7 @@ def evppi(
     Each row of the table is a draw of a probabilistic sensitivity analysis: all uncertain inputs, with the net benefits
     of the decisions, or with their effects and costs, in one table or in several. Prints the expected value of partial
     perfect information (EVPPI) of each set of inputs, with its standard error and interval. With --out, writes the
-    table, and a bar chart beside it.
+    table, and beside it a chart (.png) and a report to hand on (.html).
 
     Columns whose names say what they are, such as nb1, nb2 or qaly_A, cost_A, need no option. Columns that number the
     rows, and other outputs, are not taken for inputs; what was used and what was left out is said below the table.
@@ -141,13 +142,16 @@ def evppi(
     found = replace(found, notes=(*described.notes, *found.notes, *notes, *draws.notes))
     typer.echo(str(found))
     if out is not None:
-        typer.echo(f"Written: {', '.join(_written(found, out))}.")
+        record = {"tables": ", ".join(map(str, files)), "seed": str(seed), "engine": engine}
+        typer.echo(f"Written: {', '.join(_written(found, out, record))}.")
 
 
-def _written(found: EvppiTable, out: Path) -> list[str]:
-    """Write the table and its chart, and return the names of the files."""
+def _written(found: EvppiTable, out: Path, record: dict[str, str]) -> list[str]:
+    """Write the table, its chart and its report, and return the names of the files."""
     write_table(out, found.columns, [[getattr(row, name) for name in found.columns] for row in found.rows])
-    return [str(out), write_figure(out.with_suffix(".png"), found.plot)]
+    chart, report = write_figure(out.with_suffix(".png"), found.plot), out.with_suffix(".html")
+    table_page(found, repeat=command_line(), record=record).write(str(report))
+    return [str(out), chart, str(report)]
 
 
 def _prices(text: str | None) -> float | list[float] | None:
@@ -185,11 +189,12 @@ def _range(text: str) -> list[float]:
 
 
 def _check_out(out: Path, files: list[Path]) -> None:
-    """Raise if the results would overwrite the draws, or the chart the results, or could not be written."""
-    chart = out.with_suffix(".png")
+    """Raise if results would overwrite the draws, or chart or report the results, or could not be written."""
+    chart, report = out.with_suffix(".png"), out.with_suffix(".html")
     for file in files:
-        if file.resolve() in (out.resolve(), chart.resolve()):
+        if file.resolve() in (out.resolve(), chart.resolve(), report.resolve()):
             raise ValueError(f"--out {out} would overwrite {file}: name another file.")
-    if out == chart:
-        raise ValueError(f"--out {out} is for the table, and the chart is a .png beside it: name a .csv file.")
+    if out in (chart, report):
+        beside = "the chart is a .png" if out == chart else "the report is an .html"
+        raise ValueError(f"--out {out} is for the table, and {beside} beside it: name a .csv file.")
     check_writable(out)

@@ -43,7 +43,8 @@ def run(
 
     \b
       estimate.csv  the table, on a finer grid
-      figure.png    the estimate over theta, for p = 1 or 2
+      figure.png    the estimate over theta
+      report.html   a page to hand on: the answer, what was chosen, checks, warnings
       fit.cbq       the fit, for `cbq predict` and `cbq.load`
       run.json      versions, seed, options, timings
 
@@ -80,4 +81,6 @@ def run(
         if out is None:
             return
         written = report.write(out)
+        record = {"seed": str(seed), "engine": engine, "method": method, "seconds": times}
+        written.append(report.hand_on(out / "report.html", record))
     typer.echo(f"Written: {', '.join(written)}, {out / 'fit.cbq'}, {out / RECORD}.")

@@ -51,8 +51,9 @@ def solve(
 
     \b
       estimate.csv  the table, on a finer grid
-      figure.png    the estimate over theta and the next runs, for p = 1 or 2
-      history.csv   the half-width of the intervals, round by round
+      figure.png    the estimate over theta and the next runs
+      report.html   a page to hand on: the answer, what was chosen, checks, warnings
+      history.csv   the half-width of the intervals and what was asked for, round by round
       history.png   the half-width against the number of runs
       fit.cbq       the fit, for `cbq predict` and `cbq.load`
       run.json      versions, seed, options, timings
@@ -88,7 +89,7 @@ def solve(
         typer.echo(f"{answer.summary()}\n")
         report.show()
         if out is not None:
-            write_answer(answer, report, out)
+            write_answer(answer, report, out, seed)
 
 
 def save_answer(answer: AdaptiveAnswer, folder: Path, source: ProblemSource, problem: str, **parts: Any) -> None:
@@ -99,10 +100,11 @@ def save_answer(answer: AdaptiveAnswer, folder: Path, source: ProblemSource, pro
     write_record(folder, source, problem, goal=answer.goal.record, **runs, **result, **parts)
 
 
-def write_answer(answer: AdaptiveAnswer, report: Report, folder: Path) -> None:
+def write_answer(answer: AdaptiveAnswer, report: Report, folder: Path, seed: int | None = None) -> None:
     """Write the tables and figures of an answer, and say what is in the folder."""
     written = report.write(folder, answer.plot)
     history = answer.history
     write_columns(folder / "history.csv", history.to_columns())
     written += [str(folder / "history.csv"), write_figure(folder / "history.png", history.plot)]
+    written.append(report.hand_on(folder / "report.html", {} if seed is None else {"seed": str(seed)}, answer))
     typer.echo(f"Written: {', '.join(written)}, {folder / 'fit.cbq'}, {folder / RECORD}.")

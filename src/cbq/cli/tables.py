@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import csv
+import shlex
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextvars import ContextVar
 from io import StringIO
 from pathlib import Path
 from typing import Any
@@ -17,6 +19,7 @@ from cbq.cli.sheets import PARQUET, SEPARATORS, pandas_for
 from cbq.methods.registry import reason
 
 Row = Sequence[str]
+TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())  # the arguments of the command that is running
 DPI = 150
 TABBED = (".tsv", ".tab")
 WRITTEN_BY_PANDAS = (".xlsx", ".ods", *PARQUET)
@@ -44,9 +47,11 @@ def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) 
     tabs = path is not None and path.suffix.lower() in TABBED
     delimiter = "\t" if tabs else ","
     plain = not any(mark in name for name in header for mark in SEPARATORS.strip())
-    quoting = csv.QUOTE_MINIMAL if plain else csv.QUOTE_ALL  # a reader must not take such a mark for the separator
-    csv.writer(text, lineterminator="\n", delimiter=delimiter, quoting=quoting).writerow(header)
     writer = csv.writer(text, lineterminator="\n", delimiter=delimiter)
+    if plain:
+        writer.writerow(header)
+    else:  # quoted, so that no reader takes such a mark for the separator
+        csv.writer(text, lineterminator="\n", delimiter=delimiter, quoting=csv.QUOTE_ALL).writerow(header)
     writer.writerows(rows)
     if path is None:
         typer.echo(text.getvalue(), nl=False)
@@ -92,3 +97,8 @@ def write_figure(path: Path, draw: Callable[[], Any]) -> str:
     except (ImportError, ValueError) as error:
         return f"no {path.name}: {reason(error)}"
     return str(path)
+
+
+def command_line() -> str:
+    """The command that is running, as it was typed."""
+    return shlex.join(["cbq", *TYPED.get()])

@@ -12,7 +12,8 @@ import numpy as np
 from cbq._arrays import Array, Booleans
 from cbq._tables import short
 from cbq.comparison.table import Comparison, ComparisonRow
-from cbq.fit.plot import (
+from cbq.fit.naming import plain
+from cbq.fit.styles import (
     BLUE,
     EXPONENT_LIMITS,
     INK,
@@ -20,7 +21,6 @@ from cbq.fit.plot import (
     ORANGE,
     ROW_HEIGHT,
     new_figure,
-    plain,
     require_axes,
     whole_figure,
 )

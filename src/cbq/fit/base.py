@@ -23,7 +23,6 @@ from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
 from cbq.fit.frames import keeping_index, theta_array
 from cbq.fit.html import fit_html
-from cbq.fit.labels import with_labels
 from cbq.fit.of_samples import chains, equal_values, ratio
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.scoring import r_squared
@@ -36,6 +35,8 @@ from cbq.samples.conditional import Family, FamilyNeeded
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
+
+    from cbq.fit.diagnostics import Diagnostic
 
 Method = TypeVar("Method", bound=Callable[..., Any])
 
@@ -372,23 +373,45 @@ class Fit(Immutable, ABC):
         )
 
     @_saying_what_is_beyond
-    def plot(
-        self,
-        theta: npt.ArrayLike | None = None,
-        *,
-        title: str | None = None,
-        xlabel: str | None = None,
-        ylabel: str | None = None,
-        **options: Any,
-    ) -> Figure:
-        """A figure of I over theta, for p = 1 or 2, which shows itself in notebooks.
+    def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
+        """A figure of I over theta, with intervals; `cbq.fit.plot.plot_fit` describes the options at length.
 
-        title, xlabel, ylabel : texts in place of those that the names give.
-        options : those of `cbq.fit.plot.plot_fit`.
+        theta : where to draw; by default over the observed thetas and, with `prior=`, over the range of the prior.
+        options : prior, output, level, truth (to compare with), half_width (a panel for thin bands), at (for slices),
+            ax, points, band, xlabel, ylabel, title.
         """
         from cbq.fit.plot import plot_fit
 
-        return with_labels(plot_fit(self, theta, **options), options.get("ax"), title, xlabel, ylabel)
+        return plot_fit(self, theta, **options)
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        samples: Samples | None = None,
+        *,
+        prior: Any = None,
+        truth: Callable[[Array], npt.ArrayLike] | None = None,
+        level: float = 0.95,
+        title: str | None = None,
+        repeat: str | None = None,
+    ) -> None:
+        """Write a page to hand on, one HTML file that loads nothing: the question, the answer with sliders that read I,
+        what was chosen and why, checks, warnings, and how to repeat it.
+
+        samples : those that the fit was made from: the report then says how f was evaluated, and checks the estimate
+            by averages.
+        prior : the distribution of theta: the report covers its central range, of 99%.
+        truth : the true I, a function of theta (M, p), to compare with.
+        level : of the intervals. title : of the page. repeat : code or a command that makes this fit.
+        """
+        from cbq.fit.report import FitReport
+
+        name = file_name(path, "path")
+        FitReport.asked(self, samples, prior, truth, level, title, repeat).page.write(name)
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        """Checks of the fit by leaving out parts of what it was made from."""
+        return ()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code.

@@ -23,7 +23,7 @@ def beyond(theta: Array, observed: Array) -> Booleans:
     single theta is beyond it.
     """
     found = _is_far(theta, observed)
-    if np.any(found) and np.any(logs := _more_symmetric_logs(observed)):
+    if np.any(found) and np.any(logs := more_symmetric_logs(observed)):
         found[found] = _is_far(_logs(theta[found], logs), _logs(observed, logs))
     return found
 
@@ -46,7 +46,7 @@ def _is_far(asked: Array, observed: Array) -> Booleans:
     return found
 
 
-def _more_symmetric_logs(observed: Array) -> Booleans:
+def more_symmetric_logs(observed: Array) -> Booleans:
     """Which coordinates of thetas (T, p) are all positive, and less skew in logarithms: (p,)."""
     logs = np.all(observed > 0, axis=0)
     return np.asarray(logs & (_skewness(_logs(observed, logs)) < _skewness(observed)))

@@ -85,7 +85,8 @@ class PooledPoints:
 
     def take(self, rows: Integers | slice) -> PooledPoints:
         """Some of the points."""
-        owners, share = (None if each is None else each[rows] for each in (self.owners, self.share))
+        owners = None if self.owners is None else self.owners[rows]
+        share = None if self.share is None else self.share[rows]
         return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows], owners=owners, share=share)
 
     def outputs(self, which: Sequence[int]) -> PooledPoints:

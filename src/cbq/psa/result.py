@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict, dataclass, fields
+from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from cbq import _html
+from cbq._checks import file_name, text, whole
 from cbq._tables import aligned, data_frame, short
 from cbq.fit.labels import with_labels
 
@@ -14,6 +16,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIGITS = 4  # significant digits of estimates in text
+BETWEEN_INPUTS = ", "  # in the name of a set
 
 
 @dataclass(frozen=True)
@@ -47,6 +50,11 @@ class EvppiRow:
     evpi_se: float = 0.0
 
 
+def inputs_of(pars: str) -> list[str]:
+    """The names of the inputs of a set."""
+    return pars.split(BETWEEN_INPUTS)
+
+
 @dataclass(frozen=True, repr=False, eq=False)
 class EvppiTable:
     """The EVPPI of several sets of inputs. Immutable; it prints as a table.
@@ -76,13 +84,43 @@ class EvppiTable:
         """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
         return data_frame([asdict(row) for row in self.rows], self.columns)
 
+    def largest(self, most: int) -> list[EvppiRow]:
+        """The rows with the largest EVPPI, at most so many, the largest first."""
+        return sorted(self.rows, key=lambda row: -row.evppi)[: whole(most, "most", 1)]
+
     def plot(
-        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+        self,
+        ax: Any = None,
+        *,
+        kind: str | None = None,
+        most: int | None = None,
+        title: str | None = None,
+        xlabel: str | None = None,
+        ylabel: str | None = None,
     ) -> Figure:
-        """A figure of EVPPI by set, or over the willingness to pay; see `cbq.psa.plot.plot_values`."""
+        """A figure of EVPPI: bars by set, lines over the willingness to pay, or a map of pairs of inputs.
+
+        kind : "bars", "lines" or "map"; by default what suits the table.
+        most : the number of sets that are drawn, the largest ones (default: 20, or 8 lines); the others are counted.
+        title, xlabel, ylabel : texts in place of those of the figure.
+        """
         from cbq.psa.plot import plot_values
 
-        return with_labels(plot_values(self, ax), ax, title, xlabel, ylabel)
+        figure = plot_values(self, ax, kind=kind, most=most)  # type: ignore[arg-type]
+        return with_labels(figure, ax, title, xlabel, ylabel)
+
+    def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
+        """Write a page to hand on, one HTML file that loads nothing: the question, charts, the table, how to repeat it.
+
+        title : of the page. repeat : code or a command that makes this table.
+        """
+        from cbq.psa.report import table_page
+
+        name = file_name(path, "path")
+        for value, argument in ((title, "title"), (repeat, "repeat")):
+            if value is not None:
+                text(value, argument)
+        table_page(self, title, repeat).write(name)
 
     def __str__(self) -> str:
         """Aligned columns, the first to the left and numbers to the right, with notes below."""

@@ -15,6 +15,7 @@ from cbq._arrays import Array, Integers, evenly
 from cbq._checks import between_0_and_1
 from cbq._memory import require_memory
 from cbq.fit.base import Fit
+from cbq.fit.diagnostics import Diagnostic, left_out
 from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_each, few_thetas
 from cbq.fit.predictive import PredictiveDistribution
@@ -210,6 +211,12 @@ class CBQFit(Fit):
         columns = [posterior.process.leave_one_out() for posterior in self.posteriors]
         residual = self._shaped([Qy / diagonal for Qy, diagonal in columns])
         return LeaveOneOut(residual, self._shaped([1.0 / np.sqrt(diagonal) for _, diagonal in columns]))
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        if len(self.theta) < 2:
+            return ()
+        residual = self.leave_one_out().standardised.reshape(len(self.theta), -1)
+        return (left_out(residual, self.theta, calibrated=self.calibrate),)
 
     def _description(self) -> list[str]:
         lines = heading(self, "Conditional Bayesian quadrature", self.counts, self.design)

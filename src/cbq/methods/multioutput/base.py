@@ -13,6 +13,7 @@ import numpy as np
 from cbq._arrays import Array, evenly
 from cbq.embeddings.many import together
 from cbq.fit.base import Fit
+from cbq.fit.diagnostics import Diagnostic
 from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_together, few_thetas, tails
 from cbq.fit.predictive import PredictiveDistribution
@@ -30,6 +31,7 @@ from cbq.methods.multioutput.unreached import unreached
 from cbq.samples import Samples
 
 ROUNDING_THETAS = 5  # of the observed ones, at which rounding errors are compared with standard deviations
+BADLY_PREDICTED = 3.0  # differences between parts of the data, relative to those predicted, that look wrong
 PREDICTIVE_DF = 4.0  # degrees of freedom: two halves of the points say little about the size of the errors
 PREDICTIVE_SHARES = np.array([0.1, 1.9])  # of the variance, of two equally likely sizes of the errors
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
@@ -225,6 +227,30 @@ class PooledFit(Fit):
             )
             found.append(Finding("rounding", text))
         return tuple(found)
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        errors = ", ".join(f"{group.chosen.error:.2g}" for group in self.groups)
+        learnt = all(group.is_learnt for group in self.groups)
+        factors = np.sqrt(np.concatenate([self._inflation(g) for g in range(len(self.groups))]))
+        predicted = bool(np.max(factors) <= BADLY_PREDICTED)
+        return (
+            Diagnostic(
+                "Leave-one-out residuals of f",
+                "Each value of f is predicted from all others. In units of the spread of f at its theta, residuals far "
+                "below 1 say that f is learnt; with 1, a prediction would be no better than an average.",
+                f"Residuals are {errors} times the spread of f. "
+                f"{'This looks right.' if learnt else 'f is not learnt: the estimate is little better than averages.'}",
+                learnt,
+            ),
+            Diagnostic(
+                "Fits to parts of the points",
+                "The estimate is made again from halves of the points, and without each theta. The differences, in "
+                "units of those predicted, say how far the intervals can be trusted; they are scaled by this number.",
+                f"Differences are {', '.join(f'{factor:.2g}' for factor in factors)} times as large as predicted. "
+                f"{'This looks right.' if predicted else 'They are far larger than predicted: take more points.'}",
+                predicted,
+            ),
+        )
 
     def _is_rounded(self) -> bool:
         """Whether rounding errors may move the estimate of an output by its standard deviation at observed thetas."""

@@ -1,0 +1,48 @@
+"""The report of an adaptive run: that of its fit, with what was asked for and how it was reached."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cbq.fit.answer_section import MAX_DRAWN
+from cbq.fit.report import FitReport
+from cbq.page import charts
+from cbq.page.charts import Axis, Lines, figure
+from cbq.page.document import Page, Section
+from cbq.page.parts import Html, joined, paragraph
+
+if TYPE_CHECKING:
+    from cbq.adaptive.answer import AdaptiveAnswer
+
+
+def answer_page(answer: AdaptiveAnswer, truth: Any = None, title: Any = None, repeat: Any = None, **known: Any) -> Page:
+    """The page of an answer; see `Fit.report` for the arguments."""
+    level = answer.goal.level
+    record = {"runs": str(answer.n_runs), "rounds": str(len(answer.rounds)), "asked for": str(answer.goal)}
+    more = (Section("How it was reached", _course(answer)),)
+    known = {"name": answer.name, "more": more} | known | {"record": record | dict(known.get("record", {}))}
+    return FitReport.asked(answer.fit, answer.samples, answer.prior, truth, level, title, repeat, **known).page
+
+
+def _course(answer: AdaptiveAnswer) -> Html:
+    """The summary of the run, without that of its fit, and the half-width round by round."""
+    lines = answer.lines()
+    history, C = answer.history, answer.rounds[0].mean.shape[1]
+    series = []
+    for c, name in enumerate(answer.fit.names.f[:MAX_DRAWN]):
+        of = f" of {name}" if C > 1 else ""
+        half, target = history.half_width[:, c], history.target[:, c]
+        series.append(charts.line(f"of the fit alone{of}", history.runs, history.of_fit[:, c], c % 6, dashed=True))
+        known = np.isfinite(half)
+        series.append(charts.dots(f"half-width{of}", history.runs[known], half[known], colour=c % 6))
+        series.append(charts.line(f"half-width{of}", history.runs[known], half[known], c % 6))
+        if np.any(np.isfinite(target)):
+            series.append(charts.line(f"asked for{of}", history.runs, target, (c + 1) % 6, dashed=True))
+    chart = Lines(Axis("runs", log=True), Axis("half-width", log=True), series, height=240)
+    caption = (
+        "The half-width of the interval against the number of runs; the run stops when it is below what was asked."
+    )
+    drawn = [figure([(chart, "half-width against runs")], caption)] if len(history) > 1 else []
+    return joined([*(paragraph(line) for line in lines), *drawn])

@@ -1,0 +1,134 @@
+"""What a fit says on a grid of thetas, for the sliders, charts and tables of a report."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+
+import numpy as np
+
+from cbq._arrays import Array
+from cbq.fit.base import Fit
+from cbq.fit.plot_lines import as_columns
+from cbq.fit.theta_grids import is_logarithmic, round_axis, theta_range
+from cbq.measures import Measure
+from cbq.page.charts import Reader
+
+POINTS = {1: 241, 2: 41, 3: 15, 4: 8}  # along each coordinate of a full grid; more coordinates have slices
+SLICE_POINTS, LEAST_POINTS = 41, 5
+MAX_NUMBERS = 12_000  # of all outputs on a grid, at most, which keeps a report small
+OBSERVED_ONLY = (ValueError, TypeError, NotImplementedError)  # raised by fits that predict at the observed thetas only
+
+
+@dataclass(frozen=True, eq=False)
+class AnswerGrid:
+    """The mean and the ends of intervals (M, C) at thetas (M, p); ends are NaN for fits without intervals.
+
+    axes : the coordinates of the grid, whose combinations the thetas are, or along which they are, one coordinate after
+        the other; None if they are no grid. middle : for each axis, the index where the others are fixed.
+    """
+
+    theta: Array
+    mean: Array
+    low: Array
+    high: Array
+    axes: tuple[Array, ...] | None
+    middle: tuple[int, ...]
+    full: bool = True
+    beyond: Array | None = None
+    is_log: bool = False  # whether the only axis is even in logarithms
+    is_observed: bool = False  # whether these are the observed thetas, the only ones that the fit predicts at
+
+    @classmethod
+    def of(cls, fit: Fit, prior: Measure | None, level: float) -> AnswerGrid:
+        """On a grid over the range of the prior and of the observed thetas."""
+        full = fit.p in POINTS
+        ends = theta_range(fit.theta, prior).T
+        most = POINTS[fit.p] if full else SLICE_POINTS
+        if full:
+            most = max(min(most, int((MAX_NUMBERS / (fit.C or 1)) ** (1 / fit.p))), LEAST_POINTS)
+        log = fit.p == 1 and is_logarithmic(fit.theta, *ends[0])
+        make = partial(round_axis, log=log) if fit.p < 3 else _even_axis
+        axes = tuple(make(low, high, most) for low, high in ends)
+        median = np.median(fit.theta, axis=0)
+        middle = tuple(int(np.argmin(np.abs(axis - m))) for axis, m in zip(axes, median, strict=True))
+        theta = _combined(axes) if full else _along(axes, middle)
+        try:
+            return replace(cls.at(fit, theta, level, axes, middle, full=full), is_log=log)
+        except OBSERVED_ONLY:
+            return cls._observed(fit, level)
+
+    @classmethod
+    def at(
+        cls,
+        fit: Fit,
+        theta: Array,
+        level: float,
+        axes: tuple[Array, ...] | None = None,
+        middle: tuple[int, ...] = (),
+        *,
+        full: bool = True,
+    ) -> AnswerGrid:
+        """At thetas (M, p)."""
+        mean = as_columns(fit.predict(theta))
+        try:
+            low, high = (as_columns(end) for end in fit.interval(theta, level))
+        except OBSERVED_ONLY:  # of fits without standard errors
+            low = high = np.full_like(mean, np.nan)
+        return cls(theta, mean, low, high, axes, middle, full, fit.beyond(theta).astype(np.float64))
+
+    @classmethod
+    def _observed(cls, fit: Fit, level: float) -> AnswerGrid:
+        """At the observed thetas in order, which are a grid for p = 1."""
+        theta = np.unique(fit.theta, axis=0)
+        axes = (theta[:, 0],) if fit.p == 1 and len(theta) > 1 else None
+        return replace(cls.at(fit, theta, level, axes, (len(theta) // 2,)), is_observed=True)
+
+    @property
+    def half_width(self) -> Array:
+        """That of the intervals, (M, C)."""
+        return 0.5 * (self.high - self.low)
+
+    @property
+    def has_intervals(self) -> bool:
+        """Whether the fit has some."""
+        return bool(np.all(np.isfinite(self.low)))
+
+    @property
+    def beyond_zones(self) -> list[tuple[float, float]]:
+        """For p = 1, from where to where thetas are beyond the observed ones."""
+        if self.beyond is None or not np.any(self.beyond):
+            return []
+        x, marks = self.theta[:, 0], np.concatenate([[0.0], self.beyond, [0.0]])
+        starts, ends = np.flatnonzero(np.diff(marks) > 0), np.flatnonzero(np.diff(marks) < 0) - 1
+        return [(float(x[a]), float(x[b])) for a, b in zip(starts, ends, strict=True)]
+
+    def reader(self, key: str, names: Sequence[str], outputs: Sequence[str], level: float = 0.95) -> Reader:
+        """Sliders along the axes."""
+        assert self.axes is not None
+        quantities = [(name, self.mean[:, c], self.low[:, c], self.high[:, c]) for c, name in enumerate(outputs)]
+        remark = "This theta is beyond the observed ones: the interval rests on a prior."
+        return Reader(key, names, self.axes, quantities, level, self.middle, self.full, self.beyond, remark)
+
+
+def _even_axis(low: float, high: float, points: int) -> Array:
+    """Evenly spaced numbers with few digits."""
+    unit = 10.0 ** np.floor(np.log10((high - low) / (10 * points)))
+    return np.array([float(f"{round(v / unit) * unit:.12g}") for v in np.linspace(low, high, points)])
+
+
+def _combined(axes: Sequence[Array]) -> Array:
+    """All combinations (M, p), the last coordinate fastest."""
+    return np.stack([each.ravel() for each in np.meshgrid(*axes, indexing="ij")], axis=1)
+
+
+def _along(axes: Sequence[Array], middle: Sequence[int]) -> Array:
+    """The places along each axis, the other coordinates at their middle, one axis after the other: (M, p)."""
+    centre = np.array([axis[m] for axis, m in zip(axes, middle, strict=True)])
+    found = []
+    for j, axis in enumerate(axes):
+        places = np.tile(centre, (len(axis), 1))
+        places[:, j] = axis
+        found.append(places)
+    return np.concatenate(found)

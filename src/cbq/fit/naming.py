@@ -1,0 +1,30 @@
+"""What the coordinates of theta and the outputs of a fit are called, in sentences and on axes of figures."""
+
+from __future__ import annotations
+
+from cbq.fit.base import Fit
+
+
+def expectation_names(fit: Fit) -> tuple[str, ...]:
+    """What is estimated for each output: "expected profit" where it has a name, otherwise I(theta) or I_0(theta)."""
+    symbols = ("I(theta)",) if fit.C is None else tuple(f"I_{c}(theta)" for c in range(fit.C))
+    return tuple(f"expected {name}" for name in fit.names.f) if fit.names.are_given("f") else symbols
+
+
+def theta_labels(fit: Fit) -> list[str]:
+    """The labels of the axes of theta: names, or symbols where there are none."""
+    symbols = (
+        [r"$\theta$"] if fit.p == 1 else [rf"$\theta_{j}$" if j < 10 else rf"$\theta_{{{j}}}$" for j in range(fit.p)]
+    )
+    return [plain(name) for name in fit.names.theta] if fit.names.are_given("theta") else symbols
+
+
+def expectation_labels(fit: Fit) -> list[str]:
+    """The labels of the axes of I for each output: E[profit] where it has a name."""
+    symbols = [r"$I(\theta)$"] if fit.C is None else [rf"$I_{{{c}}}(\theta)$" for c in range(fit.C)]
+    return [f"E[{plain(name)}]" for name in fit.names.f] if fit.names.are_given("f") else symbols
+
+
+def plain(name: str) -> str:
+    """A name that matplotlib shows as it is, and not as mathematics."""
+    return name.replace("$", r"\$")

@@ -1,0 +1,253 @@
+"""The report of a fit: a page with the question, the answer, what was chosen, checks, warnings and how to repeat it."""
+
+from __future__ import annotations
+
+import platform
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+import scipy
+from scipy.special import ndtri
+
+from cbq._arrays import Array
+from cbq._checks import between_0_and_1, shown, text
+from cbq._version import __version__
+from cbq.fit.answer_grid import AnswerGrid
+from cbq.fit.answer_section import MAX_DRAWN, AnswerSection, capital
+from cbq.fit.base import Fit
+from cbq.fit.diagnostics import LEVEL, TRUTH_DRAWS, TRUTH_SEED, Diagnostic, diagnose
+from cbq.fit.findings import REMARKS, silent
+from cbq.fit.naming import expectation_names
+from cbq.fit.summary import DESIGNS, count_range
+from cbq.fit.theta_grids import theta_prior
+from cbq.fit.truth import TruthFunction
+from cbq.measures import Measure
+from cbq.page import charts
+from cbq.page.charts import Axis, Lines, figure
+from cbq.page.document import Page, Section
+from cbq.page.parts import Html, bullets, code, facts, folded, heading, joined, notice, paragraph
+from cbq.samples import Samples
+
+MAX_TITLE, MAX_FACT = 300, 400  # characters
+
+
+@dataclass(frozen=True, eq=False)
+class FitReport:
+    """What is known about a fit and its question, and the page that says it.
+
+    samples, prior, truth : where known: what was observed, the distribution of theta, and the true I.
+    name : of the problem. title : of the page. repeat : code or a command that makes the fit again.
+    record : further facts about how it was made, such as the seed.
+    more : sections after the answer.
+    """
+
+    fit: Fit
+    samples: Samples | None = None
+    prior: Measure | None = None
+    truth: TruthFunction | None = None
+    level: float = 0.95
+    title: str | None = None
+    name: str | None = None
+    repeat: str | None = None
+    record: Mapping[str, str] = field(default_factory=dict)
+    more: Sequence[Section] = ()
+
+    @classmethod
+    def asked(
+        cls, fit: Fit, samples: Any, prior: Any, truth: Any, level: Any, title: Any, repeat: Any, **known: Any
+    ) -> FitReport:
+        """From the arguments of `Fit.report`, checked."""
+        if samples is not None and not isinstance(samples, Samples):
+            raise TypeError(f"samples must be cbq.Samples, or None, but it is {shown(samples)}.")
+        if samples is not None and (samples.p, samples.C) != (fit.p, fit.C):
+            raise ValueError(f"samples have p = {samples.p} and C = {samples.C}, but the fit {fit.p} and {fit.C}.")
+        if truth is not None and not callable(truth):
+            raise TypeError(f"truth must be a function of theta (M, p), or None, but it is {shown(truth)}.")
+        for value, name in ((title, "title"), (repeat, "repeat")):
+            if value is not None:
+                text(value, name)
+        if title is not None and len(title) > MAX_TITLE:
+            raise ValueError(f"title must have {MAX_TITLE} characters at the most, but it has {len(title)}.")
+        measure = None if prior is None else theta_prior(prior, fit.p)
+        level = between_0_and_1(level, "level")
+        return cls(fit, samples, measure, truth, level, title=title, repeat=repeat, **known)
+
+    @property
+    def page(self) -> Page:
+        """The whole page."""
+        with silent():  # it says itself what was found
+            sections = [
+                Section("The question", self._question()),
+                Section("The answer", self._answer.html()),
+                *self.more,
+                Section("What was chosen, and why", self._choice()),
+                Section("Does it look right?", self._diagnostics()),
+                Section("How to repeat it", self._repeat()),
+            ]
+            return Page(self._title, self._subtitle, self._warnings(), sections)
+
+    # The question
+
+    @cached_property
+    def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        return self.fit.names.theta, expectation_names(self.fit)
+
+    @property
+    def _title(self) -> str:
+        if self.title:
+            return self.title
+        what, of = _listed(self._names[1]), _listed(self._names[0])
+        return f"{self.name}: {what} as a function of {of}" if self.name else capital(f"{what} as a function of {of}")
+
+    @property
+    def _subtitle(self) -> str:
+        T = len(self.fit.theta)
+        runs = "" if self.samples is None else f" from {self.samples.n_evaluations} evaluations of f,"
+        return f"An estimate with {100 * self.level:.4g}% intervals,{runs} at {T} theta{'s' * (T > 1)}."
+
+    def _question(self) -> Html:
+        what, of = _listed(self._names[1]), _listed(self._names[0])
+        lines = [paragraph(f"What is {what} as a function of {of}?")]
+        if any(name.startswith("I") and name.endswith("(theta)") for name in self._names[1]):
+            lines.append(paragraph("I(theta) = E[f(X, theta)] is the expectation of f over its random input X."))
+        known: dict[str, str] = {} if self.name is None else {"problem": self.name}
+        if self.prior is not None:
+            known[f"prior of {of}"] = repr(self.prior)
+        if self.samples is not None:
+            known |= self._sampled(self.samples)
+        ends = zip(self._names[0], np.min(self.fit.theta, axis=0), np.max(self.fit.theta, axis=0), strict=True)
+        known["observed thetas"] = "; ".join(f"{name} from {a:.6g} to {b:.6g}" for name, a, b in ends)
+        return joined([*lines, facts({name: _elided(value) for name, value in known.items()})])
+
+    def _sampled(self, samples: Samples) -> dict[str, str]:
+        middle = int(np.argsort(samples.theta[:, 0], kind="stable")[samples.T // 2])
+        where = ", ".join(f"{name} = {v:.6g}" for name, v in zip(self._names[0], samples.theta[middle], strict=True))
+        found = {"evaluations of f": f"{samples.n_evaluations}: {self._sizes(samples)}"}
+        try:
+            return {"distribution of X": f"{' '.join(repr(samples.measure(middle)).split())}, for {where}", **found}
+        except (ValueError, TypeError, AttributeError):  # samples without measures
+            return found
+
+    def _sizes(self, samples: Samples) -> str:
+        return f"{samples.T} thetas with {count_range(samples.counts)} {DESIGNS[samples.design]} points each"
+
+    @property
+    def _answer(self) -> AnswerSection:
+        return AnswerSection(self.fit, self._grid, self.level, self.truth)
+
+    @cached_property
+    def _grid(self) -> AnswerGrid:
+        return AnswerGrid.of(self.fit, self.prior, self.level)
+
+    # What was chosen, checks, and how to repeat it
+
+    def _warnings(self) -> Html:
+        found = self.fit.findings
+        if not found:
+            return notice("good", "No warnings.", "Nothing in the samples or in the fit makes its intervals doubtful.")
+        serious = [each for each in found if each.kind not in REMARKS]
+        remarks = [each for each in found if each.kind in REMARKS]
+        return joined(
+            [
+                *(notice("warning", "Warning:", capital(each.text), each.remedy) for each in serious),
+                *(notice("remark", "Remark:", capital(each.text), each.remedy) for each in remarks),
+            ]
+        )
+
+    def _choice(self) -> Html:
+        lines = [*filter(None, [self.fit.choice]), *self.fit._description()]
+        return joined(
+            [bullets(_paragraphs(lines)), folded("The summary of the fit", code(str(self.fit.summary()), "summary"))]
+        )
+
+    def _diagnostics(self) -> Html:
+        theta = self._grid.theta if self.prior is None else self.prior.sample(TRUTH_DRAWS, TRUTH_SEED)
+        found = diagnose(self.fit, self.samples, self.truth, theta)
+        if not found:
+            return paragraph(
+                "There is nothing to check this fit by: it leaves nothing out, and its estimates are averages."
+            )
+        return joined(self._diagnostic(each) for each in found)
+
+    def _diagnostic(self, each: Diagnostic) -> Html:
+        parts = [heading(each.title), paragraph(each.meaning)]
+        parts.append(notice("good" if each.good else "warning", "", each.verdict))
+        if each.theta is not None and each.residual is not None:
+            parts.append(_residuals(each.theta, each.residual, self._names[0], self.fit.names.f))
+        return joined(parts)
+
+    def _repeat(self) -> Html:
+        estimator = type(self.fit).__name__.removesuffix("Fit")
+        lines = self.repeat or "\n".join(
+            [
+                "import cbq",
+                "",
+                "samples = ...  # " + ("values of f" if self.samples is None else self._sizes(self.samples)),
+                f"fit = cbq.{estimator}().fit(samples)",
+                'fit.report("report.html")',
+            ]
+        )
+        known = {"estimator": estimator, **self.record}
+        if self.samples is not None:
+            known["samples"] = f"{self.samples.n_evaluations} evaluations of f: {self._sizes(self.samples)}"
+        settings = ", ".join(f"{key} = {value}" for key, value in getattr(self.fit, "settings", {}).items())
+        known |= {"settings": settings} if settings else {}
+        return joined([code(lines, "how to repeat it"), facts({**known, **made_with()})])
+
+
+def made_with() -> dict[str, str]:
+    """The versions behind a page, and when it was written."""
+    return {
+        "cbq": __version__,
+        "Python": platform.python_version(),
+        "NumPy": np.__version__,
+        "SciPy": scipy.__version__,
+        "platform": platform.platform(),
+        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
+    }
+
+
+def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Sequence[str]) -> Html:
+    """Standardised residuals (m, C) against the first coordinate of theta (m, p), or their number."""
+    x, reach = theta[:, 0], float(ndtri(0.5 * (1 + LEVEL)))
+    several = residual.shape[1] > 1
+    series: list[dict[str, Any]] = [
+        charts.dots(outputs[c] if several else "residual", x, residual[:, c], colour=c % 6 if several else 2)
+        for c in range(min(residual.shape[1], MAX_DRAWN))
+    ]
+    ends = np.array([np.min(x), np.max(x)])
+    bounds = [
+        charts.line(label, ends, np.full(2, at), 1, dashed=True) for label, at in (("95%", reach), ("95%", -reach))
+    ]
+    chart = Lines(Axis(names[0]), Axis("residual"), [*bounds, *series], height=200)
+    return figure(
+        [(chart, "residuals over theta")], f"Residuals over {names[0]}, in units of their standard deviation."
+    )
+
+
+def _listed(names: Sequence[str]) -> str:
+    """Names in a sentence, the first few of many."""
+    few = list(names[:4])
+    if len(names) > 4:
+        return f"{', '.join(few)} and {len(names) - 4} more"
+    return few[0] if len(few) == 1 else f"{', '.join(few[:-1])} and {few[-1]}"
+
+
+def _paragraphs(lines: Sequence[str]) -> list[str]:
+    """Lines of a summary, those that are indented joined to the one before."""
+    found: list[str] = []
+    for line in lines:
+        if line.startswith(" ") and found:
+            found[-1] += f" {line.strip()}"
+        else:
+            found.append(line)
+    return found
+
+
+def _elided(words: str) -> str:
+    """The same words, if they are not too many."""
+    return words if len(words) <= MAX_FACT else f"{words[:MAX_FACT]} ..."

@@ -1,0 +1,28 @@
+"""The true I, where it is known, to compare a fit with."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq._arrays import Array, finite, squarable
+from cbq._checks import called
+
+TruthFunction = Callable[[Array], npt.ArrayLike]
+Truth = TruthFunction | npt.ArrayLike
+
+
+def true_values(truth: Truth, thetas: Array, outputs: list[int], C: int, *, given: bool) -> Array:
+    """The true values (M, C) at thetas (M, p); if one output is drawn, the truth of that output is enough."""
+    if not callable(truth) and not given:
+        raise ValueError("truth is an array: pass the thetas of its values as theta, or a function of theta as truth.")
+    values = squarable(finite(called(truth, "truth", thetas) if callable(truth) else truth, "truth"), "truth")
+    M = len(thetas)
+    if values.shape == (M, C):
+        return values
+    if len(outputs) > 1 or values.shape not in {(M,), (M, 1)}:
+        wanted = f"({M},)" if C == 1 else f"({M}, {C}){f' or ({M},)' * (len(outputs) == 1)}"
+        raise ValueError(f"truth has shape {values.shape}, but for {M} thetas it must have shape {wanted}.")
+    return np.broadcast_to(values.reshape(M, 1), (M, C))

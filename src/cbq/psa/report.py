@@ -1,0 +1,178 @@
+"""The report of an EVPPI table: what it is worth to learn inputs before deciding."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from cbq._tables import short
+from cbq.fit.answer_section import capital
+from cbq.fit.report import made_with
+from cbq.page import charts
+from cbq.page.charts import Axis, Bars, Lines, Map, Reader, figure, resolved
+from cbq.page.document import Page, Section
+from cbq.page.parts import Html, code, facts, folded, joined, notice, paragraph, table
+from cbq.psa.plot import MOST, PAIRS_FOR_MAP, pair_matrix
+from cbq.psa.result import EvppiRow, EvppiTable, inputs_of
+
+COLOURS = (0, 1, 3, 4, 5)  # of sets in a chart over the willingness to pay; EVPI has the one between
+MOST_LINES = len(COLOURS)
+MOST_ROWS = 40  # of the table; the others are folded
+READER = "reading"
+NOTHING = 1e-3  # of EVPI: sets that are worth less are said to be worth next to nothing
+
+
+def table_page(
+    found: EvppiTable, title: str | None = None, repeat: str | None = None, record: Mapping[str, str] | None = None
+) -> Page:
+    """The page of a table."""
+    sections = [
+        Section("The question", _question(found)),
+        Section("The answer", _answer(found)),
+        Section("How it was computed", _method(found)),
+        Section("How to repeat it", _repeat(repeat, record or {})),
+    ]
+    sets = len({row.pars for row in found.rows})
+    subtitle = f"The value of learning {sets} set{'s' * (sets > 1)} of inputs, from {found.rows[0].n} draws of a model."
+    return Page(title or "The value of information", subtitle, _notes(found), sections)
+
+
+def _question(found: EvppiTable) -> Html:
+    prices = _prices(found)
+    asked = "A decision is made under uncertain inputs. What would it be worth to learn some of them before deciding?"
+    meaning = (
+        "EVPPI is the expected gain in net benefit per decision from knowing the inputs of a set exactly; EVPI is that "
+        "of knowing all of them, which no set exceeds. A study can be worth its cost only if that is below EVPPI, over "
+        "all decisions that it would inform."
+    )
+    known = {"draws": str(found.rows[0].n), "intervals": f"{100 * found.level:.4g}%"}
+    if prices:
+        known["willingness to pay"] = ", ".join(f"{price:g}" for price in prices)
+    return joined([paragraph(asked), paragraph(meaning), facts(known)])
+
+
+def _answer(found: EvppiTable) -> Html:
+    prices = _prices(found)
+    parts = [paragraph(_in_words(found))]
+    if len(prices) > 1:
+        parts += [_reader(found, prices).html(), _over_prices(found, prices)]
+    else:
+        parts += [_bars(found), *_pairs(found)]
+    return joined([*parts, _table(found)])
+
+
+def _in_words(found: EvppiTable) -> str:
+    best = found.largest(1)[0]
+    at = "" if best.willingness_to_pay is None else f" at a willingness to pay of {best.willingness_to_pay:g}"
+    half = 0.5 * (best.upper - best.lower)
+    low, value, high = (resolved(each, half) for each in (best.lower, best.evppi, best.upper))
+    share = f", {best.evppi / best.evpi:.0%} of EVPI ({short(best.evpi, 4)})" if best.evpi > 0 else ""
+    small = sum(row.evppi <= NOTHING * row.evpi for row in found.rows)
+    none = f" {small} of {len(found.rows)} are worth next to nothing." if small else ""
+    return f"{capital(best.pars)} is worth most: {value} ({low} to {high}){at}{share}.{none}"
+
+
+def _bars(found: EvppiTable) -> Html:
+    rows = found.largest(MOST)
+    drawn = [{"label": row.pars, "value": row.evppi, "low": row.lower, "high": row.upper} for row in rows]
+    rule = {"value": rows[0].evpi, "label": f"EVPI, {short(rows[0].evpi, 4)}"}
+    rest = len(found.rows) - len(rows)
+    caption = "EVPPI of each set with its interval, the largest on top." + f" {rest} more are in the table." * bool(
+        rest
+    )
+    return figure([(Bars(Axis("EVPPI"), drawn, rule), "bars of EVPPI; the table below has the numbers")], caption)
+
+
+def _pairs(found: EvppiTable) -> list[Html]:
+    """A map of pairs, if there are many."""
+    if sum(len(inputs_of(row.pars)) == 2 for row in found.rows) < PAIRS_FOR_MAP:
+        return []
+    names, values = pair_matrix(found)
+    names, values = names[:MOST], values[:MOST, :MOST]
+    places = np.arange(len(names), dtype=np.float64)
+    numbers = [str(i) for i in range(1, len(names) + 1)]
+    axes = Axis("", ticks=numbers), Axis("", ticks=[f"{i}. {name}" for i, name in zip(numbers, names, strict=True)])
+    caption = "EVPPI of pairs of inputs, with each input alone on the diagonal."
+    return [figure([(Map(*axes, places, places, values, "EVPPI"), caption)], caption)]
+
+
+def _over_prices(found: EvppiTable, prices: list[float]) -> Html:
+    x, series = np.array(prices), []
+    for i, (name, rows) in enumerate(_largest_sets(found, prices)[:MOST_LINES]):
+        low, mean, high = (np.array([getattr(row, key) for row in rows]) for key in ("lower", "evppi", "upper"))
+        series += [charts.band(name, x, low, high, COLOURS[i]), charts.line(name, x, mean, COLOURS[i])]
+    evpi = np.array([row.evpi for row in _largest_sets(found, prices)[0][1]])
+    series.append(charts.line("EVPI", x, evpi, 2, dashed=True))
+    chart = Lines(Axis("willingness to pay"), Axis("EVPPI", zero=True), series, reader=READER)
+    rest = len({row.pars for row in found.rows}) - MOST_LINES
+    caption = "EVPPI over the willingness to pay." + f" {rest} sets with smaller values are in the table." * (rest > 0)
+    return figure([(chart, "lines of EVPPI; the table below has the numbers")], caption)
+
+
+def _reader(found: EvppiTable, prices: list[float]) -> Reader:
+    quantities = []
+    for name, rows in _largest_sets(found, prices)[:MOST_LINES]:
+        mean, low, high = (np.array([getattr(row, key) for row in rows]) for key in ("evppi", "lower", "upper"))
+        quantities.append((f"EVPPI of {name}", mean, low, high))
+    evpi = np.array([row.evpi for row in _largest_sets(found, prices)[0][1]])
+    quantities.append(("EVPI", evpi, np.full(len(evpi), np.nan), np.full(len(evpi), np.nan)))
+    return Reader(READER, ["willingness to pay"], [np.array(prices)], quantities, found.level, [len(prices) // 2])
+
+
+def _largest_sets(found: EvppiTable, prices: list[float]) -> list[tuple[str, list[EvppiRow]]]:
+    """The rows of each set in the order of the prices, those with the largest values first."""
+    by_set: dict[str, dict[float | None, EvppiRow]] = {}
+    for row in found.rows:
+        by_set.setdefault(row.pars, {})[row.willingness_to_pay] = row
+    rows = [(name, [each[price] for price in prices]) for name, each in by_set.items()]
+    return sorted(rows, key=lambda pair: -max(row.evppi for row in pair[1]))
+
+
+def _table(found: EvppiTable) -> Html:
+    priced = bool(_prices(found))
+    header = ["inputs", *["willingness to pay"] * priced, "EVPPI", "standard error", "lower", "upper", "share of EVPI"]
+    rows = []
+    for row in found.largest(len(found.rows)):
+        half = 0.5 * (row.upper - row.lower)
+        price = [f"{row.willingness_to_pay:g}"] if row.willingness_to_pay is not None else []
+        numbers = [resolved(row.evppi, half), short(row.se, 2), resolved(row.lower, half), resolved(row.upper, half)]
+        rows.append([row.pars, *price, *numbers, f"{row.evppi / row.evpi:.0%}" if row.evpi > 0 else "-"])
+    caption = f"EVPPI with {100 * found.level:.4g}% intervals, the largest first."
+    first = table(header, rows[:MOST_ROWS], caption, left=1)
+    rest = rows[MOST_ROWS:]
+    return joined([first, folded(f"{len(rest)} more rows", table(header, rest, caption, left=1))]) if rest else first
+
+
+def _method(found: EvppiTable) -> Html:
+    row = max(found.rows, key=lambda each: each.landmarks)
+    return joined(
+        [
+            paragraph(
+                "The net benefits are regressed on the inputs of a set by a Gaussian process, whose hyperparameters "
+                "are fitted. EVPPI is the posterior expectation of the gain, and its interval covers the uncertainty "
+                "of the regression and of the draws. No set is worth less than a part of it: estimates are moved, as "
+                "little as possible, to be so."
+            ),
+            facts({"draws": str(row.n), "landmarks of the regressions, at most": str(row.landmarks)}),
+        ]
+    )
+
+
+def _notes(found: EvppiTable) -> Html:
+    notes = list(dict.fromkeys(row.note for row in found.rows if row.note))
+    if not notes:
+        return notice("good", "No warnings.", "Nothing in the regressions makes the intervals doubtful.")
+    return joined(notice("warning", "Note:", f"{capital(note)}.") for note in notes)
+
+
+def _repeat(repeat: str | None, record: Mapping[str, str]) -> Html:
+    lines = (
+        repeat
+        or "import cbq\n\ntable = cbq.psa.values_of_information(outputs, inputs, pars)\ntable.report('report.html')"
+    )
+    return joined([code(lines, "how to repeat it"), facts({**record, **made_with()})])
+
+
+def _prices(found: EvppiTable) -> list[float]:
+    return sorted({row.willingness_to_pay for row in found.rows if row.willingness_to_pay is not None})
