@@ -25,6 +25,7 @@ __all__ = [
     "LogNormal",
     "Measure",
     "Mixture",
+    "Normal",
     "Product",
     "Quantile",
     "StudentT",
@@ -36,6 +37,7 @@ __all__ = [
     "from_scipy",
 ]
 
+Normal = Gaussian
 
 if not TYPE_CHECKING:
     __getattr__ = deprecated_names(__name__, {"LogLaw": "LogMeasure"})

@@ -172,18 +172,18 @@ def _multivariate(frozen: Any) -> Measure:
         hint = "use a measure of cbq.measures, or Unnormalised with its logpdf and a Stein kernel"
         raise TypeError(f"the scipy distribution {name} has no quantile function, which transport needs: {hint}.")
     mean = np.atleast_1d(frozen.mean)
-    return Gaussian(mean, np.reshape(frozen.cov, (mean.size, mean.size)))
+    return Gaussian(mean, cov=np.reshape(frozen.cov, (mean.size, mean.size)))
 
 
 # The measures that scipy's families become, from scale, shapes and, in the first table, loc.
 _WITH_LOC: dict[str, Callable[..., Measure]] = {
-    "norm": lambda loc, scale: Gaussian(loc, (scale**2)[..., None]),
+    "norm": lambda loc, scale: Gaussian(loc, cov=(scale**2)[..., None]),
     "uniform": lambda loc, scale: Uniform(loc, loc + scale),
     "t": lambda loc, scale, df: StudentT(df, loc, scale),
     "truncnorm": lambda loc, scale, a, b: TruncatedGaussian(loc, scale, loc + scale * a, loc + scale * b),
 }
 _WITHOUT_LOC: dict[str, Callable[..., Measure]] = {
-    "lognorm": lambda scale, s: LogNormal(np.log(scale), (s**2)[..., None]),
+    "lognorm": lambda scale, s: LogNormal(np.log(scale), cov=(s**2)[..., None]),
     "gamma": lambda scale, a: Gamma(a, 1 / scale),
     "erlang": lambda scale, a: Gamma(a, 1 / scale),
     "chi2": lambda scale, df: Gamma(df / 2, 0.5 / scale),
