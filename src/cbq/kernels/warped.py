@@ -191,6 +191,8 @@ class Gaussianise(MeasureTransform):
     def _image(self, measure: Measure) -> Measure:
         if isinstance(measure, Product) and any(isinstance(block, Empirical) for block in measure.blocks):
             return Product([Gaussianise(block).image(block) for block in measure.blocks])
+        if measure.has_atoms:
+            raise TypeError(f"the measure of gaussianised x is not known for {measure!r}, which has atoms.")
         shape = (*measure.batch_shape, measure.dim)
         return Gaussian(np.zeros(shape), cov=np.ones((*shape, 1)) * np.eye(measure.dim))
 

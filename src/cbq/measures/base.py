@@ -139,6 +139,11 @@ class Measure(Immutable, ABC):
         """Whether the density is known to be analytic inside the support, as panel quadrature assumes."""
         return True
 
+    @property
+    def has_atoms(self) -> bool:
+        """Whether single points have positive probability."""
+        return any(part.has_atoms for part in self._parts)
+
     def translated(self, shift: Array) -> Measure | None:
         """The measure of X + shift, for shift (*batch_shape, d); None if the family is not closed under translation."""
         return None
@@ -273,7 +278,7 @@ def measure_argument(obj: Any, name: str) -> Measure:
     for convert in _CONVERTERS:
         if (measure := convert(obj)) is not None:
             return measure
-    wanted = "a measure of cbq.measures or a frozen scipy.stats distribution"
+    wanted = "a measure of cbq.measures or a scipy.stats distribution with its parameters"
     raise TypeError(f"{wanted} is needed, but a {type(obj).__name__} arrived as {name}.")
 
 
