@@ -1,6 +1,6 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
-from cbq import embeddings, kernels, linalg, measures, nested, problems, psa
+from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, psa
 from cbq._version import __version__
 from cbq.collect import CheckpointError, CollectWarning, IntegrandError
 from cbq.comparison import Comparison, compare
@@ -43,6 +43,7 @@ __all__ = [
     "evppi",
     "evppi_table",
     "expected_loss",
+    "integrands",
     "kernels",
     "linalg",
     "load",

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -84,7 +84,7 @@ def fit_stage_one(samples: Samples, options: StageOneOptions, executor: Executor
     columns = {name: np.concatenate([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
     point_weights = np.concatenate([part.point_weights for part in parts], axis=1)
     if np.any((known := Enumerated.of(scaled)).thetas):
-        exact = {"mean": known.sums(scaled), "variance": 0.0, "bias": 0.0, "spread2": 0.0}
+        exact: dict[str, Any] = {"mean": known.sums(scaled), "variance": 0.0, "bias": 0.0, "spread2": 0.0}
         columns |= {name: np.where(known.thetas[:, None], value, columns[name]) for name, value in exact.items()}
         point_weights = np.where(known.thetas[scaled.owners, None], known.weights[:, None], point_weights)
     return StageOne(
