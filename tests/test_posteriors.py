@@ -174,7 +174,7 @@ REFUSED = {
     "shape": (lambda: read(score=lambda x, t: np.ones((3, 1))), "as many rows"),
     "width": (lambda: read({0.3: {"mu": PAIR}}, score="mu", x=["mu"], value=lambda x, t: x[:1, 0]), "as many rows"),
     "axes": (lambda: read({0.3: {"mu": NORMAL[0]}}), r"\(chain, draw\)"),
-    "name": (lambda: read(value="sigma"), "there is no variable 'sigma' .* has 'mu'"),
+    "name": (lambda: read(value="sigma"), "value = 'sigma' is no variable .* has \\['mu'\\]"),
     "keys": (lambda: read({0.3: {"mu": NORMAL}, (1.0, 2.0): {"mu": NORMAL}}), "keys of data"),
     "empty": (lambda: read({}), "mapping from theta"),
     "draws": (lambda: read({0.3: 5.0}), "must be an InferenceData"),

@@ -65,7 +65,7 @@ class UMBridge:
             ) from error
         if self.inputs is not None and not callable(self.inputs):
             raise TypeError(f"inputs must be a function of x and theta, but it is {shown(self.inputs)}.")
-        chosen = self.outputs if isinstance(self.outputs, list | tuple | np.ndarray) else [self.outputs]
+        chosen = self.outputs if isinstance(self.outputs, list | tuple) else [self.outputs]
         if self.outputs is not None and (not len(chosen) or not all(is_whole(each, 0) for each in chosen)):
             raise ValueError(f"outputs must be a number from 0 or a list of them, but it is {shown(self.outputs)}.")
         number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)

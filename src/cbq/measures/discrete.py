@@ -17,7 +17,7 @@ from scipy.special import ndtri
 from cbq._arrays import Array, finite
 from cbq._memory import require_memory
 from cbq.io import Numbers, saved
-from cbq.measures.base import Measure, positive_parameter
+from cbq.measures.base import Measure, parameter, positive_parameter
 from cbq.measures.empirical_unnormalised import Empirical, checked_weights
 from cbq.measures.gamma_beta_student import stirling
 from cbq.measures.univariate import columns
@@ -90,7 +90,8 @@ class OnIntegers(Discrete):
         reach = LOG_TAIL / 3 + np.sqrt((LOG_TAIL / 3) ** 2 + 2 * LOG_TAIL * variance)
         first, last = np.maximum(np.floor(mean - reach), 0), np.minimum(np.ceil(mean + reach), highest)
         count = int(np.max(last - first, initial=0)) + 1
-        require_atoms(type(self).__name__, first.size * count)
+        name, largest = next((name, np.max(a, initial=0.0)) for name, a in self.parameters().items())
+        require_atoms(f"{type(self).__name__} with {name} up to {largest:g}", first.size * count)
         points = first + np.arange(float(count))
         weights = np.exp(self._log_probability(points))
         self._keep(points, weights / np.sum(weights, axis=-1, keepdims=True))
@@ -98,7 +99,8 @@ class OnIntegers(Discrete):
     def _logpdf(self, x: Array) -> Array:
         y = x[..., 0]
         whole = (y >= 0) & (y == np.floor(y))
-        return np.where(whole, self._log_probability(np.where(whole, y, 0.0)), -np.inf)
+        with np.errstate(over="ignore"):  # a probability that is zero in float64
+            return np.where(whole, self._log_probability(np.where(whole, y, 0.0)), -np.inf)
 
     @abstractmethod
     def _log_probability(self, k: Array) -> Array:
@@ -118,7 +120,7 @@ class Binomial(OnIntegers):
     """
 
     def __init__(self, n: npt.ArrayLike, p: npt.ArrayLike) -> None:
-        trials, probability = finite(n, "n"), finite(p, "p")
+        trials, probability = parameter(n, "n"), finite(p, "p")
         if np.any((trials < 0) | (trials != np.floor(trials))):
             bad = trials[(trials < 0) | (trials != np.floor(trials))].flat[0]
             raise ValueError(f"n must be a whole number of trials, but it is {bad:g}: round it.")

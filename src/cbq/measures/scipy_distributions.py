@@ -55,6 +55,7 @@ class NumericSlope(Univariate):
         median, lower_quartile = (self._quantile(np.full(1, q), upper=False) for q in (0.5, 0.25))
         spread = self._quantile(np.full(1, 0.25), upper=True) - lower_quartile
         scale = np.minimum(np.maximum(spread, np.abs(y - median)), np.minimum(y - lower, upper - y))
+        self._require_density(scale > 0)  # differences need room on both sides
         return central_difference(self._log_density, y, 1e-3 * scale)
 
     def _quantile(self, q: Array, upper: bool) -> Array:

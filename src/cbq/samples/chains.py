@@ -44,12 +44,14 @@ class Chains:
             raise TypeError(f"the draws of theta = {theta} must be {wanted}, not {shown(data)}.")
         return cls(theta, group, dict(found), {})
 
-    def array(self, name: str) -> Array:
-        """The draws (chains, draws, k) of a variable."""
+    def array(self, name: str, what: str) -> Array:
+        """The draws (chains, draws, k) of a variable, which the argument `what` names."""
         found = self.variables[name] if name in self.variables else self.others.get(name)
         if found is None:
-            known = ", ".join(map(repr, self.variables))
-            raise ValueError(f"there is no variable {name!r} at theta = {self.theta}: the {self.group} has {known}.")
+            known = shown(list(self.variables))
+            raise ValueError(
+                f"{what} = {shown(name)} is no variable at theta = {self.theta}: the {self.group} has {known}."
+            )
         dims = getattr(found, "dims", None)
         if dims is not None:
             if not set(AXES) <= set(dims):
@@ -61,9 +63,11 @@ class Chains:
             raise ValueError(f"{name} at theta = {self.theta} has shape {values.shape}, but {wanted} is needed.")
         return values.reshape(*values.shape[:2], -1)
 
-    def together(self, names: Sequence[str]) -> Array:
+    def together(self, names: Sequence[str], what: str) -> Array:
         """The draws (chains, draws, d) of several variables, side by side."""
-        parts = [self.array(name) for name in names]
+        if not names:
+            raise ValueError(f"the {self.group} at theta = {self.theta} has no variables: pass the draws of x.")
+        parts = [self.array(name, what) for name in names]
         if len({part.shape[:2] for part in parts}) > 1:
             sizes = {name: part.shape[:2] for name, part in zip(names, parts, strict=True)}
             raise ValueError(f"variables at theta = {self.theta} have different numbers of chains and draws: {sizes}.")

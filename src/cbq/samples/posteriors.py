@@ -27,6 +27,8 @@ def read_posteriors(
     """The arguments of `Samples` for posteriors by theta."""
     if not isinstance(data, Mapping) or not data:
         raise TypeError(f"data must be a mapping from theta to its draws, such as {{0.5: idata}}, not {shown(data)}.")
+    if not isinstance(group, str):
+        raise TypeError(f"group must be the name of a group, but it is {shown(group)}.")
     thetas = [np.atleast_1d(real(theta, f"the key {shown(theta)} of data")) for theta in data]
     if len({theta.shape for theta in thetas}) > 1 or thetas[0].ndim != 1:
         raise ValueError(
@@ -50,13 +52,13 @@ def _posterior(
     chains: Chains, theta: Array, value: Source, x: Any, score: Source | None, thin: Thin
 ) -> tuple[Array, Array, Array | None, str | None]:
     """The points (N, d), values (N,) or (N, C) and scores (N, d) of the draws that are kept, and what to warn of."""
-    names = [x] if isinstance(x, str) else list(chains.variables if x is None else x)
-    draws = chains.together(names)
+    names = list(chains.variables) if x is None else _names(x, "x")
+    draws = chains.together(names, "x")
     f = _values(chains, draws, theta, value, "value")
     scores = None if score is None else _values(chains, draws, theta, score, "score")
     if scores is not None:
         _check_scores(draws, scores, chains.theta)
-    sizes = {name: chains.array(name).shape[-1] for name in names}
+    sizes = {name: chains.array(name, "x").shape[-1] for name in names}
     labels = [f"{name}[{i}]" if k > 1 else name for name, k in sizes.items() for i in range(k)]
     said = mixing_problem(draws, labels)
     step = stride(np.concatenate([draws, f], axis=-1), thin)
@@ -67,10 +69,18 @@ def _posterior(
     return points, values[:, 0] if values.shape[1] == 1 else values, kept, said and f"at theta = {chains.theta}, {said}"
 
 
+def _names(given: Any, what: str, alternative: str = "") -> list[str]:
+    """The names of variables: one, or several."""
+    names = [given] if isinstance(given, str) else list(given) if isinstance(given, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{what} must be a name, a list of names{alternative}, but it is {shown(given)}.")
+    return names
+
+
 def _values(chains: Chains, draws: Array, theta: Array, source: Source, what: str) -> Array:
     """The values (chains, draws, k) of f or of the score: variables by name, or a function of x (n, d) and theta."""
     if isinstance(source, str):
-        found = chains.array(source)
+        found = chains.array(source, what)
     elif callable(source):
         flat = draws.reshape(-1, draws.shape[-1])
         found = real(called(source, what, flat, theta), f"what {what} returns")
@@ -78,10 +88,8 @@ def _values(chains: Chains, draws: Array, theta: Array, source: Source, what: st
             shapes = f"{found.shape} for x of shape {flat.shape}"
             raise ValueError(f"{what}(x, theta) returned an array of shape {shapes}: it must have as many rows.")
         found = found.reshape(*draws.shape[:2], -1)
-    elif isinstance(source, Sequence):
-        found = chains.together(source)
     else:
-        raise TypeError(f"{what} must be a name, a list of names or a function of x and theta, not {shown(source)}.")
+        found = chains.together(_names(source, what, " or a function of x and theta"), what)
     wanted = (*draws.shape[:2], draws.shape[-1] if what == "score" else found.shape[-1])
     if found.shape != wanted:
         raise ValueError(f"{what} at theta = {chains.theta} has shape {found.shape}, but {wanted} fits the draws of x.")
