@@ -42,7 +42,7 @@ def mean_of_f(measure):
 # probabilities and atoms
 
 
-@pytest.mark.parametrize(("n", "p"), [(5, 0.3), (1000, 0.01), (100_000, 0.7), (1, 0.5)])
+@pytest.mark.parametrize(("n", "p"), [(5, 0.3), (1000, 0.01), (100_000, 0.7), (1, 0.5), (7, 1 - 1e-12)])
 def test_binomial_probabilities_have_all_digits(n, p):
     for k in {0, n // 3, int(n * p), n}:
         with mp.workdps(40):
@@ -62,7 +62,7 @@ def test_poisson_probabilities_have_all_digits(rate):
     ("measure", "frozen"),
     [(Poisson(r), stats.poisson(r)) for r in (1e-3, 2.0, 1e5)]
     + [(Binomial(n, p), stats.binom(n, p)) for n, p in ((7, 0.4), (10**6, 0.3), (10**6, 1e-5))],
-    ids=repr,
+    ids=["rare", "few", "many", "small", "large", "large and rare"],
 )
 def test_atoms_hold_all_but_a_negligible_mass(measure, frozen):
     k = measure.points[:, 0]

@@ -138,11 +138,13 @@ class Binomial(OnIntegers):
         return np.where(self.p == 1, self.n, 0.0), np.where(self.p == 0, 0.0, self.n)
 
     def _log_probability(self, k: Array) -> Array:
-        # log n! is n log n - n + stirling_rest(n); the large terms are n times a divergence, which has no cancellation
+        # log n! is n log n - n + _factorial_rest(n); what is left of the powers is n times a divergence
         k, n, p = np.broadcast_arrays(k, self.n, self.p)
         inside = k <= n
         k = np.where(inside, k, 0.0)
-        main = _power_term(k, n * p) + _power_term(n - k, n * (1 - p))
+        rarer = n * np.minimum(p, 1 - p)  # the other one is n less this, so that rounding errors of both cancel
+        successes, failures = np.where(p <= 0.5, (rarer, n - rarer), (n - rarer, rarer))
+        main = _power_term(k, successes) + _power_term(n - k, failures)
         rest = _factorial_rest(n) - _factorial_rest(k) - _factorial_rest(n - k)
         return np.where(inside, main + rest, -np.inf)
 
