@@ -142,9 +142,13 @@ class Binomial(OnIntegers):
         k, n, p = np.broadcast_arrays(k, self.n, self.p)
         inside = k <= n
         k = np.where(inside, k, 0.0)
-        rarer = n * np.minimum(p, 1 - p)  # the other one is n less this, so that rounding errors of both cancel
-        successes, failures = np.where(p <= 0.5, (rarer, n - rarer), (n - rarer, rarer))
-        main = _power_term(k, successes) + _power_term(n - k, failures)
+        rare = p <= 0.5
+        rarer = n * np.minimum(p, 1 - p)
+        common = n - rarer
+        lost = (n - common) - rarer  # the rounding error of `common`, without which the terms would not cancel
+        of_rare, of_common = np.where(rare, (k, n - k), (n - k, k))
+        main = _power_term(of_rare, rarer) + _power_term(of_common, common)
+        main = main + of_common * lost / np.maximum(common, 0.5)
         rest = _factorial_rest(n) - _factorial_rest(k) - _factorial_rest(n - k)
         return np.where(inside, main + rest, -np.inf)
 
