@@ -34,6 +34,8 @@ from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, War
 from cbq.kernels.warped import Columns, NormalCdf
 from cbq.measures import (
     Beta,
+    Binomial,
+    Categorical,
     Empirical,
     Exponential,
     Gamma,
@@ -41,6 +43,7 @@ from cbq.measures import (
     LogMeasure,
     LogNormal,
     Mixture,
+    Poisson,
     Product,
     StudentT,
     TruncatedGaussian,
@@ -1414,6 +1417,7 @@ def examples():
         Mixture([0.25, 0.75], [LogNormal(0.1, cov=0.2), TruncatedGaussian(0.0, 1.0, -1.0, np.inf)]),
         Product([Gamma(2.0, [1.0, 2.0]), Beta(2.0, 3.0), Exponential(3.0), Uniform(0.0, 1.0), StudentT(3.0, 0.0, 1.0)]),
         LogMeasure(from_scipy(stats.weibull_min(1.5, 0.0, 2.0))),
+        Product([Binomial(3, 0.3), Poisson([1.0, 20.0]), Categorical([0.25, 0.75], [1.0, 4.0])]),
         Product([Empirical([0.0, 1.0], [0.25, 0.75]), Gaussian([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]])]),
     ]
     failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)

@@ -529,7 +529,11 @@ def test_errors_say_what_is_wrong_and_where(arguments, message):
     ("f", "measure", "message"),
     [
         (F * 1j, SHARED, "f must hold real numbers, but its type is complex128"),
-        (F, "gaussian", "a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a str arrived"),
+        (
+            F,
+            "gaussian",
+            "a measure of cbq.measures or a scipy.stats distribution with its parameters is needed, but a str arrived",
+        ),
         (F, stats.norm, "the scipy distribution norm has no parameters yet"),
         (F, [SHARED, SHARED, SHARED, 3.0], "but a float arrived"),
     ],
