@@ -45,7 +45,7 @@ def bump(width: float = 0.1, std: float = 0.5) -> cbq.Problem:
     total = np.hypot(width, std)
     return cbq.Problem(
         lambda x, theta: np.exp(-0.5 * ((x[:, 0] - 1.0) / width) ** 2),
-        lambda theta: Gaussian(theta, std**2),
+        lambda theta: Gaussian(theta, cov=std**2),
         Uniform(-3.0, 3.0),
         depends_on_theta=False,
         exact=lambda theta: width / total * np.exp(-0.5 * ((theta[:, 0] - 1.0) / total) ** 2),
@@ -63,7 +63,7 @@ def ramp(std: float = 0.6) -> cbq.Problem:
 
     return cbq.Problem(
         lambda x, theta: np.maximum(x @ slope - 0.3, 0.0),
-        lambda theta: Gaussian(theta, np.full(2, std**2)),
+        lambda theta: Gaussian(theta, cov=np.full(2, std**2)),
         Uniform(-np.ones(2), np.ones(2)),
         depends_on_theta=False,
         exact=exact,
@@ -98,7 +98,7 @@ def ridge(width: float = 0.2, std: float = 0.6) -> cbq.Problem:
     variance = width**2 + 2 * std**2
     return cbq.Problem(
         lambda x, theta: np.exp(-0.5 * ((np.sum(x, axis=1) - 0.5) / width) ** 2),
-        lambda theta: Gaussian(theta, np.full(2, std**2)),
+        lambda theta: Gaussian(theta, cov=np.full(2, std**2)),
         Uniform(-np.ones(2), np.ones(2)),
         depends_on_theta=False,
         exact=lambda theta: width / np.sqrt(variance) * np.exp(-0.5 * (np.sum(theta, axis=1) - 0.5) ** 2 / variance),

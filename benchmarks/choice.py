@@ -79,7 +79,7 @@ CASES = {
     ),
     "tail": Case(of_x(lambda x: np.maximum(x[:, 0] - 3, 0)), 20, 20, lambda t: excess(t[:, 0] - 3)),
     "far": Case(
-        of_x(lambda x: np.sin(3 * x[:, 0]), lambda t: Gaussian(10 * t[0], 0.25)),
+        of_x(lambda x: np.sin(3 * x[:, 0]), lambda t: Gaussian(10 * t[0], cov=0.25)),
         *(20, 10, lambda t: np.exp(-1.125) * np.sin(30 * t[:, 0])),
     ),
     "exp, d = 2": Case(

@@ -80,8 +80,8 @@ def rows() -> dict[str, dict[str, Row]]:
         "tails": {
             "Student-t, df 2.5, x^2": _row(_students(2.5), 20, 30, lambda t: 5.0 + t[:, 0] ** 2),
             "Student-t, df 5, x^2": _row(_students(5.0), 20, 30, lambda t: 5.0 / 3.0 + t[:, 0] ** 2),
-            "LogNormal(theta, 1), x": _row(_lognormal(1.0), 20, 30, lambda t: np.exp(t[:, 0] + 0.5)),
-            "LogNormal(theta, 4), x": _row(_lognormal(4.0), 20, 30, lambda t: np.exp(t[:, 0] + 2.0)),
+            "LogNormal(theta, std=1), x": _row(_lognormal(1.0), 20, 30, lambda t: np.exp(t[:, 0] + 0.5)),
+            "LogNormal(theta, std=2), x": _row(_lognormal(4.0), 20, 30, lambda t: np.exp(t[:, 0] + 2.0)),
             "N(theta, 1), exp(2 x)": _row(_of_x(_exp2), 20, 30, lambda t: np.exp(2 * t[:, 0] + 2.0)),
         },
         "rare": {
@@ -147,14 +147,14 @@ def _students(df: float) -> Callable[[], cbq.Problem]:
 
 
 def _lognormal(variance: float) -> Callable[[], cbq.Problem]:
-    return lambda: of_x(lambda x: x[:, 0], lambda t: LogNormal(t[0], variance), Uniform(0.0, 1.0))
+    return lambda: of_x(lambda x: x[:, 0], lambda t: LogNormal(t[0], cov=variance), Uniform(0.0, 1.0))
 
 
 def _six() -> cbq.Problem:
     """(theta + X)^2 summed over six coordinates, X ~ N(0, I / 6)."""
     return cbq.Problem(
         lambda x, t: np.sum((t + x) ** 2, axis=1),
-        lambda t: Gaussian(np.zeros(6), np.full(6, 1 / 6)),
+        lambda t: Gaussian(np.zeros(6), cov=np.full(6, 1 / 6)),
         Uniform([0] * 6, [1] * 6),
     )
 

@@ -120,7 +120,7 @@ CASES = {
         lambda t: np.exp(-5 / 8) * np.cos(0.5 * t),
     ),
     "of both, d = 1": Case(
-        of_both(lambda x, t: np.sin(t[0] * x[:, 0]), lambda t: Gaussian(t[0], 0.5)),
+        of_both(lambda x, t: np.sin(t[0] * x[:, 0]), lambda t: Gaussian(t[0], cov=0.5)),
         lambda t: np.exp(-0.25 * t**2) * np.sin(t**2),
     ),
     "of both, gamma": Case(

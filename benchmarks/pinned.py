@@ -63,7 +63,7 @@ def gaussian_ragged() -> cbq.Samples:
     theta = rng.uniform(0.5, 2.0, (9, 2))
     x = [t[0] + np.sqrt(t[1]) * rng.standard_normal((4 + 3 * i, 1)) for i, t in enumerate(theta)]
     f = [np.column_stack([np.sin(v[:, 0]) * t[1], v[:, 0] ** 2]) for v, t in zip(x, theta, strict=True)]
-    return cbq.Samples(theta, x, f, lambda t: Gaussian(t[0], t[1]))
+    return cbq.Samples(theta, x, f, lambda t: Gaussian(t[0], cov=t[1]))
 
 
 def problem(name: str) -> cbq.Problem:
@@ -79,7 +79,7 @@ def problem(name: str) -> cbq.Problem:
             Uniform(0, 2),
         ),
         "mixture": (
-            lambda t: Mixture([0.4, 0.6], [Gaussian(-t[0], 0.5), Gaussian(t[0], 1.0)]),
+            lambda t: Mixture([0.4, 0.6], [Gaussian(-t[0], cov=0.5), Gaussian(t[0], 1.0)]),
             lambda x, t: np.abs(x[:, 0]),
             Uniform(0.5, 2),
         ),
@@ -178,7 +178,13 @@ def embeddings(found: Numbers) -> None:
     """Closed forms and panel rules."""
     x = np.linspace(-1.5, 2.5, 7)
     for kernel in (cbq.kernels.RBF(0.7), cbq.kernels.Matern(1.5, 0.7), cbq.kernels.Matern(2.5, 0.1)):
-        for measure in (Gaussian(0.2, 0.8), Uniform(-1, 2), Exponential(1.3), Gamma(2.5, 1.5), StudentT(4.0, 0.1, 1.2)):
+        for measure in (
+            Gaussian(0.2, cov=0.8),
+            Uniform(-1, 2),
+            Exponential(1.3),
+            Gamma(2.5, 1.5),
+            StudentT(4.0, 0.1, 1.2),
+        ):
             e = cbq.embed(kernel, measure)
             numbers = [*e.mean(x), e.variance, e.cross(measure[None])[0] if measure.batch_shape else e.cross(measure)]
             found[f"embed | {kernel!r} | {type(measure).__name__}"] = [float(v) for v in numbers]

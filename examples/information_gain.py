@@ -41,7 +41,7 @@ def exact(t: float) -> float:
 
 def make_problem(t: float) -> cbq.Problem:
     """Return the problem whose I(y) is p(y) / reference(y), for a measurement at time t."""
-    reference = Gaussian(0.0, WIDER * variance_of_y(t))
+    reference = Gaussian(0.0, cov=WIDER * variance_of_y(t))
 
     def relative_likelihood(x: np.ndarray, y: np.ndarray) -> np.ndarray:
         mean = x[:, 0] + x[:, 1] * t
@@ -49,7 +49,7 @@ def make_problem(t: float) -> cbq.Problem:
         return np.exp(log - reference.logpdf(y[None, :])[0])
 
     def prior(y: np.ndarray) -> Gaussian:
-        return Gaussian(np.zeros(2), PRIOR)
+        return Gaussian(np.zeros(2), cov=PRIOR)
 
     return cbq.Problem(relative_likelihood, prior, reference, bounds=(0, np.inf), name="evidence")
 
@@ -58,7 +58,7 @@ def posterior(t: float, y: np.ndarray) -> Gaussian:
     """Return an approximation of the distribution of x given y: as a Laplace approximation, but wider."""
     a = np.array([1.0, t])
     gain = PRIOR * a / variance_of_y(t)
-    return Gaussian(gain * y[0], WIDER * (np.diag(PRIOR) - np.outer(gain, a * PRIOR)))
+    return Gaussian(gain * y[0], cov=WIDER * (np.diag(PRIOR) - np.outer(gain, a * PRIOR)))
 
 
 def information_gain(t: float, T: int = 16, N: int = 32, rng: int = 0) -> tuple[float, float, float]:
@@ -69,7 +69,7 @@ def information_gain(t: float, T: int = 16, N: int = 32, rng: int = 0) -> tuple[
 
     samples = make_problem(t).collect(T, N, rng=rng, design="sobol", proposal=q)
     fit = cbq.CBQ().fit(samples.reweighted(q))
-    of_y = Gaussian(0.0, variance_of_y(t))  # or draws of y, in a model that can only be simulated
+    of_y = Gaussian(0.0, cov=variance_of_y(t))  # or draws of y, in a model that can only be simulated
     answer = cbq.nested_expectation(fit, np.log, of_y, rng=rng)  # E log I(y)
     conditional = -0.5 * np.log(2 * np.pi * np.e * NOISE)  # E log p(y | x)
     reference = -0.5 * np.log(2 * np.pi * WIDER * variance_of_y(t)) - 0.5 / WIDER  # E log reference(y)

@@ -50,7 +50,7 @@ def shortage(x: np.ndarray, theta: np.ndarray) -> float:
 def family(theta: np.ndarray) -> cbq.measures.LogNormal:
     """Return the measure of x: rain has mean theta[0], evaporation has mean 0.05, both with an error of about 30%."""
     variance = np.array([0.09, 0.09])
-    return cbq.measures.LogNormal(np.log([theta[0], 0.05]) - 0.5 * variance, variance)
+    return cbq.measures.LogNormal(np.log([theta[0], 0.05]) - 0.5 * variance, cov=variance)
 
 
 problem = cbq.Problem(

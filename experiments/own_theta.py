@@ -57,7 +57,7 @@ class Treatment:
 
     def problem(self) -> Problem:
         """The problem of this treatment alone."""
-        prior = Gaussian(health.THETA_MEAN[[self.c]], health.THETA_STD[[self.c]][None] ** 2)
+        prior = Gaussian(health.THETA_MEAN[[self.c]], cov=health.THETA_STD[[self.c]][None] ** 2)
         return Problem(self.integrand, self.family, prior, exact=self.exact, name=f"health-{self.c + 1}")
 
 

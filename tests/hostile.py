@@ -39,7 +39,7 @@ import pandas as pd
 from scipy import stats
 
 import cbq
-from cbq import embeddings, kernels, linalg, measures, nested, problems, psa
+from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, psa
 from cbq.embeddings import NoEmbedding
 from cbq.fit.plot import plot_fit
 from cbq.io import IncompatibleFile
@@ -312,9 +312,12 @@ VALID: dict[str, Callable[[], Any]] = {
     "problems.register.build": lambda: problem,
     "c": lambda: 0,
     "choice": lambda: "chosen",
-    "components": lambda: [measures.Gaussian(0.0, 1.0), measures.Gaussian(1.0, 2.0)],
+    "components": lambda: [measures.Gaussian(0.0, 1.0), measures.Gaussian(1.0, cov=2.0)],
     "cov": lambda: 1.0,
+    "Gaussian.cov": lambda: 1.0,
+    "LogNormal.cov": lambda: 1.0,
     "d": lambda: 1,
+    "from_arviz.data": lambda: {0.5: {"mu": np.random.default_rng(0).standard_normal((4, 500))}},
     "df": lambda: 5.0,
     "dim": lambda: 1,
     "dist": lambda: stats.laplace,
@@ -364,6 +367,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "__rmul__.other": lambda: 2.0,
     "Comparison.other": lambda: cbq.compare(samples(), cbq.LSMC()),
     "outputs": lambda: psa_table()["outputs"],
+    "p": lambda: 0.3,
     "pars": lambda: [["a"]],
     "parts": lambda: [kernels.RBF(1.0), kernels.Matern(1.5, 2.0)],
     "path": lambda: "file",
@@ -379,8 +383,11 @@ VALID: dict[str, Callable[[], Any]] = {
     "phi": lambda: np.square,
     "points": lambda: np.array([0.5, 1.0, 2.0]),
     "prior": lambda: measures.Uniform(0.5, 2.0),
+    "probabilities": lambda: [0.25, 0.75],
     "rate": lambda: 1.5,
     "result": fit,
+    "Exponential.rate": lambda: 1.5,
+    "Gamma.rate": lambda: 1.5,
     "rng": lambda: 0,
     "rows": lambda: cbq.compare(samples(), cbq.LSMC()).rows,
     "regrouped.rows": lambda: [[0, 1]] * 6,
@@ -393,6 +400,11 @@ VALID: dict[str, Callable[[], Any]] = {
     "std": lambda: 1.0,
     "t": lambda: 0,
     "theta": lambda: np.array([0.6, 1.1, 1.9]),
+    "url": lambda: "http://127.0.0.1:4242",
+    "from_arviz.value": lambda: "mu",
+    "Samples.from_arviz.x": lambda: None,
+    "Samples.from_arviz.measure": lambda: None,
+    "variable": lambda: stats.abs(stats.Normal()),
     "Problem.evaluate.theta": lambda: 1.0,
     "MonteCarloFit.theta": lambda: samples().theta[:3],
     "Samples.theta": lambda: samples().theta,
@@ -432,15 +444,19 @@ FITS_BY_THETA = ("ImportanceSamplingFit", "MOBQFit")  # they work for each theta
 # Objects whose public methods are called.
 SUBJECTS: dict[str, Callable[[], Any]] = {
     "Beta": lambda: measures.Beta(2.0, 3.0),
+    "Binomial": lambda: measures.Binomial(3, 0.3),
+    "Categorical": lambda: measures.Categorical([0.25, 0.75]),
     "Empirical": lambda: measures.Empirical([0.5, 1.0, 2.0]),
     "Exponential": lambda: measures.Exponential(1.5),
     "Gamma": lambda: measures.Gamma(2.0, 1.0),
     "Gaussian": lambda: measures.Gaussian(0.0, 1.0),
     "LogMeasure": lambda: measures.LogMeasure(measures.Gamma(2.0, 1.0)),
     "LogNormal": lambda: measures.LogNormal(0.0, 1.0),
-    "Mixture": lambda: measures.Mixture([0.5, 0.5], [measures.Gaussian(0.0, 1.0), measures.Gaussian(1.0, 2.0)]),
+    "Mixture": lambda: measures.Mixture([0.5, 0.5], [measures.Gaussian(0.0, 1.0), measures.Gaussian(1.0, cov=2.0)]),
+    "Poisson": lambda: measures.Poisson(1.5),
     "Product": lambda: measures.Product([measures.Gaussian(0.0, 1.0), measures.Gamma(2.0, 1.0)]),
     "Quantile": lambda: measures.from_scipy(stats.laplace(0.0, 1.0)),
+    "ScipyVariable": lambda: measures.from_scipy(stats.abs(stats.Normal())),
     "StudentT": lambda: measures.StudentT(5.0, 0.0, 1.0),
     "TruncatedGaussian": lambda: measures.TruncatedGaussian(0.0, 1.0, 0.0, 1.0),
     "Uniform": lambda: measures.Uniform(0.0, 1.0),
@@ -487,7 +503,7 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Factor": lambda: linalg.factor(np.eye(3)),
     "Jitter": linalg.Jitter,
 }
-MODULES = (cbq, embeddings, kernels, linalg, measures, nested, problems, psa)
+MODULES = (cbq, embeddings, integrands, kernels, linalg, measures, nested, problems, psa)
 OPERATORS = ("__call__", "__getitem__", "__add__", "__radd__", "__mul__", "__rmul__")
 
 # What is not called, or may do what others may not; each with the reason.
@@ -512,6 +528,7 @@ REFUSED = {  # whatever the arguments: these measures have no density, or no nor
     "Session.answer",
     "Factor.__getitem__",  # one matrix is no batch
     *(f"Empirical.{name}" for name in ("logpdf", "score")),
+    *(f"{name}.score" for name in ("Binomial", "Categorical", "Poisson")),
     *(f"Unnormalised.{name}" for name in ("inverse_transport", "moments", "sample", "transport")),
 }
 SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of a millisecond for each

@@ -287,17 +287,17 @@ KINDS = {
         "rtol": 0.1,
     },
     "few thetas": {"prior": Empirical([0.0, 0.5, 1.0])},
-    "a narrow prior": {"prior": Gaussian(0.5, 1e-20), "rtol": 0.1},
-    "a narrow measure": {"measure": lambda theta: Gaussian(theta, 1e-24), "rtol": 0.1},
+    "a narrow prior": {"prior": Gaussian(0.5, cov=1e-20), "rtol": 0.1},
+    "a narrow measure": {"measure": lambda theta: Gaussian(theta, cov=1e-24), "rtol": 0.1},
     "large values": {"integrand": lambda x, theta: 1e120 * f(x, theta), "rtol": 0.1},
     "small values": {"integrand": lambda x, theta: 1e-120 * f(x, theta), "rtol": 0.1},
     "large points": {
         "integrand": lambda x, theta: np.sin(x[:, 0] / 1e70),
-        "measure": lambda theta: Gaussian(1e70 * theta, 1e140),
+        "measure": lambda theta: Gaussian(1e70 * theta, cov=1e140),
     },
     "small points": {
         "integrand": lambda x, theta: np.sin(x[:, 0] / 1e-70),
-        "measure": lambda theta: Gaussian(1e-70 * theta, 1e-140),
+        "measure": lambda theta: Gaussian(1e-70 * theta, cov=1e-140),
     },
     "a large offset": {"integrand": lambda x, theta: 1e9 + f(x, theta), "rtol": 0.1},
     "bounds": {"integrand": lambda x, theta: 1 / (1 + x[:, 0] ** 2), "bounds": (0, 1), "rtol": 0.1},
@@ -472,7 +472,7 @@ def test_the_samples_to_start_from_must_be_of_the_problem():
     start = problem(bounds=(-100.0, 100.0)).collect(2, 6, rng=1)
     for other, says in {
         problem(bounds=(-200.0, 200.0)): "bounds",
-        problem(measure=lambda theta: Gaussian(theta, 2.0)): "their measure is",
+        problem(measure=lambda theta: Gaussian(theta, cov=2.0)): "their measure is",
         problem(measure=lambda theta: Gaussian([0.0, 0.0], 1.0)): "their measure is",
         problem(prior=Uniform([0.0, 0.0], [1.0, 1.0])): "its p is 1, not 2",
         problem(stochastic=True): "its stochastic is False",
@@ -525,7 +525,7 @@ test_bad_arguments_are_refused = refusals(SOLVE, (ValueError, TypeError))
 
 
 def test_positive_measures_are_solved_too():
-    answer = solved(measure=lambda theta: LogNormal(theta[0], 0.5), budget=16)
+    answer = solved(measure=lambda theta: LogNormal(theta[0], cov=0.5), budget=16)
     assert np.all(answer.next.x > 0)
 
 

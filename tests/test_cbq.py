@@ -97,7 +97,7 @@ def test_inputs_that_do_not_matter_do_little_harm():
         lambda t: StudentT(5.0, t[0], 0.5),
         lambda t: LogNormal([0.0, 0.1 * t[0]], [[0.2, 0.1], [0.1, 0.2]]),
         lambda t: Product([Gamma(t[0], 2.0), Uniform(0.0, 1.0)]),
-        lambda t: Mixture([0.5, 0.5], [Gaussian(0.0, 0.2), Gaussian(t[0], 0.1)]),
+        lambda t: Mixture([0.5, 0.5], [Gaussian(0.0, cov=0.2), Gaussian(t[0], cov=0.1)]),
         lambda t: Gaussian(t[0], 1.0) if t[0] < 2 else StudentT(6.0, t[0], 1.0),
     ],
     ids=["uniform", "gamma", "student", "lognormal", "product", "mixture", "mixed"],

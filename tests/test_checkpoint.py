@@ -50,7 +50,7 @@ PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])
 
 
 def family(theta):
-    return Gaussian(theta, np.array([[1.0, 0.5], [0.5, 2.0]]))
+    return Gaussian(theta, cov=np.array([[1.0, 0.5], [0.5, 2.0]]))
 
 
 def f(x, theta):
@@ -700,7 +700,7 @@ def test_a_measure_in_place_of_those_of_the_file(path):
     same(s, whole)
     assert s.family is family
     with pytest.raises(CheckpointError, match=r"does not go with this measure: at theta = .* Gaussian\(.*Gaussian\("):
-        cbq.Samples.from_checkpoint(path, lambda theta: Gaussian(theta, 3.0))
+        cbq.Samples.from_checkpoint(path, lambda theta: Gaussian(theta, cov=3.0))
 
 
 class Own(Gaussian):
@@ -718,7 +718,7 @@ def test_measures_that_are_code_must_be_passed_again(path):
 
 
 def test_a_measure_that_all_thetas_share_is_stored_once(path):
-    measure = Gaussian([0.0, 1.0], 2.0)
+    measure = Gaussian([0.0, 1.0], cov=2.0)
     changed(family=lambda theta: measure).collect(3, 20, rng=0, checkpoint=path)
     s = cbq.Samples.from_checkpoint(path)
     assert s.measure(0) is s.measure(2)
@@ -732,7 +732,7 @@ MEASURES = {
     "gamma": Gamma(3.0, 2.0),
     "batch": Gamma([3.0, 4.0, 5.0], 2.0),
     "gaussian": Gaussian([1.0, 2.0], [[1.0, 0.3], [0.3, 2.0]]),
-    "lognormal": LogNormal(0.1, 0.2),
+    "lognormal": LogNormal(0.1, cov=0.2),
     "log measure": LogMeasure(Gamma(2.0, 1.0)),
     "mixture": Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), StudentT(3.0, 0.0, 1.0)]),
     "product": Product([Gamma(2.0, 1.0), Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), Beta(2.0, 2.0)])]),

@@ -120,7 +120,7 @@ def test_samples_that_are_joined_with_chosen_points_are_warned_of(other):
 
 def test_chosen_points_have_no_weights():
     def wide(theta):
-        return Gaussian(theta[0], 2.0)
+        return Gaussian(theta[0], cov=2.0)
 
     with pytest.raises(ValueError, match="chosen by a rule, and drawn from no proposal"):
         chosen(6, 4, proposal=wide)

@@ -18,7 +18,7 @@ THETAS = np.array([[0.5, 2.0], [0.95, 3.0], [0.99, 2.0]])
 
 
 def family(theta):
-    return Gaussian(theta, np.array([[1.0, 0.5], [0.5, 2.0]]))
+    return Gaussian(theta, cov=np.array([[1.0, 0.5], [0.5, 2.0]]))
 
 
 def f(x, theta):

@@ -37,14 +37,14 @@ MEASURES = {
     "empirical": Empirical(np.random.default_rng(0).standard_normal((30, 2))),
     "exponential": Exponential(2.0),
     "gamma": Gamma(3.0, 2.0),
-    "gaussian": Gaussian([1.0, 2.0], covariance(2)),
-    "gaussian 5": Gaussian(np.zeros(5), covariance(5)),
-    "gaussian 40": Gaussian(np.ones(40), covariance(40)),
-    "lognormal": LogNormal(np.zeros(3), covariance(3)),
-    "mixture": Mixture([0.3, 0.7], [Gaussian(0.0, 1.0), Gaussian(4.0, 2.0)]),
-    "mixture 2": Mixture([0.5, 0.5], [Gaussian(np.zeros(2), covariance(2)), Uniform([0.0, 0.0], [1.0, 2.0])]),
+    "gaussian": Gaussian([1.0, 2.0], cov=covariance(2)),
+    "gaussian 5": Gaussian(np.zeros(5), cov=covariance(5)),
+    "gaussian 40": Gaussian(np.ones(40), cov=covariance(40)),
+    "lognormal": LogNormal(np.zeros(3), cov=covariance(3)),
+    "mixture": Mixture([0.3, 0.7], [Gaussian(0.0, 1.0), Gaussian(4.0, cov=2.0)]),
+    "mixture 2": Mixture([0.5, 0.5], [Gaussian(np.zeros(2), cov=covariance(2)), Uniform([0.0, 0.0], [1.0, 2.0])]),
     "mixture of mixtures": Mixture([0.5, 0.5], [Mixture([0.5, 0.5], [Gamma(2.0, 1.0), Gamma(9.0, 1.0)]), Beta(2, 2)]),
-    "product": Product([Gamma(2.0, 1.0), Mixture([0.3, 0.7], [Gaussian(0.0, 1.0), Gaussian(4.0, 2.0)])]),
+    "product": Product([Gamma(2.0, 1.0), Mixture([0.3, 0.7], [Gaussian(0.0, 1.0), Gaussian(4.0, cov=2.0)])]),
     "scipy": as_measure(stats.gumbel_r(1.0, 2.0)),
     "student": StudentT(4.0, 0.0, 1.0),
     "truncated": TruncatedGaussian(0.0, 1.0, -1.0, np.inf),
@@ -84,7 +84,7 @@ def test_draws_follow_their_measure(name, design):
 
 @pytest.mark.parametrize(("which", "same"), [("common", True), ("independent", False)])
 def test_a_common_scramble_gives_all_thetas_the_same_points_of_the_unit_cube(which, same):
-    measures = [Gaussian([0.0, 1.0], covariance(2)), Gaussian([3.0, 4.0], 2.0)]
+    measures = [Gaussian([0.0, 1.0], cov=covariance(2)), Gaussian([3.0, 4.0], cov=2.0)]
     draws = Draws("sobol", which, ENTROPY)
     x = draws.points(measures, [32, 20])
     u = [measure.inverse_transport(points) for measure, points in zip(measures, x, strict=True)]

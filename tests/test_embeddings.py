@@ -43,9 +43,9 @@ RECORDS = json.loads((Path(__file__).parent / "reference" / "embeddings.json").r
 
 # on the line: a measure of each type, and a second one for `cross`
 MEASURES: dict[type[Measure], tuple[Measure, Measure]] = {
-    Gaussian: (Gaussian(0.3, 0.7), Gaussian(-1.0, 2.0)),
+    Gaussian: (Gaussian(0.3, cov=0.7), Gaussian(-1.0, cov=2.0)),
     Uniform: (Uniform(-0.5, 1.3), Uniform(0.2, 2.5)),
-    LogNormal: (LogNormal(-0.3, 0.4), LogNormal(0.2, 0.1)),
+    LogNormal: (LogNormal(-0.3, cov=0.4), LogNormal(0.2, cov=0.1)),
     Gamma: (Gamma(2.6, 1.5), Gamma(1.4, 0.7)),
     Exponential: (Exponential(0.8), Exponential(2.1)),
     Beta: (Beta(1.7, 0.8), Beta(3.0, 2.0)),
@@ -53,7 +53,7 @@ MEASURES: dict[type[Measure], tuple[Measure, Measure]] = {
     TruncatedGaussian: (TruncatedGaussian(0.2, 0.9, -1.0, 0.8), TruncatedGaussian(1.0, 0.5, 0.0, np.inf)),
     LogMeasure: (LogMeasure(Gamma(1.8, 2.0)), LogMeasure(Beta(2.0, 1.5))),
     Mixture: (
-        Mixture([0.3, 0.7], [Gaussian(-1.0, 0.3), Gaussian(0.8, 1.2)]),
+        Mixture([0.3, 0.7], [Gaussian(-1.0, cov=0.3), Gaussian(0.8, cov=1.2)]),
         Mixture([0.5, 0.5], [Uniform(0.0, 1.0), Exponential(1.5)]),
     ),
     Product: (Product([Gamma(3.0, 2.0)]), Product([Uniform(0.0, 2.0)])),
@@ -182,10 +182,14 @@ OTHER = Gaussian([-0.4, 0.5], [[1.5, -0.3], [-0.3, 0.8]])
         (lambda s: Warped(Matern(1.5, s), "whiten"), CORRELATED, OTHER),
         (lambda s: Warped(Matern(2.5, s), "gaussianise"), CORRELATED, None),
         (lambda s: RBF([s, 2 * s]) * Matern(1.5, s), CORRELATED, OTHER),
-        (lambda s: TensorProduct([RBF(s), Matern(0.5, s)]), Uniform([-1, 0], [1, 3]), Gaussian([0, 1], [1, 2])),
+        (lambda s: TensorProduct([RBF(s), Matern(0.5, s)]), Uniform([-1, 0], [1, 3]), Gaussian([0, 1], cov=[1, 2])),
         (lambda s: Matern(1.5, s), Mixture([0.4, 0.6], [CORRELATED, OTHER]), CORRELATED),
         (lambda s: RBF(s), Product([Gamma(3.0, 2.0), Uniform(-1, 2)]), Product([Exponential(1.0), Beta(2, 2)])),
-        (lambda s: 0.5 * (RBF(s) + TensorProduct(Matern(2.5, s))), Gaussian([0, 1], [1, 2]), Uniform([0, 0], [1, 1])),
+        (
+            lambda s: 0.5 * (RBF(s) + TensorProduct(Matern(2.5, s))),
+            Gaussian([0, 1], cov=[1, 2]),
+            Uniform([0, 0], [1, 1]),
+        ),
     ],
 )
 def test_in_the_plane_agrees_with_a_dense_rule(
@@ -230,7 +234,7 @@ def dense_in_plane(fn: Callable[[np.ndarray], np.ndarray], measure: Measure, *ki
 def test_a_batch_of_measures_is_embedded_as_each_of_them(alike: bool) -> None:
     covs = np.array([[[2.0, 0.5, 0.1], [0.5, 1.0, -0.3], [0.1, -0.3, 1.5]]] * 4)
     covs = covs if alike else covs * np.array([1.0, 2.0, 0.5, 1.0])[:, None, None]
-    measures = Gaussian(np.random.default_rng(0).normal([1000.0, 0.0, 0.0], 1.0, size=(4, 3)), covs)
+    measures = Gaussian(np.random.default_rng(0).normal([1000.0, 0.0, 0.0], 1.0, size=(4, 3)), cov=covs)
     kernel, x = RBF([0.7, 2.0, 1.1]), measures.mean.repeat(3, axis=0) + np.random.default_rng(1).normal(size=(12, 3))
     each = [cbq.embed(kernel, measures[i]) for i in range(4)]
     assert_close(cbq.embed(kernel, measures).mean(x), np.stack([e.mean(x) for e in each]))
@@ -248,7 +252,7 @@ def test_additive_needs_only_the_marginals() -> None:
 
 
 def test_kernel_on_logs_under_a_lognormal_is_the_kernel_under_a_gaussian() -> None:
-    measure, other = (LogNormal(g.mean, g.cov) for g in (CORRELATED, OTHER))
+    measure, other = (LogNormal(g.mean, cov=g.cov) for g in (CORRELATED, OTHER))
     x = measure.sample(6, 1)
     on_logs, plain = cbq.embed(Warped(Matern(1.5, 0.7), "log"), measure), cbq.embed(Matern(1.5, 0.7), CORRELATED)
     assert_close(on_logs.mean(x), plain.mean(np.log(x)))
@@ -270,7 +274,7 @@ def test_transport_embeds_the_gaussianised_kernel() -> None:
 
 
 @pytest.mark.parametrize("kernel", [RBF(0.4), Matern(1.5, 0.4), Matern(0.5, 0.05) + RBF(2.0)])
-@pytest.mark.parametrize("measure", [Gaussian(0.3, 0.7), Gamma(2.6, 1.5), Uniform(-0.5, 1.3)])
+@pytest.mark.parametrize("measure", [Gaussian(0.3, cov=0.7), Gamma(2.6, 1.5), Uniform(-0.5, 1.3)])
 def test_quadrature_agrees_with_closed_forms_on_the_line(kernel: Kernel, measure: Measure) -> None:
     x = measure.transport([0.01, 0.5, 0.97])
     closed, numerical = cbq.embed(kernel, measure), cbq.embed(kernel, measure, method="quadrature")
@@ -279,7 +283,7 @@ def test_quadrature_agrees_with_closed_forms_on_the_line(kernel: Kernel, measure
 
 
 def test_quadrature_gives_z_and_cross_too() -> None:
-    measure, other = Gaussian(0.3, 0.7), Gaussian(-1.0, 2.0)
+    measure, other = Gaussian(0.3, cov=0.7), Gaussian(-1.0, cov=2.0)
     closed, numerical = cbq.embed(RBF(0.8), measure), cbq.embed(RBF(0.8), measure, method="quadrature")
     assert_close(closed.variance, numerical.variance)
     assert_close(closed.cross(other), numerical.cross(other))
@@ -333,7 +337,7 @@ def test_no_points_and_one_point() -> None:
         Gamma(1e4, 1e-6),
         Beta(0.2, 0.1),
         Beta(1.0, 0.3),
-        LogNormal(0.0, 25.0),
+        LogNormal(0.0, cov=25.0),
         StudentT(0.3, 0.0, 1.0),
         TruncatedGaussian(0.0, 1.0, 30.0, 31.0),
         TruncatedGaussian(0.0, 1.0, -np.inf, -12.0),
@@ -349,7 +353,7 @@ def test_under_a_constant_kernel_every_mass_is_one(measure: Measure) -> None:
 
 
 @pytest.mark.parametrize("kernel", [RBF(1e-3), Matern(0.5, 1e-3), Matern(2.5, 1e-3)])
-@pytest.mark.parametrize("narrow", [Gaussian(0.2, 1e-12), StudentT(3.0, 0.2, 1e-6), Gamma(1e10, 5e10)])
+@pytest.mark.parametrize("narrow", [Gaussian(0.2, cov=1e-12), StudentT(3.0, 0.2, 1e-6), Gamma(1e10, 5e10)])
 def test_cross_of_a_narrow_and_a_wide_measure_is_the_same_from_both_sides(kernel: Kernel, narrow: Measure) -> None:
     wide = Uniform(-1.0, 2.0)
     forth, back = cbq.embed(kernel, narrow).cross(wide), cbq.embed(kernel, wide).cross(narrow)
@@ -418,7 +422,7 @@ def test_gaussianised_kernels_under_a_product_with_atoms() -> None:
 
 @pytest.mark.parametrize(("kernel", "dim"), [(RBF(0.7), 2), (Matern(1.5, 1.2), 2), (RBF(1.5), 3)])
 def test_quadrature_in_space_agrees_with_closed_forms(kernel: Kernel, dim: int) -> None:
-    measure = Gaussian(np.arange(dim) / 4, np.eye(dim) + 0.3 * (1 - np.eye(dim)))
+    measure = Gaussian(np.arange(dim) / 4, cov=np.eye(dim) + 0.3 * (1 - np.eye(dim)))
     x = measure.transport([[0.2] + [0.7] * (dim - 1)])
     numerical = cbq.embed(kernel, measure, method="quadrature").mean(x)
     np.testing.assert_allclose(cbq.embed(kernel, measure).mean(x), numerical, rtol={2: 1e-8, 3: 1e-6}[dim])

@@ -34,8 +34,8 @@ KERNELS = {
     "product": RBF(0.8) * Matern(1.5, 1.0),
     "warped": Warped(Matern(2.5, 0.4), lambda x: x**3),
     "x and theta": XThetaKernel(RBF(0.3), Matern(1.5, 0.5), 1),
-    "Stein, RBF": Stein(RBF(1.0), Gaussian([0.0, 0.0], [1.0, 2.0])),
-    "Stein, Matern": Stein(Matern(2.5, [1.0, 0.5]), Gaussian([0.0, 0.0], [1.0, 2.0])),
+    "Stein, RBF": Stein(RBF(1.0), Gaussian([0.0, 0.0], cov=[1.0, 2.0])),
+    "Stein, Matern": Stein(Matern(2.5, [1.0, 0.5]), Gaussian([0.0, 0.0], cov=[1.0, 2.0])),
 }
 rng = np.random.default_rng(0)
 X, B, NUGGET = rng.normal(size=(3, 25, 2)), rng.normal(size=(3, 25, 2)), rng.uniform(1e-4, 1e-3, (3, 25))
@@ -235,7 +235,7 @@ def test_the_inverse_of_a_triangle_by_halves_is_that_of_lapack(name):
 
 
 @pytest.mark.parametrize(
-    "measure", [Gaussian([0.0, 0.0], [1.0, 2.0]), Gaussian(X[:, 0], [1.0, 2.0])], ids=["one", "each"]
+    "measure", [Gaussian([0.0, 0.0], cov=[1.0, 2.0]), Gaussian(X[:, 0], cov=[1.0, 2.0])], ids=["one", "each"]
 )
 def test_embeddings_do_not_depend_on_how_many_thetas_go_together(measure, monkeypatch):
     kernel, data = Matern(1.5, np.array([[[0.5]], [[1.0]]])), GPData(X, B, measure)

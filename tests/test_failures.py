@@ -94,7 +94,7 @@ def test_a_theta_at_which_f_always_fails_counts():
 
 def test_equal_thetas_and_thinned_samples_are_counted_once():
     theta, x = np.array([[0.0], [0.0], [1.0]]), np.arange(15.0).reshape(3, 5)
-    s = cbq.Samples(theta, x, x, Gaussian(0.0, 9.0), failed=[[1.0] * 5, [2.0] * 3, []])
+    s = cbq.Samples(theta, x, x, Gaussian(0.0, cov=9.0), failed=[[1.0] * 5, [2.0] * 3, []])
     assert (s.failures.n_drawn, len(s.failures.x)) == (23, 8)
     for part in (s.select([0, 2]), s.thinned(2).select([0, 2])):
         assert (part.failures.n_drawn, part.failures.x.ravel().tolist()) == (15, [1.0] * 5)

@@ -91,7 +91,7 @@ def test_a_comparison_warns_once_for_each_kind_and_names_the_methods():
 @pytest.mark.parametrize("estimator", [cbq.CBQ(), cbq.MOBQ(), cbq.LSMC()])
 def test_saved_fits_keep_their_findings(tmp_path, estimator):
     chain = np.cumsum(RNG.normal(size=(4, 40)), axis=1)
-    samples = cbq.Samples(np.arange(4.0), chain, np.sin(chain), Gaussian(0.0, 30.0), depends_on_theta=False)
+    samples = cbq.Samples(np.arange(4.0), chain, np.sin(chain), Gaussian(0.0, cov=30.0), depends_on_theta=False)
     with silent():
         fit = estimator.fit(samples)
     assert "chains" in {each.kind for each in fit.findings}
@@ -235,7 +235,7 @@ def as_samples(x, f=None, measure=None, **options):
 
 
 def wide(d):
-    return Gaussian(np.zeros(d), np.full(d, 100.0))
+    return Gaussian(np.zeros(d), cov=np.full(d, 100.0))
 
 
 def test_the_variance_over_all_orders_is_that_of_all_orders():

@@ -18,7 +18,7 @@ from cbq.methods.conditional.suggestion import RATE, best_thetas
 
 NONE = Jitter(start=0.0)
 THETA = np.array([[0.0], [0.4], [1.1]])
-MEASURES = tuple(Gaussian(theta, 0.5) for theta in THETA)
+MEASURES = tuple(Gaussian(theta, cov=0.5) for theta in THETA)
 KERNELS = {
     "x": (Matern(1.5, 0.7), np.array([[-0.6], [0.2], [0.9], [1.7]]), np.array([[-1.5], [0.1], [0.5], [2.5], [4.0]])),
     "x and theta": (

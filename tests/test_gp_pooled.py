@@ -117,7 +117,7 @@ def test_integrals_of_measures_with_atoms_are_finite_sums(kernel, equal):
 @pytest.mark.parametrize("kernel", [RBF(1.1), XThetaKernel(RBF(1.1), ROUGH, 1)], ids=["x", "x and theta"])
 def test_integrals_of_gaussian_measures_are_those_of_quadrature_nodes(kernel):
     nodes, weights = np.polynomial.hermite_e.hermegauss(60)
-    measures = [Gaussian(t[0], 0.25 * t[0]) for t in THETA]
+    measures = [Gaussian(t[0], cov=0.25 * t[0]) for t in THETA]
     dots = [Empirical(t + np.sqrt(0.25 * t) * nodes, weights / weights.sum()) for t in THETA[:, 0]]
     u = made(joint=isinstance(kernel, XThetaKernel))[0]
     one, other = Integrals(kernel, measures, THETA), Integrals(kernel, dots, THETA)
@@ -127,7 +127,7 @@ def test_integrals_of_gaussian_measures_are_those_of_quadrature_nodes(kernel):
 
 
 def test_integrals_of_measures_of_several_kinds_and_of_one_that_all_share():
-    measures = [Gaussian(0.0, 1.0), Uniform(-1.0, 2.0), Gaussian(0.5, 0.3), Empirical([0.0, 1.0])]
+    measures = [Gaussian(0.0, 1.0), Uniform(-1.0, 2.0), Gaussian(0.5, cov=0.3), Empirical([0.0, 1.0])]
     u = made()[0]
     mixed = Integrals(RBF(0.7), measures, THETA)
     for i, measure in enumerate(measures):
@@ -755,7 +755,7 @@ def chosen_for(f, measure, n=60):
 
 
 def test_the_kernel_is_as_smooth_as_f_and_on_its_coordinates():
-    normal, lognormal = Gaussian(0.0, 1.0), LogNormal(0.0, 0.5)
+    normal, lognormal = Gaussian(0.0, 1.0), LogNormal(0.0, cov=0.5)
     assert isinstance(chosen_for(np.sin, normal).kernel, RBF)
     assert isinstance(chosen_for(lambda x: np.abs(x - 0.3), normal).kernel, Matern)
     on_logs = chosen_for(lambda x: np.sin(3 * np.log(x)), lognormal)

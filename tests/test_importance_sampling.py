@@ -20,7 +20,7 @@ def covariance(theta):
 
 
 def gaussian(theta):
-    return Gaussian([theta[0], -theta[1]], covariance(theta))
+    return Gaussian([theta[0], -theta[1]], cov=covariance(theta))
 
 
 def gamma(theta):
@@ -177,7 +177,7 @@ def test_the_balance_heuristic_has_the_largest_effective_sample_size_of_far_thet
 
 
 def line(theta, x, f, width=1.0):
-    return cbq.Samples(theta, x, f, lambda t: Gaussian(t[0], width**2), depends_on_theta=False)
+    return cbq.Samples(theta, x, f, lambda t: Gaussian(t[0], cov=width**2), depends_on_theta=False)
 
 
 @pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")

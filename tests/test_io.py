@@ -34,6 +34,8 @@ from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, War
 from cbq.kernels.warped import Columns, NormalCdf
 from cbq.measures import (
     Beta,
+    Binomial,
+    Categorical,
     Empirical,
     Exponential,
     Gamma,
@@ -41,6 +43,7 @@ from cbq.measures import (
     LogMeasure,
     LogNormal,
     Mixture,
+    Poisson,
     Product,
     StudentT,
     TruncatedGaussian,
@@ -237,7 +240,7 @@ def test_a_loaded_fit_is_frozen(fit, tmp_path):
 
 
 def family(theta):
-    return Gaussian(theta[0], 1.0 + theta[1])
+    return Gaussian(theta[0], cov=1.0 + theta[1])
 
 
 def drawn(outputs=True, counts=(3, 6, 2, 4, 5), **options):
@@ -666,21 +669,21 @@ def known_measures():
     """One measure for all thetas, of every kind; and several, in all the ways in which they can be given."""
     positive = np.exp(X)
     for measure in (
-        Gaussian(0.3, 2.0),
+        Gaussian(0.3, cov=2.0),
         from_scipy(stats.gumbel_r(0.1, 0.9)),
         Mixture([0.25, 0.75], [Gaussian(0.0, 1.0), StudentT(3.0, 0.5, 2.0)]),
         TruncatedGaussian(0.1, 1.3, -9.0, np.inf),
         Uniform(-9.0, 8.0),
     ):
         yield type(measure).__name__, X, measure
-    for measure in (Gamma(2.0, 0.7), LogNormal(0.1, 0.9), Exponential(0.3)):
+    for measure in (Gamma(2.0, 0.7), LogNormal(0.1, cov=0.9), Exponential(0.3)):
         yield type(measure).__name__, positive, measure
-    yield "two dimensions", np.stack([X, positive], axis=-1), Product([Gaussian(0.0, 1.1), Gamma(2.0, 0.7)])
+    yield "two dimensions", np.stack([X, positive], axis=-1), Product([Gaussian(0.0, cov=1.1), Gamma(2.0, 0.7)])
     yield "correlated", np.stack([X, X**2], axis=-1), Gaussian([0.1, 0.2], [[1.0, 0.3], [0.3, 2.0]])
     yield "a list", X, [family(t) for t in THETA]
     yield "a list of kinds", X, [Gaussian(0.1, 1.0), *(StudentT(3.0, 0.0, t) for t in THETA[1:, 0])]
-    yield "a list of one object", X, [Gaussian(0.3, 2.0)] * 5
-    yield "a batch", X, Gaussian(THETA[:, :1], 1.0 + THETA[:, 1:])
+    yield "a list of one object", X, [Gaussian(0.3, cov=2.0)] * 5
+    yield "a batch", X, Gaussian(THETA[:, :1], cov=1.0 + THETA[:, 1:])
 
 
 NEED_MEASURES = {"mobq": cbq.MOBQ(), "importance sampling": cbq.ImportanceSampling()}
@@ -1419,9 +1422,10 @@ def examples():
         given(NESTED["product"])(),
     ]
     measures = [
-        Mixture([0.25, 0.75], [LogNormal(0.1, 0.2), TruncatedGaussian(0.0, 1.0, -1.0, np.inf)]),
+        Mixture([0.25, 0.75], [LogNormal(0.1, cov=0.2), TruncatedGaussian(0.0, 1.0, -1.0, np.inf)]),
         Product([Gamma(2.0, [1.0, 2.0]), Beta(2.0, 3.0), Exponential(3.0), Uniform(0.0, 1.0), StudentT(3.0, 0.0, 1.0)]),
         LogMeasure(from_scipy(stats.weibull_min(1.5, 0.0, 2.0))),
+        Product([Binomial(3, 0.3), Poisson([1.0, 20.0]), Categorical([0.25, 0.75], [1.0, 4.0])]),
         Product([Empirical([0.0, 1.0], [0.25, 0.75]), Gaussian([0.0, 1.0], [[1.0, 0.5], [0.5, 2.0]])]),
     ]
     failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)

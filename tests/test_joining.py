@@ -55,7 +55,7 @@ def test_the_family_of_either_serves_both():
 def test_outputs_weights_bounds_and_designs_are_kept():
     two = cbq.problems.get("health").collect(4, 6, rng=0)
     assert_same(two.select([0, 1]) + two.select([2, 3]), two)
-    wide = PROBLEM.collect(4, 6, rng=1, proposal=lambda t: Gaussian(t, 2.0))
+    wide = PROBLEM.collect(4, 6, rng=1, proposal=lambda t: Gaussian(t, cov=2.0))
     both = wide.select([0, 1]) + wide.select([2, 3])
     assert_array_equal(both.log_weights, wide.log_weights)
     assert all(a.equals(b) for a, b in zip(both.proposals, wide.proposals, strict=True))
@@ -88,11 +88,11 @@ def test_failures_are_those_of_both():
         (cbq.problems.get("linear").collect(2, 3, rng=0), "the same p, but they have 1 and 2"),
         (cbq.Samples([[0.5]], [[0.0]], [[0.0]], Gaussian(0.0, 1.0)), "the same depends_on_theta, but"),
         (
-            cbq.Samples(WHOLE.theta[:1], [[0.0]], [[0.0]], Gaussian(0.0, 9.0), depends_on_theta=False),
+            cbq.Samples(WHOLE.theta[:1], [[0.0]], [[0.0]], Gaussian(0.0, cov=9.0), depends_on_theta=False),
             "the same measures, but at theta = ",
         ),
         (
-            cbq.Samples([[0.123]], [[0.0]], [[0.0]], Gaussian(0.123, 9.0), depends_on_theta=False),
+            cbq.Samples([[0.123]], [[0.0]], [[0.0]], Gaussian(0.123, cov=9.0), depends_on_theta=False),
             "the same measures, but at theta = ",
         ),
     ],
@@ -152,7 +152,7 @@ def test_a_run_that_starts_from_samples_resumes_from_its_checkpoint(tmp_path):
         (cbq.problems.get("linear").collect(2, 3, rng=0), {}, "the same p, but they have 2 and 1"),
         (WHOLE._with_bounds((0, np.inf)), {"bounds": (-1, np.inf)}, "the same bounds, but they have"),
         (
-            cbq.Samples([[0.5]], [[0.0]], [[0.0]], Gaussian(0.5, 9.0), depends_on_theta=False),
+            cbq.Samples([[0.5]], [[0.0]], [[0.0]], Gaussian(0.5, cov=9.0), depends_on_theta=False),
             {},
             "the same measures, but at theta = ",
         ),

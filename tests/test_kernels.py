@@ -602,7 +602,7 @@ def test_a_bound_kernel_is_not_bound_again(case):
     free, k = case.build(d), bound(case, d)
     assert not k.needs_measure
     x = points(case, 4, d)
-    again = k.bind(LogNormal([0.0, 1.0], 2.0) if case.positive else Gaussian([5.0, -5.0], 2.0))
+    again = k.bind(LogNormal([0.0, 1.0], cov=2.0) if case.positive else Gaussian([5.0, -5.0], cov=2.0))
     assert not again.needs_measure
     assert type(again) is type(k)
     np.testing.assert_array_equal(again(x), k(x))
@@ -714,10 +714,10 @@ def normal_mixture(x):
 
 
 LINE = {  # measure, density, range outside which there is nothing, points y
-    "gaussian": (Gaussian(0.4, 1.7), stats.norm(0.4, np.sqrt(1.7)).pdf, (-20, 20), [-3.0, 0.4, 1.0]),
+    "gaussian": (Gaussian(0.4, cov=1.7), stats.norm(0.4, np.sqrt(1.7)).pdf, (-20, 20), [-3.0, 0.4, 1.0]),
     "student": (StudentT(5, 0.3, 1.2), stats.t(5, 0.3, 1.2).pdf, (-70, 70), [-4.0, 0.0, 1.0, 9.0]),
     "mixture": (
-        Mixture([0.3, 0.7], [Gaussian(-2, 0.36), Gaussian(1.5, 1.21)]),
+        Mixture([0.3, 0.7], [Gaussian(-2, cov=0.36), Gaussian(1.5, cov=1.21)]),
         normal_mixture,
         (-20, 20),
         [-2.0, 0.0, 3.0],
@@ -751,9 +751,9 @@ def test_stein_on_log_x_integrates_to_zero_under_gamma(base):
 
 COV = np.array([[1.0, 0.6], [0.6, 1.5]])
 PLANE = {
-    "gaussian": (Gaussian([0.3, -0.2], COV), stats.multivariate_normal([0.3, -0.2], COV).pdf),
+    "gaussian": (Gaussian([0.3, -0.2], cov=COV), stats.multivariate_normal([0.3, -0.2], COV).pdf),
     "mixture": (
-        Mixture([0.4, 0.6], [Gaussian([-1, 0.5], 0.5), Gaussian([1, -0.5], COV)]),
+        Mixture([0.4, 0.6], [Gaussian([-1, 0.5], cov=0.5), Gaussian([1, -0.5], cov=COV)]),
         lambda x: (
             0.4 * stats.multivariate_normal([-1, 0.5], 0.5).pdf(x)
             + 0.6 * stats.multivariate_normal([1, -0.5], COV).pdf(x)

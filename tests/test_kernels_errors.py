@@ -240,13 +240,13 @@ def test_diag_has_the_batch_of_the_lengthscales():
     ids=repr,
 )
 def test_bind_takes_scipy(k):
-    np.testing.assert_allclose(k.bind(stats.norm(1, 2)).gram(LINE), k.bind(Gaussian(1, 4)).gram(LINE), rtol=1e-13)
+    np.testing.assert_allclose(k.bind(stats.norm(1, 2)).gram(LINE), k.bind(Gaussian(1, cov=4)).gram(LINE), rtol=1e-13)
     with pytest.raises(TypeError, match="a str arrived"):
         k.bind("normal")
 
 
 def test_stein_takes_scipy():
-    np.testing.assert_allclose(Stein(K, stats.norm(1, 2))(LINE), Stein(K, Gaussian(1, 4))(LINE), rtol=1e-13)
+    np.testing.assert_allclose(Stein(K, stats.norm(1, 2))(LINE), Stein(K, Gaussian(1, cov=4))(LINE), rtol=1e-13)
     with pytest.raises(TypeError, match="a str arrived"):
         Stein(K, "normal")
 

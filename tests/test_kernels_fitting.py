@@ -27,7 +27,7 @@ def bent(x):
 
 
 X = cloud([0.5, 2.0])
-MEASURE = Gaussian([1.0, 2.0], [4.0, 9.0])
+MEASURE = Gaussian([1.0, 2.0], cov=[4.0, 9.0])
 
 GUESSES = {  # kernel, lengthscales with ard, without it, which of them are free
     "rbf": (RBF(), [0.5, 2.0], [1.0], [True]),

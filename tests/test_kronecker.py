@@ -93,7 +93,7 @@ def test_two_amplitudes_scale_the_errors_of_interpolation_and_of_quadrature():
 # The design --------------------------------------------------------------------------------------------------------
 
 FAMILIES = {
-    "lognormal": lambda t: LogNormal(t[0], 0.3 * t[0]),
+    "lognormal": lambda t: LogNormal(t[0], cov=0.3 * t[0]),
     "gamma": lambda t: Gamma(2.0 * t[0], t[0]),
     "beta": lambda t: Beta(1.0 + t[0], 2.0),
     "truncated": lambda t: TruncatedGaussian(t[0], 1.0, 0.0, 2.0),

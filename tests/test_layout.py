@@ -88,7 +88,7 @@ def test_answers_do_not_depend_on_the_memory_layout(name, layout, expected):
 def test_nor_do_those_to_lists_of_arrays_with_batched_measures(layout):
     def fit(given):
         x, f = [given(each) for each in X], [given(each) for each in F]
-        samples = cbq.Samples(given(THETA), x, f, Gaussian(given(THETA), given(np.ones((20, 3)))))
+        samples = cbq.Samples(given(THETA), x, f, Gaussian(given(THETA), cov=given(np.ones((20, 3)))))
         return np.stack(cbq.CBQ(outputs="shared").fit(samples).predict(THETA[:2], return_std=True))
 
     assert_array_equal(fit(layout), fit(np.ascontiguousarray))
@@ -99,8 +99,8 @@ def test_nor_do_samples_of_an_integrand_that_returns_any_layout(layout):
     def samples(given):
         problem = cbq.Problem(
             lambda x, theta: given(np.column_stack([np.sin(x).sum(axis=1), x[:, 0] * theta[0]])),
-            lambda theta: Gaussian(given(theta), given(np.eye(3) + 0.1)),
-            Gaussian(given(np.ones(3)), given(0.1 * np.eye(3) + 0.01)),
+            lambda theta: Gaussian(given(theta), cov=given(np.eye(3) + 0.1)),
+            Gaussian(given(np.ones(3)), cov=given(0.1 * np.eye(3) + 0.01)),
         )
         assert_array_equal(problem.evaluate(given(THETA[0]), given(X[0])), problem.evaluate(THETA[0], X[0]))
         return problem.collect(4, 6, rng=0)
@@ -116,7 +116,7 @@ def test_nor_do_samples_of_an_integrand_that_returns_any_layout(layout):
 def test_nor_do_measures_kernels_and_embeddings(layout):
     def numbers(given):
         x, cov = given(X[0]), given(np.array([[1.0, 0.3, 0.1], [0.3, 1.5, 0.2], [0.1, 0.2, 0.8]]))
-        gaussian = Gaussian(given(THETA[0]), cov)
+        gaussian = Gaussian(given(THETA[0]), cov=cov)
         mixture = Mixture(given(np.array([0.3, 0.7])), [gaussian, Gaussian(np.zeros(3), np.ones(3))])
         known_by_score = Unnormalised(score=lambda x: given(-x), dim=3)
         kernel = RBF(given(np.array([0.5, 1.0, 2.0])))

@@ -284,7 +284,7 @@ OTHERS = {
         "the dimension d of x is 1 in the file, and 2 was asked",
     ),
     "family": (
-        {"family": lambda theta: Gaussian(theta, 2.0)},
+        {"family": lambda theta: Gaussian(theta, cov=2.0)},
         {},
         r"the measure of x at theta index t = 0 is Gaussian\(.*, 1\) in the file, and Gaussian\(.*, 2\) was asked",
     ),

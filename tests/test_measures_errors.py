@@ -108,7 +108,6 @@ INVALID_VALUES = {
 }
 
 INVALID_TYPES = {
-    "discrete": (lambda: from_scipy(stats.poisson(3)), "poisson is discrete"),
     "multivariate": (lambda: from_scipy(stats.dirichlet([1, 2, 3])), "dirichlet has no quantile function"),
     "not frozen": (lambda: as_measure(stats.norm), "freeze it"),
     "not frozen, multivariate": (lambda: as_measure(stats.multivariate_normal), "freeze it"),

@@ -175,9 +175,9 @@ FAMILIES = {
     "uniform": lambda t: Uniform(0.0, t[0]),
     "gamma": lambda t: Gamma(t[0], 2.0),
     "beta": lambda t: Beta(t[0], 2.0),
-    "lognormal": lambda t: LogNormal(0.1 * t[0], 0.2),
+    "lognormal": lambda t: LogNormal(0.1 * t[0], cov=0.2),
     "student": lambda t: StudentT(5.0, t[0], 0.5),
-    "mixture": lambda t: Mixture([0.5, 0.5], [Gaussian(0.0, 0.2), Gaussian(t[0], 0.1)]),
+    "mixture": lambda t: Mixture([0.5, 0.5], [Gaussian(0.0, cov=0.2), Gaussian(t[0], cov=0.1)]),
     "of two kinds": lambda t: Gaussian(t[0], 1.0) if t[0] < 2 else Uniform(0.0, t[0]),
     "scipy": lambda t: stats.gamma(t[0], scale=0.5),
     "product": lambda t: Product([Gamma(t[0], 2.0), Uniform(-1.0, 1.0)]),
@@ -521,7 +521,7 @@ def test_answers_follow_a_shift_of_f(options):
 @pytest.mark.parametrize("unit", [1e-8, 1e3, 1e8])
 def test_answers_do_not_depend_on_the_units_of_x(unit):
     far = cbq.Samples(
-        KINK.theta, unit * KINK.x, KINK.f, lambda t: Gaussian(unit * t[0], unit**2), depends_on_theta=False
+        KINK.theta, unit * KINK.x, KINK.f, lambda t: Gaussian(unit * t[0], cov=unit**2), depends_on_theta=False
     )
     assert_allclose(answers(MOBQ().fit(far)), answers(MOBQ().fit(KINK)), rtol=1e-4)
 
@@ -534,7 +534,7 @@ def test_few_points_may_have_coordinates_in_different_units(stochastic):
     f = np.sum(x * [1.0, 2.0, 3.0], axis=-1)
 
     def fit(unit):
-        family = lambda t: cbq.measures.Gaussian(t * unit, unit**2)  # noqa: E731
+        family = lambda t: cbq.measures.Gaussian(t * unit, cov=unit**2)  # noqa: E731
         samples = cbq.Samples(theta, x * unit, f, family, depends_on_theta=False, stochastic=stochastic)
         return cbq.MOBQ(kernel_x=cbq.kernels.RBF()).fit(samples).predict(theta)
 
@@ -702,7 +702,7 @@ test_refusals = refusals(
             r"of about .*e\+1\d\d are too large: their squares",
         ),
         "no measure there": (
-            lambda: MOBQ().fit(drawn(family=lambda t: Gaussian(1.0, 4.0 - t[0]))).predict([5.0]),
+            lambda: MOBQ().fit(drawn(family=lambda t: Gaussian(1.0, cov=4.0 - t[0]))).predict([5.0]),
             "the family gives no measure at theta index t = 0",
         ),
     },

@@ -478,7 +478,7 @@ def test_the_entropy_of_a_density_is_an_integral_that_is_finite_at_zero():
     model = cbq.Problem(likelihood, lambda y: Gaussian(0.0, 1.0), box, bounds=(0, np.inf))
     fit = cbq.CBQ().fit(model.collect(24, 24, rng=0, design="sobol"))
     with pytest.raises(ValueError, match="If phi is a logarithm, draws of I must stay away from 0"):
-        cbq.nested_expectation(fit, np.log, Gaussian(0.0, 1.5))
+        cbq.nested_expectation(fit, np.log, Gaussian(0.0, cov=1.5))
     answer = cbq.nested_expectation(fit, entr, box)
     low, high = answer.interval()
     assert low <= stats.norm(0.0, np.sqrt(1.5)).entropy() / 12.0 <= high

@@ -23,7 +23,7 @@ PUBLIC = [
     "cbq.problems",
     "cbq.samples",
 ]
-ALLOWED = {"cbq", "numpy", "scipy", "threadpoolctl"}
+ALLOWED = {"cbq", "numpy", "scipy", "threadpoolctl", "charset_normalizer"}  # numpy.f2py loads the last, if there
 SLOW = ["scipy.stats", "scipy.integrate", "scipy.optimize", "matplotlib", "pandas", "torch", "mpmath"]
 
 LOADED = """

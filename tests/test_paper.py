@@ -389,7 +389,7 @@ def test_at_a_single_theta_it_is_the_quadrature():
     ("family", "kind"),
     [
         (lambda t: Gaussian(t[0], 1.0), "RBF("),
-        (lambda t: LogNormal(t[0], 0.1), "Warped(RBF("),
+        (lambda t: LogNormal(t[0], cov=0.1), "Warped(RBF("),
         (lambda t: Gamma(t[0], 1.0), "Warped(Stein(Matern(1.5"),
         (lambda t: Uniform(0.0, t[0]), "Matern(1.5"),
     ],
@@ -466,9 +466,9 @@ def test_it_is_the_class_of_its_fits():
 def test_a_kernel_of_some_coordinates_integrates_under_their_measure():
     rng = np.random.default_rng(0)
     root = rng.normal(size=(3, 3))
-    measure = Gaussian([1.0, 2.0, 3.0], root @ root.T)
+    measure = Gaussian([1.0, 2.0, 3.0], cov=root @ root.T)
     x, columns = rng.normal(size=(5, 3)), [2, 0]
-    part = Gaussian(measure.mean[columns], measure.cov[np.ix_(columns, columns)])
+    part = Gaussian(measure.mean[columns], cov=measure.cov[np.ix_(columns, columns)])
     found, expected = cbq.embed(Warped(RBF(1.3), Columns(columns)), measure), cbq.embed(RBF(1.3), part)
     assert_allclose(found.mean(x), expected.mean(x[:, columns]), rtol=1e-12)
     assert_allclose(found.variance, expected.variance, rtol=1e-12)

@@ -16,7 +16,7 @@ from cbq.problem import Problem
 
 
 def family(theta):
-    return Gaussian(theta, np.array([[1.0, 0.5], [0.5, 2.0]]))
+    return Gaussian(theta, cov=np.array([[1.0, 0.5], [0.5, 2.0]]))
 
 
 def f(x, theta):
@@ -356,7 +356,9 @@ def test_measures_are_checked_before_anything_is_evaluated():
     with pytest.raises(ValueError, match=r"t = 1 .*in 2 dimensions, but the measure at theta index 0 has 1"):
         problem.collect(3, 4, rng=0, theta=THETAS)
     with pytest.raises(ValueError, match=r"x must be finite, but it is .*inf"):
-        changed(integrand=lambda x, theta: calls.append(x), family=lambda t: LogNormal(700.0, 1e4)).collect(3, 9, rng=0)
+        changed(integrand=lambda x, theta: calls.append(x), family=lambda t: LogNormal(700.0, cov=1e4)).collect(
+            3, 9, rng=0
+        )
     with pytest.raises(TypeError, match="Unnormalised has no sample"):
         changed(family=lambda theta: Unnormalised(score=lambda x: -x, dim=2)).collect(3, 4, rng=0)
     assert not calls

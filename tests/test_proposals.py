@@ -26,7 +26,7 @@ def family(theta):
 
 
 def wide(theta):
-    return Gaussian(theta + 1, 4.0)
+    return Gaussian(theta + 1, cov=4.0)
 
 
 class Own(Gaussian):
@@ -83,14 +83,14 @@ def test_a_longer_run_begins_with_the_points_of_a_shorter_one(design):
 def test_samples_take_a_proposal_in_all_ways_in_which_they_take_measures():
     given = (SAMPLES.theta, SAMPLES.x, SAMPLES.f, family)
     each = [wide(theta) for theta in SAMPLES.theta]
-    batch = Gaussian(SAMPLES.theta + 1, np.full((5, 1), 4.0))
+    batch = Gaussian(SAMPLES.theta + 1, cov=np.full((5, 1), 4.0))
     for proposal in (wide, each, batch):
         np.testing.assert_allclose(
             cbq.Samples(*given, proposal=proposal).log_weights, SAMPLES.log_weights, rtol=1e-12, atol=1e-12
         )
     one = cbq.Samples(*given, proposal=stats.norm(2.0, 3.0))
     np.testing.assert_allclose(
-        one.log_weights, log_ratio(SAMPLES, q=lambda theta: Gaussian(2.0, 9.0)), rtol=1e-12, atol=1e-12
+        one.log_weights, log_ratio(SAMPLES, q=lambda theta: Gaussian(2.0, cov=9.0)), rtol=1e-12, atol=1e-12
     )
     table = cbq.Samples.from_frame(SAMPLES.to_columns(), family, proposal=wide)
     np.testing.assert_array_equal(table.log_weights, SAMPLES.log_weights)
@@ -196,7 +196,7 @@ def test_a_wider_proposal_sees_rare_events():
 
     rare = problem(integrand=event, depends_on_theta=True)
     errors = {}
-    for name, proposal in (("plain", None), ("wide", lambda theta: Gaussian(theta, 9.0))):
+    for name, proposal in (("plain", None), ("wide", lambda theta: Gaussian(theta, cov=9.0))):
         fit = cbq.MonteCarlo().fit(rare.collect(100, 500, rng=0, proposal=proposal))
         mean, std = fit.predict(fit.theta, return_std=True)
         errors[name] = np.sqrt(np.mean((mean - stats.norm.sf(3)) ** 2))
@@ -212,7 +212,7 @@ def test_quadrature_takes_points_from_a_proposal_as_they_are(estimator):
     np.testing.assert_allclose(fit.predict(new), np.exp(-0.5) * np.cos(new), atol=0.02)
 
 
-@pytest.mark.parametrize("proposal", [lambda theta: Gaussian(1.0, 2.0), None], ids=["proposal", "measure"])
+@pytest.mark.parametrize("proposal", [lambda theta: Gaussian(1.0, cov=2.0), None], ids=["proposal", "measure"])
 def test_leave_one_out_estimates_are_unbiased_wherever_points_come_from(proposal):
     def f(x, theta):
         return np.cos(2 * x[:, 0]) + x[:, 0]
@@ -239,7 +239,7 @@ def test_few_points_that_carry_the_weight_are_a_finding():
 
 
 def test_weights_beyond_float64_are_refused():
-    narrow = cbq.Samples([0.0], [[1.0, 2.0]], [[1.0, 2.0]], Gaussian(0.0, 1.0), proposal=Gaussian(0.0, 1e-3))
+    narrow = cbq.Samples([0.0], [[1.0, 2.0]], [[1.0, 2.0]], Gaussian(0.0, 1.0), proposal=Gaussian(0.0, cov=1e-3))
     with pytest.raises(ValueError, match="its proposal hardly reaches the measure"):
         cbq.MonteCarlo().fit(narrow)
 
@@ -276,7 +276,7 @@ def test_a_run_resumes_and_extends_with_its_proposal_only(tmp_path):
     path = tmp_path / "run.sqlite"
     begun = problem().collect(3, 12, rng=3, proposal=wide, checkpoint=path)
     with pytest.raises(CheckpointError, match=r"the proposal at theta index t = 0 is Gaussian\(.*, 4\) in .*, 9\) was"):
-        problem().collect(**SIZE, proposal=lambda theta: Gaussian(theta + 1, 9.0), checkpoint=path)
+        problem().collect(**SIZE, proposal=lambda theta: Gaussian(theta + 1, cov=9.0), checkpoint=path)
     with pytest.raises(
         CheckpointError, match="whether points are drawn from a proposal is True in the file, and False"
     ):
@@ -330,7 +330,7 @@ def test_a_damaged_list_of_proposals_is_reported(change, says, tmp_path):
 
 def test_other_shapes_of_proposals():
     heavy = problem(family=lambda theta: LogNormal(theta, 1.0)).collect(
-        **SIZE, proposal=lambda theta: LogNormal(theta, 4.0)
+        **SIZE, proposal=lambda theta: LogNormal(theta, cov=4.0)
     )
     assert np.all(np.isfinite(heavy.log_weights))
     student = problem().collect(**SIZE, proposal=lambda theta: StudentT(3.0, theta, 1.0), design="sobol")

@@ -39,7 +39,7 @@ def family(theta):
 
 
 def wide(theta):
-    return Gaussian(theta, 1.3)
+    return Gaussian(theta, cov=1.3)
 
 
 def flat_topped(theta):
@@ -80,7 +80,7 @@ def test_values_and_weights_are_those_of_the_ratio():
 
 def test_q_is_given_in_all_ways_in_which_measures_are():
     expected = SAMPLES.reweighted(wide)
-    batch = Gaussian(SAMPLES.theta, np.full((6, 1), 1.3))
+    batch = Gaussian(SAMPLES.theta, cov=np.full((6, 1), 1.3))
     each = [stats.norm(theta[0], np.sqrt(1.3)) for theta in SAMPLES.theta]
     for q in (batch, each, [wide(theta) for theta in SAMPLES.theta]):
         np.testing.assert_allclose(SAMPLES.reweighted(q).f, expected.f, rtol=1e-12)
@@ -118,7 +118,7 @@ def test_points_from_q_have_no_weights_under_it():
     np.testing.assert_allclose(new.f, np.exp(drawn.log_weights).reshape(6, 20) * drawn.f, rtol=1e-12)
 
 
-@pytest.mark.parametrize("proposal", [None, wide, lambda theta: Gaussian(theta, 2.0)], ids=["p", "q", "other"])
+@pytest.mark.parametrize("proposal", [None, wide, lambda theta: Gaussian(theta, cov=2.0)], ids=["p", "q", "other"])
 def test_averages_stay_what_they_are(proposal):
     samples = problem().collect(**SIZE, proposal=proposal)
     one, other = (cbq.MonteCarlo().fit(each).averages for each in (samples, samples.reweighted(wide)))
@@ -127,7 +127,7 @@ def test_averages_stay_what_they_are(proposal):
 
 
 def test_a_ratio_that_depends_on_theta_makes_f_depend_on_it():
-    one, other = Gaussian(1.5, 1.0), Gaussian(1.5, 1.3)
+    one, other = Gaussian(1.5, 1.0), Gaussian(1.5, cov=1.3)
     common = problem(family=lambda theta: one).collect(**SIZE)
     assert not common.reweighted(other).depends_on_theta
     assert common.reweighted(wide).depends_on_theta
@@ -160,7 +160,7 @@ def unnormalised():
         (Gaussian(2.0, 1.0), [Gaussian(0.0, 1.0)] * 2, "q is a list of 2 measures, but theta has T = 1 rows"),
         (Gaussian(2.0, 1.0), 3.0, "arrived as q"),
         (Gaussian(2.0, 1.0), lambda theta: None, "the q gives no measure"),
-        (Gaussian(2.0, 1.0), Gaussian(0.0, 1e-3), r"ratio is below exp\(300\), but it is \[1.\]"),
+        (Gaussian(2.0, 1.0), Gaussian(0.0, cov=1e-3), r"ratio is below exp\(300\), but it is \[1.\]"),
     ],
 )
 def test_what_has_no_ratio_is_refused(measure, q, says):
@@ -204,27 +204,27 @@ def test_one_process_integrates_under_q_at_any_theta():
 def rotated(variances):
     """A Gaussian in the plane whose principal axes lie between the coordinates."""
     R = np.array([[0.6, -0.8], [0.8, 0.6]])
-    return Gaussian([0.0, 0.0], R @ np.diag(variances) @ R.T)
+    return Gaussian([0.0, 0.0], cov=R @ np.diag(variances) @ R.T)
 
 
 UNBOUNDED = [
-    (Gaussian(0.0, 1.0), Gaussian(0.0, 0.99)),
+    (Gaussian(0.0, 1.0), Gaussian(0.0, cov=0.99)),
     (Gaussian(0.0, 1.0), Gaussian(0.1, 1.0)),
-    (StudentT(3.0, 0.0, 1.0), Gaussian(0.0, 9.0)),
+    (StudentT(3.0, 0.0, 1.0), Gaussian(0.0, cov=9.0)),
     (StudentT(3.0, 0.0, 1.0), StudentT(4.0, 0.0, 1.0)),
     (from_scipy(stats.cauchy()), Gaussian(0.0, 1.0)),
-    (from_scipy(stats.logistic()), Gaussian(0.0, 10.0)),
+    (from_scipy(stats.logistic()), Gaussian(0.0, cov=10.0)),
     (Gamma(0.5, 1.0), Gamma(1.0, 1.0)),  # at 0
     (Gamma(2.0, 1.0), Gamma(2.0, 1.1)),
     (Beta(0.5, 2.0), Uniform(0.0, 1.0)),
     (LogNormal(0.0, 1.0), Gamma(1.0, 1.0)),
     (Gaussian([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]]), Gaussian([0.0, 0.0], [1.0, 1.0])),
     (rotated([1.0, 1.0]), rotated([3.0, 0.99])),
-    (Product([StudentT(3.0, 0.0, 1.0), Gaussian(0.0, 1.0)]), Gaussian([0.0, 0.0], [9.0, 9.0])),
+    (Product([StudentT(3.0, 0.0, 1.0), Gaussian(0.0, 1.0)]), Gaussian([0.0, 0.0], cov=[9.0, 9.0])),
 ]
 BOUNDED = [
     (Gaussian(0.0, 1.0), Gaussian(0.0, 1.0)),
-    (Gaussian(0.0, 1.0), Gaussian(1.0, 1.5)),
+    (Gaussian(0.0, 1.0), Gaussian(1.0, cov=1.5)),
     (Gaussian(0.0, 1.0), StudentT(5.0, 1.0, 1.0)),
     (StudentT(3.0, 0.0, 1.0), StudentT(3.0, 0.0, 0.5)),  # the ratio grows up to 4
     (StudentT(10.0, 0.0, 1.0), StudentT(10.0, 0.0, 0.8)),
@@ -232,10 +232,10 @@ BOUNDED = [
     (from_scipy(stats.gennorm(4.0)), Gaussian(0.0, 1.0)),
     (Gamma(2.0, 1.0), Gamma(1.0, 0.5)),
     (Beta(2.0, 2.0), Uniform(0.0, 1.0)),
-    (LogNormal(0.0, 1.0), LogNormal(0.0, 2.0)),
+    (LogNormal(0.0, 1.0), LogNormal(0.0, cov=2.0)),
     (TruncatedGaussian(0.0, 1.0, -1.0, 2.0), Uniform(-1.0, 2.0)),
-    (Mixture([0.5, 0.5], [Gaussian(-2.0, 1.0), Gaussian(2.0, 1.0)]), Gaussian(0.0, 5.0)),
-    (Gaussian([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]]), Gaussian([0.0, 0.0], [1.95, 1.95])),
+    (Mixture([0.5, 0.5], [Gaussian(-2.0, 1.0), Gaussian(2.0, 1.0)]), Gaussian(0.0, cov=5.0)),
+    (Gaussian([0.0, 0.0], [[1.0, 0.9], [0.9, 1.0]]), Gaussian([0.0, 0.0], cov=[1.95, 1.95])),
     (rotated([1.0, 1.0]), rotated([3.0, 1.01])),
 ]
 
@@ -251,7 +251,7 @@ def test_a_bounded_ratio_is_recognised(measure, q):
 
 
 def test_the_ratio_far_out_is_the_one_of_the_densities():
-    found = unbounded_log_ratio(Gaussian(0.0, 1.0), Gaussian(0.0, 0.5))
+    found = unbounded_log_ratio(Gaussian(0.0, 1.0), Gaussian(0.0, cov=0.5))
     np.testing.assert_allclose(found, stats.norm.logpdf(7.0) - stats.norm.logpdf(7.0, 0.0, np.sqrt(0.5)), rtol=1e-12)
 
 
@@ -265,7 +265,7 @@ def test_the_ratio_far_out_is_the_one_of_the_densities():
     ],
 )
 def test_fits_warn_of_ratios_that_are_hard_to_integrate(variance, says, tmp_path):
-    samples = SAMPLES.reweighted(lambda theta: Gaussian(theta, variance))
+    samples = SAMPLES.reweighted(lambda theta: Gaussian(theta, cov=variance))
     with pytest.warns(cbq.FitWarning, match=says):
         fit = cbq.CBQ().fit(samples)
     assert samples.ratio_warning in fit.summary()
@@ -280,13 +280,13 @@ def test_the_reach_of_points_is_that_of_their_weights(d, variance):
     samples = cbq.Samples([0.0], np.ones((1, 3, d)), [[1.0, 2.0, 3.0]], one)
     exact = (variance * np.sqrt(2 / variance - 1)) ** d  # 1 / E w, w = q / p, under q
     np.testing.assert_allclose(
-        reach(samples.reweighted(Gaussian(np.zeros(d), variance * np.ones(d)))), exact, rtol=0.02
+        reach(samples.reweighted(Gaussian(np.zeros(d), cov=variance * np.ones(d)))), exact, rtol=0.02
     )
 
 
 def test_a_likelihood_makes_up_for_the_ratio_of_prior_and_posterior():
     def posterior(y):
-        return Gaussian(0.8 * y, 0.25)  # of x ~ N(0, 1) given y = x + N(0, 1/4), and 25% wider
+        return Gaussian(0.8 * y, cov=0.25)  # of x ~ N(0, 1) given y = x + N(0, 1/4), and 25% wider
 
     def likelihood(x, y):
         return stats.norm.pdf(y[0], x[:, 0], 0.5)
@@ -302,7 +302,7 @@ def test_a_likelihood_makes_up_for_the_ratio_of_prior_and_posterior():
 
 def test_points_that_reach_q_need_no_warning():
     def q(theta):
-        return Gaussian(theta, 4.0)
+        return Gaussian(theta, cov=4.0)
 
     assert problem().collect(**SIZE, proposal=q).reweighted(q).ratio_warning is None
 
@@ -315,5 +315,5 @@ def test_the_same_measure_changes_nothing():
 
 
 def test_points_of_a_wider_measure_than_q_leave_nothing_of_it_empty():
-    samples = problem().collect(**SIZE, proposal=lambda theta: Gaussian(theta, 9.0))
-    assert samples.reweighted(lambda theta: Gaussian(theta, 1.5)).ratio_warning is None
+    samples = problem().collect(**SIZE, proposal=lambda theta: Gaussian(theta, cov=9.0))
+    assert samples.reweighted(lambda theta: Gaussian(theta, cov=1.5)).ratio_warning is None

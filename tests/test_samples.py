@@ -177,13 +177,13 @@ def test_a_measure_class_is_a_family():
 
 
 STACKED = {
-    "full covariance": lambda t: Gaussian([t, 1, 2], t * np.array([[2, 1, 0], [1, 2, 1], [0, 1, 2]])),
+    "full covariance": lambda t: Gaussian([t, 1, 2], cov=t * np.array([[2, 1, 0], [1, 2, 1], [0, 1, 2]])),
     "box": lambda t: Uniform(-10.0 * np.ones(3), [20 * t, 30, 40]),
-    "product": lambda t: Product([Gaussian([t, 0], 2.0), Gaussian(t, 1 + t)]),
+    "product": lambda t: Product([Gaussian([t, 0], cov=2.0), Gaussian(t, cov=1 + t)]),
     "atoms": lambda t: Empirical(t * X[0]),
 }
 NOT_STACKED = {
-    "types": lambda t: Gaussian(np.zeros(1), 9.0) if t > 2 else Uniform(-9.0, 9.0),
+    "types": lambda t: Gaussian(np.zeros(1), cov=9.0) if t > 2 else Uniform(-9.0, 9.0),
     "shapes": lambda t: Empirical(np.arange(3 if t > 2 else 4)),
     "blocks": lambda t: Product([Gaussian(t, 1), *([Gaussian(0, 1)] if t > 2 else [Uniform(-9, 9)])]),
     "mixture": lambda t: Mixture([0.5, 0.5], [Gaussian(t, 1.0), Gaussian(0.0, 1.0)]),
@@ -257,7 +257,7 @@ def test_negative_zero_is_zero_among_thetas():
 
 def test_a_family_that_fails_or_changes_its_dimension_at_a_new_theta():
     def family(theta):
-        return Gaussian(np.zeros(1 if theta[0] < 5 else 2), 1.0 if theta[0] > 0 else -1.0)
+        return Gaussian(np.zeros(1 if theta[0] < 5 else 2), cov=1.0 if theta[0] > 0 else -1.0)
 
     conditional = Samples([1.0, 2.0], np.zeros((2, 3)), np.zeros((2, 3)), family).conditional
     with pytest.raises(ValueError, match=r"no measure at theta index t = 1 \(theta = \[-1.\]\)"):
@@ -497,7 +497,7 @@ REFUSED = {
     "x dim": ((THETA, X[..., :2], F, SHARED), r"Gaussian\(mean=.* in 3 dimensions, but x has 2"),
     "x without d": ((THETA, X[..., 0], F, SHARED), r"in 3 dimensions, but x has 1.*without the last axis d is 1"),
     "batch": (
-        (THETA, X, F, Gaussian(np.zeros((3, 3)), np.ones((3, 3, 3)) * np.eye(3))),
+        (THETA, X, F, Gaussian(np.zeros((3, 3)), cov=np.ones((3, 3, 3)) * np.eye(3))),
         r"batch shape \(3,\).* must be \(4,\)",
     ),
     "list of measures": ((THETA, X, F, [SHARED] * 3), r"a list of 3 measures, but theta has T = 4 rows"),
@@ -529,7 +529,11 @@ def test_errors_say_what_is_wrong_and_where(arguments, message):
     ("f", "measure", "message"),
     [
         (F * 1j, SHARED, "f must hold real numbers, but its type is complex128"),
-        (F, "gaussian", "a measure of cbq.measures or a frozen scipy.stats distribution is needed, but a str arrived"),
+        (
+            F,
+            "gaussian",
+            "a measure of cbq.measures or a scipy.stats distribution with its parameters is needed, but a str arrived",
+        ),
         (F, stats.norm, "the scipy distribution norm has no parameters yet"),
         (F, [SHARED, SHARED, SHARED, 3.0], "but a float arrived"),
     ],

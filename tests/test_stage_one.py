@@ -26,7 +26,7 @@ def samples_of(f, measures, theta, n=12, seed=0, **options):
 
 def gaussians(T=3, d=1):
     theta = np.linspace(0.5, 1.5, T)
-    return theta, [Gaussian(np.full(d, t), np.full(d, 0.6)) if d > 1 else Gaussian(t, 0.6) for t in theta]
+    return theta, [Gaussian(np.full(d, t), cov=np.full(d, 0.6)) if d > 1 else Gaussian(t, cov=0.6) for t in theta]
 
 
 def rbf_embedding(x, mean, variance, ell):
@@ -69,11 +69,11 @@ def test_the_weights_minimise_the_worst_case_error_under_their_constraint():
 @pytest.mark.parametrize(
     ("kernel", "measure"),
     [
-        (RBF(0.8), Gaussian(0.3, 0.7)),
-        (Matern(1.5, 0.9), Gaussian(0.3, 0.7)),
+        (RBF(0.8), Gaussian(0.3, cov=0.7)),
+        (Matern(1.5, 0.9), Gaussian(0.3, cov=0.7)),
         (Matern(2.5, 0.9), Gamma(3.0, 2.0)),
         (Matern(0.5, 0.4), Uniform(0.0, 2.0)),
-        (TensorProduct(Matern(1.5, [0.7, 1.5])), Gaussian([0.0, 1.0], [1.0, 0.5])),
+        (TensorProduct(Matern(1.5, [0.7, 1.5])), Gaussian([0.0, 1.0], cov=[1.0, 0.5])),
         (Warped(Matern(2.5, 0.6), "gaussianise"), Gamma(3.0, 2.0)),
     ],
     ids=repr,

@@ -17,7 +17,13 @@ RNG = np.random.default_rng(12)
 
 @pytest.mark.parametrize(
     "measure",
-    [Gaussian(0.5, 2.0), Gamma(2.0, 1.0), Uniform(-1.0, 3.0), LogNormal(0.0, 1.0), Gaussian([0.0, 1.0], [1.0, 3.0])],
+    [
+        Gaussian(0.5, cov=2.0),
+        Gamma(2.0, 1.0),
+        Uniform(-1.0, 3.0),
+        LogNormal(0.0, 1.0),
+        Gaussian([0.0, 1.0], cov=[1.0, 3.0]),
+    ],
     ids=repr,
 )
 def test_the_mass_beyond_the_points_is_that_of_draws(measure):

@@ -29,7 +29,7 @@ def kinds(fit):
 
 HEAVY = {
     "squares of Student-t inputs": of_x(np.square, lambda t: StudentT(2.5, t[0], 1.0)),
-    "a wide lognormal measure": of_x(lambda x: x, lambda t: LogNormal(t[0], 4.0), Uniform(0.0, 1.0)),
+    "a wide lognormal measure": of_x(lambda x: x, lambda t: LogNormal(t[0], cov=4.0), Uniform(0.0, 1.0)),
     "a steep exponential": of_x(lambda x: np.exp(2 * x)),
 }
 LIGHT = {
@@ -88,13 +88,13 @@ def test_tails_warn():
 
 def test_points_of_a_wide_proposal_have_seen_the_tails():
     problem = HEAVY["a steep exponential"]
-    samples = problem.collect(15, 30, rng=0, proposal=lambda t: Gaussian(t[0] + 1.0, 4.0))
+    samples = problem.collect(15, 30, rng=0, proposal=lambda t: Gaussian(t[0] + 1.0, cov=4.0))
     assert "tails" not in kinds(cbq.CBQ().fit(samples))
 
 
 def test_outermost_points_are_the_extremes_of_every_coordinate():
     x = np.array([[[0, 5], [1, -7], [3, 0], [2, 1]], [[9, 0], [8, 1], [7, 2], [6, 3]]], dtype=float)
-    samples = cbq.Samples([0.0, 1.0], x, np.zeros((2, 4)), Gaussian(np.zeros(2), 100 * np.ones(2)))
+    samples = cbq.Samples([0.0, 1.0], x, np.zeros((2, 4)), Gaussian(np.zeros(2), cov=100 * np.ones(2)))
     assert outermost(samples).tolist() == [True, True, True, False, True, False, False, True]
 
 

@@ -1,6 +1,6 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
-from cbq import embeddings, kernels, linalg, measures, nested, problems, psa
+from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, psa
 from cbq._names import Names
 from cbq._plot import plot
 from cbq._version import __version__
@@ -46,6 +46,7 @@ __all__ = [
     "evppi",
     "evppi_table",
     "expected_loss",
+    "integrands",
     "kernels",
     "linalg",
     "load",

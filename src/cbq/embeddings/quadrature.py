@@ -10,7 +10,7 @@ import numpy as np
 from cbq._arrays import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding
 from cbq.kernels import Kernel
-from cbq.measures import Empirical, Measure, Unnormalised
+from cbq.measures import Measure, Unnormalised
 
 REACH = 9.0  # in normal coordinates: the mass beyond is 2e-19
 # distances from the kink of the kernel at which the line is split, so that no peak wider than 1e-6 is missed
@@ -34,7 +34,7 @@ class Quadrature(Embedding):
 
     def __init__(self, kernel: Kernel, measure: Measure) -> None:
         super().__init__(kernel, measure)
-        if isinstance(measure, (Empirical, Unnormalised)):
+        if measure.has_atoms or isinstance(measure, Unnormalised):
             raise NoEmbedding(f"quadrature needs a measure with a smooth transport, not {measure!r}.")
         if measure.dim not in TOLERANCE:
             raise NoEmbedding(

@@ -57,6 +57,10 @@ class SteinEmbedding(Embedding):
     def __init__(self, kernel: Stein, measure: Measure) -> None:
         super().__init__(kernel, measure)
         self._refuse_other(measure)
+        if measure.has_atoms:
+            raise NoEmbedding(
+                f"a Stein kernel needs a score, and {measure!r} is discrete: use an RBF or Matern kernel."
+            )
         if not _vanishes_at_ends(measure):
             raise NoEmbedding(
                 f"a Stein kernel does not integrate to zero under {measure!r}, whose density does not vanish at "

@@ -507,8 +507,8 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
     """
     if family is not None and not callable(family):
         raise TypeError(
-            f"family must be a function from theta to the measure of x, such as lambda theta: Gaussian(theta, 1.0), "
-            f"but it is a {type(family).__name__}."
+            f"family must be a function from theta to the measure of x, such as lambda theta: Gaussian(theta, std=1.0)"
+            f", but it is a {type(family).__name__}."
         )
     name = file_name(path, "path")
     try:

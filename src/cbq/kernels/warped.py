@@ -114,7 +114,7 @@ class Columns(Transform):
                 f"the measure of some coordinates is known for Gaussian and Empirical measures, not {measure!r}."
             )
         mean = self(measure.mean)
-        return Gaussian(mean, measure.cov[..., self.columns[:, None], self.columns])
+        return Gaussian(mean, cov=measure.cov[..., self.columns[:, None], self.columns])
 
 
 class MeasureTransform(Transform):
@@ -150,10 +150,10 @@ class Whiten(MeasureTransform):
                 f"the measure of whitened x is known for Gaussian, Mixture and Empirical measures, not {measure!r}."
             )
         if measure.equals(self.measure):
-            return Gaussian(np.zeros(measure.mean.shape), np.broadcast_to(np.eye(measure.dim), measure.cov.shape))
+            return Gaussian(np.zeros(measure.mean.shape), cov=np.broadcast_to(np.eye(measure.dim), measure.cov.shape))
         mean, L = self._mean_and_factor()
         half = solve_lower(L[..., None, :, :], np.swapaxes(measure.cholesky, -1, -2))  # rows: columns of L^-1 L'
-        return Gaussian(solve_lower(L, measure.mean - mean), np.swapaxes(half, -1, -2) @ half)
+        return Gaussian(solve_lower(L, measure.mean - mean), cov=np.swapaxes(half, -1, -2) @ half)
 
     def scales(self) -> Array | None:
         """The standard deviations (..., d) if coordinates are uncorrelated, so that w only rescales; otherwise None."""
@@ -191,8 +191,10 @@ class Gaussianise(MeasureTransform):
     def _image(self, measure: Measure) -> Measure:
         if isinstance(measure, Product) and any(isinstance(block, Empirical) for block in measure.blocks):
             return Product([Gaussianise(block).image(block) for block in measure.blocks])
+        if measure.has_atoms:
+            raise TypeError(f"the measure of gaussianised x is not known for {measure!r}, which has atoms.")
         shape = (*measure.batch_shape, measure.dim)
-        return Gaussian(np.zeros(shape), np.ones((*shape, 1)) * np.eye(measure.dim))
+        return Gaussian(np.zeros(shape), cov=np.ones((*shape, 1)) * np.eye(measure.dim))
 
 
 class UserTransform(Transform):

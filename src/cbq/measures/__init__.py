@@ -4,6 +4,7 @@ from typing import TYPE_CHECKING
 
 from cbq._deprecation import deprecated_names
 from cbq.measures.base import Measure, as_measure
+from cbq.measures.discrete import Binomial, Categorical, Discrete, Poisson
 from cbq.measures.empirical_unnormalised import Empirical, Unnormalised
 from cbq.measures.gamma_beta_student import Beta, Exponential, Gamma, StudentT
 from cbq.measures.gaussian import Gaussian, LogNormal
@@ -11,12 +12,16 @@ from cbq.measures.log_measure import LogMeasure
 from cbq.measures.mixture import Mixture
 from cbq.measures.product import Product
 from cbq.measures.scipy_distributions import Quantile, from_scipy
+from cbq.measures.scipy_variables import ScipyVariable
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Univariate
 
 __all__ = [
     "Beta",
+    "Binomial",
+    "Categorical",
+    "Discrete",
     "Empirical",
     "Exponential",
     "Gamma",
@@ -25,8 +30,11 @@ __all__ = [
     "LogNormal",
     "Measure",
     "Mixture",
+    "Normal",
+    "Poisson",
     "Product",
     "Quantile",
+    "ScipyVariable",
     "StudentT",
     "TruncatedGaussian",
     "Uniform",
@@ -36,6 +44,7 @@ __all__ = [
     "from_scipy",
 ]
 
+Normal = Gaussian
 
 if not TYPE_CHECKING:
     __getattr__ = deprecated_names(__name__, {"LogLaw": "LogMeasure"})

@@ -42,9 +42,12 @@ class Measure(Immutable, ABC):
     or an array (n,) also stands for points.
 
     To write a subclass, store each argument of the constructor under its own name, as an array whose leading axes are
-    the batch axes and, for the first one, whose last axis has length d. Then implement the abstract methods. Those that
-    begin with an underscore receive points (..., n, d) that have been checked.
+    the batch axes and, for the first one, whose last axis has length d. Arguments that only say the same in another way
+    are listed in `_spellings` and not stored. Then implement the abstract methods. Those that begin with an underscore
+    receive points (..., n, d) that have been checked.
     """
+
+    _spellings: ClassVar[tuple[str, ...]] = ()  # arguments of the constructor that stand for others
 
     _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if they are the same for all measures
     _parts: tuple[Measure, ...] = ()  # the measures that this one is made of, if it is made of others
@@ -141,6 +144,11 @@ class Measure(Immutable, ABC):
     def has_smooth_density(self) -> bool:
         """Whether the density is known to be analytic inside the support, as panel quadrature assumes."""
         return True
+
+    @property
+    def has_atoms(self) -> bool:
+        """Whether single points have positive probability."""
+        return any(part.has_atoms for part in self._parts)
 
     def translated(self, shift: Array) -> Measure | None:
         """The measure of X + shift, for shift (*batch_shape, d); None if the family is not closed under translation."""
@@ -276,7 +284,7 @@ def measure_argument(obj: Any, name: str) -> Measure:
     for convert in _CONVERTERS:
         if (measure := convert(obj)) is not None:
             return measure
-    wanted = "a measure of cbq.measures or a frozen scipy.stats distribution"
+    wanted = "a measure of cbq.measures or a scipy.stats distribution with its parameters"
     raise TypeError(f"{wanted} is needed, but a {type(obj).__name__} arrived as {name}.")
 
 
@@ -311,7 +319,7 @@ def require_coordinates(array: Array, name: str) -> None:
 
 @cache
 def _argument_names(kind: type[Measure]) -> tuple[str, ...]:
-    return tuple(signature(kind).parameters)
+    return tuple(name for name in signature(kind).parameters if name not in kind._spellings)
 
 
 def _is_normal(base: Base) -> bool:

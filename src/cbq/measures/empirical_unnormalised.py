@@ -50,6 +50,10 @@ class Empirical(Measure):
     def batch_shape(self) -> tuple[int, ...]:
         return self.points.shape[:-2]
 
+    @property
+    def has_atoms(self) -> bool:
+        return True
+
     def moments(self) -> tuple[Array, Array]:
         mean = np.sum(self.weights[..., None] * self.points, axis=-2)
         shift = self.points - mean[..., None, :]
@@ -64,10 +68,10 @@ class Empirical(Measure):
     def _marginal(self, j: int) -> Measure:
         return Empirical(self.points[..., j : j + 1], self.weights)
 
-    def conditional(self, head: Array) -> NoReturn:
+    def conditional(self, head: Array) -> Measure:
         raise TypeError("Empirical has no density, and so its coordinates have no conditional densities.")
 
-    def _logpdf(self, x: Array) -> NoReturn:
+    def _logpdf(self, x: Array) -> Array:
         raise TypeError("Empirical has no density: it is a finite set of points. Fit a Gaussian or a Mixture to them.")
 
     def _score(self, x: Array) -> NoReturn:
@@ -89,17 +93,17 @@ class Empirical(Measure):
         return u
 
 
-def checked_weights(weights: Array, count: int, what: str) -> Array:
-    """`weights` (..., count) divided by their sum, which must be 1 to single precision; none may be negative."""
+def checked_weights(weights: Array, count: int, what: str, name: str = "weights") -> Array:
+    """`weights` (..., count), called `name`, divided by their sum, which must be nearly 1; none may be negative."""
     if weights.ndim == 0 or weights.shape[-1] != count:
         items = f"{count} {what}{'s' * (count > 1)}"
-        raise ValueError(f"weights have shape {weights.shape}, but the shape for {items} is (..., {count}).")
+        raise ValueError(f"{name} have shape {weights.shape}, but the shape for {items} is (..., {count}).")
     if np.any(weights < 0):
-        raise ValueError(f"weights must not be negative, but the smallest is {np.min(weights):g}.")
+        raise ValueError(f"{name} must not be negative, but the smallest is {np.min(weights):g}.")
     sums = np.sum(weights, axis=-1, keepdims=True)
     if np.any(np.abs(sums - 1) > 1e-6):
         worst = sums.flat[np.argmax(np.abs(sums - 1))]
-        raise ValueError(f"weights must sum to 1, but they sum to {worst:.10g}: divide them by their sum.")
+        raise ValueError(f"{name} must sum to 1, but they sum to {worst:.10g}: divide them by their sum.")
     return np.asarray(weights / sums)
 
 

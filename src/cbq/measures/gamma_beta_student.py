@@ -18,14 +18,18 @@ class Gamma(Univariate):
 
     Parameters
     ----------
-    shape, rate : (...) or (..., 1), or scalars. The rate is the inverse of the scale.
+    shape, rate : (...) or (..., 1), or scalars. The mean is shape / rate.
+    scale : instead of the rate, its inverse, as in scipy.stats.gamma.
     """
 
     _ends = (0.0, np.inf)
+    _spellings = ("scale",)
 
-    def __init__(self, shape: npt.ArrayLike, rate: npt.ArrayLike) -> None:
+    def __init__(
+        self, shape: npt.ArrayLike, rate: npt.ArrayLike | None = None, *, scale: npt.ArrayLike | None = None
+    ) -> None:
         self.shape, self.rate = columns(
-            "Gamma", shape=positive_parameter(shape, "shape"), rate=positive_parameter(rate, "rate")
+            "Gamma", shape=positive_parameter(shape, "shape"), rate=_rate("Gamma(shape, ", rate, scale)
         )
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
@@ -58,12 +62,14 @@ class Exponential(Univariate):
     Parameters
     ----------
     rate : (...) or (..., 1), or a scalar. It is the inverse of the mean.
+    scale : instead of the rate, the mean, as in scipy.stats.expon.
     """
 
     _ends = (0.0, np.inf)
+    _spellings = ("scale",)
 
-    def __init__(self, rate: npt.ArrayLike) -> None:
-        (self.rate,) = columns("Exponential", rate=positive_parameter(rate, "rate"))
+    def __init__(self, rate: npt.ArrayLike | None = None, *, scale: npt.ArrayLike | None = None) -> None:
+        (self.rate,) = columns("Exponential", rate=_rate("Exponential(", rate, scale))
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
         return 1 / self.rate, 1 / self.rate / self.rate
@@ -135,10 +141,11 @@ class StudentT(Univariate):
 
     Parameters
     ----------
-    df, loc, scale : (...) or (..., 1), or scalars; df and scale are positive.
+    df, loc, scale : (...) or (..., 1), or scalars; df and scale are positive. The scale is not the standard deviation,
+        which is scale sqrt(df / (df - 2)) for df > 2.
     """
 
-    def __init__(self, df: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
+    def __init__(self, df: npt.ArrayLike, loc: npt.ArrayLike = 0.0, scale: npt.ArrayLike = 1.0) -> None:
         self.df, self.loc, self.scale = columns(
             "StudentT",
             df=positive_parameter(df, "df"),
@@ -198,6 +205,16 @@ class StudentT(Univariate):
     def _ratio(self, y: Array) -> Array:
         """r = t / sqrt(df)."""
         return np.asarray((y - self.loc) / self.scale / np.sqrt(self.df))
+
+
+def _rate(call: str, rate: npt.ArrayLike | None, scale: npt.ArrayLike | None) -> Array:
+    """The rate, given itself or by its inverse; `call` is how the call begins, for the error."""
+    if rate is not None and scale is None:
+        return positive_parameter(rate, "rate")
+    if scale is not None and rate is None:
+        return np.asarray(1 / positive_parameter(scale, "scale"))
+    arrived = "neither of them" if rate is None else "both"
+    raise TypeError(f"a rate or a scale = 1 / rate is needed, but {arrived} arrived: write {call}rate=...).")
 
 
 def stirling(a: Array) -> Array:

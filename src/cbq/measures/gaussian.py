@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import warnings
+
 import numpy as np
 import numpy.typing as npt
 
@@ -9,28 +11,39 @@ from cbq._arrays import Array, broadcast_batch
 from cbq._memory import require_memory
 from cbq.io import Numbers, saved
 from cbq.linalg.dense import cholesky, solve_lower, solve_upper
-from cbq.measures.base import Measure, parameter, require_coordinates
+from cbq.measures.base import Measure, in_brief, parameter, positive_parameter, require_coordinates
 
 
 @saved("Gaussian", mean=Numbers(), cov=Numbers())
 class Gaussian(Measure):
-    """The Gaussian measure N(mean, cov) on R^d.
+    """The Gaussian measure N(mean, cov) on R^d; `Normal` is another name for it.
+
+    Write `Gaussian(0.0, std=2.0)` or, the same, `Gaussian(0.0, cov=4.0)`. A bare second argument is `cov`; if it is no
+    matrix and could as well be meant as a standard deviation, it is deprecated.
 
     Parameters
     ----------
     mean : (..., d), or a scalar for d = 1.
     cov : full covariance (..., d, d), diagonal (..., d), or a scalar variance.
+    std : instead of cov, the standard deviations (..., d) of independent coordinates, or a scalar.
     """
 
+    _spellings = ("bare", "std")
     mean: Array  # (*batch_shape, d)
     cov: Array  # (*batch_shape, d, d)
     cholesky: Array  # (*batch_shape, d, d), lower triangular: x = mean + cholesky v for standard normal v
     is_diagonal: bool
 
-    def __init__(self, mean: npt.ArrayLike, cov: npt.ArrayLike) -> None:
+    def __init__(
+        self,
+        mean: npt.ArrayLike,
+        *bare: npt.ArrayLike,
+        cov: npt.ArrayLike | None = None,
+        std: npt.ArrayLike | None = None,
+    ) -> None:
         mean = np.atleast_1d(parameter(mean, "mean"))
         require_coordinates(mean, "mean")
-        full = _full_covariance(parameter(cov, "cov"), mean)
+        full = _full_covariance(_covariance(type(self).__name__, mean, bare, cov, std), mean)
         d = mean.shape[-1]
         batch = broadcast_batch({"mean": mean.shape[:-1], "cov": full.shape[:-2]}, "Gaussian")
         self.mean = np.broadcast_to(mean, (*batch, d))
@@ -42,7 +55,7 @@ class Gaussian(Measure):
         return self.mean, self.cov
 
     def translated(self, shift: Array) -> Measure:
-        return Gaussian(self.mean + shift, self.cov)
+        return Gaussian(self.mean + shift, cov=self.cov)
 
     def factors(self) -> tuple[Measure, ...]:
         if self.dim == 1 or not self.is_diagonal:
@@ -50,7 +63,7 @@ class Gaussian(Measure):
         return tuple(self._marginal(j) for j in range(self.dim))
 
     def _marginal(self, j: int) -> Measure:
-        return Gaussian(self.mean[..., j : j + 1], self.cov[..., j : j + 1, j : j + 1])
+        return Gaussian(self.mean[..., j : j + 1], cov=self.cov[..., j : j + 1, j : j + 1])
 
     def conditional(self, head: Array) -> Measure:
         # x_j | x_<j = mean_j + L_j,<j v_<j + L_jj v_j, with v_<j = L_<j^-1 (x_<j - mean_<j)
@@ -58,7 +71,7 @@ class Gaussian(Measure):
         L = self.cholesky[..., None, :, :]
         v = solve_lower(L[..., :j, :j], head - self.mean[..., None, :j])
         mean = self.mean[..., None, j] + np.sum(L[..., j, :j] * v, axis=-1)
-        return Gaussian(mean[..., None], L[..., j, j, None, None] ** 2)
+        return Gaussian(mean[..., None], cov=L[..., j, j, None, None] ** 2)
 
     def _logpdf(self, x: Array) -> Array:
         v = self._to_normal(x)
@@ -83,16 +96,27 @@ class Gaussian(Measure):
 class LogNormal(Measure):
     """The measure of x = exp(y) with y ~ N(mean, cov), on the positive orthant of R^d.
 
+    All parameters are those of log x, not of x: the median of x is exp(mean), and its mean exp(mean + std^2 / 2).
+
     Parameters
     ----------
-    mean, cov : mean and covariance of log x, with the shapes that `Gaussian` takes.
+    mean : the mean of log x, (..., d), or a scalar for d = 1.
+    cov, std : the covariance of log x or, instead, its standard deviations, with the shapes that `Gaussian` takes.
     """
 
     _ends = (0.0, np.inf)
     log: Gaussian  # the measure of log x
 
-    def __init__(self, mean: npt.ArrayLike, cov: npt.ArrayLike) -> None:
-        self.log = Gaussian(mean, cov)
+    def __init__(
+        self,
+        mean: npt.ArrayLike,
+        *bare: npt.ArrayLike,
+        cov: npt.ArrayLike | None = None,
+        std: npt.ArrayLike | None = None,
+    ) -> None:
+        mean = np.atleast_1d(parameter(mean, "mean"))
+        require_coordinates(mean, "mean")
+        self.log = Gaussian(mean, cov=_covariance(type(self).__name__, mean, bare, cov, std))
 
     def parameters(self) -> dict[str, Array]:
         return self.log.parameters()
@@ -130,6 +154,59 @@ class LogNormal(Measure):
                 f"inverse_transport of a LogNormal: x must be positive, but its smallest value is {np.min(x):g}."
             )
         return np.where(x > 0, self.log._to_normal(_floored_log(x)), -np.inf)
+
+
+def _covariance(
+    owner: str,
+    mean: Array,
+    bare: tuple[npt.ArrayLike, ...],
+    cov: npt.ArrayLike | None,
+    std: npt.ArrayLike | None,
+) -> Array:
+    """What stands for cov in the arguments of the constructor of `owner`, which takes it in one of three ways."""
+    given = {"cov": cov, "std": std} | {f"positional argument {i}": value for i, value in enumerate(bare, start=2)}
+    names = [name for name, value in given.items() if value is not None]
+    if len(names) != 1:
+        arrived = " and ".join(names) if names else "none"
+        wanted = f"{owner}(mean, std=...) or {owner}(mean, cov=...)"
+        raise TypeError(f"{owner} takes one of cov and std, but it was given {arrived}: write {wanted}.")
+    if std is not None:
+        return _variances(positive_parameter(std, "std"), mean)
+    if cov is not None:
+        return parameter(cov, "cov")
+    found = parameter(bare[0], "cov")
+    d, full = mean.shape[-1], _full_covariance(found, mean)  # an error comes before a warning
+    is_matrix = found.ndim >= 2 and found.shape[-2:] == (d, d)
+    if not is_matrix and np.any(found != 1) and np.all(np.diagonal(full, axis1=-2, axis2=-1) > 0):
+        _warn_of_bare(owner, found)
+    return found
+
+
+def _variances(std: Array, mean: Array) -> Array:
+    """The cov for standard deviations (..., d), or a scalar; in a batch, full matrices, so that it is not ambiguous."""
+    d = mean.shape[-1]
+    if std.ndim and std.shape[-1] != d:
+        wanted = f"a scalar or an array (..., {d}), with one for each coordinate"
+        raise ValueError(f"std has shape {std.shape}, but for a mean of shape {mean.shape} it must be {wanted}.")
+    if std.ndim < 2:
+        return np.asarray(std**2)
+    require_memory(std.size * d, f"the covariances for a std of shape {std.shape}", "pass a mean of fewer dimensions")
+    full = (std**2)[..., None] * np.eye(d)
+    return np.asarray(full[(None,) * max(mean.ndim - std.ndim, 0)])
+
+
+def _warn_of_bare(owner: str, cov: Array) -> None:
+    """Warn, at the line that called the constructor, that its second argument may be meant as a standard deviation."""
+    value, root = in_brief(cov, 0), in_brief(np.sqrt(cov), 0)
+    if cov.ndim > 1 or cov.size > 4:
+        value, root = "c", "numpy.sqrt(c)"
+    warnings.warn(
+        f"{owner}(mean, {value}) takes its second argument as a variance, not as a standard deviation, and will "
+        f"not be accepted without a name: write {owner}(mean, cov={value}) or {owner}(mean, std={root}), which are the "
+        f"same, or std={value} if that is meant.",
+        DeprecationWarning,
+        stacklevel=4,
+    )
 
 
 def _full_covariance(cov: Array, mean: Array) -> Array:

@@ -30,6 +30,10 @@ class LogMeasure(Measure):
     def __init__(self, measure: Any) -> None:
         self.measure = measure_argument(measure, "measure")
         self._parts = (self.measure,)
+        if self.measure.has_atoms:
+            raise TypeError(
+                f"LogMeasure takes continuous measures, but {self.measure!r} has atoms: pass their logarithms."
+            )
         if self.measure.dim != 1:
             raise ValueError(f"LogMeasure takes a one-dimensional measure, but it was given {self.measure!r}.")
         lower = self.measure.support[0]

@@ -6,18 +6,24 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-from scipy.special import log_ndtr, ndtri_exp
+from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
 from cbq._arrays import Array, broadcast_batch, finite, take_rows
 from cbq._checks import generator
 from cbq.io import Instance, Many, Numbers, saved
 from cbq.measures.base import Measure, in_brief, measure_list
+from cbq.measures.discrete import Discrete
 from cbq.measures.empirical_unnormalised import Empirical, Unnormalised, checked_weights
+
+MAX_BISECTIONS = 1100  # as many as there can be between two float64
 
 
 @saved("Mixture", weights=Numbers(), components=Many(Instance(Measure)))
 class Mixture(Measure):
     """The measure sum_k weights_k P_k of components P_1, ..., P_K.
+
+    On the line, discrete and continuous components may be mixed: `logpdf` is then the log probability at an atom, and
+    the log density elsewhere.
 
     Parameters
     ----------
@@ -118,7 +124,12 @@ class Mixture(Measure):
         """log w_k + log p_k(x): shape (..., n, K)."""
         log_p = _stacked(c._logpdf(x) for c in self.components)
         log_w = self._log_weights()
-        return np.where(log_w == -np.inf, -np.inf, log_p + log_w)
+        terms = np.where(log_w == -np.inf, -np.inf, log_p + log_w)
+        discrete = np.array([c.has_atoms for c in self.components])
+        if np.all(discrete) or not np.any(discrete):
+            return terms
+        at_atom = np.any(discrete & (terms > -np.inf), axis=-1, keepdims=True)  # where a density counts for nothing
+        return np.where(at_atom & ~discrete, -np.inf, terms)
 
     def _log_weights(self) -> Array:
         """log w_k, with an axis for the points: shape (*batch_shape, 1, K)."""
@@ -127,6 +138,8 @@ class Mixture(Measure):
 
     def _from_normal(self, v: Array) -> Array:
         lead = np.broadcast_shapes(v.shape[:-1], (*self.batch_shape, 1))
+        if self.dim == 1 and self.has_atoms:
+            return self._quantile_with_atoms(np.broadcast_to(ndtr(v), (*lead, 1)))
         if self.dim == 1:
             return self._quantile(np.broadcast_to(v, (*lead, 1)))
         self._require_interior(v)
@@ -136,6 +149,9 @@ class Mixture(Measure):
         return x
 
     def _to_normal(self, x: Array) -> Array:
+        if self.dim == 1 and self.has_atoms:
+            parts = _stacked(c._to_uniform(x)[..., 0] for c in self.components)
+            return np.asarray(ndtri(np.sum(parts * self.weights[..., None, :], axis=-1)))[..., None]
         if self.dim == 1:
             below, above = self._log_tails(x[..., 0])
             return np.where(below <= above, ndtri_exp(below), -ndtri_exp(above))[..., None]
@@ -149,6 +165,20 @@ class Mixture(Measure):
         log_w = self._log_weights()
         below, above = (np.logaddexp.reduce(log_ndtr(side) + log_w, axis=-1) for side in (v, -v))
         return np.minimum(below, 0.0), np.minimum(above, 0.0)
+
+    def _quantile_with_atoms(self, u: Array) -> Array:
+        """The smallest x with P(X <= x) >= u, for u (..., n, 1), by bisection between quantiles of the components."""
+        weights = self.weights[..., None, :]
+        parts = _stacked(c._from_uniform(u)[..., 0] for c in self.components)
+        low = np.nextafter(np.min(np.where(weights > 0, parts, np.inf), axis=-1), -np.inf)
+        high = np.max(np.where(weights > 0, parts, -np.inf), axis=-1)
+        for _ in range(MAX_BISECTIONS):
+            middle = 0.5 * low + 0.5 * high
+            if not np.any((low < middle) & (middle < high)):
+                break
+            reached = np.sum(weights * _stacked(_cdf(c, middle) for c in self.components), axis=-1) >= u[..., 0]
+            low, high = np.where(reached, low, middle), np.where(reached, middle, high)
+        return np.asarray(high)[..., None]
 
     def _quantile(self, v: Array) -> Array:
         """The x with normal coordinate v (..., n, 1), which lies between the quantiles of the components."""
@@ -177,9 +207,22 @@ def _checked_components(components: Sequence[Any]) -> tuple[Measure, ...]:
     if len(set(dims)) > 1:
         raise ValueError(f"the components of a Mixture must have the same dimension, but they have dimensions {dims}.")
     for c in measures:
-        if isinstance(c, Empirical | Unnormalised):
+        if isinstance(c, Empirical | Unnormalised) and not isinstance(c, Discrete):
             raise TypeError(f"the components of a Mixture need normalised densities, but {type(c).__name__} has none.")
+    if dims[0] > 1 and len({c.has_atoms for c in measures}) > 1:
+        raise TypeError("a Mixture in several dimensions has components that are all discrete, or all continuous.")
     return measures
+
+
+def _cdf(component: Measure, y: Array) -> Array:
+    """P(X <= y) at y (..., n)."""
+    if isinstance(component, Discrete):
+        return component._cdf(y)
+    if isinstance(component, Mixture) and component.has_atoms:
+        return np.asarray(
+            np.sum(component.weights[..., None, :] * _stacked(_cdf(c, y) for c in component.components), -1)
+        )
+    return component._to_uniform(y[..., None])[..., 0]
 
 
 def _stacked(arrays: Iterable[Array]) -> Array:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from abc import abstractmethod
 from collections.abc import Callable
 from typing import Any, Self
 
@@ -13,12 +14,15 @@ from cbq._arrays import Array, finite, not_nan
 from cbq._checks import shown
 from cbq.io import Many, Numbers, Text, saved
 from cbq.measures.base import Measure, converter
+from cbq.measures.discrete import MAX_ATOMS, Binomial, Categorical, Poisson, require_atoms
 from cbq.measures.gamma_beta_student import Beta, Exponential, Gamma, StudentT
 from cbq.measures.gaussian import Gaussian, LogNormal
 from cbq.measures.truncated_gaussian import TruncatedGaussian
 from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Univariate, central_difference, columns
 
+TAIL = 1e-17  # the mass beyond the last value of a discrete distribution that is kept
+DISCRETE = "scipy.stats._discrete_distns"  # where scipy defines its own
 SHAPES = Many(Numbers(infinite=True))  # a shape may be the end of an interval
 
 
@@ -39,8 +43,39 @@ def _build(cls: type[Quantile], _: Any, dist: str, shapes: tuple[Array, ...], lo
     return cls(found, *shapes, loc=loc, scale=scale)
 
 
+class NumericSlope(Univariate):
+    """A measure on the line with a score by central differences of fourth order, and quantiles that are improved."""
+
+    @property
+    def has_smooth_density(self) -> bool:
+        return False
+
+    def _slope(self, y: Array) -> Array:
+        lower, upper = self.support
+        median, lower_quartile = (self._quantile(np.full(1, q), upper=False) for q in (0.5, 0.25))
+        spread = self._quantile(np.full(1, 0.25), upper=True) - lower_quartile
+        scale = np.minimum(np.maximum(spread, np.abs(y - median)), np.minimum(y - lower, upper - y))
+        self._require_density(scale > 0)  # differences need room on both sides
+        return central_difference(self._log_density, y, 1e-3 * scale)
+
+    def _quantile(self, q: Array, upper: bool) -> Array:
+        # Newton steps on the log tail improve scipy's generic quantiles, which have an error of up to 1e-8.
+        y, sign = self._raw_quantile(q, upper), 1.0 if upper else -1.0
+        for _ in range(2):
+            reached, p = self._tail(y, upper), np.exp(self._log_density(y))
+            with np.errstate(all="ignore"):
+                better = y + sign * np.log(reached / q) * reached / p
+            accepted = np.isfinite(better) & (np.abs(better - y) < 1e-3 * np.abs(y))
+            y = np.where(accepted, better, y)
+        return y
+
+    @abstractmethod
+    def _raw_quantile(self, q: Array, upper: bool) -> Array:
+        """The y at which `_tail` is q, to some digits."""
+
+
 @saved("Quantile", read=_read, build=_build, dist=Text(), shapes=SHAPES, loc=Numbers(), scale=Numbers())
-class Quantile(Univariate):
+class Quantile(NumericSlope):
     """A continuous scipy.stats distribution as a measure on the line; `from_scipy` creates it.
 
     The score is computed by central differences of fourth order. Where the density is smooth, its relative error is
@@ -75,10 +110,6 @@ class Quantile(Univariate):
         same = type(self._dist) is type(other._dist) and is_scipys_own(self._dist)
         return same and super().equals(other)
 
-    @property
-    def has_smooth_density(self) -> bool:
-        return False
-
     def __repr__(self) -> str:
         return f"Quantile({self._dist.name}, {self._arguments_in_brief()})"
 
@@ -106,26 +137,11 @@ class Quantile(Univariate):
     def _log_density(self, y: Array) -> Array:
         return self._call("logpdf", y)
 
-    def _slope(self, y: Array) -> Array:
-        lower, upper = self.support
-        median, lower_quartile = (self._quantile(np.full(1, q), upper=False) for q in (0.5, 0.25))
-        spread = self._quantile(np.full(1, 0.25), upper=True) - lower_quartile
-        scale = np.minimum(np.maximum(spread, np.abs(y - median)), np.minimum(y - lower, upper - y))
-        return central_difference(self._log_density, y, 1e-3 * scale)
-
     def _tail(self, y: Array, upper: bool) -> Array:
         return self._call("sf" if upper else "cdf", y)
 
-    def _quantile(self, q: Array, upper: bool) -> Array:
-        # Newton steps on the log tail improve scipy's generic quantiles, which have an error of up to 1e-8.
-        y, sign = self._call("isf" if upper else "ppf", q), 1.0 if upper else -1.0
-        for _ in range(2):
-            reached, p = self._tail(y, upper), np.exp(self._call("logpdf", y))
-            with np.errstate(all="ignore"):
-                better = y + sign * np.log(reached / q) * reached / p
-            accepted = np.isfinite(better) & (np.abs(better - y) < 1e-3 * np.abs(y))
-            y = np.where(accepted, better, y)
-        return y
+    def _raw_quantile(self, q: Array, upper: bool) -> Array:
+        return self._call("isf" if upper else "ppf", q)
 
     def _call(self, name: str, argument: Array) -> Array:
         with np.errstate(all="ignore"):  # scipy's formulas may evaluate log(0) internally
@@ -144,20 +160,28 @@ def _measure(obj: Any) -> Measure | None:
 
 
 def from_scipy(frozen: Any) -> Measure:
-    """The measure of a frozen scipy.stats distribution.
+    """The measure of a scipy.stats distribution: a frozen one, or a random variable such as scipy.stats.Normal().
 
     norm, multivariate_normal, uniform, lognorm, gamma, erlang, chi2, expon, beta, t and truncnorm become measures with
     closed forms, if loc (and for beta, scale) has its default value where the family needs it. Any other continuous
-    distribution becomes a `Quantile`. Array parameters become batches of one-dimensional measures.
+    distribution becomes a `Quantile`. binom, bernoulli and poisson become `Binomial` and `Poisson`, any other discrete
+    distribution a `Categorical` on the values that hold all but 1e-17 of its mass. Array parameters become batches of
+    one-dimensional measures.
+
+    Of random variables, Normal, Uniform, Binomial, Mixture, and shifted, scaled, truncated and exponentiated ones of
+    these, become measures with closed forms; any other becomes a `ScipyVariable`, or a `Categorical` if it is discrete.
     """
+    from cbq.measures.scipy_variables import variable_measure
+
+    if (found := variable_measure(frozen)) is not None:
+        return found
     if _is(frozen, "multi_rv_frozen"):
         return _multivariate(frozen)
     if not _is(frozen, "rv_frozen"):
         wanted = "a frozen scipy.stats distribution, such as scipy.stats.norm(0, 1)"
         raise TypeError(f"from_scipy takes {wanted}, but it was given a {type(frozen).__name__}.")
     if _is(frozen.dist, "rv_discrete"):
-        hint = "list its values and their probabilities in an Empirical instead"
-        raise TypeError(f"the scipy distribution {frozen.dist.name} is discrete, but must be continuous: {hint}.")
+        return _discrete(frozen)
     shapes, loc, scale = frozen.dist._parse_args(*frozen.args, **frozen.kwds)
     given = {f"shape {i}": not_nan(a, f"shape {i} of the scipy distribution") for i, a in enumerate(shapes)}
     given |= {"loc": finite(loc, "loc"), "scale": finite(scale, "scale")}
@@ -166,24 +190,89 @@ def from_scipy(frozen: Any) -> Measure:
     return Quantile(frozen.dist, *s, loc=loc, scale=scale) if measure is None else measure
 
 
+def _discrete(frozen: Any) -> Measure:
+    """The measure of a frozen discrete distribution, by its own class or as a finite sum."""
+    dist = frozen.dist
+    shapes, loc, _ = dist._parse_args(*frozen.args, **frozen.kwds)
+    given = {f"shape {i}": not_nan(a, f"shape {i} of the scipy distribution") for i, a in enumerate(shapes)}
+    *s, loc = columns(f"from_scipy({dist.name})", **given, loc=finite(loc, "loc"))
+    if hasattr(dist, "xk") and hasattr(dist, "pk"):  # a table of values and probabilities
+        return Categorical(dist.pk, np.asarray(dist.xk) + loc)
+    if not np.all(dist._argcheck(*s)):
+        raise ValueError(f"scipy.stats.{dist.name} is not defined for the shapes {s}: correct these parameters.")
+    if dist.name in ("binom", "bernoulli", "poisson") and type(dist).__module__ == DISCRETE and np.all(loc == 0):
+        return Poisson(*s) if dist.name == "poisson" else Binomial(*([1.0] if dist.name == "bernoulli" else []), *s)
+    lower, upper = (np.broadcast_to(np.asarray(end, dtype=float), loc.shape) for end in dist.support(*s, loc=loc))
+    return truncated_sum(
+        f"scipy.stats.{dist.name}",
+        lower,
+        upper,
+        lambda k: dist.cdf(k, *s, loc=loc),
+        lambda k: dist.sf(k, *s, loc=loc),
+        lambda k: dist.pmf(k, *s, loc=loc),
+    )
+
+
+def truncated_sum(
+    name: str,
+    lower: Array,
+    upper: Array,
+    below: Callable[[Array], Array],
+    above: Callable[[Array], Array],
+    probabilities: Callable[[Array], Array],
+) -> Categorical:
+    """A discrete distribution on integers as the `Categorical` of those that hold all but 1e-17 of its mass.
+
+    lower, upper : the ends of the support, (*batch_shape, 1). below, above, probabilities : P(X <= k), P(X > k) and
+        P(X = k) of values k (*batch_shape, n).
+    """
+    with np.errstate(all="ignore"):
+        origin = np.where(np.isfinite(lower), lower, np.where(np.isfinite(upper), upper, 0.0))
+        first = np.where(np.isfinite(lower), lower, _far_enough(name, origin, -1.0, below))
+        last = np.where(np.isfinite(upper), upper, _far_enough(name, origin, 1.0, above))
+        number = float(np.max(last - first, initial=0)) + 1
+        require_atoms(name, int(first.size * number))
+        values = first + np.arange(number)
+        p = np.where(values <= last, np.asarray(probabilities(values), dtype=float), 0.0)
+    total = np.sum(p, axis=-1, keepdims=True)
+    if not np.all(np.abs(total - 1) < 1e-9):
+        raise ValueError(f"the probabilities of {name} on the integers sum to {np.ravel(total)[0]:g}, not to 1.")
+    return Categorical(p / total, values)
+
+
+def _far_enough(name: str, origin: Array, sign: float, mass_beyond: Callable[[Array], Array]) -> Array:
+    """Integers (*batch_shape, 1) on one side of the origin with less than TAIL beyond.
+
+    scipy's own quantiles are infinite or do not end for a tail as small.
+    """
+    steps = 2.0 ** np.arange(int(np.log2(MAX_ATOMS)))
+    beyond = np.asarray(mass_beyond(origin + sign * steps), dtype=float)  # (*batch_shape, S)
+    if not np.all(beyond[..., -1] < TAIL):
+        raise ValueError(
+            f"{name} has too heavy a tail for a finite sum: {np.max(beyond[..., -1]):.1g} of its mass is more than "
+            f"{steps[-1]:.3g} from {np.ravel(origin)[0]:g}. Truncate it, and pass a Categorical."
+        )
+    return np.asarray(origin + sign * steps[np.argmax(beyond < TAIL, axis=-1)][..., None])
+
+
 def _multivariate(frozen: Any) -> Measure:
     name = type(frozen).__name__.removesuffix("_frozen").removesuffix("_gen")
     if name != "multivariate_normal":
         hint = "use a measure of cbq.measures, or Unnormalised with its logpdf and a Stein kernel"
         raise TypeError(f"the scipy distribution {name} has no quantile function, which transport needs: {hint}.")
     mean = np.atleast_1d(frozen.mean)
-    return Gaussian(mean, np.reshape(frozen.cov, (mean.size, mean.size)))
+    return Gaussian(mean, cov=np.reshape(frozen.cov, (mean.size, mean.size)))
 
 
 # The measures that scipy's families become, from scale, shapes and, in the first table, loc.
 _WITH_LOC: dict[str, Callable[..., Measure]] = {
-    "norm": lambda loc, scale: Gaussian(loc, (scale**2)[..., None]),
+    "norm": lambda loc, scale: Gaussian(loc, cov=(scale**2)[..., None]),
     "uniform": lambda loc, scale: Uniform(loc, loc + scale),
     "t": lambda loc, scale, df: StudentT(df, loc, scale),
     "truncnorm": lambda loc, scale, a, b: TruncatedGaussian(loc, scale, loc + scale * a, loc + scale * b),
 }
 _WITHOUT_LOC: dict[str, Callable[..., Measure]] = {
-    "lognorm": lambda scale, s: LogNormal(np.log(scale), (s**2)[..., None]),
+    "lognorm": lambda scale, s: LogNormal(np.log(scale), cov=(s**2)[..., None]),
     "gamma": lambda scale, a: Gamma(a, 1 / scale),
     "erlang": lambda scale, a: Gamma(a, 1 / scale),
     "chi2": lambda scale, df: Gamma(df / 2, 0.5 / scale),

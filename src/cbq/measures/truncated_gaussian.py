@@ -30,10 +30,13 @@ class TruncatedGaussian(Univariate):
     Parameters
     ----------
     mean, std : (...) or (..., 1), or scalars: mean and standard deviation before truncation.
-    lower, upper : (...) or (..., 1), or scalars; -inf and inf are allowed.
+    lower, upper : (...) or (..., 1), or scalars, in the units of x (not of std, as in scipy.stats.truncnorm). By
+        default an end is infinite.
     """
 
-    def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:
+    def __init__(
+        self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike = -np.inf, upper: npt.ArrayLike = np.inf
+    ) -> None:
         low, high = (parameter(end, name, infinite=True) for end, name in ((lower, "lower"), (upper, "upper")))
         self.mean, self.std, self.lower, self.upper = columns(
             "TruncatedGaussian", mean=parameter(mean, "mean"), std=positive_parameter(std, "std"), lower=low, upper=high

@@ -11,7 +11,7 @@ from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
-from cbq.measures import Empirical, Unnormalised
+from cbq.measures import Unnormalised
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.estimator import BORROWED_POINTS
 from cbq.methods.multioutput import MOBQ, PooledFit
@@ -166,7 +166,7 @@ def _contradiction(samples: Samples, pooled: PooledFit, plain: CBQFit) -> Array:
 
 def _can_borrow(samples: Samples) -> bool:
     """Whether thetas may use points of others, and have room for them."""
-    unknown_bulk = any(isinstance(measure, Empirical | Unnormalised) for measure in samples.measures)
+    unknown_bulk = any(measure.has_atoms or isinstance(measure, Unnormalised) for measure in samples.measures)
     return (
         not samples.depends_on_theta
         and samples.T > 1

@@ -36,8 +36,10 @@ def common_points(samples: Samples) -> tuple[Array, Measure] | None:
 
 
 def _normal_scores(samples: Samples, x: Array) -> Array | None:
-    """Standard normal coordinates (T, N, d) of the points; None if a measure has none."""
+    """Standard normal coordinates (T, N, d) of the points; None if a measure has none or is discrete."""
     measure = samples.batched_measure()
+    if any(each.has_atoms for each in samples.measures):
+        return None  # scores of atoms are not normal
     try:
         if measure is not None:
             return measure.inverse_transport(x, base="normal")

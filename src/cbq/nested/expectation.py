@@ -20,7 +20,7 @@ from cbq.fit.findings import silent
 from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
 from cbq.gp.pooled import ExactGP, IntegralPosterior
 from cbq.kernels import Kernel
-from cbq.measures import Empirical, Gaussian, Measure
+from cbq.measures import Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
 from cbq.nested.answer import Answer, OuterPosterior, answer, drawn, output_selector, require_fit
@@ -142,7 +142,7 @@ def _quadrature(
     """
     one_of(design, Design, "design")
     measure = None if isinstance(prior, list | tuple | np.ndarray) else as_prior(prior, fit.p)
-    if measure is None or isinstance(measure, Empirical):
+    if measure is None or measure.has_atoms:
         arrived = "a table of draws" if measure is None else repr(measure)
         raise ValueError(f"method='bq' integrates under a continuous prior, but it is {arrived}: pass method='mc'.")
     if not is_whole(n, MIN_NODES, MAX_NODES):

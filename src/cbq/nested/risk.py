@@ -15,7 +15,7 @@ from cbq.fit.base import Fit
 from cbq.fit.findings import silent
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, Functional, OuterPosterior, output_selector
-from cbq.nested.outer import NODES, Design, Outer, PriorLike, standard_error
+from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, standard_error
 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
@@ -58,7 +58,8 @@ def value_at_risk(
     progress : True for a bar over the thetas, or a function of the numbers of finished and of all thetas.
     """
     sign, select = _sign(alpha, tail), output_selector(fit, output)
-    find = step_quantile if isinstance(prior, Empirical) else quantile
+    is_table = isinstance(prior, list | tuple | np.ndarray)
+    find = quantile if is_table or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
 
     def functional(values: Array, weights: Array) -> Array:
         return sign * find(sign * select(values), weights, alpha)

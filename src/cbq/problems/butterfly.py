@@ -39,7 +39,7 @@ def integrand(x: Array, theta: Array) -> Array:
 
 def family(theta: Array) -> LogNormal:
     """The measure of the price at time 2 given the price theta (1,) at time 1; its mean is theta."""
-    return LogNormal(np.log(theta) - 0.5 * VARIANCE, VARIANCE)
+    return LogNormal(np.log(theta) - 0.5 * VARIANCE, cov=VARIANCE)
 
 
 def exact(theta: Array) -> Array:
@@ -51,7 +51,7 @@ def exact(theta: Array) -> Array:
 def build() -> Problem:
     """Loss of a butterfly option when the price x at time 2 is shocked by 20%, given the price theta at time 1.
 
-    theta ~ LogNormal(log 100 - 0.045, 0.09), x | theta ~ LogNormal(log theta - 0.045, 0.09), and
+    theta ~ LogNormal(log 100 - 0.045, std=0.3), x | theta ~ LogNormal(log theta - 0.045, std=0.3), and
     f(x) = psi(x) - psi(1.2 x), where psi is the payoff of a butterfly between 50 and 150. The expected loss
     E max(I(theta), 0) is `EXPECTED_LOSS`.
     """

@@ -44,7 +44,7 @@ def family(theta: Array) -> Gaussian:
     correlation = np.eye(17)
     correlation[[X6, X14], [X6, X14]] = 1 - explained
     correlation[[X6, X14], [X14, X6]] = RHO - explained
-    return Gaussian(conditional_mean(theta), STD[:, None] * correlation * STD)
+    return Gaussian(conditional_mean(theta), cov=STD[:, None] * correlation * STD)
 
 
 def exact(theta: Array) -> Array:
@@ -60,4 +60,4 @@ def build() -> Problem:
     value of learning theta is `EVPPI`.
     """
     cov = THETA_STD[:, None] * np.array([[1, RHO], [RHO, 1]]) * THETA_STD
-    return Problem(integrand, family, Gaussian(THETA_MEAN, cov), exact=exact, name="health")
+    return Problem(integrand, family, Gaussian(THETA_MEAN, cov=cov), exact=exact, name="health")

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.measures import Empirical, Measure
+from cbq.measures import Measure
 from cbq.samples.arrays import equal_rows, shown_bounds
 from cbq.samples.conditional import equal_measures, find_thetas, measures_at
 from cbq.samples.failures import Failures
@@ -58,7 +58,7 @@ def require_joinable(one: Samples, x: Samples, bounds: Any) -> None:
     both = [np.column_stack([each.theta[each.owners], each.all_points]) for each in (one, x)]
     _, group = equal_rows(np.concatenate(both))
     again = np.isin(group[one.n_evaluations :], group[: one.n_evaluations])
-    again &= np.array([not isinstance(measure, Empirical) for measure in x.measures])[x.owners]  # which repeats points
+    again &= np.array([not measure.has_atoms for measure in x.measures])[x.owners]  # which repeats points
     if np.any(again):
         i = int(np.argmax(again))
         raise ValueError(

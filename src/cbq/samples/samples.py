@@ -30,6 +30,7 @@ from cbq.samples.arrays import (
     rows_outside,
     shown_bounds,
 )
+from cbq.samples.chains import Thin
 from cbq.samples.conditional import (
     ConditionalMeasure,
     Family,
@@ -47,6 +48,7 @@ from cbq.samples.files import load_samples, save_samples
 from cbq.samples.frames import Columns, read_table, to_frame
 from cbq.samples.html import samples_html
 from cbq.samples.joining import joined
+from cbq.samples.posteriors import Source, read_posteriors
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
 from cbq.samples.unknown import UnknownMeasure
 
@@ -211,6 +213,41 @@ class Samples(Immutable):
             names=table.names,
         )
         return samples if table.failures is None else samples._with_failures(table.failures)
+
+    @classmethod
+    def from_arviz(
+        cls,
+        data: Any,
+        value: Source,
+        *,
+        x: str | Sequence[str] | None = None,
+        score: Source | None = None,
+        measure: Any = None,
+        depends_on_theta: bool = True,
+        thin: Thin = "auto",
+        group: str = "posterior",
+        bounds: Any = None,
+    ) -> Samples:
+        """Make samples from the posterior draws of a model at each theta, as ArviZ, PyMC, Stan and NumPyro have them.
+
+        Chains are checked by R-hat and by their effective sample size, with a `ChainWarning`, and scores by identities
+        that hold for every density: E s = 0 and E[(x - E x) s'] = -1. Scores of the wrong sign or scale are refused.
+
+        Parameters
+        ----------
+        data : a mapping from theta, a number or a tuple, to its draws: an arviz InferenceData, an xarray DataTree or
+            Dataset with axes "chain" and "draw", or a mapping from names to arrays (chain, draw, ...).
+        value : f at the draws: the name of a variable, or a function of x (n, d) and theta (p,) as in `Problem`.
+        x : the names of the variables that are x (default: all of the group), in the order of the coordinates.
+        score : the gradient of log p(x) at the draws: names of variables, in the order of x, or a function of x (n, d)
+            and theta (p,) that returns (n, d). Stein kernels need it, and CBQ uses them where no measure is given.
+        measure : the measures of x, as for the constructor, where they are known.
+        depends_on_theta, bounds : as for the constructor.
+        thin : keep every so many draws of a chain; "auto" keeps about as many as are independent.
+        group : the group of an InferenceData or a DataTree.
+        """
+        found = read_posteriors(data, value, x, score, measure, thin, group)
+        return cls(**found, depends_on_theta=depends_on_theta, design="mcmc", bounds=bounds)
 
     @classmethod
     def from_checkpoint(

@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import gammaincinv
 
 from cbq._arrays import Array, Integers
-from cbq.measures import Empirical, Measure, Unnormalised
+from cbq.measures import Measure, Unnormalised
 from cbq.methods.conditional.integrals import StageOne
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.samples import Samples
@@ -64,7 +64,7 @@ def _choose(measure: Measure, x: Array, own: Array, wanted: int) -> Integers:
     """Which of the points x (n, d) of others a theta with this measure and its own points (m, d) borrows."""
     if wanted <= 0:
         return np.empty(0, dtype=np.intp)
-    if isinstance(measure, Empirical | Unnormalised):
+    if measure.has_atoms or isinstance(measure, Unnormalised):
         raise ValueError(f"borrow needs measures whose bulk is known, but {measure!r} has none: pass borrow=0.")
     u = measure.inverse_transport(x, base="normal")
     radius2 = 2.0 * gammaincinv(0.5 * measure.dim, 1.0 - TAIL)  # the quantile of a chi-square distribution

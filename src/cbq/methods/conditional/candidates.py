@@ -12,11 +12,27 @@ from cbq.embeddings import NoEmbedding, embed
 from cbq.gp.families import KernelFamily
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct
 from cbq.kernels.warped import Log
-from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, StudentT, Uniform, Unnormalised
+from cbq.measures import (
+    Discrete,
+    Empirical,
+    Exponential,
+    Gaussian,
+    LogNormal,
+    Measure,
+    Mixture,
+    StudentT,
+    Uniform,
+    Unnormalised,
+)
 from cbq.methods.conditional.blocks import XCoordinates
 from cbq.samples import Samples
 
-CLOSED_FORM = (Gaussian, Uniform, Exponential)  # measures of independent coordinates with cheap raw embeddings
+CLOSED_FORM = (
+    Gaussian,
+    Uniform,
+    Exponential,
+    Discrete,
+)  # measures of independent coordinates with cheap raw embeddings
 
 
 @dataclass(frozen=True, eq=False)
@@ -45,10 +61,12 @@ def automatic_kernels(samples: Samples) -> dict[XCoordinates, list[Kernel]]:
         return {"raw": [Stein(k) for k in (*matern, RBF())]}
     smooth: list[Kernel] = [RBF()]
     kernels = [*matern, *smooth] if samples.d == 1 else [*(TensorProduct(k) for k in matern), *smooth]
-    if _any(measures, Empirical):
+    if _any(measures, Empirical) or (samples.d == 1 and any(measure.has_atoms for measure in measures)):
         return {"raw": [*matern, *smooth]}
     if _any(measures, Mixture) and samples.d > 1:
         return {"raw": smooth}
+    if any(measure.has_atoms for measure in measures):  # then normal scores are not normal
+        return {"raw": kernels}
     found: dict[XCoordinates, list[Kernel]] = {"gaussianised": kernels}
     if any(isinstance(measure, Gaussian) and not measure.is_diagonal for measure in measures):
         found["raw"] = smooth  # the coordinates that f was written in, in which it may ignore some

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from concurrent.futures import Executor
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import Literal
+from typing import Any, Literal
 
 import numpy as np
 
@@ -28,6 +28,7 @@ from cbq.linalg.jitter import DEFAULT_JITTER
 from cbq.methods.conditional.averaging import FEW, KernelWeights, asks_for_noise, screen, screening_subset, weigh
 from cbq.methods.conditional.blocks import BlockedSamples, concatenated
 from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
+from cbq.methods.conditional.enumerated import Enumerated
 from cbq.methods.conditional.integrals import KernelShare, StageOne
 from cbq.methods.conditional.unseen import standardised_residuals, tail_findings, tail_stretch, unseen_variance
 from cbq.samples import Samples
@@ -82,6 +83,10 @@ def fit_stage_one(samples: Samples, options: StageOneOptions, executor: Executor
     parts, residuals = zip(*(_fit(some, options, executor) for some in each), strict=True)
     columns = {name: np.concatenate([part.columns[name] for part in parts], axis=1) for name in parts[0].columns}
     point_weights = np.concatenate([part.point_weights for part in parts], axis=1)
+    if np.any((known := Enumerated.of(scaled)).thetas):
+        exact: dict[str, Any] = {"mean": known.sums(scaled), "variance": 0.0, "bias": 0.0, "spread2": 0.0}
+        columns |= {name: np.where(known.thetas[:, None], value, columns[name]) for name, value in exact.items()}
+        point_weights = np.where(known.thetas[scaled.owners, None], known.weights[:, None], point_weights)
     return StageOne(
         mean=shift + scale * columns["mean"],
         variance=scale**2 * columns["variance"],
@@ -228,10 +233,13 @@ def _averaged(
             z = standardised_residuals(result, weights, amplitude, samples)
             stretch = tail_stretch(z, result.varies[0], samples)
             findings = [*findings, *tail_findings(stretch)]
+    bias = mean - average(np.sum(weights.without * left_out, axis=0) + e)
+    # Points at an atom predict each other without error, and one that is alone at its atom has all of the bias.
+    bias[[measure.has_atoms for measure in samples.measures]] = 0.0
     return StageOne(
         mean=mean,
         variance=variance,
-        bias=mean - average(np.sum(weights.without * left_out, axis=0) + e),
+        bias=bias,
         spread2=average((e - average(e)[owners]) ** 2) / np.maximum(counts - 1, 1),
         amplitude=np.sum(weights.kernel * amplitude, axis=0),
         noise=np.sum(weights.kernel * amplitude * noise[:, None, None], axis=0),

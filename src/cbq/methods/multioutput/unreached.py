@@ -12,7 +12,7 @@ from collections.abc import Sequence
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.measures import Empirical, Measure
+from cbq.measures import Discrete, Empirical, Measure
 from cbq.measures.base import stack
 
 OUTERMOST = 2  # points on each side of each coordinate, which do not say what f does between and beyond them
@@ -27,8 +27,8 @@ def unreached(measures: Sequence[Measure], x: Array) -> Array:
     Tails are summed over coordinates. It is zero where marginal distributions are not known.
     """
     n, d = x.shape
-    atoms = any(isinstance(measure, Empirical) for measure in measures)  # which are all that there is
-    if n <= EXPECTED_POINTS * d or atoms:
+    tables = any(isinstance(m, Empirical) and not isinstance(m, Discrete) for m in measures)  # all that there is
+    if n <= EXPECTED_POINTS * d or tables:
         return np.zeros(len(measures))
     ends = np.sort(x, axis=0)[[OUTERMOST - 1, n - OUTERMOST]]  # (2, d)
     try:

@@ -1,0 +1,5 @@
+"""Integrands that are models elsewhere, for `Problem(integrand=...)`."""
+
+from cbq.integrands.umbridge import UMBridge
+
+__all__ = ["UMBridge"]

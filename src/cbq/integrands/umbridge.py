@@ -1,0 +1,169 @@
+"""Models that are served by UM-Bridge: the protocol is a few JSON requests by HTTP, and needs no package.
+
+https://um-bridge-benchmarks.readthedocs.io/en/docs/models/protocol.html
+"""
+
+from __future__ import annotations
+
+import json
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from itertools import pairwise
+from typing import Any
+from urllib.error import HTTPError, URLError
+from urllib.request import Request, urlopen
+
+import numpy as np
+
+from cbq._arrays import Array, real
+from cbq._checks import called, is_whole, shown
+
+Inputs = Callable[[Array, Array], Any]
+
+
+@dataclass(frozen=True)
+class UMBridge:
+    """The model of a UM-Bridge server as an integrand: `Problem(UMBridge("http://localhost:4242"), family, prior)`.
+
+    Every point is one request. Workers of an executor, threads or processes, connect by themselves, and serve as many
+    requests at a time as there are workers. What the server refuses is a failure of f at that point.
+
+    Parameters
+    ----------
+    url : the address of the server.
+    name : the name of the model there.
+    config : the configuration that goes with every request, as the model defines it.
+    inputs : a function of x (d,) and theta (p,) that returns the model's input, one vector or a list of vectors. By
+        default it is x followed by theta if the model takes d + p numbers, or x alone if it takes d; the numbers are
+        split into the model's vectors in this order.
+    outputs : which of the model's output numbers are f, counted from 0 over all its vectors: one, or a list of them
+        (default: all).
+    timeout : seconds to wait for an answer (default: no limit).
+    """
+
+    url: str
+    name: str = "forward"
+    config: dict[str, Any] | None = None
+    inputs: Inputs | None = None
+    outputs: int | Sequence[int] | None = None
+    timeout: float | None = None
+
+    def __post_init__(self) -> None:
+        if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):
+            raise ValueError(f"url must be an address such as 'http://localhost:4242', but it is {shown(self.url)}.")
+        if not isinstance(self.name, str) or not self.name:
+            raise TypeError(f"name must be the name of a model, but it is {shown(self.name)}.")
+        if self.config is not None and not isinstance(self.config, dict):
+            raise TypeError(f"config must be a dictionary, but it is {shown(self.config)}.")
+        try:
+            json.dumps(self.config)
+        except (TypeError, ValueError) as error:
+            raise TypeError(
+                f"config must consist of what JSON has, but {error}: use numbers, text and lists."
+            ) from error
+        if self.inputs is not None and not callable(self.inputs):
+            raise TypeError(f"inputs must be a function of x and theta, but it is {shown(self.inputs)}.")
+        chosen = self.outputs if isinstance(self.outputs, list | tuple) else [self.outputs]
+        if self.outputs is not None and (not len(chosen) or not all(is_whole(each, 0) for each in chosen)):
+            raise ValueError(f"outputs must be a number from 0 or a list of them, but it is {shown(self.outputs)}.")
+        number = isinstance(self.timeout, int | float) and not isinstance(self.timeout, bool)
+        if self.timeout is not None and not (number and 0 < self.timeout < math.inf):
+            raise ValueError(f"timeout must be a positive number of seconds, but it is {shown(self.timeout)}.")
+
+    def __call__(self, x: Array, theta: Array) -> Array:
+        """f at points x (n, d) and theta (p,): (n,), or (n, C) for C outputs."""
+        values = np.stack([self._at(point, theta) for point in x])
+        return values[:, 0] if values.shape[1] == 1 and not isinstance(self.outputs, list | tuple) else values
+
+    def sizes(self) -> tuple[tuple[int, ...], tuple[int, ...]]:
+        """The lengths of the vectors that the model takes and returns."""
+        return _sizes(self.url.rstrip("/"), self.name, json.dumps(self.config or {}), self.timeout)
+
+    def _at(self, x: Array, theta: Array) -> Array:
+        request = {"name": self.name, "input": self._input(x, theta), "config": self.config or {}}
+        answer = _ask(self.url.rstrip("/"), "Evaluate", request, self.timeout)
+        try:
+            found = np.concatenate([np.ravel(np.asarray(each, dtype=np.float64)) for each in answer["output"]])
+        except (KeyError, TypeError, ValueError) as error:
+            said = shown(answer)
+            raise RuntimeError(
+                f"the model {self.name!r} answered without vectors of numbers in 'output': {said}"
+            ) from error
+        if self.outputs is None:
+            return found
+        chosen = np.atleast_1d(np.asarray(self.outputs, dtype=np.intp))
+        if np.max(chosen) >= len(found):
+            raise ValueError(f"outputs = {self.outputs}, but the model {self.name!r} returns {len(found)} numbers.")
+        return np.asarray(found[chosen])
+
+    def _input(self, x: Array, theta: Array) -> list[list[float]]:
+        """The model's input vectors for x (d,) and theta (p,)."""
+        sizes = self.sizes()[0]
+        if self.inputs is not None:
+            given = called(self.inputs, "inputs", x, theta)
+            parts = given if isinstance(given, list | tuple) and np.ndim(given[0]) else [given]
+            found = [np.ravel(real(part, "what inputs returns")) for part in parts]
+            if tuple(map(len, found)) != sizes:
+                raise ValueError(
+                    f"inputs returned vectors of lengths {[len(each) for each in found]}, but the model {self.name!r} "
+                    f"takes {list(sizes)}."
+                )
+            return [each.tolist() for each in found]
+        vectors = {len(x) + len(theta): np.concatenate([x, theta]), len(x): x}
+        if sum(sizes) not in vectors:
+            raise ValueError(
+                f"the model {self.name!r} takes {sum(sizes)} numbers, but x has {len(x)} and theta {len(theta)}: pass "
+                f"inputs=..., a function of x and theta that returns the model's input."
+            )
+        ends = np.cumsum([0, *sizes]).tolist()
+        return [vectors[sum(sizes)][a:b].tolist() for a, b in pairwise(ends)]
+
+
+@lru_cache(maxsize=64)
+def _sizes(url: str, name: str, config: str, timeout: float | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The lengths of the input and the output vectors of a model, which is asked once in each process."""
+    models = _ask(url, "Info", None, timeout).get("models", [])
+    if name not in models:
+        known = ", ".join(map(repr, models)) or "no model"
+        raise ValueError(f"the server at {url} has no model {name!r}, but {known}: pass name=...")
+    request = {"name": name, "config": json.loads(config)}
+    answers = _ask(url, "InputSizes", request, timeout), _ask(url, "OutputSizes", request, timeout)
+    try:
+        inputs, outputs = (
+            [int(n) for n in a[key]] for a, key in zip(answers, ("inputSizes", "outputSizes"), strict=True)
+        )
+    except (KeyError, TypeError, ValueError) as error:
+        raise RuntimeError(f"the server at {url} does not say the sizes of {name!r}: it answered {answers}.") from error
+    return tuple(inputs), tuple(outputs)
+
+
+def _ask(url: str, what: str, request: dict[str, Any] | None, timeout: float | None) -> dict[str, Any]:
+    """The answer of the server to one request; an error in words if there is none, or if it is an error."""
+    data = None if request is None else json.dumps(request).encode()
+    message = Request(f"{url}/{what}", data=data, headers={"Content-Type": "application/json"})
+    try:
+        with urlopen(message, timeout=timeout) as reply:
+            answer = json.loads(reply.read())
+    except HTTPError as error:
+        raise RuntimeError(f"the UM-Bridge server at {url} refused {what}: {_reason(error)}.") from error
+    except (URLError, TimeoutError, ConnectionError) as error:
+        hint = "start the model server, or correct the url"
+        raise ConnectionError(
+            f"no UM-Bridge server answers at {url} ({getattr(error, 'reason', error)}): {hint}."
+        ) from error
+    except ValueError as error:
+        raise RuntimeError(f"the server at {url} did not answer {what} with JSON: is it a UM-Bridge server?") from error
+    if not isinstance(answer, dict) or "error" in answer:
+        raise RuntimeError(f"the UM-Bridge server at {url} refused {what}: {shown(answer)}.")
+    return answer
+
+
+def _reason(error: HTTPError) -> str:
+    """What the server says of a failed request."""
+    try:
+        found = json.loads(error.read())["error"]
+        return f"{found['type']}, {found['message']}".rstrip(".!")
+    except (ValueError, KeyError, TypeError):
+        return f"HTTP status {error.code}, {error.reason}; its own output may say why"

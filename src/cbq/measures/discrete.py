@@ -1,0 +1,252 @@
+"""Discrete measures on the line, as finitely many atoms with their probabilities.
+
+An expectation is then a finite sum, and so is an embedding under any kernel. A measure with infinitely many atoms keeps
+those that hold all but about 1e-17 of its mass, which is less than the rounding error of the sum.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Sequence
+from typing import NoReturn, Self
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from cbq._arrays import Array, finite
+from cbq._memory import require_memory
+from cbq.io import Numbers, saved
+from cbq.measures.base import Measure, parameter, positive_parameter
+from cbq.measures.empirical_unnormalised import Empirical, checked_weights
+from cbq.measures.gamma_beta_student import stirling
+from cbq.measures.univariate import columns
+
+LOG_TAIL = 40.0  # the mass beyond the outermost atoms is at most exp(-LOG_TAIL) = 4e-18 on each side
+FARTHEST = 38.0  # in normal coordinates: the probability beyond is below 1e-300
+MAX_ATOMS = 10_000_000  # of all measures of a batch together
+
+
+class Discrete(Empirical):
+    """A measure on finitely many numbers, the atoms, whose probabilities are known. `logpdf` is their logarithm.
+
+    It has no score. Its transport is the quantile function. `inverse_transport` returns P(X < x) + P(X = x) / 2, the
+    middle of the interval that the transport maps to the atom x.
+    """
+
+    @property
+    def dim(self) -> int:
+        return 1
+
+    @property
+    def has_smooth_density(self) -> bool:
+        return False
+
+    def conditional(self, head: Array) -> Measure:
+        return Measure.conditional(self, head)
+
+    @abstractmethod
+    def _logpdf(self, x: Array) -> Array:
+        """log P(X = x)."""
+
+    def _score(self, x: Array) -> NoReturn:
+        kind = type(self).__name__
+        raise TypeError(f"{kind} is discrete and has no score, as Stein kernels need it: use RBF or Matern kernels.")
+
+    def _to_uniform(self, x: Array) -> Array:
+        return self._tails(x)[0]
+
+    def _to_normal(self, x: Array) -> Array:
+        # Only the smaller tail keeps its digits. Points outside of the support are at FARTHEST, not at infinity.
+        below, above = self._tails(x)
+        return np.clip(np.where(below <= above, ndtri(below), -ndtri(above)), -FARTHEST, FARTHEST)
+
+    def _tails(self, x: Array) -> tuple[Array, Array]:
+        """P(X < x) and P(X > x), each with half of P(X = x), at x (..., n, 1)."""
+        atoms, weights = self.points[..., None, :, 0], self.weights[..., None, :]
+        at = 0.5 * np.sum(weights * (atoms == x), axis=-1, keepdims=True)
+        sides = (np.sum(weights * side, axis=-1, keepdims=True) for side in (atoms < x, atoms > x))
+        below, above = (np.asarray(np.minimum(side + at, 1.0)) for side in sides)
+        return below, above
+
+    def _cdf(self, y: Array) -> Array:
+        """P(X <= y) at y (..., n)."""
+        return np.asarray(np.sum(self.weights[..., None, :] * (self.points[..., None, :, 0] <= y[..., None]), axis=-1))
+
+    def _keep(self, points: Array, weights: Array) -> None:
+        """Set the atoms (*batch_shape, n) and their probabilities."""
+        self.points = points[..., None]
+        self.weights = weights
+
+
+class OnIntegers(Discrete):
+    """A discrete measure on the integers from 0, whose probabilities have a formula."""
+
+    def _set_atoms(self, mean: Array, variance: Array, highest: Array) -> None:
+        """Set the atoms around the mean that hold all but exp(-LOG_TAIL) of the mass, by Bernstein's inequality.
+
+        All arguments are (*batch_shape, 1). The inequality holds for sums of independent variables in [0, 1].
+        """
+        reach = LOG_TAIL / 3 + np.sqrt((LOG_TAIL / 3) ** 2 + 2 * LOG_TAIL * variance)
+        first, last = np.maximum(np.floor(mean - reach), 0), np.minimum(np.ceil(mean + reach), highest)
+        count = int(np.max(last - first, initial=0)) + 1
+        name, largest = next((name, np.max(a, initial=0.0)) for name, a in self.parameters().items())
+        require_atoms(f"{type(self).__name__} with {name} up to {largest:g}", first.size * count)
+        points = first + np.arange(float(count))
+        weights = np.exp(self._log_probability(points))
+        self._keep(points, weights / np.sum(weights, axis=-1, keepdims=True))
+
+    def _logpdf(self, x: Array) -> Array:
+        y = x[..., 0]
+        whole = (y >= 0) & (y == np.floor(y))
+        with np.errstate(over="ignore"):  # a probability that is zero in float64
+            return np.where(whole, self._log_probability(np.where(whole, y, 0.0)), -np.inf)
+
+    @abstractmethod
+    def _log_probability(self, k: Array) -> Array:
+        """log P(X = k) at whole numbers k >= 0, (..., n); -inf beyond the last one."""
+
+
+@saved("Binomial", n=Numbers(), p=Numbers())
+class Binomial(OnIntegers):
+    """The binomial measure: the number of successes in n independent trials of probability p each.
+
+    Expectations are sums over all atoms, or for large n over those that hold all but 1e-17 of the mass.
+
+    Parameters
+    ----------
+    n : the number of trials, whole numbers (...) or (..., 1), or a scalar.
+    p : the probability of a success, between 0 and 1, (...) or (..., 1), or a scalar.
+    """
+
+    def __init__(self, n: npt.ArrayLike, p: npt.ArrayLike) -> None:
+        trials, probability = parameter(n, "n"), finite(p, "p")
+        if np.any((trials < 0) | (trials != np.floor(trials))):
+            bad = trials[(trials < 0) | (trials != np.floor(trials))].flat[0]
+            raise ValueError(f"n must be a whole number of trials, but it is {bad:g}: round it.")
+        if np.any((probability < 0) | (probability > 1)):
+            ends = f"[{np.min(probability):g}, {np.max(probability):g}]"
+            raise ValueError(f"p must be a probability between 0 and 1, but it is in {ends}.")
+        self.n, self.p = columns("Binomial", n=trials, p=probability)
+        self._set_atoms(self.n * self.p, self.n * self.p * (1 - self.p), self.n)
+
+    def moments(self) -> tuple[Array, Array]:
+        return self.n * self.p, (self.n * self.p * (1 - self.p))[..., None]
+
+    @property
+    def support(self) -> tuple[Array, Array]:
+        return np.where(self.p == 1, self.n, 0.0), np.where(self.p == 0, 0.0, self.n)
+
+    def _log_probability(self, k: Array) -> Array:
+        # log n! is n log n - n + _factorial_rest(n); what is left of the powers is n times a divergence
+        k, n, p = np.broadcast_arrays(k, self.n, self.p)
+        inside = k <= n
+        k = np.where(inside, k, 0.0)
+        rare = p <= 0.5
+        rarer = n * np.minimum(p, 1 - p)
+        common = n - rarer
+        lost = (n - common) - rarer  # the rounding error of `common`, without which the terms would not cancel
+        of_rare, of_common = np.where(rare, (k, n - k), (n - k, k))
+        main = _power_term(of_rare, rarer) + _power_term(of_common, common)
+        main = main + of_common * lost / np.maximum(common, 0.5)
+        rest = _factorial_rest(n) - _factorial_rest(k) - _factorial_rest(n - k)
+        return np.where(inside, main + rest, -np.inf)
+
+
+@saved("Poisson", rate=Numbers())
+class Poisson(OnIntegers):
+    """The Poisson measure: the number of events where `rate` of them are expected.
+
+    Expectations are sums over the atoms that hold all but 1e-17 of the mass.
+
+    Parameters
+    ----------
+    rate : the mean, (...) or (..., 1), or a scalar; positive.
+    """
+
+    def __init__(self, rate: npt.ArrayLike) -> None:
+        (self.rate,) = columns("Poisson", rate=positive_parameter(rate, "rate"))
+        self._set_atoms(self.rate, self.rate, np.full_like(self.rate, np.inf))
+
+    def moments(self) -> tuple[Array, Array]:
+        return self.rate, self.rate[..., None]
+
+    @property
+    def support(self) -> tuple[Array, Array]:
+        return np.zeros_like(self.rate), np.full_like(self.rate, np.inf)
+
+    def _log_probability(self, k: Array) -> Array:
+        k, rate = np.broadcast_arrays(k, self.rate)
+        return np.asarray(_power_term(k, rate) - (rate - k) - _factorial_rest(k))
+
+
+@saved("Categorical", probabilities=Numbers(), values=Numbers())
+class Categorical(Discrete):
+    """A measure on K values with given probabilities, such as 0, 1, ..., K - 1 for K categories.
+
+    Kernels take values for numbers: values that are near are expected to have similar f. If the order of categories
+    means nothing, use one coordinate for each, or a theta for each.
+
+    Parameters
+    ----------
+    probabilities : (..., K), non-negative with sum one.
+    values : (..., K), the numbers that stand for the categories; None for 0, 1, ..., K - 1. Equal values are one atom.
+    """
+
+    probabilities: Array  # (*batch_shape, K)
+    values: Array  # (*batch_shape, K)
+
+    def __init__(self, probabilities: npt.ArrayLike, values: npt.ArrayLike | None = None) -> None:
+        p = np.atleast_1d(finite(probabilities, "probabilities"))
+        x = np.arange(float(p.shape[-1])) if values is None else np.atleast_1d(finite(values, "values"))
+        if 0 in (p.shape[-1], x.shape[-1]) or p.shape[-1] != x.shape[-1]:
+            found = f"probabilities have shape {p.shape} and values {x.shape}"
+            raise ValueError(f"a Categorical has one probability for each of its values, but {found}: pass K of each.")
+        p = checked_weights(p, p.shape[-1], "value", "probabilities")
+        both = Empirical(x[..., None], p)
+        self.probabilities, self.values = both.weights, both.points[..., 0]
+        self._keep(self.values, self.probabilities)
+
+    @classmethod
+    def _stack(cls, measures: Sequence[Self]) -> Measure | None:
+        if len({measure.batch_shape for measure in measures}) > 1:
+            return None
+        most = max(measure.values.shape[-1] for measure in measures)
+        rows = [_padded(measure, most) for measure in measures]
+        return cls(np.stack([p for p, _ in rows]), np.stack([x for _, x in rows]))
+
+    def _logpdf(self, x: Array) -> Array:
+        at = self.values[..., None, :] == x
+        with np.errstate(divide="ignore"):
+            return np.asarray(np.log(np.sum(self.probabilities[..., None, :] * at, axis=-1)))
+
+
+def _padded(measure: Categorical, most: int) -> tuple[Array, Array]:
+    """Probabilities and values, filled up to `most` of them with probabilities of zero."""
+    width = [(0, 0)] * len(measure.batch_shape) + [(0, most - measure.values.shape[-1])]
+    return np.pad(measure.probabilities, width), np.pad(measure.values, width, mode="edge")
+
+
+def require_atoms(what: str, number: int) -> None:
+    """Raise if so many atoms are too many to be summed over."""
+    if number > MAX_ATOMS:
+        raise ValueError(
+            f"{what} needs {number:.3g} atoms to hold all but 1e-17 of its mass, but at most {MAX_ATOMS:.0e} are "
+            f"summed over: use a continuous measure that is near, such as Gaussian, or rescale x."
+        )
+    require_memory(4 * number, f"{number:.3g} atoms of {what}", "pass fewer measures at a time")
+
+
+def _power_term(k: Array, mean: Array) -> Array:
+    """k log(mean / k), and 0 for k = 0, without cancellation where both are near."""
+    at = np.where(k > 0, k, 1.0)
+    with np.errstate(divide="ignore"):
+        near, far = np.log1p(np.clip((mean - at) / at, -0.5, 0.5)), np.log(mean / at)
+    ratio = np.where(np.abs(mean - at) < 0.5 * at, near, far)
+    return np.where(k > 0, at * ratio, 0.0)
+
+
+def _factorial_rest(k: Array) -> Array:
+    """log k! - (k log k - k), and 0 for k = 0."""
+    at = np.where(k > 0, k, 1.0)
+    return np.where(k > 0, np.log(at) - stirling(at), 0.0)

@@ -1,0 +1,165 @@
+"""Draws of a posterior at each theta as samples: what `Samples.from_arviz` reads, checks and thins."""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+import numpy as np
+
+from cbq._arrays import Array, real
+from cbq._checks import called, shown
+from cbq.measures import Measure, Unnormalised
+from cbq.samples.chains import Chains, Thin, effective_size, mixing_problem, stride
+
+Source = str | Sequence[str] | Callable[[Array, Array], Any]
+REFUSED, STANDARD_ERRORS = 0.3, 6.0  # the error of E[x s'] that is refused, and how far beyond chance it has to be
+
+
+class ChainWarning(UserWarning):
+    """Draws of a Markov chain are fewer or less reliable than they look."""
+
+
+def read_posteriors(
+    data: Any, value: Source, x: Any, score: Source | None, measure: Any, thin: Thin, group: str
+) -> dict[str, Any]:
+    """The arguments of `Samples` for posteriors by theta."""
+    if not isinstance(data, Mapping) or not data:
+        raise TypeError(f"data must be a mapping from theta to its draws, such as {{0.5: idata}}, not {shown(data)}.")
+    if not isinstance(group, str):
+        raise TypeError(f"group must be the name of a group, but it is {shown(group)}.")
+    thetas = [np.atleast_1d(real(theta, f"the key {shown(theta)} of data")) for theta in data]
+    if len({theta.shape for theta in thetas}) > 1 or thetas[0].ndim != 1:
+        raise ValueError(
+            "the keys of data must be numbers, or tuples of equally many: one for each coordinate of theta."
+        )
+    posteriors = [
+        _posterior(Chains.of(each, _text(theta), group), theta, value, x, score, thin)
+        for each, theta in zip(data.values(), thetas, strict=True)
+    ]
+    _warn([said for *_, said in posteriors if said is not None], len(posteriors))
+    found = measure if measure is not None else [_measure(points, scores) for points, _, scores, _ in posteriors]
+    return {
+        "theta": np.stack(thetas),
+        "x": [points for points, *_ in posteriors],
+        "f": [f for _, f, *_ in posteriors],
+        "measure": found,
+    }
+
+
+def _posterior(
+    chains: Chains, theta: Array, value: Source, x: Any, score: Source | None, thin: Thin
+) -> tuple[Array, Array, Array | None, str | None]:
+    """The points (N, d), values (N,) or (N, C) and scores (N, d) of the draws that are kept, and what to warn of."""
+    names = list(chains.variables) if x is None else _names(x, "x")
+    draws = chains.together(names, "x")
+    f = _values(chains, draws, theta, value, "value")
+    scores = None if score is None else _values(chains, draws, theta, score, "score")
+    if scores is not None:
+        _check_scores(draws, scores, chains.theta)
+    sizes = {name: chains.array(name, "x").shape[-1] for name in names}
+    labels = [f"{name}[{i}]" if k > 1 else name for name, k in sizes.items() for i in range(k)]
+    said = mixing_problem(draws, labels)
+    step = stride(np.concatenate([draws, f], axis=-1), thin)
+    flat = [None if each is None else each[:, ::step].reshape(-1, each.shape[-1]) for each in (draws, f, scores)]
+    points, values, kept = flat
+    assert points is not None
+    assert values is not None
+    return points, values[:, 0] if values.shape[1] == 1 else values, kept, said and f"at theta = {chains.theta}, {said}"
+
+
+def _names(given: Any, what: str, alternative: str = "") -> list[str]:
+    """The names of variables: one, or several."""
+    names = [given] if isinstance(given, str) else list(given) if isinstance(given, list | tuple) else []
+    if not names or not all(isinstance(name, str) for name in names):
+        raise TypeError(f"{what} must be a name, a list of names{alternative}, but it is {shown(given)}.")
+    return names
+
+
+def _values(chains: Chains, draws: Array, theta: Array, source: Source, what: str) -> Array:
+    """The values (chains, draws, k) of f or of the score: variables by name, or a function of x (n, d) and theta."""
+    if isinstance(source, str):
+        found = chains.array(source, what)
+    elif callable(source):
+        flat = draws.reshape(-1, draws.shape[-1])
+        found = real(called(source, what, flat, theta), f"what {what} returns")
+        if found.ndim not in (1, 2) or len(found) != len(flat):
+            shapes = f"{found.shape} for x of shape {flat.shape}"
+            raise ValueError(f"{what}(x, theta) returned an array of shape {shapes}: it must have as many rows.")
+        found = found.reshape(*draws.shape[:2], -1)
+    else:
+        found = chains.together(_names(source, what, " or a function of x and theta"), what)
+    wanted = (*draws.shape[:2], draws.shape[-1] if what == "score" else found.shape[-1])
+    if found.shape != wanted:
+        raise ValueError(f"{what} at theta = {chains.theta} has shape {found.shape}, but {wanted} fits the draws of x.")
+    return found
+
+
+def _check_scores(x: Array, s: Array, theta: str) -> None:
+    """Raise unless scores belong to draws, both (chains, draws, d): E s = 0 and E[(x - E x) s'] = -1, the identity."""
+    centred = x - np.mean(x, axis=(0, 1))
+    d = x.shape[-1]
+    products = centred[..., :, None] * s[..., None, :]  # (chains, draws, d, d)
+    found = np.mean(products, axis=(0, 1))
+    sizes = np.array([effective_size(s[..., j]) for j in range(d)])
+    error = np.sqrt(np.var(products, axis=(0, 1)) / np.maximum(sizes, 1.0))
+    scale = np.std(x, axis=(0, 1))[:, None] / np.maximum(np.std(x, axis=(0, 1)), np.finfo(float).tiny)
+    wrong = np.abs(found + np.eye(d)) > np.maximum(REFUSED * scale, STANDARD_ERRORS * error)
+    diagonal = np.diagonal(found)
+    rule = "the score is the gradient of log p(x) by x, at the draws themselves, in their units and order"
+    if np.any(wrong) and np.all(np.abs(diagonal - 1) < 2 * REFUSED):
+        raise ValueError(
+            f"the scores at theta = {theta} have the wrong sign: E[x s'] is {diagonal.round(2)} along the coordinates, "
+            f"where -1 is expected. Pass the gradient of the log density, not of its negative."
+        )
+    if np.any(wrong):
+        j = int(np.argmax(np.max(wrong, axis=0)))
+        guess = f", as if they were {-diagonal[j]:.2g} times too large" if np.min(-diagonal) > REFUSED else ""
+        raise ValueError(
+            f"the scores at theta = {theta} do not belong to the draws: for coordinate {j}, E[x s'] is "
+            f"{diagonal[j]:.2f}, where -1 is expected{guess}. Note that {rule}, for a p that vanishes at the ends of x."
+        )
+    mean, unit = np.mean(s, axis=(0, 1)), np.std(s, axis=(0, 1)) / np.sqrt(np.maximum(sizes, 1.0))
+    off = np.abs(mean) / np.maximum(unit, np.finfo(float).tiny)
+    if np.any(off > STANDARD_ERRORS):
+        j = int(np.argmax(off))
+        raise ValueError(
+            f"the scores at theta = {theta} have a mean of {mean[j]:.3g} +- {unit[j]:.2g} for coordinate {j}, where 0 "
+            f"is expected: {rule}."
+        )
+
+
+def _text(theta: Array) -> str:
+    return ", ".join(f"{number:g}" for number in theta)
+
+
+def _warn(said: Sequence[str], number: int) -> None:
+    if said:
+        more = f" ({len(said)} of {number} thetas are like it)" if len(said) > 1 else ""
+        warnings.warn(f"{said[0]}{more}. Run longer or more chains.", ChainWarning, stacklevel=4)
+
+
+def _measure(x: Array, scores: Array | None) -> Measure:
+    """The measure of draws x (n, d), known by its scores there, or not at all."""
+    return Unnormalised(score=_KnownScores(x, scores), dim=x.shape[-1])
+
+
+class _KnownScores:
+    """A score that is known at some points alone."""
+
+    def __init__(self, x: Array, scores: Array | None) -> None:
+        self._scores = None if scores is None else {row.tobytes(): s for row, s in zip(x + 0.0, scores, strict=True)}
+
+    def __call__(self, x: Array) -> Array:
+        if self._scores is None:
+            raise ValueError("no scores came with the draws: pass score=... to from_arviz, or measure=...")
+        flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1, x.shape[-1]) + 0.0
+        try:
+            found = [self._scores[row.tobytes()] for row in flat]
+        except KeyError:
+            raise ValueError(
+                "the score is known at the draws alone, and was asked for elsewhere: pass measure=... to from_arviz, "
+                "such as a function from theta to cbq.measures.Unnormalised(score=..., dim=...)."
+            ) from None
+        return np.reshape(found, x.shape)
