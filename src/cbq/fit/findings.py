@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cbq.io import Text, saved
 
-# Each kind of finding, and what to do about it. docs/warnings.md says how each is found.
+# Each kind of finding, and what to do about it. docs/guide/warnings.md says how each is found.
 KINDS = {
     "failures": "Make f return a value at all points, or decide what I is to mean where it has none.",
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",

@@ -43,7 +43,7 @@ class Auto:
     theta, and leave-one-out errors show that MOBQ predicts it accurately, MOBQ is chosen unless its predicted error is
     far larger; if not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
     depends on theta, MOBQ must predict a quarter of CBQ's error or less, unless there are more than 5000 points, with
-    which accuracy decides as above. See docs/methods.md for how well this chooses.
+    which accuracy decides as above. See docs/theory/estimators.md for how well this chooses.
 
     Neither is believed without the other: the variances of MOBQ grow where the unbiased estimates of CBQ, from leaving
     out one point at a time, contradict it at the observed thetas; with n points, MOBQ is not believed to be more than
