@@ -1,0 +1,120 @@
+"""Turns our docstrings into reStructuredText: parameters with their types, notes, and examples.
+
+A docstring is plain text that reads well in a terminal. Its section `Parameters` has entries `name : text`, and so may a
+single line `name: text` of a method. Stars, bars and underscores in it are those of mathematics, and no markup.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from docutils import nodes
+from sphinx.application import Sphinx
+
+ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) ?: (.+)$")
+UNDERLINE = re.compile(r"^-{3,}$")
+QUOTED = re.compile(r"(`[^`]+`)")
+
+
+def _escaped(text: str) -> str:
+    """Text in which the characters of markup stand for themselves, except in backquotes."""
+    parts = QUOTED.split(text)
+    parts[::2] = [re.sub(r"([*|\\])|(_)(?=\W|$)", r"\\\1\2", part) for part in parts[::2]]
+    return "".join(parts)
+
+
+def _indent(line: str) -> int:
+    return len(line) - len(line.lstrip())
+
+
+def _fields(lines: list[str]) -> list[str]:
+    """Entries `name : text` with indented continuations as a list of fields."""
+    found: list[str] = []
+    for line in lines:
+        entry = ENTRY.match(line)
+        if entry:
+            names = entry[1].split(", ")
+            found += [f":param {name.lstrip('*')}: see {names[-1]}." for name in names[:-1]] if False else []
+            found.append(f":param {', '.join(names) if len(names) == 1 else names[0]}: {_escaped(entry[2])}")
+            found += [f":param {name}: as {names[0]}." for name in names[1:]]
+        else:
+            found.append(" " * min(_indent(line), 4) + _escaped(line.strip()))
+    return ["", *found, ""]
+
+
+def restructured(lines: list[str]) -> list[str]:
+    """The lines of a docstring, as reStructuredText."""
+    found: list[str] = []
+    section, i = "", 0
+    parameters: list[str] = []
+    while i < len(lines):
+        line = lines[i]
+        heading = i + 1 < len(lines) and UNDERLINE.match(lines[i + 1]) and line.strip()
+        if heading:
+            section = line.strip()
+            if section != "Parameters":
+                found += ["", f".. rubric:: {section}", ""]
+            i += 2
+            continue
+        if section == "Parameters" and line and not (ENTRY.match(line) or line.startswith(" ")):
+            section = ""  # a paragraph after the parameters
+        if section == "Parameters":
+            parameters.append(line)
+        elif line.lstrip().startswith(">>>"):
+            found.append("")
+            while i < len(lines) and lines[i].strip():
+                found.append(lines[i])
+                i += 1
+            found.append("")
+            continue
+        elif not section and _is_entry(lines, i):
+            j = i + 1
+            while j < len(lines) and lines[j].strip() and not _is_entry(lines, j):
+                j += 1
+            entry = ENTRY.match(line)
+            assert entry is not None
+            parameters += [line, *(f"    {each.strip()}" for each in lines[i + 1 : j])]
+            i = j
+            continue
+        elif _indent(line) >= 4 and (not found or not found[-1].strip() or found[-1].startswith("    ")):
+            found += ["::", "", line] if not (found and found[-1].startswith("    ")) else [line]
+        else:
+            if found and found[-1].startswith("    ") and line:
+                found.append("")
+            found.append(_escaped(line))
+        i += 1
+    return [*found, *_fields([line for line in parameters if line.strip()])] if parameters else found
+
+
+def _is_entry(lines: list[str], i: int) -> bool:
+    """Whether a line `name: text` at the start of a paragraph, or below such a line, describes a parameter."""
+    return bool(re.match(r"^[a-z_]+(, [a-z_]+)* ?: \S", lines[i])) and i > 0
+
+
+def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
+    if what in {"module"}:
+        return
+    lines[:] = restructured(lines)
+
+
+def _resolve(app: Sphinx, env: Any, node: Any, contnode: nodes.Element) -> nodes.Node | None:
+    """A reference to a class where it is defined leads to where it is public: cbq.fit.base.Fit is cbq.Fit."""
+    target = node.get("reftarget", "")
+    if node.get("refdomain") != "py" or not target.startswith("cbq"):
+        return None
+    objects = env.get_domain("py").objects
+    last = target.rpartition(".")[2]
+    found = sorted((name for name in objects if name.rpartition(".")[2] == last), key=len)
+    if not found or not last[:1].isupper():
+        return None
+    from sphinx.util.nodes import make_refnode
+
+    entry = objects[found[0]]
+    return make_refnode(app.builder, node.get("refdoc", env.docname), entry.docname, entry.node_id, contnode, found[0])
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    app.connect("autodoc-process-docstring", _process)
+    app.connect("missing-reference", _resolve)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
