@@ -45,7 +45,7 @@ exclude_patterns = ["_build"]
 templates_path = ["_templates"]
 nitpicky = True  # a reference to a name of cbq that is not documented is an error
 nitpick_ignore_regex = [("py:.*", r"(?!cbq).*"), ("py:.*", r"cbq\.(.*\.)?_.*"), ("py:obj", ".*")]
-suppress_warnings = ["config.cache"]
+suppress_warnings = ["config.cache", "ref.python"]  # `kernel` may be the attribute of several classes
 
 # Pages are MyST; those with a kernel are executed, and a cell that raises fails the build.
 myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"]
@@ -63,6 +63,16 @@ autodoc_typehints_format = "short"
 autodoc_member_order = "bysource"
 autodoc_default_options = {"members": True, "inherited-members": False}
 autodoc_class_signature = "mixed"
+autodoc_type_aliases = {
+    "npt.ArrayLike": "ArrayLike",
+    "Array": "Array",
+    "Integers": "Array",
+    "Booleans": "Array",
+    "Family": "Family",
+    "Integrand": "Integrand",
+    "Progress": "Progress",
+    "Cost": "Cost",
+}
 autosummary_generate = True
 autosummary_imported_members = True
 default_role = "py:obj"  # `name` in a docstring links to the name, if it is public
@@ -82,7 +92,7 @@ html_theme_options = {
     "navbar_align": "left",
     "show_nav_level": 1,
     "show_toc_level": 2,
-    "header_links_before_dropdown": 7,
+    "header_links_before_dropdown": 8,
     "navbar_end": ["theme-switcher"],
     "footer_start": ["copyright"],
     "footer_end": [],

@@ -1,16 +1,20 @@
 """Turns our docstrings into reStructuredText: parameters with their types, notes, and examples.
 
-A docstring is plain text that reads well in a terminal. Its section `Parameters` has entries `name : text`, and so may a
-single line `name: text` of a method. Stars, bars and underscores in it are those of mathematics, and no markup.
+A docstring is plain text that reads well in a terminal. Its section `Parameters` has entries `name : text`, and so may
+lines `name: text` of a method. Stars, bars and underscores in it are those of mathematics, and no markup.
 """
 
 from __future__ import annotations
 
+import inspect
 import re
 from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util.nodes import make_refnode
+
+import cbq
 
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) ?: (.+)$")
 UNDERLINE = re.compile(r"^-{3,}$")
@@ -35,9 +39,7 @@ def _fields(lines: list[str]) -> list[str]:
         entry = ENTRY.match(line)
         if entry:
             names = entry[1].split(", ")
-            found += [f":param {name.lstrip('*')}: see {names[-1]}." for name in names[:-1]] if False else []
-            found.append(f":param {', '.join(names) if len(names) == 1 else names[0]}: {_escaped(entry[2])}")
-            found += [f":param {name}: as {names[0]}." for name in names[1:]]
+            found += [f":param {name}: {_escaped(entry[2])}" for name in names]
         else:
             found.append(" " * min(_indent(line), 4) + _escaped(line.strip()))
     return ["", *found, ""]
@@ -72,8 +74,6 @@ def restructured(lines: list[str]) -> list[str]:
             j = i + 1
             while j < len(lines) and lines[j].strip() and not _is_entry(lines, j):
                 j += 1
-            entry = ENTRY.match(line)
-            assert entry is not None
             parameters += [line, *(f"    {each.strip()}" for each in lines[i + 1 : j])]
             i = j
             continue
@@ -93,25 +93,24 @@ def _is_entry(lines: list[str], i: int) -> bool:
 
 
 def _process(app: Sphinx, what: str, name: str, obj: Any, options: Any, lines: list[str]) -> None:
-    if what in {"module"}:
-        return
     lines[:] = restructured(lines)
 
 
 def _resolve(app: Sphinx, env: Any, node: Any, contnode: nodes.Element) -> nodes.Node | None:
-    """A reference to a class where it is defined leads to where it is public: cbq.fit.base.Fit is cbq.Fit."""
-    target = node.get("reftarget", "")
-    if node.get("refdomain") != "py" or not target.startswith("cbq"):
+    """A reference to a class where it is defined leads to where it is public; one to an inner class is plain text."""
+    module, _, name = node.get("reftarget", "").rpartition(".")
+    if node.get("refdomain") != "py" or not module.startswith("cbq") or module in _public_modules():
         return None
     objects = env.get_domain("py").objects
-    last = target.rpartition(".")[2]
-    found = sorted((name for name in objects if name.rpartition(".")[2] == last), key=len)
-    if not found or not last[:1].isupper():
-        return None
-    from sphinx.util.nodes import make_refnode
-
+    found = sorted((each for each in objects if each.rpartition(".")[2] == name and name[:1].isupper()), key=len)
+    if not found:
+        return contnode
     entry = objects[found[0]]
     return make_refnode(app.builder, node.get("refdoc", env.docname), entry.docname, entry.node_id, contnode, found[0])
+
+
+def _public_modules() -> set[str]:
+    return {"cbq", *(f"cbq.{name}" for name in cbq.__all__ if inspect.ismodule(getattr(cbq, name)))}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:

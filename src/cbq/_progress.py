@@ -44,9 +44,7 @@ def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
         from rich.progress import Progress as Bar
         from rich.text import Text
     except ImportError as error:
-        raise ImportError(
-            "the progress bar needs rich: python -m pip install 'cbq[cli]', or pass progress=False."
-        ) from error
+        raise ImportError("the progress bar needs rich: python -m pip install rich, or pass progress=False.") from error
 
     class PointsPerSecond(ProgressColumn):
         def render(self, task: Any) -> Text:

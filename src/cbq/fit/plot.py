@@ -97,7 +97,7 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         from matplotlib.figure import Figure
     except ImportError as error:
-        raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error
+        raise ImportError("plot needs matplotlib: python -m pip install matplotlib.") from error
     return Figure(figsize=(width, height), layout="constrained")
 
 

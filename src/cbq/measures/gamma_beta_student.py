@@ -19,6 +19,11 @@ class Gamma(Univariate):
     Parameters
     ----------
     shape, rate : (...) or (..., 1), or scalars. The rate is the inverse of the scale.
+
+    Examples
+    --------
+    >>> cbq.measures.Gamma(shape=4.0, rate=2.0).moments()[0]
+    array([2.])
     """
 
     _ends = (0.0, np.inf)
@@ -58,6 +63,11 @@ class Exponential(Univariate):
     Parameters
     ----------
     rate : (...) or (..., 1), or a scalar. It is the inverse of the mean.
+
+    Examples
+    --------
+    >>> cbq.measures.Exponential(2.0).moments()[0]
+    array([0.5])
     """
 
     _ends = (0.0, np.inf)
@@ -89,6 +99,11 @@ class Beta(Univariate):
     Parameters
     ----------
     a, b : (...) or (..., 1), or scalars.
+
+    Examples
+    --------
+    >>> cbq.measures.Beta(2.0, 6.0).moments()[0]
+    array([0.25])
     """
 
     _ends = (0.0, 1.0)
@@ -136,6 +151,11 @@ class StudentT(Univariate):
     Parameters
     ----------
     df, loc, scale : (...) or (..., 1), or scalars; df and scale are positive.
+
+    Examples
+    --------
+    >>> cbq.measures.StudentT(df=5.0, loc=1.0, scale=2.0).transport([0.5])
+    array([[1.]])
     """
 
     def __init__(self, df: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:

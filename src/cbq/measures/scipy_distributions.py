@@ -50,6 +50,13 @@ class Quantile(Univariate):
     ----------
     dist : a continuous distribution of scipy.stats, not frozen.
     shapes, loc, scale : its parameters, each (...) or (..., 1), or a scalar.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> measure = cbq.measures.from_scipy(stats.weibull_min(1.5))
+    >>> type(measure).__name__, round(float(measure.moments()[0][0]), 4)
+    ('Quantile', 0.9027)
     """
 
     def __init__(self, dist: Any, *shapes: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
@@ -149,6 +156,12 @@ def from_scipy(frozen: Any) -> Measure:
     norm, multivariate_normal, uniform, lognorm, gamma, erlang, chi2, expon, beta, t and truncnorm become measures with
     closed forms, if loc (and for beta, scale) has its default value where the family needs it. Any other continuous
     distribution becomes a `Quantile`. Array parameters become batches of one-dimensional measures.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> cbq.measures.from_scipy(stats.gamma(3.0, scale=0.5)).rate
+    array([2.])
     """
     if _is(frozen, "multi_rv_frozen"):
         return _multivariate(frozen)

@@ -31,6 +31,12 @@ class TruncatedGaussian(Univariate):
     ----------
     mean, std : (...) or (..., 1), or scalars: mean and standard deviation before truncation.
     lower, upper : (...) or (..., 1), or scalars; -inf and inf are allowed.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.TruncatedGaussian(0.0, 1.0, lower=0.0, upper=np.inf)
+    >>> measure.moments()[0].round(4)  # sqrt(2 / pi)
+    array([0.7979])
     """
 
     def __init__(self, mean: npt.ArrayLike, std: npt.ArrayLike, lower: npt.ArrayLike, upper: npt.ArrayLike) -> None:

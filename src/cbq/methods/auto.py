@@ -52,6 +52,13 @@ class Auto:
     Where points were chosen by a rule and are few at each theta, CBQ would be biased, and MOBQ is chosen.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.Auto().fit(samples)
+    >>> type(fit).__name__
+    'MOBQFit'
     """
 
     def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> CBQFit | PooledFit:
