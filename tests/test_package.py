@@ -24,6 +24,7 @@ PUBLIC = [
     "cbq.samples",
 ]
 ALLOWED = {"cbq", "numpy", "scipy", "threadpoolctl"}
+ALLOWED |= {"charset_normalizer"}  # which numpy.f2py imports where it is installed, as with Sphinx
 SLOW = ["scipy.stats", "scipy.integrate", "scipy.optimize", "matplotlib", "pandas", "torch", "mpmath"]
 
 LOADED = """

@@ -15,8 +15,10 @@ from sphinx.application import Sphinx
 from sphinx.util.nodes import make_refnode
 
 import cbq
+from cbq._deprecation import DeprecatedAttribute
 
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) ?: (.+)$")
+EXAMPLES = ".. rubric:: Examples"
 UNDERLINE = re.compile(r"^-{3,}$")
 QUOTED = re.compile(r"(`[^`]+`)")
 
@@ -84,7 +86,9 @@ def restructured(lines: list[str]) -> list[str]:
                 found.append("")
             found.append(_escaped(line))
         i += 1
-    return [*found, *_fields([line for line in parameters if line.strip()])] if parameters else found
+    fields = _fields([line for line in parameters if line.strip()]) if parameters else []
+    at = found.index(EXAMPLES) if EXAMPLES in found else len(found)
+    return [*found[:at], *fields, *found[at:]]
 
 
 def _is_entry(lines: list[str], i: int) -> bool:
@@ -109,11 +113,24 @@ def _resolve(app: Sphinx, env: Any, node: Any, contnode: nodes.Element) -> nodes
     return make_refnode(app.builder, node.get("refdoc", env.docname), entry.docname, entry.node_id, contnode, found[0])
 
 
+def _readable_types(app: Sphinx, *_: Any) -> None:
+    """Write the types that autodoc has recorded as people say them."""
+    for types in getattr(app.env.current_document, "autodoc_annotations", {}).values():
+        for name, text in types.items():
+            types[name] = re.sub(r"TypeAliasForwardRef\('([\w.]+)'\)", r"\1", text).replace("npt.", "")
+
+
+def _skip(app: Sphinx, what: str, name: str, obj: Any, skip: bool, options: Any) -> bool | None:
+    return True if isinstance(obj, DeprecatedAttribute) else None
+
+
 def _public_modules() -> set[str]:
     return {"cbq", *(f"cbq.{name}" for name in cbq.__all__ if inspect.ismodule(getattr(cbq, name)))}
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
     app.connect("autodoc-process-docstring", _process)
+    app.connect("autodoc-process-signature", _readable_types, priority=900)
+    app.connect("autodoc-skip-member", _skip)
     app.connect("missing-reference", _resolve)
     return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
