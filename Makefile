@@ -8,7 +8,7 @@ BENCH  := $(VENV)/.bench
 DOCS   := $(VENV)/.docs
 DEMO   ?= demo
 FIGURES ?= reproduction
-SITE   ?= site
+SITE   ?= site/html  # executed pages are beside it, as notebooks
 ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
@@ -38,8 +38,8 @@ lint: $(READY)
 
 # Pages are executed; what they printed is kept in .docs-cache as long as neither they nor the library change.
 docs: $(DOCS)
-	$(BIN)/python -m sphinx -W --keep-going -q -j auto -d .docs-cache/doctrees docs $(SITE)
-	@echo "The site is $(SITE)/index.html."
+	$(BIN)/python -m sphinx -E -W --keep-going -q -j auto -d .docs-cache/doctrees docs $(strip $(SITE))
+	@echo "The site is $(strip $(SITE))/index.html."
 
 bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-kronecker bench-thetas bench-growth
 

@@ -1,4 +1,4 @@
-"""How Sphinx builds the site: `make docs` writes it to site/."""
+"""How Sphinx builds the site: `make docs` writes it to site/html."""
 
 from __future__ import annotations
 
@@ -52,6 +52,7 @@ myst_enable_extensions = ["colon_fence", "deflist", "dollarmath", "substitution"
 myst_heading_anchors = 4
 nb_execution_mode = "cache"
 nb_execution_cache_path = str(ROOT / ".docs-cache" / _digest_of_sources())
+nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 120
 nb_execution_show_tb = True
@@ -99,5 +100,5 @@ html_theme_options = {
     "pygments_light_style": "default",
     "show_prev_next": True,
 }
-html_sidebars = {"index": [], "start": [], "trust": [], "paper": [], "changelog": [], "gallery": []}
+html_sidebars = {"index": [], "start": [], "howto": [], "trust": [], "paper": [], "changelog": [], "gallery": []}
 html_math_renderer = "mathml"
