@@ -2,17 +2,20 @@
 PYTHON ?= python3
 VENV   ?= .venv
 BIN    := $(VENV)/bin
+LIGHT  := $(VENV)/.light
 READY  := $(VENV)/.ready
 BENCH  := $(VENV)/.bench
+DOCS   := $(VENV)/.docs
 DEMO   ?= demo
 FIGURES ?= reproduction
+SITE   ?= site/html  # executed pages are beside it, as notebooks
 ENGINE ?= --engine cuda  # or --engine torch --quick, on a machine without a GPU
 SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file run in one process
 
-.PHONY: demo reproduce test test-all lint bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines bench-kronecker bench-thetas bench-growth clean
+.PHONY: demo reproduce test test-all lint docs bench bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-engines bench-kronecker bench-thetas bench-growth clean
 .NOTPARALLEL:  # benchmarks measure time
 
-demo: $(READY)
+demo: $(LIGHT)
 	$(BIN)/cbq run sir --T 15 --N 40 --design sobol --seed 0 --out $(DEMO)
 	@echo "The report is $(DEMO)/report.html, its figure $(DEMO)/figure.png and its table $(DEMO)/estimate.csv. For other thetas, run"
 	@echo "  $(BIN)/cbq predict $(DEMO)/fit.cbq --theta 3.5"
@@ -32,6 +35,11 @@ lint: $(READY)
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+# Pages are executed; what they printed is kept in .docs-cache as long as neither they nor the library change.
+docs: $(DOCS)
+	$(BIN)/python -m sphinx -E -W --keep-going -q -j auto -d .docs-cache/doctrees docs $(strip $(SITE))
+	@echo "The site is $(strip $(SITE))/index.html."
 
 bench: bench-linalg bench-accuracy bench-choice bench-calibration bench-speed bench-collect bench-nested bench-psa bench-adaptive bench-kronecker bench-thetas bench-growth
 
@@ -76,11 +84,20 @@ bench-growth: $(READY)
 	$(BIN)/python benchmarks/growth.py
 
 clean:
-	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo reproduction reproduction-quick
+	rm -rf $(VENV) .pytest_cache .mypy_cache .ruff_cache dist demo site .docs-cache docs/api/generated reproduction reproduction-quick
 
-$(READY): pyproject.toml
+# What a user needs: the command line and figures. Other targets add to it.
+$(LIGHT): pyproject.toml
 	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --editable ".[cli,plot]"
+	@touch $@
+
+$(READY): $(LIGHT)
 	$(BIN)/python -m pip install --quiet --editable ".[dev]"
+	@touch $@
+
+$(DOCS): $(LIGHT)
+	$(BIN)/python -m pip install --quiet --editable ".[docs]"
 	@touch $@
 
 $(BENCH): $(READY)

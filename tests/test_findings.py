@@ -43,7 +43,7 @@ FIT = cbq.LSMC().fit(collected(12, 6))
 
 
 def test_every_kind_has_a_remedy_and_a_place_in_the_docs():
-    text = (Path(__file__).parents[1] / "docs" / "warnings.md").read_text()
+    text = (Path(__file__).parents[1] / "docs" / "guide" / "warnings.md").read_text()
     assert re.findall(r"^## (.+)$", text, re.M) == [*KINDS]
     for kind, remedy in KINDS.items():
         assert re.fullmatch(r"[A-Z].*\.", remedy), kind

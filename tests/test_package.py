@@ -23,7 +23,8 @@ PUBLIC = [
     "cbq.problems",
     "cbq.samples",
 ]
-ALLOWED = {"cbq", "numpy", "scipy", "threadpoolctl", "charset_normalizer"}  # numpy.f2py loads the last, if there
+ALLOWED = {"cbq", "numpy", "scipy", "threadpoolctl"}
+ALLOWED |= {"charset_normalizer"}  # which numpy.f2py imports where it is installed, as with Sphinx
 SLOW = ["scipy.stats", "scipy.integrate", "scipy.optimize", "matplotlib", "pandas", "torch", "mpmath"]
 
 LOADED = """

@@ -498,7 +498,7 @@ assert "matplotlib.pyplot" not in sys.modules
 
 def test_a_missing_matplotlib_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "matplotlib.figure", None)
-    with pytest.raises(ImportError, match=r"plot needs matplotlib: python -m pip install 'cbq\[plot\]'"):
+    with pytest.raises(ImportError, match=r"plot needs matplotlib: python -m pip install matplotlib"):
         LINE.plot()
 
 

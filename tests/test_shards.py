@@ -24,7 +24,7 @@ from cbq.workers import WorkerError, as_called, call_each
 from test_executors import RandomOrder
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
-PAGE = (Path(__file__).parents[1] / "docs" / "clusters.md").read_text()
+PAGE = (Path(__file__).parents[1] / "docs" / "guide" / "clusters.md").read_text()
 RECIPES = dict(re.findall(r"^## (\w+)$.*?```python\n(.*?)```", PAGE, flags=re.DOTALL | re.MULTILINE))
 
 

@@ -1,4 +1,4 @@
-"""Draw the figures of the README again: python docs/figures/readme.py."""
+"""Draw the figure of the README again: python docs/figures/readme.py."""
 
 from __future__ import annotations
 
@@ -8,28 +8,18 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
-import cbq
-
 FOLDER = Path(__file__).parent
 DPI = 110
 
 
-def stock() -> None:
+def main() -> None:
     """The figure of the first example, by its own code."""
     names: dict[str, Any] = {}
     example = re.findall(r"```python\n(.*?)```", (FOLDER.parents[1] / "README.md").read_text(), flags=re.DOTALL)[0]
     os.chdir(tempfile.mkdtemp())  # for the report that it writes
     exec(example, names)
-    names["figure"].savefig(FOLDER / "stock.png", dpi=DPI)
-
-
-def butterfly() -> None:
-    """The most accurate estimator of the comparison."""
-    problem = cbq.problems.get("butterfly")
-    fit = cbq.MOBQ().fit(problem.collect(T=20, N=50, rng=0))
-    fit.plot(truth=problem.exact).savefig(FOLDER / "butterfly.png", dpi=DPI)
+    names["figure"].savefig(FOLDER / "kiosk.png", dpi=DPI)
 
 
 if __name__ == "__main__":
-    stock()
-    butterfly()
+    main()

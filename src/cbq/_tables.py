@@ -35,5 +35,5 @@ def data_frame(data: Any, columns: list[str] | None = None) -> Any:
     try:
         import pandas as pd  # type: ignore[import-untyped]
     except ImportError as error:
-        raise ImportError("to_frame needs pandas: python -m pip install 'cbq[frame]'.") from error
+        raise ImportError("to_frame needs pandas: python -m pip install pandas.") from error
     return pd.DataFrame(data, columns=columns)

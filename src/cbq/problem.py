@@ -65,6 +65,17 @@ class Problem(Immutable):
     names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
         {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing. Samples, fits, tables,
         axes and files have these names.
+
+    Examples
+    --------
+    >>> problem = cbq.Problem(
+    ...     lambda x, theta: np.exp(-theta[0] * x[:, 0]),
+    ...     lambda theta: cbq.measures.Gamma(2.0, theta[0]),
+    ...     cbq.measures.Uniform(1.0, 3.0),
+    ... )
+    >>> samples = problem.collect(T=12, N=15, rng=1, design="sobol")
+    >>> cbq.Auto().fit(samples).predict([1.5, 2.5]).round(4)  # the truth is 1/4
+    array([0.25, 0.25])
     """
 
     integrand: Integrand | None
@@ -125,7 +136,13 @@ class Problem(Immutable):
         return self._exact is not None
 
     def exact(self, theta: npt.ArrayLike) -> Array:
-        """The exact answer I(theta) at theta (M, p), or (M,) for p = 1: (M,) or (M, C)."""
+        """The exact answer I(theta) at theta (M, p), or (M,) for p = 1: (M,) or (M, C).
+
+        Examples
+        --------
+        >>> cbq.problems.get("butterfly").exact([90.0, 110.0]).shape
+        (2,)
+        """
         if self._exact is None:
             raise ValueError(f"the exact I of {self.name!r} is not known: pass exact= if you know it.")
         thetas = thetas_in(theta, self.p, "the prior")
@@ -138,6 +155,16 @@ class Problem(Immutable):
         """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite.
 
         rng: a Generator or a seed, for a random f that takes one.
+
+        Examples
+        --------
+        >>> problem = cbq.Problem(
+        ...     lambda x, theta: np.exp(-theta[0] * x[:, 0]),
+        ...     lambda theta: cbq.measures.Gamma(2.0, theta[0]),
+        ...     cbq.measures.Uniform(1.0, 3.0),
+        ... )
+        >>> problem.evaluate(2.0, [0.0, 0.5]).round(3)
+        array([1.   , 0.368])
         """
         self._require_integrand()
         given = real(theta, "theta")
@@ -216,6 +243,12 @@ class Problem(Immutable):
         start : samples of this problem; those that are returned are `start + new`. Before f is evaluated, they are
             compared with the problem, and points that are in both are refused: pass another rng than that of `start`.
             A checkpoint holds the new points only.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.x.shape, samples.f.shape
+        ((12, 20, 1), (12, 20))
         """
         self._require_integrand()
         if start is not None and not isinstance(start, Samples):
@@ -305,6 +338,13 @@ class Problem(Immutable):
         cost : a function of theta (p,) and x (d,) that gives what a run there costs, in any unit; runs are chosen by
             what they gain for their cost. "measured": by how long runs near it took, so that runs depend on the
             times, and do not repeat. By default, all runs cost the same.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> answer = problem.solve(rtol=0.3, budget=60, rng=0)
+        >>> answer.reached
+        True
         """
         goal = Goal.of(tolerance, rtol, criterion, level, budget)
         options = RunOptions(
@@ -341,6 +381,16 @@ class Problem(Immutable):
 
         For simulators that Python cannot call, batch systems, experiments: `Problem(None, family, prior)` will do. The
         parameters are those of `solve`; a checkpoint keeps what was asked and told, also between processes.
+
+        Examples
+        --------
+        >>> family = lambda theta: cbq.measures.Gaussian(theta, cov=1.0)
+        >>> elsewhere = cbq.Problem(None, family, cbq.measures.Uniform(0.0, 2.0))
+        >>> with elsewhere.session(rtol=0.05, rng=0) as session:
+        ...     runs = session.ask(16)
+        ...     session.tell(runs.ids, np.sin(runs.x[:, 0]))
+        >>> runs.theta.shape, runs.x.shape
+        ((16, 1), (16, 1))
         """
         goal = Goal.of(tolerance, rtol, criterion, level, budget)
         return self._session(goal, run_entropy(rng), start, cost, checkpoint)

@@ -33,7 +33,16 @@ Result = TypeVar("Result")
 
 
 class WorkerError(RuntimeError):
-    """The workers of an executor failed, rather than what they were asked to do."""
+    """The workers of an executor failed, rather than what they were asked to do.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise cbq.WorkerError("all workers are gone")  # as a cluster may
+    ... except RuntimeError as error:
+    ...     print(error)
+    all workers are gone
+    """
 
 
 def as_executor(executor: Any) -> Executor | int | None:

@@ -40,6 +40,12 @@ class History:
     come to, by the criterion of the goal; NaN where they could not be calibrated yet. target: (K, C), what they may
     come to, inf if nothing was asked for. of_fit: (K, C), those of the fit alone, without calibration. chosen: the runs
     that were chosen from one round to the next, K sets. names: those of theta, x and f.
+
+    Examples
+    --------
+    >>> history = cbq.problems.get("butterfly").solve(budget=16, rng=0).history
+    >>> int(history.runs[-1]), list(history.to_columns())
+    (16, ['runs', 'chosen', 'half_width', 'of_fit', 'target'])
     """
 
     runs: Array
@@ -88,6 +94,12 @@ class AdaptiveAnswer:
     reached : whether the accuracy that was asked for holds.
     runs : where f was evaluated, in the order of the runs, first those of the samples that the run started from.
     next : the runs that would come next: those that reduce the uncertainty most, whatever f is there.
+
+    Examples
+    --------
+    >>> answer = cbq.problems.get("butterfly").solve(budget=16, rng=0)
+    >>> answer.n_runs, answer.fit.p
+    (16, 1)
     """
 
     fit: Fit

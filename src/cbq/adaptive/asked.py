@@ -17,7 +17,16 @@ from cbq._tables import data_frame
 
 @dataclass(frozen=True, eq=False, repr=False)
 class Asked:
-    """Runs to be made: their ids (n,), theta (n, p) and x (n, d)."""
+    """Runs to be made: their ids (n,), theta (n, p) and x (n, d).
+
+    Examples
+    --------
+    >>> problem = cbq.Problem(None, lambda theta: cbq.measures.Gaussian(theta, cov=1.0), cbq.measures.Uniform(0.0, 2.0))
+    >>> with problem.session(rng=0) as session:
+    ...     runs = session.ask(4)
+    >>> [number for number, theta, x in runs]
+    [0, 1, 2, 3]
+    """
 
     ids: npt.NDArray[np.intp]
     theta: Array

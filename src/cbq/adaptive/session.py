@@ -77,6 +77,17 @@ class Session:
 
     What is asked for depends on the seed, on the results that were told and on the runs that are pending, and on
     nothing else.
+
+    Examples
+    --------
+    >>> problem = cbq.Problem(None, lambda theta: cbq.measures.Gaussian(theta, cov=1.0), cbq.measures.Uniform(0.0, 2.0))
+    >>> with problem.session(budget=16, rng=0) as session:
+    ...     while not session.is_over:
+    ...         runs = session.ask(8)
+    ...         session.tell(runs.ids, np.sin(runs.x[:, 0]))
+    ...     answer = session.answer()
+    >>> answer.n_runs
+    16
     """
 
     def __init__(

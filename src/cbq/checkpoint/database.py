@@ -17,7 +17,16 @@ LEFT_UNCHANGED = "The file is unchanged: restore it from a copy, or pass another
 
 
 class CheckpointError(ValueError):
-    """A checkpoint belongs to another run, is damaged, is in use, or cannot be written."""
+    """A checkpoint belongs to another run, is damaged, is in use, or cannot be written.
+
+    Examples
+    --------
+    >>> try:
+    ...     cbq.Samples.from_checkpoint("no such file.sqlite")
+    ... except (cbq.CheckpointError, FileNotFoundError):
+    ...     print("there is no such run")
+    there is no such run
+    """
 
 
 def connect(path: str, *, write: bool, wait: float = LOCK_TIMEOUT) -> sqlite3.Connection:

@@ -14,7 +14,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     missing = [name for name in ("typer", "rich") if not is_installed(name)]
     if missing:
         needed = " and ".join(missing)
-        sys.stderr.write(f"cbq: error: the command line needs {needed}: python -m pip install 'cbq[cli]'\n")
+        sys.stderr.write(f"cbq: error: the command line needs {needed}: python -m pip install typer rich\n")
         return 1
     from cbq.cli.commands import app
 

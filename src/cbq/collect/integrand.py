@@ -21,7 +21,21 @@ Integrand = Callable[..., Any]  # of x and theta, and of rng or rngs if it is ra
 
 
 class IntegrandError(RuntimeError):
-    """The integrand failed at point i, x (d,), of theta index t, theta (p,); each is None where it is not known."""
+    """The integrand failed at point i, x (d,), of theta index t, theta (p,); each is None where it is not known.
+
+    Examples
+    --------
+    >>> problem = cbq.Problem(
+    ...     lambda x, theta: np.where(x[:, 0] > 0, 1.0, np.nan),
+    ...     lambda theta: cbq.measures.Gaussian(theta, cov=1.0),
+    ...     cbq.measures.Uniform(0.0, 1.0),
+    ... )
+    >>> try:
+    ...     problem.collect(T=2, N=8, rng=0)
+    ... except cbq.IntegrandError as error:
+    ...     print(error.theta.shape, error.x.shape)
+    (1,) (1,)
+    """
 
     def __init__(self, message: str, t: Any = None, theta: Any = None, i: Any = None, x: Any = None) -> None:
         super().__init__(message)

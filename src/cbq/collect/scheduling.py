@@ -29,7 +29,14 @@ OnFinished = Callable[[Sequence[BatchResult]], None]  # called with results
 
 
 class CollectWarning(UserWarning):
-    """What the user of a run should know: points that were left out, edited code, workers that are missing."""
+    """What the user of a run should know: points that were left out, edited code, workers that are missing.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> warnings.simplefilter("error", cbq.CollectWarning)  # a skipped point then ends the run
+    >>> warnings.resetwarnings()
+    """
 
 
 class WorkerLost(Exception):

@@ -71,6 +71,14 @@ def compare(
         group t modulo `folds`, so up to this number of thetas they are left out one by one.
     executor : a number of processes to start, or any `concurrent.futures.Executor`: each estimator is fitted and scored
         on one of its workers. Seconds are those of the worker, which may share its cores with others.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> samples = problem.collect(T=12, N=20, rng=0)
+    >>> found = cbq.compare(samples, [cbq.CBQ(), cbq.LSMC()], truth=problem)
+    >>> found.rows[0].rmse < found.rows[1].rmse
+    True
     """
     sets, level = _checked_samples(samples), between_0_and_1(level, "level")
     if not is_whole(folds, 2):

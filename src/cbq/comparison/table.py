@@ -27,6 +27,13 @@ class ComparisonRow:
     coverage, width : the share of intervals that contain the truth (or those estimates), and their mean width.
     seconds : the time of the fit, without predictions.
     note : why something is missing or different.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> row = cbq.compare(samples, cbq.LSMC()).rows[0]
+    >>> row.method, row.T, row.N, row.evaluations
+    ('LSMC', 12, 20, 240)
     """
 
     method: str
@@ -53,6 +60,13 @@ class Comparison:
 
     rows : one for each set of samples, output and estimator, in this order.
     level : the level of the intervals.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> found = cbq.compare(samples, [cbq.LSMC(), cbq.KLSMC()])  # by leaving out one theta at a time
+    >>> [row.method for row in found.rows]
+    ['LSMC', 'KLSMC']
     """
 
     rows: tuple[ComparisonRow, ...]

@@ -21,7 +21,16 @@ Method = Literal["auto", "closed-form", "quadrature", "transport"]
 
 
 class NoEmbedding(TypeError):
-    """There is no closed form for a kernel and a measure; the message says what to do instead."""
+    """There is no closed form for a kernel and a measure; the message says what to do instead.
+
+    Examples
+    --------
+    >>> try:
+    ...     cbq.embed(cbq.kernels.RBF(1.0), cbq.measures.Unnormalised(score=np.negative, dim=1))
+    ... except cbq.embeddings.NoEmbedding:
+    ...     print("no rule for this pair")
+    no rule for this pair
+    """
 
 
 class Embedding(ABC):
@@ -35,6 +44,12 @@ class Embedding(ABC):
     method : "closed-form", "quadrature" or "transport".
     rule : a short description of how the integrals are computed.
     uses_panels : whether they are computed by a panel rule on the line, rather than by a formula.
+
+    Examples
+    --------
+    >>> embedding = cbq.embed(cbq.kernels.Matern(1.5, lengthscale=1.0), cbq.measures.Uniform(0.0, 1.0))
+    >>> embedding.method, embedding.mean([0.2, 0.8]).shape
+    ('closed-form', (2,))
     """
 
     method: str = "closed-form"
@@ -137,7 +152,14 @@ _RULES: dict[tuple[type[Kernel], type[Measure]], Rule] = {}
 
 
 class Pair(NamedTuple):
-    """A kernel type and a measure type that have an embedding, and how it is computed."""
+    """A kernel type and a measure type that have an embedding, and how it is computed.
+
+    Examples
+    --------
+    >>> pair = cbq.available_pairs()[0]
+    >>> issubclass(pair.kernel, cbq.kernels.Kernel), issubclass(pair.measure, cbq.measures.Measure)
+    (True, True)
+    """
 
     kernel: type[Kernel]
     measure: type[Measure]
@@ -153,6 +175,11 @@ def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]
         @cbq.embeddings.register(MyKernel, cbq.measures.Gaussian)
         class MyEmbedding(cbq.embeddings.Embedding):
             def _mean(self, x): ...
+
+    Examples
+    --------
+    >>> callable(cbq.embeddings.register(cbq.kernels.RBF))
+    True
     """
     for each in (kernel, *measures):
         if not isinstance(each, type):
@@ -173,7 +200,14 @@ def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]
 
 
 def available_pairs() -> list[Pair]:
-    """All registered pairs. A pair with a base type such as `Measure` holds for every measure its parts allow."""
+    """All registered pairs. A pair with a base type such as `Measure` holds for every measure its parts allow.
+
+    Examples
+    --------
+    >>> pairs = cbq.available_pairs()
+    >>> ("RBF", "Gaussian") in {(pair.kernel.__name__, pair.measure.__name__) for pair in pairs}
+    True
+    """
     pairs = [
         Pair(kernel, measure, (rule.__doc__ or "").strip().partition("\n")[0])
         for (kernel, measure), rule in _RULES.items()
@@ -220,6 +254,12 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
         "transport": the kernel acts on the coordinates in which the measure is standard normal, where it has a closed
         form whatever the measure. This is another kernel, `Warped(kernel, "gaussianise")`; the result has it as
         `.kernel`, for the Gram matrices that go with the embedding.
+
+    Examples
+    --------
+    >>> embedding = cbq.embed(cbq.kernels.RBF(1.0), cbq.measures.Gaussian(0.0, cov=1.0))
+    >>> embedding.mean([0.0]).round(4), round(float(embedding.variance), 4)  # 1 / sqrt(2) and 1 / sqrt(3)
+    (array([0.7071]), 0.5774)
     """
     from cbq.embeddings.quadrature import Quadrature
 

@@ -72,6 +72,15 @@ class Fit(Immutable, ABC):
     axis of outputs, results are (M,); with C outputs they are (M, C), and in draws their errors have the `correlation`
     of the residuals. Means, ends of intervals and draws stay within the bounds of f, if the samples have some; standard
     deviations are those without bounds.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+    >>> mean, std = fit.predict([90.0, 100.0], return_std=True)
+    >>> low, high = fit.interval([90.0, 100.0], level=0.9)
+    >>> bool(np.all((low < mean) & (mean < high)))
+    True
     """
 
     theta: Array  # (T, p), the observed ones
@@ -85,13 +94,30 @@ class Fit(Immutable, ABC):
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
-        """The same fit with a sentence, for its summary, on why its estimator was chosen."""
+        """The same fit with a sentence, for its summary, on why its estimator was chosen.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> fit.with_choice("Chosen by hand.").choice
+        'Chosen by hand.'
+        """
         return self._replaced(choice=text(choice, "choice"))
 
     noted = DeprecatedAttribute("with_choice")
 
     def calibrated(self, factors: npt.ArrayLike) -> Self:
-        """The same fit with its standard deviations multiplied by a factor for each output, (C,), or one for all."""
+        """The same fit with its standard deviations multiplied by a factor for each output, (C,), or one for all.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> wider = fit.calibrated(2.0)
+        >>> bool(np.allclose(wider.predict([100.0], return_std=True)[1], 2 * fit.predict([100.0], return_std=True)[1]))
+        True
+        """
         given = finite(factors, "factors")
         if given.shape not in ((), (1,), (self.C or 1,)) or not np.all(given > 0):
             raise ValueError(f"factors must be positive, one for each output, but they are {shown(factors)}.")
@@ -134,7 +160,17 @@ class Fit(Immutable, ABC):
         raise NotImplementedError(f"{type(self).__name__} must define _predictive or _predictives.")
 
     def summary(self) -> Summary:
-        """How the fit was made, what was chosen, and every warning: a text that knows its parts."""
+        """How the fit was made, what was chosen, and every warning: a text that knows its parts.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> print(fit.summary().partition(":")[0])
+        Least-squares Monte Carlo
+        >>> fit.summary().warnings
+        ()
+        """
         findings = self.findings
         found = [f"{each} {each.remedy}" for each in findings]
         first, last = found[: self.has_many_failures], found[self.has_many_failures :]
@@ -221,6 +257,14 @@ class Fit(Immutable, ABC):
 
         Thetas in a pandas DataFrame are found by their names, and in a Series are those of p = 1: results are then
         a Series or a DataFrame with the same index, here and in `interval`, `band` and `to_frame`.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> mean, std = fit.predict([90.0, 100.0, 110.0], return_std=True)
+        >>> mean.shape, std.shape
+        ((3,), (3,))
         """
         progress = as_progress(progress)
         if flag(return_std, "return_std") & flag(return_cov, "return_cov"):
@@ -243,7 +287,16 @@ class Fit(Immutable, ABC):
     @_saying_what_is_beyond
     @keeping_index
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
-        """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C)."""
+        """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C).
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> low, high = fit.interval([90.0, 100.0, 110.0], level=0.95)
+        >>> bool(np.all(low < high))
+        True
+        """
         level = between_0_and_1(level, "level")
         tails = 0.5 * (1 - level), 0.5 * (1 + level)
         low, high = self._bounded(self._read(self._thetas(theta), lambda each: [each.quantile(tail) for tail in tails]))
@@ -260,6 +313,15 @@ class Fit(Immutable, ABC):
         joint draws of how far, in units of the interval, a draw leaves it. With C outputs each has a band of its own.
 
         size, rng : the number of draws, and a generator or a seed.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> theta = np.linspace(90.0, 110.0, 20)
+        >>> low, high = fit.band(theta)
+        >>> bool(np.all(high - low >= np.subtract(*fit.interval(theta)[::-1])))  # wider than the interval at each theta
+        True
         """
         level, thetas = between_0_and_1(level, "level"), self._thetas(theta)
         if not is_whole(size, LEAST_DRAWS):
@@ -283,6 +345,13 @@ class Fit(Immutable, ABC):
         """Draws of I as a function, at all thetas jointly: (size, M) or (size, M, C).
 
         antithetic: draws come in mirrored pairs, so that averages over them vary less.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> fit.sample([90.0, 100.0], size=5, rng=0).shape
+        (5, 2)
         """
         thetas, rng, size = self._thetas(theta), generator(rng), count(size, "size")
         antithetic = flag(antithetic, "antithetic")
@@ -308,6 +377,13 @@ class Fit(Immutable, ABC):
 
         Where f failed, a column `failed` has the share of failures at the nearest theta; where some thetas are beyond
         the observed ones, a column `beyond` says which.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> list(fit.to_frame([90.0, 100.0]).columns[:4])
+        ['theta', 'mean', 'std', 'lower']
         """
         thetas = self.theta if theta is None else self._thetas(theta)
         mean, std = self.predict(thetas, return_std=True)
@@ -328,6 +404,13 @@ class Fit(Immutable, ABC):
 
         Such a theta is outside of their range in some coordinate, and further from all of them than twice the widest
         gap between neighbours among them.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> fit.beyond([100.0, 1000.0])
+        array([False,  True])
         """
         return beyond(self._thetas(theta), self.theta)
 
@@ -361,6 +444,12 @@ class Fit(Immutable, ABC):
         prior : the distribution Q of theta, over which it counts how well I is known; by default, the region of the
             observed thetas.
         rng : a generator or a seed, for the candidates among which the runs are chosen.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> cbq.CBQ().fit(samples).suggest(2).theta.shape
+        (2, 1)
         """
         if not 1 <= count(n, "n") <= MAX_SUGGESTED:
             raise ValueError(f"n must be a number of runs, from 1 to {MAX_SUGGESTED}, but it is {shown(n)}.")
@@ -379,6 +468,14 @@ class Fit(Immutable, ABC):
         theta : where to draw; by default over the observed thetas and, with `prior=`, over the range of the prior.
         options : prior, output, level, truth (to compare with), half_width (a panel for thin bands), at (for slices),
             ax, points, band, xlabel, ylabel, title.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> figure = fit.plot(truth=problem.exact)
+        >>> len(figure.axes) > 0
+        True
         """
         from cbq.fit.plot import plot_fit
 
@@ -417,6 +514,17 @@ class Fit(Immutable, ABC):
         """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code.
 
         If the fit needs the measure of x at new thetas, `cbq.load` must be given the family again; `summary` says so.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fit.save(f"{folder}/fit.cbq")
+        ...     again = cbq.load(f"{folder}/fit.cbq")
+        >>> bool(again.predict([100.0]) == fit.predict([100.0]))
+        True
         """
         if type(self) not in (known := saved_classes(Fit)).values():
             names = ", ".join(cls.__name__ for cls in known.values())
@@ -504,6 +612,16 @@ def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
 
     Nothing in the file is executed, and everything is checked, first of all the checksum of the whole file: a file that
     is damaged, of another kind or of another version of the format is refused with a ValueError.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     fit.save(f"{folder}/fit.cbq")
+    ...     cbq.load(f"{folder}/fit.cbq").p
+    1
     """
     if family is not None and not callable(family):
         raise TypeError(

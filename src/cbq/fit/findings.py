@@ -13,7 +13,7 @@ from pathlib import Path
 
 from cbq.io import Text, saved
 
-# Each kind of finding, and what to do about it. docs/warnings.md says how each is found.
+# Each kind of finding, and what to do about it. docs/guide/warnings.md says how each is found.
 KINDS = {
     "failures": "Make f return a value at all points, or decide what I is to mean where it has none.",
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",
@@ -39,13 +39,32 @@ _IS_SILENT: ContextVar[bool] = ContextVar("is_silent", default=False)
 
 
 class FitWarning(UserWarning):
-    """The answers of a fit are not what they seem to be; its summary says so, too."""
+    """The answers of a fit are not what they seem to be; its summary says so, too.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> samples = cbq.problems.get("butterfly").collect(T=3, N=20, rng=0)
+    >>> with warnings.catch_warnings(record=True) as caught:
+    ...     warnings.simplefilter("always", cbq.FitWarning)
+    ...     fit = cbq.LSMC().fit(samples)
+    >>> [finding.kind for finding in fit.serious_findings]
+    ['few thetas']
+    """
 
 
 @saved("Finding", kind=Text(tuple(KINDS)), text=Text())
 @dataclass(frozen=True)
 class Finding:
-    """What a user should know about a fit: a kind, one of `KINDS`, and a text of whole sentences."""
+    """What a user should know about a fit: a kind, one of `KINDS`, and a text of whole sentences.
+
+    Examples
+    --------
+    >>> from cbq.fit import Finding
+    >>> finding = Finding("few thetas", "3 thetas say little about I elsewhere.")
+    >>> finding.remedy
+    'Take more thetas, if need be with fewer points each.'
+    """
 
     kind: str
     text: str

@@ -24,6 +24,13 @@ class PredictiveDistribution:
     without_scales: why only the locations are known, if so: the error that everything but `mean` raises.
 
     With two degrees of freedom or fewer the variance is infinite, while quantiles and draws are finite.
+
+    Examples
+    --------
+    >>> from cbq.fit import PredictiveDistribution
+    >>> normal = PredictiveDistribution(np.zeros((1, 2)), np.ones((1, 2)), np.inf)
+    >>> normal.quantile(0.975).round(2)
+    array([1.96, 1.96])
     """
 
     locations: Array

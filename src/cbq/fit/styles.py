@@ -27,7 +27,7 @@ def new_figure(width: float, height: float) -> Figure:
 
         from cbq._figure import ShownFigure
     except ImportError as error:
-        raise ImportError("plot needs matplotlib: python -m pip install 'cbq[plot]'.") from error
+        raise ImportError("plot needs matplotlib: python -m pip install matplotlib.") from error
     return ShownFigure(figsize=(width, height), layout="constrained")
 
 

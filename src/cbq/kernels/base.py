@@ -26,6 +26,12 @@ class Kernel(Immutable, ABC):
     A Gram matrix is built in two steps: `features(x)` does all work that is linear in the number of points, for the
     whole batch; `fill(fx, fy, out)` then writes matrices, or blocks of them, from the features of their rows and
     columns. All other methods rest on these two and their derivatives.
+
+    Examples
+    --------
+    >>> kernel = cbq.kernels.RBF(1.0) + 0.5 * cbq.kernels.Matern(1.5, lengthscale=2.0)
+    >>> kernel([0.0, 1.0]).shape
+    (2, 2)
     """
 
     def __call__(self, x: npt.ArrayLike, y: npt.ArrayLike | None = None) -> Array:

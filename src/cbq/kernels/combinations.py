@@ -149,7 +149,13 @@ class Composite(Kernel):
 
 @saved("SumKernel", parts=Many(Instance(Kernel)))
 class SumKernel(Composite):
-    """k1 + k2 + ..."""
+    """k1 + k2 + ...
+
+    Examples
+    --------
+    >>> (cbq.kernels.RBF(1.0) + cbq.kernels.RBF(2.0))([0.0])
+    array([[2.]])
+    """
 
     operation = np.add
 
@@ -159,7 +165,13 @@ class SumKernel(Composite):
 
 @saved("ProductKernel", parts=Many(Instance(Kernel)))
 class ProductKernel(Composite):
-    """k1 * k2 * ..."""
+    """k1 * k2 * ...
+
+    Examples
+    --------
+    >>> (cbq.kernels.RBF(1.0) * cbq.kernels.RBF(2.0))([0.0])
+    array([[1.]])
+    """
 
     operation = np.multiply
 
@@ -169,7 +181,13 @@ class ProductKernel(Composite):
 
 @saved("ScaledKernel", factor=Number(), kernel=Instance(Kernel))
 class ScaledKernel(Composite):
-    """c k, for a positive number c."""
+    """c k, for a positive number c.
+
+    Examples
+    --------
+    >>> (3.0 * cbq.kernels.RBF(1.0))([0.0])
+    array([[3.]])
+    """
 
     operation = np.add  # of a single part
 
@@ -223,6 +241,12 @@ class XThetaKernel(Composite):
     """k_X(x, x') k_Theta(theta, theta') on points (x, theta) (..., N, d + p), the first d coordinates of which are x.
 
     Neither of the two kernels may depend on a measure: all thetas share them.
+
+    Examples
+    --------
+    >>> kernel = cbq.kernels.XThetaKernel(cbq.kernels.RBF(1.0), cbq.kernels.Matern(2.5, lengthscale=1.0), 1)
+    >>> kernel([[0.5, 2.0]])  # at x = 0.5, theta = 2
+    array([[1.]])
     """
 
     operation = np.multiply

@@ -99,13 +99,27 @@ class Coordinatewise(Composite):
 
 @saved("TensorProduct", base=OneOrMany(Instance(Kernel)))
 class TensorProduct(Coordinatewise):
-    """k(x, y) = prod_j k_j(x_j, y_j)."""
+    """k(x, y) = prod_j k_j(x_j, y_j).
+
+    Examples
+    --------
+    >>> kernel = cbq.kernels.TensorProduct(cbq.kernels.Matern(0.5, lengthscale=[1.0, 2.0]))
+    >>> kernel([[0.0, 0.0]], [[1.0, 2.0]]).round(4)  # exp(-1) exp(-1)
+    array([[0.1353]])
+    """
 
     operation = np.multiply
 
 
 @saved("Additive", base=OneOrMany(Instance(Kernel)))
 class Additive(Coordinatewise):
-    """k(x, y) = sum_j k_j(x_j, y_j)."""
+    """k(x, y) = sum_j k_j(x_j, y_j).
+
+    Examples
+    --------
+    >>> kernel = cbq.kernels.Additive(cbq.kernels.RBF(lengthscale=[1.0, 1.0]))
+    >>> kernel([[0.0, 0.0]])
+    array([[2.]])
+    """
 
     operation = np.add

@@ -252,7 +252,13 @@ class Radial(Kernel):
 
 @saved("RBF", lengthscale=Numbers(inline=True))
 class RBF(Radial):
-    """exp(-|x - y|^2 / (2 lengthscale^2)), the Gaussian or squared-exponential kernel."""
+    """exp(-|x - y|^2 / (2 lengthscale^2)), the Gaussian or squared-exponential kernel.
+
+    Examples
+    --------
+    >>> cbq.kernels.RBF(lengthscale=2.0)([0.0], [2.0]).round(4)  # exp(-1/2)
+    array([[0.6065]])
+    """
 
     profile = RBFProfile()
     smoothness = np.inf
@@ -269,6 +275,11 @@ class Matern(Radial):
     """The Matern kernel of smoothness nu = 1/2, 3/2 or 5/2, radial in any dimension.
 
     On the line it is k(r) = sum_j c_j (a r)^j e^(-a r), with the coefficients c and the decay rate a.
+
+    Examples
+    --------
+    >>> cbq.kernels.Matern(0.5, lengthscale=2.0)([0.0], [2.0]).round(4)  # exp(-1)
+    array([[0.3679]])
     """
 
     def __init__(self, nu: float = 1.5, lengthscale: npt.ArrayLike | None = None) -> None:

@@ -29,6 +29,14 @@ class Stein(Kernel):
     ----------
     base : RBF, Matern(1.5) or Matern(2.5), in any dimension, with one lengthscale or one per coordinate.
     measure : a measure with a score, whose density vanishes at the boundary of its support; `bind` supplies it.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.Gaussian(0.0, cov=1.0)
+    >>> kernel = cbq.kernels.Stein(cbq.kernels.RBF(1.0), measure)
+    >>> nodes, weights = np.polynomial.hermite_e.hermegauss(80)
+    >>> bool(abs(weights @ kernel(nodes, [0.3])[:, 0]) < 1e-8)  # it integrates to zero
+    True
     """
 
     def __init__(self, base: Radial, measure: Any = None) -> None:

@@ -232,6 +232,12 @@ class Warped(Kernel):
     warp : "log" (the logarithm of each coordinate), "whiten" (zero mean and unit covariance under the measure of x),
         "gaussianise" (standard normal under the measure of x), or a function from points (..., N, d) to (..., N, d').
         "whiten" and "gaussianise" take the measure from `bind`.
+
+    Examples
+    --------
+    >>> kernel = cbq.kernels.Warped(cbq.kernels.RBF(1.0), "log")
+    >>> kernel([1.0], [np.e]).round(4)  # exp(-1/2)
+    array([[0.6065]])
     """
 
     def __init__(self, base: Kernel, warp: str | Transform | Callable[[Array], Any]) -> None:

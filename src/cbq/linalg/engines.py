@@ -25,7 +25,15 @@ from cbq.linalg.jitter import DEFAULT_JITTER, Jitter
 
 
 class Engine(Protocol):
-    """What the linear algebra of Gaussian processes needs, in float64."""
+    """What the linear algebra of Gaussian processes needs, in float64.
+
+    Examples
+    --------
+    >>> factor = cbq.linalg.factor(4.0 * np.eye(2))  # by the engine in use
+    >>> factor.lower.round(6)
+    array([[2., 0.],
+           [0., 2.]])
+    """
 
     @property
     def name(self) -> str:
@@ -80,7 +88,7 @@ def _torch_engine(name: str) -> Callable[[], Engine]:
         try:
             from cbq.linalg.torch_engine import TorchEngine
         except ImportError as error:
-            raise ImportError(f"engine {name!r} needs torch: python -m pip install 'cbq[torch]'.") from error
+            raise ImportError(f"engine {name!r} needs torch: python -m pip install torch.") from error
         return TorchEngine(name)
 
     return build
@@ -104,6 +112,14 @@ def engine(engine: str | Engine) -> Iterator[None]:
 
     Factors stay on the device as long as the fit that holds them, which can be used outside of the context too.
     Answers agree with those of "numpy" up to rounding.
+
+    Examples
+    --------
+    >>> with cbq.engine("numpy"):
+    ...     L = cbq.linalg.factor(np.eye(2)).lower
+    >>> L.round(6)
+    array([[1., 0.],
+           [0., 1.]])
     """
     if isinstance(engine, str) and engine not in ENGINES:
         raise ValueError(f"{arg('engine')} must be one of {', '.join(ENGINES)}, but it is {shown(engine)}.")
@@ -135,6 +151,12 @@ def factor(
     nugget: a number, (...,) for one per matrix, or (..., N) for one per point; it is added to the diagonal.
     jitter: the least jitter that lets the factorisation succeed, see `Jitter`.
     overwrite: the factor may take the place of K (also when this fails), if K is a C-ordered float64 array.
+
+    Examples
+    --------
+    >>> factor = cbq.linalg.factor([[2.0, 1.0], [1.0, 2.0]])
+    >>> factor.solve(np.array([[3.0], [3.0]])).round(6).ravel()
+    array([1., 1.])
     """
     return _current.get().factor(K, nugget=nugget, jitter=jitter, overwrite=overwrite)
 
@@ -142,12 +164,25 @@ def factor(
 def factor_gram(
     kernel: Fills, x: npt.ArrayLike, *, nugget: npt.ArrayLike | None = None, jitter: Jitter = DEFAULT_JITTER
 ) -> Factor:
-    """Factor k(x, x) + nugget + jitter for points x (..., N, d); in one dimension x may be (N,)."""
+    """Factor k(x, x) + nugget + jitter for points x (..., N, d); in one dimension x may be (N,).
+
+    Examples
+    --------
+    >>> factor = cbq.linalg.factor_gram(cbq.kernels.RBF(1.0), [0.0, 1.0, 2.0])
+    >>> factor.lower.shape
+    (3, 3)
+    """
     return _current.get().factor_gram(kernel, x, nugget=nugget, jitter=jitter)
 
 
 def chunks(T: int, N: int, *, arrays: int = 1) -> Iterator[slice]:
-    """Slices that cover 0, ..., T - 1, so that `arrays` stacks of (N, N) matrices fit into memory."""
+    """Slices that cover 0, ..., T - 1, so that `arrays` stacks of (N, N) matrices fit into memory.
+
+    Examples
+    --------
+    >>> list(cbq.linalg.chunks(3, 10))
+    [slice(0, 3, None)]
+    """
     return _current.get().chunks(T, N, arrays=arrays)
 
 

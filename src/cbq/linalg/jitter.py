@@ -18,6 +18,14 @@ class NotPositiveDefinite(np.linalg.LinAlgError):
     """A matrix has no Cholesky factor, even with the largest jitter (a ValueError, as NumPy's own is).
 
     `index` is its place in the batch, `relative_jitter` the largest jitter tried, per mean diagonal.
+
+    Examples
+    --------
+    >>> try:
+    ...     cbq.linalg.factor([[1.0, 2.0], [2.0, 1.0]])
+    ... except cbq.linalg.NotPositiveDefinite as error:
+    ...     print(error.index, f"{error.relative_jitter:g}")
+    () 0.0001
     """
 
     def __init__(self, index: tuple[int, ...], n: int, relative_jitter: float) -> None:
@@ -40,6 +48,12 @@ class Jitter:
     """What is added to the diagonal, in units of the mean diagonal: from `start`, tenfold up to `ceiling`.
 
     The unit is the mean diagonal of the Gram matrix alone: one large nugget must not blur all other points.
+
+    Examples
+    --------
+    >>> factor = cbq.linalg.factor(np.ones((2, 2)), jitter=cbq.linalg.Jitter(start=1e-8))
+    >>> float(factor.relative_jitter)
+    1e-08
     """
 
     start: float = 1e-12

@@ -61,7 +61,13 @@ def usable_cores() -> int:
 
 @contextmanager
 def at_most(workers: int) -> Iterator[None]:
-    """Use at most `workers` threads per batch within this context, for example 1 inside a process pool."""
+    """Use at most `workers` threads per batch within this context, for example 1 inside a process pool.
+
+    Examples
+    --------
+    >>> with cbq.linalg.at_most(1):
+    ...     factor = cbq.linalg.factor(np.eye(3))
+    """
     if not is_whole(workers, 1):
         raise ValueError(f"the number of workers must be at least 1, but it is {shown(workers)}.")
     token = _at_most.set(workers)

@@ -45,6 +45,14 @@ class Measure(Immutable, ABC):
     the batch axes and, for the first one, whose last axis has length d. Arguments that only say the same in another way
     are listed in `_spellings` and not stored. Then implement the abstract methods. Those that begin with an underscore
     receive points (..., n, d) that have been checked.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.Gamma(shape=[2.0, 5.0], rate=1.0)  # two measures at once
+    >>> measure.batch_shape, measure.sample(3, rng=0).shape
+    ((2,), (2, 3, 1))
+    >>> measure.moments()[0].ravel()
+    array([2., 5.])
     """
 
     _spellings: ClassVar[tuple[str, ...]] = ()  # arguments of the constructor that stand for others
@@ -63,7 +71,13 @@ class Measure(Immutable, ABC):
         return next(iter(self.parameters().values())).shape[:-1]
 
     def parameters(self) -> dict[str, Array]:
-        """The arguments of the constructor, as arrays whose leading axes are the batch axes."""
+        """The arguments of the constructor, as arrays whose leading axes are the batch axes.
+
+        Examples
+        --------
+        >>> {name: float(value[0]) for name, value in cbq.measures.Gamma(2.0, 3.0).parameters().items()}
+        {'shape': 2.0, 'rate': 3.0}
+        """
         return {name: getattr(self, name) for name in _argument_names(type(self))}
 
     def __getitem__(self, index: Any) -> Self:
@@ -75,7 +89,13 @@ class Measure(Immutable, ABC):
         return type(self)(**parameters)
 
     def equals(self, other: Measure) -> bool:
-        """Whether both are of the same type, with the same parameters."""
+        """Whether both are of the same type, with the same parameters.
+
+        Examples
+        --------
+        >>> cbq.measures.Gamma(2.0, 3.0).equals(cbq.measures.Gamma(2.0, 3.0))
+        True
+        """
         if self is other or type(self) is not type(other):
             return self is other
         mine, theirs = self.parameters(), other.parameters()
@@ -98,15 +118,33 @@ class Measure(Immutable, ABC):
         return ", ".join([*found, f"batch_shape={batch}"] if batch else found)
 
     def logpdf(self, x: npt.ArrayLike) -> Array:
-        """Log density at x (..., n, d): shape (..., n); -inf outside the support."""
+        """Log density at x (..., n, d): shape (..., n); -inf outside the support.
+
+        Examples
+        --------
+        >>> np.exp(cbq.measures.Uniform(0.0, 4.0).logpdf([1.0, 5.0])).round(2)
+        array([0.25, 0.  ])
+        """
         return self._logpdf(self._points(x))
 
     def score(self, x: npt.ArrayLike) -> Array:
-        """Gradient of the log density at x (..., n, d): shape (..., n, d)."""
+        """Gradient of the log density at x (..., n, d): shape (..., n, d).
+
+        Examples
+        --------
+        >>> cbq.measures.Gaussian(1.0, cov=4.0).score([3.0])
+        array([[-0.5]])
+        """
         return self._score(self._points(x))
 
     def sample(self, n: int, rng: np.random.Generator | int) -> Array:
-        """Draw `n` independent points from each measure: shape (*batch_shape, n, d)."""
+        """Draw `n` independent points from each measure: shape (*batch_shape, n, d).
+
+        Examples
+        --------
+        >>> cbq.measures.Gaussian([0.0, 1.0], cov=[1.0, 4.0]).sample(5, rng=0).shape
+        (5, 2)
+        """
         return self._from_normal(generator(rng).standard_normal(self._shape_of_draws(n)))
 
     def _shape_of_draws(self, n: int) -> tuple[int, ...]:
@@ -116,7 +154,13 @@ class Measure(Immutable, ABC):
         return shape
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
-        """Map u (..., n, d) to points x ~ P, if u is uniform on the unit cube, or standard normal as `base` says."""
+        """Map u (..., n, d) to points x ~ P, if u is uniform on the unit cube, or standard normal as `base` says.
+
+        Examples
+        --------
+        >>> cbq.measures.Uniform(0.0, 4.0).transport([0.25, 0.5]).ravel()
+        array([1., 2.])
+        """
         u = self._points(u, "u")
         if _is_normal(base):
             return self._from_normal(u)
@@ -126,13 +170,26 @@ class Measure(Immutable, ABC):
         return self._from_uniform(u)
 
     def inverse_transport(self, x: npt.ArrayLike, base: Base = "uniform") -> Array:
-        """Map points x (..., n, d) of the measure to the unit cube, or to standard normal: inverts `transport`."""
+        """Map points x (..., n, d) of the measure to the unit cube, or to standard normal: inverts `transport`.
+
+        Examples
+        --------
+        >>> cbq.measures.Uniform(0.0, 4.0).inverse_transport([1.0, 2.0]).ravel()
+        array([0.25, 0.5 ])
+        """
         x = self._points(x)
         return self._to_normal(x) if _is_normal(base) else self._to_uniform(x)
 
     @abstractmethod
     def moments(self) -> tuple[Array, Array]:
-        """Mean (*batch_shape, d) and covariance (*batch_shape, d, d)."""
+        """Mean (*batch_shape, d) and covariance (*batch_shape, d, d).
+
+        Examples
+        --------
+        >>> mean, covariance = cbq.measures.Uniform(0.0, 6.0).moments()
+        >>> float(mean[0]), float(covariance[0, 0])
+        (3.0, 3.0)
+        """
 
     @property
     def support(self) -> tuple[Array, Array]:
@@ -151,15 +208,33 @@ class Measure(Immutable, ABC):
         return any(part.has_atoms for part in self._parts)
 
     def translated(self, shift: Array) -> Measure | None:
-        """The measure of X + shift, for shift (*batch_shape, d); None if the family is not closed under translation."""
+        """The measure of X + shift, for shift (*batch_shape, d); None if the family is not closed under translation.
+
+        Examples
+        --------
+        >>> cbq.measures.Gaussian(1.0, cov=4.0).translated(np.array([2.0])).mean
+        array([3.])
+        """
         return None
 
     def factors(self) -> tuple[Measure, ...]:
-        """Measures of independent blocks of coordinates, in order, whose product is this measure; at least (self,)."""
+        """Measures of independent blocks of coordinates, in order, whose product is this measure; at least (self,).
+
+        Examples
+        --------
+        >>> len(cbq.measures.Gaussian([0.0, 5.0], cov=[1.0, 4.0]).factors())  # independent coordinates
+        2
+        """
         return (self,)
 
     def marginal(self, j: int) -> Measure:
-        """The one-dimensional measure of coordinate j."""
+        """The one-dimensional measure of coordinate j.
+
+        Examples
+        --------
+        >>> cbq.measures.Gaussian([0.0, 5.0], cov=[1.0, 4.0]).marginal(1).mean
+        array([5.])
+        """
         j = position(j, self.dim, "j")
         return self if self.dim == 1 else self._marginal(j)
 
@@ -172,7 +247,14 @@ class Measure(Immutable, ABC):
         raise NotImplementedError(f"{type(self).__name__} does not implement its marginal distributions.")
 
     def conditional(self, head: Array) -> Measure:
-        """The one-dimensional measure of coordinate j given the first j, head (..., n, j): batch shape (..., n)."""
+        """The one-dimensional measure of coordinate j given the first j, head (..., n, j): batch shape (..., n).
+
+        Examples
+        --------
+        >>> measure = cbq.measures.Gaussian([0.0, 0.0], cov=[[1.0, 0.5], [0.5, 1.0]])
+        >>> measure.conditional(np.array([[2.0]])).mean  # of the second coordinate, if the first is 2
+        array([[1.]])
+        """
         j, factors = head.shape[-1], self.factors()
         if len(factors) < self.dim:
             kind = f"{type(self).__name__} in {self.dim} dimensions"
@@ -259,7 +341,14 @@ def converter(function: Callable[[Any], Measure | None]) -> Callable[[Any], Meas
 
 
 def as_measure(obj: Any) -> Measure:
-    """Return `obj` if it is a measure, or the measure of a frozen scipy.stats distribution."""
+    """Return `obj` if it is a measure, or the measure of a frozen scipy.stats distribution.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> type(cbq.measures.as_measure(stats.norm(1.0, 2.0))).__name__
+    'Gaussian'
+    """
     return measure_argument(obj, "obj")
 
 

@@ -30,6 +30,11 @@ class Empirical(Measure):
     ----------
     points : (..., n, d), or (n,) for d = 1.
     weights : (..., n), non-negative with sum one; None for equal weights.
+
+    Examples
+    --------
+    >>> cbq.measures.Empirical([1.0, 2.0, 6.0]).moments()[0]
+    array([3.])
     """
 
     points: Array  # (*batch_shape, n, d)
@@ -145,6 +150,12 @@ class Unnormalised(Measure):
     log_density : a function from x (..., n, d) to (..., n), up to an additive constant.
     score : a function from x (..., n, d) to the gradient of the log density, (..., n, d).
     dim : the dimension d.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.Unnormalised(score=lambda x: -(x**3), dim=1)  # density proportional to exp(-x^4 / 4)
+    >>> measure.score([2.0])
+    array([[-8.]])
     """
 
     def __init__(self, log_density: Function | None = None, score: Function | None = None, *, dim: int) -> None:

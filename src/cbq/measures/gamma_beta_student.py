@@ -20,6 +20,11 @@ class Gamma(Univariate):
     ----------
     shape, rate : (...) or (..., 1), or scalars. The mean is shape / rate.
     scale : instead of the rate, its inverse, as in scipy.stats.gamma.
+
+    Examples
+    --------
+    >>> cbq.measures.Gamma(shape=4.0, rate=2.0).moments()[0]
+    array([2.])
     """
 
     _ends = (0.0, np.inf)
@@ -63,6 +68,11 @@ class Exponential(Univariate):
     ----------
     rate : (...) or (..., 1), or a scalar. It is the inverse of the mean.
     scale : instead of the rate, the mean, as in scipy.stats.expon.
+
+    Examples
+    --------
+    >>> cbq.measures.Exponential(2.0).moments()[0]
+    array([0.5])
     """
 
     _ends = (0.0, np.inf)
@@ -95,6 +105,11 @@ class Beta(Univariate):
     Parameters
     ----------
     a, b : (...) or (..., 1), or scalars.
+
+    Examples
+    --------
+    >>> cbq.measures.Beta(2.0, 6.0).moments()[0]
+    array([0.25])
     """
 
     _ends = (0.0, 1.0)
@@ -143,6 +158,11 @@ class StudentT(Univariate):
     ----------
     df, loc, scale : (...) or (..., 1), or scalars; df and scale are positive. The scale is not the standard deviation,
         which is scale sqrt(df / (df - 2)) for df > 2.
+
+    Examples
+    --------
+    >>> cbq.measures.StudentT(df=5.0, loc=1.0, scale=2.0).transport([0.5])
+    array([[1.]])
     """
 
     def __init__(self, df: npt.ArrayLike, loc: npt.ArrayLike = 0.0, scale: npt.ArrayLike = 1.0) -> None:

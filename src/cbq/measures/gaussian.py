@@ -26,6 +26,12 @@ class Gaussian(Measure):
     mean : (..., d), or a scalar for d = 1.
     cov : full covariance (..., d, d), diagonal (..., d), or a scalar variance.
     std : instead of cov, the standard deviations (..., d) of independent coordinates, or a scalar.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.Gaussian([0.0, 1.0], cov=[[1.0, 0.6], [0.6, 2.0]])
+    >>> measure.dim, measure.is_diagonal
+    (2, False)
     """
 
     _spellings = ("bare", "std")
@@ -102,6 +108,12 @@ class LogNormal(Measure):
     ----------
     mean : the mean of log x, (..., d), or a scalar for d = 1.
     cov, std : the covariance of log x or, instead, its standard deviations, with the shapes that `Gaussian` takes.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.LogNormal(np.log(3.0), cov=0.04)  # median 3, known to about 20%
+    >>> measure.transport([0.5]).round(6)
+    array([[3.]])
     """
 
     _ends = (0.0, np.inf)

@@ -22,6 +22,12 @@ class LogMeasure(Measure):
     Parameters
     ----------
     measure : a one-dimensional measure on (0, inf), or a frozen scipy.stats distribution.
+
+    Examples
+    --------
+    >>> of_log = cbq.measures.LogMeasure(cbq.measures.Gamma(2.0, 1.0))
+    >>> bool(of_log.moments()[0][0] < np.log(2.0))  # E log x < log E x
+    True
     """
 
     measure: Measure  # of x = exp(y)

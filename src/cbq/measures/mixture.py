@@ -30,6 +30,12 @@ class Mixture(Measure):
     weights : (..., K), non-negative with sum one.
     components : K measures (or frozen scipy.stats distributions) of the same dimension, with batch shapes that
         broadcast against each other and against the leading axes of the weights.
+
+    Examples
+    --------
+    >>> two = [cbq.measures.Gaussian(-2.0, cov=1.0), cbq.measures.Gaussian(2.0, cov=1.0)]
+    >>> cbq.measures.Mixture([0.25, 0.75], two).moments()[0]
+    array([1.])
     """
 
     weights: Array  # (*batch_shape, K)

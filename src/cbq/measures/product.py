@@ -19,6 +19,12 @@ class Product(Measure):
     ----------
     measures : measures (or frozen scipy.stats distributions) of any dimensions, whose batch shapes broadcast.
         A Product among them is replaced by its blocks.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.Product([cbq.measures.Gamma(2.0, 1.0), cbq.measures.Gaussian(0.0, cov=1.0)])
+    >>> measure.dim, measure.moments()[0]
+    (2, array([2., 0.]))
     """
 
     blocks: tuple[Measure, ...]  # in the order of the coordinates

@@ -85,6 +85,13 @@ class Quantile(NumericSlope):
     ----------
     dist : a continuous distribution of scipy.stats, not frozen.
     shapes, loc, scale : its parameters, each (...) or (..., 1), or a scalar.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> measure = cbq.measures.from_scipy(stats.weibull_min(1.5))
+    >>> type(measure).__name__, round(float(measure.moments()[0][0]), 4)
+    ('Quantile', 0.9027)
     """
 
     def __init__(self, dist: Any, *shapes: npt.ArrayLike, loc: npt.ArrayLike, scale: npt.ArrayLike) -> None:
@@ -170,6 +177,12 @@ def from_scipy(frozen: Any) -> Measure:
 
     Of random variables, Normal, Uniform, Binomial, Mixture, and shifted, scaled, truncated and exponentiated ones of
     these, become measures with closed forms; any other becomes a `ScipyVariable`, or a `Categorical` if it is discrete.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> cbq.measures.from_scipy(stats.gamma(3.0, scale=0.5)).rate
+    array([2.])
     """
     from cbq.measures.scipy_variables import variable_measure
 

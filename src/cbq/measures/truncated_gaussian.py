@@ -32,6 +32,12 @@ class TruncatedGaussian(Univariate):
     mean, std : (...) or (..., 1), or scalars: mean and standard deviation before truncation.
     lower, upper : (...) or (..., 1), or scalars, in the units of x (not of std, as in scipy.stats.truncnorm). By
         default an end is infinite.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.TruncatedGaussian(0.0, 1.0, lower=0.0, upper=np.inf)
+    >>> measure.moments()[0].round(4)  # sqrt(2 / pi)
+    array([0.7979])
     """
 
     def __init__(

@@ -16,6 +16,12 @@ class Uniform(Measure):
     Parameters
     ----------
     lower, upper : (..., d), or scalars for d = 1. A scalar, or a last axis of length 1, applies to all d coordinates.
+
+    Examples
+    --------
+    >>> measure = cbq.measures.Uniform([0.0, 0.0], [1.0, 3.0])
+    >>> measure.dim, measure.moments()[0]
+    (2, array([0.5, 1.5]))
     """
 
     lower: Array  # (*batch_shape, d)

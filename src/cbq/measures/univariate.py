@@ -17,6 +17,11 @@ class Univariate(Measure):
 
     Parameters are attributes (*batch_shape, 1): the axis d = 1 of the measure also broadcasts over the n points.
     Outside the support the density is zero and the distribution function is 0 or 1.
+
+    Examples
+    --------
+    >>> isinstance(cbq.measures.Gamma(2.0, 1.0), cbq.measures.Univariate)
+    True
     """
 
     def moments(self) -> tuple[Array, Array]:

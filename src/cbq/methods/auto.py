@@ -44,7 +44,7 @@ class Auto(Parameters):
     theta, and leave-one-out errors show that MOBQ predicts it accurately, MOBQ is chosen unless its predicted error is
     far larger; if not, the smallest predicted error of three decides, `cbq.CBQ(borrow=200)` being the third. If f
     depends on theta, MOBQ must predict a quarter of CBQ's error or less, unless there are more than 5000 points, with
-    which accuracy decides as above. See docs/methods.md for how well this chooses.
+    which accuracy decides as above. See docs/theory/estimators.md for how well this chooses.
 
     Neither is believed without the other: the variances of MOBQ grow where the unbiased estimates of CBQ, from leaving
     out one point at a time, contradict it at the observed thetas; with n points, MOBQ is not believed to be more than
@@ -53,6 +53,13 @@ class Auto(Parameters):
     Where points were chosen by a rule and are few at each theta, CBQ would be biased, and MOBQ is chosen.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.Auto().fit(samples)
+    >>> type(fit).__name__
+    'MOBQFit'
     """
 
     def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> CBQFit | PooledFit:

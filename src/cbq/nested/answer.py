@@ -43,6 +43,15 @@ class Answer:
     outer_df : the degrees of freedom of outer_std.
     least : a lower bound of the quantity, such as 0 for an expected loss.
     warnings : why intervals of I itself may not hold, such as points at which f failed.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+    >>> answer = cbq.expected_loss(fit, problem.prior)
+    >>> low, high = answer.interval(0.95)
+    >>> bool(low < answer.estimate < high)
+    True
     """
 
     estimate: float | Array

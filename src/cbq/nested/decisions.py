@@ -44,6 +44,17 @@ class Evppi(Answer):
     """The expected value of learning theta, and the best decision at each theta; see `Answer`.
 
     Numbers are arrays (K,) if a vector of K values of the willingness to pay was given.
+
+    Examples
+    --------
+    >>> problem = cbq.Problem(
+    ...     lambda x, theta: np.stack([0 * x[:, 0], theta[0] + x[:, 0]], axis=1),
+    ...     lambda theta: cbq.measures.Gaussian(0.0, cov=1.0),
+    ...     cbq.measures.Gaussian(0.0, cov=1.0),
+    ... )
+    >>> fit = cbq.CBQ().fit(problem.collect(T=12, N=12, rng=0, design="sobol"))
+    >>> cbq.evppi(fit, problem.prior).best([-1.0, 1.0])
+    array([0, 1])
     """
 
     fit: Fit
@@ -85,6 +96,17 @@ def evppi(
         willingness_to_pay * effect - cost.
     n, design, rng, progress : the number of thetas, "sobol" (scrambled) or "iid", a generator or a seed, and True for
         a bar over the thetas, or a function of the numbers of finished and of all thetas.
+
+    Examples
+    --------
+    >>> problem = cbq.Problem(
+    ...     lambda x, theta: np.stack([0 * x[:, 0], theta[0] + x[:, 0]], axis=1),  # net benefits of two decisions
+    ...     lambda theta: cbq.measures.Gaussian(0.0, cov=1.0),
+    ...     cbq.measures.Gaussian(0.0, cov=1.0),
+    ... )
+    >>> fit = cbq.CBQ().fit(problem.collect(T=12, N=12, rng=0, design="sobol"))
+    >>> round(cbq.evppi(fit, problem.prior).estimate, 2)  # 1 / sqrt(2 pi)
+    0.4
     """
     require_fit(fit)
     names = fit.names.f if fit.names.are_given("f") else None

@@ -61,6 +61,14 @@ def nested_expectation(
     design : of the thetas, "sobol" (scrambled) or "iid".
     rng : a generator or a seed.
     progress : True for a bar over the thetas, or a function of the numbers of finished and of all thetas ("mc").
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+    >>> answer = cbq.nested_expectation(fit, np.square, problem.prior)  # E I^2
+    >>> answer.estimate > 0
+    True
     """
     if not callable(phi):
         raise TypeError(f"phi must be a function of values of I, but it is a {type(phi).__name__}.")
@@ -94,6 +102,13 @@ def expected_loss(
     """E[max(I(theta) - threshold, 0)] over the prior of theta: the expected loss above a threshold.
 
     output : the output that is the loss, if f has several. For the other parameters see `nested_expectation`.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0, design="sobol"))
+    >>> round(cbq.expected_loss(fit, problem.prior).estimate, 1)  # the truth is 3.0737
+    3.1
     """
     threshold = number(threshold, "threshold")
     select = output_selector(fit, output)

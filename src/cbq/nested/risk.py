@@ -27,6 +27,13 @@ class ValueAtRisk(Answer):
     """The value at risk, see `Answer`; and from the same draws of I, the mean loss beyond it.
 
     tail : the conditional value at risk.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+    >>> cbq.value_at_risk(fit, problem.prior, 0.9).tail.estimate > 0
+    True
     """
 
     tail: Answer
@@ -56,6 +63,14 @@ def value_at_risk(
     n, design, rng : the number of thetas, "sobol" (scrambled) or "iid", and a generator or a seed. Far tails need many
         thetas: at least 32 / (1 - alpha), or 16 / (1 - alpha) draws in a table.
     progress : True for a bar over the thetas, or a function of the numbers of finished and of all thetas.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+    >>> risk = cbq.value_at_risk(fit, problem.prior, 0.9)
+    >>> risk.estimate < risk.tail.estimate
+    True
     """
     sign, select = _sign(alpha, tail), output_selector(fit, output)
     is_table = isinstance(prior, list | tuple | np.ndarray)
@@ -93,6 +108,14 @@ def conditional_value_at_risk(
     """The mean loss I(theta) in the tail of probability 1 - alpha, also called expected shortfall.
 
     For the parameters see `value_at_risk`, whose answer has this one as its `tail`.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.LSMC().fit(problem.collect(T=12, N=20, rng=0))
+    >>> low, high = cbq.conditional_value_at_risk(fit, problem.prior, 0.9).interval()
+    >>> bool(low < high)
+    True
     """
     functional = _tail_functional(_sign(alpha, tail), output_selector(fit, output), alpha)
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)

@@ -35,6 +35,14 @@ def register(name: str, build: Any = None) -> Any:
                 return cbq.Problem(...)
 
     An installed package provides its problems with entry points `name = "module:build"` of the group `cbq.problems`.
+
+    Examples
+    --------
+    >>> try:
+    ...     cbq.problems.register("sir", lambda: None)
+    ... except ValueError as error:
+    ...     print(error)
+    there is a problem 'sir' already: register this one with another name.
     """
     if not isinstance(name, str) or not name.strip() or any(mark in name for mark in ":/\\ "):
         raise ValueError(f"a problem must have a name without spaces, colons and slashes, but it is {shown(name)}.")
@@ -50,12 +58,24 @@ def register(name: str, build: Any = None) -> Any:
 
 
 def names() -> tuple[str, ...]:
-    """The names of all problems, in alphabetical order."""
+    """The names of all problems, in alphabetical order.
+
+    Examples
+    --------
+    >>> "sir" in cbq.problems.names()
+    True
+    """
     return tuple(sorted({*_BUILDERS, *_entry_points()}))
 
 
 def get(name: str, **options: Any) -> Problem:
-    """The problem of this name; `options` are passed to the function that builds it."""
+    """The problem of this name; `options` are passed to the function that builds it.
+
+    Examples
+    --------
+    >>> cbq.problems.get("butterfly").p
+    1
+    """
     build = builder(text(name, "name"))
     known = inspect.signature(build).parameters
     takes_any = any(parameter.kind is inspect.Parameter.VAR_KEYWORD for parameter in known.values())

@@ -33,6 +33,13 @@ class Evpi:
     """E max_d NB_d - max_d E NB_d with its standard error: numbers, or (K,) for a vector of willingness to pay.
 
     Immutable: arrays are read-only.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> low, high = cbq.evpi(rng.normal(size=(400, 2))).interval()
+    >>> bool(low < high)
+    True
     """
 
     estimate: float | Array
@@ -68,6 +75,12 @@ def evpi(
     effects, costs, willingness_to_pay : if outputs holds effects and costs instead, the columns of both for each
         decision, and the value of one unit of effect, a number or a vector. The outputs may then also be a pair of
         tables, (effects, costs), with a column for each decision.
+
+    Examples
+    --------
+    >>> net_benefits = np.array([[0.0, 1.0], [0.0, -2.0]] * 50)
+    >>> cbq.evpi(net_benefits).estimate
+    0.5
     """
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
     if isinstance(outputs, Samples):
@@ -130,6 +143,14 @@ def evppi_table(
     -------
     A row for each set and willingness to pay, with the columns pars, willingness_to_pay (if given), evppi, se, lower,
     upper, plug_in, evpi, n, landmarks, approximation, evpi_se and note; see `cbq.psa.EvppiRow`.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> risk, price = rng.normal(size=300), rng.normal(size=300)
+    >>> table = cbq.evppi_table({"old": 0 * risk, "new": risk}, {"risk": risk, "price": price}, ["risk", "price"])
+    >>> [bool(value > 0.2) for value in table["evppi"]]
+    [True, False]
     """
     return values_of_information(
         outputs, inputs, pars, effects=effects, costs=costs, willingness_to_pay=willingness_to_pay, level=level, rng=rng
@@ -147,7 +168,16 @@ def values_of_information(
     level: float = 0.95,
     rng: np.random.Generator | int = 0,
 ) -> EvppiTable:
-    """The same as `evppi_table`, as an immutable result that prints, plots and needs no pandas."""
+    """The same as `evppi_table`, as an immutable result that prints, plots and needs no pandas.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> risk = rng.normal(size=300)
+    >>> found = cbq.psa.values_of_information({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"])
+    >>> found.rows[0].pars
+    'risk'
+    """
     level, seed = between_0_and_1(level, "level"), int(generator(rng).integers(2**62))
     input_table = tables.ColumnTable.of(inputs, "inputs")
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}

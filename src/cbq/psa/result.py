@@ -33,6 +33,14 @@ class EvppiRow:
     approximation : the part of evppi that is due to variance not represented by the landmarks.
     note : remarks on the estimate, or an empty string.
     evpi_se : the standard error of evpi.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> risk = rng.normal(size=300)
+    >>> row = cbq.psa.values_of_information({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"]).rows[0]
+    >>> bool(row.lower <= row.evppi <= row.upper)
+    True
     """
 
     pars: str
@@ -62,6 +70,14 @@ class EvppiTable:
     rows : one for each set and willingness to pay, in this order.
     level : of the intervals.
     notes : remarks on the tables of outputs and inputs, without full stops.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> risk = rng.normal(size=300)
+    >>> found = cbq.psa.values_of_information({"old": 0 * risk, "new": risk}, {"risk": risk}, ["risk"])
+    >>> len(found.rows), len(found.to_frame())
+    (1, 1)
     """
 
     rows: tuple[EvppiRow, ...]

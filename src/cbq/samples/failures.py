@@ -41,6 +41,14 @@ class Failures:
     counts, drawn : (S,), the number of points at which f failed, and of all points that were drawn.
     x : (sum counts, d), the points at which f failed, by theta.
     lowest, highest : (d,), the range of all points.
+
+    Examples
+    --------
+    >>> x, values = [[0.1, 0.4], [0.9, 1.2]], [[1.0, 2.0], [3.0, 4.0]]
+    >>> measure = cbq.measures.Gaussian(0.0, cov=1.0)
+    >>> samples = cbq.Samples([0.0, 1.0], x, values, measure, failed=[[2.5], []])
+    >>> samples.failures.counts.tolist(), round(samples.failures.share, 2)
+    ([1, 0], 0.2)
     """
 
     theta: Array

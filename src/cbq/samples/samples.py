@@ -99,6 +99,15 @@ class Samples(Immutable):
         same support. Quadrature does not mind; averages weigh the points, by `log_weights`.
     names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
         {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing.
+
+    Examples
+    --------
+    >>> rng = np.random.default_rng(0)
+    >>> theta = np.linspace(0.0, 2.0, 8)
+    >>> x = theta[:, None] + rng.standard_normal((8, 10))
+    >>> samples = cbq.Samples(theta, x, np.sin(x), lambda theta: cbq.measures.Gaussian(theta, cov=1.0))
+    >>> samples.T, samples.n_evaluations
+    (8, 80)
     """
 
     theta: Array  # (T, p)
@@ -195,6 +204,13 @@ class Samples(Immutable):
             f means that f has no axis of outputs. By default they are `theta` or `theta_*`, `x` or `x_*`, and `f` or
             `f_*`. The samples have these names. If all three are given, other columns are left alone.
         measure, depends_on_theta, design, failed, stochastic, bounds, proposal : as for the constructor.
+
+        Examples
+        --------
+        >>> table = {"theta": [0.0, 0.0, 1.0, 1.0], "x": [-0.3, 0.5, 0.8, 1.9], "f": [0.1, 0.3, 0.6, 3.6]}
+        >>> samples = cbq.Samples.from_frame(table, lambda theta: cbq.measures.Gaussian(theta, cov=1.0))
+        >>> samples.theta.tolist(), samples.f.tolist()
+        ([[0.0], [1.0]], [[0.1, 0.3], [0.6, 3.6]])
         """
         table = read_table(frame, theta, x, f)
         if table.failures is not None and failed is not None:
@@ -274,6 +290,16 @@ class Samples(Immutable):
         bounds : those of f, as for the constructor (default: those with which the run began).
         proposal : the measures that points were drawn from, if these are others: as `measure`.
         names : as for the constructor (default: those with which the run began).
+
+        Examples
+        --------
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     path = f"{folder}/run.sqlite"
+        ...     _ = cbq.problems.get("butterfly").collect(T=3, N=4, rng=0, checkpoint=path, progress=False)
+        ...     samples = cbq.Samples.from_checkpoint(path)
+        >>> samples.f.shape
+        (3, 4)
         """
         run = read_run(file_name(path, "path"))
         options = {name: run.settings[name] for name in ("depends_on_theta", "design", "stochastic")}
@@ -295,6 +321,12 @@ class Samples(Immutable):
         """The columns of a long table, each (sum N_t,), as `from_frame` reads them (which joins equal thetas).
 
         Points at which f failed are not in the table, but in `failures`; `to_frame` has them.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> {name: column.shape for name, column in samples.to_columns().items()}
+        {'theta': (240,), 'x': (240,), 'f': (240,)}
         """
         table = by_point(np.repeat(self.theta, self.counts, axis=0), self._x, self.table, self.names)
         return {name: column.copy() for name, column in table.items()}
@@ -352,15 +384,36 @@ class Samples(Immutable):
         return self._by_theta(self._f)
 
     def points(self, t: int) -> Array:
-        """The points of theta t: (N_t, d)."""
+        """The points of theta t: (N_t, d).
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.points(3).shape
+        (20, 1)
+        """
         return self._x[self._rows(t)]
 
     def values(self, t: int) -> Array:
-        """The values of f at the points of theta t: (N_t,) or (N_t, C)."""
+        """The values of f at the points of theta t: (N_t,) or (N_t, C).
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.values(3).shape
+        (20,)
+        """
         return self._f[self._rows(t)]
 
     def measure(self, t: int) -> Measure:
-        """The measure of x at theta t."""
+        """The measure of x at theta t.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> type(samples.measure(3)).__name__
+        'LogNormal'
+        """
         return self.conditional.observed_at(position(t, self.T, "t"))
 
     @property
@@ -379,7 +432,14 @@ class Samples(Immutable):
         return not isinstance(self._measure, UnknownMeasure)
 
     def batched_measure(self) -> Measure | None:
-        """One measure with batch shape (T,), or () if all thetas share it; None if the measures cannot be stacked."""
+        """One measure with batch shape (T,), or () if all thetas share it; None if the measures cannot be stacked.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.batched_measure().batch_shape
+        (12,)
+        """
         return self._measure if isinstance(self._measure, Measure) else stack(self._measure)
 
     @property
@@ -394,7 +454,14 @@ class Samples(Immutable):
         return tuple(drawn_from.observed_at(t) for t in range(self.T))
 
     def select(self, indices: Any) -> Samples:
-        """The samples of some thetas; `indices` is a number, a slice, a list or a mask, as for NumPy arrays."""
+        """The samples of some thetas; `indices` is a number, a slice, a list or a mask, as for NumPy arrays.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.select([0, 5]).T, samples.select(slice(4)).T
+        (2, 4)
+        """
         chosen = np.atleast_1d(indexed(np.arange(self.T), indices, "indices"))
         if chosen.ndim > 1 or chosen.size == 0:
             raise ValueError(
@@ -413,7 +480,14 @@ class Samples(Immutable):
         )
 
     def with_values(self, f: npt.ArrayLike | Sequence[npt.ArrayLike]) -> Samples:
-        """The same thetas, points and measures with other values of f, given as for the constructor."""
+        """The same thetas, points and measures with other values of f, given as for the constructor.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.with_values(np.square(samples.f)).f.min() >= 0
+        np.True_
+        """
         values, counts = flatten(f, "f", self.T)
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
@@ -432,6 +506,20 @@ class Samples(Immutable):
         points carry the ratio or reach q (`ratio_warning`).
 
         q : the measures to integrate under, given as `measure` is, with a density and with the same support.
+
+        Examples
+        --------
+        >>> problem = cbq.Problem(
+        ...     lambda x, theta: x[:, 0] ** 2,
+        ...     lambda theta: cbq.measures.Gaussian(theta, cov=1.0),
+        ...     cbq.measures.Uniform(0.0, 1.0),
+        ... )
+        >>> def wider(theta):
+        ...     return cbq.measures.Gaussian(theta, cov=2.0)
+        >>> samples = problem.collect(T=8, N=30, rng=0, design="sobol", proposal=wider)
+        >>> fit = cbq.CBQ().fit(samples.reweighted(wider))
+        >>> fit.predict([0.5]).round(2)  # 1 + 0.5^2
+        array([1.25])
         """
         observed, family = as_measures(q, self.theta, self.d, "q")
         each = ConditionalMeasure(self.theta, observed, None).observed_at
@@ -472,12 +560,26 @@ class Samples(Immutable):
         return self._replaced(failures=failures)
 
     def rescaled(self, shift: Array | float, scale: Array | float) -> Samples:
-        """The samples of (f - shift) / scale; both are numbers or (C,)."""
+        """The samples of (f - shift) / scale; both are numbers or (C,).
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.rescaled(samples.f.mean(), samples.f.std()).f.std().round(6)
+        np.float64(1.0)
+        """
         bounds = None if self.bounds is None else np.sort((self.bounds - shift) / scale, axis=0)  # a negative scale
         return self._replaced(_f=(self._f - shift) / scale, bounds=bounds)
 
     def thinned(self, n: int) -> Samples:
-        """At most n points of each theta: the first ones, or evenly spaced ones if they are a Markov chain."""
+        """At most n points of each theta: the first ones, or evenly spaced ones if they are a Markov chain.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.thinned(4).f.shape
+        (12, 4)
+        """
         counts = np.minimum(self.counts, whole(n, "n", 1))
         steps = self.counts // counts if self.design == "mcmc" else np.ones_like(counts)
         per_theta = zip(self.starts, counts, steps, strict=True)
@@ -487,6 +589,12 @@ class Samples(Immutable):
         """The same thetas and measures, each theta with the points of these rows, whichever theta they came from.
 
         Points keep their `log_weights`, which are those of the theta that they came from.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=2, N=3, rng=0)
+        >>> samples.regrouped([[0, 1, 2], [0, 1, 5]]).f.shape
+        (2, 3)
         """
         if not isinstance(rows, list | tuple) or len(rows) != self.T:
             raise ValueError(f"rows must be a list of {self.T} arrays of row numbers, but it is {shown(rows)}.")
@@ -500,6 +608,13 @@ class Samples(Immutable):
         """The samples with equal points of a theta joined, f averaged; and the row that each point went to, (n,).
 
         Markov chains repeat points, and so do draws from a finite measure.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> merged, row = samples.merged()
+        >>> merged.n_evaluations, row.shape  # no two points are equal
+        (240, (240,))
         """
         rows, group = equal_rows(np.column_stack([self.owners, self._x]))
         if len(rows) == len(group):
@@ -508,7 +623,14 @@ class Samples(Immutable):
         return self._with_rows(np.bincount(self.owners[rows], minlength=self.T), rows, _f=f), group
 
     def averages(self, values: Array) -> Array:
-        """The averages over the points of each theta (T, ...) of values at all points (sum N_t, ...)."""
+        """The averages over the points of each theta (T, ...) of values at all points (sum N_t, ...).
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> np.allclose(samples.averages(samples.f.ravel()), samples.f.mean(axis=1))
+        True
+        """
         values = real(values, "values")
         if values.shape[:1] != (self.n_evaluations,):
             wanted = f"({self.n_evaluations}, ...), one for each point"
@@ -517,7 +639,14 @@ class Samples(Immutable):
         return np.asarray(sums / self.counts.reshape(-1, *(1,) * (values.ndim - 1)))
 
     def log_density(self) -> Array:
-        """The log density of each point under its measure: (sum N_t,); zero if the measure has no density."""
+        """The log density of each point under its measure: (sum N_t,); zero if the measure has no density.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.log_density().shape
+        (240,)
+        """
         return self._log_density(self._measure)
 
     def _log_density(self, measure: Measure | tuple[Measure, ...]) -> Array:
@@ -560,7 +689,14 @@ class Samples(Immutable):
         return np.repeat(np.arange(self.T), self.counts)
 
     def output(self, c: int) -> Samples:
-        """The samples of output c alone, with C = None."""
+        """The samples of output c alone, with C = None.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("characteristic").collect(T=4, N=5, rng=0)
+        >>> samples.C, samples.output(1).C
+        (2, None)
+        """
         C = self.C or 1
         if not is_whole(c, -C, C - 1):
             raise IndexError(f"there is no output {shown(c)}: f has {C} output{'s' * (C > 1)}, numbered from c = 0.")

@@ -47,6 +47,13 @@ class ImportanceSampling(Parameters):
         "balance": I = 1/n sum w f, with the mixture q = sum_t (N_t / n) p_t, which keeps weights small.
 
     Where points were drawn from proposals in place of their measures, p_t are the proposals.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.ImportanceSampling(kind="self-normalised").fit(samples)
+    >>> bool(fit.effective_sample_size([100.0])[0] > 10)
+    True
     """
 
     kind: Kind = "balance"
@@ -101,6 +108,12 @@ class ImportanceSamplingFit(Fit):
 
     samples : thetas, points and values, with the measure of x at any theta.
     log_q : (n,), the log densities that weights divide by.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> cbq.ImportanceSampling().fit(samples).predict([100.0]).shape
+    (1,)
     """
 
     def __init__(self, samples: Samples, log_q: Array, *, kind: Kind) -> None:

@@ -57,6 +57,12 @@ class KLSMC(Parameters):
         of the thetas, the same factor for all coordinates. None chooses between Matern 3/2 and RBF, too.
     ridge : the penalty, in units of the kernel; None to choose from 1e-8 to 100 times the mean of k(theta, theta). Zero
         interpolates, up to 1e-10 of that mean.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> cbq.KLSMC().fit(samples).predict([90.0, 100.0]).shape
+    (2,)
     """
 
     kernel: Kernel | None = None
@@ -153,6 +159,14 @@ def _check_saved(theta: Array, kernel: Kernel, **_: Any) -> None:
 
 @saved_curves("KLSMC", KernelCurve, _check_saved, kernel=Instance(Kernel), ridge=Number(0.0))
 class KLSMCFit(SmoothedFit):
-    """I over theta by kernel ridge regression of plain averages; see `SmoothedFit` for its standard errors."""
+    """I over theta by kernel ridge regression of plain averages; see `SmoothedFit` for its standard errors.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> low, high = cbq.KLSMC().fit(samples).interval([100.0])
+    >>> bool(low[0] < high[0])
+    True
+    """
 
     method = "Kernel least-squares Monte Carlo"

@@ -52,6 +52,12 @@ class LSMC(Parameters):
     degree : the total degree; None to choose from 1 to 4, of those with fewer monomials than there are thetas. Where
         not even degree 1 has fewer, the curve is a constant.
     ridge : the penalty; None to choose from 0 and 1e-6 to 100.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> cbq.LSMC(degree=2).fit(samples).predict([90.0, 100.0]).shape
+    (2,)
     """
 
     degree: int | None = None
@@ -179,6 +185,14 @@ def _check_saved(theta: Array, degree: int, **_: Any) -> None:
 
 @saved_curves("LSMC", Polynomial.through, _check_saved, degree=Integer(0), ridge=Number(0.0))
 class LSMCFit(SmoothedFit):
-    """I over theta by a polynomial through plain averages; see `SmoothedFit` for its standard errors."""
+    """I over theta by a polynomial through plain averages; see `SmoothedFit` for its standard errors.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> low, high = cbq.LSMC().fit(samples).interval([100.0])
+    >>> bool(low[0] < high[0])
+    True
+    """
 
     method = "Least-squares Monte Carlo"

@@ -37,6 +37,13 @@ class MonteCarlo(Parameters):
     that mean: unbiased, and not divided by the mean of w.
 
     There is nothing to choose. The fit predicts at the observed thetas only, and pools the points of equal thetas.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.MonteCarlo().fit(samples)
+    >>> np.allclose(fit.predict(samples.theta), samples.f.mean(axis=1))
+    True
     """
 
     def fit(self, samples: Samples) -> MonteCarloFit:
@@ -61,6 +68,13 @@ class MonteCarloFit(Fit):
     or two degrees of freedom is, while intervals and draws are finite.
 
     averages : the thetas without repetition, the N_t, the means and their squared standard errors.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> mean, std = cbq.MonteCarlo().fit(samples).predict(samples.theta, return_std=True)
+    >>> bool((std > 0).all())
+    True
     """
 
     def __init__(self, averages: Averages, *, design: Design, single: bool) -> None:

@@ -79,10 +79,18 @@ class CBQ(Parameters):
     borrow : where f does not depend on theta, the number of points up to which each theta adds points of others that
         lie in the bulk of its measure, at the cost of borrow^3 operations for each theta. More accurate than each theta
         by itself (0), and cheaper than all points for all thetas (`cbq.MOBQ`).
-    calibrate : calibrated intervals (see docs/calibration.md); False is the plain posterior of the paper's equations.
+    calibrate : calibrated intervals (docs/theory/calibration.md); False is the plain posterior of the paper.
     jitter : what may be added to the diagonal of the Gram matrices of stage 1.
 
     `CBQ.paper` is the estimator with the choices of the paper, to reproduce it and to compare with it: see `PaperCBQ`.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.CBQ().fit(problem.collect(T=12, N=20, rng=0, design="sobol"))
+    >>> low, high = fit.interval([100.0])
+    >>> bool(low[0] < problem.exact([100.0])[0] < high[0])
+    True
     """
 
     paper: ClassVar = PaperCBQ

@@ -40,6 +40,13 @@ class LeaveOneOut:
 
     Arrays (T,) or (T, C). residual: the estimate of stage 1 at the node less its prediction. std: its predicted
     standard deviation.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> loo = cbq.CBQ().fit(samples).leave_one_out()
+    >>> bool(0 <= loo.coverage(0.95) <= 1)
+    True
     """
 
     residual: Array
@@ -105,6 +112,13 @@ class CBQFit(Fit):
     priors : for each output the Gaussian processes over theta that were fitted, likeliest first.
     posteriors : for each output the distribution of I over theta that they give.
     settings : the options of the estimator, as text.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.CBQ().fit(samples)
+    >>> fit.leave_one_out().residual.shape
+    (12,)
     """
 
     conditional_on = "f going on there as it does at the points where it succeeded"

@@ -82,6 +82,13 @@ class PaperCBQ(Parameters):
 
         The last is that of circulating code, all others are printed. Printed initial errors are known for a kernel
         with one lengthscale; they may be too small for the rest of a variance, which is zero then.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.CBQ.paper.for_problem("butterfly").fit(samples)
+    >>> fit.predict([100.0]).shape
+    (1,)
     """
 
     kernel_x: Kernel | Sequence[Kernel] | None = None

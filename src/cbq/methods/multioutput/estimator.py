@@ -82,6 +82,13 @@ class MOBQ(Parameters):
         theta, or x itself where all thetas have the same measure and points. Outputs have kernels of their own. "dense"
         is any other process. "auto" is "kronecker" where an exact process is wanted, the design is shared and there are
         more than 10000 points, otherwise "dense", which is more accurate where f does not depend on theta.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.MOBQ().fit(problem.collect(T=12, N=20, rng=0, design="sobol"))
+    >>> bool(abs(fit.predict([100.0])[0] - problem.exact([100.0])[0]) < 0.05)
+    True
     """
 
     kernel_x: Kernel | Automatic = "auto"

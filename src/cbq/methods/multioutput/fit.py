@@ -88,6 +88,13 @@ class MOBQFit(PooledFit):
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
     settings : the options of the estimator, as text.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.MOBQ().fit(samples)
+    >>> fit.suggest(3).theta.shape  # where further runs would help most
+    (3, 1)
     """
 
     groups: tuple[PointsGroup, ...]

@@ -76,6 +76,14 @@ class KroneckerFit(PooledFit):
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
     settings : the options of the estimator, as text.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> samples = problem.collect(T=8, N=16, rng=0, design="sobol", scramble="common")
+    >>> fit = cbq.MOBQ(structure="kronecker").fit(samples)
+    >>> fit.predict([100.0]).shape
+    (1,)
     """
 
     groups: tuple[GridGroup, ...]
