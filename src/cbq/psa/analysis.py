@@ -1,4 +1,4 @@
-"""The EVPPI of a set of columns, from the joint posterior of the regressions on it, and the order of several sets.
+"""The EVPPI of a set of columns, from the joint posterior of the regressions on it.
 
 At a row, the net benefits of D decisions less that of the first are offset + Z B given the data, with independent
 Gaussian canonical outputs Z (r,) and B (r, D). EVPPI is the mean over rows of max_d less max_d of the means over rows.
@@ -14,14 +14,27 @@ import numpy as np
 from scipy.special import ndtr
 
 from cbq._arrays import Array, Integers
+from cbq.gp.sparse import Targets
+from cbq.linalg.dense import orthonormal
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions
-from cbq.psa.regression import RegressionPosterior, RowBlock, candidate_coordinates, canonical_outputs, fit_regression
+from cbq.psa.regression import (
+    RegressionPosterior,
+    SiteBlock,
+    Steps,
+    candidate_coordinates,
+    canonical_outputs,
+    fit_regression,
+    pilot_basis,
+)
+from cbq.psa.sites import Sites
+from cbq.psa.steps import find_steps, step_cost
 
 FUNCTION_DRAWS = 256  # of the regression functions, for the standard error
-ROW_DRAWS = 32  # for each row, for E max of more than two decisions
-MIN_RELATIVE_SE = 1e-3  # relative to the largest: a standard error of 0 would fix its estimate
-ROUNDING = 1e-12  # relative to the largest value, or to EVPI: smaller values are rounded to 0
+MAX_DRAW_SITES = 1024  # at which draws are compared
+ROW_DRAWS = 32  # for each site, for E max of more than two decisions
+MAX_REACH = 5.0  # standard deviations: a decision further behind adds less than 1e-7 of one to E max
+MIN_RELATIVE_UNSEEN = 1e-4  # of the posterior variance: less is not told apart
 
 
 @dataclass(frozen=True, eq=False)
@@ -37,20 +50,24 @@ class Contrasts:
 
     @classmethod
     def of(cls, outputs: Array, decisions: Decisions) -> Contrasts:
-        """The contrasts of outputs (n, C).
+        """The contrasts of outputs (n, C): differences of net benefits, or of effects and of costs.
 
-        Net benefits are linear in the willingness to pay, so its smallest and largest values determine all others.
+        Net benefits are linear in the willingness to pay. Effects, of weights at least 0, and costs, of weights below
+        0, are regressed even for a single value of it, so that its result is the one that it has among several.
         """
         K, D, _ = decisions.weights.shape
-        thresholds = np.zeros(1) if decisions.willingness_to_pay is None else np.ravel(decisions.willingness_to_pay)
-        low, high = int(np.argmin(thresholds)), int(np.argmax(thresholds))
-        shares = {low: np.ones(K)}  # of the smallest and the largest value in all values
-        if high != low:
-            share = (thresholds - thresholds[low]) / (thresholds[high] - thresholds[low])
-            shares = {low: 1.0 - share, high: share}
-        differences = decisions.weights[:, 1:] - decisions.weights[:, :1]  # (K, D - 1, C)
-        y = np.concatenate([outputs @ differences[end].T for end in shares], axis=1)
-        return cls(y, np.concatenate([each[:, None, None] * np.eye(D)[1:] for each in shares.values()], axis=1))
+        if decisions.willingness_to_pay is None:
+            ends = [(decisions.weights[0], np.ones(K))]
+        else:
+            thresholds = np.ravel(decisions.willingness_to_pay)
+            most = int(np.argmax(thresholds))
+            share = thresholds / max(float(thresholds[most]), np.finfo(float).tiny)
+            ends = [
+                (np.maximum(decisions.weights[most], 0.0), share),
+                (np.minimum(decisions.weights[0], 0.0), np.ones(K)),
+            ]
+        y = np.concatenate([outputs @ (weights[1:] - weights[:1]).T for weights, _ in ends], axis=1)
+        return cls(y, np.concatenate([share[:, None, None] * np.eye(D)[1:] for _, share in ends], axis=1))
 
 
 @dataclass(frozen=True, eq=False)
@@ -90,87 +107,143 @@ class NetBenefits:
     B: Array
 
     @property
+    def D(self) -> int:
+        """The number of decisions."""
+        return int(self.offset.shape[-1])
+
+    @property
     def default(self) -> Integers:
         """The decisions (K,) with the largest mean net benefit, which are best without information."""
         return np.asarray(np.argmax(self.offset, axis=-1))
 
 
 def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> SetValue:
-    """The EVPPI of a set with the columns (n, p)."""
+    """The EVPPI of learning columns (n, p), none of them constant: E max_d E[NB_d | columns] - max_d E NB_d.
+
+    The columns may be anything that is known before the decision: inputs, or the summary of a study.
+    """
     with one_blas_thread():
         candidates = candidate_coordinates(columns)
-        outputs = canonical_outputs(contrasts.y, candidates[-1], rng)
+        basis = pilot_basis(candidates[-1], rng)
+        outputs = canonical_outputs(contrasts.y, basis)
         if not outputs.values.shape[1]:  # net benefits differ by constants: there is nothing to learn
             zeros = np.zeros(len(contrasts.maps))
             return SetValue(zeros, zeros, zeros, zeros, zeros)
-        posteriors = [fit_regression(candidates, y, rng) for y in outputs.values.T]
+        steps = [find_steps(basis, columns, y) for y in outputs.values.T]
+        sites = Sites.of(columns, [step for each in steps for step in each])
+        at_sites = SiteOutputs.of(sites, outputs.values)
+        coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
+        posteriors = []
+        for targets, found in zip(at_sites.targets(), steps, strict=True):
+            indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
+            posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
         benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
-        return _set_value(posteriors, outputs.values, benefits, rng)
+        return _set_value(posteriors, at_sites, benefits, rng)
+
+
+@dataclass(frozen=True, eq=False)
+class SiteOutputs:
+    """Canonical outputs at s sites: numbers of rows (s,), means (s, r), sums of products (s, r, r)."""
+
+    counts: Array
+    means: Array
+    products: Array
+
+    @classmethod
+    def of(cls, sites: Sites, values: Array) -> SiteOutputs:
+        """Of the outputs (n, r) in all rows."""
+        return cls(sites.counts, sites.means(values), sites.products(values))
+
+    @property
+    def n(self) -> float:
+        return float(np.sum(self.counts))
+
+    def targets(self) -> Iterator[Targets]:
+        """Of the regression of each output."""
+        for c, y in enumerate(self.means.T):
+            within = float(np.sum(self.products[:, c, c]) - self.counts @ y**2)
+            yield Targets(y, self.counts, max(within, 0.0))
+
+    def residual_products(self, sites: slice, mean: Array) -> Array:
+        """Sums over the rows of some sites of products of residuals (b, r, r), for fitted means (b, r)."""
+        y, counts = self.means[sites], self.counts[sites, None, None]
+        between = y - mean
+        within = self.products[sites] - counts * (y[:, :, None] * y[:, None, :])
+        return np.asarray(within + counts * (between[:, :, None] * between[:, None, :]))
 
 
 def _set_value(
-    posteriors: Sequence[RegressionPosterior], outputs: Array, benefits: NetBenefits, rng: np.random.Generator
+    posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, benefits: NetBenefits, rng: np.random.Generator
 ) -> SetValue:
-    """EVPPI from the posteriors of the canonical outputs (n, r), one for each output.
+    """EVPPI from the posteriors of the canonical outputs, one for each.
 
     The standard error treats the default decision as fixed. Where another one is as good, EVPPI is not a smooth
     function of the means, and this gives the larger error.
     """
-    n, K = len(outputs), len(benefits.offset)
-    stds = np.array([s.mean_std for s in posteriors])
-    row_means = stds * _antithetic((FUNCTION_DRAWS, len(stds)), rng, axis=0)  # draws of the mean of Z over rows, (S, r)
-    xi = [_antithetic((s.m, FUNCTION_DRAWS), rng, axis=1) for s in posteriors]
-    totals, paths = np.zeros((5, K)), np.zeros((K, FUNCTION_DRAWS))
+    n, K = outputs.n, len(benefits.offset)
+    totals = np.zeros((5, K))
     for blocks in _blocks(posteriors):
-        deviations = np.stack([b.spread @ each for b, each in zip(blocks, xi, strict=True)], axis=-1)
-        mean, unseen = _means(blocks), np.stack([b.unseen for b in blocks], axis=-1)  # (b, r) each
-        variance = np.stack([np.sum(b.spread**2, axis=1) for b in blocks], axis=-1)
-        draws = mean[:, None, :] + deviations + row_means  # of Z, (b, S, r)
-        for k, (offset, B) in enumerate(zip(benefits.offset, benefits.B, strict=True)):
-            totals[:, k] += _row_totals(offset + mean @ B, B, variance, unseen, benefits.default[k], rng)
-            paths[k] += np.sum(np.max(offset + draws @ B, axis=-1), axis=0)
-    _, expected, plug_in, gain, gain2 = totals / n  # (K,) each
-    base = np.max(benefits.offset, axis=-1)
-    overall = benefits.offset[:, None, :] + row_means @ benefits.B  # (K, S, D)
-    regression = np.var(paths / n - overall[np.arange(K), :, benefits.default], axis=1)
+        totals += _site_totals(blocks, outputs.counts[blocks[0].sites], benefits, rng)
+    seen, expected, plug_in, gain, gain2 = totals / n  # (K,) each
+    base, everywhere = np.max(benefits.offset, axis=-1), slopes(posteriors, outputs.counts, benefits)
+    regression = regression_variance(posteriors, outputs, benefits, everywhere, rng)
+    residual, assumed = sandwich(posteriors, outputs, everywhere)
     found = SetValue(
         evppi=np.maximum(expected - base, 0.0),  # negative only by rounding
         plug_in=np.maximum(plug_in - base, 0.0),
-        regression=regression + heteroscedastic_variance(posteriors, outputs, benefits),
-        sampling=np.maximum(gain2 - gain**2, 0.0) / max(n - 1, 1),
-        unseen=(totals[1] - totals[0]) / n,
+        regression=regression + np.maximum(residual - assumed, 0.0),
+        sampling=np.maximum(gain2 - gain**2, 0.0) / max(n - 1.0, 1.0),
+        unseen=expected - seen,
         landmarks=max(s.m for s in posteriors),
     )
     return found.mixed_with_zero(float(np.prod([s.zero_probability for s in posteriors])))
 
 
-def _row_totals(
-    g: Array, B: Array, variance: Array, unseen: Array, default: np.intp, rng: np.random.Generator
-) -> list[np.float64]:
-    """Sums over rows of E max_d without and with unseen variance, max_d of the means g, the gain and its square."""
-    seed = int(rng.integers(2**62))  # common random numbers for the difference of the first two
-    seen = expected_max(g, B, variance, np.random.default_rng(seed))
-    expected = expected_max(g, B, variance + unseen, np.random.default_rng(seed))
-    gain = expected - g[:, default]
-    return [np.sum(each) for each in (seen, expected, np.max(g, axis=-1), gain, gain**2)]
+def _site_totals(blocks: Sequence[SiteBlock], counts: Array, benefits: NetBenefits, rng: np.random.Generator) -> Array:
+    """Sums over rows (5, K) of E max_d without and with unseen variance, max_d of means, the gain and its square."""
+    mean, unseen = _means(blocks), np.stack([b.unseen for b in blocks], axis=-1)  # (b, r) each
+    variance = np.stack([np.sum(b.spread**2, axis=1) for b in blocks], axis=-1)
+    normals = rng.standard_normal((len(mean), ROW_DRAWS // 2, len(blocks))) if benefits.D > 2 else None
+    matters = float(np.sum(unseen)) > MIN_RELATIVE_UNSEEN * float(np.sum(variance))
+    found = np.empty((5, len(benefits.offset)))
+    for k, (offset, B) in enumerate(zip(benefits.offset, benefits.B, strict=True)):
+        g = offset + mean @ B
+        expected = expected_max(g, B, variance + unseen, normals)
+        seen = expected_max(g, B, variance, normals) if matters else expected
+        gain = expected - g[:, benefits.default[k]]
+        found[:, k] = [counts @ each for each in (seen, expected, np.max(g, axis=-1), gain, gain**2)]
+    return found
 
 
-def expected_max(g: Array, B: Array, variance: Array, rng: np.random.Generator) -> Array:
+def expected_max(g: Array, B: Array, variance: Array, normals: Array | None) -> Array:
     """E max_d of g + Z B, (b,), for g (b, D), B (r, D) and independent Z of mean 0 and variances (b, r).
 
     For two decisions this is Clark's formula. For more, only the excess of the best decision over the one with the
-    largest mean is estimated, from antithetic draws that are independent between rows.
+    largest mean is estimated, from antithetic draws: those of standard normals (b, S, r) and their negatives.
     """
-    if g.shape[-1] == 2:
+    if normals is None:
         difference = g[:, 1] - g[:, 0]
         return np.asarray(g[:, 0] + _expected_positive_part(difference, np.sqrt(variance @ (B[:, 1] - B[:, 0]) ** 2)))
-    best = np.argmax(g, axis=-1)[:, None, None]
-    half = rng.standard_normal((len(g), ROW_DRAWS // 2, len(B))) * np.sqrt(variance)[:, None, :] @ B
-    excess = np.zeros(len(g))
-    for deviation in (half, -half):
-        each = g[:, None, :] + deviation
-        excess += np.sum(np.max(each, axis=-1) - np.take_along_axis(each, best, axis=-1)[..., 0], axis=-1)
-    return np.asarray(np.max(g, axis=-1) + excess / ROW_DRAWS)
+    best = np.argmax(g, axis=-1)
+    found = np.take_along_axis(g, best[:, None], axis=-1)[:, 0]
+    for d in np.unique(best):
+        rows = np.flatnonzero(best == d)
+        difference = B - B[:, [d]]  # to the best
+        behind, reach = found[rows, None] - g[rows], np.sqrt(variance[rows] @ difference**2)
+        close = np.any(behind < MAX_REACH * reach, axis=-1)
+        found[rows[close]] += _excess(behind[close], difference, variance[rows[close]], normals[rows[close]])
+    return found
+
+
+def _excess(behind: Array, B: Array, variance: Array, normals: Array) -> Array:
+    """E max_d (Z B - behind)_d, (b,), for behind (b, D) and B (r, D) that are 0 at one decision; see `expected_max`."""
+    half = normals * np.sqrt(variance)[:, None, :]
+    upper, lower = np.zeros((2, *half.shape[:2]))
+    for each, direction in zip(behind.T, B.T, strict=True):
+        deviation = half @ direction
+        np.maximum(upper, deviation - each[:, None], out=upper)
+        np.maximum(lower, -deviation - each[:, None], out=lower)
+    return np.asarray(0.5 * np.mean(upper + lower, axis=1))
 
 
 def _expected_positive_part(m: Array, s: Array) -> Array:
@@ -180,90 +253,124 @@ def _expected_positive_part(m: Array, s: Array) -> Array:
     return np.asarray(m * ndtr(q) + s * density)
 
 
-def heteroscedastic_variance(posteriors: Sequence[RegressionPosterior], outputs: Array, benefits: NetBenefits) -> Array:
-    """The variance (K,) of EVPPI that unequal noise adds to that of the regression, at least 0; outputs (n, r).
+def regression_variance(
+    posteriors: Sequence[RegressionPosterior],
+    outputs: SiteOutputs,
+    benefits: NetBenefits,
+    everywhere: Slopes,
+    rng: np.random.Generator,
+) -> Array:
+    """The variance (K,) of EVPPI over posterior draws of the regression functions, with its slopes at all sites.
 
-    To first order a residual e_jc of output c at row j moves EVPPI by influence_jc e_jc. The sandwich estimate (White
-    1980) of its variance is sum_j (sum_c influence_jc e_jc)^2, whatever the variances of the rows; the regression
-    assumes sum_c s2_c sum_j influence_jc^2.
+    Draws are compared at some of the sites if they are many. Their linear part, in which the best decisions are those
+    of the posterior means, is known at all sites and replaces that of the chosen ones.
     """
-    n, noise = len(outputs), np.array([s.noise for s in posteriors])
+    s, K = len(outputs.counts), len(benefits.offset)
+    chosen = np.arange(s) if s <= MAX_DRAW_SITES else rng.choice(s, MAX_DRAW_SITES, replace=False)
+    blocks, share = (
+        tuple(each.at(chosen) for each in posteriors),
+        outputs.counts[chosen] / np.sum(outputs.counts[chosen]),
+    )
+    stds = np.array([each.mean_std for each in posteriors])
+    ends = np.cumsum([len(stds), *(each.m for each in posteriors)])
+    standard, *xi = np.split(orthogonal_normals(int(ends[-1]), FUNCTION_DRAWS, rng), ends[:-1])
+    level = stds * standard.T  # draws of the mean of Z over rows, (S, r)
+    draws = np.stack([b.mean[:, None] + b.spread @ each for b, each in zip(blocks, xi, strict=True)])
+    draws += level.T[:, None, :]  # of Z, (r, b, S)
+    paths = np.empty((K, FUNCTION_DRAWS))
+    for k, (offset, B, default) in enumerate(zip(benefits.offset, benefits.B, benefits.default, strict=True)):
+        gain = np.max(np.tensordot((B - B[:, [default]]).T, draws, 1) + offset[:, None, None], axis=0)
+        paths[k] = share @ gain
+    if len(chosen) < s:
+        there = Slopes.zeros(posteriors, K)
+        there.add(blocks, share, benefits)
+        paths += everywhere.linear(level, xi) - there.linear(level, xi)
+    return np.asarray(np.var(paths, axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class Slopes:
+    """Derivatives of the plug-in EVPPI by means of Z over rows, (K, r), and by the weights of each spread, (m, K)."""
+
+    by_level: Array
+    by_weights: list[Array]
+
+    @classmethod
+    def zeros(cls, posteriors: Sequence[RegressionPosterior], K: int) -> Slopes:
+        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.m, K)) for each in posteriors])
+
+    def add(self, blocks: Sequence[SiteBlock], share: Array, benefits: NetBenefits) -> None:
+        """Add the part of some sites, which have this share (b,) of the rows."""
+        mean = _means(blocks)
+        for k, (offset, B, default) in enumerate(zip(benefits.offset, benefits.B, benefits.default, strict=True)):
+            best = np.argmax(offset + mean @ B, axis=-1)
+            moves = share[:, None] * (B.T[best] - B[:, default])  # (b, r)
+            self.by_level[k] += np.sum(moves, axis=0)
+            for slope, block, move in zip(self.by_weights, blocks, moves.T, strict=True):
+                slope[:, k] += move @ block.spread
+
+    def linear(self, level: Array, xi: Sequence[Array]) -> Array:
+        """The linear part (K, S) of EVPPI in draws of levels (S, r) and of weights (m, S)."""
+        return self.by_level @ level.T + sum(slope.T @ each for slope, each in zip(self.by_weights, xi, strict=True))
+
+
+def slopes(posteriors: Sequence[RegressionPosterior], counts: Array, benefits: NetBenefits) -> Slopes:
+    """The derivatives of the plug-in EVPPI over all sites with counts (s,)."""
+    found = Slopes.zeros(posteriors, len(benefits.offset))
+    for blocks in _blocks(posteriors):
+        found.add(blocks, counts[blocks[0].sites] / np.sum(counts), benefits)
+    return found
+
+
+def sandwich(
+    posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, everywhere: Slopes
+) -> tuple[Array, Array]:
+    """The variances (K,) of EVPPI that residuals tell and that equal noise in all rows implies, to first order.
+
+    A residual e_jc of output c at row j moves EVPPI by influence_jc e_jc. The sandwich estimate (White 1980) of its
+    variance is sum_j (sum_c influence_jc e_jc)^2, whatever the variances of the rows; the regression assumes
+    sum_c s2_c sum_j influence_jc^2.
+    """
+    n, noise = outputs.n, np.array([s.noise for s in posteriors])
     scale = np.sqrt(n / np.maximum(n - np.array([s.dof for s in posteriors]), 1.0))  # residuals underestimate errors
-    sandwich, assumed = np.zeros(len(benefits.offset)), np.zeros(len(benefits.offset))
-    for blocks, influence in influences(posteriors, benefits):
-        residual = outputs[blocks[0].rows] - _means(blocks)
-        sandwich += np.sum(np.sum(influence * (scale * residual)[:, None, :], axis=-1) ** 2, axis=0)
-        assumed += np.sum(influence**2 @ noise, axis=0)
-    return np.asarray(np.maximum(sandwich - assumed, 0.0))
+    found, assumed = np.zeros((2, len(everywhere.by_level)))
+    for blocks, influence in influences(posteriors, n, everywhere):
+        sites = blocks[0].sites
+        products = outputs.residual_products(sites, _means(blocks)) * np.outer(scale, scale)
+        found += np.sum((influence @ products) * influence, axis=(0, 2))
+        assumed += outputs.counts[sites] @ (influence**2 @ noise)
+    return found, assumed
 
 
 def influences(
-    posteriors: Sequence[RegressionPosterior], benefits: NetBenefits
-) -> Iterator[tuple[tuple[RowBlock, ...], Array]]:
-    """Blocks of rows with the derivatives (b, K, r) of the plug-in EVPPI by their outputs, at fixed hyperparameters."""
-    n, offset, B = posteriors[0].moments.n, benefits.offset, benefits.B
-    by_level = np.zeros(B.shape[:2])  # derivatives by the means of Z over rows, (K, r)
-    by_weights = [np.zeros((s.m, len(offset))) for s in posteriors]  # and by the weights of each spread, (m, K)
-    at_default = np.stack([b[:, d] for b, d in zip(B, benefits.default, strict=True)])  # (K, r)
+    posteriors: Sequence[RegressionPosterior], n: float, everywhere: Slopes
+) -> Iterator[tuple[tuple[SiteBlock, ...], Array]]:
+    """Blocks of sites with the derivatives (b, K, r) of the plug-in EVPPI by the outputs of one of their n rows.
+
+    Hyperparameters are fixed.
+    """
     for blocks in _blocks(posteriors):
-        best = np.argmax(offset[:, None, :] + _means(blocks) @ B, axis=-1)  # (K, b)
-        chosen = np.stack([b[:, d].T for b, d in zip(B, best, strict=True)]) - at_default[:, None, :]  # (K, b, r)
-        by_level += np.sum(chosen, axis=1) / n
-        for c, block in enumerate(blocks):
-            by_weights[c] += block.spread.T @ chosen[..., c].T / n
-    for blocks in _blocks(posteriors):
-        parts = zip(blocks, by_weights, posteriors, strict=True)
+        parts = zip(blocks, everywhere.by_weights, posteriors, strict=True)
         moves = [block.spread @ slope / posterior.noise for block, slope, posterior in parts]  # (b, K) each
-        yield blocks, np.stack(moves, axis=-1) + by_level / n
+        yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n
 
 
-def _blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[RowBlock, ...]]:
-    """The blocks of rows, for all posteriors side by side."""
+def _blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[SiteBlock, ...]]:
+    """The blocks of sites, for all posteriors side by side."""
     return zip(*(s.blocks() for s in posteriors), strict=True)
 
 
-def _means(blocks: Sequence[RowBlock]) -> Array:
+def _means(blocks: Sequence[SiteBlock]) -> Array:
     return np.stack([block.mean for block in blocks], axis=-1)
 
 
-def _antithetic(shape: tuple[int, int], rng: np.random.Generator, axis: int) -> Array:
-    """Standard normal draws whose second half along an axis is minus the first."""
-    half = rng.standard_normal(tuple(size // 2 if i == axis else size for i, size in enumerate(shape)))
-    return np.concatenate([half, -half], axis=axis)
+def orthogonal_normals(m: int, S: int, rng: np.random.Generator) -> Array:
+    """Standard normal draws (m, S) whose second half is minus the first, with covariance I as a sample.
 
-
-def monotone_estimates(estimates: Array, errors: Array, sets: Sequence[frozenset[int]], evpi: float) -> Array:
-    """The nearest values (J,) to the estimates (J,) of EVPPI that respect its order.
-
-    EVPPI is at least 0, at most EVPI, and at most that of a superset. Distances are in units of the standard errors
-    (J,). With constraints C x >= c, the minimum of |(x - e) / s|^2 is x = e + s^2 C'l with multipliers l >= 0 that
-    minimise |s C'l|^2 / 2 - l.(c - C e): non-negative least squares with one row more (Lawson and Hanson, chapter 23).
+    So the sample variance of a linear function of them is exact, if there are at most S / 2 of them; of more, only up
+    to the correlation between parts of S / 2.
     """
-    from scipy.optimize import nnls  # slow to import
-
-    C, c = _order_constraints(sets, evpi)
-    unit = max(float(np.max(np.abs(estimates))), evpi, np.finfo(float).tiny)
-    largest = float(np.max(errors))
-    s = np.maximum(errors / largest, MIN_RELATIVE_SE) if largest > 0 else np.ones(len(errors))
-    violation = (c - C @ estimates) / unit
-    if np.all(violation <= 0):
-        return np.where(estimates > ROUNDING * unit, estimates, 0.0)
-    # Least distance: u = (x - e) / s of least norm with (C s) u >= violation.
-    system = np.vstack([(C * s).T, violation])
-    target = np.zeros(len(system))
-    target[-1] = 1.0
-    multipliers = nnls(system, target)[0]
-    rest = system @ multipliers - target
-    moved = estimates - unit * s * rest[:-1] / rest[-1]
-    return np.asarray(np.where(moved > ROUNDING * unit, np.minimum(moved, evpi), 0.0))
-
-
-def _order_constraints(sets: Sequence[frozenset[int]], evpi: float) -> tuple[Array, Array]:
-    """C and c with C x >= c for the EVPPI x (J,) of the sets."""
-    unit = np.eye(len(sets))
-    rows, bounds = [], []
-    for j, each in enumerate(sets):
-        subsets = [i for i, other in enumerate(sets) if i != j and other <= each]
-        rows += [unit[j], -unit[j], *(unit[j] - unit[i] for i in subsets)]
-        bounds += [0.0, -evpi, *(0.0 for _ in subsets)]
-    return np.array(rows), np.array(bounds)
+    half = S // 2
+    parts = [rng.standard_normal((half, min(half, m - start))) for start in range(0, m, half)]
+    found = np.sqrt(half) * np.concatenate([orthonormal(each).T for each in parts])
+    return np.concatenate([found, -found], axis=1)

@@ -16,7 +16,8 @@ from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.psa import tables
-from cbq.psa.analysis import ROUNDING, Contrasts, SetValue, analyse, monotone_estimates
+from cbq.psa.analysis import Contrasts, SetValue, analyse
+from cbq.psa.ordering import ROUNDING, monotone_estimates
 from cbq.psa.result import EvppiRow, EvppiTable
 from cbq.samples import Samples
 
