@@ -8,7 +8,7 @@ The estimate is the posterior expectation of the first term; the means over rows
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from scipy.special import ndtr
@@ -138,7 +138,14 @@ def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> S
             indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
             posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
         benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
-        return _set_value(posteriors, at_sites, benefits, rng)
+        all_zero = float(np.prod([each.zero_probability for each in posteriors]))
+        return _set_value(_given_some(posteriors, all_zero), at_sites, benefits, rng).mixed_with_zero(all_zero)
+
+
+def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
+    """The posteriors given that not all of the functions are constant, which has the probability 1 - all_zero."""
+    left = max(1.0 - all_zero, np.finfo(float).tiny)
+    return [replace(each, absent=min(max((each.zero_probability - all_zero) / left, 0.0), 1.0)) for each in posteriors]
 
 
 @dataclass(frozen=True, eq=False)
@@ -188,7 +195,7 @@ def _set_value(
     base, everywhere = np.max(benefits.offset, axis=-1), slopes(posteriors, outputs.counts, benefits)
     regression = regression_variance(posteriors, outputs, benefits, everywhere, rng)
     residual, assumed = sandwich(posteriors, outputs, everywhere)
-    found = SetValue(
+    return SetValue(
         evppi=np.maximum(expected - base, 0.0),  # negative only by rounding
         plug_in=np.maximum(plug_in - base, 0.0),
         regression=regression + np.maximum(residual - assumed, 0.0),
@@ -196,7 +203,6 @@ def _set_value(
         unseen=expected - seen,
         landmarks=max(s.m for s in posteriors),
     )
-    return found.mixed_with_zero(float(np.prod([s.zero_probability for s in posteriors])))
 
 
 def _site_totals(blocks: Sequence[SiteBlock], counts: Array, benefits: NetBenefits, rng: np.random.Generator) -> Array:
@@ -272,7 +278,7 @@ def regression_variance(
         outputs.counts[chosen] / np.sum(outputs.counts[chosen]),
     )
     stds = np.array([each.mean_std for each in posteriors])
-    ends = np.cumsum([len(stds), *(each.m for each in posteriors)])
+    ends = np.cumsum([len(stds), *(each.width for each in posteriors)])
     standard, *xi = np.split(orthogonal_normals(int(ends[-1]), FUNCTION_DRAWS, rng), ends[:-1])
     level = stds * standard.T  # draws of the mean of Z over rows, (S, r)
     draws = np.stack([b.mean[:, None] + b.spread @ each for b, each in zip(blocks, xi, strict=True)])
@@ -297,7 +303,7 @@ class Slopes:
 
     @classmethod
     def zeros(cls, posteriors: Sequence[RegressionPosterior], K: int) -> Slopes:
-        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.m, K)) for each in posteriors])
+        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.width, K)) for each in posteriors])
 
     def add(self, blocks: Sequence[SiteBlock], share: Array, benefits: NetBenefits) -> None:
         """Add the part of some sites, which have this share (b,) of the rows."""
@@ -310,7 +316,7 @@ class Slopes:
                 slope[:, k] += move @ block.spread
 
     def linear(self, level: Array, xi: Sequence[Array]) -> Array:
-        """The linear part (K, S) of EVPPI in draws of levels (S, r) and of weights (m, S)."""
+        """The linear part (K, S) of EVPPI in draws of levels (S, r) and of weights (m + 1, S)."""
         return self.by_level @ level.T + sum(slope.T @ each for slope, each in zip(self.by_weights, xi, strict=True))
 
 
@@ -351,7 +357,8 @@ def influences(
     """
     for blocks in _blocks(posteriors):
         parts = zip(blocks, everywhere.by_weights, posteriors, strict=True)
-        moves = [block.spread @ slope / posterior.noise for block, slope, posterior in parts]  # (b, K) each
+        # The last column of a spread is no response to outputs.
+        moves = [block.spread[:, :-1] @ slope[:-1] / each.noise for block, slope, each in parts]  # (b, K) each
         yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n
 
 
@@ -365,7 +372,7 @@ def _means(blocks: Sequence[SiteBlock]) -> Array:
 
 
 def orthogonal_normals(m: int, S: int, rng: np.random.Generator) -> Array:
-    """Standard normal draws (m, S) whose second half is minus the first, with covariance I as a sample.
+    """Standard normal draws (m + 1, S) whose second half is minus the first, with covariance I as a sample.
 
     So the sample variance of a linear function of them is exact, if there are at most S / 2 of them; of more, only up
     to the correlation between parts of S / 2.

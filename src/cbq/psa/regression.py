@@ -130,7 +130,7 @@ def pilot_basis(z: Array, rng: np.random.Generator) -> Array:
 
 @dataclass(frozen=True, eq=False)
 class SiteBlock:
-    """The posterior at some sites: mean (b,), covariance spread spread' with spread (b, m), and unseen (b,).
+    """The posterior at some sites: mean (b,), covariance spread spread' with spread (b, m + 1), and unseen (b,).
 
     unseen : the prior variance that the landmarks do not represent, to be added to the posterior variance.
     """
@@ -146,6 +146,8 @@ class RegressionPosterior:
     """The posterior of the regression function g at the sites, for an output of mean 0 and variance 1.
 
     amplitude : A. zero_probability : that g is constant; this is the posterior given that it is not.
+    absent : the probability that g is constant nevertheless, because not all of several outputs are. The posterior is
+        then the Gaussian with the mean and the covariance of the mixture.
     """
 
     features: LandmarkFeatures
@@ -153,6 +155,7 @@ class RegressionPosterior:
     state: State
     amplitude: float
     zero_probability: float
+    absent: float = 0.0
 
     @property
     def noise(self) -> float:
@@ -161,6 +164,11 @@ class RegressionPosterior:
     @property
     def m(self) -> int:
         return len(self.features.landmarks)
+
+    @property
+    def width(self) -> int:
+        """The number of columns of a spread: one for each landmark, and one for whether g is constant."""
+        return self.m + 1
 
     @property
     def dof(self) -> float:
@@ -178,8 +186,12 @@ class RegressionPosterior:
             phi = on_host(there)
             seen = np.sum(phi * phi, axis=1)
             centred = phi - self.moments.centre
-            spread = np.sqrt(self.amplitude) * self.state.factor.solve_lower(centred.T).T
-            yield SiteBlock(sites, centred @ self.state.weights, spread, self.amplitude * np.maximum(1.0 - seen, 0.0))
+            mean = centred @ self.state.weights
+            present, unseen = 1.0 - self.absent, self.amplitude * np.maximum(1.0 - seen, 0.0)
+            spread = np.empty((len(phi), self.width))
+            spread[:, :-1] = np.sqrt(present * self.amplitude) * self.state.factor.solve_lower(centred.T).T
+            spread[:, -1] = np.sqrt(present * self.absent) * mean
+            yield SiteBlock(sites, present * mean, spread, present * unseen)
 
     def at(self, sites: Integers) -> SiteBlock:
         """The posterior at some sites."""
