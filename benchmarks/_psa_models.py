@@ -1,13 +1,14 @@
 """Models of a PSA whose EVPPI is known: tables of draws, and the truth of some sets computed in two ways.
 
-The truth of a set is E max_d g_d - max_d E g_d for the conditional means g of the net benefits given the set. One way is
-a closed form or a midpoint rule, the other an adaptive or Gauss-Hermite rule, or plain averages over many draws of g.
+The truth of a set is E max_d g_d - max_d E g_d for the conditional means g of the net benefits given the set. One way
+is a closed form or a midpoint rule, the other adaptive quadrature or plain averages over many draws of g.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 
 import numpy as np
 from scipy import integrate
@@ -50,7 +51,7 @@ def by_quad(g: Callable[[float], np.ndarray], breaks: tuple[float, ...] = ()) ->
     ends = [-9.0, *sorted(breaks), 9.0]
 
     def mean(of: Callable[[float], float]) -> float:
-        parts = zip(ends[:-1], ends[1:], strict=True)
+        parts = pairwise(ends)
         return sum(integrate.quad(lambda u: of(u) * norm.pdf(u), a, b, limit=400, epsabs=1e-9)[0] for a, b in parts)
 
     D = len(g(0.0))
@@ -134,7 +135,7 @@ def envelope(a: np.ndarray, b: np.ndarray) -> float:
     crossings = sorted({(a[i] - a[j]) / (b[j] - b[i]) for i in range(len(a)) for j in range(i) if b[i] != b[j]})
     ends = [-np.inf, *crossings, np.inf]
     total = 0.0
-    for low, high in zip(ends[:-1], ends[1:], strict=True):
+    for low, high in pairwise(ends):
         inside = np.clip(0.5 * (np.clip(low, -40, 40) + np.clip(high, -40, 40)), -39, 39)
         d = int(np.argmax(a + b * inside))
         total += a[d] * (ndtr(high) - ndtr(low)) + b[d] * (norm.pdf(low) - norm.pdf(high))

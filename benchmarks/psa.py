@@ -35,7 +35,7 @@ TWO_WAYS_AGREE = 5e-3  # relative difference of truths, one of which may be from
 
 @dataclass(frozen=True)
 class Found:
-    """The answers for one table, for each of J sets: estimates, standard errors, whether intervals cover, and splines."""
+    """The answers for one table, (J,) for J sets: estimates, standard errors, whether intervals cover, and splines."""
 
     estimate: np.ndarray
     se: np.ndarray
@@ -47,6 +47,7 @@ class Found:
 
 @lru_cache
 def model(name: str) -> Model:
+    """The model of this name, with its truths."""
     return MODELS[name]()
 
 
@@ -71,7 +72,7 @@ def analysed(name: str, rows: int, seed: int) -> Found:
 
 
 def spline_evppi(outputs: np.ndarray, columns: np.ndarray) -> float:
-    """The plug-in EVPPI of a spline regression of the differences of net benefits (n, D) on one or two columns (n, p)."""
+    """The plug-in EVPPI of splines: the differences of net benefits (n, D) on one or two columns (n, p)."""
     y = outputs[:, 1:] - outputs[:, :1]
     bases = [_splines(column, KNOTS[columns.shape[1] - 1]) for column in columns.T]
     basis = bases[0] if len(bases) == 1 else (bases[0][:, :, None] * bases[1][:, None, :]).reshape(len(y), -1)

@@ -383,7 +383,7 @@ def test_monotone_estimates_are_not_changed():
 
 
 def test_a_value_that_may_be_zero_is_a_mixture():
-    found = SetValue(*(np.array([x]) for x in (2.0, 1.5, 0.3, 0.2, 0.01)))
+    found = SetValue(*(np.array([x]) for x in (2.0, 1.5, 0.3, 0.2, 0.01, 0.5, 1.0, 100.0)))
     less = found.mixed_with_zero(0.4)
     worth = np.random.default_rng(0).normal(2.0, np.sqrt(0.3), 200_000)
     mixed = np.where(np.random.default_rng(1).random(200_000) < 0.4, 0.0, worth)
@@ -744,8 +744,9 @@ def test_data_frame():
     pytest.importorskip("pandas")
     outputs, inputs = toy(60, 36)
     frame = evppi_table(outputs, inputs, ["theta", ["theta", "unrelated"]])
-    numbers = ["evppi", "se", "lower", "upper", "plug_in", "evpi", "n", "landmarks", "approximation"]
-    assert list(frame.columns) == ["pars", *numbers, "note"]
+    estimates = ["evppi", "se", "lower", "upper", "plug_in", "evpi", "n", "landmarks", "approximation"]
+    diagnostics = ["raw", "r2", "misfit", "noise_ratio", "effective_n"]
+    assert list(frame.columns) == ["pars", *estimates, *diagnostics, "note"]
     assert frame.pars.tolist() == ["theta", "theta, unrelated"]
     assert frame.evppi.tolist() == [row.evppi for row in small().rows]
     assert (frame.lower >= 0).all()

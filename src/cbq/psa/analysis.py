@@ -18,6 +18,7 @@ from cbq.gp.sparse import Targets
 from cbq.linalg.dense import orthonormal
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions
+from cbq.psa.diagnostics import autocorrelation_times, leftover
 from cbq.psa.regression import (
     RegressionPosterior,
     SiteBlock,
@@ -77,7 +78,12 @@ class SetValue:
     evppi : the posterior expectation. plug_in : EVPPI at the posterior means.
     regression, sampling : the variances due to the regression and to the rows being a sample.
     unseen : the part of evppi that is due to variance not represented by the landmarks.
+    r2 : the share of the variance of differences between decisions that the regression explains.
+    noise_ratio : the standard error that residuals tell, in units of that with equal noise in all rows.
+    effective_n : the number of independent rows that the rows are worth.
     landmarks : the largest number of landmarks of a regression.
+    misfit : the structure left in residuals, in standard deviations of its chance value; see `leftover`.
+    uninformative : the probability that the set tells nothing about the net benefits.
     """
 
     evppi: Array
@@ -85,7 +91,18 @@ class SetValue:
     regression: Array
     sampling: Array
     unseen: Array
+    r2: Array
+    noise_ratio: Array
+    effective_n: Array
     landmarks: int = 0
+    misfit: float = 0.0
+    uninformative: float = 1.0
+
+    @classmethod
+    def nothing(cls, K: int, n: int) -> SetValue:
+        """The value of a set if net benefits differ by constants."""
+        zeros, ones = np.zeros(K), np.ones(K)
+        return cls(zeros, zeros, zeros, zeros, zeros, zeros, ones, n * ones)
 
     @property
     def se(self) -> Array:
@@ -94,9 +111,9 @@ class SetValue:
     def mixed_with_zero(self, probability: float) -> SetValue:
         """The value of a set that is independent of the net benefits, so that EVPPI is 0, with this probability."""
         between = probability * (1.0 - probability) * self.evppi**2
-        numbers = (self.evppi, self.plug_in, self.regression, self.sampling, self.unseen)
-        evppi, plug_in, regression, sampling, unseen = ((1.0 - probability) * each for each in numbers)
-        return SetValue(evppi, plug_in, regression + between, sampling, unseen, self.landmarks)
+        names = ("evppi", "plug_in", "regression", "sampling", "unseen")
+        less = {name: (1.0 - probability) * getattr(self, name) for name in names}
+        return replace(self, **less | {"regression": less["regression"] + between}, uninformative=probability)
 
 
 @dataclass(frozen=True, eq=False)
@@ -127,19 +144,20 @@ def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> S
         basis = pilot_basis(candidates[-1], rng)
         outputs = canonical_outputs(contrasts.y, basis)
         if not outputs.values.shape[1]:  # net benefits differ by constants: there is nothing to learn
-            zeros = np.zeros(len(contrasts.maps))
-            return SetValue(zeros, zeros, zeros, zeros, zeros)
+            return SetValue.nothing(len(contrasts.maps), len(columns))
         steps = [find_steps(basis, columns, y) for y in outputs.values.T]
         sites = Sites.of(columns, [step for each in steps for step in each])
+        dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
         at_sites = SiteOutputs.of(sites, outputs.values)
         coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
         posteriors = []
-        for targets, found in zip(at_sites.targets(), steps, strict=True):
+        for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
             indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
             posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
         benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
         all_zero = float(np.prod([each.zero_probability for each in posteriors]))
-        return _set_value(_given_some(posteriors, all_zero), at_sites, benefits, rng).mixed_with_zero(all_zero)
+        value = _set_value(_given_some(posteriors, all_zero), at_sites, benefits, dependence, rng)
+        return replace(value, misfit=_misfit(posteriors, at_sites, places)).mixed_with_zero(all_zero)
 
 
 def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
@@ -165,11 +183,11 @@ class SiteOutputs:
     def n(self) -> float:
         return float(np.sum(self.counts))
 
-    def targets(self) -> Iterator[Targets]:
-        """Of the regression of each output."""
-        for c, y in enumerate(self.means.T):
+    def targets(self, times: Array) -> Iterator[Targets]:
+        """Of the regression of each output, whose rows are worth 1 / times (r,) of an independent one."""
+        for c, (y, time) in enumerate(zip(self.means.T, times, strict=True)):
             within = float(np.sum(self.products[:, c, c]) - self.counts @ y**2)
-            yield Targets(y, self.counts, max(within, 0.0))
+            yield Targets(y, self.counts / time, max(within, 0.0) / time)
 
     def residual_products(self, sites: slice, mean: Array) -> Array:
         """Sums over the rows of some sites of products of residuals (b, r, r), for fitted means (b, r)."""
@@ -179,8 +197,35 @@ class SiteOutputs:
         return np.asarray(within + counts * (between[:, :, None] * between[:, None, :]))
 
 
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """The autocorrelation of the rows in the order of the table, as of a Markov chain.
+
+    times : (r,), the autocorrelation times of the noise of the outputs, by which their rows count less.
+    place : (n,), the sites of the rows, or None if neither outputs nor columns are autocorrelated.
+    """
+
+    times: Array
+    place: Integers | None
+
+    @classmethod
+    def of(cls, sites: Sites, columns: Array, residuals: Array) -> Dependence:
+        """Of the rows with columns (n, p) and residuals (n, r) of a pilot regression."""
+        times = autocorrelation_times(residuals)
+        dependent = np.any(times > 1.0) or np.any(autocorrelation_times(columns) > 1.0)
+        return cls(times, sites.place if dependent else None)
+
+    def of_gains(self, gains: Array) -> Array:
+        """The autocorrelation times (K,) of gains (s, K) at the sites."""
+        return np.ones(gains.shape[1]) if self.place is None else autocorrelation_times(gains[self.place])
+
+
 def _set_value(
-    posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, benefits: NetBenefits, rng: np.random.Generator
+    posteriors: Sequence[RegressionPosterior],
+    outputs: SiteOutputs,
+    benefits: NetBenefits,
+    dependence: Dependence,
+    rng: np.random.Generator,
 ) -> SetValue:
     """EVPPI from the posteriors of the canonical outputs, one for each.
 
@@ -188,37 +233,54 @@ def _set_value(
     function of the means, and this gives the larger error.
     """
     n, K = outputs.n, len(benefits.offset)
-    totals = np.zeros((5, K))
+    totals, gains = np.zeros((3, K)), np.empty((len(outputs.counts), K))
     for blocks in _blocks(posteriors):
-        totals += _site_totals(blocks, outputs.counts[blocks[0].sites], benefits, rng)
-    seen, expected, plug_in, gain, gain2 = totals / n  # (K,) each
+        sites = blocks[0].sites
+        found, gains[sites] = _site_totals(blocks, outputs.counts[sites], benefits, rng)
+        totals += found
+    seen, expected, plug_in = totals / n  # (K,) each
+    gain, times = outputs.counts @ gains / n, dependence.of_gains(gains)
     base, everywhere = np.max(benefits.offset, axis=-1), slopes(posteriors, outputs.counts, benefits)
     regression = regression_variance(posteriors, outputs, benefits, everywhere, rng)
-    residual, assumed = sandwich(posteriors, outputs, everywhere)
+    residual, assumed, r2 = sandwich(posteriors, outputs, benefits, everywhere)
+    slowest = float(np.max(dependence.times))
     return SetValue(
         evppi=np.maximum(expected - base, 0.0),  # negative only by rounding
         plug_in=np.maximum(plug_in - base, 0.0),
-        regression=regression + np.maximum(residual - assumed, 0.0),
-        sampling=np.maximum(gain2 - gain**2, 0.0) / max(n - 1.0, 1.0),
+        regression=regression + slowest * np.maximum(residual - assumed, 0.0),
+        sampling=times * (outputs.counts @ (gains - gain) ** 2 / n) / max(n - 1.0, 1.0),
         unseen=expected - seen,
+        r2=r2,
+        noise_ratio=np.sqrt(np.divide(residual, assumed, out=np.ones(K), where=assumed > 0)),
+        effective_n=n / np.maximum(times, slowest),
         landmarks=max(s.m for s in posteriors),
     )
 
 
-def _site_totals(blocks: Sequence[SiteBlock], counts: Array, benefits: NetBenefits, rng: np.random.Generator) -> Array:
-    """Sums over rows (5, K) of E max_d without and with unseen variance, max_d of means, the gain and its square."""
+def _misfit(posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, places: Array) -> float:
+    """The structure left in the residuals along the columns, which are `places` (s, p) at the sites."""
+    mean = np.concatenate([_means(blocks) for blocks in _blocks(posteriors)])
+    squares = np.diagonal(outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
+    return leftover([*places.T], outputs.counts, outputs.means - mean, squares)
+
+
+def _site_totals(
+    blocks: Sequence[SiteBlock], counts: Array, benefits: NetBenefits, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Sums over rows (3, K) of E max_d without and with unseen variance and of max_d of means, and the gains (b, K)."""
     mean, unseen = _means(blocks), np.stack([b.unseen for b in blocks], axis=-1)  # (b, r) each
     variance = np.stack([np.sum(b.spread**2, axis=1) for b in blocks], axis=-1)
     normals = rng.standard_normal((len(mean), ROW_DRAWS // 2, len(blocks))) if benefits.D > 2 else None
     matters = float(np.sum(unseen)) > MIN_RELATIVE_UNSEEN * float(np.sum(variance))
-    found = np.empty((5, len(benefits.offset)))
+    K = len(benefits.offset)
+    found, gains = np.empty((3, K)), np.empty((len(mean), K))
     for k, (offset, B) in enumerate(zip(benefits.offset, benefits.B, strict=True)):
         g = offset + mean @ B
         expected = expected_max(g, B, variance + unseen, normals)
         seen = expected_max(g, B, variance, normals) if matters else expected
-        gain = expected - g[:, benefits.default[k]]
-        found[:, k] = [counts @ each for each in (seen, expected, np.max(g, axis=-1), gain, gain**2)]
-    return found
+        gains[:, k] = expected - g[:, benefits.default[k]]
+        found[:, k] = [counts @ each for each in (seen, expected, np.max(g, axis=-1))]
+    return found, gains
 
 
 def expected_max(g: Array, B: Array, variance: Array, normals: Array | None) -> Array:
@@ -329,9 +391,9 @@ def slopes(posteriors: Sequence[RegressionPosterior], counts: Array, benefits: N
 
 
 def sandwich(
-    posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, everywhere: Slopes
-) -> tuple[Array, Array]:
-    """The variances (K,) of EVPPI that residuals tell and that equal noise in all rows implies, to first order.
+    posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, benefits: NetBenefits, everywhere: Slopes
+) -> tuple[Array, Array, Array]:
+    """The variances (K,) of EVPPI that residuals tell and that equal noise implies, to first order, and R^2 (K,).
 
     A residual e_jc of output c at row j moves EVPPI by influence_jc e_jc. The sandwich estimate (White 1980) of its
     variance is sum_j (sum_c influence_jc e_jc)^2, whatever the variances of the rows; the regression assumes
@@ -340,12 +402,18 @@ def sandwich(
     n, noise = outputs.n, np.array([s.noise for s in posteriors])
     scale = np.sqrt(n / np.maximum(n - np.array([s.dof for s in posteriors]), 1.0))  # residuals underestimate errors
     found, assumed = np.zeros((2, len(everywhere.by_level)))
+    left = np.zeros((len(noise), len(noise)))
     for blocks, influence in influences(posteriors, n, everywhere):
         sites = blocks[0].sites
-        products = outputs.residual_products(sites, _means(blocks)) * np.outer(scale, scale)
+        products = outputs.residual_products(sites, _means(blocks))
+        left += np.sum(products, axis=0) / n
+        products *= np.outer(scale, scale)
         found += np.sum((influence @ products) * influence, axis=(0, 2))
         assumed += outputs.counts[sites] @ (influence**2 @ noise)
-    return found, assumed
+    B = benefits.B - np.mean(benefits.B, axis=-1, keepdims=True)  # of net benefits less their mean over decisions
+    total = np.sum(B**2, axis=(1, 2))  # canonical outputs have the covariance I
+    unexplained = np.divide(np.sum(B * (left @ B), axis=(1, 2)), total, out=np.ones(len(B)), where=total > 0)
+    return found, assumed, np.clip(1.0 - unexplained, 0.0, 1.0)
 
 
 def influences(
@@ -358,7 +426,10 @@ def influences(
     for blocks in _blocks(posteriors):
         parts = zip(blocks, everywhere.by_weights, posteriors, strict=True)
         # The last column of a spread is no response to outputs.
-        moves = [block.spread[:, :-1] @ slope[:-1] / each.noise for block, slope, each in parts]  # (b, K) each
+        # Rows that are worth less than an independent one, n / moments.n, move it less.
+        moves = [
+            block.spread[:, :-1] @ slope[:-1] * (each.moments.n / n / each.noise) for block, slope, each in parts
+        ]  # (b, K) each
         yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n
 
 

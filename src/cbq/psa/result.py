@@ -26,6 +26,11 @@ class EvppiRow:
     n, landmarks : the number of rows (draws), and that of the landmarks of the regression.
     approximation : the part of evppi that is due to variance not represented by the landmarks.
     note : remarks on the estimate, or an empty string.
+    raw : the estimate before estimates were made monotone over the sets.
+    r2 : R^2, the share of the variance of differences between decisions that the regression explains.
+    misfit : the structure left in residuals along the inputs, in standard deviations of what chance leaves.
+    noise_ratio : the standard error that residuals tell, in units of that with equal noise in all rows.
+    effective_n : the number of independent rows that the rows are worth: fewer than n if they are autocorrelated.
     """
 
     pars: str
@@ -39,7 +44,12 @@ class EvppiRow:
     n: int
     landmarks: int
     approximation: float
-    note: str
+    note: str = ""
+    raw: float = float("nan")
+    r2: float = float("nan")
+    misfit: float = float("nan")
+    noise_ratio: float = float("nan")
+    effective_n: float = float("nan")
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -60,8 +70,8 @@ class EvppiTable:
 
     @property
     def columns(self) -> list[str]:
-        """The fields of the rows, without willingness_to_pay if the outputs are net benefits."""
-        names = [field.name for field in fields(EvppiRow)]
+        """The fields of the rows, note last, without willingness_to_pay if the outputs are net benefits."""
+        names = [*(field.name for field in fields(EvppiRow) if field.name != "note"), "note"]
         return names if self.rows[0].willingness_to_pay is not None else [n for n in names if n != "willingness_to_pay"]
 
     def to_frame(self) -> Any:
