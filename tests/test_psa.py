@@ -8,7 +8,7 @@ from dataclasses import FrozenInstanceError, replace
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import integrate, optimize
+from scipy import integrate, optimize, signal
 from scipy.stats import halfcauchy, norm, rankdata
 
 import cbq
@@ -26,6 +26,7 @@ from cbq.psa.analysis import (
     orthogonal_normals,
     slopes,
 )
+from cbq.psa.diagnostics import autocorrelation_times, leftover
 from cbq.psa.ordering import monotone_estimates
 from cbq.psa.regression import (
     RegressionPosterior,
@@ -331,9 +332,9 @@ def test_dependent_and_constant_outputs_are_dropped():
     assert canonical_outputs(np.full((300, 2), 3.0), basis).values.shape == (300, 0)
 
 
-def test_contrasts_at_two_thresholds_determine_all_others():
-    f = draws(20, 19, 6)
-    thresholds = np.array([3.0, 0.0, 1.5])
+@pytest.mark.parametrize("thresholds", [[3.0, 0.0, 1.5], [2.0], [0.0]])
+def test_contrasts_of_effects_and_costs_determine_net_benefits(thresholds):
+    f, thresholds = draws(20, 19, 6), np.array(thresholds)
     decisions = make_decisions(6, effects=[0, 1, 2], costs=[3, 4, 5], willingness_to_pay=thresholds)
     contrasts = Contrasts.of(f, decisions)
     for k, threshold in enumerate(thresholds):
@@ -661,6 +662,104 @@ def test_the_plug_in_is_below_the_estimate():
         for name in ("theta", "unrelated"):
             (row,) = values_of_information(*toy(100, seed, noise=3.0), [name]).rows
             assert row.plug_in <= row.evppi * (1 + 1e-9)
+
+
+# --- diagnostics
+
+
+def chain(n, phi, seed):
+    """A stationary Gaussian chain with autocorrelations phi^k, of variance 1."""
+    return signal.lfilter([np.sqrt(1 - phi**2)], [1.0, -phi], draws(n + 500, seed, 1)[:, 0])[500:]
+
+
+@pytest.mark.parametrize("phi", [0.5, 0.9])
+def test_the_autocorrelation_time_of_a_chain_is_known(phi):
+    series = np.column_stack([chain(20_000, phi, seed) for seed in range(6)])
+    found = autocorrelation_times(series)
+    assert_allclose(found.mean(), (1 + phi) / (1 - phi), rtol=0.12)
+    assert_array_equal(autocorrelation_times(draws(5000, 58, 20)), 1.0)  # exactly, for independent rows
+    assert_array_equal(autocorrelation_times(-np.cumsum(draws(1, 58, 3), axis=0).repeat(50, axis=0)), 1.0)  # constant
+
+
+def test_standard_errors_allow_for_the_rows_of_a_markov_chain():
+    n, phi = 2000, 0.9
+    x, unrelated, e = (chain(n, phi, seed) for seed in (59, 60, 61))
+    values = np.column_stack([np.zeros(n), 0.3 + x + e])
+    slow, null = values_of_information(values, np.column_stack([x, unrelated]), [[0], [1]]).rows
+    order = np.random.default_rng(0).permutation(n)
+    mixed = values_of_information(values[order], x[order], [[0]]).rows[0]
+    factor = (1 + phi) / (1 - phi)
+    assert 0.5 * factor < n / slow.effective_n < 2 * factor
+    assert mixed.effective_n == n
+    assert 0.5 * factor < (slow.se / mixed.se) ** 2 < 2 * factor
+    assert "autocorrelated" in slow.note
+    assert "autocorrelated" not in mixed.note
+    assert null.lower == 0.0
+    assert evpi(values).std > 2 * evpi(values[order]).std
+
+
+def test_r2_is_the_explained_share_of_variance():
+    outputs, inputs = toy(4000, 62, noise=2.0)
+    known, null = values_of_information(outputs, inputs, ["theta", "unrelated"]).rows
+    assert abs(known.r2 - 0.2) < 0.03  # 1 of 1 + 4
+    assert null.r2 < 0.01
+    assert abs(known.misfit) < 4
+    assert 0.8 < known.noise_ratio < 1.25
+    assert known.effective_n == 4000
+    assert known.note == ""
+
+
+def test_leftover_structure_is_that_of_chance_for_noise_and_large_for_a_curve():
+    z, e, ones = draws(2000, 63, 1)[:, 0], draws(2000, 64, 200), np.ones(2000)
+    chance = np.array([leftover([z], ones, each[:, None], each[:, None] ** 2) for each in e.T])
+    assert abs(chance.mean()) < 0.25
+    assert_allclose(chance.std(), 1.0, atol=0.2)
+    curve = e[:, :1] + 0.3 * np.cos(3 * z)[:, None]
+    assert leftover([z], ones, curve, curve**2) > 6
+
+
+def test_a_curve_that_the_regression_misses_has_a_note():
+    u, e = np.random.default_rng(65).uniform(-1, 1, (3000, 2)), draws(3000, 66, 1)[:, 0]
+    wild = np.column_stack([np.zeros(3000), 0.1 + np.sin(100 * u[:, 0]) + e])
+    (row,) = values_of_information(wild, u, [[0, 1]]).rows
+    assert row.misfit > 6
+    assert "regression has missed" in row.note
+
+
+def test_rows_that_do_not_belong_together_have_a_note():
+    outputs, inputs = toy(1500, 67)
+    order = np.random.default_rng(1).permutation(1500)
+    shuffled = {name: column[order] for name, column in inputs.items()}
+    assert all("same draw" in row.note for row in values_of_information(outputs, shuffled, ["theta", "other"]).rows)
+    assert not any("same draw" in row.note for row in values_of_information(outputs, inputs, ["theta", "other"]).rows)
+
+
+def test_a_step_is_not_smeared():
+    rng, n = np.random.default_rng(68), 4000
+    x = rng.standard_normal((n, 2))
+    outputs = np.column_stack([np.zeros(n), 400.0 * (x[:, 0] > 0.5) - 160.0 + 300.0 * rng.standard_normal(n)])
+    above = 1 - norm.cdf(0.5)
+    truth = above * 240.0 - max(above * 400.0 - 160.0, 0.0)
+    for row in values_of_information(outputs, x, [[0], [0, 1]]).rows:
+        assert abs(row.evppi - truth) < 2.5 * row.se
+        assert row.se < 5
+        assert row.plug_in > row.evppi - 0.2 * row.se  # the means alone find the step
+
+
+def test_standard_errors_from_draws_at_some_rows_are_those_of_all_rows(monkeypatch):
+    outputs, inputs = toy(2500, 69, noise=2.0)
+    pair = [["theta", "other"]]
+    (some,) = values_of_information(outputs, inputs, pair).rows
+    monkeypatch.setattr("cbq.psa.analysis.MAX_DRAW_SITES", 2500)
+    (every,) = values_of_information(outputs, inputs, pair).rows
+    assert_allclose(some.se, every.se, rtol=0.05)
+
+
+def test_small_numbers_have_no_notes():
+    u, e = draws(400, 70), draws(400, 71, 4)
+    table = np.column_stack([e[:, 0], 0.1 * u[:, 0] + e[:, 1], 2 * e[:, 2], 1e6 + 3 * u[:, 1] + e[:, 3]])
+    rows = values_of_information(table, u, [[0], [0, 1]], effects=[0, 1], costs=[2, 3], willingness_to_pay=[0, 5]).rows
+    assert [(row.evppi, row.note) for row in rows] == [(0.0, "")] * 4  # one decision is better in all rows
 
 
 # --- EVPI

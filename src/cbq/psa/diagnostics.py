@@ -12,6 +12,7 @@ SIGNIFICANT = 4.0  # standard errors of an autocorrelation under independence
 FIRST_LAGS = 5  # whose mean is tested beside that of the first
 MAX_GROUPS, MIN_GROUP_ROWS = 40, 50  # of rows in the order of a column
 SERIES_AT_ONCE = 16
+CONSTANT_BELOW = 1e-12  # standard deviation of a series, relative to its largest value
 
 
 def autocorrelation_times(series: Array) -> Array:
@@ -30,8 +31,8 @@ def _times(series: Array) -> Array:
     size = 2 ** int(np.ceil(np.log2(2 * n)))
     spectrum = np.abs(np.fft.rfft(centred, size, axis=0)) ** 2
     covariance = np.fft.irfft(spectrum, size, axis=0)[: n // 2]
-    variance = np.maximum(covariance[0], np.finfo(float).tiny)
-    rho = covariance[1:] / variance
+    varies = np.sqrt(covariance[0] / n) > CONSTANT_BELOW * np.max(np.abs(series), axis=0)
+    rho = np.divide(covariance[1:], covariance[0], out=np.zeros((len(covariance) - 1, len(varies))), where=varies)
     few = min(FIRST_LAGS, len(rho))
     sizes = np.maximum(np.sqrt(n) * rho[0], np.sqrt(n / few) * np.sum(rho[:few], axis=0))
     found = [_initial_sequence(each) if size > SIGNIFICANT else 1.0 for each, size in zip(rho.T, sizes, strict=True)]

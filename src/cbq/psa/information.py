@@ -28,8 +28,8 @@ NOTE_UNSEEN = (0.1, 1e-3)  # the part of an estimate that landmarks do not repre
 NOTE_MISFIT = 6.0  # the structure left in residuals
 NOTE_NOISE_RATIO = 1.5
 NOTE_EFFECTIVE = 0.9  # of the rows
-NOTE_UNINFORMATIVE = 0.5  # the probability of each set that it tells nothing
-NOTE_EVPI = 3.0  # standard errors of EVPI that make it worth to be explained
+NOTE_UNINFORMATIVE = 0.05  # the probability of each set that it tells nothing
+NOTE_SMALL, NOTE_EVPI = 0.1, 3.0  # of EVPI that each set is worth at most; standard errors within which this is certain
 
 
 @dataclass(frozen=True, eq=False)
@@ -196,11 +196,11 @@ def _rows(
     """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
     n = len(values)
     perfect, perfect_se = (unit * x for x in _perfect_information(values, decisions, np.ones(n, dtype=np.intp)))  # (K,)
-    nothing = all(each.uninformative > NOTE_UNINFORMATIVE for each in found) and np.any(
-        perfect > NOTE_EVPI * perfect_se
-    )
     names = ("evppi", "se", "plug_in", "unseen")
     raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
+    nothing = all(each.uninformative > NOTE_UNINFORMATIVE for each in found) and bool(
+        np.any(perfect > NOTE_EVPI * perfect_se) and np.all(raw + NOTE_EVPI * se < NOTE_SMALL * perfect)
+    )
     se = np.where(se > ROUNDING * perfect, se, 0.0)
     members = [each.members for each in sets]
     by_threshold = zip(raw.T, se.T, perfect.tolist(), strict=True)
@@ -225,7 +225,7 @@ def _rows(
                 [
                     *_notes_on_estimate(evppi[j, k], raw[j, k], se[j, k], unseen[j, k], perfect[k]),
                     *_notes_on_regression(found[j], k),
-                    *_notes_on_rows(found[j], n, duplicates[j], bool(nothing)),
+                    *_notes_on_rows(found[j], n, duplicates[j], nothing),
                 ]
             ),
             raw=float(raw[j, k]),
@@ -244,7 +244,7 @@ def _notes_on_estimate(evppi: float, raw: float, se: float, unseen: float, evpi:
     notes = []
     if abs(evppi - raw) > NOTE_MOVED * se > 0:
         notes.append("moved to be monotone over the sets (raw is the estimate before)")
-    if unseen > max(NOTE_UNSEEN[0] * se, NOTE_UNSEEN[1] * evpi):
+    if evppi > 0 and unseen > max(NOTE_UNSEEN[0] * se, NOTE_UNSEEN[1] * evpi):
         notes.append(
             f"{unseen:.2g} of it is variance that the landmarks do not represent: the net benefits are rough in many "
             f"columns"
