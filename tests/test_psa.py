@@ -17,15 +17,8 @@ from cbq.kernels import RBF, Matern
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
 from cbq.psa import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
-from cbq.psa.analysis import (
-    Contrasts,
-    NetBenefits,
-    SetValue,
-    expected_max,
-    influences,
-    orthogonal_normals,
-    slopes,
-)
+from cbq.psa.analysis import Contrasts, SetValue
+from cbq.psa.benefits import NetBenefits, expected_max
 from cbq.psa.diagnostics import autocorrelation_times, leftover
 from cbq.psa.ordering import monotone_estimates
 from cbq.psa.regression import (
@@ -39,6 +32,7 @@ from cbq.psa.regression import (
 from cbq.psa.sites import Sites
 from cbq.psa.steps import Step, find_steps, step_gains
 from cbq.psa.tables import count_duplicates, scale_columns, scale_net_benefits
+from cbq.psa.uncertainty import influences, orthogonal_normals, slopes
 from refusals import refusals
 
 HALF_NORMAL = 1 / np.sqrt(2 * np.pi)  # E max(theta, 0) of a standard normal theta
@@ -698,6 +692,19 @@ def test_standard_errors_allow_for_the_rows_of_a_markov_chain():
     assert evpi(values).std > 2 * evpi(values[order]).std
 
 
+def test_a_sorted_table_is_no_markov_chain():
+    outputs, inputs = toy(1500, 72)
+    (plain,) = values_of_information(outputs, inputs, ["theta"]).rows
+    for column in (inputs["theta"], -outputs["new"]):
+        order = np.argsort(column)
+        tables = [{name: x[order] for name, x in table.items()} for table in (outputs, inputs)]
+        (row,) = values_of_information(*tables, ["theta"]).rows
+        assert row.effective_n == 1500
+        assert abs(row.evppi - plain.evppi) < 0.2 * plain.se
+        assert_allclose(row.se, plain.se, rtol=0.1)
+    assert_allclose(evpi(tables[0]).std, evpi(outputs).std, rtol=1e-12)
+
+
 def test_r2_is_the_explained_share_of_variance():
     outputs, inputs = toy(4000, 62, noise=2.0)
     known, null = values_of_information(outputs, inputs, ["theta", "unrelated"]).rows
@@ -750,7 +757,7 @@ def test_standard_errors_from_draws_at_some_rows_are_those_of_all_rows(monkeypat
     outputs, inputs = toy(2500, 69, noise=2.0)
     pair = [["theta", "other"]]
     (some,) = values_of_information(outputs, inputs, pair).rows
-    monkeypatch.setattr("cbq.psa.analysis.MAX_DRAW_SITES", 2500)
+    monkeypatch.setattr("cbq.psa.uncertainty.MAX_DRAW_SITES", 2500)
     (every,) = values_of_information(outputs, inputs, pair).rows
     assert_allclose(some.se, every.se, rtol=0.05)
 

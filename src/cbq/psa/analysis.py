@@ -7,17 +7,15 @@ The estimate is the posterior expectation of the first term; the means over rows
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import numpy as np
-from scipy.special import ndtr
 
 from cbq._arrays import Array, Integers
-from cbq.gp.sparse import Targets
-from cbq.linalg.dense import orthonormal
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions
+from cbq.psa.benefits import NetBenefits, expected_max
 from cbq.psa.diagnostics import autocorrelation_times, leftover
 from cbq.psa.regression import (
     RegressionPosterior,
@@ -28,13 +26,11 @@ from cbq.psa.regression import (
     fit_regression,
     pilot_basis,
 )
-from cbq.psa.sites import Sites
+from cbq.psa.sites import SiteOutputs, Sites
 from cbq.psa.steps import find_steps, step_cost
+from cbq.psa.uncertainty import regression_variance, sandwich, site_blocks, site_means, slopes
 
-FUNCTION_DRAWS = 256  # of the regression functions, for the standard error
-MAX_DRAW_SITES = 1024  # at which draws are compared
 ROW_DRAWS = 32  # for each site, for E max of more than two decisions
-MAX_REACH = 5.0  # standard deviations: a decision further behind adds less than 1e-7 of one to E max
 MIN_RELATIVE_UNSEEN = 1e-4  # of the posterior variance: less is not told apart
 
 
@@ -116,24 +112,6 @@ class SetValue:
         return replace(self, **less | {"regression": less["regression"] + between}, uninformative=probability)
 
 
-@dataclass(frozen=True, eq=False)
-class NetBenefits:
-    """Net benefits offset + Z B for K values of the willingness to pay: offset (K, D), B (K, r, D)."""
-
-    offset: Array
-    B: Array
-
-    @property
-    def D(self) -> int:
-        """The number of decisions."""
-        return int(self.offset.shape[-1])
-
-    @property
-    def default(self) -> Integers:
-        """The decisions (K,) with the largest mean net benefit, which are best without information."""
-        return np.asarray(np.argmax(self.offset, axis=-1))
-
-
 def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> SetValue:
     """The EVPPI of learning columns (n, p), none of them constant: E max_d E[NB_d | columns] - max_d E NB_d.
 
@@ -164,37 +142,6 @@ def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> l
     """The posteriors given that not all of the functions are constant, which has the probability 1 - all_zero."""
     left = max(1.0 - all_zero, np.finfo(float).tiny)
     return [replace(each, absent=min(max((each.zero_probability - all_zero) / left, 0.0), 1.0)) for each in posteriors]
-
-
-@dataclass(frozen=True, eq=False)
-class SiteOutputs:
-    """Canonical outputs at s sites: numbers of rows (s,), means (s, r), sums of products (s, r, r)."""
-
-    counts: Array
-    means: Array
-    products: Array
-
-    @classmethod
-    def of(cls, sites: Sites, values: Array) -> SiteOutputs:
-        """Of the outputs (n, r) in all rows."""
-        return cls(sites.counts, sites.means(values), sites.products(values))
-
-    @property
-    def n(self) -> float:
-        return float(np.sum(self.counts))
-
-    def targets(self, times: Array) -> Iterator[Targets]:
-        """Of the regression of each output, whose rows are worth 1 / times (r,) of an independent one."""
-        for c, (y, time) in enumerate(zip(self.means.T, times, strict=True)):
-            within = float(np.sum(self.products[:, c, c]) - self.counts @ y**2)
-            yield Targets(y, self.counts / time, max(within, 0.0) / time)
-
-    def residual_products(self, sites: slice, mean: Array) -> Array:
-        """Sums over the rows of some sites of products of residuals (b, r, r), for fitted means (b, r)."""
-        y, counts = self.means[sites], self.counts[sites, None, None]
-        between = y - mean
-        within = self.products[sites] - counts * (y[:, :, None] * y[:, None, :])
-        return np.asarray(within + counts * (between[:, :, None] * between[:, None, :]))
 
 
 @dataclass(frozen=True, eq=False)
@@ -234,7 +181,7 @@ def _set_value(
     """
     n, K = outputs.n, len(benefits.offset)
     totals, gains = np.zeros((3, K)), np.empty((len(outputs.counts), K))
-    for blocks in _blocks(posteriors):
+    for blocks in site_blocks(posteriors):
         sites = blocks[0].sites
         found, gains[sites] = _site_totals(blocks, outputs.counts[sites], benefits, rng)
         totals += found
@@ -257,18 +204,11 @@ def _set_value(
     )
 
 
-def _misfit(posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, places: Array) -> float:
-    """The structure left in the residuals along the columns, which are `places` (s, p) at the sites."""
-    mean = np.concatenate([_means(blocks) for blocks in _blocks(posteriors)])
-    squares = np.diagonal(outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
-    return leftover([*places.T], outputs.counts, outputs.means - mean, squares)
-
-
 def _site_totals(
     blocks: Sequence[SiteBlock], counts: Array, benefits: NetBenefits, rng: np.random.Generator
 ) -> tuple[Array, Array]:
     """Sums over rows (3, K) of E max_d without and with unseen variance and of max_d of means, and the gains (b, K)."""
-    mean, unseen = _means(blocks), np.stack([b.unseen for b in blocks], axis=-1)  # (b, r) each
+    mean, unseen = site_means(blocks), np.stack([b.unseen for b in blocks], axis=-1)  # (b, r) each
     variance = np.stack([np.sum(b.spread**2, axis=1) for b in blocks], axis=-1)
     normals = rng.standard_normal((len(mean), ROW_DRAWS // 2, len(blocks))) if benefits.D > 2 else None
     matters = float(np.sum(unseen)) > MIN_RELATIVE_UNSEEN * float(np.sum(variance))
@@ -283,172 +223,8 @@ def _site_totals(
     return found, gains
 
 
-def expected_max(g: Array, B: Array, variance: Array, normals: Array | None) -> Array:
-    """E max_d of g + Z B, (b,), for g (b, D), B (r, D) and independent Z of mean 0 and variances (b, r).
-
-    For two decisions this is Clark's formula. For more, only the excess of the best decision over the one with the
-    largest mean is estimated, from antithetic draws: those of standard normals (b, S, r) and their negatives.
-    """
-    if normals is None:
-        difference = g[:, 1] - g[:, 0]
-        return np.asarray(g[:, 0] + _expected_positive_part(difference, np.sqrt(variance @ (B[:, 1] - B[:, 0]) ** 2)))
-    best = np.argmax(g, axis=-1)
-    found = np.take_along_axis(g, best[:, None], axis=-1)[:, 0]
-    for d in np.unique(best):
-        rows = np.flatnonzero(best == d)
-        difference = B - B[:, [d]]  # to the best
-        behind, reach = found[rows, None] - g[rows], np.sqrt(variance[rows] @ difference**2)
-        close = np.any(behind < MAX_REACH * reach, axis=-1)
-        found[rows[close]] += _excess(behind[close], difference, variance[rows[close]], normals[rows[close]])
-    return found
-
-
-def _excess(behind: Array, B: Array, variance: Array, normals: Array) -> Array:
-    """E max_d (Z B - behind)_d, (b,), for behind (b, D) and B (r, D) that are 0 at one decision; see `expected_max`."""
-    half = normals * np.sqrt(variance)[:, None, :]
-    upper, lower = np.zeros((2, *half.shape[:2]))
-    for each, direction in zip(behind.T, B.T, strict=True):
-        deviation = half @ direction
-        np.maximum(upper, deviation - each[:, None], out=upper)
-        np.maximum(lower, -deviation - each[:, None], out=lower)
-    return np.asarray(0.5 * np.mean(upper + lower, axis=1))
-
-
-def _expected_positive_part(m: Array, s: Array) -> Array:
-    """E max(X, 0) for X ~ N(m, s^2): m Phi(m / s) + s phi(m / s)."""
-    q = np.divide(m, s, out=np.where(m < 0, -np.inf, np.inf), where=s > 0)
-    density = np.exp(-0.5 * np.minimum(q * q, 1e3)) / np.sqrt(2.0 * np.pi)
-    return np.asarray(m * ndtr(q) + s * density)
-
-
-def regression_variance(
-    posteriors: Sequence[RegressionPosterior],
-    outputs: SiteOutputs,
-    benefits: NetBenefits,
-    everywhere: Slopes,
-    rng: np.random.Generator,
-) -> Array:
-    """The variance (K,) of EVPPI over posterior draws of the regression functions, with its slopes at all sites.
-
-    Draws are compared at some of the sites if they are many. Their linear part, in which the best decisions are those
-    of the posterior means, is known at all sites and replaces that of the chosen ones.
-    """
-    s, K = len(outputs.counts), len(benefits.offset)
-    chosen = np.arange(s) if s <= MAX_DRAW_SITES else rng.choice(s, MAX_DRAW_SITES, replace=False)
-    blocks, share = (
-        tuple(each.at(chosen) for each in posteriors),
-        outputs.counts[chosen] / np.sum(outputs.counts[chosen]),
-    )
-    stds = np.array([each.mean_std for each in posteriors])
-    ends = np.cumsum([len(stds), *(each.width for each in posteriors)])
-    standard, *xi = np.split(orthogonal_normals(int(ends[-1]), FUNCTION_DRAWS, rng), ends[:-1])
-    level = stds * standard.T  # draws of the mean of Z over rows, (S, r)
-    draws = np.stack([b.mean[:, None] + b.spread @ each for b, each in zip(blocks, xi, strict=True)])
-    draws += level.T[:, None, :]  # of Z, (r, b, S)
-    paths = np.empty((K, FUNCTION_DRAWS))
-    for k, (offset, B, default) in enumerate(zip(benefits.offset, benefits.B, benefits.default, strict=True)):
-        gain = np.max(np.tensordot((B - B[:, [default]]).T, draws, 1) + offset[:, None, None], axis=0)
-        paths[k] = share @ gain
-    if len(chosen) < s:
-        there = Slopes.zeros(posteriors, K)
-        there.add(blocks, share, benefits)
-        paths += everywhere.linear(level, xi) - there.linear(level, xi)
-    return np.asarray(np.var(paths, axis=1))
-
-
-@dataclass(frozen=True, eq=False)
-class Slopes:
-    """Derivatives of the plug-in EVPPI by means of Z over rows, (K, r), and by the weights of each spread, (m, K)."""
-
-    by_level: Array
-    by_weights: list[Array]
-
-    @classmethod
-    def zeros(cls, posteriors: Sequence[RegressionPosterior], K: int) -> Slopes:
-        return cls(np.zeros((K, len(posteriors))), [np.zeros((each.width, K)) for each in posteriors])
-
-    def add(self, blocks: Sequence[SiteBlock], share: Array, benefits: NetBenefits) -> None:
-        """Add the part of some sites, which have this share (b,) of the rows."""
-        mean = _means(blocks)
-        for k, (offset, B, default) in enumerate(zip(benefits.offset, benefits.B, benefits.default, strict=True)):
-            best = np.argmax(offset + mean @ B, axis=-1)
-            moves = share[:, None] * (B.T[best] - B[:, default])  # (b, r)
-            self.by_level[k] += np.sum(moves, axis=0)
-            for slope, block, move in zip(self.by_weights, blocks, moves.T, strict=True):
-                slope[:, k] += move @ block.spread
-
-    def linear(self, level: Array, xi: Sequence[Array]) -> Array:
-        """The linear part (K, S) of EVPPI in draws of levels (S, r) and of weights (m + 1, S)."""
-        return self.by_level @ level.T + sum(slope.T @ each for slope, each in zip(self.by_weights, xi, strict=True))
-
-
-def slopes(posteriors: Sequence[RegressionPosterior], counts: Array, benefits: NetBenefits) -> Slopes:
-    """The derivatives of the plug-in EVPPI over all sites with counts (s,)."""
-    found = Slopes.zeros(posteriors, len(benefits.offset))
-    for blocks in _blocks(posteriors):
-        found.add(blocks, counts[blocks[0].sites] / np.sum(counts), benefits)
-    return found
-
-
-def sandwich(
-    posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, benefits: NetBenefits, everywhere: Slopes
-) -> tuple[Array, Array, Array]:
-    """The variances (K,) of EVPPI that residuals tell and that equal noise implies, to first order, and R^2 (K,).
-
-    A residual e_jc of output c at row j moves EVPPI by influence_jc e_jc. The sandwich estimate (White 1980) of its
-    variance is sum_j (sum_c influence_jc e_jc)^2, whatever the variances of the rows; the regression assumes
-    sum_c s2_c sum_j influence_jc^2.
-    """
-    n, noise = outputs.n, np.array([s.noise for s in posteriors])
-    scale = np.sqrt(n / np.maximum(n - np.array([s.dof for s in posteriors]), 1.0))  # residuals underestimate errors
-    found, assumed = np.zeros((2, len(everywhere.by_level)))
-    left = np.zeros((len(noise), len(noise)))
-    for blocks, influence in influences(posteriors, n, everywhere):
-        sites = blocks[0].sites
-        products = outputs.residual_products(sites, _means(blocks))
-        left += np.sum(products, axis=0) / n
-        products *= np.outer(scale, scale)
-        found += np.sum((influence @ products) * influence, axis=(0, 2))
-        assumed += outputs.counts[sites] @ (influence**2 @ noise)
-    B = benefits.B - np.mean(benefits.B, axis=-1, keepdims=True)  # of net benefits less their mean over decisions
-    total = np.sum(B**2, axis=(1, 2))  # canonical outputs have the covariance I
-    unexplained = np.divide(np.sum(B * (left @ B), axis=(1, 2)), total, out=np.ones(len(B)), where=total > 0)
-    return found, assumed, np.clip(1.0 - unexplained, 0.0, 1.0)
-
-
-def influences(
-    posteriors: Sequence[RegressionPosterior], n: float, everywhere: Slopes
-) -> Iterator[tuple[tuple[SiteBlock, ...], Array]]:
-    """Blocks of sites with the derivatives (b, K, r) of the plug-in EVPPI by the outputs of one of their n rows.
-
-    Hyperparameters are fixed.
-    """
-    for blocks in _blocks(posteriors):
-        parts = zip(blocks, everywhere.by_weights, posteriors, strict=True)
-        # The last column of a spread is no response to outputs.
-        # Rows that are worth less than an independent one, n / moments.n, move it less.
-        moves = [
-            block.spread[:, :-1] @ slope[:-1] * (each.moments.n / n / each.noise) for block, slope, each in parts
-        ]  # (b, K) each
-        yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n
-
-
-def _blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[SiteBlock, ...]]:
-    """The blocks of sites, for all posteriors side by side."""
-    return zip(*(s.blocks() for s in posteriors), strict=True)
-
-
-def _means(blocks: Sequence[SiteBlock]) -> Array:
-    return np.stack([block.mean for block in blocks], axis=-1)
-
-
-def orthogonal_normals(m: int, S: int, rng: np.random.Generator) -> Array:
-    """Standard normal draws (m + 1, S) whose second half is minus the first, with covariance I as a sample.
-
-    So the sample variance of a linear function of them is exact, if there are at most S / 2 of them; of more, only up
-    to the correlation between parts of S / 2.
-    """
-    half = S // 2
-    parts = [rng.standard_normal((half, min(half, m - start))) for start in range(0, m, half)]
-    found = np.sqrt(half) * np.concatenate([orthonormal(each).T for each in parts])
-    return np.concatenate([found, -found], axis=1)
+def _misfit(posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, places: Array) -> float:
+    """The structure left in the residuals along the columns, which are `places` (s, p) at the sites."""
+    mean = np.concatenate([site_means(blocks) for blocks in site_blocks(posteriors)])
+    squares = np.diagonal(outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
+    return leftover([*places.T], outputs.counts, outputs.means - mean, squares)

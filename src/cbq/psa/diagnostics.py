@@ -47,6 +47,13 @@ def _initial_sequence(rho: Array) -> float:
     return max(2.0 * float(np.sum(np.minimum.accumulate(positive))) - 1.0, 1.0)
 
 
+def is_sorted(columns: Array) -> bool:
+    """Whether some column of (n, k) rises or falls all along without being constant: then the order is no chain's."""
+    moves = np.diff(columns, axis=0)
+    rises, falls = np.any(moves > 0, axis=0), np.any(moves < 0, axis=0)
+    return bool(np.any(rises != falls))
+
+
 def leftover(orders: Sequence[Array], counts: Array, residual: Array, squares: Array) -> float:
     """How much structure is left in residuals along some quantities, in standard deviations of its chance value.
 

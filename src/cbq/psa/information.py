@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -17,7 +17,7 @@ from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.psa import tables
 from cbq.psa.analysis import Contrasts, SetValue, analyse
-from cbq.psa.diagnostics import autocorrelation_times
+from cbq.psa.diagnostics import autocorrelation_times, is_sorted
 from cbq.psa.ordering import ROUNDING, monotone_estimates
 from cbq.psa.result import EvppiRow, EvppiTable
 from cbq.samples import Samples
@@ -86,7 +86,7 @@ def evpi(
             f"the standard error of EVPI needs at least 2 independent draws, but outputs has {len(groups)}: draw more."
         )
     values, decisions, unit = tables.scale_net_benefits(values, decisions)
-    independent = isinstance(outputs, Samples)
+    independent = isinstance(outputs, Samples) or is_sorted(values)
     estimate, std = (unit * found for found in _perfect_information(values, decisions, groups, independent))
     if not decisions.several:
         estimate, std = estimate[0], std[0]
@@ -153,6 +153,9 @@ def values_of_information(
     decisions, values = tables.read_outputs(output_table, options)
     values, decisions, unit = tables.scale_net_benefits(values, decisions)
     sets = tables.column_sets(pars, input_table)
+    if any(map(is_sorted, [values, *(each.columns for each in sets)])):  # not the order of a Markov chain
+        order = np.random.default_rng(seed).permutation(len(values))
+        values, sets = values[order], [replace(each, columns=each.columns[order]) for each in sets]
     contrasts = Contrasts.of(values, decisions)
     found: dict[int, SetValue] = {}
 
@@ -270,7 +273,8 @@ def _notes_on_rows(found: SetValue, n: int, duplicates: int, nothing: bool) -> l
     if np.min(found.effective_n) < NOTE_EFFECTIVE * n:
         notes.append(
             f"the rows are autocorrelated in the order of the table, as of a Markov chain, and worth about "
-            f"{np.min(found.effective_n):.0f} of {n} independent rows: se allows for it"
+            f"{np.min(found.effective_n):.0f} of {n} independent rows: se allows for it, but a table that was sorted "
+            f"by something else should be shuffled"
         )
     if duplicates:
         repeat = "row repeats another row" if duplicates == 1 else "rows repeat other rows"

@@ -6,13 +6,14 @@ its cost hardly depends on the number of rows. With several columns each row is 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 from scipy.special import ndtri
 
 from cbq._arrays import Array, Integers
+from cbq.gp.sparse import Targets
 from cbq.psa.steps import Step
 
 EQUAL_COUNT_BINS, EQUAL_WIDTH_BINS = 256, 128  # of a column: by counts, and by width in normal scores for the tails
@@ -60,3 +61,34 @@ class Sites:
         """The sums (s, q, q) of products of pairs of values (n, q) at the sites."""
         pairs = values[:, :, None] * values[:, None, :]
         return self.sums(pairs.reshape(self.n, -1)).reshape(-1, *pairs.shape[1:])
+
+
+@dataclass(frozen=True, eq=False)
+class SiteOutputs:
+    """Canonical outputs at s sites: numbers of rows (s,), means (s, r), sums of products (s, r, r)."""
+
+    counts: Array
+    means: Array
+    products: Array
+
+    @classmethod
+    def of(cls, sites: Sites, values: Array) -> SiteOutputs:
+        """Of the outputs (n, r) in all rows."""
+        return cls(sites.counts, sites.means(values), sites.products(values))
+
+    @property
+    def n(self) -> float:
+        return float(np.sum(self.counts))
+
+    def targets(self, times: Array) -> Iterator[Targets]:
+        """Of the regression of each output, whose rows are worth 1 / times (r,) of an independent one."""
+        for c, (y, time) in enumerate(zip(self.means.T, times, strict=True)):
+            within = float(np.sum(self.products[:, c, c]) - self.counts @ y**2)
+            yield Targets(y, self.counts / time, max(within, 0.0) / time)
+
+    def residual_products(self, sites: slice, mean: Array) -> Array:
+        """Sums over the rows of some sites of products of residuals (b, r, r), for fitted means (b, r)."""
+        y, counts = self.means[sites], self.counts[sites, None, None]
+        between = y - mean
+        within = self.products[sites] - counts * (y[:, :, None] * y[:, None, :])
+        return np.asarray(within + counts * (between[:, :, None] * between[:, None, :]))
