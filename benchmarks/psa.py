@@ -1,131 +1,168 @@
-"""EVPPI from tables of draws: errors, standard errors, coverage and seconds, with the truth by quadrature.
+"""EVPPI from tables of draws: bias, RMSE, coverage and seconds for four models whose EVPPI is known, beside splines.
 
-Run: .venv/bin/python benchmarks/psa.py [--draws 40] [--rows 10000] [--workers 2]
+Run: .venv/bin/python benchmarks/psa.py [--models health,linear,products,step] [--rows 1000,5000,10000,50000]
+    [--tables 20] [--workers 2]
 
-Tables of the health model have one row for each draw of all 19 inputs. The toy model has two decisions with the net
-benefits 0 and theta + s e, where theta and e are standard normal. `order` is how often, and by how many standard
-errors, the estimate of a set exceeds that of a set that contains it. `wall` is the time of all sets of a table.
+The models and their truths, each computed in two ways, are in `_psa_models.py`. A table is analysed with
+`values_of_information`, all sets of a model together; a spline regression is run on the same tables. It is a cubic
+B-spline with knots at quantiles in each column (tensor products for two), ridge penalties chosen by generalised
+cross-validation; its EVPPI is the plug-in, as in BCEA, SAVI and voi, and it has no standard error.
+
+For each model, number of rows and set: the truth, bias and root-mean-square error (RMSE) over the tables, the mean
+standard error, the share of 95% intervals that hold the truth, and the RMSE of splines. A line `all` pools the sets of
+a model: a cell of the targets. Its seconds are CPU time of one core for one set, of ours and of splines.
 """
 
 from __future__ import annotations
 
 from argparse import ArgumentParser
-from time import perf_counter
+from dataclasses import dataclass
+from functools import lru_cache
+from time import process_time
 
 import numpy as np
-from scipy.stats import norm
+from scipy.interpolate import BSpline
 
 from _common import OneThreadPool, met, positive_integer, print_record, with_progress
-from cbq.nested.decisions import make_decisions
-from cbq.problems import health
+from _psa_models import MODELS, Model
 from cbq.psa import values_of_information
-from cbq.psa.analysis import Contrasts, analyse
 
-SETS = (("theta1", "theta2"), ("theta1",), ("theta2",), ("x6",), ("x5",), ("theta2", "x1"))
-PAIRS = (  # a set, and one that contains it
-    (("theta1",), ("theta1", "theta2")),
-    (("theta2",), ("theta1", "theta2")),
-    (("theta2",), ("theta2", "x1")),  # x1 has no value
-)
-CORRELATED = {"theta1": 0, "theta2": 1, "x6": 2, "x14": 3}
-TOYS = ((300, 1.0), (300, 5.0), (3000, 1.0), (3000, 5.0))  # rows and s
-GRID = 6000
+KNOTS = (10, 6)  # intervals between knots of a spline in one column, and in each of two
+PENALTIES = np.logspace(-6, 6, 25)
+LEAST, POOLED = 0.88, (0.93, 0.98)  # coverage of a cell, and of all
+TWO_WAYS_AGREE = 5e-3  # relative difference of truths, one of which may be from draws
 
 
-def table(rows: int, seed: int) -> tuple[np.ndarray, dict[str, np.ndarray]]:
-    """The net benefits (rows, 2) and the inputs of the health model."""
-    rng, problem = np.random.default_rng(seed), health.build()
-    theta = problem.prior.sample(rows, rng)
-    noise = (
-        problem.family(health.THETA_MEAN).sample(rows, rng) - health.MEAN
-    )  # its distribution is the same at all thetas
-    x = health.conditional_mean(theta) + noise
-    inputs = {"theta1": theta[:, 0], "theta2": theta[:, 1]} | {f"x{j + 1}": x[:, j] for j in range(17)}
-    return health.integrand(x, theta.T), inputs
+@dataclass(frozen=True)
+class Found:
+    """The answers for one table, (J,) for J sets: estimates, standard errors, whether intervals cover, and splines."""
+
+    estimate: np.ndarray
+    se: np.ndarray
+    covers: np.ndarray
+    spline: np.ndarray
+    seconds: float
+    spline_seconds: float
 
 
-def truth(names: tuple[str, ...]) -> float:
-    """The EVPPI of a set with one input that matters: a midpoint rule over conditional means in closed form."""
-    if names == ("theta1", "theta2"):
-        return health.EVPPI
-    names = tuple(name for name in names if name != "x1")
-    m, means = health.MEAN, np.array([*health.THETA_MEAN, health.MEAN[health.X6], health.MEAN[health.X14]])
-    std = np.array([*health.THETA_STD, health.STD[health.X6], health.STD[health.X14]])
-    cov = std[:, None] * (health.RHO + (1 - health.RHO) * np.eye(4)) * std
-    u = norm.ppf((np.arange(GRID) + 0.5) / GRID)
-    x5, given, left = np.full(GRID, m[4]), np.tile(means, (GRID, 1)), cov
-    if names == ("x5",):
-        x5 = m[4] + health.STD[4] * u
-    else:
-        i = CORRELATED[names[0]]
-        given = means + np.outer(u, cov[:, i] / std[i])
-        left = cov - np.outer(cov[:, i], cov[:, i]) / cov[i, i]
-    of1, of2 = (left[i, j] + given[:, i] * given[:, j] for i, j in ((0, 2), (1, 3)))  # E theta1 x6, E theta2 x14
-    I1 = health.VALUE * (x5 * of1 + m[6] * m[7] * m[8]) - (m[0] + m[1] * m[2] * m[3])
-    I2 = health.VALUE * (m[12] * of2 + m[14] * m[15] * m[16]) - (m[9] + m[10] * m[11] * m[3])
-    return float(np.mean(np.maximum(I1, I2)) - max(np.mean(I1), np.mean(I2)))
+@lru_cache
+def model(name: str) -> Model:
+    """The model of this name, with its truths."""
+    return MODELS[name]()
 
 
-def health_estimates(rows: int, seed: int) -> dict[tuple[str, ...], tuple[float, float, float]]:
-    """For each set: the estimate, its standard error, and seconds."""
-    outputs, inputs = table(rows, seed)
-    contrasts, found = Contrasts.of(outputs, make_decisions(2)), {}
-    for names in SETS:
-        start = perf_counter()
-        value = analyse(contrasts, np.column_stack([inputs[name] for name in names]), np.random.default_rng(0))
-        found[names] = float(value.evppi[0]), float(value.se[0]), perf_counter() - start
-    return found
-
-
-def toy_estimates(rows: int, s: float, seed: int) -> tuple[tuple[float, float], tuple[float, float]]:
-    """The estimates and standard errors of theta and of an input without value."""
-    u = np.random.default_rng(seed).standard_normal((rows, 3))
-    outputs = np.column_stack([np.zeros(rows), u[:, 0] + s * u[:, 1]])
-    both = values_of_information(outputs, u, [[0], [2]]).rows
-    return (both[0].evppi, both[0].se), (both[1].evppi, both[1].se)
-
-
-def print_row(name: str, true: float, found: np.ndarray, more: str = "") -> None:
-    """Print a row of the table: found (draws, 2) are estimates and standard errors."""
-    apart = np.abs(found[:, 0] - true)
-    within = [np.mean(apart <= q * found[:, 1] + 1e-9) for q in (norm.ppf(0.975), 3.0)]
-    print(
-        f"{name:<26}{true:>10.4f}{found[:, 0].mean():>10.4f}{found[:, 0].std():>9.4f}{found[:, 1].mean():>9.4f}"
-        f"{within[0]:>8.1%}{within[1]:>8.1%}{more}"
+def analysed(name: str, rows: int, seed: int) -> Found:
+    """The answers for one table of a model."""
+    truths = {key: true for key, (true, _) in model(name).truths.items()}
+    outputs, inputs = model(name).table(rows, np.random.default_rng([seed, rows]))
+    start = process_time()
+    found = values_of_information(outputs, inputs, [list(key) for key in truths]).rows
+    middle = process_time()
+    splines = [spline_evppi(outputs, np.column_stack([inputs[each] for each in key])) for key in truths]
+    end = process_time()
+    covers = [row.lower <= true <= row.upper for row, true in zip(found, truths.values(), strict=True)]
+    return Found(
+        np.array([row.evppi for row in found]),
+        np.array([row.se for row in found]),
+        np.array(covers),
+        np.array(splines),
+        (middle - start) / len(truths),
+        (end - middle) / len(truths),
     )
 
 
+def spline_evppi(outputs: np.ndarray, columns: np.ndarray) -> float:
+    """The plug-in EVPPI of splines: the differences of net benefits (n, D) on one or two columns (n, p)."""
+    y = outputs[:, 1:] - outputs[:, :1]
+    bases = [_splines(column, KNOTS[columns.shape[1] - 1]) for column in columns.T]
+    basis = bases[0] if len(bases) == 1 else (bases[0][:, :, None] * bases[1][:, None, :]).reshape(len(y), -1)
+    mean = np.mean(basis, axis=0)
+    roots, axes = np.linalg.eigh((basis - mean).T @ (basis - mean))
+    kept = roots > 1e-10 * roots[-1]
+    U = (basis - mean) @ axes[:, kept] / np.sqrt(roots[kept])
+    fitted = np.column_stack([_ridge(U, roots[kept], each - np.mean(each)) for each in y.T]) + np.mean(y, axis=0)
+    benefits = np.column_stack([np.zeros(len(y)), fitted])
+    return float(np.mean(np.max(benefits, axis=1)) - np.max(np.mean(benefits, axis=0)))
+
+
+def _splines(column: np.ndarray, intervals: int) -> np.ndarray:
+    """Cubic B-splines (n, intervals + 3) with knots at quantiles."""
+    inner = np.quantile(column, np.linspace(0, 1, intervals + 1))
+    knots = np.concatenate([[inner[0]] * 3, inner, [inner[-1]] * 3])
+    return np.asarray(BSpline.design_matrix(column, knots, 3).toarray())
+
+
+def _ridge(U: np.ndarray, roots: np.ndarray, y: np.ndarray) -> np.ndarray:
+    """Fitted values (n,) of a ridge regression with singular vectors U (n, k), by generalised cross-validation."""
+    projected, n = U.T @ y, len(y)
+    shrunk = roots / (roots + PENALTIES[:, None] * np.mean(roots))  # (penalties, k)
+    left = y @ y - np.sum((2 * shrunk - shrunk**2) * projected**2, axis=1)
+    best = int(np.argmin(left / (n - 1 - np.sum(shrunk, axis=1)) ** 2))
+    return np.asarray(U @ (shrunk[best] * projected))
+
+
+def print_cell(name: str, rows: int, found: list[Found]) -> tuple[float, bool]:
+    """Print the lines of a model at a number of rows; its pooled coverage, and whether RMSE is not above splines'."""
+    truths = {key: true for key, (true, _) in model(name).truths.items()}
+    estimate, se, covers, spline = (np.stack([getattr(f, each) for f in found]) for each in Found.__match_args__[:4])
+    errors, spline_errors = estimate - list(truths.values()), spline - list(truths.values())
+    for j, (key, true) in enumerate(truths.items()):
+        print(
+            f"{name:<9}{rows:>6}  {', '.join(key):<15}{true:>9.2f}{errors[:, j].mean():>9.3f}"
+            f"{_rms(errors[:, j]):>9.3f}{se[:, j].mean():>9.3f}{covers[:, j].mean():>7.2f}"
+            f"{spline_errors[:, j].mean():>11.3f}{_rms(spline_errors[:, j]):>9.3f}"
+        )
+    ours, splines = _rms(errors), _rms(spline_errors)
+    times = [np.median([getattr(f, each) for f in found]) for each in ("seconds", "spline_seconds")]
+    print(
+        f"{name:<9}{rows:>6}  {'all':<15}{'':>9}{errors.mean():>9.3f}{ours:>9.3f}{'':>9}{covers.mean():>7.2f}"
+        f"{spline_errors.mean():>11.3f}{splines:>9.3f}{times[0]:>9.2f}{times[1]:>9.3f}",
+        flush=True,
+    )
+    return float(covers.mean()), bool(ours <= splines)
+
+
+def _rms(errors: np.ndarray) -> float:
+    return float(np.sqrt(np.mean(errors**2)))
+
+
+def check_truths(names: list[str]) -> None:
+    """Raise if the two ways to a truth disagree."""
+    for name in names:
+        for key, (one, other) in model(name).truths.items():
+            if abs(one - other) > TWO_WAYS_AGREE * abs(one):
+                raise RuntimeError(f"the EVPPI of {key} of {name} is {one} in one way and {other} in another.")
+
+
 def main() -> None:
-    """Print all tables."""
+    """Print all tables and whether the targets are met."""
     parser = ArgumentParser(description=__doc__.splitlines()[0])
-    parser.add_argument("--draws", type=positive_integer, default=40)
-    parser.add_argument("--rows", type=positive_integer, default=10_000)
+    parser.add_argument("--models", default=",".join(MODELS), help="some of " + ", ".join(MODELS))
+    parser.add_argument("--rows", default="1000,5000,10000,50000")
+    parser.add_argument("--tables", type=positive_integer, default=20)
+    parser.add_argument("--first", type=int, default=0, help="seed of the first table")
     parser.add_argument("--workers", type=positive_integer, default=2)
     options = parser.parse_args()
+    names, sizes = options.models.split(","), [positive_integer(each) for each in options.rows.split(",")]
     print_record()
-    print(f"\n{'':<26}{'truth':>10}{'mean':>10}{'sd':>9}{'se':>9}{'95%':>8}{'3 se':>8}  seconds")
+    check_truths(names)
+    print(
+        f"\n{options.tables} tables each\n{'model':<9}{'rows':>6}  {'set':<15}{'truth':>9}{'bias':>9}{'RMSE':>9}"
+        f"{'se':>9}{'95%':>7}{'sp. bias':>11}{'sp. RMSE':>9}{'seconds':>9}{'spline':>9}"
+    )
+    cells, counts = [], []
     with OneThreadPool(options.workers) as pool:
-        jobs = [(options.rows, seed) for seed in range(options.draws)]
-        pairs = with_progress(pool.run(health_estimates, jobs), len(jobs), "health")
-        results = [found for _, found in sorted(pairs, key=lambda pair: pair[0])]
-        for names in SETS:
-            found = np.array([each[names] for each in results])
-            print_row(f"health {', '.join(names)}", truth(names), found[:, :2], f"{np.median(found[:, 2]):>9.2f}")
-        for rows, s in TOYS:
-            jobs = [(rows, s, seed) for seed in range(options.draws)]
-            toys = [each for _, each in with_progress(pool.run(toy_estimates, jobs), len(jobs), "toy")]
-            print_row(f"toy n={rows}, s={s:g}", 1 / np.sqrt(2 * np.pi), np.array([each[0] for each in toys]))
-            print_row(f"toy n={rows}, s={s:g}, no value", 0.0, np.array([each[1] for each in toys]))
-    for small, large in PAIRS:
-        over = np.array([(each[small][0] - each[large][0]) / each[large][1] for each in results])
-        print(f"order: {small} above {large} in {np.mean(over > 0):.1%}, by at most {max(over.max(), 0):.2f} se")
-    first = np.array([each[SETS[0]] for each in results])[:20]
-    close = int(np.sum(np.abs(first[:, 0] - health.EVPPI) <= 3 * first[:, 1]))
-    print(f"within 3 se of {health.EVPPI}: {close} of {len(first)}; at least 90%: {met(close >= 0.9 * len(first))}")
-    outputs, inputs = table(options.rows, 0)
-    start = perf_counter()
-    print(f"\n{values_of_information(outputs, inputs, list(map(list, SETS)))}")
-    print(f"wall: {perf_counter() - start:.1f} s")
+        for rows in sizes:
+            for name in names:
+                jobs = [(name, rows, options.first + seed) for seed in range(options.tables)]
+                results = with_progress(pool.run(analysed, jobs), len(jobs), f"{name}, {rows} rows")
+                cells.append(print_cell(name, rows, [found for _, found in results]))
+                counts.append(len(model(name).truths))
+    coverage = float(np.average([each for each, _ in cells], weights=counts))
+    least = min(each for each, _ in cells)
+    print(f"pooled coverage {coverage:.3f}, from {POOLED[0]} to {POOLED[1]}: {met(POOLED[0] <= coverage <= POOLED[1])}")
+    print(f"least coverage of a cell {least:.3f}, at least {LEAST}: {met(least >= LEAST)}")
+    print(f"RMSE not above that of splines in {sum(b for _, b in cells)} of {len(cells)} cells")
 
 
 if __name__ == "__main__":

@@ -9,24 +9,31 @@ from itertools import combinations
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import integrate, optimize
+from scipy import integrate, optimize, signal
 from scipy.stats import halfcauchy, norm, rankdata
 
 import cbq
-from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, average_ratio, bound_by_ratio
+from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio, bound_by_ratio
 from cbq.kernels import RBF, Matern
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
 from cbq.psa import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
-from cbq.psa.analysis import Contrasts, NetBenefits, SetValue, expected_max, influences, monotone_estimates
+from cbq.psa.analysis import Contrasts, SetValue
+from cbq.psa.benefits import NetBenefits, expected_max
+from cbq.psa.diagnostics import autocorrelation_times, leftover
+from cbq.psa.ordering import monotone_estimates
 from cbq.psa.regression import (
     RegressionPosterior,
     candidate_coordinates,
     canonical_outputs,
     fit_regression,
     normal_scores,
+    pilot_basis,
 )
+from cbq.psa.sites import Sites
+from cbq.psa.steps import Step, find_steps, step_gains
 from cbq.psa.tables import count_duplicates, scale_columns, scale_net_benefits
+from cbq.psa.uncertainty import influences, orthogonal_normals, slopes
 from refusals import refusals
 
 HALF_NORMAL = 1 / np.sqrt(2 * np.pi)  # E max(theta, 0) of a standard normal theta
@@ -124,7 +131,7 @@ def test_likelihood_against_dense_matrices(kernel):
     logs = 149 * np.log(noise) + np.linalg.slogdet(C)[1] + np.log(one @ inverse @ one / 150)
     expected = 0.5 * (logs + gamma * (150 - np.trace(phi @ phi.T)))
     parameters = np.array([np.log(gamma), *kernel.log_lengthscales])
-    bound = Bound(kernel, z, y, landmarks)
+    bound = Bound(kernel, z, Targets.of(y), landmarks)
     moments = bound.moments(parameters)[1]
     assert_allclose([bound.value(parameters), State.at(gamma, moments).noise], [expected, noise], rtol=1e-9)
     assert_allclose(bound_by_ratio(np.array([gamma]), moments), expected, rtol=1e-9)
@@ -133,15 +140,29 @@ def test_likelihood_against_dense_matrices(kernel):
 @pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
 def test_gradient_of_the_likelihood(kernel):
     z = draws(5000, 3)  # more than a block
-    bound = Bound(kernel, z, bumpy(z, 4), z[:12])
+    bound = Bound(kernel, z, Targets.of(bumpy(z, 4)), z[:12])
     at = np.array([-0.3, *kernel.log_lengthscales])
     numeric = optimize.approx_fprime(at, lambda p: bound(p)[0], 1e-6)
     assert_allclose(bound(at)[1], numeric, rtol=1e-4, atol=1e-3)
 
 
+@pytest.mark.parametrize("kernel", KERNELS, ids=IDS)
+def test_rows_with_counts_are_repeated_rows(kernel):
+    z, counts = draws(40, 3), np.arange(40) % 4 + 1
+    every = np.repeat(np.arange(40), counts)
+    y = bumpy(z[every], 4)
+    means = np.array([y[every == i].mean() for i in range(40)])
+    scatter = np.sum((y - means[every]) ** 2)
+    at = np.array([0.4, *kernel.log_lengthscales])
+    plain = Bound(kernel, z[every], Targets.of(y), z[:12])
+    counted = Bound(kernel, z, Targets(means, counts.astype(float), scatter), z[:12])
+    assert_allclose(counted(at)[0], plain(at)[0], rtol=1e-10)
+    assert_allclose(counted(at)[1], plain(at)[1], rtol=1e-8, atol=1e-8)
+
+
 def posterior_at(kernel, z, y, landmarks, gamma):
     features = LandmarkFeatures.of(kernel, z, landmarks)
-    moments = Moments.of(features, y)
+    moments = Moments.of(features, Targets.of(y))
     state = State.at(gamma, moments)
     return RegressionPosterior(features, moments, state, gamma * state.noise, 0.0)
 
@@ -169,7 +190,7 @@ def test_posterior_against_a_dense_gaussian_process(kernel):
 
 def test_average_ratio_against_quadrature():
     z = draws(200, 7)
-    moments = Moments.of(LandmarkFeatures.of(KERNELS[0], z, z[:20]), bumpy(z, 8))
+    moments = Moments.of(LandmarkFeatures.of(KERNELS[0], z, z[:20]), Targets.of(bumpy(z, 8)))
     zero = bound_by_ratio(np.zeros(1), moments)[0]
 
     def weight(log_ratio):
@@ -189,7 +210,7 @@ def test_landmarks_grow_until_they_see_the_function():
 
     def fitted(signal):
         y = signal + 0.05 * draws(1500, 8, 1)[:, 0]
-        return fit_regression([z], (y - y.mean()) / y.std(), np.random.default_rng(0))
+        return fit_regression([z], Targets.of((y - y.mean()) / y.std()), np.random.default_rng(0))
 
     line, rough = fitted(z[:, 0]), fitted(np.abs(np.sin(6 * z[:, 0])))
     assert rough.m > line.m
@@ -212,11 +233,59 @@ def test_influences_are_derivatives_of_the_plug_in():
         base = offset[0] + level @ B[0]
         return np.mean(np.max(base + mean @ B[0], axis=1)) - np.max(base)
 
-    ((_, found),) = influences(posteriors(outputs)[0], NetBenefits(offset, B))
+    fits, benefits = posteriors(outputs)[0], NetBenefits(offset, B)
+    ((_, found),) = influences(fits, n, slopes(fits, np.ones(n), benefits))
     for j, c in [(0, 0), (3, 1), (20, 0), (n - 1, 1)]:
         step = np.zeros_like(outputs)
         step[j, c] = 1e-6
         assert_allclose(found[j, 0, c], (plug_in(outputs + step) - plug_in(outputs - step)) / 2e-6, atol=1e-7)
+
+
+def test_a_column_is_gathered_in_narrow_bins_that_no_step_divides():
+    column, y = np.exp(draws(5000, 52, 1)), draws(5000, 53, 2)
+    step = Step(0, 1.7)
+    sites = Sites.of(column, [step])
+    assert 300 < len(sites.counts) < 400
+    assert_array_equal(sites.counts, [np.sum(sites.place == i) for i in range(len(sites.counts))])
+    assert np.max(sites.counts) <= 5000 / 256 + 1
+    members = [column[sites.place == i] for i in range(len(sites.counts))]
+    lowest, highest = (np.array([f(each) for each in members]) for f in (np.min, np.max))
+    assert np.all(highest[:-1] < lowest[1:])
+    assert not np.any((lowest <= 1.7) & (highest > 1.7))
+    assert_allclose(sites.means(y)[7], y[sites.place == 7].mean(axis=0), rtol=1e-12)
+    assert_allclose(sites.products(y)[7], y[sites.place == 7].T @ y[sites.place == 7], rtol=1e-12)
+    assert len(Sites.of(np.round(column)).counts) == len(np.unique(np.round(column)))
+    assert len(Sites.of(y).counts) == 5000
+
+
+def test_the_gain_of_a_step_is_that_of_least_squares():
+    u = draws(120, 54, 2)
+    y = u[:, 0] + 2.0 * (u[:, 1] > 0.4) + 0.3 * draws(120, 55, 1)[:, 0]
+    basis = np.linalg.qr(np.column_stack([np.ones(120), u]))[0]
+    residual = y - basis @ (basis.T @ y)
+    order = np.argsort(u[:, 1])
+    found = step_gains(basis, residual, order, u[:, 1])
+    for i in (30, 60, 90):
+        design = np.column_stack([basis, u[:, 1] > u[order[i], 1]])
+        left = y - design @ np.linalg.lstsq(design, y, rcond=None)[0]
+        assert_allclose(found[i], residual @ residual - left @ left, rtol=1e-9)
+    (step,) = find_steps(basis, u, y)
+    assert step.column == 1
+    assert abs(step.threshold - 0.4) < 0.05
+
+
+def test_smooth_outputs_have_no_steps():
+    z = draws(2000, 56)
+    basis = pilot_basis(z, np.random.default_rng(0))
+    assert find_steps(basis, z, bumpy(z, 57)) == []
+
+
+def test_draws_have_the_covariance_of_their_distribution():
+    found = orthogonal_normals(40, 256, np.random.default_rng(0))
+    assert_allclose(found @ found.T / 256, np.eye(40), atol=1e-12)
+    assert_allclose(found.mean(axis=1), 0.0, atol=1e-12)
+    many = orthogonal_normals(300, 256, np.random.default_rng(1))
+    assert_allclose(np.diagonal(many @ many.T) / 256, 1.0, atol=1e-12)
 
 
 def test_normal_scores_are_normal_quantiles_of_ranks():
@@ -238,29 +307,29 @@ def test_normal_scores_are_candidates_only_for_skewed_columns():
 def test_canonical_outputs_are_invariant_to_linear_maps():
     z = draws(400, 14)
     y = np.stack([bumpy(z, 15), bumpy(z[:, ::-1], 16), z[:, 0] + 3], axis=1)
-    first = canonical_outputs(y, z, np.random.default_rng(0))
+    basis = pilot_basis(z, np.random.default_rng(0))
+    first = canonical_outputs(y, basis)
     assert_allclose(first.mean + first.values @ first.back, y, atol=1e-10)
     assert_allclose(first.values.T @ first.values / 400, np.eye(3), atol=1e-10)
-    other = canonical_outputs(
-        5.0 + y @ np.array([[1e3, 0, 2], [-1, 1e-3, 0], [4, 2, 1.0]]), z, np.random.default_rng(0)
-    )
+    other = canonical_outputs(5.0 + y @ np.array([[1e3, 0, 2], [-1, 1e-3, 0], [4, 2, 1.0]]), basis)
     assert_allclose(other.values, first.values, atol=1e-6)
 
 
 def test_dependent_and_constant_outputs_are_dropped():
     z = draws(300, 17)
     y = bumpy(z, 18)
-    found = canonical_outputs(np.stack([y, 2 * y + 1, np.full(300, 4.0)], axis=1), z, np.random.default_rng(0))
+    basis = pilot_basis(z, np.random.default_rng(0))
+    found = canonical_outputs(np.stack([y, 2 * y + 1, np.full(300, 4.0)], axis=1), basis)
     assert found.values.shape == (300, 1)
     assert_allclose(
         found.mean + found.values @ found.back, np.stack([y, 2 * y + 1, np.full(300, 4.0)], axis=1), atol=1e-9
     )
-    assert canonical_outputs(np.full((300, 2), 3.0), z, np.random.default_rng(0)).values.shape == (300, 0)
+    assert canonical_outputs(np.full((300, 2), 3.0), basis).values.shape == (300, 0)
 
 
-def test_contrasts_at_two_thresholds_determine_all_others():
-    f = draws(20, 19, 6)
-    thresholds = np.array([3.0, 0.0, 1.5])
+@pytest.mark.parametrize("thresholds", [[3.0, 0.0, 1.5], [2.0], [0.0]])
+def test_contrasts_of_effects_and_costs_determine_net_benefits(thresholds):
+    f, thresholds = draws(20, 19, 6), np.array(thresholds)
     decisions = make_decisions(6, effects=[0, 1, 2], costs=[3, 4, 5], willingness_to_pay=thresholds)
     contrasts = Contrasts.of(f, decisions)
     for k, threshold in enumerate(thresholds):
@@ -278,11 +347,12 @@ def test_expected_max_against_quadrature_and_draws():
     weights = weights / weights.sum()
     Z = np.stack(np.meshgrid(nodes, nodes, indexing="ij"), axis=-1) * np.sqrt(variance[0])
     three = np.sum(weights[:, None] * weights * np.max(g[0] + Z @ B, axis=-1))
-    many = expected_max(np.tile(g[:1], (20000, 1)), B, np.tile(variance[:1], (20000, 1)), np.random.default_rng(0))
+    normals = np.random.default_rng(0).standard_normal((20000, 16, 2))
+    many = expected_max(np.tile(g[:1], (20000, 1)), B, np.tile(variance[:1], (20000, 1)), normals)
     assert abs(many.mean() - three) < 5 * many.std() / np.sqrt(20000)
-    assert expected_max(g[1:], B, variance[1:], np.random.default_rng(0)) == 2.0
+    assert expected_max(g[1:], B, variance[1:], normals[:1]) == 2.0
     two = np.sum(weights[:, None] * weights * np.max(g[0, :2] + Z @ B[:, :2], axis=-1))
-    assert_allclose(expected_max(g[:1, :2], B[:, :2], variance[:1], np.random.default_rng(0)), two, rtol=3e-3)
+    assert_allclose(expected_max(g[:1, :2], B[:, :2], variance[:1], None), two, rtol=3e-3)
 
 
 def test_monotone_estimates_are_the_nearest_point_of_the_cone():
@@ -309,7 +379,7 @@ def test_monotone_estimates_are_not_changed():
 
 
 def test_a_value_that_may_be_zero_is_a_mixture():
-    found = SetValue(*(np.array([x]) for x in (2.0, 1.5, 0.3, 0.2, 0.01)))
+    found = SetValue(*(np.array([x]) for x in (2.0, 1.5, 0.3, 0.2, 0.01, 0.5, 1.0, 100.0)))
     less = found.mixed_with_zero(0.4)
     worth = np.random.default_rng(0).normal(2.0, np.sqrt(0.3), 200_000)
     mixed = np.where(np.random.default_rng(1).random(200_000) < 0.4, 0.0, worth)
@@ -496,12 +566,26 @@ def test_effects_and_costs_give_the_same_as_net_benefits():
     (at_one,) = values_of_information(table, u, [[0, 1]], **options, willingness_to_pay=1000).rows
     (direct,) = values_of_information(1000 * effects - costs, u, [[0, 1]]).rows
     assert at_one.willingness_to_pay == 1000
-    assert_allclose([at_one.evppi, at_one.se, at_one.evpi], [direct.evppi, direct.se, direct.evpi], rtol=1e-6)
+    assert_allclose(at_one.evpi, direct.evpi, rtol=1e-12)
+    assert abs(at_one.evppi - direct.evppi) < 0.1 * direct.se  # two regressions against one
+    assert_allclose(at_one.se, direct.se, rtol=0.1)
     several = values_of_information(table, u, [[0, 1], [0]], **options, willingness_to_pay=[0, 1000, 3000])
     assert [row.willingness_to_pay for row in several.rows] == [0, 1000, 3000] * 2
     assert abs(several.rows[1].evppi - direct.evppi) < direct.se
     for superset, subset in zip(several.rows[:3], several.rows[3:], strict=True):
         assert superset.evppi >= subset.evppi * (1 - 1e-9)
+
+
+@pytest.mark.parametrize("sets", [["0"], [["0", "1"]]])
+def test_one_willingness_to_pay_has_the_result_of_a_grid(sets):
+    u, e = draws(600, 50), draws(600, 51, 4)
+    table = np.column_stack([e[:, 0], 0.1 * u[:, 0] + e[:, 1], 2 * e[:, 2], 3 * u[:, 1] ** 2 + e[:, 3]])
+    options = {"effects": [0, 1], "costs": [2, 3]}
+    grid = values_of_information(table, u, sets, **options, willingness_to_pay=np.linspace(1.0, 30.0, 7)).rows
+    for row in (grid[0], grid[2], grid[6]):
+        (alone,) = values_of_information(table, u, sets, **options, willingness_to_pay=row.willingness_to_pay).rows
+        assert abs(alone.evppi - row.evppi) <= 1e-3 * row.se
+        assert_allclose([alone.se, alone.plug_in], [row.se, row.plug_in], rtol=1e-3, atol=1e-3 * row.se)
 
 
 def rows_of_pandas(order, n=100):
@@ -571,6 +655,117 @@ def test_the_plug_in_is_below_the_estimate():
         for name in ("theta", "unrelated"):
             (row,) = values_of_information(*toy(100, seed, noise=3.0), [name]).rows
             assert row.plug_in <= row.evppi * (1 + 1e-9)
+
+
+# --- diagnostics
+
+
+def chain(n, phi, seed):
+    """A stationary Gaussian chain with autocorrelations phi^k, of variance 1."""
+    return signal.lfilter([np.sqrt(1 - phi**2)], [1.0, -phi], draws(n + 500, seed, 1)[:, 0])[500:]
+
+
+@pytest.mark.parametrize("phi", [0.5, 0.9])
+def test_the_autocorrelation_time_of_a_chain_is_known(phi):
+    series = np.column_stack([chain(20_000, phi, seed) for seed in range(6)])
+    found = autocorrelation_times(series)
+    assert_allclose(found.mean(), (1 + phi) / (1 - phi), rtol=0.12)
+    assert_array_equal(autocorrelation_times(draws(5000, 58, 20)), 1.0)  # exactly, for independent rows
+    assert_array_equal(autocorrelation_times(-np.cumsum(draws(1, 58, 3), axis=0).repeat(50, axis=0)), 1.0)  # constant
+
+
+def test_standard_errors_allow_for_the_rows_of_a_markov_chain():
+    n, phi = 2000, 0.9
+    x, unrelated, e = (chain(n, phi, seed) for seed in (59, 60, 61))
+    values = np.column_stack([np.zeros(n), 0.3 + x + e])
+    slow, null = values_of_information(values, np.column_stack([x, unrelated]), [[0], [1]]).rows
+    order = np.random.default_rng(0).permutation(n)
+    mixed = values_of_information(values[order], x[order], [[0]]).rows[0]
+    factor = (1 + phi) / (1 - phi)
+    assert 0.5 * factor < n / slow.effective_n < 2 * factor
+    assert mixed.effective_n == n
+    assert 0.5 * factor < (slow.se / mixed.se) ** 2 < 2 * factor
+    assert "autocorrelated" in slow.note
+    assert "autocorrelated" not in mixed.note
+    assert null.lower == 0.0
+    assert evpi(values).std > 2 * evpi(values[order]).std
+
+
+def test_a_sorted_table_is_no_markov_chain():
+    outputs, inputs = toy(1500, 72)
+    (plain,) = values_of_information(outputs, inputs, ["theta"]).rows
+    for column in (inputs["theta"], -outputs["new"]):
+        order = np.argsort(column)
+        tables = [{name: x[order] for name, x in table.items()} for table in (outputs, inputs)]
+        (row,) = values_of_information(*tables, ["theta"]).rows
+        assert row.effective_n == 1500
+        assert abs(row.evppi - plain.evppi) < 0.2 * plain.se
+        assert_allclose(row.se, plain.se, rtol=0.1)
+    assert_allclose(evpi(tables[0]).std, evpi(outputs).std, rtol=1e-12)
+
+
+def test_r2_is_the_explained_share_of_variance():
+    outputs, inputs = toy(4000, 62, noise=2.0)
+    known, null = values_of_information(outputs, inputs, ["theta", "unrelated"]).rows
+    assert abs(known.r2 - 0.2) < 0.03  # 1 of 1 + 4
+    assert null.r2 < 0.01
+    assert abs(known.misfit) < 4
+    assert 0.8 < known.noise_ratio < 1.25
+    assert known.effective_n == 4000
+    assert known.note == ""
+
+
+def test_leftover_structure_is_that_of_chance_for_noise_and_large_for_a_curve():
+    z, e, ones = draws(2000, 63, 1)[:, 0], draws(2000, 64, 200), np.ones(2000)
+    chance = np.array([leftover([z], ones, each[:, None], each[:, None] ** 2) for each in e.T])
+    assert abs(chance.mean()) < 0.25
+    assert_allclose(chance.std(), 1.0, atol=0.2)
+    curve = e[:, :1] + 0.3 * np.cos(3 * z)[:, None]
+    assert leftover([z], ones, curve, curve**2) > 6
+
+
+def test_a_curve_that_the_regression_misses_has_a_note():
+    u, e = np.random.default_rng(65).uniform(-1, 1, (3000, 2)), draws(3000, 66, 1)[:, 0]
+    wild = np.column_stack([np.zeros(3000), 0.1 + np.sin(100 * u[:, 0]) + e])
+    (row,) = values_of_information(wild, u, [[0, 1]]).rows
+    assert row.misfit > 6
+    assert "regression has missed" in row.note
+
+
+def test_rows_that_do_not_belong_together_have_a_note():
+    outputs, inputs = toy(1500, 67)
+    order = np.random.default_rng(1).permutation(1500)
+    shuffled = {name: column[order] for name, column in inputs.items()}
+    assert all("same draw" in row.note for row in values_of_information(outputs, shuffled, ["theta", "other"]).rows)
+    assert not any("same draw" in row.note for row in values_of_information(outputs, inputs, ["theta", "other"]).rows)
+
+
+def test_a_step_is_not_smeared():
+    rng, n = np.random.default_rng(68), 4000
+    x = rng.standard_normal((n, 2))
+    outputs = np.column_stack([np.zeros(n), 400.0 * (x[:, 0] > 0.5) - 160.0 + 300.0 * rng.standard_normal(n)])
+    above = 1 - norm.cdf(0.5)
+    truth = above * 240.0 - max(above * 400.0 - 160.0, 0.0)
+    for row in values_of_information(outputs, x, [[0], [0, 1]]).rows:
+        assert abs(row.evppi - truth) < 2.5 * row.se
+        assert row.se < 5
+        assert row.plug_in > row.evppi - 0.2 * row.se  # the means alone find the step
+
+
+def test_standard_errors_from_draws_at_some_rows_are_those_of_all_rows(monkeypatch):
+    outputs, inputs = toy(2500, 69, noise=2.0)
+    pair = [["theta", "other"]]
+    (some,) = values_of_information(outputs, inputs, pair).rows
+    monkeypatch.setattr("cbq.psa.uncertainty.MAX_DRAW_SITES", 2500)
+    (every,) = values_of_information(outputs, inputs, pair).rows
+    assert_allclose(some.se, every.se, rtol=0.05)
+
+
+def test_small_numbers_have_no_notes():
+    u, e = draws(400, 70), draws(400, 71, 4)
+    table = np.column_stack([e[:, 0], 0.1 * u[:, 0] + e[:, 1], 2 * e[:, 2], 1e6 + 3 * u[:, 1] + e[:, 3]])
+    rows = values_of_information(table, u, [[0], [0, 1]], effects=[0, 1], costs=[2, 3], willingness_to_pay=[0, 5]).rows
+    assert [(row.evppi, row.note) for row in rows] == [(0.0, "")] * 4  # one decision is better in all rows
 
 
 # --- EVPI
@@ -654,8 +849,9 @@ def test_data_frame():
     pytest.importorskip("pandas")
     outputs, inputs = toy(60, 36)
     frame = evppi_table(outputs, inputs, ["theta", ["theta", "unrelated"]])
-    numbers = ["evppi", "se", "lower", "upper", "plug_in", "evpi", "n", "landmarks", "approximation"]
-    assert list(frame.columns) == ["pars", *numbers, "evpi_se", "note"]
+    estimates = ["evppi", "se", "lower", "upper", "plug_in", "evpi", "n", "landmarks", "approximation"]
+    diagnostics = ["evpi_se", "raw", "r2", "misfit", "noise_ratio", "effective_n"]
+    assert list(frame.columns) == ["pars", *estimates, *diagnostics, "note"]
     assert frame.pars.tolist() == ["theta", "theta, unrelated"]
     assert frame.evppi.tolist() == [row.evppi for row in small().rows]
     assert (frame.lower >= 0).all()

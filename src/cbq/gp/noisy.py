@@ -29,7 +29,7 @@ from cbq.gp.families import LONGEST, SHORTEST, KernelFamily
 from cbq.gp.homoscedastic import leave_one_out_along
 from cbq.gp.pooled import NOISES
 from cbq.gp.search import quasi_newton
-from cbq.gp.sparse import Bound
+from cbq.gp.sparse import Bound, Targets
 from cbq.kernels import Kernel
 from cbq.linalg.engines import eigh
 from cbq.linalg.threads import one_blas_thread
@@ -59,7 +59,7 @@ def choose_noisy_kernel(kernels: Sequence[Kernel], points: PooledPoints, *, ard:
 def _fitted(family: KernelFamily, points: PooledPoints) -> tuple[Kernel, float]:
     """The kernel with its likeliest free lengthscales, and minus a bound of its evidence."""
     y = points.f[:, 0] - np.mean(points.f[:, 0])
-    bound = Bound(family.kernel, points.u, y, points.thinned(LANDMARKS).u)
+    bound = Bound(family.kernel, points.u, Targets.of(y), points.thinned(LANDMARKS).u)
     guess, low, high = family.kernel.log_lengthscales, np.log(SHORTEST), np.log(LONGEST)
     starts = [np.array([gamma, *(guess + shift * family.free)]) for gamma, shift in STARTS]
     limits = [LOG_RATIO_BOUNDS, *((g + low * f, g + high * f) for g, f in zip(guess, family.free, strict=True))]

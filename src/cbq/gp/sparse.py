@@ -8,19 +8,21 @@ up to a constant, with
 
     J = 1/2 [(n - 1) log s2 + log |I + gamma M| + gamma t].
 
-An evaluation takes O(n m^2) operations, and the features of one block of rows are in memory at a time.
+Rows that share their coordinates are one row with a count, which enters all sums as its weight. An evaluation takes
+O(n m^2) operations, with n the number of distinct rows, and the features of one block of rows are in memory at a time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import Any
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.engines import eigh, resident_gram
@@ -31,6 +33,49 @@ MAX_BLOCK_ROWS = 4096
 LOG_RATIOS = np.linspace(-25.0, 20.0, 361)  # grid of log gamma
 LANDMARK_JITTER = Jitter(start=1e-9)  # of K_mm; the variance that it removes counts as not represented
 MIN_RELATIVE_NOISE = 1e-12  # of s2, relative to the variance of y
+
+
+@dataclass(frozen=True, eq=False)
+class Targets:
+    """The values to regress at each row: their means y (s,), how many they are, and their scatter.
+
+    y : centred, so that the sum of counts * y is 0. counts : (s,), positive; a count below 1 is that of values that
+    are worth less than one independent value. within : the sum of squares of all values about the means.
+    """
+
+    y: Array
+    counts: Array
+    within: float
+
+    @classmethod
+    def of(cls, y: Array) -> Targets:
+        """One value y (n,) for each row."""
+        return cls(y, np.ones(len(y)), 0.0)
+
+    @property
+    def n(self) -> float:
+        """The number of independent values."""
+        return float(np.sum(self.counts))
+
+    @property
+    def total(self) -> float:
+        """The sum of squares of all values."""
+        return float(self.counts @ self.y**2) + self.within
+
+    def weighted(self, features: Any, rows: slice) -> Any:
+        """Features (b, m) of some rows times their counts; the same array if these are all 1."""
+        return features if self.plain else features * moved(self.counts[rows], features)[:, None]
+
+    @cached_property
+    def plain(self) -> bool:
+        """Whether each row has one value."""
+        return bool(np.all(self.counts == 1.0))
+
+    def take(self, rows: Integers) -> Targets:
+        """The values at these rows, centred again, with their share of `within`."""
+        y, counts = self.y[rows], self.counts[rows]
+        share = float(np.sum(counts)) / self.n
+        return Targets(y - counts @ y / np.sum(counts), counts, self.within * share)
 
 
 @dataclass(frozen=True, eq=False)
@@ -47,6 +92,10 @@ class LandmarkFeatures:
         gram = resident_gram(kernel, landmarks)
         return cls(kernel, z, landmarks, factor(gram, jitter=LANDMARK_JITTER, overwrite=True))
 
+    def at(self, z: Array) -> LandmarkFeatures:
+        """The features of other rows."""
+        return replace(self, z=z)
+
     def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Blocks of rows with their features, (rows, m), where the engine works."""
         at_landmarks = self.kernel.features(self.landmarks)
@@ -59,7 +108,7 @@ class LandmarkFeatures:
 
 @dataclass(frozen=True, eq=False)
 class Moments:
-    """Sufficient statistics of n rows with centred values y (n,).
+    """Sufficient statistics of n values.
 
     centre : the column means of Phi, (m,). M : (m, m). projected : Phi_c' y, (m,). unseen : t. total : y'y.
     """
@@ -69,20 +118,21 @@ class Moments:
     projected: Array
     unseen: float
     total: float
-    n: int
+    n: float
 
     @classmethod
-    def of(cls, features: LandmarkFeatures, y: Array) -> Moments:
-        m, n = len(features.landmarks), len(y)
+    def of(cls, features: LandmarkFeatures, targets: Targets) -> Moments:
+        m, n = len(features.landmarks), targets.n
         centre, M, projected = np.zeros(m), np.zeros((m, m)), np.zeros(m)
         for rows, phi in features.blocks():
-            centre += on_host(phi.sum(0))
-            M += on_host(phi.T @ phi)
-            projected += on_host(phi.T @ moved(y[rows], phi))
+            weighted = targets.weighted(phi, rows)
+            centre += on_host(weighted.sum(0))
+            M += on_host(phi.T @ weighted)
+            projected += on_host(weighted.T @ moved(targets.y[rows], phi))
         trace = float(np.trace(M))
         centre /= n
         M -= n * np.outer(centre, centre)
-        return cls(centre, M, projected, max(n - trace, 0.0), float(y @ y), n)
+        return cls(centre, M, projected, max(n - trace, 0.0), targets.total, n)
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,7 +149,7 @@ class State:
         T = factor(gamma * moments.M, nugget=1.0, jitter=Jitter(0.0), overwrite=True)
         weights = gamma * T.solve(moments.projected[:, None])[:, 0]
         explained = float(weights @ moments.projected)
-        dof = max(moments.n - 1, 1)
+        dof = max(moments.n - 1.0, 1.0)
         noise = max(moments.total - explained, MIN_RELATIVE_NOISE * moments.total) / dof
         value = 0.5 * (dof * np.log(noise) + float(T.logdet) + gamma * moments.unseen)
         return cls(float(value), noise, T, weights)
@@ -107,11 +157,11 @@ class State:
 
 @dataclass(frozen=True, eq=False)
 class Bound:
-    """J as a function of (log gamma, log-lengthscales), for centred y (n,) at rows z (n, p) and landmarks (m, p)."""
+    """J as a function of (log gamma, log-lengthscales), for targets at rows z (n, p) and landmarks (m, p)."""
 
     kernel: Kernel
     z: Array
-    y: Array
+    targets: Targets
     landmarks: Array
 
     def kernel_at(self, parameters: Array) -> Kernel:
@@ -119,7 +169,7 @@ class Bound:
 
     def moments(self, parameters: Array) -> tuple[LandmarkFeatures, Moments]:
         features = LandmarkFeatures.of(self.kernel_at(parameters), self.z, self.landmarks)
-        return features, Moments.of(features, self.y)
+        return features, Moments.of(features, self.targets)
 
     def value(self, parameters: Array) -> float:
         return State.at(float(np.exp(parameters[0])), self.moments(parameters)[1]).value
@@ -146,9 +196,9 @@ class Bound:
         offset = float(moments.centre @ state.weights)
         at_landmarks, found = kernel.features(self.landmarks), np.zeros(kernel.n_lengthscales)
         for rows, phi in features.blocks():
-            residual = self.y[rows] - (on_host(phi @ moved(state.weights, phi)) - offset)
+            residual = self.targets.y[rows] - (on_host(phi @ moved(state.weights, phi)) - offset)
             outer = namespace(phi).outer(moved(residual, phi), moved(direction, phi))
-            W = phi @ moved(turn, phi) - moved(shift, phi) - outer
+            W = self.targets.weighted(phi @ moved(turn, phi) - moved(shift, phi) - outer, rows)
             found += gamma * contract(kernel, kernel.features(self.z[rows]), at_landmarks, W)
         raw = moments.M + moments.n * np.outer(moments.centre, moments.centre)  # Phi' Phi
         a = state.weights @ back / gamma
@@ -176,6 +226,6 @@ def bound_by_ratio(gamma: Array, moments: Moments) -> Array:
     roots, projected2 = np.maximum(roots, 0.0), (axes.T @ moments.projected) ** 2
     shrunk = 1.0 + gamma[:, None] * roots
     explained = np.sum(gamma[:, None] * projected2 / shrunk, axis=1)
-    dof = max(moments.n - 1, 1)
+    dof = max(moments.n - 1.0, 1.0)
     noise = np.maximum(moments.total - explained, MIN_RELATIVE_NOISE * moments.total) / dof
     return np.asarray(0.5 * (dof * np.log(noise) + np.sum(np.log(shrunk), axis=1) + gamma * moments.unseen))

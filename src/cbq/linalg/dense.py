@@ -26,6 +26,12 @@ def thin_svd(a: Array) -> tuple[Array, Array, Array]:
     return np.asarray(U), np.asarray(s), np.asarray(Vt)
 
 
+def orthonormal(a: Array) -> Array:
+    """Orthonormal columns (n, m) that span those of a (n, m), m <= n; of normal draws, uniformly distributed ones."""
+    Q, R = np.linalg.qr(a)
+    return np.asarray(Q * np.where(np.diagonal(R) < 0, -1.0, 1.0))
+
+
 def append_rows(R: Array, block: Array) -> Array:
     """The upper triangular factor (m, m) of a matrix with the factor R (m, m) and further rows, `block` (b, m).
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
@@ -16,16 +16,23 @@ from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.psa import tables
-from cbq.psa.analysis import ROUNDING, Contrasts, SetValue, analyse, monotone_estimates
+from cbq.psa.analysis import Contrasts, SetValue, analyse
+from cbq.psa.diagnostics import autocorrelation_times, is_sorted
+from cbq.psa.ordering import ROUNDING, monotone_estimates
 from cbq.psa.outputs import check_not_inputs, read_outputs
 from cbq.psa.result import EvppiRow, EvppiTable
 from cbq.psa.sets import ColumnSet, column_sets
 from cbq.samples import Samples
 
-# A note is written above these, in units of the standard error.
-NOTE_MOVED = 0.01  # how far an estimate was moved to be monotone over the sets
-NOTE_UNSEEN = 0.1  # the part of an estimate that is due to variance not represented by the landmarks
 NEGLIGIBLE = 1e-9  # of EVPI: a plug-in below is what rounding leaves of 0
+# A note is written beyond these.
+NOTE_MOVED = 0.1  # standard errors by which an estimate was moved to be monotone over the sets
+NOTE_UNSEEN = (0.1, 1e-3)  # the part of an estimate that landmarks do not represent, of its standard error and of EVPI
+NOTE_MISFIT = 6.0  # the structure left in residuals
+NOTE_NOISE_RATIO = 1.5
+NOTE_EFFECTIVE = 0.9  # of the rows
+NOTE_UNINFORMATIVE = 0.05  # the probability of each set that it tells nothing
+NOTE_SMALL, NOTE_EVPI = 0.1, 3.0  # of EVPI that each set is worth at most; standard errors within which this is certain
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +105,8 @@ def evpi(
             f"the standard error of EVPI needs at least 2 independent draws, but outputs has {len(groups)}: draw more."
         )
     values, decisions, unit = tables.scale_net_benefits(values, decisions)
-    estimate, std = (unit * found for found in _perfect_information(values, decisions, groups))
+    independent = isinstance(outputs, Samples) or is_sorted(values)
+    estimate, std = (unit * found for found in _perfect_information(values, decisions, groups, independent))
     if not decisions.several:
         estimate, std = estimate[0], std[0]
     return Evpi(estimate, std, decisions.willingness_to_pay)
@@ -142,7 +150,8 @@ def evppi_table(
     Returns
     -------
     A row for each set and willingness to pay, with the columns pars, willingness_to_pay (if given), evppi, se, lower,
-    upper, plug_in, evpi, n, landmarks, approximation, evpi_se and note; see `cbq.psa.EvppiRow`.
+    upper, plug_in, evpi, n, landmarks, approximation, evpi_se, raw, r2, misfit, noise_ratio, effective_n and note; see
+    `cbq.psa.EvppiRow`.
 
     Examples
     --------
@@ -186,24 +195,30 @@ def values_of_information(
     values, decisions, unit = tables.scale_net_benefits(described.values, described.decisions)
     sets, notes = column_sets(pars, input_table, described.used)
     check_not_inputs(described, input_table, (i for each in sets for i in each.members))
+    if any(map(is_sorted, [values, *(each.columns for each in sets)])):  # not the order of a Markov chain
+        order = np.random.default_rng(seed).permutation(len(values))
+        values, sets = values[order], [replace(each, columns=each.columns[order]) for each in sets]
     contrasts = Contrasts.of(values, decisions)
     found: dict[int, SetValue] = {}
 
     def one(j: int) -> None:
         # All sets have the same seed, so that the value of a set does not depend on which others are listed.
         columns = sets[j].columns
-        found[j] = analyse(contrasts, columns, np.random.default_rng(seed)) if columns.shape[1] else nothing
+        empty = SetValue.nothing(len(contrasts.maps), len(values))  # of constant columns
+        found[j] = analyse(contrasts, columns, np.random.default_rng(seed)) if columns.shape[1] else empty
 
-    nothing = SetValue(*np.zeros((5, len(contrasts.maps))))  # of a set that holds no information
     run_in_pool(one, len(sets), min(workers(), len(sets)))
     rows = _rows(sets, [found[j] for j in range(len(sets))], values, decisions, unit, level)
     return EvppiTable(rows, level, (*described.notes, *notes))
 
 
-def _perfect_information(values: Array, decisions: Decisions, groups: npt.NDArray[np.intp]) -> tuple[Array, Array]:
-    """EVPI and its standard error, (K,) each, from outputs (rows, C) in independent groups of these sizes.
+def _perfect_information(
+    values: Array, decisions: Decisions, groups: npt.NDArray[np.intp], independent: bool = False
+) -> tuple[Array, Array]:
+    """EVPI and its standard error, (K,) each, from outputs (rows, C) in groups of these sizes.
 
-    All groups have the same weight, whatever their size.
+    All groups have the same weight, whatever their size. Unless they are independent, the standard error allows for
+    the autocorrelation of groups in their order.
     """
     starts = np.concatenate([[0], np.cumsum(groups)[:-1]])
     found = []
@@ -212,7 +227,8 @@ def _perfect_information(values: Array, decisions: Decisions, groups: npt.NDArra
         means = np.mean(np.add.reduceat(benefits, starts) / groups[:, None], axis=0)
         gain = np.max(benefits, axis=1) - benefits[:, int(np.argmax(means))]
         each = np.add.reduceat(gain, starts) / groups
-        found.append((np.mean(each), np.std(each, ddof=1) / np.sqrt(len(groups))))
+        time = 1.0 if independent else float(autocorrelation_times(each[:, None])[0])
+        found.append((np.mean(each), np.std(each, ddof=1) * np.sqrt(time / len(groups))))
     estimate, std = np.array(found).T
     return estimate, std
 
@@ -227,9 +243,12 @@ def _rows(
 ) -> tuple[EvppiRow, ...]:
     """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
     n = len(values)
-    perfect, perfect_se = (unit * each for each in _perfect_information(values, decisions, np.ones(n, dtype=np.intp)))
+    perfect, perfect_se = (unit * x for x in _perfect_information(values, decisions, np.ones(n, dtype=np.intp)))  # (K,)
     names = ("evppi", "se", "plug_in", "unseen")
     raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
+    nothing = all(each.uninformative > NOTE_UNINFORMATIVE for each in found) and bool(
+        np.any(perfect > NOTE_EVPI * perfect_se) and np.all(raw + NOTE_EVPI * se < NOTE_SMALL * perfect)
+    )
     noise = 1e-13 * unit  # about what rounding leaves of net benefits
     unseen = np.where(unseen > noise, unseen, 0.0)
     se = np.where(se > np.maximum(ROUNDING * perfect, noise), se, 0.0)
@@ -255,25 +274,66 @@ def _rows(
             n=n,
             landmarks=found[j].landmarks,
             approximation=float(unseen[j, k]),
-            note="; ".join([*sets[j].notes, *_notes(raw[j, k], evppi[j, k], se[j, k], unseen[j, k], n, duplicates[j])]),
+            note="; ".join(
+                [
+                    *sets[j].notes,
+                    *_notes_on_estimate(evppi[j, k], raw[j, k], se[j, k], unseen[j, k], perfect[k]),
+                    *_notes_on_regression(found[j], k),
+                    *_notes_on_rows(found[j], n, duplicates[j], nothing and bool(sets[j].columns.size)),
+                ]
+            ),
             evpi_se=float(perfect_se[k]),
+            raw=float(raw[j, k]),
+            r2=float(found[j].r2[k]),
+            misfit=found[j].misfit,
+            noise_ratio=float(found[j].noise_ratio[k]),
+            effective_n=float(found[j].effective_n[k]),
         )
         for j in range(len(sets))
         for k, threshold in enumerate(thresholds)
     )
 
 
-def _notes(raw: float, evppi: float, se: float, unseen: float, n: int, duplicates: int) -> list[str]:
-    """Remarks on an estimate and on the n rows it is from."""
-    parts = []
+def _notes_on_estimate(evppi: float, raw: float, se: float, unseen: float, evpi: float) -> list[str]:
+    """Remarks on an estimate: whether it was moved, and what of it the landmarks do not represent."""
+    notes = []
     if abs(evppi - raw) > NOTE_MOVED * se > 0:
-        parts.append(f"{raw:.4g} before estimates were made monotone over the sets")
-    if unseen > NOTE_UNSEEN * se:
-        parts.append(
+        notes.append("moved to be monotone over the sets (raw is the estimate before)")
+    if evppi > 0 and unseen > max(NOTE_UNSEEN[0] * se, NOTE_UNSEEN[1] * evpi):
+        notes.append(
             f"{unseen:.2g} of it is variance that the landmarks do not represent: the net benefits are rough in many "
             f"columns"
         )
+    return notes
+
+
+def _notes_on_regression(found: SetValue, k: int) -> list[str]:
+    """Remarks on the residuals of the regressions on a set, at the k-th willingness to pay."""
+    notes = []
+    if found.misfit > NOTE_MISFIT:
+        notes.append(
+            "the residuals still vary along the inputs, which the regression has missed: evppi may be too small"
+        )
+    if found.noise_ratio[k] > NOTE_NOISE_RATIO and found.evppi[k] > 0:
+        notes.append("the noise varies strongly along the inputs: se allows for it, but intervals may be too short")
+    return notes
+
+
+def _notes_on_rows(found: SetValue, n: int, duplicates: int, nothing: bool) -> list[str]:
+    """Remarks on the n rows: whether they are independent, and whether those of both tables belong together."""
+    notes = []
+    if np.min(found.effective_n) < NOTE_EFFECTIVE * n:
+        notes.append(
+            f"the rows are autocorrelated in the order of the table, as of a Markov chain, and worth about "
+            f"{np.min(found.effective_n):.0f} of {n} independent rows: se allows for it, but a table that was sorted "
+            f"by something else should be shuffled"
+        )
     if duplicates:
         repeat = "row repeats another row" if duplicates == 1 else "rows repeat other rows"
-        parts.append(f"{duplicates} of {n} {repeat} but count as independent draws: if they are not, se is too small")
-    return parts
+        notes.append(f"{duplicates} of {n} {repeat} but count as independent draws: if they are not, se is too small")
+    if nothing:
+        notes.append(
+            "none of the sets explains any of the net benefits, although EVPI is not 0: if they should, check that the "
+            "same row of outputs and inputs is the same draw"
+        )
+    return notes

@@ -7,16 +7,17 @@ outputs: on their units, or on the decision that differences are taken from.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 
 import numpy as np
 from scipy.special import ndtri
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.gp.landmarks import choose_landmarks
 from cbq.gp.search import quasi_newton
-from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, average_ratio
+from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.dense import eigh, thin_svd
 from cbq.linalg.resident import on_host
@@ -28,14 +29,31 @@ MIN_PILOT_ROWS = 20  # for each column of its basis
 NORMAL_ABOVE = 0.995  # correlation of a column with its normal scores
 MIN_LANDMARKS, MAX_LANDMARKS = 48, 768
 MAX_UNSEEN = 0.05  # variance that landmarks do not represent, relative to the posterior variance
-MAX_CANDIDATES = 8192  # rows among which landmarks are chosen
+MAX_CANDIDATES = 4096  # rows among which landmarks are chosen
 # Lengthscales ell are in units of sqrt(p) standard deviations of a column; gamma is the signal-to-noise ratio.
 LOG_LENGTHSCALE_BOUNDS = np.array([-3.0, 5.0])
 LOG_LENGTHSCALE_MEAN, LOG_LENGTHSCALE_STD = np.log(2.0), 1.5  # normal prior of log ell, for tables of few rows
 LOG_RATIO_BOUNDS = (-25.0, 18.0)
 STARTS = tuple((ell, gamma) for ell in (-1.2, 0.0, 1.2) for gamma in (-4.0, 0.0))  # log ell and log gamma
-FIRST_STEPS, FINAL_STEPS = 40, 12  # of the optimiser, with the fewest landmarks and with all of them
+FLAT = 2.0  # log ell of a start at which steps explain all
+MAX_SEARCH_SITES = 2500  # for the first search
+FIRST_STEPS, FINAL_STEPS = 40, 8  # of the optimiser, with the fewest landmarks and with all of them
 VALUE_TOLERANCE, GRADIENT_TOLERANCE = 0.01, 0.01  # of the log-likelihood
+
+Family = Callable[[Array], Kernel]  # from lengthscales (p,)
+SMOOTH: Family = RBF
+ROUGH: Family = partial(Matern, 2.5)
+
+
+@dataclass(frozen=True, eq=False)
+class Steps:
+    """Indicators (s, J) of steps at the sites, and the log-likelihood that each may gain by chance."""
+
+    indicators: Array
+    cost: float
+
+
+NO_STEPS = Steps(np.empty((0, 0)), 0.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,8 +68,8 @@ class CanonicalOutputs:
     back: Array
 
 
-def canonical_outputs(y: Array, z: Array, rng: np.random.Generator) -> CanonicalOutputs:
-    """The canonical outputs of y (n, q) for a regression on z (n, p)."""
+def canonical_outputs(y: Array, basis: Array) -> CanonicalOutputs:
+    """The canonical outputs of y (n, q) for the pilot regression on an orthonormal basis (n, k)."""
     mean = np.mean(y, axis=0)
     centred = y - mean
     std = np.sqrt(np.mean(centred**2, axis=0))
@@ -60,7 +78,6 @@ def canonical_outputs(y: Array, z: Array, rng: np.random.Generator) -> Canonical
     if not scaled.size:
         return CanonicalOutputs(mean, np.empty((len(y), 0)), np.empty((0, y.shape[1])))
     white, unwhiten = _whitened(scaled)
-    basis = _pilot_basis(z, rng)
     residual = white - basis @ (basis.T @ white)
     rotation = eigh(residual.T @ residual / len(y))[1]
     values = white @ rotation
@@ -99,7 +116,7 @@ def _whitened(scaled: Array) -> tuple[Array, Array]:
     return scaled @ axes[:, kept] / stds, stds[:, None] * axes[:, kept].T
 
 
-def _pilot_basis(z: Array, rng: np.random.Generator) -> Array:
+def pilot_basis(z: Array, rng: np.random.Generator) -> Array:
     """Orthonormal columns (n, k) that span a constant, linear terms and a few RBF kernels over z (n, p)."""
     n, p = z.shape
     kernel = RBF(2.0 * np.sqrt(p))
@@ -112,13 +129,13 @@ def _pilot_basis(z: Array, rng: np.random.Generator) -> Array:
 
 
 @dataclass(frozen=True, eq=False)
-class RowBlock:
-    """The posterior at some rows: mean (b,), covariance spread spread' with spread (b, m), and unseen (b,).
+class SiteBlock:
+    """The posterior at some sites: mean (b,), covariance spread spread' with spread (b, m + 1), and unseen (b,).
 
     unseen : the prior variance that the landmarks do not represent, to be added to the posterior variance.
     """
 
-    rows: slice
+    sites: slice
     mean: Array
     spread: Array
     unseen: Array
@@ -126,9 +143,11 @@ class RowBlock:
 
 @dataclass(frozen=True, eq=False)
 class RegressionPosterior:
-    """The posterior of the regression function g at the rows, for an output of mean 0 and variance 1.
+    """The posterior of the regression function g at the sites, for an output of mean 0 and variance 1.
 
     amplitude : A. zero_probability : that g is constant; this is the posterior given that it is not.
+    absent : the probability that g is constant nevertheless, because not all of several outputs are. The posterior is
+        then the Gaussian with the mean and the covariance of the mixture.
     """
 
     features: LandmarkFeatures
@@ -136,6 +155,7 @@ class RegressionPosterior:
     state: State
     amplitude: float
     zero_probability: float
+    absent: float = 0.0
 
     @property
     def noise(self) -> float:
@@ -144,6 +164,11 @@ class RegressionPosterior:
     @property
     def m(self) -> int:
         return len(self.features.landmarks)
+
+    @property
+    def width(self) -> int:
+        """The number of columns of a spread: one for each landmark, and one for whether g is constant."""
+        return self.m + 1
 
     @property
     def dof(self) -> float:
@@ -155,23 +180,40 @@ class RegressionPosterior:
         """The standard deviation of the mean of g over the rows, which is independent of g less this mean."""
         return float(np.sqrt(self.noise / self.moments.n))
 
-    def blocks(self) -> Iterator[RowBlock]:
-        """The posterior of g less its mean over the rows, at all rows in blocks."""
-        for rows, there in self.features.blocks():
+    def blocks(self) -> Iterator[SiteBlock]:
+        """The posterior of g less its mean over the rows, at all sites in blocks."""
+        for sites, there in self.features.blocks():
             phi = on_host(there)
             seen = np.sum(phi * phi, axis=1)
             centred = phi - self.moments.centre
-            spread = np.sqrt(self.amplitude) * self.state.factor.solve_lower(centred.T).T
-            yield RowBlock(rows, centred @ self.state.weights, spread, self.amplitude * np.maximum(1.0 - seen, 0.0))
+            mean = centred @ self.state.weights
+            present, unseen = 1.0 - self.absent, self.amplitude * np.maximum(1.0 - seen, 0.0)
+            spread = np.empty((len(phi), self.width))
+            spread[:, :-1] = np.sqrt(present * self.amplitude) * self.state.factor.solve_lower(centred.T).T
+            spread[:, -1] = np.sqrt(present * self.absent) * mean
+            yield SiteBlock(sites, present * mean, spread, present * unseen)
+
+    def at(self, sites: Integers) -> SiteBlock:
+        """The posterior at some sites."""
+        (block,) = replace(self, features=self.features.at(self.features.z[sites])).blocks()
+        return block
 
 
-def fit_regression(candidates: Sequence[Array], y: Array, rng: np.random.Generator) -> RegressionPosterior:
-    """The regression of y (n,), of mean 0 and variance 1, on the likeliest of the candidate coordinates (n, p)."""
-    p = candidates[0].shape[1]
-    unit = np.sqrt(p) * np.ones(p)
-    smooth = min((_search(RBF(unit), z, y, rng) for z in candidates), key=lambda each: each.value)
-    rough = _search(Matern(2.5, unit), smooth.bound.z, y, rng, smooth.parameters)
-    return _refined(min(smooth, rough, key=lambda each: each.value), rng)
+def fit_regression(
+    candidates: Sequence[Array], targets: Targets, rng: np.random.Generator, steps: Steps = NO_STEPS
+) -> RegressionPosterior:
+    """The regression of targets of mean 0 and variance 1 on the likeliest of the candidate coordinates (s, p).
+
+    Steps are further coordinates, if they raise the likelihood by more than their cost. Hyperparameters are searched on
+    some of the sites if they are many, then improved on all of them.
+    """
+    search = _Search.of(targets, rng)
+    smooth = min((search(SMOOTH, z) for z in candidates), key=lambda each: each.value)
+    found = [smooth, search(ROUGH, smooth.bound.z, [smooth.parameters])]
+    if steps.indicators.shape[1]:
+        best = min(found, key=lambda each: each.value)
+        found += search.with_steps(best, steps)
+    return _refined(min(found, key=lambda each: each.value), rng, again=len(search.rows) < len(targets.y))
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,18 +225,47 @@ class _Optimum:
     value: float
 
 
-def _search(kernel: Kernel, z: Array, y: Array, rng: np.random.Generator, start: Array | None = None) -> _Optimum:
-    """The optimum with the fewest landmarks, from the best of `STARTS` or from a given start."""
-    p = z.shape[1]
-    starts = [np.array([gamma, *np.full(p, 0.5 * np.log(p) + ell)]) for ell, gamma in STARTS]
-    shortest = kernel.with_log_lengthscales(starts[0][1:])  # its landmarks are adequate for longer lengthscales too
-    bound = Bound(kernel, z, y, _landmarks(shortest, z, MIN_LANDMARKS, rng))
-    if start is None:
-        start = min(starts, key=lambda each: bound.value(each) + _negative_log_prior(each)[0])
-    return _optimum(bound, start, FIRST_STEPS)
+@dataclass(frozen=True, eq=False)
+class _Search:
+    """The search for hyperparameters with the fewest landmarks, on some rows of the sites; values are those of all."""
+
+    targets: Targets
+    rows: Integers
+    rng: np.random.Generator
+
+    @classmethod
+    def of(cls, targets: Targets, rng: np.random.Generator) -> _Search:
+        s = len(targets.y)
+        rows = np.arange(s) if s <= MAX_SEARCH_SITES else rng.choice(s, MAX_SEARCH_SITES, replace=False)
+        return cls(targets, rows, rng)
+
+    def __call__(self, family: Family, z: Array, starts: Sequence[Array] = (), cost: float = 0.0) -> _Optimum:
+        """The optimum of a family of kernels over z (s, p), from the best of the starts or of `STARTS`."""
+        p = z.shape[1]
+        kernel = family(np.ones(p))
+        default = [np.array([gamma, *np.full(p, 0.5 * np.log(p) + ell)]) for ell, gamma in STARTS]
+        shortest = kernel.with_log_lengthscales(default[0][1:])  # its landmarks serve longer ones too
+        landmarks = _landmarks(shortest, z, MIN_LANDMARKS, self.rng)
+        bound = Bound(kernel, z[self.rows], self.targets.take(self.rows), landmarks)
+        best = min(starts or default, key=lambda each: bound.value(each) + _negative_log_prior(each)[0])
+        parameters = _optimum(bound, best, FIRST_STEPS)
+        everywhere = Bound(kernel, z, self.targets, landmarks)
+        value = everywhere.value(parameters) + _negative_log_prior(parameters)[0] + cost
+        return _Optimum(everywhere, parameters, value)
+
+    def with_steps(self, without: _Optimum, steps: Steps) -> list[_Optimum]:
+        """The optima with the steps as further coordinates, for both families of kernels."""
+        J = steps.indicators.shape[1]
+        z = np.column_stack([without.bound.z, steps.indicators])
+        p, ends = z.shape[1], np.zeros(J)
+        flat = np.array([0.0, *np.full(p - J, 0.5 * np.log(p) + FLAT), *ends])
+        starts, cost = [np.array([*without.parameters, *ends]), flat], J * steps.cost
+        return [self(family, z, starts, cost) for family in (SMOOTH, ROUGH)]
 
 
-def _optimum(bound: Bound, start: Array, steps: int) -> _Optimum:
+def _optimum(bound: Bound, start: Array, steps: int) -> Array:
+    """The hyperparameters of largest posterior density that are uphill from a start."""
+
     def objective(parameters: Array) -> tuple[float, Array]:
         value, gradient = bound(parameters)
         penalty, slope = _negative_log_prior(parameters)
@@ -203,8 +274,8 @@ def _optimum(bound: Bound, start: Array, steps: int) -> _Optimum:
     p = len(start) - 1
     low, high = 0.5 * np.log(p) + LOG_LENGTHSCALE_BOUNDS
     bounds = [LOG_RATIO_BOUNDS, *[(float(low), float(high))] * p]
-    stopping = {"maxiter": steps, "ftol": VALUE_TOLERANCE / len(bound.y), "gtol": GRADIENT_TOLERANCE}
-    return _Optimum(bound, *quasi_newton(objective, np.clip(start, *np.array(bounds).T), bounds, options=stopping))
+    stopping = {"maxiter": steps, "ftol": VALUE_TOLERANCE / bound.targets.n, "gtol": GRADIENT_TOLERANCE}
+    return quasi_newton(objective, np.clip(start, *np.array(bounds).T), bounds, options=stopping)[0]
 
 
 def _negative_log_prior(parameters: Array) -> tuple[float, Array]:
@@ -214,18 +285,23 @@ def _negative_log_prior(parameters: Array) -> tuple[float, Array]:
     return 0.5 * float(z @ z), np.array([0.0, *(z / LOG_LENGTHSCALE_STD)])
 
 
-def _refined(first: _Optimum, rng: np.random.Generator) -> RegressionPosterior:
-    """The posterior with as many landmarks as it needs, its hyperparameters optimised again if they are more."""
-    z, y, parameters = first.bound.z, first.bound.y, first.parameters
-    kernel, bound, m = first.bound.kernel_at(parameters), first.bound, MIN_LANDMARKS
+def _refined(first: _Optimum, rng: np.random.Generator, again: bool) -> RegressionPosterior:
+    """The posterior with as many landmarks as it needs, its hyperparameters optimised again if they are more.
+
+    again : whether to optimise them in any case.
+    """
+    bound, parameters, m = first.bound, first.parameters, MIN_LANDMARKS
+    kernel = bound.kernel_at(parameters)
     while True:
         posterior = _posterior(bound, parameters)
         enough = posterior.amplitude * posterior.moments.unseen <= MAX_UNSEEN * posterior.noise * posterior.dof
         if enough or m >= MAX_LANDMARKS or posterior.m < m:
             break
         m = min(2 * m, MAX_LANDMARKS)
-        bound = Bound(kernel, z, y, _landmarks(kernel, z, m, rng))
-    return posterior if m == MIN_LANDMARKS else _posterior(bound, _optimum(bound, parameters, FINAL_STEPS).parameters)
+        bound = replace(bound, landmarks=_landmarks(kernel, bound.z, m, rng))
+    if m == MIN_LANDMARKS and not again:
+        return posterior
+    return _posterior(bound, _optimum(bound, parameters, FINAL_STEPS))
 
 
 def _posterior(bound: Bound, parameters: Array) -> RegressionPosterior:

@@ -33,6 +33,11 @@ class EvppiRow:
     approximation : the part of evppi that is due to variance not represented by the landmarks.
     note : remarks on the estimate, or an empty string.
     evpi_se : the standard error of evpi.
+    raw : the estimate before estimates were made monotone over the sets.
+    r2 : R^2, the share of the variance of differences between decisions that the regression explains.
+    misfit : the structure left in residuals along the inputs, in standard deviations of what chance leaves.
+    noise_ratio : the standard error that residuals tell, in units of that with equal noise in all rows.
+    effective_n : the number of independent rows that the rows are worth: fewer than n if they are autocorrelated.
 
     Examples
     --------
@@ -54,8 +59,13 @@ class EvppiRow:
     n: int
     landmarks: int
     approximation: float
-    note: str
-    evpi_se: float = 0.0
+    note: str = ""
+    evpi_se: float = float("nan")
+    raw: float = float("nan")
+    r2: float = float("nan")
+    misfit: float = float("nan")
+    noise_ratio: float = float("nan")
+    effective_n: float = float("nan")
 
 
 def inputs_of(pars: str) -> list[str]:
@@ -92,7 +102,7 @@ class EvppiTable:
 
     @property
     def columns(self) -> list[str]:
-        """The fields of the rows, without willingness_to_pay if the outputs are net benefits."""
+        """The fields of the rows, note last, without willingness_to_pay if the outputs are net benefits."""
         names = [*(field.name for field in fields(EvppiRow) if field.name != "note"), "note"]
         return names if self.rows[0].willingness_to_pay is not None else [n for n in names if n != "willingness_to_pay"]
 
@@ -164,7 +174,7 @@ class EvppiTable:
         used = {name: column for name, column in filled.items() if any(column)}
         lines = [list(used), *map(list, zip(*used.values(), strict=True))]
         legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
-        if len({row.willingness_to_pay for row in self.rows}) == 1 and self.rows[0].evpi_se:
+        if len({row.willingness_to_pay for row in self.rows}) == 1 and self.rows[0].evpi_se > 0:
             legend += f" EVPI has a standard error of {short(self.rows[0].evpi_se, 2)}."
         remarks = [f"{note}." for note in self.notes]
         below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1)), *remarks]
