@@ -708,13 +708,13 @@ class Own(Gaussian):
 
 
 def test_measures_that_are_code_must_be_passed_again(path):
-    problem = changed(family=lambda theta: Own(theta, 2.0))
+    problem = changed(family=lambda theta: Own(theta, cov=2.0))
     whole = problem.collect(3, 20, rng=0, checkpoint=path)
     with pytest.raises(CheckpointError, match=r"does not hold the measure Own\(dim=2.*pass measure="):
         cbq.Samples.from_checkpoint(path)
-    same(cbq.Samples.from_checkpoint(path, lambda theta: Own(theta, 2.0)), whole)
+    same(cbq.Samples.from_checkpoint(path, lambda theta: Own(theta, cov=2.0)), whole)
     with pytest.raises(CheckpointError, match=r"point i = 0 of theta index t = 0 is .* and .* would be drawn now"):
-        changed(family=lambda theta: Own(theta, 3.0)).collect(3, 20, rng=0, checkpoint=path)
+        changed(family=lambda theta: Own(theta, cov=3.0)).collect(3, 20, rng=0, checkpoint=path)
 
 
 def test_a_measure_that_all_thetas_share_is_stored_once(path):

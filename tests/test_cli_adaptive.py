@@ -127,8 +127,8 @@ def test_solve_with_a_checkpoint_resumes_and_has_a_status(tmp_path, simulator):
         (["--criterion", "mean"], "criterion must be"),
         (["--level", 2], "level must"),
         (["--budget", 1], "budget is 1, but the first estimate of I needs"),
-        (["--on-error", "shrug"], "on_error must be"),
-        (["--at", "1,2"], "has 2 coordinates, but p = 1"),
+        (["--on-error", "shrug"], "--on-error must be"),
+        (["--at", "1,2"], "has 2 coordinates, but theta has 1"),
     ],
 )
 def test_solve_refuses_bad_options_before_it_runs(words, says):

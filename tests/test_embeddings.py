@@ -290,7 +290,7 @@ def test_quadrature_gives_z_and_cross_too() -> None:
 
 
 BATCHED = {
-    Gaussian: Gaussian([[0.0], [1.0], [2.0]], [[1.0], [0.5], [2.0]]),
+    Gaussian: Gaussian([[0.0], [1.0], [2.0]], cov=[[1.0], [0.5], [2.0]]),
     Gamma: Gamma([1.5, 2.5, 4.0], 2.0),
     TruncatedGaussian: TruncatedGaussian(0.0, 1.0, [-np.inf, -1.0, 0.5], [0.0, np.inf, 2.0]),
     Mixture: Mixture([0.5, 0.5], [Uniform([[0.0], [1.0], [2.0]], [[1.0], [3.0], [5.0]]), Exponential([1.0, 2.0, 3.0])]),

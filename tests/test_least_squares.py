@@ -317,7 +317,7 @@ def test_configurations_and_fits_are_frozen():
 @pytest.mark.parametrize("method", METHODS.values(), ids=METHODS)
 def test_pictures(method):
     fit = method().fit(at(THETA[:, 0], MEANS))
-    assert len(fit.plot(points=8).axes) == 2
+    assert len(fit.plot(points=8, half_width=False).axes) == 2
     assert method().fit(at(THETA, MEANS[:, 0])).plot(points=4) is not None
 
 

@@ -90,7 +90,7 @@ def test_names_carry_through_parts_and_sums_of_samples(samples):
     assert samples.select([0, 2]).names == samples[1:].names == samples.thinned(3).names == NAMES
     assert (samples + problem().collect(2, 3, rng=1)).names == NAMES
     assert (samples.with_names(None) + problem().collect(2, 3, rng=1)).names == NAMES
-    assert samples.reweighted(lambda t: Gaussian(t[0], 1.5)).names == NAMES
+    assert samples.reweighted(lambda t: Gaussian(t[0], cov=1.5)).names == NAMES
     assert samples.output(1).names == cbq.Names(NAMES.theta, NAMES.x, "Kosten; ü")
     with pytest.raises(ValueError, match="the same names of theta, but they have stock level and other"):
         samples + samples.with_names({"theta": "other"})

@@ -67,7 +67,7 @@ def test_samples_are_equal_if_all_that_they_hold_is():
         made(depends_on_theta=False),
         made(bounds=(-9.0, 9.0)),
         made(failed=[[0.5], *[[]] * 5]),
-        made(proposal=lambda theta: Gaussian(theta[0], 2.0)),
+        made(proposal=lambda theta: Gaussian(theta[0], cov=2.0)),
     ]
     assert [other == s for other in others] == [False] * len(others)
     assert made(failed=[[0.5], *[[]] * 5]) == made(failed=[[0.5], *[[]] * 5])
@@ -99,7 +99,7 @@ def test_a_file_of_samples_needs_the_family_again_and_refuses_another(tmp_path):
     with pytest.raises(ValueError, match=r"holds samples of a family.*cbq\.Samples\.load\(.*family=problem\.family\)"):
         cbq.Samples.load(path)
     with pytest.raises(ValueError, match="does not go with this family"):
-        cbq.Samples.load(path, lambda theta: Gaussian(theta[0], 2.0))
+        cbq.Samples.load(path, lambda theta: Gaussian(theta[0], cov=2.0))
 
 
 def test_files_of_samples_and_of_fits_are_told_apart(fit, tmp_path):

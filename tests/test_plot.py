@@ -286,7 +286,7 @@ def test_the_prior_extends_the_range_of_the_figure():
     np.testing.assert_allclose([x[0], x[-1]], [0.05, 9.95], rtol=1e-12)
     x, _ = drawn(LINE.plot(prior=cbq.measures.Uniform(1.5, 2.0)).axes[0], "mean")
     np.testing.assert_allclose([x[0], x[-1]], [1.0, 4.0], rtol=1e-12)  # the observed thetas
-    both = cbq.measures.Gaussian([0.0, 1.0], [1.0, 4.0])
+    both = cbq.measures.Gaussian([0.0, 1.0], cov=[1.0, 4.0])
     ax = PLANE.plot(prior=both, points=5).axes[0]
     assert ax.get_xlim()[0] < -2
     assert ax.get_ylim()[1] >= 5

@@ -34,7 +34,7 @@ class Own(Gaussian):
 
 
 def own(theta):
-    return Own(theta + 1, 4.0)
+    return Own(theta + 1, cov=4.0)
 
 
 def square(x, theta):
