@@ -18,7 +18,17 @@ REFUSED, STANDARD_ERRORS = 0.3, 6.0  # the error of E[x s'] that is refused, and
 
 
 class ChainWarning(UserWarning):
-    """Draws of a Markov chain are fewer or less reliable than they look."""
+    """Draws of a Markov chain are fewer or less reliable than they look.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> x = np.random.default_rng(0).normal(size=(4, 200)) + [[0.0], [0.0], [0.0], [3.0]]  # one of 4 chains is elsewhere
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     samples = cbq.Samples.from_arviz({1.0: {"x": x}}, value="x")
+    >>> caught[0].category.__name__
+    'ChainWarning'
+    """
 
 
 def read_posteriors(
