@@ -23,7 +23,7 @@ class ChainWarning(UserWarning):
     Examples
     --------
     >>> import warnings
-    >>> x = np.random.default_rng(0).normal(size=(4, 200)) + [[0.0], [0.0], [0.0], [3.0]]  # one of 4 chains is elsewhere
+    >>> x = np.random.default_rng(0).normal(size=(4, 200)) + [[0.0], [0.0], [0.0], [3.0]]  # one chain is elsewhere
     >>> with warnings.catch_warnings(record=True, action="always") as caught:
     ...     samples = cbq.Samples.from_arviz({1.0: {"x": x}}, value="x")
     >>> caught[0].category.__name__
