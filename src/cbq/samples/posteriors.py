@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, real
 from cbq._checks import called, shown
+from cbq._names import RESERVED, Names
 from cbq.measures import Measure, Unnormalised
 from cbq.samples.chains import Chains, Thin, effective_size, mixing_problem, stride
 
@@ -32,7 +34,7 @@ class ChainWarning(UserWarning):
 
 
 def read_posteriors(
-    data: Any, value: Source, x: Any, score: Source | None, measure: Any, thin: Thin, group: str
+    data: Any, value: Source, x: Any, score: Source | None, measure: Any, thin: Thin, group: str, names: Names
 ) -> dict[str, Any]:
     """The arguments of `Samples` for posteriors by theta."""
     if not isinstance(data, Mapping) or not data:
@@ -44,10 +46,8 @@ def read_posteriors(
         raise ValueError(
             "the keys of data must be numbers, or tuples of equally many: one for each coordinate of theta."
         )
-    posteriors = [
-        _posterior(Chains.of(each, _text(theta), group), theta, value, x, score, thin)
-        for each, theta in zip(data.values(), thetas, strict=True)
-    ]
+    chains = [Chains.of(each, _text(theta), group) for each, theta in zip(data.values(), thetas, strict=True)]
+    posteriors = [_posterior(each, theta, value, x, score, thin) for each, theta in zip(chains, thetas, strict=True)]
     _warn([said for *_, said in posteriors if said is not None], len(posteriors))
     found = measure if measure is not None else [_measure(points, scores) for points, _, scores, _ in posteriors]
     return {
@@ -55,22 +55,37 @@ def read_posteriors(
         "x": [points for points, *_ in posteriors],
         "f": [f for _, f, *_ in posteriors],
         "measure": found,
+        "names": _with_labels(names, _labels(chains[0], x), len(thetas[0]), posteriors[0][1]),
     }
+
+
+def _with_labels(names: Names, labels: list[str], p: int, f: Array) -> Names:
+    """The names with those of the variables for x, unless x has names, or these are taken by theta or f."""
+    filled = names.with_theta(p).with_f(f.shape[1] if f.ndim == 2 else None)
+    taken = [*filled.theta, *filled.f, *RESERVED, *labels]
+    return names if names.x or any(taken.count(label) > 1 for label in labels) else replace(names, x=tuple(labels))
+
+
+def _labels(chains: Chains, x: Any) -> list[str]:
+    """The names of the coordinates of x: those of the variables, with an index if a variable has several numbers."""
+    sizes = {name: chains.array(name, "x").shape[-1] for name in _variables(chains, x)}
+    return [f"{name}[{i}]" if k > 1 else name for name, k in sizes.items() for i in range(k)]
+
+
+def _variables(chains: Chains, x: Any) -> list[str]:
+    return list(chains.variables) if x is None else _names(x, "x")
 
 
 def _posterior(
     chains: Chains, theta: Array, value: Source, x: Any, score: Source | None, thin: Thin
 ) -> tuple[Array, Array, Array | None, str | None]:
     """The points (N, d), values (N,) or (N, C) and scores (N, d) of the draws that are kept, and what to warn of."""
-    names = list(chains.variables) if x is None else _names(x, "x")
-    draws = chains.together(names, "x")
+    draws = chains.together(_variables(chains, x), "x")
     f = _values(chains, draws, theta, value, "value")
     scores = None if score is None else _values(chains, draws, theta, score, "score")
     if scores is not None:
         _check_scores(draws, scores, chains.theta)
-    sizes = {name: chains.array(name, "x").shape[-1] for name in names}
-    labels = [f"{name}[{i}]" if k > 1 else name for name, k in sizes.items() for i in range(k)]
-    said = mixing_problem(draws, labels)
+    said = mixing_problem(draws, _labels(chains, x))
     step = stride(np.concatenate([draws, f], axis=-1), thin)
     flat = [None if each is None else each[:, ::step].reshape(-1, each.shape[-1]) for each in (draws, f, scores)]
     points, values, kept = flat

@@ -243,6 +243,7 @@ class Samples(Immutable):
         thin: Thin = "auto",
         group: str = "posterior",
         bounds: Any = None,
+        names: Any = None,
     ) -> Samples:
         """Make samples from the posterior draws of a model at each theta, as ArviZ, PyMC, Stan and NumPyro have them.
 
@@ -261,18 +262,19 @@ class Samples(Immutable):
         depends_on_theta, bounds : as for the constructor.
         thin : keep every so many draws of a chain; "auto" keeps about as many as are independent.
         group : the group of an InferenceData or a DataTree.
+        names : as for the constructor; the coordinates of x have the names of their variables by default.
 
         Examples
         --------
         >>> rng = np.random.default_rng(0)
-        >>> draws = {theta: {"x": rng.normal(theta, 1.0, (4, 250))} for theta in (0.0, 1.0, 2.0)}  # (chain, draw)
+        >>> draws = {theta: {"mu": rng.normal(theta, 1.0, (4, 250))} for theta in (0.0, 1.0, 2.0)}  # (chain, draw)
         >>> samples = cbq.Samples.from_arviz(
         ...     draws, value=lambda x, theta: np.cos(x[:, 0]), score=lambda x, theta: theta - x
         ... )
         >>> samples.T, samples.names.x, samples.design
-        (3, ('x',), 'mcmc')
+        (3, ('mu',), 'mcmc')
         """
-        found = read_posteriors(data, value, x, score, measure, thin, group)
+        found = read_posteriors(data, value, x, score, measure, thin, group, Names.of(names))
         return cls(**found, depends_on_theta=depends_on_theta, design="mcmc", bounds=bounds)
 
     @classmethod
