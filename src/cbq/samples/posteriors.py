@@ -12,7 +12,7 @@ import numpy as np
 from cbq._arrays import Array, real
 from cbq._checks import called, shown
 from cbq._names import RESERVED, Names
-from cbq.measures import Measure, Unnormalised
+from cbq.measures import Unnormalised
 from cbq.samples.chains import Chains, Thin, effective_size, mixing_problem, stride
 
 Source = str | Sequence[str] | Callable[[Array, Array], Any]
@@ -49,7 +49,9 @@ def read_posteriors(
     chains = [Chains.of(each, _text(theta), group) for each, theta in zip(data.values(), thetas, strict=True)]
     posteriors = [_posterior(each, theta, value, x, score, thin) for each, theta in zip(chains, thetas, strict=True)]
     _warn([said for *_, said in posteriors if said is not None], len(posteriors))
-    found = measure if measure is not None else [_measure(points, scores) for points, _, scores, _ in posteriors]
+    found = measure
+    if measure is None and score is not None:
+        found = [Unnormalised(score=_KnownScores(x, s), dim=x.shape[-1]) for x, _, s, _ in posteriors if s is not None]
     return {
         "theta": np.stack(thetas),
         "x": [points for points, *_ in posteriors],
@@ -165,20 +167,13 @@ def _warn(said: Sequence[str], number: int) -> None:
         warnings.warn(f"{said[0]}{more}. Run longer or more chains.", ChainWarning, stacklevel=4)
 
 
-def _measure(x: Array, scores: Array | None) -> Measure:
-    """The measure of draws x (n, d), known by its scores there, or not at all."""
-    return Unnormalised(score=_KnownScores(x, scores), dim=x.shape[-1])
-
-
 class _KnownScores:
     """A score that is known at some points alone."""
 
-    def __init__(self, x: Array, scores: Array | None) -> None:
-        self._scores = None if scores is None else {row.tobytes(): s for row, s in zip(x + 0.0, scores, strict=True)}
+    def __init__(self, x: Array, scores: Array) -> None:
+        self._scores = {row.tobytes(): s for row, s in zip(x + 0.0, scores, strict=True)}
 
     def __call__(self, x: Array) -> Array:
-        if self._scores is None:
-            raise ValueError("no scores came with the draws: pass score=... to from_arviz, or measure=...")
         flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1, x.shape[-1]) + 0.0
         try:
             found = [self._scores[row.tobytes()] for row in flat]
