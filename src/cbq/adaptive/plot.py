@@ -45,6 +45,7 @@ def plot_history(history: History, ax: Any = None) -> Figure:
     ticks = np.unique(np.round(np.geomspace(history.runs[0], history.runs[-1], 6)).astype(int))
     ax.set_xticks(ticks, [str(tick) for tick in ticks])
     ax.xaxis.minorticks_off()
+    ax.yaxis.set_major_formatter(LogFormatter())
     ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))  # labels between few powers of ten
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize="small")
