@@ -16,7 +16,7 @@ SPREAD := -n auto --dist loadfile  # one process per core; the tests of a file r
 .NOTPARALLEL:  # benchmarks measure time
 
 demo: $(LIGHT)
-	$(BIN)/cbq run sir --T 15 --N 40 --design sobol --seed 0 --out $(DEMO)
+	$(BIN)/cbq run sir --T 15 --N 40 --seed 0 --out $(DEMO)
 	@echo "The report is $(DEMO)/report.html, its figure $(DEMO)/figure.png and its table $(DEMO)/estimate.csv. For other thetas, run"
 	@echo "  $(BIN)/cbq predict $(DEMO)/fit.cbq --theta 3.5"
 

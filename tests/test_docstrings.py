@@ -18,6 +18,7 @@ MODULES = [
     "cbq.comparison",
     "cbq.embeddings",
     "cbq.fit",
+    "cbq.integrands",
     "cbq.kernels",
     "cbq.linalg",
     "cbq.measures",

@@ -27,6 +27,7 @@ MODULES = [
     "cbq.comparison",
     "cbq.embeddings",
     "cbq.fit",
+    "cbq.integrands",
     "cbq.kernels",
     "cbq.linalg",
     "cbq.measures",

@@ -134,7 +134,7 @@ def test_draws_without_scores_serve_regressions_but_not_quadrature(draws):
     samples = cbq.Samples.from_arviz({t: {"mu": mu} for t, mu in draws.items()}, value)
     with silent():
         assert cbq.LSMC().fit(samples).predict([1.0])[0] == pytest.approx(exact(1.0), abs=0.2)
-    with pytest.raises(ValueError, match="no scores came with the draws: pass score"):
+    with pytest.raises(ValueError, match="or draws of posteriors with score="):
         cbq.CBQ().fit(samples.thinned(50))
 
 

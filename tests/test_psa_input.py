@@ -264,6 +264,11 @@ def test_net_benefits_are_found_by_name(names, expected):
         (["qaly1", "qaly2", "cost1"], ([], [])),
         (["cure", "efficacy", "c_drug", "c_visit"], ([], [])),
         (["inc_qaly", "inc_cost"], (["inc_qaly"], ["inc_cost"])),
+        (  # inputs, whose names have the other order
+            ["stroke_qaly", "stroke_cost", "qaly_old", "qaly_new", "cost_old", "cost_new"],
+            (["qaly_old", "qaly_new"], ["cost_old", "cost_new"]),
+        ),
+        (["a_qaly", "b_qaly", "a_cost", "b_cost", "qaly_1", "qaly_2", "cost_1", "cost_2"], ([], [])),
     ],
 )
 def test_effects_and_costs_are_found_by_name(names, expected):

@@ -12,6 +12,7 @@ from typing import Any
 
 from docutils import nodes
 from sphinx.application import Sphinx
+from sphinx.util.inspect import TypeAliasForwardRef
 from sphinx.util.nodes import make_refnode
 
 import cbq
@@ -129,6 +130,7 @@ def _public_modules() -> set[str]:
 
 
 def setup(app: Sphinx) -> dict[str, Any]:
+    TypeAliasForwardRef.__repr__ = lambda self: self.name  # of properties, whose types are not recorded
     app.connect("autodoc-process-docstring", _process)
     app.connect("autodoc-process-signature", _readable_types, priority=900)
     app.connect("autodoc-skip-member", _skip)

@@ -29,6 +29,8 @@ class Names:
     Each part is a name, or a sequence of names. A part that is left out is empty, until samples or a fit fill it in
     with the default names: theta, or theta_0, theta_1, ...; x, or x_0, ...; f, or f_0, .... All names differ.
 
+    Examples
+    --------
     >>> cbq.Names(theta="stock", x=["demand"], f="profit")
     Names(theta=('stock',), x=('demand',), f=('profit',))
     """

@@ -11,7 +11,15 @@ if TYPE_CHECKING:
 
 
 def plot(result: Any, **options: Any) -> Figure:
-    """The figure of a fit, an answer, a history, a comparison or a table: `result.plot(**options)`."""
+    """The figure of a fit, an answer, a history, a comparison or a table: `result.plot(**options)`.
+
+    Examples
+    --------
+    >>> fit = cbq.LSMC().fit(cbq.problems.get("butterfly").collect(T=12, N=20, rng=0))
+    >>> figure = cbq.plot(fit, title="Value of the butterfly")
+    >>> figure.get_suptitle()
+    'Value of the butterfly'
+    """
     draw = None if isinstance(result, type) else getattr(result, "plot", None)
     if not callable(draw) or not type(result).__module__.startswith("cbq."):
         raise TypeError(

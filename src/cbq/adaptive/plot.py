@@ -23,6 +23,8 @@ def plot_history(history: History, ax: Any = None) -> Figure:
     """The half-width at each round against the number of runs, a line for each output, and the target."""
     if ax is None:
         ax = new_figure(*LINE_SIZE).subplots()
+    from matplotlib.ticker import LogFormatter
+
     require_axes(ax)
     C = history.half_width.shape[1]
     for c in range(C):
@@ -42,7 +44,9 @@ def plot_history(history: History, ax: Any = None) -> Figure:
     ax.set_ylabel("half-width of the interval of I")
     ticks = np.unique(np.round(np.geomspace(history.runs[0], history.runs[-1], 6)).astype(int))
     ax.set_xticks(ticks, [str(tick) for tick in ticks])
-    ax.minorticks_off()
+    ax.xaxis.minorticks_off()
+    ax.yaxis.set_major_formatter(LogFormatter())
+    ax.yaxis.set_minor_formatter(LogFormatter(minor_thresholds=(1.5, 0.5)))  # labels between few powers of ten
     ax.spines[["top", "right"]].set_visible(False)
     ax.legend(frameon=False, fontsize="small")
     return whole_figure(ax)

@@ -396,6 +396,14 @@ class Fit(Immutable, ABC):
 
         It is 1 - sum (truth - mean)^2 / sum (truth - average truth)^2, averaged over outputs, as in scikit-learn.
         truth: the true I at theta, or unbiased estimates of it, (M,) or (M, C).
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> fit = cbq.CBQ().fit(problem.collect(T=12, N=20, rng=0))
+        >>> theta = np.linspace(80.0, 120.0, 9)
+        >>> fit.score(theta, problem.exact(theta)) > 0.9
+        True
         """
         return r_squared(np.asarray(self.predict(self._thetas(theta))), squarable(finite(truth, "truth"), "truth"))
 
@@ -500,6 +508,17 @@ class Fit(Immutable, ABC):
         prior : the distribution of theta: the report covers its central range, of 99%.
         truth : the true I, a function of theta (M, p), to compare with.
         level : of the intervals. title : of the page. repeat : code or a command that makes this fit.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> samples = problem.collect(T=12, N=20, rng=0)
+        >>> fit = cbq.LSMC().fit(samples)
+        >>> import tempfile, pathlib
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     fit.report(f"{folder}/report.html", samples, prior=problem.prior)
+        ...     pathlib.Path(folder, "report.html").read_text()[:15]
+        '<!DOCTYPE html>'
         """
         from cbq.fit.report import FitReport
 

@@ -110,8 +110,9 @@ class FitReport:
         return f"An estimate with {100 * self.level:.4g}% intervals,{runs} at {T} theta{'s' * (T > 1)}."
 
     def _question(self) -> Html:
-        what, of = _listed(self._names[1]), _listed(self._names[0])
-        lines = [paragraph(f"What is {what} as a function of {of}?")]
+        of = _listed(self._names[0])
+        what = _listed([f"the {name}" if name.startswith("expected ") else name for name in self._names[1]])
+        lines = [paragraph(f"What {'is' if len(self._names[1]) == 1 else 'are'} {what} as a function of {of}?")]
         if any(name.startswith("I") and name.endswith("(theta)") for name in self._names[1]):
             lines.append(paragraph("I(theta) = E[f(X, theta)] is the expectation of f over its random input X."))
         known: dict[str, str] = {} if self.name is None else {"problem": self.name}

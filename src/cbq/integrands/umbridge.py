@@ -41,6 +41,11 @@ class UMBridge:
     outputs : which of the model's output numbers are f, counted from 0 over all its vectors: one, or a list of them
         (default: all).
     timeout : seconds to wait for an answer (default: no limit).
+
+    Examples
+    --------
+    >>> model = cbq.integrands.UMBridge("http://localhost:4242", "forward", config={"level": 2})
+    >>> problem = cbq.Problem(model, lambda theta: cbq.measures.Normal(theta, std=1.0), cbq.measures.Uniform(0.0, 2.0))
     """
 
     url: str

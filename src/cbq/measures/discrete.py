@@ -32,6 +32,12 @@ class Discrete(Empirical):
 
     It has no score. Its transport is the quantile function. `inverse_transport` returns P(X < x) + P(X = x) / 2, the
     middle of the interval that the transport maps to the atom x.
+
+    Examples
+    --------
+    >>> dice = cbq.measures.Categorical(np.full(6, 1 / 6), values=[1, 2, 3, 4, 5, 6])
+    >>> isinstance(dice, cbq.measures.Discrete), dice.points[:, 0].tolist()
+    (True, [1.0, 2.0, 3.0, 4.0, 5.0, 6.0])
     """
 
     @property
@@ -117,6 +123,12 @@ class Binomial(OnIntegers):
     ----------
     n : the number of trials, whole numbers (...) or (..., 1), or a scalar.
     p : the probability of a success, between 0 and 1, (...) or (..., 1), or a scalar.
+
+    Examples
+    --------
+    >>> responders = cbq.measures.Binomial(n=24, p=0.4)
+    >>> np.exp(responders.logpdf([[10.0]])).round(4)
+    array([0.1612])
     """
 
     def __init__(self, n: npt.ArrayLike, p: npt.ArrayLike) -> None:
@@ -162,6 +174,12 @@ class Poisson(OnIntegers):
     Parameters
     ----------
     rate : the mean, (...) or (..., 1), or a scalar; positive.
+
+    Examples
+    --------
+    >>> claims = cbq.measures.Poisson(rate=2.0)
+    >>> (claims.weights @ np.maximum(claims.points[:, 0] - 3, 0)).round(3)  # E max(X - 3, 0)
+    np.float64(0.218)
     """
 
     def __init__(self, rate: npt.ArrayLike) -> None:
@@ -191,6 +209,12 @@ class Categorical(Discrete):
     ----------
     probabilities : (..., K), non-negative with sum one.
     values : (..., K), the numbers that stand for the categories; None for 0, 1, ..., K - 1. Equal values are one atom.
+
+    Examples
+    --------
+    >>> severity = cbq.measures.Categorical([0.7, 0.2, 0.1], values=[1, 5, 20])
+    >>> severity.moments()[0]  # 0.7 + 5 * 0.2 + 20 * 0.1
+    array([3.7])
     """
 
     probabilities: Array  # (*batch_shape, K)

@@ -28,6 +28,13 @@ class ScipyVariable(NumericSlope):
     Parameters
     ----------
     variable : the random variable, whose parameters are scalars.
+
+    Examples
+    --------
+    >>> from scipy import stats
+    >>> half_normal = cbq.measures.from_scipy(abs(stats.Normal()))
+    >>> type(half_normal).__name__, half_normal.transport([0.5]).round(3).tolist()
+    ('ScipyVariable', [[0.674]])
     """
 
     def __init__(self, variable: Any) -> None:

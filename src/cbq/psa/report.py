@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 
@@ -19,6 +19,7 @@ from cbq.psa.result import EvppiRow, EvppiTable, inputs_of
 COLOURS = (0, 1, 3, 4, 5)  # of sets in a chart over the willingness to pay; EVPI has the one between
 MOST_LINES = len(COLOURS)
 MOST_ROWS = 40  # of the table; the others are folded
+FEW = 5  # sets in a sentence
 READER = "reading"
 NOTHING = 1e-3  # of EVPI: sets that are worth less are said to be worth next to nothing
 
@@ -160,10 +161,18 @@ def _method(found: EvppiTable) -> Html:
 
 
 def _notes(found: EvppiTable) -> Html:
-    notes = list(dict.fromkeys(row.note for row in found.rows if row.note))
+    notes = {row.note: list[str]() for row in found.rows if row.note}
+    for row in found.rows:
+        if row.note and row.pars not in notes[row.note]:
+            notes[row.note].append(row.pars)
     if not notes:
         return notice("good", "No warnings.", "Nothing in the regressions makes the intervals doubtful.")
-    return joined(notice("warning", "Note:", f"{capital(note)}.") for note in notes)
+    return joined(notice("warning", f"{_few(sets)}:", f"{note}.") for note, sets in notes.items())
+
+
+def _few(sets: Sequence[str]) -> str:
+    """Sets in a sentence, the first few of many."""
+    return "; ".join(sets[:FEW]) + f" and {len(sets) - FEW} more" * (len(sets) > FEW)
 
 
 def _repeat(repeat: str | None, record: Mapping[str, str]) -> Html:

@@ -1,6 +1,7 @@
 """What names and values of columns suggest: which number the rows, and which are net benefits, effects or costs.
 
 A name is a stem with a label, in either order: nb_A, qaly2, costNew, soc.cost. The label is that of a decision.
+Outputs of one table have the same order: beside qaly_drug and qaly_none, stroke_qaly is an input.
 """
 
 from __future__ import annotations
@@ -40,15 +41,17 @@ ROW_NUMBERS = re.compile(
 
 @dataclass(frozen=True)
 class OutputName:
-    """A name of an output: what it is, its stem, the label of its decision, and whether it is a difference."""
+    """A name of an output: what it is, its stem, the label of its decision, if it is a difference, and the order."""
 
     role: Role
     stem: str
     label: str
     incremental: bool
+    stem_first: bool
 
 
-Family = dict[str, str]  # columns of the same role and stem, by label
+Key = tuple[Role, str, bool, bool]  # role, stem, whether it is a difference, and whether the stem comes first
+Family = dict[str, str]  # columns of the same key, by label
 
 
 def output_name(name: str) -> OutputName | None:
@@ -58,7 +61,8 @@ def output_name(name: str) -> OutputName | None:
         first = re.fullmatch(rf"(?P<inc>{INCREMENTAL})?(?P<stem>{stem}{letter}){LABEL}", name, re.IGNORECASE)
         last = re.fullmatch(rf"(?P<label>.+?)[\W_]+(?P<inc>{INCREMENTAL})?(?P<stem>{stem})", name, re.IGNORECASE)
         if found := first or last:
-            return OutputName(role, _plain(found["stem"]).rstrip("s"), _plain(found["label"]), bool(found["inc"]))
+            stem, label = _plain(found["stem"]).rstrip("s"), _plain(found["label"])
+            return OutputName(role, stem, label, bool(found["inc"]), first is not None)
     return None
 
 
@@ -74,10 +78,10 @@ def guess_effects_and_costs(names: Sequence[str]) -> tuple[list[str], list[str]]
     """The columns of effects, and those of costs for the same decisions; both empty if this is unclear."""
     families = _families(names)
     found = []
-    for (role, _, incremental), effects in families.items():
+    for (role, _, incremental, _), effects in families.items():
         fewest = 1 if incremental else 2
         if role is Role.EFFECT and len(effects) >= fewest:
-            matching = [f for (r, _, i), f in families.items() if r is Role.COST and i is incremental]
+            matching = [f for (r, _, i, _), f in families.items() if r is Role.COST and i is incremental]
             found += [(effects, costs) for costs in matching if effects.keys() <= costs.keys()]
     if len(found) != 1:
         return [], []
@@ -93,7 +97,7 @@ def outputs_beside(names: Sequence[str], used: Sequence[str]) -> dict[str, str]:
     roles = {name: output_name(name) for name in used}
     decisions = {_plain(name) if role is None else role.label for name, role in roles.items()}
     found = {}
-    for (role, _, incremental), family in _families([name for name in names if name not in used]).items():
+    for (role, _, incremental, _), family in _families([name for name in names if name not in used]).items():
         covers = len(decisions) > 1 and decisions <= family.keys()
         for label, name in family.items():
             if role is Role.NET_BENEFIT or incremental or (covers and label in decisions):
@@ -146,11 +150,12 @@ def _is_row_number(name: str) -> bool:
     return not name.strip() or ROW_NUMBERS.fullmatch(name.strip()) is not None
 
 
-def _families(names: Sequence[str]) -> dict[tuple[Role, str, bool], Family]:
-    found: dict[tuple[Role, str, bool], Family] = {}
+def _families(names: Sequence[str]) -> dict[Key, Family]:
+    found: dict[Key, Family] = {}
     for name in names:
         if role := output_name(name):
-            found.setdefault((role.role, role.stem, role.incremental), {}).setdefault(role.label, name)
+            key = (role.role, role.stem, role.incremental, role.stem_first)
+            found.setdefault(key, {}).setdefault(role.label, name)
     return found
 
 

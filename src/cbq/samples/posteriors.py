@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, real
 from cbq._checks import called, shown
-from cbq.measures import Measure, Unnormalised
+from cbq._names import RESERVED, Names
+from cbq.measures import Unnormalised
 from cbq.samples.chains import Chains, Thin, effective_size, mixing_problem, stride
 
 Source = str | Sequence[str] | Callable[[Array, Array], Any]
@@ -18,11 +20,21 @@ REFUSED, STANDARD_ERRORS = 0.3, 6.0  # the error of E[x s'] that is refused, and
 
 
 class ChainWarning(UserWarning):
-    """Draws of a Markov chain are fewer or less reliable than they look."""
+    """Draws of a Markov chain are fewer or less reliable than they look.
+
+    Examples
+    --------
+    >>> import warnings
+    >>> x = np.random.default_rng(0).normal(size=(4, 200)) + [[0.0], [0.0], [0.0], [3.0]]  # one chain is elsewhere
+    >>> with warnings.catch_warnings(record=True, action="always") as caught:
+    ...     samples = cbq.Samples.from_arviz({1.0: {"x": x}}, value="x")
+    >>> caught[0].category.__name__
+    'ChainWarning'
+    """
 
 
 def read_posteriors(
-    data: Any, value: Source, x: Any, score: Source | None, measure: Any, thin: Thin, group: str
+    data: Any, value: Source, x: Any, score: Source | None, measure: Any, thin: Thin, group: str, names: Names
 ) -> dict[str, Any]:
     """The arguments of `Samples` for posteriors by theta."""
     if not isinstance(data, Mapping) or not data:
@@ -34,33 +46,48 @@ def read_posteriors(
         raise ValueError(
             "the keys of data must be numbers, or tuples of equally many: one for each coordinate of theta."
         )
-    posteriors = [
-        _posterior(Chains.of(each, _text(theta), group), theta, value, x, score, thin)
-        for each, theta in zip(data.values(), thetas, strict=True)
-    ]
+    chains = [Chains.of(each, _text(theta), group) for each, theta in zip(data.values(), thetas, strict=True)]
+    posteriors = [_posterior(each, theta, value, x, score, thin) for each, theta in zip(chains, thetas, strict=True)]
     _warn([said for *_, said in posteriors if said is not None], len(posteriors))
-    found = measure if measure is not None else [_measure(points, scores) for points, _, scores, _ in posteriors]
+    found = measure
+    if measure is None and score is not None:
+        found = [Unnormalised(score=_KnownScores(x, s), dim=x.shape[-1]) for x, _, s, _ in posteriors if s is not None]
     return {
         "theta": np.stack(thetas),
         "x": [points for points, *_ in posteriors],
         "f": [f for _, f, *_ in posteriors],
         "measure": found,
+        "names": _with_labels(names, _labels(chains[0], x), len(thetas[0]), posteriors[0][1]),
     }
+
+
+def _with_labels(names: Names, labels: list[str], p: int, f: Array) -> Names:
+    """The names with those of the variables for x, unless x has names, or these are taken by theta or f."""
+    filled = names.with_theta(p).with_f(f.shape[1] if f.ndim == 2 else None)
+    taken = [*filled.theta, *filled.f, *RESERVED, *labels]
+    return names if names.x or any(taken.count(label) > 1 for label in labels) else replace(names, x=tuple(labels))
+
+
+def _labels(chains: Chains, x: Any) -> list[str]:
+    """The names of the coordinates of x: those of the variables, with an index if a variable has several numbers."""
+    sizes = {name: chains.array(name, "x").shape[-1] for name in _variables(chains, x)}
+    return [f"{name}[{i}]" if k > 1 else name for name, k in sizes.items() for i in range(k)]
+
+
+def _variables(chains: Chains, x: Any) -> list[str]:
+    return list(chains.variables) if x is None else _names(x, "x")
 
 
 def _posterior(
     chains: Chains, theta: Array, value: Source, x: Any, score: Source | None, thin: Thin
 ) -> tuple[Array, Array, Array | None, str | None]:
     """The points (N, d), values (N,) or (N, C) and scores (N, d) of the draws that are kept, and what to warn of."""
-    names = list(chains.variables) if x is None else _names(x, "x")
-    draws = chains.together(names, "x")
+    draws = chains.together(_variables(chains, x), "x")
     f = _values(chains, draws, theta, value, "value")
     scores = None if score is None else _values(chains, draws, theta, score, "score")
     if scores is not None:
         _check_scores(draws, scores, chains.theta)
-    sizes = {name: chains.array(name, "x").shape[-1] for name in names}
-    labels = [f"{name}[{i}]" if k > 1 else name for name, k in sizes.items() for i in range(k)]
-    said = mixing_problem(draws, labels)
+    said = mixing_problem(draws, _labels(chains, x))
     step = stride(np.concatenate([draws, f], axis=-1), thin)
     flat = [None if each is None else each[:, ::step].reshape(-1, each.shape[-1]) for each in (draws, f, scores)]
     points, values, kept = flat
@@ -140,20 +167,13 @@ def _warn(said: Sequence[str], number: int) -> None:
         warnings.warn(f"{said[0]}{more}. Run longer or more chains.", ChainWarning, stacklevel=4)
 
 
-def _measure(x: Array, scores: Array | None) -> Measure:
-    """The measure of draws x (n, d), known by its scores there, or not at all."""
-    return Unnormalised(score=_KnownScores(x, scores), dim=x.shape[-1])
-
-
 class _KnownScores:
     """A score that is known at some points alone."""
 
-    def __init__(self, x: Array, scores: Array | None) -> None:
-        self._scores = None if scores is None else {row.tobytes(): s for row, s in zip(x + 0.0, scores, strict=True)}
+    def __init__(self, x: Array, scores: Array) -> None:
+        self._scores = {row.tobytes(): s for row, s in zip(x + 0.0, scores, strict=True)}
 
     def __call__(self, x: Array) -> Array:
-        if self._scores is None:
-            raise ValueError("no scores came with the draws: pass score=... to from_arviz, or measure=...")
         flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1, x.shape[-1]) + 0.0
         try:
             found = [self._scores[row.tobytes()] for row in flat]

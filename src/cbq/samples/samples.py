@@ -243,6 +243,7 @@ class Samples(Immutable):
         thin: Thin = "auto",
         group: str = "posterior",
         bounds: Any = None,
+        names: Any = None,
     ) -> Samples:
         """Make samples from the posterior draws of a model at each theta, as ArviZ, PyMC, Stan and NumPyro have them.
 
@@ -261,8 +262,19 @@ class Samples(Immutable):
         depends_on_theta, bounds : as for the constructor.
         thin : keep every so many draws of a chain; "auto" keeps about as many as are independent.
         group : the group of an InferenceData or a DataTree.
+        names : as for the constructor; the coordinates of x have the names of their variables by default.
+
+        Examples
+        --------
+        >>> rng = np.random.default_rng(0)
+        >>> draws = {theta: {"mu": rng.normal(theta, 1.0, (4, 250))} for theta in (0.0, 1.0, 2.0)}  # (chain, draw)
+        >>> samples = cbq.Samples.from_arviz(
+        ...     draws, value=lambda x, theta: np.cos(x[:, 0]), score=lambda x, theta: theta - x
+        ... )
+        >>> samples.T, samples.names.x, samples.design
+        (3, ('mu',), 'mcmc')
         """
-        found = read_posteriors(data, value, x, score, measure, thin, group)
+        found = read_posteriors(data, value, x, score, measure, thin, group, Names.of(names))
         return cls(**found, depends_on_theta=depends_on_theta, design="mcmc", bounds=bounds)
 
     @classmethod
@@ -335,6 +347,12 @@ class Samples(Immutable):
         """A pandas table with a row per point, which `from_frame` reads.
 
         Where f failed, those points are rows, too: without a value, and with True in the column `failed`.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.to_frame().shape, samples.to_frame().columns.tolist()
+        ((240, 3), ['theta', 'x', 'f'])
         """
         return to_frame(self)
 
@@ -552,7 +570,14 @@ class Samples(Immutable):
         return self._replaced(bounds=self._checked_bounds(self._f, bounds))
 
     def with_names(self, names: Any) -> Samples:
-        """The same samples with other names, given as for the constructor: missing parts have default names."""
+        """The same samples with other names, given as for the constructor: missing parts have default names.
+
+        Examples
+        --------
+        >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+        >>> samples.with_names({"theta": "price", "f": "payoff"}).to_frame().columns.tolist()
+        ['price', 'x', 'payoff']
+        """
         return self._replaced(names=Names.of(names).filled(self.p, self.d, self.C))
 
     def _with_failures(self, failures: Failures | None) -> Samples:
@@ -733,6 +758,17 @@ class Samples(Immutable):
         """Write the samples to a file that `cbq.Samples.load` reads: arrays and JSON, no code.
 
         Of a proposal it keeps `log_weights` alone. A family has to be passed again, when the file is read.
+
+        Examples
+        --------
+        >>> problem = cbq.problems.get("butterfly")
+        >>> samples = problem.collect(T=12, N=20, rng=0)
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     samples.save(f"{folder}/samples.cbq")
+        ...     again = cbq.Samples.load(f"{folder}/samples.cbq", family=problem.family)
+        >>> again == samples
+        True
         """
         save_samples(self, path)
 
@@ -744,6 +780,15 @@ class Samples(Immutable):
             with one, such as `problem.family`; one that gives the points other densities is refused.
 
         Nothing in the file is executed, and everything is checked, as by `cbq.load`, which reads fits.
+
+        Examples
+        --------
+        >>> samples = cbq.Samples([0.0, 1.0], [[0.1, 0.9], [1.2, 1.8]], [[1.0, 2.0], [3.0, 4.0]])
+        >>> import tempfile
+        >>> with tempfile.TemporaryDirectory() as folder:
+        ...     samples.save(f"{folder}/samples.cbq")
+        ...     cbq.Samples.load(f"{folder}/samples.cbq") == samples
+        True
         """
         return load_samples(cls, path, family)
 

@@ -10,7 +10,8 @@ from cbq.io import Integer, saved
 from cbq.measures import Measure
 
 WHY = (
-    "these samples have none: make them with measure=, such as a family, a function from theta to its measure. "
+    "these samples have none: make them with measure=, such as a family, a function from theta to its measure, or "
+    "draws of posteriors with score=. "
     "cbq.LSMC(), cbq.KLSMC() and cbq.MonteCarlo() need no measure."
 )
 
