@@ -63,6 +63,12 @@ def few_points_together(samples: Samples) -> tuple[Finding, ...]:
     return (Finding("few points", text),)
 
 
+def all_equal(samples: Samples) -> bool:
+    """Whether no output has two different values, so that nothing has been seen of how f varies."""
+    f = samples.table
+    return samples.n_evaluations >= MIN_EQUAL and bool(np.all(np.min(f, axis=0) == np.max(f, axis=0)))
+
+
 def equal_values(samples: Samples) -> tuple[Finding, ...]:
     """A finding where all values of an output are equal at some thetas that have several points, or at all points.
 
@@ -75,7 +81,7 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
     thetas = np.sum((high - low <= rounding) & several, axis=0)  # (C,)
     if np.any(rounding > 0):
         thetas[rounding == 0] = 0
-    if samples.design == "adaptive" and samples.n_evaluations >= MIN_EQUAL and not np.any(rounding > 0):
+    if samples.design == "adaptive" and all_equal(samples):
         text = f"all values of f are equal: {samples.n_evaluations} points do not exclude other values between them."
         return (Finding("equal values", text),)
     if not np.any(thetas):
