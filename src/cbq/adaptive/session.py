@@ -399,11 +399,14 @@ class Session:
         return self._estimated[1]
 
     def _fitted(self, samples: Samples) -> FittedRound:
-        """A fit, and what it says as a round: without bounds, which would hide how far curves are apart."""
+        """A fit, and what it says as a round.
+
+        Without bounds, which would hide how far curves are apart, and finite where all values of f are equal.
+        """
         theta = self._wanted.theta
         with silent():
             fit = self._policy.fit(samples)
-            free = fit._replaced(bounds=None)
+            free = fit._replaced(bounds=None, unseen=None)
             mean, std = (each.reshape(len(theta), -1) for each in free.predict(theta, return_std=True))
             low, high = (each.reshape(len(theta), -1) for each in free.interval(theta, self.goal.level))
             # Equal values at one of many thetas say little, but where all are equal, nothing of f has been seen.
