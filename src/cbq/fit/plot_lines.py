@@ -119,7 +119,7 @@ class Curve:
         return {"mean": mean, **entries}
 
     def _drawn(self, end: Array, c: int) -> Array:
-        """An end (M,) of a band of output c; an infinite one is as far beyond the limits of the axis as they are apart."""
+        """An end (M,) of a band of output c; an infinite one is beyond the limits of the axis."""
         if np.all(np.isfinite(end)):
             return end
         low, high = self.limits(c)
@@ -159,7 +159,7 @@ class Curve:
         """The limits of the vertical axis of output c; error bars far beyond everything else are cut off."""
         shown = [self.mean, *self.bands[self.level], *self.ends, self.dot, *([] if self.true is None else [self.true])]
         values = np.concatenate([each[:, c] for each in shown])
-        values = values[np.isfinite(values)]
+        values = values[~np.isinf(values)]
         low, high = float(np.min(values)), float(np.max(values))
         reach = 0.5 * (high - low)
         ends = np.concatenate([values, self.dot[:, c] - self.bar[:, c], self.dot[:, c] + self.bar[:, c]])

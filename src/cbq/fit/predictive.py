@@ -91,8 +91,8 @@ class PredictiveDistribution:
         self.require_scales()
         if np.any(np.isinf(self.scales2)):
             raise ValueError(
-                "I cannot be drawn: all values of f are equal, so that nothing is known of other values. If f has bounds, "
-                "pass bounds=... to cbq.Problem or cbq.Samples, or take points where f differs."
+                "I cannot be drawn: all values of f are equal, so that nothing is known of other values. If f has "
+                "bounds, pass bounds=... to cbq.Problem or cbq.Samples, or take points where f differs."
             )
         out = np.empty(standard.shape)
         for j, (location, scales2) in enumerate(zip(self.locations, self.scales2, strict=True)):
