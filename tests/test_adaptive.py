@@ -15,7 +15,7 @@ from cbq.adaptive.goal import Goal
 from cbq.adaptive.rounds import Round, _error, achieved, calibration, is_reached
 from cbq.checkpoint.ledger import read_ledger
 from cbq.collect import IntegrandError
-from cbq.measures import Empirical, Gaussian, LogNormal, Uniform, Unnormalised
+from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform, Unnormalised
 from tests.refusals import refusals
 from tests.test_checkpoint import same
 
@@ -364,6 +364,23 @@ def test_a_rare_event_that_no_run_has_met_is_not_called_known():
     answer = rare.solve(tolerance=0.01, budget=40, rng=0, progress=False)
     assert not answer.reached
     assert "all values of f are equal" in answer.summary()
+
+
+def test_a_start_with_equal_values_at_some_thetas_is_no_reason_to_spend_the_budget():
+    """Their few points missed the threshold, but runs at other thetas have passed it."""
+    problem = cbq.Problem(
+        lambda x, theta: 10.0 * np.maximum(x[:, 0] - 6.0, 0.0),
+        lambda theta: Gamma(shape=theta, rate=1.0),
+        Uniform(2.0, 6.0),
+        depends_on_theta=False,
+    )
+    few = problem.collect(T=6, N=4, rng=0, design="sobol", progress=False)
+    assert np.any(np.ptp(few.f, axis=1) == 0)
+    answer = problem.solve(rtol=0.05, budget=60, start=few, rng=0, progress=False)
+    assert answer.reached
+    theta = np.linspace(2.0, 6.0, 41)
+    truth = 10.0 * (theta * stats.gamma.sf(6.0, theta + 1.0) - 6.0 * stats.gamma.sf(6.0, theta))
+    assert np.sqrt(np.mean((answer.fit.predict(theta) - truth) ** 2)) < 0.05 * np.std(truth)
 
 
 def test_samples_to_start_from_are_judged_by_their_parts():

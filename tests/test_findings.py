@@ -394,9 +394,13 @@ def test_a_band_needs_some_draws(size):
 
 @pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 def test_values_that_are_known_have_a_band_without_width():
+    """An output that is constant beside another is meant to be so; where all values are equal, others may exist."""
     x = RNG.normal(size=(8, 5))
-    fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(8.0), x, np.ones((8, 5)), Gaussian(0.0, 1.0)))
-    np.testing.assert_array_equal(fit.band(fit.theta), np.ones((2, 8)))
+    f = np.stack([x, np.ones((8, 5))], axis=-1)
+    fit = cbq.MonteCarlo().fit(cbq.Samples(np.arange(8.0), x, f, Gaussian(0.0, 1.0)))
+    np.testing.assert_array_equal(np.stack(fit.band(fit.theta))[..., 1], np.ones((2, 8)))
+    alone = cbq.MonteCarlo().fit(cbq.Samples(np.arange(8.0), x, np.ones((8, 5)), Gaussian(0.0, 1.0)))
+    np.testing.assert_array_equal(alone.band(alone.theta), [[-np.inf] * 8, [np.inf] * 8])
 
 
 def test_figures_draw_bands():

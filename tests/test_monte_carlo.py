@@ -140,13 +140,14 @@ def test_values_of_any_size(scale):
 
 @pytest.mark.filterwarnings("ignore:equal values:cbq.FitWarning")
 @pytest.mark.parametrize("value", [0.0, 0.1, -1e150, 1e-150])
-def test_a_constant_is_known(value):
+def test_a_value_that_all_points_have_does_not_exclude_others(value):
     fit = cbq.MonteCarlo().fit(samples(np.full((2, 7), value)))
     mean, std = fit.predict([0.0, 1.0], return_std=True)
     assert_array_equal(mean, value)
-    assert_array_equal(std, 0.0)
-    assert_array_equal(fit.interval([1.0]), [[value], [value]])
-    assert_array_equal(fit.sample([1.0, 1.0], 2, 0), value)
+    assert_array_equal(std, np.inf)
+    assert_array_equal(fit.interval([1.0]), [[-np.inf], [np.inf]])
+    with pytest.raises(ValueError, match="I cannot be drawn: all values of f are equal"):
+        fit.sample([1.0, 1.0], 2, 0)
 
 
 def test_a_large_offset_does_not_hide_the_spread():

@@ -2,8 +2,8 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose
-from scipy.stats import beta
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy.stats import beta, norm
 
 import cbq
 from cbq.fit.findings import silent
@@ -137,6 +137,42 @@ def test_all_equal_values_warn(method):
         fit = method().fit(samples)
     assert "equal values" in kinds(fit)
     assert "a probability of up to 0.3" in " ".join(fit.warnings)
+
+
+@QUIET
+@pytest.mark.parametrize("method", [cbq.Auto, cbq.CBQ, cbq.MOBQ, cbq.LSMC, cbq.MonteCarlo])
+def test_an_event_that_no_point_met_is_within_the_intervals(method):
+    """P(x > 4) is up to 2%, and none of 20 points at each of 10 thetas has been there."""
+    theta, truth = np.linspace(0.1, 1.9, 10), norm.sf(4.0 - np.linspace(0.1, 1.9, 10))
+    x = theta[:, None] + norm.ppf((np.arange(20) + 0.5) / 20)
+    for bounds, limits in {None: (-np.inf, np.inf), (0.0, np.inf): (0.0, np.inf), (0.0, 1.0): (0.0, 0.3)}.items():
+        samples = cbq.Samples(
+            theta, x, np.zeros(x.shape), lambda t: Gaussian(t, 1.0), depends_on_theta=False, bounds=bounds
+        )
+        low, high = method().fit(samples).interval(theta)
+        assert np.all((low <= truth) & (truth <= high))
+        if np.isinf(limits[1]):
+            assert_array_equal(low, limits[0])
+            assert_array_equal(high, limits[1])
+        else:
+            assert np.all((low >= limits[0]) & (high <= limits[1]))
+
+
+def test_values_at_all_atoms_are_all_of_f():
+    """Nothing can have been missed, whatever the values are."""
+    coin = cbq.measures.Categorical(np.full((4, 2), 0.5))
+    x, equal = np.tile([0.0, 1.0, 0.0, 1.0], (4, 1)), np.full((4, 4), 3.0)
+    with silent():
+        fit = cbq.CBQ().fit(cbq.Samples(np.arange(4.0), x, equal, coin))
+    assert fit.unseen is None
+    assert np.all(np.isfinite(fit.interval(np.arange(4.0))))
+
+
+@QUIET
+def test_a_saved_fit_remembers_that_all_values_were_equal(tmp_path):
+    fit = cbq.LSMC().fit(of_x(lambda x: np.zeros(len(x))).collect(8, 10, rng=0))
+    fit.save(tmp_path / "fit.cbq")
+    assert np.all(np.isinf(cbq.load(tmp_path / "fit.cbq").interval([1.0])))
 
 
 def test_bounds_are_found_in_values_of_two_kinds():

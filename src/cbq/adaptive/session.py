@@ -31,6 +31,7 @@ from cbq.collect.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
 from cbq.collect.scheduling import CollectWarning
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
+from cbq.fit.of_samples import all_equal
 from cbq.fit.suggestion import N_WANTED
 from cbq.methods.multioutput.suggestion import Wanted
 from cbq.samples import Samples
@@ -46,8 +47,7 @@ Measured = Literal["measured"]
 MEASURED: Measured = "measured"
 P = ParamSpec("P")
 R = TypeVar("R")
-# Findings of a fit that has not learnt f yet, or has seen nothing of it.
-UNSOUND = frozenset({"few points", "few thetas", "not learnt", "equal values"})
+UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
 
 
 def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:
@@ -399,14 +399,19 @@ class Session:
         return self._estimated[1]
 
     def _fitted(self, samples: Samples) -> FittedRound:
-        """A fit, and what it says as a round: without bounds, which would hide how far curves are apart."""
+        """A fit, and what it says as a round.
+
+        Without bounds, which would hide how far curves are apart, and finite where all values of f are equal.
+        """
         theta = self._wanted.theta
         with silent():
             fit = self._policy.fit(samples)
-            free = fit._replaced(bounds=None)
+            free = fit._replaced(bounds=None, unseen=None)
             mean, std = (each.reshape(len(theta), -1) for each in free.predict(theta, return_std=True))
             low, high = (each.reshape(len(theta), -1) for each in free.interval(theta, self.goal.level))
-            sound = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
+            # Equal values at one of many thetas say little, but where all are equal, nothing of f has been seen.
+            learnt = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
+            sound = learnt and not all_equal(samples)
         n, random = samples.n_evaluations, self._quantity.stochastic
         return FittedRound(fit, Round(n, mean, std, 0.5 * (high - low), sound, random))
 

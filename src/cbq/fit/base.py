@@ -23,12 +23,12 @@ from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
 from cbq.fit.frames import keeping_index, theta_array
 from cbq.fit.html import fit_html
-from cbq.fit.of_samples import chains, equal_values, ratio
+from cbq.fit.of_samples import chains, equal_values, missed_variance, ratio, unseen_points
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.scoring import r_squared
 from cbq.fit.suggestion import Suggestion
 from cbq.fit.texts import Summary
-from cbq.io import Bounds, Field, Instance, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
+from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family, FamilyNeeded
@@ -88,6 +88,7 @@ class Fit(Immutable, ABC):
     choice: str | None = None  # why this estimator was chosen, where several were tried
     failures: Failures | None = None  # where f failed, so that the samples lack points
     bounds: Array | None = None  # (2, C), with C = 1 for a single output: the bounds of f, and so of I
+    unseen: int | None = None  # the points that have seen one value of f, where no other was seen: there may be others
     about_samples: tuple[Finding, ...] = ()  # what the samples show a user of this estimator
     calibration: Array | None = None  # (C,): factors of the standard deviations, which an adaptive run has shown
     _names: Names | None = None  # those of the samples
@@ -128,7 +129,11 @@ class Fit(Immutable, ABC):
         """The same fit, which says what the samples show, and where f failed, and answers within the bounds of f."""
         about = self._findings_about(samples)
         return self._replaced(
-            failures=samples.failures, bounds=samples.known_bounds, about_samples=about, _names=samples.names
+            failures=samples.failures,
+            bounds=samples.known_bounds,
+            unseen=unseen_points(samples),
+            about_samples=about,
+            _names=samples.names,
         )
 
     @property
@@ -145,11 +150,23 @@ class Fit(Immutable, ABC):
         return values if self.bounds is None else np.clip(values, *self.bounds)
 
     def _calibrated_predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
-        """The predictive distributions, with the deviations that an adaptive run has found."""
+        """The predictive distributions, with what no point has seen, and the deviations that an adaptive run has found.
+
+        Without bounds nothing is known of other values than the one that was seen, and the distributions are flat.
+        """
         found = self._predictives(theta, joint=joint)
+        if self.unseen is not None:
+            ends = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds
+            ends = np.broadcast_to(ends, (2, len(found)))
+            found = [each.widened(self._missed(each.mean, *ends[:, c])) for c, each in enumerate(found)]
         if self.calibration is None:
             return found
         return [each.stretched(float(factor)) for each, factor in zip(found, self.calibration, strict=True)]
+
+    def _missed(self, mean: Array, low: float, high: float) -> float:
+        """The variance of an event that no point has met, which may move I, of mean (M,), towards one of its bounds."""
+        assert self.unseen is not None
+        return float(missed_variance(max(high - float(np.min(mean)), float(np.max(mean)) - low), self.unseen))
 
     def _predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
         """The predictive distribution of each output at theta (M, p); with covariances between thetas if `joint`."""
@@ -327,8 +344,10 @@ class Fit(Immutable, ABC):
         if not is_whole(size, LEAST_DRAWS):
             raise ValueError(f"size must be a whole number of draws, {LEAST_DRAWS} or more, but it is {shown(size)}.")
         tails = 0.5 * (1 - level), 0.5, 0.5 * (1 + level)
-        draws = self.sample(thetas, size, rng)
         low, middle, high = self._read(thetas, lambda each: [each.quantile(tail) for tail in tails])
+        if np.any(np.isinf(low)):
+            return self._bounded(low), self._bounded(high)
+        draws = self.sample(thetas, size, rng)
         # Where an interval is far narrower than others, rounding moves draws by more than its width.
         least = BAND_ROUNDING * np.max(high - low, axis=0)
         up, down = np.maximum(high - middle, least), np.maximum(middle - low, least)
@@ -614,6 +633,7 @@ SAVED_FIELDS: dict[str, Field] = {  # of a file
     "choice": Optional(Text()),
     "failures": Optional(Instance(Failures)),
     "bounds": Optional(Bounds()),
+    "unseen": Optional(Integer(1)),
     "about_samples": Many(Instance(Finding)),
     "calibration": Optional(Numbers("C", least=0.0, inline=True)),
     "fit": Instance(Fit),

@@ -17,7 +17,7 @@ from cbq.io import Text, saved
 KINDS = {
     "failures": "Make f return a value at all points, or decide what I is to mean where it has none.",
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",
-    "equal values": "Take more points at these thetas, or points where f is expected to differ.",
+    "equal values": "Take more points there, or points where f is expected to differ; pass bounds= if f has them.",
     "tails": "Take more points, or points from a wider distribution that reach the tails: proposal=... in collect.",
     "ratio": "Pass a wider q to samples.reweighted, and take the points from it: proposal=q in collect.",
     "leave-one-out": "Take more thetas, or compare with other estimators: cbq.compare(samples).",

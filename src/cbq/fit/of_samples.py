@@ -11,6 +11,7 @@ from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq.fit.findings import Finding
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
+from cbq.samples.enumerated import Enumerated
 
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
 MIN_EQUAL = 4  # points of a theta
@@ -63,6 +64,34 @@ def few_points_together(samples: Samples) -> tuple[Finding, ...]:
     return (Finding("few points", text),)
 
 
+def all_equal(samples: Samples) -> bool:
+    """Whether no output has two different values, so that nothing has been seen of how f varies."""
+    f = samples.table
+    return samples.n_evaluations >= MIN_EQUAL and bool(np.all(np.min(f, axis=0) == np.max(f, axis=0)))
+
+
+def unseen_points(samples: Samples) -> int | None:
+    """How many points, of a theta or of an adaptive run, have seen one value of f; None where f is known to vary.
+
+    An output that is constant beside others is meant to be so, and the values at all atoms of a measure are all of f.
+    """
+    if not all_equal(samples) or np.all(Enumerated.of(samples.merged()[0]).thetas):
+        return None
+    if samples.design == "adaptive":
+        return samples.n_evaluations
+    several = samples.counts[samples.counts >= MIN_EQUAL]
+    return int(np.min(several)) if len(several) else None
+
+
+def missed_variance(distance: float | Array, N: int | Integers) -> Array:
+    """The variance of an integral of equal values at N points, which an event may move by up to a distance.
+
+    An event of probability q is missed by N points with probability (1 - q)^N, so that q has the distribution
+    Beta(1, N + 1) of a flat prior, and the event moves the integral by q times the distance.
+    """
+    return np.asarray(2.0 * np.square(distance) / ((N + 2) * (N + 3)))
+
+
 def equal_values(samples: Samples) -> tuple[Finding, ...]:
     """A finding where all values of an output are equal at some thetas that have several points, or at all points.
 
@@ -75,9 +104,9 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
     thetas = np.sum((high - low <= rounding) & several, axis=0)  # (C,)
     if np.any(rounding > 0):
         thetas[rounding == 0] = 0
-    if samples.design == "adaptive" and samples.n_evaluations >= MIN_EQUAL and not np.any(rounding > 0):
+    if samples.design == "adaptive" and all_equal(samples):
         text = f"all values of f are equal: {samples.n_evaluations} points do not exclude other values between them."
-        return (Finding("equal values", text),)
+        return (Finding("equal values", text + _infinite(samples)),)
     if not np.any(thetas):
         return ()
     most = f"{np.max(thetas)} of {samples.T} thetas"
@@ -85,7 +114,15 @@ def equal_values(samples: Samples) -> tuple[Finding, ...]:
     n = int(np.max(samples.counts))
     likely = "" if samples.design == "adaptive" else f" that have a probability of up to {min(1.0, 3 / n):.2g}"
     text = f"all values of f are equal at {where}: {n} points do not exclude other values{likely}."
-    return (Finding("equal values", text),)
+    return (Finding("equal values", text + _infinite(samples)),)
+
+
+def _infinite(samples: Samples) -> str:
+    """A sentence where nothing limits the values that f may have elsewhere."""
+    bounds = samples.known_bounds
+    if unseen_points(samples) is None or (bounds is not None and np.all(np.isfinite(bounds))):
+        return ""
+    return " Nothing limits these: without bounds of f, intervals are infinite."
 
 
 def ratio(samples: Samples) -> tuple[Finding, ...]:

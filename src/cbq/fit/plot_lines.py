@@ -102,7 +102,8 @@ class Curve:
         bands: list[Any] = []
         for (level, (low, high)), alpha in zip(self.bands.items(), (0.18, 0.28), strict=False):
             label = f"{100 * level:.4g}% interval"
-            bands.append(ax.fill_between(self.x, low[:, c], high[:, c], color=BLUE, alpha=alpha, lw=0, label=label))
+            ends = self._drawn(low[:, c], c), self._drawn(high[:, c], c)
+            bands.append(ax.fill_between(self.x, *ends, color=BLUE, alpha=alpha, lw=0, label=label))
             entries[label] = tuple(bands)
         for end in self.ends:
             label = f"{100 * self.level:.4g}% band"
@@ -116,6 +117,13 @@ class Curve:
             (entries["truth"],) = ax.plot(self.x, self.true[:, c], color=ORANGE, lw=1.5, ls=DASHES, label="truth")
         ax.margins(x=0)
         return {"mean": mean, **entries}
+
+    def _drawn(self, end: Array, c: int) -> Array:
+        """An end (M,) of a band of output c; an infinite one is beyond the limits of the axis."""
+        if np.all(np.isfinite(end)):
+            return end
+        low, high = self.limits(c)
+        return np.clip(end, 2 * low - high, 2 * high - low)
 
     def hatch(self, ax: Axes) -> dict[str, Any]:
         """Hatch the background where something is to be known about thetas; return the handles by label."""
@@ -149,8 +157,9 @@ class Curve:
 
     def limits(self, c: int) -> tuple[float, float]:
         """The limits of the vertical axis of output c; error bars far beyond everything else are cut off."""
-        shown = [*self.bands[self.level], *self.ends, self.dot, *([] if self.true is None else [self.true])]
+        shown = [self.mean, *self.bands[self.level], *self.ends, self.dot, *([] if self.true is None else [self.true])]
         values = np.concatenate([each[:, c] for each in shown])
+        values = values[~np.isinf(values)]
         low, high = float(np.min(values)), float(np.max(values))
         reach = 0.5 * (high - low)
         ends = np.concatenate([values, self.dot[:, c] - self.bar[:, c], self.dot[:, c] + self.bar[:, c]])

@@ -63,9 +63,20 @@ class PredictiveDistribution:
         locations = self.mean + factor * (self.locations - self.mean)
         return replace(self, locations=locations, scales2=factor**2 * self.scales2)
 
+    def widened(self, variance: float) -> PredictiveDistribution:
+        """The distribution with a variance more of an error that all thetas have in common; an infinite one is flat."""
+        if self.without_scales is not None:
+            return self
+        inflation = np.broadcast_to(_inflation(np.asarray(self.df)), self.locations.shape[1:])
+        scale = np.sqrt(variance / np.where(np.isfinite(inflation), inflation, 1.0))  # (M,)
+        return replace(self, scales2=self.scales2 + (scale**2 if self.scales2.ndim == 2 else np.outer(scale, scale)))
+
     def quantile(self, probability: float) -> Array:
         """The value (M,) that is exceeded with probability 1 - `probability`, at each theta."""
-        return mixture_quantile(self.locations, np.sqrt(self._squared), self.df, probability)
+        scales = np.sqrt(self._squared)
+        if np.all(np.isinf(scales)):
+            return self.mean if probability == 0.5 else np.full(scales.shape[1], np.copysign(np.inf, probability - 0.5))
+        return mixture_quantile(self.locations, scales, self.df, probability)
 
     def cdf(self, value: Array) -> Array:
         """The probability (M,) of at most `value` (M,), at each theta."""
@@ -78,6 +89,11 @@ class PredictiveDistribution:
         Standard draws have location zero, unit scale matrices and these degrees of freedom.
         """
         self.require_scales()
+        if np.any(np.isinf(self.scales2)):
+            raise ValueError(
+                "I cannot be drawn: all values of f are equal, so that nothing is known of other values. If f has "
+                "bounds, pass bounds=... to cbq.Problem or cbq.Samples, or take points where f differs."
+            )
         out = np.empty(standard.shape)
         for j, (location, scales2) in enumerate(zip(self.locations, self.scales2, strict=True)):
             mine = which == j

@@ -31,6 +31,7 @@ COMPARED_THETAS = 100  # at most
 MIN_POINTS = 4  # of a theta, for an unbiased estimate whose error is known
 GAIN_PER_POINT = 2.0  # how many times as accurate as CBQ MOBQ may be, for each point
 TAILS = "Chose CBQ. The tails of the measures carry the answer, and its intervals know it."
+UNSEEN = "Chose CBQ. All values of f are equal, and no process on the points of all thetas can be judged by them."
 CONTRADICTED = 2.5  # standard deviations between MOBQ and unbiased estimates that are worth a warning
 
 
@@ -71,6 +72,8 @@ class Auto(Parameters):
     def _fit(self, samples: Samples, executor: Executor | None) -> CBQFit | PooledFit:
         plain = CBQ().fit(samples, executor=executor)
         tails = any(finding.kind == "tails" for finding in plain.stage1.findings)
+        if plain.unseen is not None:
+            return plain.with_choice(UNSEEN)
         many = samples.n_evaluations > exact_points()
         if tails and not many:
             return plain.with_choice(TAILS)

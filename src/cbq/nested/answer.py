@@ -175,8 +175,8 @@ def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
     if not all(np.all(np.isfinite(each.variance)) for each in predictives):
         raise ValueError(
             "the predictive distribution of I has infinite variance, so averages over its draws do not converge: it is "
-            "a Student-t distribution with at most two degrees of freedom. Evaluate f at more points per theta or at "
-            "more thetas, or use cbq.CBQ."
+            "a Student-t distribution with at most two degrees of freedom, or all values of f are equal and it has no "
+            "bounds. Evaluate f at more points per theta or at more thetas, or use cbq.CBQ; if f has bounds, pass them."
         )
     return fit._drawn(predictives, PATHS, rng, antithetic=True)
 

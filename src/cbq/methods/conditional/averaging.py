@@ -16,10 +16,9 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans, evenly
 from cbq.gp.constant_mean import KernelEvidence, explain
-from cbq.kernels import Matern, Stein, TensorProduct
 from cbq.linalg import Jitter
 from cbq.methods.conditional.blocks import BlockedSamples
-from cbq.methods.conditional.candidates import Candidate, candidate
+from cbq.methods.conditional.candidates import Candidate
 from cbq.samples import Samples
 from cbq.samples.samples import spread
 
@@ -29,8 +28,6 @@ SCREENING_THETAS, SCREENING_POINTS = 10, 100  # at least and at most
 SCREENING_NUMBERS = 25_000  # in the Gram matrices of the thetas that screening looks at
 NEGLIGIBLE = 0.01  # a weight that is not worth the work
 MAX_KERNELS, MIN_KERNELS = 24, 3  # at all thetas: the most for few points, fewer as the cost of each grows with N^2
-DETECTED_NOISES = (1e-3, 0.03, 1.0)  # variances in units of the amplitude; smooth functions look like less of it
-CLEARLY = 6.0  # a difference of log-likelihoods that is not chance
 COSTLY_SHARE = 0.5  # a costly family must have less than this share of the squared error of any other
 
 
@@ -120,7 +117,7 @@ def screen(
         subset.evaluate(c.coordinates, partial(explain, c.batched(), tau=tau, jitter=jitter, noise=c.noise))
         for c in candidates
     ]
-    evidence = max(float(np.max(_total(result))) for result in results)
+    evidence = max(float(np.max(total_evidence(result))) for result in results)
     weights = weigh(results, subset.samples)
     worth = _worth_their_cost(candidates, weights)
     if not np.all(worth):
@@ -135,34 +132,7 @@ def screen(
     return [c.subset(np.flatnonzero(mine)) for c, mine in kept_families if np.any(mine)], evidence
 
 
-def asks_for_noise(
-    candidates: Sequence[Candidate], subset: BlockedSamples, evidence: float, tau: float, jitter: Jitter
-) -> bool:
-    """Whether a smooth f with noise explains the values of f better than any f without, of the given evidence.
-
-    What jumps is no noise either: the roughest kernel, Matern 1/2, is among those without.
-    """
-    cheap = [c for c in candidates if not c.costly and len(c.factors) > 1]
-    smoothest = max(cheap, key=lambda c: c.kernel.smoothness, default=None)
-    if smoothest is None:
-        return False
-
-    def best(family: Candidate) -> float:
-        call = partial(explain, family.batched(), tau=tau, jitter=jitter, noise=family.noise)
-        return float(np.max(_total(subset.evaluate(family.coordinates, call))))
-
-    some = smoothest.subset(np.arange(0, len(smoothest.factors), 2))  # with noise, lengthscales matter less
-    with_noise = best(some.with_noise(DETECTED_NOISES))
-    if with_noise <= evidence + CLEARLY:
-        return False
-    if isinstance(smoothest.kernel, Stein):  # there is none of Matern 1/2, which has no derivatives
-        return True
-    x = np.concatenate([block.x.reshape(-1, subset.samples.d) for block in subset.blocks(smoothest.coordinates)])
-    rough = Matern(0.5) if subset.samples.d == 1 else TensorProduct(Matern(0.5))
-    return with_noise > best(candidate(rough, smoothest.coordinates, x, ard=False)) + CLEARLY
-
-
-def _total(result: KernelEvidence) -> Array:
+def total_evidence(result: KernelEvidence) -> Array:
     """The evidence of each kernel (K,), if it is that of all thetas and outputs."""
     return np.asarray(np.sum(result.evidence, axis=(1, 2)))
 

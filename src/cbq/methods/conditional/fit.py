@@ -186,6 +186,10 @@ class CBQFit(Fit):
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         return [posterior.predictive(theta, joint=joint) for posterior in self.posteriors]
 
+    def _missed(self, mean: Array, low: float, high: float) -> float:
+        variance = super()._missed(mean, low, high)
+        return 0.0 if self.calibrate and np.isfinite(variance) else variance  # stage 1 knows of events within bounds
+
     @property
     def _width(self) -> int:
         return max(posterior.process.width for posterior in self.posteriors)

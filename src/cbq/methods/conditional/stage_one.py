@@ -25,14 +25,15 @@ from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
 from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
-from cbq.methods.conditional.averaging import FEW, KernelWeights, asks_for_noise, screen, screening_subset, weigh
+from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
 from cbq.methods.conditional.blocks import BlockedSamples, concatenated
 from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
-from cbq.methods.conditional.enumerated import Enumerated
 from cbq.methods.conditional.integrals import KernelShare, StageOne
+from cbq.methods.conditional.noise import asks_for_noise
 from cbq.methods.conditional.unseen import standardised_residuals, tail_findings, tail_stretch, unseen_variance
 from cbq.samples import Samples
 from cbq.samples.arrays import units
+from cbq.samples.enumerated import Enumerated
 from cbq.samples.samples import spread
 
 SCATTERED = "values of f scatter around a smooth function as if f were random."

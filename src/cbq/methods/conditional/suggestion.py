@@ -41,7 +41,8 @@ def best_thetas(
     rate: the power of the number of points with which variances fall; 1 where f is random.
     """
     G = len(wanted)
-    _, cov = fit.predict(np.concatenate([wanted, theta]), return_cov=True)
+    finite = fit._replaced(unseen=None)  # what no point has seen is unknown everywhere alike
+    _, cov = finite.predict(np.concatenate([wanted, theta]), return_cov=True)
     cov = np.moveaxis(np.atleast_3d(cov), -1, 0).copy()  # (C, G + M, G + M)
     unit = np.maximum(np.mean(np.diagonal(cov, axis1=1, axis2=2)[:, :G], axis=1), np.finfo(float).tiny)
     weight = (1.0 if need is None else need) / unit  # (C,)
@@ -50,7 +51,8 @@ def best_thetas(
     N, chosen, least = counts.astype(np.float64), list[int](), np.finfo(float).tiny  # a constant output has none
     for _ in range(n):
         variance = np.diagonal(cov, axis1=1, axis2=2)[:, G:] + of_one / ((N + points) ** rate - N**rate)
-        gain = np.sum(np.mean(cov[:, :G, G:] ** 2, axis=1) / np.maximum(variance, least), axis=0)
+        with np.errstate(over="ignore"):
+            gain = np.sum(np.mean(cov[:, :G, G:] ** 2, axis=1) / np.maximum(variance, least), axis=0)
         j = int(np.argmax(gain if price is None else gain / price))
         column = cov[:, :, G + j].copy()
         cov -= column[:, :, None] * column[:, None] / np.maximum(variance[:, j, None, None], least)

@@ -6,7 +6,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.fit.findings import Finding, for_some
-from cbq.fit.of_samples import HEAVY_SHARE, outer_share, outermost
+from cbq.fit.of_samples import HEAVY_SHARE, missed_variance, outer_share, outermost
 from cbq.gp.constant_mean import BayesianQuadrature
 from cbq.methods.conditional.averaging import KernelWeights
 from cbq.samples import Samples
@@ -70,16 +70,11 @@ def tail_findings(stretch: Array) -> list[Finding]:
 
 
 def unseen_variance(samples: Samples) -> Array:
-    """The least variance (T, C) of integrals where all values at a theta are equal and f is known to be bounded.
-
-    An event of probability q is missed by N points with probability (1 - q)^N, so that q has the distribution
-    Beta(1, N + 1) of a flat prior, and the event moves the integral by q times the distance to the farther bound.
-    """
+    """The least variance (T, C) of integrals where all values at a theta are equal and f is known to be bounded."""
     bounds = samples.known_bounds
     if bounds is None:
         return np.zeros((samples.T, samples.table.shape[1]))
     f, N = samples.table, samples.counts[:, None]
     low, high = (extreme.reduceat(f, samples.starts, axis=0) for extreme in (np.minimum, np.maximum))
     distance = np.maximum(bounds[1] - low, high - bounds[0])
-    event2 = np.where((low == high) & np.isfinite(distance), distance, 0.0) ** 2
-    return np.asarray(2.0 * event2 / ((N + 2) * (N + 3)))
+    return missed_variance(np.where((low == high) & np.isfinite(distance), distance, 0.0), N)

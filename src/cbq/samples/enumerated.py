@@ -8,7 +8,7 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans
 from cbq.measures import Empirical
-from cbq.samples import Samples
+from cbq.samples.samples import Samples
 
 NEGLIGIBLE = 1e-14  # the mass of atoms at which f need not be known
 
