@@ -20,6 +20,7 @@ COLOURS = (0, 1, 3, 4, 5)  # of sets in a chart over the willingness to pay; EVP
 MOST_LINES = len(COLOURS)
 MOST_ROWS = 40  # of the table; the others are folded
 READER = "reading"
+EXAMPLE = "import cbq\n\ntable = cbq.psa.values_of_information(outputs, inputs, pars)\ntable.report('report.html')"
 NOTHING = 1e-3  # of EVPI: sets that are worth less are said to be worth next to nothing
 
 
@@ -29,13 +30,13 @@ def table_page(
     """The page of a table."""
     sections = [
         Section("The question", _question(found)),
-        Section("The answer", _answer(found)),
-        Section("How it was computed", _method(found)),
-        Section("How to repeat it", _repeat(repeat, record or {})),
+        Section("The answer", answer_part(found)),
+        Section("How it was computed", method_part(found)),
+        Section("How to repeat it", repeat_part(repeat or EXAMPLE, record or {})),
     ]
     sets = len({row.pars for row in found.rows})
     subtitle = f"The value of learning {sets} set{'s' * (sets > 1)} of inputs, from {found.rows[0].n} draws of a model."
-    return Page(title or "The value of information", subtitle, _notes(found), sections)
+    return Page(title or "The value of information", subtitle, notes_part(found), sections)
 
 
 def _question(found: EvppiTable) -> Html:
@@ -52,7 +53,8 @@ def _question(found: EvppiTable) -> Html:
     return joined([paragraph(asked), paragraph(meaning), facts(known)])
 
 
-def _answer(found: EvppiTable) -> Html:
+def answer_part(found: EvppiTable) -> Html:
+    """EVPPI in words, as charts, and as a table."""
     prices = _prices(found)
     parts = [paragraph(_in_words(found))]
     if len(prices) > 1:
@@ -144,7 +146,8 @@ def _table(found: EvppiTable) -> Html:
     return joined([first, folded(f"{len(rest)} more rows", table(header, rest, caption, left=1))]) if rest else first
 
 
-def _method(found: EvppiTable) -> Html:
+def method_part(found: EvppiTable) -> Html:
+    """How EVPPI was computed."""
     row = max(found.rows, key=lambda each: each.landmarks)
     return joined(
         [
@@ -159,19 +162,17 @@ def _method(found: EvppiTable) -> Html:
     )
 
 
-def _notes(found: EvppiTable) -> Html:
+def notes_part(found: EvppiTable) -> Html:
+    """What is doubtful, or that nothing is."""
     notes = list(dict.fromkeys(row.note for row in found.rows if row.note))
     if not notes:
         return notice("good", "No warnings.", "Nothing in the regressions makes the intervals doubtful.")
     return joined(notice("warning", "Note:", f"{capital(note)}.") for note in notes)
 
 
-def _repeat(repeat: str | None, record: Mapping[str, str]) -> Html:
-    lines = (
-        repeat
-        or "import cbq\n\ntable = cbq.psa.values_of_information(outputs, inputs, pars)\ntable.report('report.html')"
-    )
-    return joined([code(lines, "how to repeat it"), facts({**record, **made_with()})])
+def repeat_part(repeat: str, record: Mapping[str, str]) -> Html:
+    """Code or a command, the record of the run, and the versions behind the page."""
+    return joined([code(repeat, "how to repeat it"), facts({**record, **made_with()})])
 
 
 def _prices(found: EvppiTable) -> list[float]:

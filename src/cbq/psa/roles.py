@@ -40,12 +40,16 @@ ROW_NUMBERS = re.compile(
 
 @dataclass(frozen=True)
 class OutputName:
-    """A name of an output: what it is, its stem, the label of its decision, and whether it is a difference."""
+    """A name of an output: what it is, its stem, the label of its decision, and whether it is a difference.
+
+    written : the label as it is written in the name.
+    """
 
     role: Role
     stem: str
     label: str
     incremental: bool
+    written: str
 
 
 Family = dict[str, str]  # columns of the same role and stem, by label
@@ -58,7 +62,9 @@ def output_name(name: str) -> OutputName | None:
         first = re.fullmatch(rf"(?P<inc>{INCREMENTAL})?(?P<stem>{stem}{letter}){LABEL}", name, re.IGNORECASE)
         last = re.fullmatch(rf"(?P<label>.+?)[\W_]+(?P<inc>{INCREMENTAL})?(?P<stem>{stem})", name, re.IGNORECASE)
         if found := first or last:
-            return OutputName(role, _plain(found["stem"]).rstrip("s"), _plain(found["label"]), bool(found["inc"]))
+            label = found["label"]
+            written = re.sub(r"^[\W_]+|[\W_]+$", "", label)
+            return OutputName(role, _plain(found["stem"]).rstrip("s"), _plain(label), bool(found["inc"]), written)
     return None
 
 
