@@ -396,8 +396,8 @@ def test_evppi_over_the_willingness_to_pay_has_a_slider(tmp_path):
 
 def test_notes_of_evppi_are_warnings(tmp_path):
     page, html = read(EvppiTable((row("a", 1.0, note="few landmarks"),)), tmp_path)
-    assert "Few landmarks." in page.text
-    assert html.index("Few landmarks") < html.index("<h2>The question")
+    assert "'a': few landmarks." in page.text
+    assert html.index("few landmarks") < html.index("<h2>The question")
 
 
 def test_commands_write_reports_that_name_the_command(tmp_path):

@@ -21,7 +21,7 @@ from cbq.psa.shown import ShownAsTable, sentences, some_rows
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-TIE = 1e-12  # of the largest net benefit of a draw, about what rounding leaves of equal ones
+TIE = 1e-14  # of the terms of net benefits, about what rounding leaves of equal ones
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -142,17 +142,16 @@ def ceac(
     level = between_0_and_1(level, "level")
     options = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
     draws = NetBenefitDraws.read(outputs, options, decisions)
-    each = [_at_one_price(benefits, level) for benefits in draws.benefits()]
+    each = [_at_one_price(benefits, size, level) for benefits, size in draws.benefits()]
     probability, lower, upper, best = (np.array(values) for values in zip(*each, strict=True))
     price = draws.decisions.willingness_to_pay
     prices = None if price is None else np.ravel(price)
     return Acceptability(draws.names, prices, probability, lower, upper, best, len(draws.values), level, draws.notes)
 
 
-def _at_one_price(benefits: Array, level: float) -> tuple[Array, Array, Array, int]:
-    """Shares with their intervals (D,), and the best on average, for net benefits (n, D)."""
+def _at_one_price(benefits: Array, size: Array, level: float) -> tuple[Array, Array, Array, int]:
+    """Shares with their intervals (D,), and the best on average, for net benefits (n, D) of terms of this size."""
     top = np.max(benefits, axis=1, keepdims=True)
-    size = np.max(np.abs(benefits), axis=1, keepdims=True)
     wins = (benefits >= top - TIE * size).astype(np.float64)
     wins /= np.sum(wins, axis=1, keepdims=True)
     share = np.mean(wins, axis=0)

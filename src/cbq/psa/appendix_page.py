@@ -56,26 +56,27 @@ def _sections(found: Appendix) -> Iterator[Section]:
     yield Section("Which decision is best", _acceptability(found.ceac, found.evpi))
     yield Section("The value of perfect information", _perfect(found.evpi, found.ceac))
     if found.evppi is not None:
-        yield Section("The value of learning inputs", answer_part(found.evppi))
+        at = None if found.plane is None else found.plane.willingness_to_pay
+        yield Section("The value of learning inputs", answer_part(found.evppi, at))
         yield Section("How it was computed", method_part(found.evppi))
 
 
 def _ratios(found: IcerTable) -> list[Html]:
-    header = ["decision", "effect", "cost", "compared with", "more effect", "more cost", "ICER", "interval", "status"]
+    header = ["decision", "status", "effect", "cost", "ICER", "interval", "compared with", "more effect", "more cost"]
     rows = [_ratio_cells(row) for row in found.rows]
     caption = (
         f"Mean effects and costs, by rising cost, and the cost of one more unit of effect (ICER). Intervals of "
         f"{100 * found.level:.4g}%: of the willingness to pay from which on a decision is better than the one it is "
         f"compared with, over the draws; infinite if in some of them it never is."
     )
-    return [paragraph(_in_words(found)), table(header, rows, caption, left=1)]
+    return [paragraph(_in_words(found)), table(header, rows, caption, left=2)]
 
 
 def _ratio_cells(row: IcerRow) -> list[str]:
-    numbers = [short(each, 5) for each in (row.incremental_effect, row.incremental_cost, row.icer)]
     interval = f"{short(row.lower, 4)} to {short(row.upper, 4)}" if row.comparator else "-"
-    means = [short(row.effect, 5), short(row.cost, 6)]
-    return [row.decision, *means, row.comparator or "-", *numbers, interval, row.status]
+    means, ratio = [short(row.effect, 5), short(row.cost, 6)], [short(row.icer, 5), interval]
+    more = [short(each, 5) for each in (row.incremental_effect, row.incremental_cost)]
+    return [row.decision, row.status, *means, *ratio, row.comparator or "-", *more]
 
 
 def _in_words(found: IcerTable) -> str:

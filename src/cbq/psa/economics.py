@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -73,9 +73,15 @@ class NetBenefitDraws:
         values, scaled, _ = scale_net_benefits(found.values, found.decisions)
         return cls(_names(named, decisions), values, scaled, found.notes)
 
-    def benefits(self) -> list[Array]:
-        """Net benefits (n, D) less that of the first decision, in a common unit, for each willingness to pay."""
-        return [self.values @ (weights - weights[:1]).T for weights in self.decisions.weights]
+    def benefits(self) -> Iterator[tuple[Array, Array]]:
+        """For each willingness to pay, net benefits (n, D) less that of the first decision, and what they are made of.
+
+        The latter (n, 1) is the largest sum of the absolute terms of a net benefit of the draw: differences that are
+        small beside it are due to rounding. Both are in a common unit.
+        """
+        for weights in self.decisions.weights:
+            terms = np.abs(self.values) @ np.abs(weights).T
+            yield self.values @ (weights - weights[:1]).T, np.max(terms, axis=1, keepdims=True)
 
 
 def effective_sizes(series: Array, *draws: Array) -> Array:

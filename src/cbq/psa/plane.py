@@ -35,12 +35,11 @@ class CePlane(ShownAsTable):
 
     Examples
     --------
-    >>> rng = np.random.default_rng(0)
-    >>> effects = {"old": np.zeros(500), "new": rng.normal(1, 0.1, 500)}
-    >>> costs = {"old": np.zeros(500), "new": rng.normal(100, 30, 500)}
+    >>> effects = {"old": [0.0, 0.0, 0.0, 0.0], "new": [1.0, 2.0, 1.0, -1.0]}
+    >>> costs = {"old": [0.0, 0.0, 0.0, 0.0], "new": [100.0, 120.0, 200.0, 50.0]}
     >>> plane = cbq.psa.ce_plane((effects, costs), willingness_to_pay=150)
-    >>> plane.share_below()[0][0]
-    0.928
+    >>> plane.quadrants()["north_east"], plane.share_below()[0]
+    (array([0.75]), array([0.5]))
     """
 
     reference: str
