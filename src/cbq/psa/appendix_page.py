@@ -17,7 +17,7 @@ from cbq.page.parts import Html, facts, folded, heading, joined, notice, paragra
 from cbq.psa.acceptability import Acceptability
 from cbq.psa.appendix import Appendix
 from cbq.psa.curves import dots
-from cbq.psa.icers import IcerRow, IcerTable
+from cbq.psa.icers import IcerRow, IcerTable, number_text
 from cbq.psa.information import Evpi
 from cbq.psa.plane import CePlane
 from cbq.psa.report import answer_part, method_part, notes_part, repeat_part
@@ -73,9 +73,9 @@ def _ratios(found: IcerTable) -> list[Html]:
 
 
 def _ratio_cells(row: IcerRow) -> list[str]:
-    interval = f"{short(row.lower, 4)} to {short(row.upper, 4)}" if row.comparator else "-"
-    means, ratio = [short(row.effect, 5), short(row.cost, 6)], [short(row.icer, 5), interval]
-    more = [short(each, 5) for each in (row.incremental_effect, row.incremental_cost)]
+    interval = f"{number_text(row.lower, 4)} to {number_text(row.upper, 4)}" if row.comparator else "-"
+    means, ratio = [short(row.effect, 5), short(row.cost, 6)], [number_text(row.icer, 5), interval]
+    more = [number_text(each, 5) for each in (row.incremental_effect, row.incremental_cost)]
     return [row.decision, row.status, *means, *ratio, row.comparator or "-", *more]
 
 
@@ -84,9 +84,9 @@ def _in_words(found: IcerTable) -> str:
     on = [row for row in found.rows if row.status == "frontier"]
     if len(on) == 1:
         return f"{on[0].decision} is best on average at every willingness to pay: it dominates all others."
-    places = [f"{on[0].decision} up to a willingness to pay of {short(on[1].icer, 4)}"]
+    places = [f"{on[0].decision} up to a willingness to pay of {number_text(on[1].icer, 4)}"]
     for row, after in zip(on[1:], [*on[2:], None], strict=True):
-        places.append(f"{row.decision} from there" + (f" to {short(after.icer, 4)}" if after else " on"))
+        places.append(f"{row.decision} from there" + (f" to {number_text(after.icer, 4)}" if after else " on"))
     return f"Best on average: {', '.join(places)}."
 
 

@@ -40,7 +40,13 @@ class EffectsAndCosts:
     ) -> EffectsAndCosts:
         """From outputs as `cbq.evpi` takes them, with the names of the decisions, if they are given."""
         options = {"effects": effects, "costs": costs, "willingness_to_pay": 1.0}
-        if effects is None and costs is None and not is_pair(outputs, options):
+        named = effects is not None or costs is not None
+        if named and isinstance(outputs, tuple) and is_pair(outputs, options | {"effects": None, "costs": None}):
+            raise ValueError(
+                f"the outputs are a pair of tables, (effects, costs), of which all columns are used: leave out "
+                f"{arg('effects')} and {arg('costs')}."
+            )
+        if not named and not is_pair(outputs, options):
             raise ValueError(
                 f"the outputs must be effects and costs: pass {arg('effects')} and {arg('costs')}, the columns of "
                 f"each, or a pair of tables, (effects, costs)."

@@ -33,8 +33,8 @@ class IcerRow:
     status : "frontier"; "dominated": another one has at least its effect at no more than its cost; or "extendedly
         dominated": at each willingness to pay some other one has a larger mean net benefit.
     comparator : the next decision on the frontier with a smaller effect; empty for the first, and off the frontier.
-    incremental_effect, incremental_cost, icer : differences from the comparator, and their ratio; NaN without one.
-    se : the standard error of the ratio, as one of means of so many draws; NaN if the difference of effects is not
+    incremental_effect, incremental_cost, icer : differences from the comparator, and their ratio; None without one.
+    se : the standard error of the ratio, as one of means of so many draws; None if the difference of effects is not
         clear of 0, so that it means nothing.
     lower, upper : the interval, over the draws, of the willingness to pay from which on the decision is better than the
         comparator: 0 for draws in which it dominates the comparator, and infinite for those in which it is dominated.
@@ -55,12 +55,12 @@ class IcerRow:
     cost_se: float
     status: Status
     comparator: str = ""
-    incremental_effect: float = float("nan")
-    incremental_cost: float = float("nan")
-    icer: float = float("nan")
-    se: float = float("nan")
-    lower: float = float("nan")
-    upper: float = float("nan")
+    incremental_effect: float | None = None
+    incremental_cost: float | None = None
+    icer: float | None = None
+    se: float | None = None
+    lower: float | None = None
+    upper: float | None = None
     note: str = ""
 
 
@@ -129,10 +129,10 @@ class IcerTable(ShownAsTable):
             short(row.effect, DIGITS),
             short(row.cost, DIGITS),
             row.comparator or BLANK,
-            *(short(each, DIGITS) for each in numbers),
-            short(row.se, 2),
-            short(row.lower, 4),
-            short(row.upper, 4),
+            *(number_text(each, DIGITS) for each in numbers),
+            number_text(row.se, 2),
+            number_text(row.lower, 4),
+            number_text(row.upper, 4),
             row.status,
         ]
 
@@ -175,6 +175,11 @@ def icers(
         effect_se, cost_se = (_standard_error(each[:, d]) for each in (draws.effects, draws.costs))
         rows.append(IcerRow(draws.names[d], float(effect[d]), float(cost[d]), effect_se, cost_se, status, **ratio))
     return IcerTable(tuple(rows), len(draws.effects), level, draws.notes)
+
+
+def number_text(value: float | None, digits: int) -> str:
+    """A number in few digits, or a mark that there is none."""
+    return BLANK if value is None else short(value, digits)
 
 
 def _mark(note: str, notes: list[str]) -> str:
@@ -226,7 +231,7 @@ def _ratio(draws: EffectsAndCosts, d: int, other: int, level: float) -> dict[str
         "incremental_effect": effect,
         "incremental_cost": cost,
         "icer": icer,
-        "se": float("nan") if doubtful else _standard_error(dearer - icer * more) / effect,
+        "se": None if doubtful else _standard_error(dearer - icer * more) / effect,
         "lower": low,
         "upper": high,
         "note": "; ".join(filter(None, remarks)),
