@@ -283,6 +283,18 @@ def test_outputs_among_the_inputs_are_not_valued():
     assert [row.pars for row in found.rows] == ["0", "1"]
 
 
+def test_names_with_commas_are_drawn_as_the_single_inputs_and_pairs_that_they_are():
+    names = ["rate, first line", "rate, second line", "cost, drug", "cost, visit"]
+    inputs = dict(zip(names, np.random.default_rng(0).normal(size=(4, 60)), strict=True))
+    outputs = {"nb_old": np.zeros(60), "nb_new": 2.0 * inputs[names[0]] + inputs[names[2]]}
+    alone = cbq.psa.values_of_information(outputs, inputs)
+    assert [row.inputs for row in alone.rows] == [(name,) for name in names]
+    assert "inputs" not in alone.columns
+    assert len(alone.plot().axes[0].patches) == 4  # bars
+    pairs = cbq.psa.values_of_information(outputs, inputs, "pairs")
+    assert len(pairs.plot().axes[0].images) == 1  # a map
+
+
 # All of it
 
 

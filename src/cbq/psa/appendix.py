@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._checks import file_name, text
+from cbq._checks import file_name, generator, text
+from cbq._wording import arg
 from cbq.nested.decisions import Name
 from cbq.psa.acceptability import Acceptability, ceac
 from cbq.psa.icers import IcerTable, icers
 from cbq.psa.information import Evpi, evpi, values_of_information
-from cbq.psa.plane import CePlane, ce_plane
+from cbq.psa.plane import CePlane, ce_plane, slope_of_line
 from cbq.psa.result import EvppiTable
 
 
@@ -111,17 +112,26 @@ def appendix(
     >>> found.icers is None, found.ceac.decisions
     (True, ('old', 'new'))
     """
+    at = None if line is None else slope_of_line(line, "line")
+    if inputs is None and not (isinstance(pars, str) and pars == "all"):
+        raise ValueError(f"{arg('pars')} are columns of {arg('inputs')}, which are missing: pass them, too.")
+    seed = generator(rng)
     given = {"effects": effects, "costs": costs}
     priced = given | {"willingness_to_pay": willingness_to_pay}
     accepted = ceac(outputs, **priced, decisions=decisions, level=level)  # type: ignore[arg-type]
+    if accepted.willingness_to_pay is None and (reference is not None or at is not None):
+        raise ValueError(
+            f"{arg('reference')} and {arg('line')} are for the plane of effects and costs, but the outputs are net "
+            f"benefits: leave them out."
+        )
     table, plane = None, None
     if accepted.willingness_to_pay is not None:
         prices = np.sort(accepted.willingness_to_pay)
-        at = float(prices[len(prices) // 2]) if line is None else line
+        at = float(prices[len(prices) // 2]) if at is None else at
         table = icers(outputs, **given, decisions=decisions, level=level)
         plane = ce_plane(outputs, **given, decisions=decisions, willingness_to_pay=at, reference=reference, level=level)
     perfect = evpi(outputs, **priced)  # type: ignore[arg-type]
     partial = None
     if inputs is not None:
-        partial = values_of_information(outputs, inputs, pars, **priced, level=level, rng=rng)  # type: ignore[arg-type]
+        partial = values_of_information(outputs, inputs, pars, **priced, level=level, rng=seed)  # type: ignore[arg-type]
     return Appendix(table, plane, accepted, perfect, partial)

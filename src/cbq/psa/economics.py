@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array
-from cbq._checks import as_text, listed, shown
+from cbq._checks import listed, shown, text
 from cbq._wording import arg
 from cbq.nested.decisions import Decisions, Name, is_list
 from cbq.psa.diagnostics import autocorrelation_times, is_sorted
@@ -115,10 +115,12 @@ def _names(outputs: Outputs, given: Sequence[str] | None) -> tuple[str, ...]:
     if given is None:
         names = [_label(name) for name in columns]
         return tuple(names if len(set(names)) == len(names) else columns)
-    if not is_list(given):
-        raise TypeError(f"{arg('decisions')} must be a list of names, but it is {shown(given)}.")
-    names = [as_text(each) for each in given]
-    if len(names) != len(columns) or len(set(names)) != len(columns):
+    if not is_list(given) or len(given) != len(columns):
+        raise ValueError(
+            f"{arg('decisions')} must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
+        )
+    names = [text(each, f"an element of {arg('decisions')}") for each in given]
+    if len(set(names)) != len(columns):
         raise ValueError(f"{arg('decisions')} must be {len(columns)} different names, but they are {listed(names)}.")
     return tuple(names)
 

@@ -340,6 +340,7 @@ def _rows(
             misfit=found[j].misfit,
             noise_ratio=float(found[j].noise_ratio[k]),
             effective_n=float(found[j].effective_n[k]),
+            inputs=sets[j].names,
         )
         for j in range(len(sets))
         for k, threshold in enumerate(thresholds)

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq._arrays import Array
-from cbq._checks import between_0_and_1, did_you_mean, is_number, is_whole, listed, shown, whole
+from cbq._checks import between_0_and_1, did_you_mean, is_number, is_whole, listed, shown
 from cbq._tables import data_frame, short
 from cbq._wording import arg
 from cbq.fit.labels import with_labels
@@ -21,6 +21,8 @@ from cbq.psa.shown import ShownAsTable, sentences
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
+MAX_SLOPE = 1e150  # beyond, net benefits overflow
+MAX_POINTS = 100_000  # of an ellipse
 QUADRANTS = ("north_east", "south_east", "south_west", "north_west")
 
 
@@ -65,7 +67,9 @@ class CePlane(ShownAsTable):
             raise IndexError(
                 f"decision must be a position from 0 to {len(self.decisions) - 1}, but it is {shown(decision)}."
             )
-        turn = np.linspace(0.0, 2.0 * np.pi, whole(points, "points", 4))
+        if not is_whole(points, 4, MAX_POINTS):
+            raise ValueError(f"points must be a whole number from 4 to {MAX_POINTS}, but it is {shown(points)}.")
+        turn = np.linspace(0.0, 2.0 * np.pi, points)
         both = np.stack([self.effects[:, decision], self.costs[:, decision]])
         mean, std = np.mean(both, axis=1), np.std(both, axis=1, ddof=1)
         slope = correlation(*both)
@@ -162,18 +166,22 @@ def ce_plane(
     (('new',), (200, 2))
     """
     level = between_0_and_1(level, "level")
-    if willingness_to_pay is not None and not is_number(willingness_to_pay, 0.0, 1e150):
-        raise ValueError(
-            f"{arg('willingness_to_pay')} must be one number that is not negative, for the line in the plane, but it "
-            f"is {shown(willingness_to_pay)}."
-        )
+    price = None if willingness_to_pay is None else slope_of_line(willingness_to_pay, "willingness_to_pay")
     draws = EffectsAndCosts.read(outputs, effects, costs, decisions)
     r = _reference(reference, draws)
     others = [d for d in range(len(draws.names)) if d != r]
     more, dearer = (each[:, others] - each[:, [r]] for each in (draws.effects, draws.costs))
     names = tuple(draws.names[d] for d in others)
-    price = None if willingness_to_pay is None else float(willingness_to_pay)
     return CePlane(draws.names[r], names, more, dearer, price, level, draws.notes)
+
+
+def slope_of_line(value: Any, name: str) -> float:
+    """The willingness to pay of a line in the plane, which must be one number."""
+    if not is_number(value, 0.0, MAX_SLOPE):
+        raise ValueError(
+            f"{arg(name)} must be one number from 0 on, for the line in the plane, but it is {shown(value)}."
+        )
+    return float(value)
 
 
 def correlation(x: Array, y: Array) -> float:

@@ -96,7 +96,7 @@ def fitted(name: str) -> str:
 def _kind(table: EvppiTable) -> Kind:
     if len({row.willingness_to_pay for row in table.rows}) > 1:
         return "lines"
-    sizes = [len(inputs_of(row.pars)) for row in table.rows]
+    sizes = [len(inputs_of(row)) for row in table.rows]
     return "map" if max(sizes) == 2 and sizes.count(2) >= PAIRS_FOR_MAP else "bars"
 
 
@@ -166,10 +166,8 @@ def pair_matrix(table: EvppiTable) -> tuple[list[str], Array]:
 
     The matrix is symmetric, with that of single inputs on the diagonal, and NaN for sets that the table does not have.
     """
-    found = {frozenset(inputs_of(row.pars)): row.evppi for row in table.rows if len(inputs_of(row.pars)) <= 2}
-    names = list(
-        dict.fromkeys(name for row in table.rows for name in inputs_of(row.pars) if len(inputs_of(row.pars)) <= 2)
-    )
+    found = {frozenset(inputs_of(row)): row.evppi for row in table.rows if len(inputs_of(row)) <= 2}
+    names = list(dict.fromkeys(name for row in table.rows for name in inputs_of(row) if len(inputs_of(row)) <= 2))
     alone = {name: found.get(frozenset([name]), np.nan) for name in names}
     best = {name: max(value for pair, value in found.items() if name in pair) for name in names}
     names.sort(key=lambda name: (-np.nan_to_num(alone[name], nan=-1.0), -best[name]))

@@ -93,7 +93,7 @@ def _bars(found: EvppiTable) -> Html:
 
 def _pairs(found: EvppiTable) -> list[Html]:
     """A map of pairs, if there are many."""
-    if sum(len(inputs_of(row.pars)) == 2 for row in found.rows) < PAIRS_FOR_MAP:
+    if sum(len(inputs_of(row)) == 2 for row in found.rows) < PAIRS_FOR_MAP:
         return []
     names, values = pair_matrix(found)
     names, values = names[:MOST], values[:MOST, :MOST]
