@@ -391,6 +391,8 @@ def test_a_hostile_table_becomes_an_appendix(table, tmp_path):
     assert set(read(tmp_path / "appendix" / "evppi.csv")["pars"]) == {"rr[1,2]", "cost of GP, visit", "fixed"}
     page = (tmp_path / "appendix" / "report.html").read_text(encoding="utf-8")
     assert "cbq psa" in page
+    inside = tmp_path / "appendix" / "ceac.csv"
+    assert "would overwrite" in refused("psa", inside, "--wtp", "1", "--out", tmp_path / "appendix")
 
 
 def test_ceac_and_evpi_need_no_inputs(table, tmp_path):

@@ -55,6 +55,7 @@ Folder = Annotated[
     ),
 ]
 REPORT = "report.html"
+PARTS = ("icers", "plane", "ceac", "evpi", "evppi")  # the names of the files in a folder
 
 
 @dataclass(frozen=True)
@@ -209,6 +210,9 @@ def psa(
     """
     options.check(level, None if out is None else out.absolute().parent, engine)
     files = (table, effects_file, costs_file, inputs_file)
+    for file in files:
+        if out is not None and file is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
+            raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
     asked = _Question.read(files, (outputs, effects, costs), willingness_to_pay, decisions, valued=True)
     sets, inputs, notes = asked.draws.sets(pars, asked.described.used)
     with use_engine(engine):
