@@ -285,6 +285,12 @@ def psa_table() -> dict[str, Any]:
 
 
 @cache
+def effects_and_costs() -> tuple[dict[str, Any], dict[str, Any]]:
+    a, b = np.random.default_rng(1).standard_normal((2, 40))
+    return {"u": 0 * a, "v": 1 + a}, {"u": 0 * a, "v": 2 + b}
+
+
+@cache
 def files() -> dict[str, str]:
     """A saved fit, saved samples and a checkpoint."""
     fit().save("fit.cbq")
@@ -367,6 +373,8 @@ VALID: dict[str, Callable[[], Any]] = {
     "__rmul__.other": lambda: 2.0,
     "Comparison.other": lambda: cbq.compare(samples(), cbq.LSMC()),
     "outputs": lambda: psa_table()["outputs"],
+    "icers.outputs": effects_and_costs,
+    "ce_plane.outputs": effects_and_costs,
     "p": lambda: 0.3,
     "pars": lambda: [["a"]],
     "parts": lambda: [kernels.RBF(1.0), kernels.Matern(1.5, 2.0)],
@@ -498,8 +506,13 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Answer": lambda: cbq.nested_expectation(fit(), np.square, VALID["prior"](), n=64),
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
     "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
-    "Evpi": lambda: cbq.evpi(psa_table()["outputs"]),
+    "Evpi": lambda: cbq.evpi(effects_and_costs(), willingness_to_pay=1.0),
     "EvppiTable": lambda: psa.values_of_information(**psa_table(), pars=[["a"]]),
+    "Acceptability": lambda: psa.ceac(psa_table()["outputs"]),
+    "Appendix": lambda: psa.appendix(psa_table()["outputs"]),
+    "CePlane": lambda: psa.ce_plane(effects_and_costs(), willingness_to_pay=1.0),
+    "IcerTable": lambda: psa.icers(effects_and_costs()),
+    "VarianceTable": lambda: psa.evppi_variance(**psa_table(), pars=[["a"]]),
     "Factor": lambda: linalg.factor(np.eye(3)),
     "Jitter": linalg.Jitter,
 }
@@ -508,14 +521,21 @@ OPERATORS = ("__call__", "__getitem__", "__add__", "__radd__", "__mul__", "__rmu
 
 # What is not called, or may do what others may not; each with the reason.
 RESULTS = (
+    "Acceptability",
     "Answer",
+    "Appendix",
+    "CePlane",
     "Evpi",
     "Evppi",
     "EvppiRow",
     "EvppiTable",
     "Factor",
+    "IcerRow",
+    "IcerTable",
     "Pair",
     "ValueAtRisk",
+    "VarianceRow",
+    "VarianceTable",
 )  # made by cbq, not by users
 INNER = {  # called by cbq, or by a subclass of the user's own, with arrays that were checked; they run for each block
     *("features", "fill", "fill_derivatives", "contract_features", "on_line", "rescaled", "restrict", "check_dim"),

@@ -396,7 +396,7 @@ def test_evppi_over_the_willingness_to_pay_has_a_slider(tmp_path):
 
 def test_notes_of_evppi_are_warnings(tmp_path):
     page, html = read(EvppiTable((row("a", 1.0, note="few landmarks"),)), tmp_path)
-    assert "a: few landmarks." in " ".join(page.text.split())
+    assert "'a': few landmarks." in " ".join(page.text.split())
     assert html.index("few landmarks") < html.index("<h2>The question")
 
 

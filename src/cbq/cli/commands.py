@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from cbq._checks import sentence
 from cbq._version import __version__
 from cbq._wording import Wording, in_words_of
-from cbq.cli import ask, compare, evppi, predict, reproduce, run, solve, status, tell
+from cbq.cli import ask, compare, evppi, predict, psa, reproduce, run, solve, status, tell
 from cbq.cli.tables import TYPED, show
 from cbq.collect import IntegrandError
 from cbq.methods.registry import REFUSALS
@@ -129,6 +129,7 @@ def cbq(
     \b
     A table of draws of a decision model:
       cbq evppi psa.csv --out evppi.csv
+      cbq psa psa.csv --wtp 0:50000:1000 --out appendix/
     """
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -158,6 +159,9 @@ for _command in (
     compare.compare,
     predict.predict,
     evppi.evppi,
+    psa.psa,
+    psa.ceac,
+    psa.evpi,
     problems,
     reproduce.reproduce,
 ):

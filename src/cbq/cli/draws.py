@@ -11,6 +11,7 @@ from typing import Any
 from cbq._checks import listed
 from cbq.cli.names import column_names, column_sets
 from cbq.cli.sheets import MISSING, Sheet, read_sheet
+from cbq.cli.tables import TYPED
 from cbq.nested.decisions import positions
 from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name, select_inputs
 from cbq.psa.sets import left_out_note
@@ -40,16 +41,19 @@ class Draws:
     inputs: Sheet | None
 
     @classmethod
-    def read(cls, table: Path | None, effects: Path | None, costs: Path | None, inputs: Path | None) -> Draws:
-        """Read the files, of which those that are needed must be there."""
+    def read(
+        cls, table: Path | None, effects: Path | None, costs: Path | None, inputs: Path | None, *, valued: bool = True
+    ) -> Draws:
+        """Read the files, of which those that are needed must be there.
+
+        valued : whether inputs are needed.
+        """
         if (effects is None) != (costs is None):
             given, missing = ("--effects-file", "--costs-file") if costs is None else ("--costs-file", "--effects-file")
             raise ValueError(f"{given} came without {missing}: pass both.")
-        if table is None and (effects is None or inputs is None):
-            raise ValueError(
-                "there is no table to read: name one, as in cbq evppi psa.csv, or pass --effects-file, --costs-file "
-                "and --inputs-file."
-            )
+        if table is None and (effects is None or (valued and inputs is None)):
+            files = "--effects-file, --costs-file and --inputs-file" if valued else "--effects-file and --costs-file"
+            raise ValueError(f"there is no table to read: name one, as in {_command()} psa.csv, or pass {files}.")
         return cls(*(None if path is None else read_sheet(path) for path in (table, effects, costs, inputs)))
 
     @property
@@ -112,7 +116,7 @@ class Draws:
     def _main(self) -> Sheet:
         """The table that is named without an option."""
         if self.table is None:
-            raise ValueError("there is no table of outputs: name one, as in cbq evppi psa.csv.")
+            raise ValueError(f"there is no table of outputs: name one, as in {_command()} psa.csv.")
         return self.table
 
     def _pair(self, effects: str | None, costs: str | None, outputs: str | None, prices: Any) -> Described:
@@ -145,7 +149,7 @@ class Draws:
             return _described(sheet, benefits, " (known by their names; --outputs sets others)")
         if effects and prices is not None:
             return _described(sheet, effects, " (known by their names; --effects and --costs set others)", costs)
-        command = f"cbq evppi {shlex.quote(str(sheet.path))}"
+        command = f"{_command()} {shlex.quote(str(sheet.path))}"
         if effects:
             raise ValueError(
                 f"effects and costs ({listed([*effects, *costs])}) need a willingness to pay: {command} --wtp "
@@ -159,6 +163,11 @@ class Draws:
             f"benefits of the decisions, {command} --outputs {shlex.quote(','.join(numeric[-2:]))}, or effects and "
             f"costs, {command} --effects NAMES --costs NAMES --wtp {EXAMPLE_PRICES}."
         )
+
+
+def _command() -> str:
+    """The command that is running, without its arguments."""
+    return " ".join(["cbq", *TYPED.get()[:1]])
 
 
 def _described(sheet: Sheet, first: list[str], how: str, costs: list[str] | None = None) -> Described:

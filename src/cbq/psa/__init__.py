@@ -3,10 +3,34 @@
 from typing import TYPE_CHECKING
 
 from cbq._deprecation import deprecated_names
+from cbq.psa.acceptability import Acceptability, ceac
+from cbq.psa.appendix import Appendix, appendix
+from cbq.psa.icers import IcerRow, IcerTable, icers
 from cbq.psa.information import Evpi, evpi, evppi_table, values_of_information
+from cbq.psa.plane import CePlane, ce_plane
 from cbq.psa.result import EvppiRow, EvppiTable
+from cbq.psa.variance import VarianceRow, VarianceTable, evppi_variance
 
-__all__ = ["Evpi", "EvppiRow", "EvppiTable", "evpi", "evppi_table", "values_of_information"]
+__all__ = [
+    "Acceptability",
+    "Appendix",
+    "CePlane",
+    "Evpi",
+    "EvppiRow",
+    "EvppiTable",
+    "IcerRow",
+    "IcerTable",
+    "VarianceRow",
+    "VarianceTable",
+    "appendix",
+    "ce_plane",
+    "ceac",
+    "evpi",
+    "evppi_table",
+    "evppi_variance",
+    "icers",
+    "values_of_information",
+]
 
 if not TYPE_CHECKING:
     __getattr__ = deprecated_names(__name__, {"Row": "EvppiRow"})

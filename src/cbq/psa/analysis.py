@@ -18,6 +18,7 @@ from cbq.nested.decisions import Decisions
 from cbq.psa.benefits import NetBenefits, expected_max
 from cbq.psa.diagnostics import autocorrelation_times, leftover
 from cbq.psa.regression import (
+    CanonicalOutputs,
     RegressionPosterior,
     SiteBlock,
     Steps,
@@ -118,11 +119,38 @@ def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> S
     The columns may be anything that is known before the decision: inputs, or the summary of a study.
     """
     with one_blas_thread():
+        found = Regressions.of(contrasts.y, columns, rng)
+        if found is None:  # net benefits differ by constants: there is nothing to learn
+            return SetValue.nothing(len(contrasts.maps), len(columns))
+        outputs, posteriors = found.canonical, found.posteriors
+        benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
+        all_zero = found.all_zero
+        value = _set_value(_given_some(posteriors, all_zero), found.outputs, benefits, found.dependence, rng)
+        return replace(value, misfit=found.misfit()).mixed_with_zero(all_zero)
+
+
+@dataclass(frozen=True, eq=False)
+class Regressions:
+    """The regressions of r canonical outputs on the columns of a set.
+
+    canonical : the outputs in all rows. outputs : the same at the sites. posteriors : one for each.
+    places : (s, p), the columns at the sites. dependence : that of the rows.
+    """
+
+    canonical: CanonicalOutputs
+    outputs: SiteOutputs
+    posteriors: Sequence[RegressionPosterior]
+    places: Array
+    dependence: Dependence
+
+    @classmethod
+    def of(cls, y: Array, columns: Array, rng: np.random.Generator) -> Regressions | None:
+        """Of outputs y (n, q) on columns (n, p), none of them constant; None if all outputs are."""
         candidates = candidate_coordinates(columns)
         basis = pilot_basis(candidates[-1], rng)
-        outputs = canonical_outputs(contrasts.y, basis)
-        if not outputs.values.shape[1]:  # net benefits differ by constants: there is nothing to learn
-            return SetValue.nothing(len(contrasts.maps), len(columns))
+        outputs = canonical_outputs(y, basis)
+        if not outputs.values.shape[1]:
+            return None
         steps = [find_steps(basis, columns, y) for y in outputs.values.T]
         sites = Sites.of(columns, [step for each in steps for step in each])
         dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
@@ -132,10 +160,18 @@ def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> S
         for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
             indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
             posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
-        benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
-        all_zero = float(np.prod([each.zero_probability for each in posteriors]))
-        value = _set_value(_given_some(posteriors, all_zero), at_sites, benefits, dependence, rng)
-        return replace(value, misfit=_misfit(posteriors, at_sites, places)).mixed_with_zero(all_zero)
+        return cls(outputs, at_sites, posteriors, places, dependence)
+
+    @property
+    def all_zero(self) -> float:
+        """The probability that none of the outputs depends on the columns."""
+        return float(np.prod([each.zero_probability for each in self.posteriors]))
+
+    def misfit(self) -> float:
+        """The structure left in the residuals along the columns."""
+        mean = np.concatenate([site_means(blocks) for blocks in site_blocks(self.posteriors)])
+        squares = np.diagonal(self.outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
+        return leftover([*self.places.T], self.outputs.counts, self.outputs.means - mean, squares)
 
 
 def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
@@ -221,10 +257,3 @@ def _site_totals(
         gains[:, k] = expected - g[:, benefits.default[k]]
         found[:, k] = [counts @ each for each in (seen, expected, np.max(g, axis=-1))]
     return found, gains
-
-
-def _misfit(posteriors: Sequence[RegressionPosterior], outputs: SiteOutputs, places: Array) -> float:
-    """The structure left in the residuals along the columns, which are `places` (s, p) at the sites."""
-    mean = np.concatenate([site_means(blocks) for blocks in site_blocks(posteriors)])
-    squares = np.diagonal(outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
-    return leftover([*places.T], outputs.counts, outputs.means - mean, squares)

@@ -9,6 +9,7 @@ import numpy as np
 from cbq._arrays import Array
 
 SIGNIFICANT = 4.0  # standard errors of an autocorrelation under independence
+MIN_CHAIN = 4  # rows below which there is no autocorrelation to be seen
 FIRST_LAGS = 5  # whose mean is tested beside that of the first
 MAX_GROUPS, MIN_GROUP_ROWS = 40, 50  # of rows in the order of a column
 SERIES_AT_ONCE = 16
@@ -27,6 +28,8 @@ def autocorrelation_times(series: Array) -> Array:
 
 def _times(series: Array) -> Array:
     n = len(series)
+    if n < MIN_CHAIN:
+        return np.ones(series.shape[1])
     centred = series - np.mean(series, axis=0)
     size = 2 ** int(np.ceil(np.log2(2 * n)))
     spectrum = np.abs(np.fft.rfft(centred, size, axis=0)) ** 2

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -12,6 +12,8 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, generator
+from cbq._tables import aligned, data_frame, short
+from cbq.fit.labels import with_labels
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
@@ -19,10 +21,14 @@ from cbq.psa import tables
 from cbq.psa.analysis import Contrasts, SetValue, analyse
 from cbq.psa.diagnostics import autocorrelation_times, is_sorted
 from cbq.psa.ordering import ROUNDING, monotone_estimates
-from cbq.psa.outputs import check_not_inputs, read_outputs
+from cbq.psa.outputs import check_not_inputs, not_inputs, read_outputs
 from cbq.psa.result import EvppiRow, EvppiTable
 from cbq.psa.sets import ColumnSet, column_sets
+from cbq.psa.shown import ShownAsTable, some_rows
 from cbq.samples import Samples
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 NEGLIGIBLE = 1e-9  # of EVPI: a plug-in below is what rounding leaves of 0
 # A note is written beyond these.
@@ -35,8 +41,8 @@ NOTE_UNINFORMATIVE = 0.05  # the probability of each set that it tells nothing
 NOTE_SMALL, NOTE_EVPI = 0.1, 3.0  # of EVPI that each set is worth at most; standard errors within which this is certain
 
 
-@dataclass(frozen=True, eq=False)
-class Evpi:
+@dataclass(frozen=True, eq=False, repr=False)
+class Evpi(ShownAsTable):
     """E max_d NB_d - max_d E NB_d with its standard error: numbers, or (K,) for a vector of willingness to pay.
 
     Immutable: arrays are read-only.
@@ -63,6 +69,52 @@ class Evpi:
         z = float(ndtri(0.5 * (1.0 + between_0_and_1(level, "level"))))
         low, high = np.maximum(self.estimate - z * self.std, 0.0), self.estimate + z * self.std
         return (low, high) if np.ndim(high) else (float(low), float(high))
+
+    def columns(self, level: float = 0.95) -> dict[str, list[float]]:
+        """The columns of `to_frame`."""
+        low, high = self.interval(level)
+        priced = {} if self.willingness_to_pay is None else {"willingness_to_pay": self.willingness_to_pay}
+        found = priced | {"evpi": self.estimate, "se": self.std, "lower": low, "upper": high}
+        return {name: np.ravel(values).tolist() for name, values in found.items()}
+
+    def to_frame(self, level: float = 0.95) -> Any:
+        """A pandas DataFrame with a row for each willingness to pay, and intervals of this level."""
+        return data_frame(self.columns(level))
+
+    def plot(
+        self,
+        ax: Any = None,
+        *,
+        level: float = 0.95,
+        title: str | None = None,
+        xlabel: str | None = None,
+        ylabel: str | None = None,
+    ) -> Figure:
+        """EVPI over the willingness to pay, with a band of this level.
+
+        title, xlabel, ylabel : texts in place of those of the figure.
+        """
+        from cbq.psa.curves import plot_evpi
+
+        if self.willingness_to_pay is None:
+            raise ValueError(
+                "EVPI of net benefits is one number, which has no figure: pass effects, costs and several values of "
+                "willingness_to_pay to cbq.evpi."
+            )
+        figure = plot_evpi(self, ax, between_0_and_1(level, "level"))
+        return with_labels(figure, ax, title, xlabel, ylabel)
+
+    def to_text(self, level: float = 0.95) -> str:
+        """A table in plain text, with intervals of this level; that of some values of a long vector."""
+        lines, notes = self._cells(level)
+        return aligned(lines, left=0, notes=notes)
+
+    def _cells(self, level: float = 0.95) -> tuple[list[list[str]], list[str]]:
+        columns = self.columns(level)
+        shown, rest = some_rows(len(columns["evpi"]))
+        rows = [[short(column[k], 5) for column in columns.values()] for k in shown]
+        header = [name.replace("_", " ") for name in columns]
+        return [header, *rows], [f"Intervals of {100 * level:.4g}%.", *rest]
 
 
 def evpi(
@@ -193,7 +245,7 @@ def values_of_information(
     described = read_outputs(outputs, options)
     tables.check_same_rows(described.table, input_table)
     values, decisions, unit = tables.scale_net_benefits(described.values, described.decisions)
-    sets, notes = column_sets(pars, input_table, described.used)
+    sets, notes = column_sets(pars, input_table, not_inputs(described.table, input_table, described.used))
     check_not_inputs(described, input_table, (i for each in sets for i in each.members))
     if any(map(is_sorted, [values, *(each.columns for each in sets)])):  # not the order of a Markov chain
         order = np.random.default_rng(seed).permutation(len(values))
@@ -288,6 +340,7 @@ def _rows(
             misfit=found[j].misfit,
             noise_ratio=float(found[j].noise_ratio[k]),
             effective_n=float(found[j].effective_n[k]),
+            inputs=sets[j].names,
         )
         for j in range(len(sets))
         for k, threshold in enumerate(thresholds)

@@ -15,6 +15,8 @@ from cbq.nested.decisions import Decisions, make_decisions
 from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows
 from cbq.psa.tables import ColumnTable, check_same_rows
 
+REFERENCE, EFFECT_OF, COST_OF = "reference", "effect of ", "cost of "  # in names of columns that are made here
+
 
 @dataclass(frozen=True, eq=False)
 class Outputs:
@@ -65,6 +67,16 @@ def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[in
         )
 
 
+def not_inputs(outputs: ColumnTable, inputs: ColumnTable, names: Iterable[str]) -> list[str]:
+    """Those of the names that are no input, because they are not in `inputs`, or are the same column there.
+
+    Arrays, say, call their columns "0", "1", ..., which says nothing.
+    """
+    found = [name for name in names if name in outputs.names and name in inputs.names]
+    others = [name for name in found if not _equal(name, outputs, inputs)]
+    return [name for name in names if name not in others]
+
+
 def is_pair(outputs: Any, options: dict[str, Any]) -> bool:
     """Whether the outputs are a pair of tables, effects and costs, which needs a willingness to pay and no names."""
     is_two = isinstance(outputs, tuple | list) and len(outputs) == 2 and all(map(_may_be_table, outputs))
@@ -101,7 +113,7 @@ def _with_zeros(table: ColumnTable, count: int) -> ColumnTable:
     """The table with further columns of zeros, whose names are new."""
     names = list(table.names)
     for _ in range(count):
-        names.append(next(name for i in range(len(names) + 1) if (name := f"reference {i}") not in names))
+        names.append(next(name for i in range(len(names) + 1) if (name := f"{REFERENCE} {i}") not in names))
 
     def take(i: int) -> Any:
         return table.take(i) if i < len(table.names) else np.zeros(table.n)
@@ -120,7 +132,7 @@ def _read_pair(effects: Any, costs: Any, options: dict[str, Any]) -> Outputs:
 
 def _joined(left: ColumnTable, right: ColumnTable) -> ColumnTable:
     """Two tables as one, whose names say which each column is from."""
-    names = (*(f"effect of {name}" for name in left.names), *(f"cost of {name}" for name in right.names))
+    names = (*(f"{EFFECT_OF}{name}" for name in left.names), *(f"{COST_OF}{name}" for name in right.names))
 
     def take(i: int) -> Any:
         return left.take(i) if i < len(left.names) else right.take(i - len(left.names))
@@ -136,7 +148,7 @@ def _names_of_pair(left: Sequence[str], right: Sequence[str]) -> dict[str, list[
             f"each decision needs one of each."
         )
     ordered = left if set(left) == set(right) else right
-    return {"effects": [f"effect of {name}" for name in left], "costs": [f"cost of {name}" for name in ordered]}
+    return {"effects": [f"{EFFECT_OF}{name}" for name in left], "costs": [f"{COST_OF}{name}" for name in ordered]}
 
 
 def _check_net_benefits(table: ColumnTable) -> None:
@@ -167,8 +179,13 @@ def _check_net_benefits(table: ColumnTable) -> None:
 def _same_column(name: str, table: ColumnTable, inputs: ColumnTable) -> bool:
     if name not in inputs.names:
         return False
+    column = np.asarray(table.take(table.names.index(name)))
+    return _equal(name, table, inputs) and bool(np.any(column != column[:1]))  # zeros, say, are equal by chance
+
+
+def _equal(name: str, table: ColumnTable, inputs: ColumnTable) -> bool:
     one, other = (np.asarray(each.take(each.names.index(name))) for each in (table, inputs))
-    return np.array_equal(one, other) and bool(np.any(one != one[:1]))  # zeros, say, are equal by chance
+    return np.array_equal(one, other)
 
 
 def _may_be_table(value: Any) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from itertools import cycle
 from textwrap import wrap
 from typing import TYPE_CHECKING, Any, Literal, cast
@@ -19,6 +20,8 @@ from cbq.psa.result import EvppiRow, EvppiTable, inputs_of
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
+
+    from cbq.psa.variance import VarianceTable
 
 Kind = Literal["bars", "lines", "map"]
 WIDTH, FRAME_HEIGHT, BAR_HEIGHT, LINES_HEIGHT = 6.4, 1.1, 0.34, 4.0  # in inches
@@ -54,10 +57,31 @@ def plot_values(table: EvppiTable, ax: Any = None, *, kind: Kind | None = None, 
         _lines(ax, table, number)
     else:
         rows = table.largest(number)
-        names = [fitted(row.pars) for row in rows]
-        lines = sum(name.count("\n") + 1 for name in names)
-        ax = _axes(ax, WIDTH, FRAME_HEIGHT + BAR_HEIGHT * max(len(rows), 0.62 * lines))
-        _bars(ax, rows, names, table.level, len(table.rows) - len(rows))
+        bars = Bars(
+            [fitted(row.pars) for row in rows],
+            np.array([row.evppi for row in rows]),
+            np.array([[row.lower for row in rows], [row.upper for row in rows]]),
+        )
+        ax = _axes(ax, WIDTH, bars.height)
+        what = f"EVPPI{_at(rows[0])}, {100 * table.level:.4g}% intervals"
+        _bars(ax, bars, (rows[0].evpi, "EVPI"), what, len(table.rows) - len(rows))
+    ax.spines[["top", "right"]].set_visible(False)
+    return whole_figure(ax)
+
+
+def plot_reductions(table: VarianceTable, ax: Any = None) -> Figure:
+    """A bar for each set with its reduction of the variance of the first output, the largest on top."""
+    first = table.rows[0].output
+    every = sorted((row for row in table.rows if row.output == first), key=lambda row: -row.reduction)
+    rows = every[:MOST]
+    bars = Bars(
+        [fitted(row.pars) for row in rows],
+        np.array([row.reduction for row in rows]),
+        np.array([[row.lower for row in rows], [row.upper for row in rows]]),
+    )
+    ax = _axes(ax, WIDTH, bars.height)
+    what = f"expected reduction of the variance of {plain(first)}, {100 * table.level:.4g}% intervals"
+    _bars(ax, bars, (rows[0].variance, "variance"), what, len(every) - len(rows))
     ax.spines[["top", "right"]].set_visible(False)
     return whole_figure(ax)
 
@@ -72,7 +96,7 @@ def fitted(name: str) -> str:
 def _kind(table: EvppiTable) -> Kind:
     if len({row.willingness_to_pay for row in table.rows}) > 1:
         return "lines"
-    sizes = [len(inputs_of(row.pars)) for row in table.rows]
+    sizes = [len(inputs_of(row)) for row in table.rows]
     return "map" if max(sizes) == 2 and sizes.count(2) >= PAIRS_FOR_MAP else "bars"
 
 
@@ -83,19 +107,34 @@ def _axes(ax: Any, width: float, height: float) -> Any:
     return ax
 
 
-def _bars(ax: Axes, rows: list[EvppiRow], names: list[str], level: float, rest: int) -> None:
-    """A bar with an error bar for each row, from the top."""
-    heights, values = range(len(rows)), np.array([row.evppi for row in rows])
-    reach = [values - [row.lower for row in rows], [row.upper for row in rows] - values]
+@dataclass(frozen=True, eq=False)
+class Bars:
+    """Bars from the top: names, values (J,), and ends of intervals (2, J)."""
+
+    names: list[str]
+    values: Array
+    ends: Array
+
+    @property
+    def height(self) -> float:
+        """Of a figure in which all names have room."""
+        lines = sum(name.count("\n") + 1 for name in self.names)
+        return FRAME_HEIGHT + BAR_HEIGHT * max(len(self.names), 0.62 * lines)
+
+
+def _bars(ax: Axes, bars: Bars, most: tuple[float, str], what: str, rest: int) -> None:
+    """Bars with error bars, and a dashed line at the largest value that they may have, with its name."""
+    heights, values = range(len(bars.names)), bars.values
+    reach = np.maximum([values - bars.ends[0], bars.ends[1] - values], 0.0)
     ax.barh(heights, values, height=0.62, color=BLUE)
-    ax.errorbar(values, heights, xerr=np.maximum(reach, 0.0), fmt="none", ecolor=INK, elinewidth=1.2, capsize=3)
-    ax.axvline(rows[0].evpi, color=ORANGE, ls="--", lw=1.4, label="EVPI")
-    ax.set_yticks(heights, names)
-    ax.set_ylim(len(rows) - 0.4, -0.6)
+    ax.errorbar(values, heights, xerr=reach, fmt="none", ecolor=INK, elinewidth=1.2, capsize=3)
+    ax.axvline(most[0], color=ORANGE, ls="--", lw=1.4, label=most[1])
+    ax.set_yticks(heights, bars.names)
+    ax.set_ylim(len(values) - 0.4, -0.6)
     ax.set_xlim(left=0.0)
     ax.tick_params(axis="y", length=0)
-    more = f"\n{rest} more sets, each up to {short(rows[-1].evppi)}, are not drawn" if rest else ""
-    ax.set_xlabel(f"EVPPI{_at(rows[0])}, {100 * level:.4g}% intervals{more}")
+    more = f"\n{rest} more sets, each up to {short(float(values[-1]))}, are not drawn" if rest else ""
+    ax.set_xlabel(f"{what}{more}")
     _legend(ax, 1)
 
 
@@ -127,10 +166,8 @@ def pair_matrix(table: EvppiTable) -> tuple[list[str], Array]:
 
     The matrix is symmetric, with that of single inputs on the diagonal, and NaN for sets that the table does not have.
     """
-    found = {frozenset(inputs_of(row.pars)): row.evppi for row in table.rows if len(inputs_of(row.pars)) <= 2}
-    names = list(
-        dict.fromkeys(name for row in table.rows for name in inputs_of(row.pars) if len(inputs_of(row.pars)) <= 2)
-    )
+    found = {frozenset(inputs_of(row)): row.evppi for row in table.rows if len(inputs_of(row)) <= 2}
+    names = list(dict.fromkeys(name for row in table.rows for name in inputs_of(row) if len(inputs_of(row)) <= 2))
     alone = {name: found.get(frozenset([name]), np.nan) for name in names}
     best = {name: max(value for pair, value in found.items() if name in pair) for name in names}
     names.sort(key=lambda name: (-np.nan_to_num(alone[name], nan=-1.0), -best[name]))

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 
+from cbq._checks import listed
 from cbq._tables import short
 from cbq.fit.answer_section import capital
 from cbq.fit.report import made_with
@@ -21,6 +22,8 @@ MOST_LINES = len(COLOURS)
 MOST_ROWS = 40  # of the table; the others are folded
 FEW = 5  # sets in a sentence
 READER = "reading"
+EXAMPLE = "import cbq\n\ntable = cbq.psa.values_of_information(outputs, inputs, pars)\ntable.report('report.html')"
+MOST_NAMED = 6  # sets that a notice names
 NOTHING = 1e-3  # of EVPI: sets that are worth less are said to be worth next to nothing
 
 
@@ -30,13 +33,13 @@ def table_page(
     """The page of a table."""
     sections = [
         Section("The question", _question(found)),
-        Section("The answer", _answer(found)),
-        Section("How it was computed", _method(found)),
-        Section("How to repeat it", _repeat(repeat, record or {})),
+        Section("The answer", answer_part(found)),
+        Section("How it was computed", method_part(found)),
+        Section("How to repeat it", repeat_part(repeat or EXAMPLE, record or {})),
     ]
     sets = len({row.pars for row in found.rows})
     subtitle = f"The value of learning {sets} set{'s' * (sets > 1)} of inputs, from {found.rows[0].n} draws of a model."
-    return Page(title or "The value of information", subtitle, _notes(found), sections)
+    return Page(title or "The value of information", subtitle, notes_part(found), sections)
 
 
 def _question(found: EvppiTable) -> Html:
@@ -53,14 +56,18 @@ def _question(found: EvppiTable) -> Html:
     return joined([paragraph(asked), paragraph(meaning), facts(known)])
 
 
-def _answer(found: EvppiTable) -> Html:
+def answer_part(found: EvppiTable, at: float | None = None) -> Html:
+    """EVPPI in words, as charts, and as a table; of several values of the willingness to pay, at the one nearest to at.
+
+    By default at the one where the largest EVPPI is.
+    """
     prices = _prices(found)
     parts = [paragraph(_in_words(found))]
     if len(prices) > 1:
         parts += [_reader(found, prices).html(), _over_prices(found, prices)]
     else:
         parts += [_bars(found), *_pairs(found)]
-    return joined([*parts, _table(found)])
+    return joined([*parts, _tables(found, at)])
 
 
 def _in_words(found: EvppiTable) -> str:
@@ -87,7 +94,7 @@ def _bars(found: EvppiTable) -> Html:
 
 def _pairs(found: EvppiTable) -> list[Html]:
     """A map of pairs, if there are many."""
-    if sum(len(inputs_of(row.pars)) == 2 for row in found.rows) < PAIRS_FOR_MAP:
+    if sum(len(inputs_of(row)) == 2 for row in found.rows) < PAIRS_FOR_MAP:
         return []
     names, values = pair_matrix(found)
     names, values = names[:MOST], values[:MOST, :MOST]
@@ -107,7 +114,7 @@ def _over_prices(found: EvppiTable, prices: list[float]) -> Html:
     series.append(charts.line("EVPI", x, evpi, 2, dashed=True))
     chart = Lines(Axis("willingness to pay"), Axis("EVPPI", zero=True), series, reader=READER)
     rest = len({row.pars for row in found.rows}) - MOST_LINES
-    caption = "EVPPI over the willingness to pay." + f" {rest} sets with smaller values are in the table." * (rest > 0)
+    caption = "EVPPI over the willingness to pay." + f" {rest} more with smaller values are in the table." * (rest > 0)
     return figure([(chart, "lines of EVPPI; the table below has the numbers")], caption)
 
 
@@ -130,22 +137,37 @@ def _largest_sets(found: EvppiTable, prices: list[float]) -> list[tuple[str, lis
     return sorted(rows, key=lambda pair: -max(row.evppi for row in pair[1]))
 
 
-def _table(found: EvppiTable) -> Html:
-    priced = bool(_prices(found))
+def _tables(found: EvppiTable, at: float | None) -> Html:
+    """The table at one willingness to pay, the largest first, and all of it folded if it is longer."""
+    every, rows = found.largest(len(found.rows)), found.rows
+    prices = _prices(found)
+    if len(prices) > 1:
+        wanted = every[0].willingness_to_pay if at is None else at
+        nearest = min(prices, key=lambda price: abs(price - (wanted or 0.0)))
+        rows = tuple(row for row in found.rows if row.willingness_to_pay == nearest)
+    first = sorted(rows, key=lambda row: -row.evppi)[:MOST_ROWS]
+    price = "" if len(prices) < 2 else f" at a willingness to pay of {first[0].willingness_to_pay:g}"
+    caption = f"EVPPI{price} with {100 * found.level:.4g}% intervals, the largest first."
+    shown = _table(first, caption)
+    if len(first) == len(every):
+        return shown
+    return joined([shown, folded(f"All {len(every)} rows", _table(found.rows, "EVPPI of all sets."))])
+
+
+def _table(given: Sequence[EvppiRow], caption: str) -> Html:
+    priced = given[0].willingness_to_pay is not None
     header = ["inputs", *["willingness to pay"] * priced, "EVPPI", "standard error", "lower", "upper", "share of EVPI"]
     rows = []
-    for row in found.largest(len(found.rows)):
+    for row in given:
         half = 0.5 * (row.upper - row.lower)
         price = [f"{row.willingness_to_pay:g}"] if row.willingness_to_pay is not None else []
         numbers = [resolved(row.evppi, half), short(row.se, 2), resolved(row.lower, half), resolved(row.upper, half)]
         rows.append([row.pars, *price, *numbers, f"{row.evppi / row.evpi:.0%}" if row.evpi > 0 else "-"])
-    caption = f"EVPPI with {100 * found.level:.4g}% intervals, the largest first."
-    first = table(header, rows[:MOST_ROWS], caption, left=1)
-    rest = rows[MOST_ROWS:]
-    return joined([first, folded(f"{len(rest)} more rows", table(header, rest, caption, left=1))]) if rest else first
+    return table(header, rows, caption, left=1)
 
 
-def _method(found: EvppiTable) -> Html:
+def method_part(found: EvppiTable) -> Html:
+    """How EVPPI was computed."""
     row = max(found.rows, key=lambda each: each.landmarks)
     return joined(
         [
@@ -160,27 +182,21 @@ def _method(found: EvppiTable) -> Html:
     )
 
 
-def _notes(found: EvppiTable) -> Html:
-    notes = {row.note: list[str]() for row in found.rows if row.note}
+def notes_part(found: EvppiTable) -> Html:
+    """What is doubtful, or that nothing is."""
+    about: dict[str, dict[str, None]] = {}  # the sets that each note is about
     for row in found.rows:
-        if row.note and row.pars not in notes[row.note]:
-            notes[row.note].append(row.pars)
-    if not notes:
+        if row.note:
+            about.setdefault(row.note, {})[row.pars] = None
+    if not about:
         return notice("good", "No warnings.", "Nothing in the regressions makes the intervals doubtful.")
-    return joined(notice("warning", f"{_few(sets)}:", f"{note}.") for note, sets in notes.items())
+    sets = [(note, listed(names, MOST_NAMED)) for note, names in about.items()]
+    return joined(notice("warning", f"{names}:", f"{note}.") for note, names in sets)
 
 
-def _few(sets: Sequence[str]) -> str:
-    """Sets in a sentence, the first few of many."""
-    return "; ".join(sets[:FEW]) + f" and {len(sets) - FEW} more" * (len(sets) > FEW)
-
-
-def _repeat(repeat: str | None, record: Mapping[str, str]) -> Html:
-    lines = (
-        repeat
-        or "import cbq\n\ntable = cbq.psa.values_of_information(outputs, inputs, pars)\ntable.report('report.html')"
-    )
-    return joined([code(lines, "how to repeat it"), facts({**record, **made_with()})])
+def repeat_part(repeat: str, record: Mapping[str, str]) -> Html:
+    """Code or a command, the record of the run, and the versions behind the page."""
+    return joined([code(repeat, "how to repeat it"), facts({**record, **made_with()})])
 
 
 def _prices(found: EvppiTable) -> list[float]:

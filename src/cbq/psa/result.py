@@ -38,6 +38,7 @@ class EvppiRow:
     misfit : the structure left in residuals along the inputs, in standard deviations of what chance leaves.
     noise_ratio : the standard error that residuals tell, in units of that with equal noise in all rows.
     effective_n : the number of independent rows that the rows are worth: fewer than n if they are autocorrelated.
+    inputs : the names of the inputs one by one; not in tables.
 
     Examples
     --------
@@ -66,11 +67,12 @@ class EvppiRow:
     misfit: float = float("nan")
     noise_ratio: float = float("nan")
     effective_n: float = float("nan")
+    inputs: tuple[str, ...] = ()
 
 
-def inputs_of(pars: str) -> list[str]:
-    """The names of the inputs of a set."""
-    return pars.split(BETWEEN_INPUTS)
+def inputs_of(row: EvppiRow) -> list[str]:
+    """The names of the inputs of a set, which may contain commas."""
+    return list(row.inputs) or row.pars.split(BETWEEN_INPUTS)
 
 
 @dataclass(frozen=True, repr=False, eq=False)
@@ -103,7 +105,7 @@ class EvppiTable:
     @property
     def columns(self) -> list[str]:
         """The fields of the rows, note last, without willingness_to_pay if the outputs are net benefits."""
-        names = [*(field.name for field in fields(EvppiRow) if field.name != "note"), "note"]
+        names = [*(field.name for field in fields(EvppiRow) if field.name not in ("note", "inputs")), "note"]
         return names if self.rows[0].willingness_to_pay is not None else [n for n in names if n != "willingness_to_pay"]
 
     def to_frame(self) -> Any:

@@ -41,13 +41,17 @@ ROW_NUMBERS = re.compile(
 
 @dataclass(frozen=True)
 class OutputName:
-    """A name of an output: what it is, its stem, the label of its decision, if it is a difference, and the order."""
+    """A name of an output: what it is, its stem, the label of its decision, if it is a difference, and the order.
+
+    written : the label as it is written in the name.
+    """
 
     role: Role
     stem: str
     label: str
     incremental: bool
     stem_first: bool
+    written: str
 
 
 Key = tuple[Role, str, bool, bool]  # role, stem, whether it is a difference, and whether the stem comes first
@@ -61,8 +65,9 @@ def output_name(name: str) -> OutputName | None:
         first = re.fullmatch(rf"(?P<inc>{INCREMENTAL})?(?P<stem>{stem}{letter}){LABEL}", name, re.IGNORECASE)
         last = re.fullmatch(rf"(?P<label>.+?)[\W_]+(?P<inc>{INCREMENTAL})?(?P<stem>{stem})", name, re.IGNORECASE)
         if found := first or last:
-            stem, label = _plain(found["stem"]).rstrip("s"), _plain(found["label"])
-            return OutputName(role, stem, label, bool(found["inc"]), first is not None)
+            stem, label = _plain(found["stem"]).rstrip("s"), found["label"]
+            written = re.sub(r"^[\W_]+|[\W_]+$", "", label)
+            return OutputName(role, stem, _plain(label), bool(found["inc"]), first is not None, written)
     return None
 
 

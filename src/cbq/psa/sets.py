@@ -30,13 +30,14 @@ class ColumnSet:
 
     label : its name in results. members : the positions of its columns in the table of inputs.
     columns : their values (n, p) in units near 1, of which none is constant or determined by the others. p may be 0.
-    notes : remarks on what was left out, without full stops.
+    notes : remarks on what was left out, without full stops. names : of the members.
     """
 
     label: str
     members: frozenset[int]
     columns: Array
     notes: tuple[str, ...] = ()
+    names: tuple[str, ...] = ()
 
 
 def column_sets(pars: Any, inputs: ColumnTable, used: Sequence[str] = ()) -> tuple[list[ColumnSet], tuple[str, ...]]:
@@ -114,7 +115,8 @@ def _column_set(
             f"rows, but there are {inputs.n}: draw more."
         )
     notes = (*(note for _, note in in_numbers if note), *notes)
-    return ColumnSet(label or ", ".join(inputs.names[i] for i in members), frozenset(members), columns[:, kept], notes)
+    known = tuple(inputs.names[i] for i in members)
+    return ColumnSet(label or ", ".join(known), frozenset(members), columns[:, kept], notes, known)
 
 
 def _informative(columns: Array, owners: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
