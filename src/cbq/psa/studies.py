@@ -104,10 +104,6 @@ class Normal(Study):
         """See `Study`."""
         return (self.sd,) if isinstance(self.sd, str) else ()
 
-    def participants(self, size: int, pars: int) -> float:
-        """See `Study`."""
-        return float(size * pars)
-
     def check(self, columns: Columns) -> None:
         """See `Study`."""
         if isinstance(self.sd, str):
