@@ -18,6 +18,7 @@ from cbq.nested.decisions import Decisions, Name, is_list, positions
 from cbq.psa import tables
 from cbq.psa.analysis import Contrasts, SetValue, analyse, regress, value_of_learning
 from cbq.psa.diagnostics import is_sorted
+from cbq.psa.fitted_sizes import MAX_FITS, between_sizes, fitted_sizes
 from cbq.psa.information import NOTE_MOVED, NOTE_UNINFORMATIVE, notes_on_regression, notes_on_rows, perfect_information
 from cbq.psa.ordering import ROUNDING, increasing_estimates
 from cbq.psa.outputs import check_not_inputs, read_outputs
@@ -28,7 +29,9 @@ from cbq.psa.studies import Study, as_study
 
 MAX_SIZES, MAX_SIZE = 1000, 10**9
 MAX_EFFECT_ROWS = 4096  # from which correlations between sizes are estimated
-FROM_INPUT, FROM_SUMMARY = "regression on the input", "regression on the summary"
+FROM_INPUT = "all sizes from one regression on the input"
+FROM_SUMMARY = "a regression on the simulated summary for each size"
+FROM_SOME_SUMMARIES = f"regressions on the simulated summaries of {MAX_FITS} sizes, interpolated for the others"
 
 
 def evsi(
@@ -123,17 +126,18 @@ class _Values:
         (theta, *more) = columns.values()
         if not more and study.result_probabilities(theta[:1], sizes[0]) is not None:
             return cls._from_input(contrasts, learned, theta, study, sizes, seed, rows)
-        summaries = [*study.summaries(columns, sizes, np.random.default_rng([seed, 1]))]
+        fitted = fitted_sizes(sizes)
+        summaries = [*study.summaries(columns, fitted, np.random.default_rng([seed, 1]))]
         found: dict[int, SetValue] = {}
 
         def one(j: int) -> None:
-            # All have the same seed, so that the value of a size does not depend on which others are listed.
-            given = learned.columns if j == len(sizes) else _informative_columns(summaries[j], sizes[j])
+            given = learned.columns if j == len(fitted) else _informative_columns(summaries[j], fitted[j])
             random = np.random.default_rng(seed)
             found[j] = analyse(contrasts, given, random, rows) if given.shape[1] else nothing
 
-        run_in_pool(one, len(sizes) + 1, min(workers(), len(sizes) + 1))
-        return cls([found[j] for j in range(len(sizes))], found[len(sizes)], FROM_SUMMARY)
+        run_in_pool(one, len(fitted) + 1, min(workers(), len(fitted) + 1))
+        several = between_sizes(fitted, [found[j] for j in range(len(fitted))], sizes)
+        return cls(several, found[len(fitted)], FROM_SUMMARY if len(fitted) == len(sizes) else FROM_SOME_SUMMARIES)
 
     @classmethod
     def _from_input(
@@ -241,18 +245,9 @@ def _covariances(found: Sequence[SetValue], se: Array) -> Array:
 
 def _notes(study: Study, found: _Values, notes: Sequence[str]) -> tuple[str, ...]:
     """Remarks for a reader on how all sizes were found."""
-    how = (
-        "all sizes from one regression on the input"
-        if found.method == FROM_INPUT
-        else "a regression on the simulated summary for each size"
-    )
     unrelated = found.inputs.uninformative > NOTE_UNINFORMATIVE
     nothing = ("The inputs of the study may tell nothing about the net benefits",) if unrelated else ()
-    return (*notes, f"Study: {_described(study)}, {how}", *nothing)
-
-
-def _described(study: Study) -> str:
-    return " ".join(shown(study).split())
+    return (*notes, f"Study: {shown(study)}, {found.method}", *nothing)
 
 
 def _sizes(sizes: Any) -> list[int]:

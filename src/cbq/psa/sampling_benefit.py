@@ -159,8 +159,8 @@ class EnbsTable:
         if row.enbs <= 0:
             return f"{at}no size is worth its cost (probability {_percent(none)})".strip()
         return (
-            f"{at}the best size is {row.size} (probability {_percent(row.best)} among these; that it is worth its cost: "
-            f"{_percent(row.worthwhile)})"
+            f"{at}the best size is {row.size}, with probability {_percent(row.best)} among these, and worth its cost "
+            f"with probability {_percent(row.worthwhile)}"
         )
 
     def __str__(self) -> str:
@@ -277,7 +277,7 @@ def _draws(rows: Sequence[EvsiRow], covariance: Array, rng: np.random.Generator)
     spread = axes * np.sqrt(np.maximum(roots, 0.0))
     half = rng.standard_normal((DRAWS // 2, len(rows))) @ spread.T
     mean = np.array([row.evsi for row in rows])
-    return np.maximum(mean + np.concatenate([half, -half]), 0.0)
+    return np.asarray(np.maximum(mean + np.concatenate([half, -half]), 0.0))
 
 
 def _at_size(value: OfSize, name: str, size: int, each: float = 1.0) -> float:

@@ -154,7 +154,7 @@ class Binomial(_Growing):
     def result_probabilities(self, theta: Array, size: int) -> Array:
         """See `Study`."""
         edges = _count_edges(size * theta, np.sqrt(size * theta * (1 - theta)), size - 1)
-        return _between(bdtr(edges, size, theta[:, None]))
+        return _between(np.asarray(bdtr(edges, size, theta[:, None]), dtype=np.float64))
 
     def totals(self, theta: Array, size: int, rng: np.random.Generator) -> Array:
         """See `_Growing`."""
@@ -232,8 +232,8 @@ class Survival(_Growing):
     def totals(self, theta: Array, size: int, rng: np.random.Generator) -> Array:
         """See `_Growing`."""
         leaving = theta + self.dropout  # the rate at which participants stop being at risk
-        left = rng.binomial(size, -np.expm1(-leaving * self.follow_up))
-        events = rng.binomial(left, theta / leaving)
+        left = rng.binomial(size, -np.expm1(-leaving * self.follow_up)).astype(float)
+        events = rng.binomial(left.astype(int), theta / leaving).astype(float)
         return np.column_stack([events, self.follow_up * (size - left) + self._times(leaving, left, rng)])
 
     def summary(self, totals: Array, theta: Array, size: int) -> Array:
