@@ -8,7 +8,7 @@ import pytest
 pytest.importorskip("typer")
 
 import cbq
-from cbq.cli.evppi import _prices
+from cbq.cli.evppi import read_prices
 from cbq.cli.names import column_names, column_sets
 from cbq.cli.sheets import read_sheet
 from command_line import ok, read, refused
@@ -155,7 +155,7 @@ def test_excel_and_parquet_tables_are_read(tmp_path):
     ],
 )
 def test_willingness_to_pay(text, expected):
-    found = _prices(text)
+    found = read_prices(text)
     np.testing.assert_allclose(found, expected, rtol=1e-14)
     assert isinstance(found, float) == isinstance(expected, float)
 
@@ -163,13 +163,13 @@ def test_willingness_to_pay(text, expected):
 @pytest.mark.parametrize("text", ["20,000", "20,000,30,000", "1,234, 5", "0,20,000"])
 def test_a_willingness_to_pay_with_thousands_is_refused(text):
     with pytest.raises(ValueError, match=r'could be one number or several: .* as in "20000; 30000"'):
-        _prices(text)
+        read_prices(text)
 
 
 @pytest.mark.parametrize("text", ["1,two", "", "1:2", "5:1:1", "0:1:0", "0:1:1e-9", "1:2:3:4"])
 def test_other_prices_are_refused(text):
     with pytest.raises(ValueError, match=r"must be numbers separated by commas|must have 1 to"):
-        _prices(text)
+        read_prices(text)
 
 
 KNOWN = ["a", "b", "rr[1,2]", "a, b", "x;y", "k: v", "it's"]

@@ -123,8 +123,8 @@ def evppi(
     options.check(level, None if out is None else out.absolute().parent, engine)
     files = [each for each in (table, effects_file, costs_file, inputs_file) if each is not None]
     if out is not None:
-        _check_out(out, files)
-    prices = _prices(willingness_to_pay)
+        check_out(out, files)
+    prices = read_prices(willingness_to_pay)
     draws = Draws.read(table, effects_file, costs_file, inputs_file)
     described = draws.describe(outputs, effects, costs, prices)
     sets, inputs, notes = draws.sets(pars, described.used)
@@ -154,7 +154,7 @@ def _written(found: EvppiTable, out: Path, record: dict[str, str]) -> list[str]:
     return [str(out), chart, str(report)]
 
 
-def _prices(text: str | None) -> float | list[float] | None:
+def read_prices(text: str | None) -> float | list[float] | None:
     """The willingness to pay: one number, or a list of those that are separated by commas or given by a range."""
     if text is None:
         return None
@@ -188,7 +188,7 @@ def _range(text: str) -> list[float]:
     return [first + step * i for i in range(steps + 1)]
 
 
-def _check_out(out: Path, files: list[Path]) -> None:
+def check_out(out: Path, files: list[Path]) -> None:
     """Raise if results would overwrite the draws, or chart or report the results, or could not be written."""
     chart, report = out.with_suffix(".png"), out.with_suffix(".html")
     for file in files:
