@@ -17,7 +17,7 @@ from cbq.page.charts import Axis, Lines, figure, resolved
 from cbq.page.document import Page, Section
 from cbq.page.parts import Html, code, facts, folded, joined, notice, paragraph, table
 from cbq.psa.sample_result import EvsiTable
-from cbq.psa.sampling_benefit import EnbsTable
+from cbq.psa.sampling_benefit import EnbsTable, percent
 
 COLOURS = (0, 1, 3, 4, 5)  # of values of the willingness to pay; EVPPI has the one between
 MOST_ROWS = 40  # of a table; the others are folded
@@ -115,7 +115,7 @@ def _table(found: EvsiTable | EnbsTable, names: Mapping[str, str], label: str) -
 
 def _cell(value: float, key: str, half: float) -> str:
     if key in ("best", "worthwhile"):
-        return f"{value:.0%}"
+        return percent(value)
     return short(value, 2 if key == "se" else 4) if key in ("se", "population", "cost") else resolved(value, half)
 
 

@@ -157,10 +157,10 @@ class EnbsTable:
         at = "" if price is None else f"At a willingness to pay of {price:g}, "
         none = 1.0 - sum(each.best for each in self.at(price))
         if row.enbs <= 0:
-            return f"{at}no size is worth its cost (probability {_percent(none)})".strip()
+            return f"{at}no size is worth its cost (probability {percent(none)})"
         return (
-            f"{at}the best size is {row.size}, with probability {_percent(row.best)} among these, and worth its cost "
-            f"with probability {_percent(row.worthwhile)}"
+            f"{at}the best size is {row.size}, with probability {percent(row.best)} among these, and worth its cost "
+            f"with probability {percent(row.worthwhile)}"
         )
 
     def __str__(self) -> str:
@@ -183,8 +183,8 @@ class EnbsTable:
             "se": lambda row: short(row.se, 2),
             "lower": lambda row: short(row.lower, DIGITS),
             "upper": lambda row: short(row.upper, DIGITS),
-            "best": lambda row: _percent(row.best),
-            "worthwhile": lambda row: _percent(row.worthwhile),
+            "best": lambda row: percent(row.best),
+            "worthwhile": lambda row: percent(row.worthwhile),
         }
         sentences = [self.in_words(price) for price in self.prices]
         legend = f"Intervals of {100 * self.level:.4g}%."
@@ -300,5 +300,8 @@ def _population(yearly: float, horizon: float | None, discount: float, delay: Of
     return multiplier(yearly)
 
 
-def _percent(probability: float) -> str:
-    return f"{100 * probability:.0f}%"
+def percent(probability: float) -> str:
+    """A probability that was counted among draws, none of which make it certain."""
+    if probability < 0.005:
+        return "<1%"
+    return ">99%" if probability > 0.995 else f"{probability:.0%}"
