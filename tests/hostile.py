@@ -285,6 +285,11 @@ def psa_table() -> dict[str, Any]:
 
 
 @cache
+def study_value() -> psa.EvsiTable:
+    return cbq.evsi(**psa_table(), pars="a", study=psa.studies.Normal(2.0), sizes=[5, 20])
+
+
+@cache
 def files() -> dict[str, str]:
     """A saved fit, saved samples and a checkpoint."""
     fit().save("fit.cbq")
@@ -367,6 +372,17 @@ VALID: dict[str, Callable[[], Any]] = {
     "__rmul__.other": lambda: 2.0,
     "Comparison.other": lambda: cbq.compare(samples(), cbq.LSMC()),
     "outputs": lambda: psa_table()["outputs"],
+    "study": lambda: psa.studies.Normal(2.0),
+    "sizes": lambda: [5, 20],
+    "evsi": lambda: study_value(),
+    "cost": lambda: 0.01,
+    "population": lambda: 100.0,
+    "incidence": lambda: 100.0,
+    "horizon": lambda: 10.0,
+    "sd": lambda: 2.0,
+    "follow_up": lambda: 3.0,
+    "arms": lambda: ["binomial", "poisson"],
+    "simulate": lambda: raises,
     "p": lambda: 0.3,
     "pars": lambda: [["a"]],
     "parts": lambda: [kernels.RBF(1.0), kernels.Matern(1.5, 2.0)],
@@ -500,19 +516,25 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
     "Evpi": lambda: cbq.evpi(psa_table()["outputs"]),
     "EvppiTable": lambda: psa.values_of_information(**psa_table(), pars=[["a"]]),
+    "EvsiTable": study_value,
+    "EnbsTable": lambda: cbq.enbs(study_value(), 0.01, 100.0),
     "Factor": lambda: linalg.factor(np.eye(3)),
     "Jitter": linalg.Jitter,
 }
-MODULES = (cbq, embeddings, integrands, kernels, linalg, measures, nested, problems, psa)
+MODULES = (cbq, embeddings, integrands, kernels, linalg, measures, nested, problems, psa, psa.studies)
 OPERATORS = ("__call__", "__getitem__", "__add__", "__radd__", "__mul__", "__rmul__")
 
 # What is not called, or may do what others may not; each with the reason.
 RESULTS = (
     "Answer",
+    "EnbsRow",
+    "EnbsTable",
     "Evpi",
     "Evppi",
     "EvppiRow",
     "EvppiTable",
+    "EvsiRow",
+    "EvsiTable",
     "Factor",
     "Pair",
     "ValueAtRisk",

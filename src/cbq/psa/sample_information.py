@@ -83,9 +83,9 @@ def evsi(
     described = read_outputs(outputs, {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay})
     tables.check_same_rows(described.table, input_table)
     names = _names(pars, input_table)
-    (learned,), _ = column_sets([[*names, *(each for each in kind.further_inputs if each not in names)]], input_table)
-    check_not_inputs(described, input_table, learned.members)
     columns = _columns(kind, names, input_table)
+    (learned,), _ = column_sets([[*columns]], input_table)
+    check_not_inputs(described, input_table, learned.members)
     values, decisions, unit = tables.scale_net_benefits(described.values, described.decisions)
     if is_sorted(values) or is_sorted(learned.columns):  # not the order of a Markov chain
         order = np.random.default_rng(seed).permutation(len(values))
