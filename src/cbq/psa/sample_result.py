@@ -11,8 +11,9 @@ import numpy as np
 
 from cbq import _html
 from cbq._arrays import Array
-from cbq._checks import file_name, text
+from cbq._checks import file_name, is_number, shown, text
 from cbq._tables import aligned, data_frame, short
+from cbq._wording import arg
 from cbq.fit.labels import with_labels
 from cbq.psa.populations import multiplier, population_note
 from cbq.psa.result import DIGITS
@@ -111,8 +112,9 @@ class EvsiTable:
         """The values of the willingness to pay, as they were given; [None] if the outputs are net benefits."""
         return list(dict.fromkeys(row.willingness_to_pay for row in self.rows))
 
-    def at(self, price: float | None) -> list[EvsiRow]:
-        """The rows of all sizes at one of `prices`."""
+    def at(self, willingness_to_pay: float | None = None) -> list[EvsiRow]:
+        """The rows of all sizes at one of `prices`, which may be left out if there is one alone."""
+        price = one_price(willingness_to_pay, self.prices)
         return [row for row in self.rows if row.willingness_to_pay == price]
 
     @property
@@ -182,6 +184,17 @@ class EvsiTable:
         return table_cells(self.rows, cells, legend, self.notes)
 
     __repr__ = __str__
+
+
+def one_price(willingness_to_pay: Any, prices: Sequence[float | None]) -> float | None:
+    """Return the willingness to pay if it is one of the prices, or the only one in place of None."""
+    price = prices[0] if willingness_to_pay is None and len(prices) == 1 else willingness_to_pay
+    if not (price is None or is_number(price)) or price not in prices:
+        raise ValueError(
+            f"{arg('willingness_to_pay')} must be one of {', '.join(map(str, prices))}, but it is "
+            f"{shown(willingness_to_pay)}."
+        )
+    return price
 
 
 def table_cells(

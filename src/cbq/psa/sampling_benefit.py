@@ -20,7 +20,7 @@ from cbq.linalg.dense import eigh
 from cbq.psa.populations import at_least_0, multiplier
 from cbq.psa.populations import population as people
 from cbq.psa.result import DIGITS
-from cbq.psa.sample_result import EvsiRow, EvsiTable, table_cells
+from cbq.psa.sample_result import EvsiRow, EvsiTable, one_price, table_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -99,23 +99,17 @@ class EnbsTable:
         """The values of the willingness to pay, as they were given; [None] if the outputs are net benefits."""
         return list(dict.fromkeys(row.willingness_to_pay for row in self.rows))
 
-    def at(self, price: float | None) -> list[EnbsRow]:
-        """The rows of all sizes at one of `prices`."""
+    def at(self, willingness_to_pay: float | None = None) -> list[EnbsRow]:
+        """The rows of all sizes at one of `prices`, which may be left out if there is one alone."""
+        price = one_price(willingness_to_pay, self.prices)
         return [row for row in self.rows if row.willingness_to_pay == price]
 
     def best(self, willingness_to_pay: float | None = None) -> EnbsRow:
-        """The row with the largest ENBS at a willingness to pay, which may be left out if there is one alone.
+        """The row with the largest ENBS at one of `prices`, which may be left out if there is one alone.
 
         If its ENBS is not above 0, no study of these sizes is worth its cost.
         """
-        prices = self.prices
-        price = prices[0] if willingness_to_pay is None and len(prices) == 1 else willingness_to_pay
-        if not (price is None or is_number(price)) or price not in prices:
-            raise ValueError(
-                f"{arg('willingness_to_pay')} must be one of {', '.join(map(str, prices))}, but it is "
-                f"{shown(willingness_to_pay)}."
-            )
-        return max(self.at(price), key=lambda row: row.enbs)
+        return max(self.at(willingness_to_pay), key=lambda row: row.enbs)
 
     @property
     def columns(self) -> list[str]:
@@ -151,8 +145,9 @@ class EnbsTable:
                 text(value, argument)
         study_page(None, self, title, repeat).write(name)
 
-    def in_words(self, price: float | None) -> str:
-        """Which size is best at one of `prices`, in a sentence."""
+    def in_words(self, willingness_to_pay: float | None = None) -> str:
+        """Which size is best at one of `prices`, in a sentence without a full stop."""
+        price = one_price(willingness_to_pay, self.prices)
         row = self.best(price)
         at = "" if price is None else f"At a willingness to pay of {price:g}, "
         none = 1.0 - sum(each.best for each in self.at(price))
