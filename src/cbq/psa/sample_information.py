@@ -253,8 +253,6 @@ def _notes(study: Study, found: _Values, notes: Sequence[str]) -> tuple[str, ...
 def _sizes(sizes: Any) -> list[int]:
     """Numbers of participants, in increasing order and each once."""
     given = [sizes] if is_whole(sizes) else sizes
-    if isinstance(given, np.ndarray | range):
-        given = list(given)
     if not is_list(given) or not len(given) or len(given) > MAX_SIZES:
         raise ValueError(
             f"{arg('sizes')} must be a list of 1 to {MAX_SIZES} numbers of participants, such as [20, 50, 100], but it "

@@ -13,16 +13,16 @@ from typing import Any
 import numpy as np
 from scipy.special import bdtr, ndtr, pdtr
 
-from cbq._arrays import Array, finite
+from cbq._arrays import Array, as_array, finite
 from cbq._checks import called, flag, is_number, listed, number, shown
 from cbq._wording import arg
-from cbq.nested.decisions import is_list
 
 __all__ = ["Binomial", "Custom", "Normal", "Poisson", "Study", "Survival", "Trial"]
 
 Columns = Mapping[str, Array]  # inputs (N,) by name
 MAX_CELLS = 512  # of the results of a study: larger numbers of events are grouped, and means rounded
 REACH = 8.0  # standard deviations beyond which results are not told apart
+MAX_SUMMARY = 1000  # numbers in a row
 MAX_EXACT_TIMES = 200  # events whose times are drawn one by one; the sum of more is normal to well within their spread
 
 
@@ -275,14 +275,14 @@ class Trial(Study):
     ratio: tuple[int, ...] | None = None
 
     def __post_init__(self) -> None:
-        if not is_list(self.arms) or not self.arms:
+        if not isinstance(self.arms, list | tuple) or not self.arms:
             raise TypeError(f"{arg('arms')} must be a list of studies, one for each input, not {shown(self.arms)}.")
         arms = tuple(as_study(each, "arms") for each in self.arms)
         if any(isinstance(each, Trial) or each.further_inputs for each in arms):
             raise ValueError(f"{arg('arms')} must be studies of one input each, but they are {shown(arms)}.")
         ratio = (1,) * len(arms) if self.ratio is None else self.ratio
         if (
-            not is_list(ratio)
+            not isinstance(ratio, list | tuple)
             or len(ratio) != len(arms)
             or not all(is_number(r, 1, 1e6) and r == int(r) for r in ratio)
         ):
@@ -354,19 +354,23 @@ class Custom(Study):
         """See `Study`."""
         seed, N = int(rng.integers(2**62)), len(next(iter(columns.values())))
         for size in sizes:  # with the same random numbers
-            random = np.random.default_rng(seed)
+            random, what = np.random.default_rng(seed), f"what simulate of the study returns for {size} participants"
             if self.vectorised:
-                found = called(self.simulate, "simulate", dict(columns), size, random)
+                found: Any = self._simulated(dict(columns), size, random, what, N)
             else:
                 rows = [dict(zip(columns, row, strict=True)) for row in np.stack([*columns.values()], axis=1).tolist()]
-                found = [np.ravel(called(self.simulate, "simulate", row, size, random)) for row in rows]
-            array = finite(found, f"what simulate returns for {size} participants")
+                found = [np.ravel(self._simulated(row, size, random, what)) for row in rows]
+            array = finite(found, what)
             if array.ndim == 0 or len(array) != N or array.ndim > 2 or not array.size:
                 each = f"an array ({N}, q)" if self.vectorised else "q numbers, as many for all rows"
-                raise ValueError(
-                    f"simulate must return {each}, but for {size} participants its shape is {array.shape}."
-                )
+                raise ValueError(f"{what} must be {each}, but its shape is {array.shape}.")
             yield array.reshape(N, -1)
+
+    def _simulated(self, row: Any, size: int, rng: np.random.Generator, what: str, N: int = 1) -> Any:
+        found = as_array(called(self.simulate, "simulate of the study", row, size, rng), what)
+        if found.size > N * MAX_SUMMARY:
+            raise ValueError(f"{what} must be a summary in few numbers, but its shape is {found.shape}.")
+        return found
 
 
 STUDIES: dict[str, type[Study]] = {"binomial": Binomial, "poisson": Poisson}  # by name, those without arguments
