@@ -290,6 +290,10 @@ def effects_and_costs() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"u": 0 * a, "v": 1 + a}, {"u": 0 * a, "v": 2 + b}
 
 
+def study_value() -> psa.EvsiTable:
+    return cbq.evsi(**psa_table(), pars="a", study=psa.studies.Normal(2.0), sizes=[5, 20])
+
+
 @cache
 def files() -> dict[str, str]:
     """A saved fit, saved samples and a checkpoint."""
@@ -375,6 +379,17 @@ VALID: dict[str, Callable[[], Any]] = {
     "outputs": lambda: psa_table()["outputs"],
     "icers.outputs": effects_and_costs,
     "ce_plane.outputs": effects_and_costs,
+    "study": lambda: psa.studies.Normal(2.0),
+    "sizes": lambda: [5, 20],
+    "evsi": lambda: study_value(),
+    "cost": lambda: 0.01,
+    "population": lambda: 100.0,
+    "incidence": lambda: 100.0,
+    "horizon": lambda: 10.0,
+    "sd": lambda: 2.0,
+    "follow_up": lambda: 3.0,
+    "arms": lambda: ["binomial", "poisson"],
+    "simulate": lambda: raises,
     "p": lambda: 0.3,
     "pars": lambda: [["a"]],
     "parts": lambda: [kernels.RBF(1.0), kernels.Matern(1.5, 2.0)],
@@ -513,10 +528,12 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "CePlane": lambda: psa.ce_plane(effects_and_costs(), willingness_to_pay=1.0),
     "IcerTable": lambda: psa.icers(effects_and_costs()),
     "VarianceTable": lambda: psa.evppi_variance(**psa_table(), pars=[["a"]]),
+    "EvsiTable": study_value,
+    "EnbsTable": lambda: cbq.enbs(study_value(), 0.01, 100.0),
     "Factor": lambda: linalg.factor(np.eye(3)),
     "Jitter": linalg.Jitter,
 }
-MODULES = (cbq, embeddings, integrands, kernels, linalg, measures, nested, problems, psa)
+MODULES = (cbq, embeddings, integrands, kernels, linalg, measures, nested, problems, psa, psa.studies)
 OPERATORS = ("__call__", "__getitem__", "__add__", "__radd__", "__mul__", "__rmul__")
 
 # What is not called, or may do what others may not; each with the reason.
@@ -525,10 +542,14 @@ RESULTS = (
     "Answer",
     "Appendix",
     "CePlane",
+    "EnbsRow",
+    "EnbsTable",
     "Evpi",
     "Evppi",
     "EvppiRow",
     "EvppiTable",
+    "EvsiRow",
+    "EvsiTable",
     "Factor",
     "IcerRow",
     "IcerTable",

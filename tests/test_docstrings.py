@@ -26,6 +26,7 @@ MODULES = [
     "cbq.nested",
     "cbq.problems",
     "cbq.psa",
+    "cbq.psa.studies",
     "cbq.samples",
 ]
 EXCEPT = {"LinAlgError"}  # NumPy's own

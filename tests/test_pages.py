@@ -35,6 +35,7 @@ MODULES = [
     "cbq.nested",
     "cbq.problems",
     "cbq.psa",
+    "cbq.psa.studies",
     "cbq.samples",
 ]
 

@@ -13,7 +13,7 @@ from cbq.linalg import engine
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.problem import Problem
-from cbq.psa import evpi, evppi_table
+from cbq.psa import enbs, evpi, evppi_table, evsi
 from cbq.samples import Samples
 from cbq.workers import WorkerError
 
@@ -41,10 +41,12 @@ __all__ = [
     "conditional_value_at_risk",
     "embed",
     "embeddings",
+    "enbs",
     "engine",
     "evpi",
     "evppi",
     "evppi_table",
+    "evsi",
     "expected_loss",
     "integrands",
     "kernels",

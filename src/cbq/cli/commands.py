@@ -15,7 +15,7 @@ from typer.core import TyperCommand, TyperGroup
 from cbq._checks import sentence
 from cbq._version import __version__
 from cbq._wording import Wording, in_words_of
-from cbq.cli import ask, compare, evppi, predict, psa, reproduce, run, solve, status, tell
+from cbq.cli import ask, compare, evppi, evsi, predict, psa, reproduce, run, solve, status, tell
 from cbq.cli.tables import TYPED, show
 from cbq.collect import IntegrandError
 from cbq.methods.registry import REFUSALS
@@ -159,6 +159,7 @@ for _command in (
     compare.compare,
     predict.predict,
     evppi.evppi,
+    evsi.evsi,
     psa.psa,
     psa.ceac,
     psa.evpi,

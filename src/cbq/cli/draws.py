@@ -103,6 +103,19 @@ class Draws:
         several = "pairs" if pars is not None and pars.strip() == "pairs" else [[name] for name in names]
         return several, {name: sheet.values(name) for name in names}, notes
 
+    def studied(self, pars: str, further: Sequence[str]) -> tuple[list[str], Columns]:
+        """The inputs of a study, which are one set, and these with further ones as columns."""
+        sheet = self.inputs or self._main
+        known = list(sheet.columns)
+        sets = column_sets(pars, known) if pars.strip() else []
+        if isinstance(sets, dict) or len(sets) != 1:
+            raise ValueError(
+                f"--pars must name the inputs of one study, as in --pars p1 or --pars 'p1, p2', but it is {pars!r}."
+            )
+        for option, names in (("--pars", sets[0]), ("--sd", further)):
+            positions(names, known, option)
+        return list(sets[0]), {name: sheet.values(name) for name in dict.fromkeys([*sets[0], *further])}
+
     def _inputs(self, sheet: Sheet, used: Sequence[str]) -> tuple[list[str], dict[str, str]]:
         """The columns that may be inputs, and why others are left out."""
         empty = [name for name, texts in sheet.columns.items() if all(text.lower() in MISSING for text in texts)]

@@ -18,7 +18,6 @@ from cbq.nested.decisions import Decisions
 from cbq.psa.benefits import NetBenefits, expected_max
 from cbq.psa.diagnostics import autocorrelation_times, leftover
 from cbq.psa.regression import (
-    CanonicalOutputs,
     RegressionPosterior,
     SiteBlock,
     Steps,
@@ -29,7 +28,7 @@ from cbq.psa.regression import (
 )
 from cbq.psa.sites import SiteOutputs, Sites
 from cbq.psa.steps import find_steps, step_cost
-from cbq.psa.uncertainty import regression_variance, sandwich, site_blocks, site_means, slopes
+from cbq.psa.uncertainty import Slopes, influences, regression_variance, sandwich, site_blocks, site_means, slopes
 
 ROW_DRAWS = 32  # for each site, for E max of more than two decisions
 MIN_RELATIVE_UNSEEN = 1e-4  # of the posterior variance: less is not told apart
@@ -81,6 +80,7 @@ class SetValue:
     landmarks : the largest number of landmarks of a regression.
     misfit : the structure left in residuals, in standard deviations of its chance value; see `leftover`.
     uninformative : the probability that the set tells nothing about the net benefits.
+    effects : (R, K), by how much R of the rows move evppi, to first order and n-fold; None unless asked for.
     """
 
     evppi: Array
@@ -94,6 +94,7 @@ class SetValue:
     landmarks: int = 0
     misfit: float = 0.0
     uninformative: float = 1.0
+    effects: Array | None = None
 
     @classmethod
     def nothing(cls, K: int, n: int) -> SetValue:
@@ -113,65 +114,73 @@ class SetValue:
         return replace(self, **less | {"regression": less["regression"] + between}, uninformative=probability)
 
 
-def analyse(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> SetValue:
-    """The EVPPI of learning columns (n, p), none of them constant: E max_d E[NB_d | columns] - max_d E NB_d.
-
-    The columns may be anything that is known before the decision: inputs, or the summary of a study.
-    """
-    with one_blas_thread():
-        found = Regressions.of(contrasts.y, columns, rng)
-        if found is None:  # net benefits differ by constants: there is nothing to learn
-            return SetValue.nothing(len(contrasts.maps), len(columns))
-        outputs, posteriors = found.canonical, found.posteriors
-        benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
-        all_zero = found.all_zero
-        value = _set_value(_given_some(posteriors, all_zero), found.outputs, benefits, found.dependence, rng)
-        return replace(value, misfit=found.misfit()).mixed_with_zero(all_zero)
-
-
 @dataclass(frozen=True, eq=False)
 class Regressions:
-    """The regressions of r canonical outputs on the columns of a set.
+    """The regressions of canonical outputs on columns, given that not all of the functions are constant.
 
-    canonical : the outputs in all rows. outputs : the same at the sites. posteriors : one for each.
-    places : (s, p), the columns at the sites. dependence : that of the rows.
+    posteriors : one for each of r canonical outputs. outputs : these at the sites. values : (n, r), in all rows.
+    benefits : the net benefits as functions of them. sites : of the rows. places : (s, p), the columns at the sites.
+    all_zero : the probability that all functions are constant.
     """
 
-    canonical: CanonicalOutputs
+    posteriors: list[RegressionPosterior]
     outputs: SiteOutputs
-    posteriors: Sequence[RegressionPosterior]
-    places: Array
+    values: Array
+    benefits: NetBenefits
     dependence: Dependence
-
-    @classmethod
-    def of(cls, y: Array, columns: Array, rng: np.random.Generator) -> Regressions | None:
-        """Of outputs y (n, q) on columns (n, p), none of them constant; None if all outputs are."""
-        candidates = candidate_coordinates(columns)
-        basis = pilot_basis(candidates[-1], rng)
-        outputs = canonical_outputs(y, basis)
-        if not outputs.values.shape[1]:
-            return None
-        steps = [find_steps(basis, columns, y) for y in outputs.values.T]
-        sites = Sites.of(columns, [step for each in steps for step in each])
-        dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
-        at_sites = SiteOutputs.of(sites, outputs.values)
-        coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
-        posteriors = []
-        for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
-            indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
-            posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
-        return cls(outputs, at_sites, posteriors, places, dependence)
-
-    @property
-    def all_zero(self) -> float:
-        """The probability that none of the outputs depends on the columns."""
-        return float(np.prod([each.zero_probability for each in self.posteriors]))
+    sites: Sites
+    places: Array
+    all_zero: float
 
     def misfit(self) -> float:
         """The structure left in the residuals along the columns."""
         mean = np.concatenate([site_means(blocks) for blocks in site_blocks(self.posteriors)])
         squares = np.diagonal(self.outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
         return leftover([*self.places.T], self.outputs.counts, self.outputs.means - mean, squares)
+
+
+def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> Regressions | None:
+    """The regressions on columns (n, p), none of them constant; None if net benefits differ by constants."""
+    candidates = candidate_coordinates(columns)
+    basis = pilot_basis(candidates[-1], rng)
+    outputs = canonical_outputs(contrasts.y, basis)
+    if not outputs.values.shape[1]:  # there is nothing to learn
+        return None
+    steps = [find_steps(basis, columns, y) for y in outputs.values.T]
+    sites = Sites.of(columns, [step for each in steps for step in each])
+    dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
+    at_sites = SiteOutputs.of(sites, outputs.values)
+    coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
+    posteriors = []
+    for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
+        indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
+        posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
+    benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
+    all_zero = float(np.prod([each.zero_probability for each in posteriors]))
+    given = _given_some(posteriors, all_zero)
+    return Regressions(given, at_sites, outputs.values, benefits, dependence, sites, places, all_zero)
+
+
+def analyse(
+    contrasts: Contrasts, columns: Array, rng: np.random.Generator, effects_of: Integers | None = None
+) -> SetValue:
+    """The EVPPI of learning columns (n, p), none of them constant: E max_d E[NB_d | columns] - max_d E NB_d.
+
+    The columns may be anything that is known before the decision: inputs, or the summary of a study.
+
+    effects_of : rows (R,) whose effects on the estimate are wanted.
+    """
+    with one_blas_thread():
+        found = regress(contrasts, columns, rng)
+        if found is None:
+            return SetValue.nothing(len(contrasts.maps), len(columns))
+        return value_of_learning(found, rng, effects_of)
+
+
+def value_of_learning(found: Regressions, rng: np.random.Generator, effects_of: Integers | None = None) -> SetValue:
+    """The EVPPI of learning the columns of regressions; see `analyse`."""
+    value = _set_value(found, rng, effects_of)
+    return replace(value, misfit=found.misfit()).mixed_with_zero(found.all_zero)
 
 
 def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
@@ -203,29 +212,39 @@ class Dependence:
         return np.ones(gains.shape[1]) if self.place is None else autocorrelation_times(gains[self.place])
 
 
-def _set_value(
-    posteriors: Sequence[RegressionPosterior],
-    outputs: SiteOutputs,
-    benefits: NetBenefits,
-    dependence: Dependence,
-    rng: np.random.Generator,
-) -> SetValue:
+def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
     """EVPPI from the posteriors of the canonical outputs, one for each.
 
     The standard error treats the default decision as fixed. Where another one is as good, EVPPI is not a smooth
     function of the means, and this gives the larger error.
     """
+    posteriors, outputs, benefits = found.posteriors, found.outputs, found.benefits
     n, K = outputs.n, len(benefits.offset)
     totals, gains = np.zeros((3, K)), np.empty((len(outputs.counts), K))
     for blocks in site_blocks(posteriors):
         sites = blocks[0].sites
-        found, gains[sites] = _site_totals(blocks, outputs.counts[sites], benefits, rng)
-        totals += found
-    seen, expected, plug_in = totals / n  # (K,) each
-    gain, times = outputs.counts @ gains / n, dependence.of_gains(gains)
-    base, everywhere = np.max(benefits.offset, axis=-1), slopes(posteriors, outputs.counts, benefits)
+        of_block, gains[sites] = _site_totals(blocks, outputs.counts[sites], benefits, rng)
+        totals += of_block
+    everywhere = slopes(posteriors, outputs.counts, benefits)
     regression = regression_variance(posteriors, outputs, benefits, everywhere, rng)
-    residual, assumed, r2 = sandwich(posteriors, outputs, benefits, everywhere)
+    return assembled(found, totals / n, gains, everywhere, regression, effects_of)
+
+
+def assembled(
+    found: Regressions, means: Array, gains: Array, everywhere: Slopes, regression: Array, effects_of: Integers | None
+) -> SetValue:
+    """A value with its standard error.
+
+    means : (3, K), of E max_d over rows, without and with unseen variance, and of max_d of the posterior means.
+    gains : (s, K), by which rows at the sites exceed the default decision. everywhere : the slopes of the plug-in.
+    regression : (K,), the variance of the value over posterior draws.
+    """
+    outputs, benefits, dependence = found.outputs, found.benefits, found.dependence
+    n, K = outputs.n, len(benefits.offset)
+    seen, expected, plug_in = means  # (K,) each
+    gain, times = outputs.counts @ gains / n, dependence.of_gains(gains)
+    base = np.max(benefits.offset, axis=-1)
+    residual, assumed, r2 = sandwich(found.posteriors, outputs, benefits, everywhere)
     slowest = float(np.max(dependence.times))
     return SetValue(
         evppi=np.maximum(expected - base, 0.0),  # negative only by rounding
@@ -236,8 +255,25 @@ def _set_value(
         r2=r2,
         noise_ratio=np.sqrt(np.divide(residual, assumed, out=np.ones(K), where=assumed > 0)),
         effective_n=n / np.maximum(times, slowest),
-        landmarks=max(s.m for s in posteriors),
+        landmarks=max(s.m for s in found.posteriors),
+        effects=None if effects_of is None else _row_effects(found, gains - gain, everywhere, effects_of),
     )
+
+
+def _row_effects(found: Regressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
+    """By how much some rows (R,) move the value, to first order and n-fold, (R, K): as draws, and by their residuals.
+
+    gains : (s, K), less their mean over rows.
+    """
+    n, places = found.outputs.n, found.sites.place[rows]
+    effects = gains[places]
+    for blocks, influence in influences(found.posteriors, n, everywhere):
+        first = blocks[0].sites.start or 0
+        inside = np.flatnonzero((places >= first) & (places < first + len(influence)))
+        here = places[inside] - first
+        residuals = found.values[rows[inside]] - site_means(blocks)[here]  # (b, r)
+        effects[inside] += n * np.einsum("bkr,br->bk", influence[here], residuals)
+    return effects
 
 
 def _site_totals(

@@ -22,6 +22,7 @@ from cbq.psa.analysis import Contrasts, SetValue, analyse
 from cbq.psa.diagnostics import autocorrelation_times, is_sorted
 from cbq.psa.ordering import ROUNDING, monotone_estimates
 from cbq.psa.outputs import check_not_inputs, not_inputs, read_outputs
+from cbq.psa.populations import multiplier
 from cbq.psa.result import EvppiRow, EvppiTable
 from cbq.psa.sets import ColumnSet, column_sets
 from cbq.psa.shown import ShownAsTable, some_rows
@@ -116,6 +117,11 @@ class Evpi(ShownAsTable):
         header = [name.replace("_", " ") for name in columns]
         return [header, *rows], [f"Intervals of {100 * level:.4g}%.", *rest]
 
+    def for_population(self, population: float) -> Evpi:
+        """The same for this many decisions instead of one, as `cbq.psa.population` counts them."""
+        factor = multiplier(population)
+        return replace(self, estimate=factor * self.estimate, std=factor * self.std)
+
 
 def evpi(
     outputs: Any,
@@ -158,7 +164,7 @@ def evpi(
         )
     values, decisions, unit = tables.scale_net_benefits(values, decisions)
     independent = isinstance(outputs, Samples) or is_sorted(values)
-    estimate, std = (unit * found for found in _perfect_information(values, decisions, groups, independent))
+    estimate, std = (unit * found for found in perfect_information(values, decisions, groups, independent))
     if not decisions.several:
         estimate, std = estimate[0], std[0]
     return Evpi(estimate, std, decisions.willingness_to_pay)
@@ -264,7 +270,7 @@ def values_of_information(
     return EvppiTable(rows, level, (*described.notes, *notes))
 
 
-def _perfect_information(
+def perfect_information(
     values: Array, decisions: Decisions, groups: npt.NDArray[np.intp], independent: bool = False
 ) -> tuple[Array, Array]:
     """EVPI and its standard error, (K,) each, from outputs (rows, C) in groups of these sizes.
@@ -295,7 +301,7 @@ def _rows(
 ) -> tuple[EvppiRow, ...]:
     """A row for each of J sets and K values of the willingness to pay, from outputs (n, C) in this unit."""
     n = len(values)
-    perfect, perfect_se = (unit * x for x in _perfect_information(values, decisions, np.ones(n, dtype=np.intp)))  # (K,)
+    perfect, perfect_se = (unit * x for x in perfect_information(values, decisions, np.ones(n, dtype=np.intp)))  # (K,)
     names = ("evppi", "se", "plug_in", "unseen")
     raw, se, plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in names)  # (J, K)
     nothing = all(each.uninformative > NOTE_UNINFORMATIVE for each in found) and bool(
@@ -330,8 +336,8 @@ def _rows(
                 [
                     *sets[j].notes,
                     *_notes_on_estimate(evppi[j, k], raw[j, k], se[j, k], unseen[j, k], perfect[k]),
-                    *_notes_on_regression(found[j], k),
-                    *_notes_on_rows(found[j], n, duplicates[j], nothing and bool(sets[j].columns.size)),
+                    *notes_on_regression(found[j], k),
+                    *notes_on_rows(found[j], n, duplicates[j], nothing and bool(sets[j].columns.size)),
                 ]
             ),
             evpi_se=float(perfect_se[k]),
@@ -360,7 +366,7 @@ def _notes_on_estimate(evppi: float, raw: float, se: float, unseen: float, evpi:
     return notes
 
 
-def _notes_on_regression(found: SetValue, k: int) -> list[str]:
+def notes_on_regression(found: SetValue, k: int) -> list[str]:
     """Remarks on the residuals of the regressions on a set, at the k-th willingness to pay."""
     notes = []
     if found.misfit > NOTE_MISFIT:
@@ -372,7 +378,7 @@ def _notes_on_regression(found: SetValue, k: int) -> list[str]:
     return notes
 
 
-def _notes_on_rows(found: SetValue, n: int, duplicates: int, nothing: bool) -> list[str]:
+def notes_on_rows(found: SetValue, n: int, duplicates: int, nothing: bool) -> list[str]:
     """Remarks on the n rows: whether they are independent, and whether those of both tables belong together."""
     notes = []
     if np.min(found.effective_n) < NOTE_EFFECTIVE * n:

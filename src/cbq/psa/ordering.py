@@ -47,3 +47,13 @@ def _order_constraints(sets: Sequence[frozenset[int]], evpi: float) -> tuple[Arr
         rows += [unit[j], -unit[j], *(unit[j] - unit[i] for i in subsets)]
         bounds += [0.0, -evpi, *(0.0 for _ in subsets)]
     return np.array(rows), np.array(bounds)
+
+
+def increasing_estimates(estimates: Array, errors: Array, evpi: float) -> Array:
+    """The nearest increasing values (J,) between 0 and EVPI to the estimates (J,), in units of their errors (J,)."""
+    from scipy.optimize import isotonic_regression  # slow to import
+
+    largest = float(np.max(errors))
+    s = np.maximum(errors / largest, MIN_RELATIVE_SE) if largest > 0 else np.ones(len(errors))
+    found = np.clip(isotonic_regression(estimates, weights=s**-2.0).x, 0.0, evpi)
+    return np.asarray(np.where(found > ROUNDING * evpi, found, 0.0))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -11,11 +11,23 @@ from cbq import _html
 from cbq._checks import file_name, text, whole
 from cbq._tables import aligned, data_frame, short
 from cbq.fit.labels import with_labels
+from cbq.psa.populations import multiplier, population_note
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DIGITS = 4  # significant digits of estimates in text
+IN_MONEY = (
+    "evppi",
+    "se",
+    "lower",
+    "upper",
+    "plug_in",
+    "evpi",
+    "approximation",
+    "evpi_se",
+    "raw",
+)  # as net benefits are
 BETWEEN_INPUTS = ", "  # in the name of a set
 
 
@@ -82,6 +94,7 @@ class EvppiTable:
     rows : one for each set and willingness to pay, in this order.
     level : of the intervals.
     notes : remarks on the tables of outputs and inputs, without full stops.
+    population : the number of decisions that values are for; None for one.
 
     Examples
     --------
@@ -95,6 +108,7 @@ class EvppiTable:
     rows: tuple[EvppiRow, ...]
     level: float = 0.95
     notes: tuple[str, ...] = ()
+    population: float | None = None
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "rows", tuple(self.rows))
@@ -111,6 +125,12 @@ class EvppiTable:
     def to_frame(self) -> Any:
         """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
         return data_frame([asdict(row) for row in self.rows], self.columns)
+
+    def for_population(self, population: float) -> EvppiTable:
+        """The same for this many decisions instead of one, as `cbq.psa.population` counts them."""
+        factor = multiplier(population, self.population)
+        rows = [replace(row, **{name: factor * getattr(row, name) for name in IN_MONEY}) for row in self.rows]
+        return replace(self, rows=tuple(rows), notes=(*self.notes, population_note(factor)), population=factor)
 
     def largest(self, most: int) -> list[EvppiRow]:
         """The rows with the largest EVPPI, at most so many, the largest first."""

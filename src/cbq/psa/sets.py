@@ -107,7 +107,7 @@ def _column_set(
     in_numbers = [_in_numbers(inputs, i) for i in members]
     columns = scale_columns(np.concatenate([values for values, _ in in_numbers], axis=1))[0]
     owners = [inputs.names[i] for i, (values, _) in zip(members, in_numbers, strict=True) for _ in values.T]
-    kept, notes = _informative(columns, owners)
+    kept, notes = informative(columns, owners)
     fewest = max(MIN_ROWS, MIN_ROWS_PER_COLUMN * (len(kept) + 1))
     if kept and inputs.n < fewest:
         raise ValueError(
@@ -119,7 +119,7 @@ def _column_set(
     return ColumnSet(label or ", ".join(known), frozenset(members), columns[:, kept], notes, known)
 
 
-def _informative(columns: Array, owners: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
+def informative(columns: Array, owners: Sequence[str]) -> tuple[list[int], tuple[str, ...]]:
     """The positions of columns (n, p) that vary and that those before them do not determine; and notes on the others.
 
     owners : the name of the input that each column is of.

@@ -17,7 +17,7 @@ from cbq._checks import between_0_and_1, generator
 from cbq._tables import data_frame, short
 from cbq.fit.labels import with_labels
 from cbq.linalg.threads import one_blas_thread, run_in_pool, workers
-from cbq.psa.analysis import Regressions
+from cbq.psa.analysis import Contrasts, Regressions, regress
 from cbq.psa.benefits import NetBenefits
 from cbq.psa.diagnostics import autocorrelation_times, is_sorted
 from cbq.psa.ordering import monotone_estimates
@@ -183,7 +183,7 @@ def _reductions(values: Array, sets: Sequence[ColumnSet], seed: int) -> list[lis
 def _reduction(y: Array, columns: Array, rng: np.random.Generator) -> _Reduction:
     """Var E[y | columns] for an output y (n, 1) and columns (n, p), none of them constant."""
     with one_blas_thread():
-        found = Regressions.of(y, columns, rng)
+        found = regress(Contrasts(y, ITSELF), columns, rng)
         if found is None:  # y is constant
             return _Reduction()
         moments = _Moments.of(found)
@@ -197,7 +197,8 @@ def _reduction(y: Array, columns: Array, rng: np.random.Generator) -> _Reduction
     return _Reduction(value, (1.0 - zero) * variance + zero * (1.0 - zero) * moments.value**2, note)
 
 
-_ONE_OUTPUT = NetBenefits(np.zeros((1, 2)), np.array([[[0.0, 1.0]]]))  # the output itself, against 0
+ITSELF = np.array([[[0.0, 1.0]]])  # (1, 1, 2): a decision with net benefit 0, and one with that of the output
+_ONE_OUTPUT = NetBenefits(np.zeros((1, 2)), ITSELF)
 
 
 @dataclass(frozen=True, eq=False)

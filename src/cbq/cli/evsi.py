@@ -1,0 +1,211 @@
+"""`cbq evsi`: the expected value of sample information (EVSI) of a study, and its best size, from a table of draws."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import replace
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from cbq._checks import listed
+from cbq.cli import options
+from cbq.cli.draws import Draws
+from cbq.cli.evppi import (
+    Costs,
+    CostsFile,
+    Effects,
+    EffectsFile,
+    InputsFile,
+    OutputColumns,
+    Table,
+    Willingness,
+    check_out,
+    read_prices,
+)
+from cbq.cli.tables import command_line, write_figure, write_table
+from cbq.linalg import engine as use_engine
+from cbq.psa import EnbsTable, EvsiTable, enbs, studies
+from cbq.psa import evsi as value_of_study
+from cbq.psa.sample_report import study_page
+
+STUDIES = ("binomial", "poisson", "normal", "survival")
+DEFAULT_SIZES = "10,20,50,100,200,500,1000"
+MAX_SIZES = 1000
+
+Pars = Annotated[
+    str,
+    typer.Option(metavar="NAMES", show_default=False, help="Study these inputs, each in a group of its own: p1, p2."),
+]
+StudyKind = Annotated[
+    str,
+    typer.Option(
+        "--study",
+        metavar="NAME",
+        show_default=False,
+        help="Observe events out of n (binomial; the input is a probability), events in n units of exposure (poisson; "
+        "a rate), the mean of n (normal; a mean), or times to events (survival; a rate of events).",
+    ),
+]
+Sizes = Annotated[
+    str,
+    typer.Option(metavar="NUMBERS", help="Try these sizes: 20,50,100, or a range, 50:500:50 (from 50 to 500 by 50)."),
+]
+Sd = Annotated[
+    str | None,
+    options.unset(
+        metavar="NUMBER", help="normal: the standard deviation of an observation, or the input that holds it."
+    ),
+]
+FollowUp = Annotated[float | None, options.unset(metavar="TIME", help="survival: censor participants after this time.")]
+Dropout = Annotated[float, typer.Option(metavar="RATE", help="survival: lose participants at this rate.")]
+Cost = Annotated[float | None, options.unset(metavar="NUMBER", help="Pay this much for each participant.")]
+FixedCost = Annotated[float, typer.Option(metavar="NUMBER", help="Pay this much for the study beside participants.")]
+Population = Annotated[
+    float | None,
+    options.unset(metavar="NUMBER", help="Let the study serve this many people, for each year with --horizon."),
+]
+Horizon = Annotated[float | None, options.unset(metavar="YEARS", help="Make the decision for this many years.")]
+Discount = Annotated[
+    float, typer.Option(metavar="RATE", help="Discount those who come later at this annual rate: 0.035.")
+]
+Delay = Annotated[float, typer.Option(metavar="YEARS", help="Wait this long for the results of the study.")]
+Out = Annotated[
+    Path | None,
+    options.unset(
+        metavar="FILE",
+        dir_okay=False,
+        help="Write the table to this file, .csv, .xlsx, .ods or .parquet, and beside it a chart and a report.",
+    ),
+]
+
+
+def evsi(
+    table: Table = None,
+    pars: Pars = "",
+    study: StudyKind = "",
+    sizes: Sizes = DEFAULT_SIZES,
+    sd: Sd = None,
+    follow_up: FollowUp = None,
+    dropout: Dropout = 0.0,
+    cost: Cost = None,
+    fixed_cost: FixedCost = 0.0,
+    population: Population = None,
+    horizon: Horizon = None,
+    discount: Discount = 0.0,
+    delay: Delay = 0.0,
+    outputs: OutputColumns = None,
+    effects: Effects = None,
+    costs: Costs = None,
+    willingness_to_pay: Willingness = None,
+    effects_file: EffectsFile = None,
+    costs_file: CostsFile = None,
+    inputs_file: InputsFile = None,
+    engine: options.Engine = "numpy",
+    level: options.Level = 0.95,
+    seed: options.Seed = 0,
+    out: Out = None,
+    debug: options.Debug = False,
+) -> None:
+    """Estimate the value of a study before deciding, and its best size.
+
+    Reads the same tables as `cbq evppi`. Prints the expected value of sample information (EVSI) of a study of some
+    inputs for each size, with its standard error and interval. With --cost and --population, also the expected net
+    benefit of sampling (ENBS) and the best size with its probability. With --out, writes the table, and beside it a
+    chart (.png) and a report to hand on (.html).
+
+    \b
+    Examples:
+      cbq evsi psa.csv --pars p_response --study binomial --sizes 20,50,100
+      cbq evsi psa.csv --pars utility --study normal --sd 0.2 --wtp 20000
+      cbq evsi psa.csv --pars "p_old, p_new" --study binomial --sizes 50:500:50
+      cbq evsi psa.csv --pars p --study binomial --cost 900 --population 5000 --horizon 10 --discount 0.035
+    """
+    options.check(level, None if out is None else out.absolute().parent, engine)
+    files = [each for each in (table, effects_file, costs_file, inputs_file) if each is not None]
+    if out is not None:
+        check_out(out, files)
+    kind, numbers, prices = _study(study, sd, follow_up, dropout), _numbers(sizes), read_prices(willingness_to_pay)
+    if (cost is None) != (population is None):
+        given, missing = ("--population", "--cost") if cost is None else ("--cost", "--population")
+        raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
+    draws = Draws.read(table, effects_file, costs_file, inputs_file)
+    described = draws.describe(outputs, effects, costs, prices)
+    names, inputs = draws.studied(pars, kind.further_inputs)
+    with use_engine(engine):
+        found = value_of_study(
+            described.outputs,
+            inputs,
+            names,
+            kind,
+            numbers,
+            effects=described.effects,
+            costs=described.costs,
+            willingness_to_pay=prices,
+            level=level,
+            rng=seed,
+        )
+    found = replace(found, notes=(*described.notes, *found.notes, *draws.notes))
+    typer.echo(str(found))
+    benefit = None
+    if cost is not None and population is not None:
+        terms: dict[str, Any] = {"fixed_cost": fixed_cost, "delay": delay, "rng": seed}
+        benefit = replace(enbs(found, cost, population, horizon, discount, **terms), notes=())
+        typer.echo(f"\n{benefit}")
+    if out is not None:
+        record = {"tables": ", ".join(map(str, files)), "seed": str(seed), "engine": engine}
+        typer.echo(f"Written: {', '.join(_written(found, benefit, out, record))}.")
+
+
+def _written(found: EvsiTable, benefit: EnbsTable | None, out: Path, record: dict[str, str]) -> list[str]:
+    """Write the table, of ENBS if there is one, its chart and the report, and return the names of the files."""
+    shown: EvsiTable | EnbsTable = found if benefit is None else benefit
+    write_table(out, shown.columns, [[getattr(row, name) for name in shown.columns] for row in shown.rows])
+    chart, report = write_figure(out.with_suffix(".png"), shown.plot), out.with_suffix(".html")
+    study_page(found, benefit, repeat=command_line(), record=record).write(str(report))
+    return [str(out), chart, str(report)]
+
+
+def _study(name: str, sd: str | None, follow_up: float | None, dropout: float) -> studies.Study:
+    """The study of this name, with the options that it needs and no others."""
+    needed = {"normal": ("--sd", sd), "survival": ("--follow-up", follow_up)}
+    if name not in STUDIES:
+        raise ValueError(f"--study must be one of {listed(STUDIES)}, but it is {name!r}.")
+    for owner, (option, value) in needed.items():
+        if (owner == name) != (value is not None):
+            raise ValueError(
+                f"--study {owner} needs {option}." if owner == name else f"{option} is for --study {owner}."
+            )
+    if dropout and name != "survival":
+        raise ValueError("--dropout is for --study survival.")
+    if sd is not None:
+        return studies.Normal(_number_or_name(sd))
+    if follow_up is not None:
+        return studies.Survival(follow_up, dropout)
+    return studies.Binomial() if name == "binomial" else studies.Poisson()
+
+
+def _number_or_name(text: str) -> float | str:
+    try:
+        return float(text)
+    except ValueError:
+        return text
+
+
+def _numbers(text: str) -> list[int]:
+    """Whole numbers that are separated by commas or given by a range."""
+    found: list[int] = []
+    try:
+        for part in filter(str.strip, re.split("[,;]", text)):
+            first, *rest = (int(each) for each in part.split(":"))
+            last, step = rest or (first, 1)
+            if step < 1 or not 0 <= (last - first) // step < MAX_SIZES:
+                raise ValueError
+            found += np.arange(first, last + 1, step).tolist()
+    except ValueError as error:
+        raise ValueError(
+            f"--sizes must be whole numbers separated by commas, or a range such as 50:500:50, but it is {text!r}."
+        ) from error
+    return found
