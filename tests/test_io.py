@@ -762,6 +762,7 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         "choice",
         "failures",
         "bounds",
+        "unseen",
         "about_samples",
         "calibration",
         "fit",
@@ -983,7 +984,7 @@ WRONG_JSON = {
     "header": (
         ("extra",),
         1,
-        "damaged: extra is unknown: the fields are choice, failures, bounds, about_samples, calibration, fit",
+        "damaged: extra is unknown: the fields are choice, failures, bounds, unseen, about_samples, calibration, fit",
     ),
     "no choice": (("choice",), "removed", "damaged: choice is missing"),
     "type": (("fit", "type"), "Oracle", "holds fit of type 'Oracle', but this cbq knows only CBQ, .*--upgrade cbq"),
@@ -1379,7 +1380,7 @@ def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path)
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
         for name, data in with_json(entries, "version", value=3).items():
             file.writestr(name, data)
-    refuses(path, "has version 3 of its format, but this cbq reads version 6: an older development version wrote it")
+    refuses(path, "has version 3 of its format, but this cbq reads version 7: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):
