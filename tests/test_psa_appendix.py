@@ -12,7 +12,7 @@ from scipy import stats
 import cbq
 from cbq.psa import Appendix, appendix, ce_plane, ceac, evppi_variance, icers
 from cbq.psa.acceptability import wilson_interval
-from cbq.psa.icers import efficient_frontier, threshold_interval
+from cbq.psa.icer_table import efficient_frontier, threshold_interval
 
 N = 400
 RNG = np.random.default_rng(5)

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
-from cbq._checks import between_0_and_1, flag, is_whole, shown, text
+from cbq._checks import between_0_and_1, flag, is_whole, shown
 from cbq.fit.base import Fit
+from cbq.fit.labels import Labels
 from cbq.fit.plot_lines import Curve, draw_into, lines_figure, slices_figure
 from cbq.fit.plot_maps import maps_figure
 from cbq.fit.styles import require_axes
@@ -22,25 +22,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-MAX_LABEL = 1000  # characters
 MAX_OUTPUTS, MAX_SLICES = 12, 12  # panels of a figure; others are counted below it
-
-
-@dataclass(frozen=True)
-class Labels:
-    """Labels of the user's own, in place of names; None where there is none."""
-
-    xlabel: str | None
-    ylabel: str | None
-    title: str | None
-
-    @classmethod
-    def of(cls, **given: Any) -> Labels:
-        """From arguments, checked."""
-        for name, value in given.items():
-            if value is not None and len(text(value, name)) > MAX_LABEL:
-                raise ValueError(f"{name} must have {MAX_LABEL} characters at the most, but it has {len(value)}.")
-        return cls(**given)
 
 
 def plot_fit(

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Protocol
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from scipy.special import ndtri
 
 from cbq._arrays import Array
 from cbq.fit.base import FEW, Fit
+from cbq.fit.labels import Labels
 from cbq.fit.naming import expectation_labels, theta_labels
 from cbq.fit.styles import (
     BLUE,
@@ -43,17 +44,6 @@ PANEL = 0.38  # height of the second panel, relative to the first one
 FLOOR = 0.02  # errors below this part of the smallest half-width run out of a logarithmic panel
 SLICE_SIZE, SLICE_COLUMNS = (3.1, 2.5), 3  # inches, and panels in a row
 MANY_OUTPUTS = 3  # more have two columns of panels
-
-
-class Labels(Protocol):
-    """Labels of the user's own; None where there is none."""
-
-    @property
-    def xlabel(self) -> str | None: ...
-    @property
-    def ylabel(self) -> str | None: ...
-    @property
-    def title(self) -> str | None: ...
 
 
 class Curve:

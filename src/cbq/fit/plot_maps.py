@@ -8,8 +8,9 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.fit.base import FEW, Fit
+from cbq.fit.labels import Labels
 from cbq.fit.naming import expectation_labels, theta_labels
-from cbq.fit.plot_lines import MANY_THETAS, Labels, as_columns, failed_line
+from cbq.fit.plot_lines import MANY_THETAS, as_columns, failed_line
 from cbq.fit.styles import EXPONENT_LIMITS, INK, MAP_SIZE, ORANGE, new_figure, say_below, spans_decades
 from cbq.fit.theta_grids import mesh
 

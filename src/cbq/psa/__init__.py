@@ -5,8 +5,7 @@ from typing import TYPE_CHECKING
 from cbq._deprecation import deprecated_names
 from cbq.psa import studies
 from cbq.psa.acceptability import Acceptability, ceac
-from cbq.psa.appendix import Appendix, appendix
-from cbq.psa.icers import IcerRow, IcerTable, icers
+from cbq.psa.icer_table import IcerRow, IcerTable, icers
 from cbq.psa.information import Evpi, evpi, evppi_table, values_of_information
 from cbq.psa.plane import CePlane, ce_plane
 from cbq.psa.populations import population
@@ -14,6 +13,7 @@ from cbq.psa.result import EvppiRow, EvppiTable
 from cbq.psa.sample_information import evsi
 from cbq.psa.sample_result import EvsiRow, EvsiTable
 from cbq.psa.sampling_benefit import EnbsRow, EnbsTable, enbs
+from cbq.psa.submission import Appendix, appendix
 from cbq.psa.variance import VarianceRow, VarianceTable, evppi_variance
 
 __all__ = [

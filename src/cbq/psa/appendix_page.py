@@ -15,12 +15,12 @@ from cbq.page.charts import Axis, Bars, Lines, Reader, figure, resolved
 from cbq.page.document import Page, Section
 from cbq.page.parts import Html, facts, folded, heading, joined, notice, paragraph, table
 from cbq.psa.acceptability import Acceptability
-from cbq.psa.appendix import Appendix
 from cbq.psa.curves import dots
-from cbq.psa.icers import IcerRow, IcerTable, number_text
+from cbq.psa.icer_table import IcerRow, IcerTable, number_text
 from cbq.psa.information import Evpi
 from cbq.psa.plane import CePlane
 from cbq.psa.report import answer_part, method_part, notes_part, repeat_part
+from cbq.psa.submission import Appendix
 
 COLOURS = (0, 1, 3, 4, 5)  # of decisions; frontiers and lines of the willingness to pay have the one between
 READER = "price"

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
     from cbq.psa.acceptability import Acceptability
-    from cbq.psa.icers import IcerTable
+    from cbq.psa.icer_table import IcerTable
     from cbq.psa.information import Evpi
     from cbq.psa.plane import CePlane
 

@@ -187,7 +187,7 @@ def slope_of_line(value: Any, name: str) -> float:
 def correlation(x: Array, y: Array) -> float:
     """The correlation of x (n,) and y (n,), from -1 to 1; 0 if one of them is constant."""
     a, b = (each - np.mean(each) for each in (x, y))
-    sizes = float(np.linalg.norm(a)) * float(np.linalg.norm(b))
+    sizes = float(np.sqrt(a @ a)) * float(np.sqrt(b @ b))
     return float(np.clip(a @ b / sizes, -1.0, 1.0)) if sizes > 0 else 0.0
 
 

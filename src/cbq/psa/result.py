@@ -7,11 +7,11 @@ from dataclasses import asdict, dataclass, fields, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
-from cbq import _html
-from cbq._checks import file_name, text, whole
-from cbq._tables import aligned, data_frame, short
+from cbq._checks import whole
+from cbq._tables import data_frame, short
 from cbq.fit.labels import with_labels
 from cbq.psa.populations import multiplier, population_note
+from cbq.psa.shown import ShownAsTable, hand_on
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,7 +88,7 @@ def inputs_of(row: EvppiRow) -> list[str]:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class EvppiTable:
+class EvppiTable(ShownAsTable):
     """The EVPPI of several sets of inputs. Immutable; it prints as a table.
 
     rows : one for each set and willingness to pay, in this order.
@@ -164,19 +164,7 @@ class EvppiTable:
         """
         from cbq.psa.report import table_page
 
-        name = file_name(path, "path")
-        for value, argument in ((title, "title"), (repeat, "repeat")):
-            if value is not None:
-                text(value, argument)
-        table_page(self, title, repeat).write(name)
-
-    def __str__(self) -> str:
-        """Aligned columns, the first to the left and numbers to the right, with notes below."""
-        lines, notes = self._cells()
-        return aligned(lines, left=1, notes=notes)
-
-    def _repr_html_(self) -> str:
-        return _html.table(*self._cells())
+        hand_on(lambda title, repeat: table_page(self, title, repeat), path, title, repeat)
 
     def _cells(self) -> tuple[list[list[str]], list[str]]:
         """The rows of the table, the first of which is the header, and the lines below it."""
@@ -201,5 +189,3 @@ class EvppiTable:
         remarks = [f"{note}." for note in self.notes]
         below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1)), *remarks]
         return lines, below
-
-    __repr__ = __str__

@@ -9,14 +9,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq import _html
 from cbq._arrays import Array
-from cbq._checks import file_name, is_number, shown, text
-from cbq._tables import aligned, data_frame, short
+from cbq._checks import is_number, shown
+from cbq._tables import data_frame, short
 from cbq._wording import arg
 from cbq.fit.labels import with_labels
 from cbq.psa.populations import multiplier, population_note
 from cbq.psa.result import DIGITS
+from cbq.psa.shown import ShownAsTable, hand_on
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +71,7 @@ IN_MONEY = ("evsi", "se", "lower", "upper", "evppi", "evppi_se", "evpi", "evpi_s
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class EvsiTable:
+class EvsiTable(ShownAsTable):
     """The EVSI of a study for several sizes. Immutable; it prints as a table.
 
     rows : one for each size and willingness to pay, in this order.
@@ -154,19 +154,7 @@ class EvsiTable:
         """
         from cbq.psa.sample_report import study_page
 
-        name = file_name(path, "path")
-        for value, argument in ((title, "title"), (repeat, "repeat")):
-            if value is not None:
-                text(value, argument)
-        study_page(self, None, title, repeat).write(name)
-
-    def __str__(self) -> str:
-        """Aligned columns, the first to the left and numbers to the right, with notes below."""
-        lines, notes = self._cells()
-        return aligned(lines, left=1, notes=notes)
-
-    def _repr_html_(self) -> str:
-        return _html.table(*self._cells())
+        hand_on(lambda title, repeat: study_page(self, None, title, repeat), path, title, repeat)
 
     def _cells(self) -> tuple[list[list[str]], list[str]]:
         cells: dict[str, Callable[[EvsiRow], str]] = {
@@ -182,8 +170,6 @@ class EvsiTable:
         }
         legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
         return table_cells(self.rows, cells, legend, self.notes)
-
-    __repr__ = __str__
 
 
 def one_price(willingness_to_pay: Any, prices: Sequence[float | None]) -> float | None:

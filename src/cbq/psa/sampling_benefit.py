@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from cbq import _html
 from cbq._arrays import Array
-from cbq._checks import called, file_name, generator, is_number, number, shown, text
-from cbq._tables import aligned, data_frame, short
+from cbq._checks import called, generator, is_number, number, shown
+from cbq._tables import data_frame, short
 from cbq._wording import arg
 from cbq.fit.labels import with_labels
 from cbq.linalg.dense import eigh
@@ -21,6 +20,7 @@ from cbq.psa.populations import at_least_0, multiplier
 from cbq.psa.populations import population as people
 from cbq.psa.result import DIGITS
 from cbq.psa.sample_result import EvsiRow, EvsiTable, one_price, table_cells
+from cbq.psa.shown import ShownAsTable, hand_on
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +67,7 @@ class EnbsRow:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class EnbsTable:
+class EnbsTable(ShownAsTable):
     """The expected net benefit of sampling for several sizes of a study. Immutable; it prints as a table.
 
     rows : one for each size and willingness to pay, in this order.
@@ -139,11 +139,7 @@ class EnbsTable:
         """
         from cbq.psa.sample_report import study_page
 
-        name = file_name(path, "path")
-        for value, argument in ((title, "title"), (repeat, "repeat")):
-            if value is not None:
-                text(value, argument)
-        study_page(None, self, title, repeat).write(name)
+        hand_on(lambda title, repeat: study_page(None, self, title, repeat), path, title, repeat)
 
     def in_words(self, willingness_to_pay: float | None = None) -> str:
         """Which size is best at one of `prices`, in a sentence without a full stop."""
@@ -157,14 +153,6 @@ class EnbsTable:
             f"{at}the best size is {row.size}, with probability {percent(row.best)} among these, and worth its cost "
             f"with probability {percent(row.worthwhile)}"
         )
-
-    def __str__(self) -> str:
-        """Aligned columns, the first to the left and numbers to the right, with notes below."""
-        lines, notes = self._cells()
-        return aligned(lines, left=1, notes=notes)
-
-    def _repr_html_(self) -> str:
-        return _html.table(*self._cells())
 
     def _cells(self) -> tuple[list[list[str]], list[str]]:
         cells: dict[str, Callable[[EnbsRow], str]] = {
@@ -184,8 +172,6 @@ class EnbsTable:
         sentences = [self.in_words(price) for price in self.prices]
         legend = f"Intervals of {100 * self.level:.4g}%."
         return table_cells(self.rows, cells, legend, [*(s[0].upper() + s[1:] for s in sentences), *self.notes])
-
-    __repr__ = __str__
 
 
 def enbs(

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from abc import abstractmethod
+from collections.abc import Callable
+from os import PathLike
 
 import numpy as np
 
 from cbq import _html
+from cbq._checks import file_name, text
 from cbq._tables import aligned
+from cbq.page.document import Page
 
 MOST_ROWS = 12  # of a long result that its text shows
 
@@ -29,6 +33,17 @@ class ShownAsTable:
 
     def _repr_html_(self) -> str:
         return _html.table(*self._cells())
+
+
+def hand_on(
+    page: Callable[[str | None, str | None], Page], path: str | PathLike[str], title: str | None, repeat: str | None
+) -> None:
+    """Write the page of a result, given its title and how to repeat it, once these are checked."""
+    name = file_name(path, "path")
+    for value, argument in ((title, "title"), (repeat, "repeat")):
+        if value is not None:
+            text(value, argument)
+    page(title, repeat).write(name)
 
 
 def sentences(notes: tuple[str, ...]) -> list[str]:

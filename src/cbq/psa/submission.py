@@ -14,7 +14,7 @@ from cbq._checks import file_name, generator, text
 from cbq._wording import arg
 from cbq.nested.decisions import Name
 from cbq.psa.acceptability import Acceptability, ceac
-from cbq.psa.icers import IcerTable, icers
+from cbq.psa.icer_table import IcerTable, icers
 from cbq.psa.information import Evpi, evpi, values_of_information
 from cbq.psa.plane import CePlane, ce_plane, slope_of_line
 from cbq.psa.result import EvppiTable
