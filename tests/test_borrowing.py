@@ -94,7 +94,7 @@ CUBE = (lambda x, theta: x[:, 0] ** 3, lambda theta: theta**3 + 3 * theta)
 SINE = (lambda x, theta: np.sin(2 * x[:, 0]), exact)
 
 
-@pytest.mark.parametrize(("f", "answer"), [CUBE, SINE], ids=["cube", "sine"])
+@pytest.mark.parametrize(("f", "answer"), [pytest.param(*CUBE, marks=pytest.mark.slow), SINE], ids=["cube", "sine"])
 def test_intervals_hold_the_truth_with_as_many_points_as_there_are(f, answer):
     theta = np.linspace(0.2, 2.8, 50)
     truth = answer(theta)

@@ -166,7 +166,9 @@ def test_more_points_than_an_exact_process_takes_are_fitted_as_a_grid():
     assert isinstance(MOBQ().fit(collected(FAMILIES["gamma"])), MOBQFit)
 
 
-@pytest.mark.parametrize("name", ["linear", "sir", "butterfly"])
+@pytest.mark.parametrize(
+    "name", [*(pytest.param(each, marks=pytest.mark.slow) for each in ("linear", "sir")), "butterfly"]
+)
 def test_intervals_hold_the_exact_answers(name):
     problem = cbq.problems.get(name)
     inside = []

@@ -80,6 +80,7 @@ def test_intervals_widen_where_the_points_do_not_reach_and_nowhere_else():
 QUIET = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 
 
+@pytest.mark.slow
 @QUIET
 def test_averages_of_sobol_points_show_a_bias_that_many_thetas_share():
     problem = cbq.problems.get("butterfly")
