@@ -89,8 +89,14 @@ KNOWN = {
 }
 
 
+LONG = ("exponential", "step", "inputs")
+
+
 @pytest.mark.filterwarnings("ignore:tails:cbq.FitWarning", "ignore:noise:cbq.FitWarning")
-@pytest.mark.parametrize(("problem", "exact"), KNOWN.values(), ids=KNOWN)
+@pytest.mark.parametrize(
+    ("problem", "exact"),
+    [pytest.param(*each, marks=[pytest.mark.slow] * (name in LONG), id=name) for name, each in KNOWN.items()],
+)
 def test_no_other_method_would_have_been_far_better(problem, exact):
     ratios = []
     for seed in range(3):
