@@ -3,12 +3,14 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
+from scipy.special import ndtr
 
 import cbq
 from cbq.fit.findings import silent
 from cbq.fit.of_samples import equal_values, tails
 from cbq.measures import Gaussian
 from cbq.methods import CBQFit, MOBQFit, auto
+from cbq.methods.multioutput.candidates import pooled_points
 
 NEW = np.linspace(0.2, 1.8, 9)
 AVERAGING = [cbq.MonteCarlo(), cbq.LSMC(), cbq.KLSMC(), cbq.ImportanceSampling()]
@@ -139,3 +141,20 @@ def test_a_fit_to_chosen_points_can_be_saved(tmp_path):
     again = cbq.load(tmp_path / "fit.cbq", family=family)
     assert again.samples.design == "adaptive"
     assert again.summary() == fit.summary()
+
+
+def test_crowded_points_stand_for_little_of_the_measures():
+    x = np.concatenate([np.linspace(-2.0, 2.0, 9), np.linspace(0.9, 1.1, 12)])
+    theta = np.zeros((len(x), 1))
+    made = {"depends_on_theta": False, "measure": cbq.measures.Gaussian(0.0, std=1.0)}
+    chosen = cbq.Samples(theta, x[:, None], np.sin(x)[:, None], design="adaptive", **made)
+    points, _ = pooled_points(chosen)
+    share = points.share[np.argsort(points.u[:, 0])]
+    inside = (np.sort(points.u[:, 0]) >= 0.9) & (np.sort(points.u[:, 0]) <= 1.1)
+    # Sorted, a point stands for what lies between the midpoints to its neighbours.
+    nodes = np.sort(points.u[:, 0])
+    ends = np.concatenate([[-np.inf], 0.5 * (nodes[1:] + nodes[:-1]), [np.inf]])
+    assert_allclose(share / np.sum(share), np.diff(ndtr(ends)), atol=0.02)  # 2000 draws
+    assert np.max(share[inside]) < np.median(share[~inside])
+    drawn, _ = pooled_points(cbq.Samples(theta, x[:, None], np.sin(x)[:, None], design="sobol", **made))
+    assert drawn.share is None

@@ -9,6 +9,7 @@ import numpy as np
 from scipy.special import ndtri, stdtr
 
 from cbq._arrays import Array, Integers
+from cbq.fit.answer_grid import OBSERVED_ONLY
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
 from cbq.fit.plot_lines import as_columns
@@ -72,7 +73,7 @@ def averages_of(fit: Fit, samples: Samples | None) -> Diagnostic | None:
     theta, mean, variance, counts = found
     try:
         estimate, std = (as_columns(each) for each in fit.predict(theta, return_std=True))
-    except (ValueError, TypeError, NotImplementedError):
+    except OBSERVED_ONLY:
         return None
     scale = np.sqrt(variance + std**2)
     ratio = np.divide(mean - estimate, scale, out=np.zeros_like(scale), where=scale > 0)
@@ -99,7 +100,7 @@ def against_truth(fit: Fit, truth: TruthFunction | None, theta: Array) -> Diagno
         return None
     try:
         mean, (low, high) = as_columns(fit.predict(theta)), (as_columns(end) for end in fit.interval(theta, LEVEL))
-    except (ValueError, TypeError, NotImplementedError):
+    except OBSERVED_ONLY:
         return None
     C = mean.shape[1]
     true = true_values(truth, theta, list(range(C)), C, given=False)

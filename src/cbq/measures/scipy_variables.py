@@ -115,7 +115,7 @@ def _closed_form(obj: Any) -> Measure | None:
         return Uniform(_column(obj.a), _column(obj.b))
     if _is(obj, "ShiftedScaledDistribution"):
         return _moved(_closed_form(obj._dist), _column(obj.loc), _column(obj.scale))
-    if _is(obj, "MonotonicTransformedDistribution") and repr(obj).startswith("exp("):
+    if _is(obj, "MonotonicTransformedDistribution") and obj._g is np.exp:
         inner = _closed_form(obj._dist)
         return LogNormal(inner.mean, cov=inner.cov) if type(inner) is Gaussian else None
     if _is(obj, "TruncatedDistribution"):
