@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import dataclass, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 from cbq._checks import whole
-from cbq._tables import data_frame, short
+from cbq._tables import short
 from cbq.fit.labels import with_labels
 from cbq.psa.populations import multiplier, population_note
-from cbq.psa.shown import ShownAsTable, hand_on
+from cbq.psa.shown import PricedTable, hand_on, table_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -88,7 +88,7 @@ def inputs_of(row: EvppiRow) -> list[str]:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class EvppiTable(ShownAsTable):
+class EvppiTable(PricedTable):
     """The EVPPI of several sets of inputs. Immutable; it prints as a table.
 
     rows : one for each set and willingness to pay, in this order.
@@ -109,22 +109,6 @@ class EvppiTable(ShownAsTable):
     level: float = 0.95
     notes: tuple[str, ...] = ()
     population: float | None = None
-
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", tuple(self.rows))
-        object.__setattr__(self, "notes", tuple(self.notes))
-        if not self.rows:
-            raise ValueError("an EvppiTable needs at least one row, but rows is empty.")
-
-    @property
-    def columns(self) -> list[str]:
-        """The fields of the rows, note last, without willingness_to_pay if the outputs are net benefits."""
-        names = [*(field.name for field in fields(EvppiRow) if field.name not in ("note", "inputs")), "note"]
-        return names if self.rows[0].willingness_to_pay is not None else [n for n in names if n != "willingness_to_pay"]
-
-    def to_frame(self) -> Any:
-        """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
-        return data_frame([asdict(row) for row in self.rows], self.columns)
 
     def for_population(self, population: float) -> EvppiTable:
         """The same for this many decisions instead of one, as `cbq.psa.population` counts them."""
@@ -168,7 +152,6 @@ class EvppiTable(ShownAsTable):
 
     def _cells(self) -> tuple[list[list[str]], list[str]]:
         """The rows of the table, the first of which is the header, and the lines below it."""
-        notes = list(dict.fromkeys(row.note for row in self.rows if row.note))
         cells: dict[str, Callable[[EvppiRow], str]] = {
             "pars": lambda row: row.pars,
             "willingness to pay": lambda row: "" if row.willingness_to_pay is None else f"{row.willingness_to_pay:g}",
@@ -178,14 +161,8 @@ class EvppiTable(ShownAsTable):
             "upper": lambda row: short(row.upper, DIGITS),
             "plug-in": lambda row: short(row.plug_in, DIGITS),
             "evpi": lambda row: short(row.evpi, DIGITS),
-            "note": lambda row: f"[{notes.index(row.note) + 1}]" if row.note else "",
         }
-        filled = {name: [cell(row) for row in self.rows] for name, cell in cells.items()}
-        used = {name: column for name, column in filled.items() if any(column)}
-        lines = [list(used), *map(list, zip(*used.values(), strict=True))]
         legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
         if len({row.willingness_to_pay for row in self.rows}) == 1 and self.rows[0].evpi_se > 0:
             legend += f" EVPI has a standard error of {short(self.rows[0].evpi_se, 2)}."
-        remarks = [f"{note}." for note in self.notes]
-        below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1)), *remarks]
-        return lines, below
+        return table_cells(self.rows, cells, legend, self.notes)

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, field, fields, replace
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cbq._arrays import Array
-from cbq._checks import is_number, shown
-from cbq._tables import data_frame, short
-from cbq._wording import arg
+from cbq._tables import short
 from cbq.fit.labels import with_labels
 from cbq.psa.populations import multiplier, population_note
 from cbq.psa.result import DIGITS
-from cbq.psa.shown import ShownAsTable, hand_on
+from cbq.psa.shown import PricedTable, hand_on, table_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -71,7 +69,7 @@ IN_MONEY = ("evsi", "se", "lower", "upper", "evppi", "evppi_se", "evpi", "evpi_s
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class EvsiTable(ShownAsTable):
+class EvsiTable(PricedTable):
     """The EVSI of a study for several sizes. Immutable; it prints as a table.
 
     rows : one for each size and willingness to pay, in this order.
@@ -96,36 +94,10 @@ class EvsiTable(ShownAsTable):
     notes: tuple[str, ...] = ()
     population: float | None = None
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", tuple(self.rows))
-        object.__setattr__(self, "notes", tuple(self.notes))
-        if not self.rows:
-            raise ValueError("an EvsiTable needs at least one row, but rows is empty.")
-
     @property
     def sizes(self) -> list[int]:
         """The sizes of the study, in increasing order."""
         return sorted({row.size for row in self.rows})
-
-    @property
-    def prices(self) -> list[float | None]:
-        """The values of the willingness to pay, as they were given; [None] if the outputs are net benefits."""
-        return list(dict.fromkeys(row.willingness_to_pay for row in self.rows))
-
-    def at(self, willingness_to_pay: float | None = None) -> list[EvsiRow]:
-        """The rows of all sizes at one of `prices`, which may be left out if there is one alone."""
-        price = one_price(willingness_to_pay, self.prices)
-        return [row for row in self.rows if row.willingness_to_pay == price]
-
-    @property
-    def columns(self) -> list[str]:
-        """The fields of the rows, without willingness_to_pay if the outputs are net benefits."""
-        priced = self.rows[0].willingness_to_pay is not None
-        return [each.name for each in fields(EvsiRow) if priced or each.name != "willingness_to_pay"]
-
-    def to_frame(self) -> Any:
-        """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
-        return data_frame([asdict(row) for row in self.rows], self.columns)
 
     def for_population(self, population: float) -> EvsiTable:
         """The same for this many decisions instead of one, as `cbq.psa.population` counts them."""
@@ -170,27 +142,3 @@ class EvsiTable(ShownAsTable):
         }
         legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
         return table_cells(self.rows, cells, legend, self.notes)
-
-
-def one_price(willingness_to_pay: Any, prices: Sequence[float | None]) -> float | None:
-    """Return the willingness to pay if it is one of the prices, or the only one in place of None."""
-    price = prices[0] if willingness_to_pay is None and len(prices) == 1 else willingness_to_pay
-    if not (price is None or is_number(price)) or price not in prices:
-        raise ValueError(
-            f"{arg('willingness_to_pay')} must be one of {', '.join(map(str, prices))}, but it is "
-            f"{shown(willingness_to_pay)}."
-        )
-    return price
-
-
-def table_cells(
-    rows: Sequence[Any], cells: dict[str, Callable[[Any], str]], legend: str, remarks: Sequence[str]
-) -> tuple[list[list[str]], list[str]]:
-    """The lines of a table, the first of which is the header, without empty columns, and the lines below it."""
-    notes = list(dict.fromkeys(row.note for row in rows if row.note))
-    numbered = cells | {"note": lambda row: f"[{notes.index(row.note) + 1}]" if row.note else ""}
-    filled = {name: [cell(row) for row in rows] for name, cell in numbered.items()}
-    used = {name: column for name, column in filled.items() if any(column)}
-    lines = [list(used), *map(list, zip(*used.values(), strict=True))]
-    below = [legend, *(f"[{i}] {note}." for i, note in enumerate(notes, start=1)), *(f"{each}." for each in remarks)]
-    return lines, below

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import dataclass
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -12,15 +12,15 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array
 from cbq._checks import called, generator, is_number, number, shown
-from cbq._tables import data_frame, short
+from cbq._tables import short
 from cbq._wording import arg
 from cbq.fit.labels import with_labels
 from cbq.linalg.dense import eigh
 from cbq.psa.populations import at_least_0, multiplier
 from cbq.psa.populations import population as people
 from cbq.psa.result import DIGITS
-from cbq.psa.sample_result import EvsiRow, EvsiTable, one_price, table_cells
-from cbq.psa.shown import ShownAsTable, hand_on
+from cbq.psa.sample_result import EvsiRow, EvsiTable
+from cbq.psa.shown import PricedTable, hand_on, one_price, table_cells
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -67,7 +67,7 @@ class EnbsRow:
 
 
 @dataclass(frozen=True, repr=False, eq=False)
-class EnbsTable(ShownAsTable):
+class EnbsTable(PricedTable):
     """The expected net benefit of sampling for several sizes of a study. Immutable; it prints as a table.
 
     rows : one for each size and willingness to pay, in this order.
@@ -88,38 +88,13 @@ class EnbsTable(ShownAsTable):
     level: float = 0.95
     notes: tuple[str, ...] = ()
 
-    def __post_init__(self) -> None:
-        object.__setattr__(self, "rows", tuple(self.rows))
-        object.__setattr__(self, "notes", tuple(self.notes))
-        if not self.rows:
-            raise ValueError("an EnbsTable needs at least one row, but rows is empty.")
-
-    @property
-    def prices(self) -> list[float | None]:
-        """The values of the willingness to pay, as they were given; [None] if the outputs are net benefits."""
-        return list(dict.fromkeys(row.willingness_to_pay for row in self.rows))
-
-    def at(self, willingness_to_pay: float | None = None) -> list[EnbsRow]:
-        """The rows of all sizes at one of `prices`, which may be left out if there is one alone."""
-        price = one_price(willingness_to_pay, self.prices)
-        return [row for row in self.rows if row.willingness_to_pay == price]
-
     def best(self, willingness_to_pay: float | None = None) -> EnbsRow:
         """The row with the largest ENBS at one of `prices`, which may be left out if there is one alone.
 
         If its ENBS is not above 0, no study of these sizes is worth its cost.
         """
-        return max(self.at(willingness_to_pay), key=lambda row: row.enbs)
-
-    @property
-    def columns(self) -> list[str]:
-        """The fields of the rows, without willingness_to_pay if the outputs are net benefits."""
-        priced = self.rows[0].willingness_to_pay is not None
-        return [each.name for each in fields(EnbsRow) if priced or each.name != "willingness_to_pay"]
-
-    def to_frame(self) -> Any:
-        """A pandas DataFrame with one row for each of `rows` and the columns `columns`."""
-        return data_frame([asdict(row) for row in self.rows], self.columns)
+        rows: list[EnbsRow] = self.at(willingness_to_pay)
+        return max(rows, key=lambda row: row.enbs)
 
     def plot(
         self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None

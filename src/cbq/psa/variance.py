@@ -5,8 +5,8 @@ The expected reduction of Var Y by learning a set is Var E[Y | set], which is Va
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -14,7 +14,7 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, generator
-from cbq._tables import data_frame, short
+from cbq._tables import short
 from cbq.fit.labels import with_labels
 from cbq.linalg.threads import one_blas_thread, run_in_pool, workers
 from cbq.psa.analysis import Contrasts, Regressions, regress
@@ -23,7 +23,7 @@ from cbq.psa.diagnostics import autocorrelation_times, is_sorted
 from cbq.psa.ordering import monotone_estimates
 from cbq.psa.outputs import not_inputs
 from cbq.psa.sets import ColumnSet, column_sets
-from cbq.psa.shown import ShownAsTable, sentences
+from cbq.psa.shown import TableOfRows, table_cells
 from cbq.psa.tables import ColumnTable, check_same_rows, scale_columns
 from cbq.psa.uncertainty import Slopes, sandwich, site_blocks
 
@@ -64,7 +64,7 @@ class VarianceRow:
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class VarianceTable(ShownAsTable):
+class VarianceTable(TableOfRows):
     """The expected reductions of variance of all outputs and sets. Immutable; it prints as a table.
 
     rows : one for each output and set, in this order. level : of the intervals.
@@ -81,15 +81,6 @@ class VarianceTable(ShownAsTable):
     level: float = 0.95
     notes: tuple[str, ...] = ()
 
-    @property
-    def columns(self) -> list[str]:
-        """The fields of the rows."""
-        return [field.name for field in fields(VarianceRow)]
-
-    def to_frame(self) -> Any:
-        """A pandas DataFrame with one row for each of `rows`."""
-        return data_frame([asdict(row) for row in self.rows], self.columns)
-
     def plot(
         self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
     ) -> Figure:
@@ -102,18 +93,19 @@ class VarianceTable(ShownAsTable):
         return with_labels(plot_reductions(self, ax), ax, title, xlabel, ylabel)
 
     def _cells(self) -> tuple[list[list[str]], list[str]]:
-        notes = list(dict.fromkeys(row.note for row in self.rows if row.note))
         several = len({row.output for row in self.rows}) > 1
-        header = ["pars", *["output"] * several, "reduction", "se", "lower", "upper", "variance", "share"]
-        lines = []
-        for row in self.rows:
-            numbers = [short(row.reduction, 4), short(row.se, 2), short(row.lower, 4), short(row.upper, 4)]
-            mark = [f"[{notes.index(row.note) + 1}]" if row.note else ""] if notes else []
-            share = [short(row.variance, 4), f"{row.share:.1%}", *mark]
-            lines.append([row.pars, *[row.output] * several, *numbers, *share])
-        below = [f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."]
-        below += [f"[{i}] {note}." for i, note in enumerate(notes, start=1)]
-        return [[*header, *["note"] * bool(notes)], *lines], [*below, *sentences(self.notes)]
+        cells: dict[str, Callable[[VarianceRow], str]] = {
+            "pars": lambda row: row.pars,
+            "output": lambda row: row.output if several else "",
+            "reduction": lambda row: short(row.reduction, 4),
+            "se": lambda row: short(row.se, 2),
+            "lower": lambda row: short(row.lower, 4),
+            "upper": lambda row: short(row.upper, 4),
+            "variance": lambda row: short(row.variance, 4),
+            "share": lambda row: f"{row.share:.1%}",
+        }
+        legend = f"Intervals of {100 * self.level:.4g}%; {self.rows[0].n} rows."
+        return table_cells(self.rows, cells, legend, self.notes)
 
 
 @dataclass(frozen=True)
