@@ -11,24 +11,8 @@ import numpy as np
 import pytest
 
 import cbq
+from public_modules import MODULES
 
-MODULES = [
-    "cbq",
-    "cbq.adaptive",
-    "cbq.comparison",
-    "cbq.embeddings",
-    "cbq.fit",
-    "cbq.integrands",
-    "cbq.kernels",
-    "cbq.linalg",
-    "cbq.measures",
-    "cbq.methods",
-    "cbq.nested",
-    "cbq.problems",
-    "cbq.psa",
-    "cbq.psa.studies",
-    "cbq.samples",
-]
 EXCEPT = {"LinAlgError"}  # NumPy's own
 WITH_METHODS = [cbq.Problem, cbq.Samples, cbq.Fit, cbq.measures.Measure]  # whose methods have examples, too
 SAME = doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPACE

@@ -15,29 +15,14 @@ from pathlib import Path
 
 import pytest
 
+from public_modules import MODULES
+
 ROOT = Path(__file__).parents[1]
 DOCS = ROOT / "docs"
 ELSEWHERE = {DOCS / "guide" / "clusters.md"}
 API = "\n".join(page.read_text() for page in (DOCS / "api").glob("*.md"))
 KEYS = set(re.findall(r"^@\w+\{(\w+),", (DOCS / "references.bib").read_text(), flags=re.MULTILINE))
 BLOCK = r"```python\n(.*?)```"
-MODULES = [
-    "cbq",
-    "cbq.adaptive",
-    "cbq.comparison",
-    "cbq.embeddings",
-    "cbq.fit",
-    "cbq.integrands",
-    "cbq.kernels",
-    "cbq.linalg",
-    "cbq.measures",
-    "cbq.methods",
-    "cbq.nested",
-    "cbq.problems",
-    "cbq.psa",
-    "cbq.psa.studies",
-    "cbq.samples",
-]
 
 
 def pages_with_code() -> list[Path]:

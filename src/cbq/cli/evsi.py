@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Annotated, Any
 
 import numpy as np
@@ -12,20 +11,23 @@ import typer
 
 from cbq._checks import listed
 from cbq.cli import options
-from cbq.cli.draws import Draws
-from cbq.cli.evppi import (
+from cbq.cli.draw_options import (
     Costs,
     CostsFile,
     Effects,
     EffectsFile,
     InputsFile,
+    Out,
     OutputColumns,
     Table,
     Willingness,
     check_out,
+    columns_of,
     read_prices,
+    write_beside,
 )
-from cbq.cli.tables import command_line, write_figure, write_table
+from cbq.cli.draws import Draws
+from cbq.cli.tables import command_line
 from cbq.linalg import engine as use_engine
 from cbq.psa import EnbsTable, EvsiTable, enbs, studies
 from cbq.psa import evsi as value_of_study
@@ -72,14 +74,6 @@ Discount = Annotated[
     float, typer.Option(metavar="RATE", help="Discount those who come later at this annual rate: 0.035.")
 ]
 Delay = Annotated[float, typer.Option(metavar="YEARS", help="Wait this long for the results of the study.")]
-Out = Annotated[
-    Path | None,
-    options.unset(
-        metavar="FILE",
-        dir_okay=False,
-        help="Write the table to this file, .csv, .xlsx, .ods or .parquet, and beside it a chart and a report.",
-    ),
-]
 
 
 def evsi(
@@ -156,16 +150,9 @@ def evsi(
         typer.echo(f"\n{benefit}")
     if out is not None:
         record = {"tables": ", ".join(map(str, files)), "seed": str(seed), "engine": engine}
-        typer.echo(f"Written: {', '.join(_written(found, benefit, out, record))}.")
-
-
-def _written(found: EvsiTable, benefit: EnbsTable | None, out: Path, record: dict[str, str]) -> list[str]:
-    """Write the table, of ENBS if there is one, its chart and the report, and return the names of the files."""
-    shown: EvsiTable | EnbsTable = found if benefit is None else benefit
-    write_table(out, shown.columns, [[getattr(row, name) for name in shown.columns] for row in shown.rows])
-    chart, report = write_figure(out.with_suffix(".png"), shown.plot), out.with_suffix(".html")
-    study_page(found, benefit, repeat=command_line(), record=record).write(str(report))
-    return [str(out), chart, str(report)]
+        shown: EvsiTable | EnbsTable = found if benefit is None else benefit
+        page = study_page(found, benefit, repeat=command_line(), record=record)
+        write_beside(out, columns_of(shown), shown.plot, page)
 
 
 def _study(name: str, sd: str | None, follow_up: float | None, dropout: float) -> studies.Study:

@@ -14,8 +14,7 @@ import typer
 
 from cbq._tables import NOTE_WIDTH
 from cbq.cli import options
-from cbq.cli.draws import Described, Draws
-from cbq.cli.evppi import (
+from cbq.cli.draw_options import (
     Costs,
     CostsFile,
     Effects,
@@ -27,11 +26,14 @@ from cbq.cli.evppi import (
     Table,
     Willingness,
     check_out,
+    columns_of,
     read_prices,
+    write_beside,
 )
+from cbq.cli.draws import Described, Draws
 from cbq.cli.tables import command_line, write_figure, write_table
 from cbq.linalg import engine as use_engine
-from cbq.psa import Appendix, EvppiTable, IcerTable, appendix
+from cbq.psa import Appendix, appendix
 from cbq.psa.appendix_page import appendix_page
 
 DecisionNames = Annotated[
@@ -141,7 +143,8 @@ def ceac(
     tables = [str(part) for part in (found.icers, found.ceac) if part is not None]
     typer.echo("\n".join(["\n\n".join(tables), *_sentences(asked.notes, found.ceac.notes)]))
     if out is not None:
-        _write(out, found.ceac.columns(), found.ceac.plot, found, asked.record)
+        page = appendix_page(found, repeat=command_line(), record=asked.record)
+        write_beside(out, found.ceac.columns(), found.ceac.plot, page)
 
 
 def evpi(
@@ -176,7 +179,8 @@ def evpi(
     found = appendix(**asked.arguments, level=level)
     typer.echo("\n".join([found.evpi.to_text(level), *_sentences(asked.notes, found.ceac.notes)]))
     if out is not None:
-        _write(out, found.evpi.columns(level), partial(found.evpi.plot, level=level), found, asked.record)
+        page = appendix_page(found, repeat=command_line(), record=asked.record)
+        write_beside(out, found.evpi.columns(level), partial(found.evpi.plot, level=level), page)
 
 
 def psa(
@@ -231,16 +235,6 @@ def _sentences(notes: tuple[str, ...], said: tuple[str, ...]) -> list[str]:
     return [fill(f"{note}.", NOTE_WIDTH, subsequent_indent="    ") for note in new]
 
 
-def _write(
-    out: Path, columns: Mapping[str, list[Any]], draw: Callable[[], Any], found: Appendix, record: Mapping[str, str]
-) -> None:
-    """Write a table, its chart and a report, and say so."""
-    write_table(out, list(columns), zip(*columns.values(), strict=True))
-    chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
-    appendix_page(found, repeat=command_line(), record=record).write(str(report))
-    typer.echo(f"Written: {out}, {chart}, {report}.")
-
-
 def _write_folder(found: Appendix, folder: Path, record: Mapping[str, str]) -> list[str]:
     """Write all tables, charts and the report, and return the names of the files."""
     folder.mkdir(exist_ok=True)
@@ -258,15 +252,11 @@ def _write_folder(found: Appendix, folder: Path, record: Mapping[str, str]) -> l
 def _parts(found: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[[], Any] | None]]:
     """The parts that there are: a name, columns of a table, and how to draw the chart."""
     if found.icers is not None and found.plane is not None:
-        yield "icers", _columns(found.icers), found.icers.plot
+        yield "icers", columns_of(found.icers), found.icers.plot
         yield "plane", found.plane.columns(), found.plane.plot
     yield "ceac", found.ceac.columns(), found.ceac.plot
     level = found.ceac.level
     curve = found.evpi.willingness_to_pay is not None
     yield "evpi", found.evpi.columns(level), partial(found.evpi.plot, level=level) if curve else None
     if found.evppi is not None:
-        yield "evppi", _columns(found.evppi), found.evppi.plot
-
-
-def _columns(found: IcerTable | EvppiTable) -> dict[str, list[Any]]:
-    return {name: [getattr(row, name) for row in found.rows] for name in found.columns}
+        yield "evppi", columns_of(found.evppi), found.evppi.plot

@@ -1,0 +1,142 @@
+"""Options of the commands that read draws of a decision model, and what these commands write."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any
+
+import numpy as np
+import typer
+
+from cbq.cli import options
+from cbq.cli.tables import check_writable, write_figure, write_table
+from cbq.page.document import Page
+
+MAX_PRICES = 10_000
+
+Table = Annotated[
+    Path | None,
+    typer.Argument(
+        metavar="TABLE",
+        show_default=False,
+        dir_okay=False,
+        help="Name a table with a row for each draw: CSV with any separator, Excel, .ods or Parquet.",
+    ),
+]
+OutputColumns = Annotated[
+    str | None,
+    options.unset(
+        "--outputs",
+        metavar="NAMES",
+        help="Take these columns as net benefits, one for each decision: nb1,nb2. One column alone is a difference "
+        "from a decision with net benefit 0.",
+    ),
+]
+Effects = Annotated[
+    str | None,
+    options.unset(metavar="NAMES", help="Take these columns as effects, one for each decision, instead of --outputs."),
+]
+Costs = Annotated[
+    str | None,
+    options.unset(metavar="NAMES", help="Take these columns as costs, in the same order as --effects."),
+]
+Willingness = Annotated[
+    str | None,
+    options.unset(
+        "--willingness-to-pay",
+        "--wtp",
+        metavar="NUMBERS",
+        help="Pay this much for a unit of effect: a number (20000), several (20000,30000), or a range "
+        "(0:50000:1000, from 0 to 50000 in steps of 1000).",
+    ),
+]
+Pars = Annotated[
+    str | None,
+    typer.Option(
+        metavar="SETS",
+        show_default="all",
+        help='Value these sets of inputs: "p1; p2; p1, p2", or with names, "costs: c1, c2; effects: e1, e2"; "all" '
+        'values each input alone, and "pairs" all pairs.',
+    ),
+]
+EffectsFile = Annotated[
+    Path | None,
+    options.unset(metavar="FILE", dir_okay=False, help="Read the effects from this table, a column for each decision."),
+]
+CostsFile = Annotated[
+    Path | None,
+    options.unset(metavar="FILE", dir_okay=False, help="Read the costs from this table, a column for each decision."),
+]
+InputsFile = Annotated[
+    Path | None,
+    options.unset(metavar="FILE", dir_okay=False, help="Read the inputs from this table, with the same rows."),
+]
+Out = Annotated[
+    Path | None,
+    options.unset(
+        metavar="FILE",
+        dir_okay=False,
+        help="Write the table to this file, .csv, .xlsx, .ods or .parquet, and beside it a chart and a report.",
+    ),
+]
+
+
+def write_beside(out: Path, columns: Mapping[str, Sequence[Any]], draw: Callable[[], Any], page: Page) -> None:
+    """Write a table, and beside it its chart and the page of a report, and say so."""
+    write_table(out, list(columns), zip(*columns.values(), strict=True))
+    chart, report = write_figure(out.with_suffix(".png"), draw), out.with_suffix(".html")
+    page.write(str(report))
+    typer.echo(f"Written: {out}, {chart}, {report}.")
+
+
+def columns_of(found: Any) -> dict[str, list[Any]]:
+    """The columns of a table of rows."""
+    return {name: [getattr(row, name) for row in found.rows] for name in found.columns}
+
+
+def read_prices(text: str | None) -> float | list[float] | None:
+    """The willingness to pay: one number, or a list of those that are separated by commas or given by a range."""
+    if text is None:
+        return None
+    what = "--willingness-to-pay"
+    if re.search(r"(?<![\d.])\d{1,3}(,\d{3})+(?![\d.])", text):
+        plain = text.replace(",", "")
+        raise ValueError(
+            f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
+            f'several, as in "20000; 30000".'
+        )
+    try:
+        found = [price for part in re.split("[,;]", text) if part.strip() for price in _range(part)]
+    except ValueError as error:
+        raise ValueError(
+            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
+        ) from error
+    if not 0 < len(found) <= MAX_PRICES:
+        raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(found)}.")
+    return found[0] if len(found) == 1 else found
+
+
+def _range(text: str) -> list[float]:
+    """A number, or all from the first to the last in steps: first:last:step."""
+    numbers = [float(part) for part in text.split(":")]
+    if len(numbers) == 1:
+        return numbers
+    first, last, step = numbers
+    if not (step > 0 and last >= first and (last - first) / step < MAX_PRICES):
+        raise ValueError
+    steps = int(np.floor((last - first) / step + 1e-9))
+    return [first + step * i for i in range(steps + 1)]
+
+
+def check_out(out: Path, files: list[Path]) -> None:
+    """Raise if results would overwrite the draws, or chart or report the results, or could not be written."""
+    chart, report = out.with_suffix(".png"), out.with_suffix(".html")
+    for file in files:
+        if file.resolve() in (out.resolve(), chart.resolve(), report.resolve()):
+            raise ValueError(f"--out {out} would overwrite {file}: name another file.")
+    if out in (chart, report):
+        beside = "the chart is a .png" if out == chart else "the report is an .html"
+        raise ValueError(f"--out {out} is for the table, and {beside} beside it: name a .csv file.")
+    check_writable(out)
