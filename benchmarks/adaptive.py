@@ -173,7 +173,8 @@ def adaptive(name: str, seed: int) -> list[tuple[int, float, list[bool]]]:
     found = []
     with problem.session(rng=seed, budget=BUDGET) as session:
         while session.n_told < BUDGET:
-            asked = session.ask(min(session.batch_size(1), BUDGET - session.n_told))
+            until = FEW if session.n_told < FEW else BUDGET  # with 80 runs, too, there is an estimate
+            asked = session.ask(min(session.batch_size(1), until - session.n_told))
             rngs = [{"rng": np.random.default_rng([seed, t])} if problem.stochastic else {} for t in asked.ids]
             values = [problem.evaluate(each, x[None], **rng)[0] for (_, each, x), rng in zip(asked, rngs, strict=True)]
             session.tell(asked.ids, values)

@@ -127,6 +127,13 @@ class Kernel(Immutable, ABC):
             f"a Matern kernel that is as smooth (numpy.inf if the kernel is analytic)."
         )
 
+    def rougher(self) -> Kernel:
+        """A kernel a step rougher, with the same lengthscales; the kernel itself if there is none.
+
+        The steps are RBF and the Matern kernels of order 5/2, 3/2 and 1/2.
+        """
+        return self
+
     @property
     def has_slow_embedding(self) -> bool:
         """Whether embeddings of the kernel are so slow that only a clear gain in accuracy justifies it."""

@@ -69,6 +69,9 @@ class Composite(Kernel):
     def smoothness(self) -> float:
         return min(k.smoothness for k in self.parts)
 
+    def rougher(self) -> Self:
+        return self._with_parts([k.rougher() for k in self.parts])
+
     @property
     def has_slow_embedding(self) -> bool:
         return any(k.has_slow_embedding for k in self.parts)

@@ -269,6 +269,9 @@ class RBF(Radial):
     def with_lengthscale(self, lengthscale: npt.ArrayLike | None) -> Self:
         return type(self)(lengthscale)
 
+    def rougher(self) -> Matern:
+        return Matern(max(MATERN_PROFILES), self.lengthscale)
+
 
 @saved("Matern", nu=Number(), lengthscale=Numbers(inline=True))
 class Matern(Radial):
@@ -318,6 +321,9 @@ class Matern(Radial):
 
     def with_lengthscale(self, lengthscale: npt.ArrayLike | None) -> Self:
         return type(self)(self.nu, lengthscale)
+
+    def rougher(self) -> Matern:
+        return Matern(max(self.nu - 1.0, min(MATERN_PROFILES)), self.lengthscale)
 
 
 def in_lengthscales(x: Array, ell: Array) -> Array:

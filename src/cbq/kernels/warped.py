@@ -276,6 +276,9 @@ class Warped(Kernel):
     def smoothness(self) -> float:
         return self.base.smoothness
 
+    def rougher(self) -> Warped:
+        return Warped(self.base.rougher(), self.warp)
+
     @property
     def has_slow_embedding(self) -> bool:
         return self.base.has_slow_embedding

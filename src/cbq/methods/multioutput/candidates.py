@@ -20,7 +20,8 @@ from cbq.samples.arrays import equal_rows, group_averages, units
 from cbq.samples.samples import spread
 
 Automatic = Literal["auto"]
-SHARE_DRAWS = 2000  # from the measures, to learn the share that each chosen point stands for
+SHARE_DRAWS = 8000  # from the measures, to learn the share that each chosen point stands for
+LEAST_DRAWS = 0.05  # those of a point that has none: far out in the tails, f may be wrong by much, at no harm
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 
 
@@ -60,7 +61,7 @@ def _shares(samples: Samples, u: Array) -> Array | None:
         u, drawn = np.log(u), np.log(drawn)
     unit = np.maximum(np.std(drawn, axis=0), np.finfo(float).tiny)
     _, nearest = cKDTree(u / unit).query(drawn / unit)
-    return np.asarray((np.bincount(nearest, minlength=len(u)) + 0.5) / len(drawn))
+    return np.asarray((np.bincount(nearest, minlength=len(u)) + LEAST_DRAWS) / len(drawn))
 
 
 def _noise_findings(samples: Samples, apart: float) -> list[Finding]:

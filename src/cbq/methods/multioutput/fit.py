@@ -15,6 +15,7 @@ from cbq.fit.findings import Finding
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, leave_one_out, processes_of
 from cbq.gp.constant_mean import FLAT, explain
+from cbq.gp.disagreement import disagreement
 from cbq.gp.pooled import PooledGP
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
@@ -156,6 +157,19 @@ class MOBQFit(PooledFit):
             expected = amplitude / found.precision[0, 0][:, None]  # (n, K)
             squares += np.sum(found.residuals[0, 0] ** 2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
+
+    def disagreements(self, u: Array) -> Array:
+        """How far, squared, the means of f at u (M, D) are from those by kernels a step rougher, (M,).
+
+        In units of the variances that the rougher ones expect, averaged over kernels and outputs.
+        """
+        squares = np.zeros(len(u))
+        for group in self.groups:
+            points = self._points.outputs(group.outputs)
+            for member in group.chosen.members:
+                found = disagreement(member.kernel, points.u, points.f, u, self.jitter, member.noise)
+                squares += member.weight * np.sum(found, axis=1) / len(self._outputs)
+        return squares
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
         family, samples = self.samples.conditional, self.samples

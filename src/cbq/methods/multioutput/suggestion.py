@@ -2,9 +2,11 @@
 
 The design must not trust one fitted kernel: where its lengthscale is too long, the process believes it knows what it
 has never looked at. The gain is therefore averaged over the kernels of the fit and rough ones whose lengthscales are
-the spread of the candidates. It is larger where leave-one-out residuals are larger than the process expects, since one
-amplitude for all of f is too small at a kink or a narrow feature and too large elsewhere. One point in eight, or in
-three where there are many inputs, fills space whatever the gain.
+the spread of the candidates. One amplitude for all of f is too small at a kink or a narrow feature and too large
+elsewhere: the gain is multiplied by how much larger than expected errors of f seem to be near a candidate. Once f has
+been learnt, that is how far the process is there from one that is a step rougher; before, both are wrong, and smoothed
+leave-one-out residuals say it; and once f is known but for rounding, nothing does. One point in eight, or in three
+where there are many inputs, is chosen by the rough kernels alone, whatever the values.
 """
 
 from __future__ import annotations
@@ -29,9 +31,10 @@ if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit
 
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
-SPACE_FILLING = 8  # one point in so many
-MANY_INPUTS, SPACE_FILLING_IF_MANY = 6, 3  # where gains tell little apart, and lengthscales many from one another
-FILLING_CANDIDATES = 32  # the first ones, from which it is taken
+EXPLORING = 8  # one point in so many is chosen by rough kernels alone
+MANY_INPUTS, EXPLORING_IF_MANY = 6, 3  # where gains tell little apart, and lengthscales many from one another
+LEARNT = 0.1  # a leave-one-out error, in units of the spread of f, up to which processes tell where they err
+KNOWN = 1e-5  # and one below which what is left is rounding, or the last of the tails
 PRIOR_RESIDUALS = 0.01  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
 TAIL_SHARE = 4  # one candidate in so many has more weight at the ends of each coordinate
@@ -94,21 +97,19 @@ def choose_points(
         kernels = rough_kernels(candidates, wanted, of_theta=of_theta)
         rough = [Gain(kernel, wanted.integrals(kernel), points, u, noise) for kernel in kernels]
         fitted = [] if fit is None else list(_fitted_gains(fit, wanted, points, u, need))
-        share = FITTED_SHARE if fitted else 0.0
-        weighed = [((1 - share) / len(rough), each) for each in rough]
-        weighed += [(share * weight, each) for weight, each in fitted]
-        factor = np.ones(len(u)) if fit is None else residual_factors(fit, u)
-        factor = factor if cost is None else factor / cost
-        every = SPACE_FILLING if u.shape[1] <= MANY_INPUTS else SPACE_FILLING_IF_MANY
+        factor = np.ones(len(u)) if fit is None else error_factors(fit, u)
+        price = np.ones(len(u)) if cost is None else cost
+        every = EXPLORING if u.shape[1] <= MANY_INPUTS else EXPLORING_IF_MANY
         chosen = list[int]()
         for _ in range(n):
-            if (len(known) + len(chosen)) % every == every - 1:
-                score = np.where(np.arange(len(u)) < FILLING_CANDIDATES, rough[0].variance, 0.0)
-            else:
-                score = factor * sum(weight * _scaled(each.average) for weight, each in weighed)
+            score = np.mean([_scaled(each.average) for each in rough], axis=0)
+            if fitted and (len(known) + len(chosen)) % every != every - 1:
+                by_fit = sum(weight * _scaled(each.average) for weight, each in fitted)
+                score = factor * (FITTED_SHARE * by_fit + (1 - FITTED_SHARE) * score)
+            score = score / price
             score[chosen] = -np.inf
             chosen.append(int(np.argmax(score)))
-            for _, each in weighed:
+            for each in (*rough, *(gain for _, gain in fitted)):
                 each.add(chosen[-1])
     return np.array(chosen, dtype=np.intp)
 
@@ -141,6 +142,15 @@ def _noise(fit: MOBQFit) -> float:
     """The noise of values in units of the amplitude, averaged over the kernels and outputs of a fit."""
     each = [group.chosen.weights @ [member.noise for member in group.chosen.members] for group in fit.groups]
     return float(np.mean(each))
+
+
+def error_factors(fit: MOBQFit, u: Array) -> Array:
+    """How much larger than expected squared errors of f seem to be near the candidates u (M, D): (M,)."""
+    error = max(group.chosen.error for group in fit.groups)
+    if error > LEARNT:
+        return residual_factors(fit, u)
+    found = fit.disagreements(u) if error > KNOWN else np.zeros(len(u))
+    return found if np.any(found > 0) else np.ones(len(u))  # no kernel is rougher, or nothing is left to tell
 
 
 def residual_factors(fit: MOBQFit, u: Array) -> Array:
