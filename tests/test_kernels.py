@@ -647,6 +647,25 @@ def test_every_kernel_declares_its_smoothness(kernel, smoothness):
     assert {type(k) for k, _ in SMOOTHNESS.values()} == set(EXAMPLES)
 
 
+ROUGHER = {2.5: 1.5, 1.5: 0.5, 0.5: 0.5, np.inf: 2.5}
+
+
+@pytest.mark.parametrize("name", sorted(SMOOTHNESS.keys() - {"stein", "stein of rbf"}))
+def test_a_rougher_kernel_is_a_step_rougher_and_otherwise_the_same(name):
+    kernel, smoothness = SMOOTHNESS[name]
+    inputs = 3 if name == "x and theta" else 2
+    kernel, _ = kernel.to_fit(np.array([[1.0, 2.0, 3.0], [2.0, 5.0, 1.0]])[:, :inputs], ard=True)
+    found = kernel.rougher()
+    assert type(found) is (Matern if isinstance(kernel, RBF) else type(kernel))
+    assert found.smoothness == ROUGHER[smoothness]
+    np.testing.assert_array_equal(found.log_lengthscales, kernel.log_lengthscales)
+
+
+def test_a_kernel_that_knows_no_rougher_one_is_its_own():
+    kernel = Stein(Matern(2.5, 1.0))
+    assert kernel.rougher() is kernel
+
+
 def test_a_kernel_that_does_not_declare_its_smoothness_says_so():
     class Silent(RBF):
         smoothness = Kernel.smoothness

@@ -5,6 +5,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import cbq
+from cbq.kernels import Matern
 from cbq.measures import Gaussian, Uniform
 
 THETA = np.linspace(-1.0, 1.0, 9)
@@ -48,6 +49,17 @@ def test_a_prior_says_where_it_counts():
 def test_runs_go_where_there_are_none():
     left = cbq.MOBQ().fit(samples(THETA[:5])).suggest(6, Uniform(-1.0, 4.0))  # seen up to theta = 0
     assert np.mean(left.x > 1.5) > 0.5
+
+
+@pytest.mark.parametrize("kernel", [Matern(2.5), Matern(0.5)], ids=["rougher", "none is rougher"])
+def test_once_f_is_learnt_runs_go_where_kernels_disagree(kernel):
+    """At a kink; with a kernel that none is rougher than, the gain alone decides."""
+    x = np.linspace(-4.03, 3.97, 65)
+    theta = np.clip(x, -1.0, 1.0)
+    made = cbq.Samples(theta, x[:, None], np.abs(x)[:, None], lambda t: Gaussian(t, std=0.5), depends_on_theta=False)
+    found = cbq.MOBQ(kernel_x=kernel).fit(made).suggest(7)
+    near = np.mean(np.abs(found.x) < 0.2)
+    assert (near > 0.5) == (kernel.nu == 2.5)
 
 
 @pytest.mark.filterwarnings("ignore:(few points|not learnt):cbq.FitWarning")
