@@ -258,7 +258,8 @@ def draw(results: Results, names: list[str], path: Path) -> None:
         ax.minorticks_off()
         ax.spines[["top", "right"]].set_visible(False)
     figure.axes[0].set_ylabel("error / spread of I")
-    figure.axes[0].legend(frameon=False, fontsize="small")
+    lines, labels = figure.axes[0].get_legend_handles_labels()
+    figure.legend(lines, labels, loc="outside lower center", ncols=3, frameon=False)
     figure.savefig(path, dpi=150)
 
 

@@ -5,8 +5,11 @@ has never looked at. The gain is therefore averaged over the kernels of the fit 
 the spread of the candidates. One amplitude for all of f is too small at a kink or a narrow feature and too large
 elsewhere: the gain is multiplied by how much larger than expected errors of f seem to be near a candidate. Once f has
 been learnt, that is how far the process is there from one that is a step rougher; before, both are wrong, and smoothed
-leave-one-out residuals say it; and once f is known but for rounding, nothing does. One point in eight, or in three
-where there are many inputs, is chosen by the rough kernels alone, whatever the values.
+leave-one-out residuals say it; and once f is known but for rounding, nothing does. One point in eight is chosen by the
+rough kernels alone, whatever the values.
+
+Where there are many inputs, processes disagree everywhere and gains tell little apart: residuals alone say where f is
+hard, and one point in three, and the first ones, fill space.
 """
 
 from __future__ import annotations
@@ -32,7 +35,8 @@ if TYPE_CHECKING:
 
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
 EXPLORING = 8  # one point in so many is chosen by rough kernels alone
-MANY_INPUTS, EXPLORING_IF_MANY = 6, 3  # where gains tell little apart, and lengthscales many from one another
+MANY_INPUTS, FILLING = 6, 3  # with more inputs, one in so many fills space
+FILLING_CANDIDATES = 32  # the first ones, from which it is taken
 LEARNT = 0.1  # a leave-one-out error, in units of the spread of f, up to which processes tell where they err
 KNOWN = 1e-5  # and one below which what is left is rounding, or the last of the tails
 PRIOR_RESIDUALS = 0.01  # the weight of the expected squared residual against those near a candidate
@@ -99,13 +103,16 @@ def choose_points(
         fitted = [] if fit is None else list(_fitted_gains(fit, wanted, points, u, need))
         factor = np.ones(len(u)) if fit is None else error_factors(fit, u)
         price = np.ones(len(u)) if cost is None else cost
-        every = EXPLORING if u.shape[1] <= MANY_INPUTS else EXPLORING_IF_MANY
+        many = u.shape[1] > MANY_INPUTS
+        every = FILLING if many else EXPLORING
         chosen = list[int]()
         for _ in range(n):
             score = np.mean([_scaled(each.average) for each in rough], axis=0)
             if fitted and (len(known) + len(chosen)) % every != every - 1:
                 by_fit = sum(weight * _scaled(each.average) for weight, each in fitted)
                 score = factor * (FITTED_SHARE * by_fit + (1 - FITTED_SHARE) * score)
+            elif many:
+                score = np.where(np.arange(len(u)) < FILLING_CANDIDATES, rough[0].variance, 0.0)
             score = score / price
             score[chosen] = -np.inf
             chosen.append(int(np.argmax(score)))
@@ -147,7 +154,7 @@ def _noise(fit: MOBQFit) -> float:
 def error_factors(fit: MOBQFit, u: Array) -> Array:
     """How much larger than expected squared errors of f seem to be near the candidates u (M, D): (M,)."""
     error = max(group.chosen.error for group in fit.groups)
-    if error > LEARNT:
+    if error > LEARNT or u.shape[1] > MANY_INPUTS:
         return residual_factors(fit, u)
     found = fit.disagreements(u) if error > KNOWN else np.zeros(len(u))
     return found if np.any(found > 0) else np.ones(len(u))  # no kernel is rougher, or nothing is left to tell
