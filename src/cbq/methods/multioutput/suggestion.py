@@ -5,8 +5,8 @@ has never looked at. The gain is therefore averaged over the kernels of the fit 
 the spread of the candidates. One amplitude for all of f is too small at a kink or a narrow feature and too large
 elsewhere: the gain is multiplied by how much larger than expected errors of f seem to be near a candidate. Once f has
 been learnt, that is how far the process is there from one that is a step rougher; before, both are wrong, and smoothed
-leave-one-out residuals say it; and once f is known but for rounding, nothing does. One point in eight is chosen by the
-rough kernels alone, whatever the values.
+leave-one-out residuals say it; and once f is known but for rounding, the difference counts less. One point in eight is
+chosen by the rough kernels alone, whatever the values.
 
 Where there are many inputs, processes disagree everywhere and gains tell little apart: residuals alone say where f is
 hard, and one point in three, and the first ones, fill space.
@@ -38,7 +38,7 @@ EXPLORING = 8  # one point in so many is chosen by rough kernels alone
 MANY_INPUTS, FILLING = 6, 3  # with more inputs, one in so many fills space
 FILLING_CANDIDATES = 32  # the first ones, from which it is taken
 LEARNT = 0.1  # a leave-one-out error, in units of the spread of f, up to which processes tell where they err
-KNOWN = 1e-5  # and one below which what is left is rounding, or the last of the tails
+KNOWN = 1e-5  # and one below which much of what is left is rounding
 PRIOR_RESIDUALS = 0.01  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
 TAIL_SHARE = 4  # one candidate in so many has more weight at the ends of each coordinate
@@ -156,8 +156,10 @@ def error_factors(fit: MOBQFit, u: Array) -> Array:
     error = max(group.chosen.error for group in fit.groups)
     if error > LEARNT or u.shape[1] > MANY_INPUTS:
         return residual_factors(fit, u)
-    found = fit.disagreements(u) if error > KNOWN else np.zeros(len(u))
-    return found if np.any(found > 0) else np.ones(len(u))  # no kernel is rougher, or nothing is left to tell
+    found = fit.disagreements(u)
+    if not np.any(found > 0):
+        return np.ones(len(u))  # no kernel is rougher, or f is constant
+    return found if error > KNOWN else np.sqrt(found)
 
 
 def residual_factors(fit: MOBQFit, u: Array) -> Array:
