@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
 EXPLORING = 8  # one point in so many is chosen by rough kernels alone
 MANY_INPUTS, FILLING = 6, 3  # with more inputs, one in so many fills space
-FILLING_CANDIDATES = 32  # the first ones, from which it is taken
+FILLING_CANDIDATES = 32  # the first ones, from which it is taken; once these are, the next ones in their order
 LEARNT = 0.1  # a leave-one-out error, in units of the spread of f, up to which processes tell where they err
 KNOWN = 1e-5  # and one below which much of what is left is rounding
 PRIOR_RESIDUALS = 0.01  # the weight of the expected squared residual against those near a candidate
