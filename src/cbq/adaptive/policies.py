@@ -14,6 +14,7 @@ from cbq.fit.base import Fit
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.suggestion import NEW_THETAS, RANDOM_RATE, RATE, best_thetas
 from cbq.methods.multioutput import MOBQ, MOBQFit
+from cbq.methods.multioutput.steep import between_steepest
 from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_points, rough_kernels, with_tails
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
@@ -73,6 +74,8 @@ class OneProcess(Policy):
         quantity, p = self._quantity, self._quantity.prior.dim
         u = with_tails(sobol(max(N_CANDIDATES, 2 * n), p + quantity.d, rng))  # a candidate is chosen once
         candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
+        if fit is not None and fit.jumps:
+            candidates += between_steepest(fit, rng)
         if quantity.stochastic:
             candidates += known  # a further draw where there is one may be worth more than one elsewhere
         rows = choose_points(

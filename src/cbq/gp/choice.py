@@ -16,10 +16,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 import numpy as np
 
-from cbq._arrays import Array, Integers, evenly
+from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq.embeddings.many import Integrals
 from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain, explain_likeliest
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
@@ -33,8 +34,11 @@ from cbq.linalg.threads import for_each, one_blas_thread
 
 SCREENING_POINTS, CHOICE_POINTS = 250, 1000  # for a first comparison of the kernels, and for the choice
 LENGTHSCALE_POINTS = 500  # for lengthscales of several coordinates
+MAX_REFINED = 8  # kernels that are compared twice
 VALUES_PER_LENGTHSCALE = 2  # needed to fit them one by one: leave-one-out errors judge the kernels afterwards
 SCREENING_FACTOR = 3.0  # errors in the first comparison, in units of the smallest, that are worth a second
+SMOOTH_ENOUGH = 0.1  # an error up to which f is explained without jumps
+LEAST_SHARE = 0.1  # of the measures, in units of the average, of points that shape a rough kernel
 TIE_FACTOR = 3.0  # errors up to this factor apart are nearly the same
 SLOW_EMBEDDING_PENALTY = 4.0  # the factor of the errors of kernels with slow embeddings, before they are compared
 LEAST_ERROR = np.finfo(float).eps  # of f in units near 1: less is rounding
@@ -43,6 +47,8 @@ NEGLIGIBLE, MAX_MEMBERS = 0.05, 3  # a weight that is not worth its process, and
 MAX_AVERAGED_POINTS = 2000  # with more points one process is expensive enough
 MAX_LOG_FACTOR = 4.0  # of lengthscales in units of the first guess: beyond, jitter acts as noise
 STRETCHES = (1.5, 2.0, 3.0, 5.0, 8.0)  # longer lengthscales to try
+ROUGH_STRETCHES = (*STRETCHES, 16.0, 32.0, 64.0, 128.0, 256.0)  # a jump makes the likeliest ones far too short
+MISSED = 1e-3  # of the spread of f, by which a process that takes values for noise may miss them
 STRETCH_LOSS, STRETCH_END = 1.1, 2.0  # the ratios of errors up to which a longer one is taken, and still longer tried
 MIN_LEFT_OUT = 3  # thetas: with fewer, those that are left say nothing
 NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
@@ -83,7 +89,7 @@ class PooledPoints:
         """The points as a single process."""
         return GPData(self.u[None], self.f[None])
 
-    def take(self, rows: Integers | slice) -> PooledPoints:
+    def take(self, rows: Integers | Booleans | slice) -> PooledPoints:
         """Some of the points."""
         owners = None if self.owners is None else self.owners[rows]
         share = None if self.share is None else self.share[rows]
@@ -169,8 +175,13 @@ def choose_kernel(
         families = _families(kernels, points, ard)
         first, second = points.thinned(SCREENING_POINTS), points.thinned(CHOICE_POINTS)
         screened = [_screen(each, first, jitter) for each in families]
-        promising = _at_most(SCREENING_FACTOR, [error for _, error in screened])
-        refined = list[tuple[Kernel, float]]([(kernels[i], np.inf) for i in promising])
+        if min(error for _, error in screened) > SMOOTH_ENOUGH:
+            for i, family in _rough_families(families, points):
+                found = _least_error(family, first, jitter)
+                if found[1] < screened[i][1]:
+                    families[i], screened[i] = family, found
+        promising = _promising(kernels, [error for _, error in screened])
+        refined = [_Tried(kernels[i], np.inf, 0.0) for i in promising]
 
         def refine(k: int) -> None:
             i = promising[k]
@@ -183,7 +194,7 @@ def choose_kernel(
             assert integrals is not None
             return promised(ExactGP(kernel, second.u, second.f, jitter), integrals(kernel))
 
-        members = weighed(refined, None if integrals is None else promise)
+        members = weighed(_interpolating(refined), None if integrals is None else promise)
     chosen = KernelChoice(members, len(kernels))
     return chosen if points.n <= MAX_AVERAGED_POINTS else chosen.heaviest()
 
@@ -204,23 +215,59 @@ def leave_one_out(choice: KernelChoice, points: PooledPoints, jitter: Jitter) ->
     return np.asarray(np.tensordot(choice.weights, [_residuals(each, 0, some) for each in found], 1))
 
 
-def _refined(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> tuple[Kernel, float]:
-    """The likeliest kernel of a family, or one with longer lengthscales, and its leave-one-out error.
+class _Tried(NamedTuple):
+    """A kernel, its leave-one-out error, and by how much its process misses the values, in units of the spread of f."""
+
+    kernel: Kernel
+    error: float
+    missed: float
+
+    @classmethod
+    def on(cls, kernel: Kernel, points: PooledPoints, jitter: Jitter) -> _Tried:
+        found = explain(kernel, points.data, FLAT, jitter)
+        added = found.jitter[0, 0] * np.mean(kernel.diag(points.u))
+        missed = added * found.precision[0, 0][:, None] * found.residuals[0, 0] / points.spread
+        return cls(kernel, _rms(_residuals(found, 0, points)), _rms(missed))
+
+
+def _promising(kernels: Sequence[Kernel], errors: Sequence[float]) -> list[int]:
+    """Which kernels are worth a second comparison: those with nearly the smallest errors, and the best rough one.
+
+    With lengthscales that are far too short, as they are likeliest where f jumps, a rough kernel looks bad.
+    """
+    found = sorted(_at_most(SCREENING_FACTOR, errors), key=errors.__getitem__)[:MAX_REFINED]
+    rough = [i for i, kernel in enumerate(kernels) if kernel.is_rough]
+    return sorted({*found, *sorted(rough, key=errors.__getitem__)[:1]})
+
+
+def _interpolating(tried: Sequence[_Tried]) -> list[tuple[Kernel, float]]:
+    """The kernels, with their errors, whose processes go through the values; all of them if that with the least does not.
+
+    Jitter lets a kernel whose lengthscales are far too long take values for noise about a polynomial, and promise small
+    errors of integrals as if it were.
+    """
+    strict = min(tried, key=lambda each: each.error).missed <= MISSED
+    return [(each.kernel, each.error) for each in tried if each.missed <= MISSED or not strict]
+
+
+def _refined(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> _Tried:
+    """The likeliest kernel of a family, or one with longer lengthscales, and how it does.
 
     Lengthscales grow as long as the error does not. The evidence takes the jitter for noise, and so finds those of a
     smooth kernel too short; and beyond the outermost points a process with short lengthscales soon returns to its mean.
     """
     likeliest = _likeliest(family, log_factor, points, jitter)
-    tried = [(likeliest, _error(likeliest, points, jitter))]
-    least = tried[0][1]
-    for factor in STRETCHES if family.has_free else ():
+    tried = [_Tried.on(likeliest, points, jitter)]
+    least = tried[0].error
+    stretches = ROUGH_STRETCHES if family.kernel.is_rough else STRETCHES
+    for factor in stretches if family.has_free else ():
         ells = likeliest.log_lengthscales + np.log(factor) * family.free
         longer = family.kernel.with_log_lengthscales(ells)
-        tried.append((longer, _error(longer, points, jitter)))
-        if tried[-1][1] > STRETCH_END * least:
+        tried.append(_Tried.on(longer, points, jitter))
+        if tried[-1].error > STRETCH_END * least:
             break
-        least = min(least, tried[-1][1])
-    return next(each for each in reversed(tried) if each[1] <= STRETCH_LOSS * least)
+        least = min(least, tried[-1].error)
+    return next(each for each in reversed(tried) if each.error <= STRETCH_LOSS * least)
 
 
 def weighed(
@@ -267,10 +314,25 @@ def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool) -> lis
         return found  # which differ by a common factor of lengthscales in units of the coordinates
     change = _change(found[-1], some)
     smooth, rough = change, change
-    if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest sees best
-        rough = _change(found[0], some)
+    if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest with derivatives sees best
+        rough = _change(next((each for each in found if not each.kernel.is_rough), found[0]), some)
     changes = [smooth if np.isinf(each.kernel.on_x.smoothness) else rough for each in found]
     return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
+
+
+def _rough_families(families: Sequence[KernelFamily], points: PooledPoints) -> list[tuple[int, KernelFamily]]:
+    """The families of rough kernels, by their numbers, shaped by one of their own: a jump misleads all others.
+
+    Points that crowd at the jump say no more than that lengthscales are short.
+    """
+    some = points if points.share is None else points.take(points.share >= LEAST_SHARE / points.n)
+    some = some.thinned(LENGTHSCALE_POINTS)
+    rough = [(i, each) for i, each in enumerate(families) if each.kernel.is_rough]
+    if not rough or some.n < 3 or np.count_nonzero(rough[0][1].free) < 2:
+        return rough
+    change = _change(rough[0][1], some)
+    shaped = [(i, _shaped(each, change)) for i, each in rough if len(change) == len(each.free)]
+    return [*rough, *shaped]
 
 
 def _change(family: KernelFamily, points: PooledPoints) -> Array:
@@ -289,6 +351,14 @@ def _screen(family: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple
     return float(np.log(family.factors[best])), _rms(_residuals(explained, 0, points))
 
 
+def _least_error(family: KernelFamily, points: PooledPoints, jitter: Jitter) -> tuple[float, float]:
+    """The logarithm of the factor of the lengthscales with the least leave-one-out error, and the error."""
+    found = explain(family.batched(), points.data, FLAT, jitter)
+    errors = [_rms(_residuals(found, k, points)) for k in range(len(family.factors))]
+    best = int(np.argmin(errors))
+    return float(np.log(family.factors[best])), errors[best]
+
+
 def _likeliest(family: KernelFamily, log_factor: float, points: PooledPoints, jitter: Jitter) -> Kernel:
     """The kernel with the likeliest factor of its free lengthscales, uphill from a first one."""
     if not family.has_free:
@@ -298,11 +368,6 @@ def _likeliest(family: KernelFamily, log_factor: float, points: PooledPoints, ji
         return ExactGP(family.at(log_factor), points.u, points.f, jitter).evidence
 
     return family.at(climb(evidence, log_factor, STEPS, MAX_LOG_FACTOR))
-
-
-def _error(kernel: Kernel, points: PooledPoints, jitter: Jitter) -> float:
-    """The root-mean-square leave-one-out error."""
-    return _rms(_residuals(explain(kernel, points.data, FLAT, jitter), 0, points))
 
 
 def _residuals(result: KernelEvidence, k: int, points: PooledPoints) -> Array:

@@ -135,6 +135,11 @@ class Kernel(Immutable, ABC):
         return self
 
     @property
+    def is_rough(self) -> bool:
+        """Whether functions drawn from a process with the kernel have no derivative, as those of Matern 1/2."""
+        return False
+
+    @property
     def has_slow_embedding(self) -> bool:
         """Whether embeddings of the kernel are so slow that only a clear gain in accuracy justifies it."""
         return False

@@ -73,6 +73,10 @@ class Composite(Kernel):
         return self._with_parts([k.rougher() for k in self.parts])
 
     @property
+    def is_rough(self) -> bool:
+        return any(k.is_rough for k in self.parts)
+
+    @property
     def has_slow_embedding(self) -> bool:
         return any(k.has_slow_embedding for k in self.parts)
 

@@ -325,6 +325,10 @@ class Matern(Radial):
     def rougher(self) -> Matern:
         return Matern(max(self.nu - 1.0, min(MATERN_PROFILES)), self.lengthscale)
 
+    @property
+    def is_rough(self) -> bool:
+        return self.nu < 1.0
+
 
 def in_lengthscales(x: Array, ell: Array) -> Array:
     """Points divided by lengthscales, or an error if their squared distances would overflow."""

@@ -280,6 +280,10 @@ class Warped(Kernel):
         return Warped(self.base.rougher(), self.warp)
 
     @property
+    def is_rough(self) -> bool:
+        return self.base.is_rough
+
+    @property
     def has_slow_embedding(self) -> bool:
         return self.base.has_slow_embedding
 

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, Integers, real
+from cbq._arrays import Array, Booleans, Integers, real
 from cbq._checks import called
 from cbq.measures import Measure
 from cbq.measures.base import stack
@@ -35,13 +35,28 @@ class Runs:
         """The inputs of f, (n, d), or (n, d + p) if it depends on theta."""
         return np.column_stack([self.x, self.theta]) if of_theta else self.x
 
-    def take(self, rows: Integers | slice) -> Runs:
+    def take(self, rows: Integers | Booleans | slice) -> Runs:
         """Some of the runs."""
         return Runs(self.theta[rows], self.x[rows])
 
     def __add__(self, other: Runs) -> Runs:
         """These runs and then the others."""
         return Runs(np.concatenate([self.theta, other.theta]), np.concatenate([self.x, other.x]))
+
+    def inside(self, conditional: Callable[[Array], Sequence[Measure]]) -> Booleans:
+        """Which of the runs (n,) are in the support of the measure at their theta; none if that has no density.
+
+        conditional: the measures at thetas (n, p).
+        """
+        measures = conditional(self.theta)
+        together = stack(measures)
+        try:
+            if together is not None and together.batch_shape:
+                return np.asarray(together.logpdf(self.x[:, None])[:, 0] > -np.inf)
+            found = [measure.logpdf(x[None])[0] > -np.inf for measure, x in zip(measures, self.x, strict=True)]
+        except TypeError:
+            return np.zeros(len(self), dtype=bool)
+        return np.array(found, dtype=bool)
 
     def costs(self, cost: Cost) -> Array:
         """The costs (n,) of the runs, by a function of the user."""

@@ -76,6 +76,8 @@ def _noise_findings(samples: Samples, apart: float) -> list[Finding]:
 def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:
     """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
     on_x = kernels_of_x(samples.all_points, samples.measures, kernel_x)
+    if not isinstance(kernel_x, Kernel) and samples.stochastic:
+        on_x = [kernel for kernel in on_x if not kernel.is_rough] or on_x  # noise hides jumps
     if not samples.depends_on_theta:
         return on_x
     return [
@@ -117,7 +119,7 @@ def refuse_theta(kernel: Kernel, theta: Array) -> None:
 def automatic_kernels_of_x(x: Array, measures: tuple[Measure, ...]) -> list[Kernel]:
     """The kernels of x with embeddings under all measures, from rough to smooth, on x and, if positive, on log x."""
     positive = bool(np.all(x > 0)) and all(np.all(measure.support[0] >= 0) for measure in measures)
-    matern = (Matern(1.5), Matern(2.5))
+    matern = (Matern(0.5), Matern(1.5), Matern(2.5))
     rough: list[Kernel] = list(matern)
     if x.shape[1] > 1:  # radial Matern kernels have embeddings under Gaussians, tensor products under independence
         rough = [TensorProduct(k) if _has_embeddings(TensorProduct(k), x, measures) else k for k in matern]

@@ -25,6 +25,7 @@ from cbq.measures import Measure
 from cbq.methods.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
 from cbq.methods.multioutput.candidates import pooled_points
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
+from cbq.methods.multioutput.steep import between_steepest
 from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_points, with_tails
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
@@ -158,15 +159,21 @@ class MOBQFit(PooledFit):
             squares += np.sum(found.residuals[0, 0] ** 2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
 
+    @property
+    def jumps(self) -> bool:
+        """Whether an output of f seems to jump: no kernel explains it better than a rough one."""
+        return any(group.chosen.kernel.is_rough for group in self.groups)
+
     def disagreements(self, u: Array) -> Array:
         """How far, squared, the means of f at u (M, D) are from those by kernels a step rougher, (M,).
 
-        In units of the variances that the rougher ones expect, averaged over kernels and outputs.
+        In units of the variances that the rougher ones expect, averaged over kernels and outputs. A kernel that none is
+        rougher than counts where f seems to jump: elsewhere it would say no more than that f is steep.
         """
         squares = np.zeros(len(u))
         for group in self.groups:
-            points = self._points.outputs(group.outputs)
-            for member in group.chosen.members:
+            points, members = self._points.outputs(group.outputs), group.chosen.members
+            for member in members if members[0].kernel.is_rough else [m for m in members if not m.kernel.is_rough]:
                 found = disagreement(member.kernel, points.u, points.f, u, self.jitter, member.noise)
                 squares += member.weight * np.sum(found, axis=1) / len(self._outputs)
         return squares
@@ -180,6 +187,8 @@ class MOBQFit(PooledFit):
         theta = thetas_between(samples.theta, prior, M, rng)
         candidates = Runs.at(theta, family.one, with_tails(rng.random((M, samples.d))))
         known = Runs(samples.theta[samples.owners], samples.all_points)
+        if self.jumps:
+            candidates += between_steepest(self, rng)
         if samples.stochastic:
             candidates += known  # a further draw where there is one may be worth more than one elsewhere
         of_theta = samples.depends_on_theta

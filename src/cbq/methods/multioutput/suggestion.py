@@ -38,6 +38,7 @@ EXPLORING = 8  # one point in so many is chosen by rough kernels alone
 MANY_INPUTS, FILLING = 6, 3  # with more inputs, one in so many fills space
 FILLING_CANDIDATES = 32  # the first ones, from which it is taken; once these are, the next ones in their order
 LEARNT = 0.1  # a leave-one-out error, in units of the spread of f, up to which processes tell where they err
+LEAST_FACTOR = 1e-6  # in units of the largest: where processes agree but for rounding, the gain decides
 KNOWN = 1e-5  # and one below which much of what is left is rounding
 PRIOR_RESIDUALS = 0.01  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
@@ -122,8 +123,11 @@ def choose_points(
 
 
 def rough_kernels(candidates: Runs, wanted: Wanted, *, of_theta: bool) -> list[Kernel]:
-    """The roughest kernels with embeddings, on x and, where it is positive, on log x, as wide as the candidates."""
-    kernels = automatic_kernels_of_x(candidates.x, wanted.measures)
+    """The roughest kernels with embeddings, on x and, where it is positive, on log x, as wide as the candidates.
+
+    Of Matern 3/2: the gains of Matern 1/2 are those of points that fill space, whatever the measures.
+    """
+    kernels = [each for each in automatic_kernels_of_x(candidates.x, wanted.measures) if not each.is_rough]
     found = [kernel for kernel in kernels if kernel.smoothness == kernels[0].smoothness]
     if of_theta:
         found = [XThetaKernel(kernel, Matern(1.5), candidates.x.shape[1]) for kernel in found]
@@ -154,11 +158,13 @@ def _noise(fit: MOBQFit) -> float:
 def error_factors(fit: MOBQFit, u: Array) -> Array:
     """How much larger than expected squared errors of f seem to be near the candidates u (M, D): (M,)."""
     error = max(group.chosen.error for group in fit.groups)
-    if error > LEARNT or u.shape[1] > MANY_INPUTS:
+    between_neighbours = fit.jumps and u.shape[1] == 1  # is a jump of one input, whether f is learnt or not
+    if u.shape[1] > MANY_INPUTS or (error > LEARNT and not between_neighbours):
         return residual_factors(fit, u)
     found = fit.disagreements(u)
     if not np.any(found > 0):
         return np.ones(len(u))  # no kernel is rougher, or f is constant
+    found = np.maximum(found, LEAST_FACTOR * np.max(found))
     return found if error > KNOWN else np.sqrt(found)
 
 
