@@ -57,8 +57,27 @@ def test_it_is_largest_at_a_kink_and_small_where_f_is_smooth():
     assert np.max(found[between]) < 0.02 * np.max(found)
 
 
-def test_a_constant_and_a_kernel_that_none_is_rougher_than_show_nothing():
+@pytest.mark.parametrize("kernel", [Matern(0.5, 0.7), Warped(Matern(0.5, 0.7), "log")], ids=["x", "log x"])
+def test_where_no_kernel_is_rougher_the_nearest_value_is(kernel):
+    points = np.array([0.2, 0.5, 0.9, 1.6, 3.0])[:, None]
+    f = np.column_stack([points[:, 0] > 1.0, np.sin(points[:, 0])]).astype(float)
+    u = np.array([0.3, 1.1, 1.3, 2.9])[:, None]
+    mean, variance, amplitude = kriged(kernel, points, f, u, 0.0)
+    nearest = f[[0, 2, 3, 4]]  # on a logarithmic scale, too
+    expected = (mean - nearest) ** 2 / (variance + NUGGET * amplitude)
+    assert_allclose(disagreement(kernel, points, f, u, NONE), expected, rtol=1e-6)
+
+
+def test_it_is_largest_in_the_gap_that_holds_a_jump():
+    points = np.linspace(0.0, 1.0, 21)[:, None]
+    u = np.linspace(0.0, 1.0, 1001)[:, None]
+    found = disagreement(Matern(0.5, 1.0), points, np.where(points > 0.4321, 1.0, 0.0), u, Jitter())[:, 0]
+    between = (u[:, 0] > 0.4) & (u[:, 0] < 0.45)
+    assert between[np.argmax(found)]
+    assert np.max(found[~between]) < 0.05 * np.max(found)
+
+
+@pytest.mark.parametrize("kernel", [Matern(2.5, 1.0), Matern(0.5, 1.0)], ids=repr)
+def test_a_constant_shows_nothing(kernel):
     points, u = np.linspace(0.0, 1.0, 9)[:, None], np.linspace(-1.0, 2.0, 31)[:, None]
-    assert_array_equal(disagreement(Matern(0.5, 1.0), points, np.sin(9 * points), u, Jitter()), 0.0)
-    constant = disagreement(Matern(2.5, 1.0), points, np.zeros((9, 1)), u, Jitter())
-    assert_array_equal(constant, 0.0)
+    assert_array_equal(disagreement(kernel, points, np.zeros((9, 1)), u, Jitter()), 0.0)

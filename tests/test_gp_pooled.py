@@ -760,7 +760,8 @@ def test_the_kernel_is_as_smooth_as_f_and_on_its_coordinates():
     assert isinstance(chosen_for(lambda x: np.abs(x - 0.3), normal).kernel, Matern)
     on_logs = chosen_for(lambda x: np.sin(3 * np.log(x)), lognormal)
     assert isinstance(on_logs.kernel, Warped)
-    assert on_logs.tried == 6
+    assert on_logs.tried == 8
+    assert chosen_for(lambda x: np.where(x > 0.3, 1.0, 0.0), normal).kernel.is_rough
     assert isinstance(chosen_for(np.sin, Uniform(0.5, 1.5)).kernel, RBF)
 
 
@@ -771,17 +772,20 @@ def test_candidates_are_those_with_an_embedding_under_all_measures():
         return [" ".join(repr(k).split()) for k in candidate_kernels(s, "auto", "auto")]
 
     assert kinds(lambda t: Gaussian(0.0, 1.0), shift=-0.5) == [
+        "Matern(0.5, lengthscale=None)",
         "Matern(1.5, lengthscale=None)",
         "Matern(2.5, lengthscale=None)",
         "RBF(lengthscale=None)",
     ]
-    assert len(kinds(lambda t: Uniform(0.0, 1.0))) == 6
-    assert kinds(lambda t: Uniform([0.0, 0.0], [1.0, 1.0]), d=2)[0] == repr(TensorProduct(Matern(1.5)))
+    assert len(kinds(lambda t: Uniform(0.0, 1.0))) == 8
+    assert kinds(lambda t: Uniform([0.0, 0.0], [1.0, 1.0]), d=2)[0] == repr(TensorProduct(Matern(0.5)))
     correlated = Gaussian([0.0, 0.0], [[1.0, 0.5], [0.5, 1.0]])
-    assert kinds(lambda t: correlated, d=2, shift=-0.5)[0] == repr(Matern(1.5))
+    assert kinds(lambda t: correlated, d=2, shift=-0.5)[0] == repr(Matern(0.5))
     joint = kinds(lambda t: Gaussian(0.0, 1.0), depends_on_theta=True, shift=-0.5)
-    assert len(joint) == 4 + 4 + 2  # as smooth in theta as in x, or analytic; on theta or log theta
-    assert joint[0] == "Matern(1.5, lengthscale=None) of x times Matern(1.5, lengthscale=None) of theta"
+    assert len(joint) == 4 + 4 + 4 + 2  # as smooth in theta as in x, or analytic; on theta or log theta
+    assert joint[0] == "Matern(0.5, lengthscale=None) of x times Matern(0.5, lengthscale=None) of theta"
+    many = kinds(lambda t: Gaussian(np.zeros(7), np.ones(7)), d=7, shift=-0.5)
+    assert many[0] == repr(TensorProduct(Matern(1.5)))  # nothing tells a jump from what was not learnt
     given = candidate_kernels(some(np.ones((2, 2)), np.ones((2, 2)), depends_on_theta=True), RBF(1.0), Matern(2.5, 1.0))
     assert [type(k) for k in given] == [XThetaKernel]
 

@@ -641,7 +641,7 @@ def test_the_summary_says_what_was_done():
     for group in fit.groups:
         assert " ".join(repr(group.chosen.kernel).split()) in text
         assert f"One Gaussian process on 80 points ({len(group.landmarks)} landmarks): " in text
-    assert "the best of 10 kernels." in text
+    assert "the best of 14 kernels." in text
     assert "Predictive distribution: two Student-t distributions with 4 degrees of freedom, a narrow and a wide" in text
     assert text.endswith("No warnings.")
     exact = MOBQ(kernel_x=RBF(1.0)).fit(drawn()).summary()

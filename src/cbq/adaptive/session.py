@@ -407,13 +407,14 @@ class Session:
         with silent():
             fit = self._policy.fit(samples)
             free = fit._replaced(bounds=None, unseen=None)
-            mean, std = (each.reshape(len(theta), -1) for each in free.predict(theta, return_std=True))
-            low, high = (each.reshape(len(theta), -1) for each in free.interval(theta, self.goal.level))
+            tails = 0.5 * (1 - self.goal.level), 0.5 * (1 + self.goal.level)
+            asked = free._read(theta, lambda each: (each.mean, each.variance, *map(each.quantile, tails)))
+            mean, variance, low, high = asked.reshape(4, len(theta), -1)
             # Equal values at one of many thetas say little, but where all are equal, nothing of f has been seen.
             learnt = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
             sound = learnt and not all_equal(samples)
         n, random = samples.n_evaluations, self._quantity.stochastic
-        return FittedRound(fit, Round(n, mean, std, 0.5 * (high - low), sound, random))
+        return FittedRound(fit, Round(n, mean, np.sqrt(variance), 0.5 * (high - low), sound, random))
 
     @cached_property
     def _rounds_of_start(self) -> tuple[Round, ...]:

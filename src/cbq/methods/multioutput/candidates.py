@@ -22,6 +22,7 @@ from cbq.samples.samples import spread
 Automatic = Literal["auto"]
 SHARE_DRAWS = 8000  # from the measures, to learn the share that each chosen point stands for
 LEAST_DRAWS = 0.05  # those of a point that has none: far out in the tails, f may be wrong by much, at no harm
+MAX_JUMPING = 6  # inputs: with more, or with noise, nothing tells a jump from what was not learnt, and no kernel is rough
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 
 
@@ -76,8 +77,9 @@ def _noise_findings(samples: Samples, apart: float) -> list[Finding]:
 def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:
     """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
     on_x = kernels_of_x(samples.all_points, samples.measures, kernel_x)
-    if not isinstance(kernel_x, Kernel) and samples.stochastic:
-        on_x = [kernel for kernel in on_x if not kernel.is_rough] or on_x  # noise hides jumps
+    inputs = samples.d + samples.p * samples.depends_on_theta
+    if not isinstance(kernel_x, Kernel) and (samples.stochastic or inputs > MAX_JUMPING):
+        on_x = [kernel for kernel in on_x if not kernel.is_rough] or on_x
     if not samples.depends_on_theta:
         return on_x
     return [

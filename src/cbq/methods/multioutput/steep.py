@@ -1,7 +1,7 @@
 """Candidates where f is steepest: between runs whose values differ much for their distance.
 
-Candidates that are drawn from the measures hardly ever fall into the gap between two runs on either side of a jump, or
-of a narrow feature, once the gap is small. Those between a run and its steepest neighbour do, however small it is.
+Candidates that are drawn from the measures hardly ever fall into the gap between two runs on either side of a jump once
+the gap is small. Those between two runs that are the steepest neighbours of each other do, however small it is.
 """
 
 from __future__ import annotations
@@ -16,20 +16,23 @@ from cbq.samples.runs import Runs
 if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit
 
-N_PAIRS, PER_PAIR = 64, 3  # of neighbours, those that differ most, and candidates between two of them
+N_BETWEEN, N_PAIRS = 192, 64  # candidates, and pairs of runs that they lie between, at most
 LEAST_VOLUME = 1e-4  # of a cube with the gap as its side, in units of the spread of the runs: less hardly matters
 ROWS = 256  # of runs whose distances to all others are in memory at a time
 
 
 def between_steepest(fit: MOBQFit, rng: np.random.Generator) -> Runs:
-    """Runs between those of a fit, at random places between a run and its steepest neighbour.
+    """Runs between those of a fit, at random places between two that are the steepest neighbours of each other.
 
     At the theta of one of the two where f does not depend on theta. Runs outside of the support of their measures are
     left out, such as those between atoms.
     """
     samples = fit.samples
     made = Runs(samples.theta[samples.owners], samples.all_points)
-    pairs = np.repeat(steepest_pairs(made.inputs(of_theta=samples.depends_on_theta), samples.table), PER_PAIR, axis=0)
+    pairs = steepest_pairs(made.inputs(of_theta=samples.depends_on_theta), samples.table)
+    if not len(pairs):
+        return made.take(slice(0))
+    pairs = np.repeat(pairs, -(-N_BETWEEN // len(pairs)), axis=0)
     one, other = (made.take(rows) for rows in pairs.T)
     share = rng.random((len(pairs), 1))
     theta = one.theta + share * (other.theta - one.theta) * samples.depends_on_theta
@@ -38,21 +41,20 @@ def between_steepest(fit: MOBQFit, rng: np.random.Generator) -> Runs:
 
 
 def steepest_pairs(u: Array, f: Array) -> Integers:
-    """The pairs (m, 2) of inputs u (n, D) with values f (n, C) that differ most, each a point and where f is steepest.
+    """The pairs (m, 2) of inputs u (n, D) with values f (n, C) that are the steepest neighbours of each other.
 
-    Distances and differences are in units of the standard deviations of u and f.
+    Those come first whose distance times the difference of their values is largest, which bounds what is not known of
+    an integral across the gap. Distances and differences are in units of the standard deviations of u and f.
     """
     u, f = (each / np.maximum(np.std(each, axis=0), np.finfo(float).tiny) for each in (u, f))
     least2 = LEAST_VOLUME ** (2 / u.shape[1])
-    pairs = np.empty((len(u), 2), dtype=np.intp)
-    differences = np.empty(len(u))
+    steepest, area2 = np.arange(len(u)), np.zeros(len(u))
     for start in range(0, len(u), ROWS):
         rows = np.arange(start, min(start + ROWS, len(u)))
         apart2, change2 = (np.sum((each[rows, None] - each) ** 2, axis=-1) for each in (u, f))
-        with np.errstate(divide="ignore", invalid="ignore"):
-            slope2 = np.where(apart2 > least2, change2 / apart2, 0.0)
-        steepest = np.argmax(slope2, axis=1)
-        pairs[rows] = np.sort(np.column_stack([rows, steepest]), axis=1)
-        differences[rows] = change2[np.arange(len(rows)), steepest]
-    order = np.argsort(-differences, kind="stable")[: 2 * N_PAIRS]  # most pairs are found twice, once from each end
-    return np.unique(pairs[order[differences[order] > 0]], axis=0)[:N_PAIRS]
+        slope2 = np.where(apart2 > least2, change2 / np.maximum(apart2, least2), 0.0)
+        steepest[rows] = np.argmax(slope2, axis=1)
+        area2[rows] = (apart2 * change2)[rows - start, steepest[rows]]
+    first = np.flatnonzero((steepest[steepest] == np.arange(len(u))) & (np.arange(len(u)) < steepest) & (area2 > 0))
+    first = first[np.argsort(-area2[first], kind="stable")[:N_PAIRS]]
+    return np.column_stack([first, steepest[first]])
