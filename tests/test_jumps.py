@@ -49,7 +49,9 @@ def test_runs_close_in_on_a_jump_and_the_probability_is_known(depends_on_theta):
 def test_suggested_runs_lie_in_the_gap_that_holds_the_jump():
     x = np.linspace(-2.03, 2.97, 41)
     theta = np.clip(x, -1.0, 1.0)
-    made = cbq.Samples(theta, x[:, None], beyond(x[:, None], None)[:, None], probability().family, depends_on_theta=False)
+    made = cbq.Samples(
+        theta, x[:, None], beyond(x[:, None], None)[:, None], probability().family, depends_on_theta=False
+    )
     fit = cbq.MOBQ(kernel_x=Matern(0.5)).fit(made)
     assert fit.jumps
     below, above = np.max(x[x <= CUT]), np.min(x[x > CUT])

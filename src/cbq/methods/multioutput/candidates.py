@@ -22,7 +22,7 @@ from cbq.samples.samples import spread
 Automatic = Literal["auto"]
 SHARE_DRAWS = 8000  # from the measures, to learn the share that each chosen point stands for
 LEAST_DRAWS = 0.05  # those of a point that has none: far out in the tails, f may be wrong by much, at no harm
-MAX_JUMPING = 6  # inputs: with more, or with noise, nothing tells a jump from what was not learnt, and no kernel is rough
+MANY_INPUTS = 6  # with more, all points are far apart, and nothing tells a jump from what was not learnt
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 
 
@@ -45,10 +45,10 @@ def pooled_points(samples: Samples) -> tuple[PooledPoints, list[Finding]]:
 def _shares(samples: Samples, u: Array) -> Array | None:
     """The share of the measures that each of the points u (n, D) stands for, if they were chosen; otherwise None.
 
-    It is the share of draws from the measures whose nearest point it is. Chosen points crowd where f is hard: without
+    It is the share of draws from the measures whose nearest point it is, which means nothing with many inputs. Chosen points crowd where f is hard: without
     this, residuals there would decide alone which kernel is best, and those there hardly tell kernels apart.
     """
-    if samples.design != "adaptive":
+    if samples.design != "adaptive" or u.shape[1] > MANY_INPUTS:
         return None
     from scipy.spatial import cKDTree  # slow to import, and rarely needed
 
@@ -78,8 +78,8 @@ def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_the
     """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
     on_x = kernels_of_x(samples.all_points, samples.measures, kernel_x)
     inputs = samples.d + samples.p * samples.depends_on_theta
-    if not isinstance(kernel_x, Kernel) and (samples.stochastic or inputs > MAX_JUMPING):
-        on_x = [kernel for kernel in on_x if not kernel.is_rough] or on_x
+    if not isinstance(kernel_x, Kernel) and (samples.stochastic or inputs > MANY_INPUTS):
+        on_x = [kernel for kernel in on_x if not kernel.is_rough] or on_x  # noise hides jumps, too
     if not samples.depends_on_theta:
         return on_x
     return [

@@ -26,7 +26,7 @@ from cbq.gp.gain import Gain
 from cbq.kernels import Kernel, Matern, XThetaKernel
 from cbq.linalg.threads import one_blas_thread
 from cbq.measures import Measure
-from cbq.methods.multioutput.candidates import automatic_kernels_of_x
+from cbq.methods.multioutput.candidates import MANY_INPUTS, automatic_kernels_of_x
 from cbq.samples.conditional import Family, measures_at
 from cbq.samples.runs import Runs
 
@@ -34,8 +34,9 @@ if TYPE_CHECKING:
     from cbq.methods.multioutput.fit import MOBQFit
 
 FITTED_SHARE = 0.5  # of the gain that the kernels of the fit have; rough ones have the rest
+MOSTLY_FITTED = 0.8  # the same with many inputs, among which rough ones tell nothing apart
 EXPLORING = 8  # one point in so many is chosen by rough kernels alone
-MANY_INPUTS, FILLING = 6, 3  # with more inputs, one in so many fills space
+FILLING = 3  # with many inputs, one in so many fills space
 FILLING_CANDIDATES = 32  # the first ones, from which it is taken; once these are, the next ones in their order
 LEARNT = 0.1  # a leave-one-out error, in units of the spread of f, up to which processes tell where they err
 LEAST_FACTOR = 1e-6  # in units of the largest: where processes agree but for rounding, the gain decides
@@ -105,13 +106,13 @@ def choose_points(
         factor = np.ones(len(u)) if fit is None else error_factors(fit, u)
         price = np.ones(len(u)) if cost is None else cost
         many = u.shape[1] > MANY_INPUTS
-        every = FILLING if many else EXPLORING
+        every, fitted_share = (FILLING, MOSTLY_FITTED) if many else (EXPLORING, FITTED_SHARE)
         chosen = list[int]()
         for _ in range(n):
             score = np.mean([_scaled(each.average) for each in rough], axis=0)
             if fitted and (len(known) + len(chosen)) % every != every - 1:
                 by_fit = sum(weight * _scaled(each.average) for weight, each in fitted)
-                score = factor * (FITTED_SHARE * by_fit + (1 - FITTED_SHARE) * score)
+                score = factor * (fitted_share * by_fit + (1 - fitted_share) * score)
             elif many:
                 score = np.where(np.arange(len(u)) < FILLING_CANDIDATES, rough[0].variance, 0.0)
             score = score / price
