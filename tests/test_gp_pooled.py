@@ -9,6 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import cbq
 from cbq.embeddings import embed, many
 from cbq.embeddings.many import Integrals, line_for
+from cbq.embeddings.panels import PanelEmbedding
 from cbq.gp.choice import (
     MAX_AVERAGED_POINTS,
     STRETCHES,
@@ -27,7 +28,7 @@ from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, pooled_
 from cbq.gp.search import climb
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
-from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, TruncatedGaussian, Uniform
+from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, Product, StudentT, TruncatedGaussian, Uniform
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
 from cbq.methods.multioutput.estimator import at_some_thetas
 
@@ -222,6 +223,132 @@ def test_a_line_for_many_measures_takes_one_embedding_and_no_panels_of_each(monk
     assert not quantiles
     assert line_for(ROUGH, measures) is not None
     assert all(measure.batch_shape == (len(THETA),) for measure in quantiles)
+
+
+def lognormals(reach=0.3):
+    return [LogNormal([reach * t[0], -reach * t[0]], cov=[0.09, 0.04]) for t in THETA]
+
+
+def of_three_kinds():
+    return [Product([Gamma(2.0 * t[0], 2.0), Beta(2.0, 3.0), Gaussian(t[0], cov=1.0)]) for t in THETA]
+
+
+def of_two_positive_kinds():
+    return [Product([Gamma(2.0 * t[0], 2.0), LogNormal(t[0], cov=0.04)]) for t in THETA]
+
+
+def heavy_tailed():
+    return [Product([StudentT(3.0, t[0], 1.0), Gamma(2.0 * t[0], 2.0)]) for t in THETA]
+
+
+def on_coordinates(kernel, measures):
+    """The kernels and measures of all coordinates: d times a kernel and M measures."""
+    embeddings = [embed(kernel, measure)._factors() for measure in measures]
+    return [(parts[0].kernel, [part.measure for part in parts]) for parts in zip(*embeddings, strict=True)]
+
+
+ARD = {2: [0.5, 0.8], 3: [0.5, 0.8, 0.6]}
+OF_PRODUCTS = {  # with the accuracy that a kink between nodes allows
+    "matern 1/2": (lambda d: TensorProduct(Matern(0.5, ARD[d])), 1e-3),
+    "matern 3/2": (lambda d: TensorProduct(Matern(1.5, ARD[d])), 1e-5),
+    "matern 5/2": (lambda d: TensorProduct(Matern(2.5, ARD[d])), 1e-7),
+    "rbf": (lambda d: RBF(ARD[d]), 1e-10),
+    "product": (lambda d: RBF(ARD[d]) * TensorProduct(Matern(2.5, ARD[d])), 1e-7),
+}
+
+
+@pytest.mark.parametrize("kind", OF_PRODUCTS)
+@pytest.mark.parametrize(
+    ("measures", "warp"),
+    [(lognormals(), None), (of_three_kinds(), None), (of_two_positive_kinds(), None), (of_two_positive_kinds(), "log")],
+    ids=["lognormal", "three kinds", "positive", "log of positive"],
+)
+def test_independent_coordinates_have_a_line_each(measures, warp, kind):
+    make, rtol = OF_PRODUCTS[kind]
+    kernel = make(measures[0].dim) if warp is None else Warped(make(measures[0].dim), warp)
+    line = line_for(kernel, measures)
+    parts = on_coordinates(kernel, measures)
+    assert line.lines.keys() == {j for j, (k, m) in enumerate(parts) if embed(k, m[0]).uses_panels}
+    u = np.concatenate([measure.sample(8, rng=0) for measure in measures])
+    by_line, own = Integrals(kernel, measures, THETA, line), Integrals(kernel, measures, THETA)
+    each = [Integrals(k, m, THETA, line_for(k, m)) for k, m in parts]
+    means = np.prod([part.mean(u[:, [j]]) for j, part in enumerate(each)], axis=0)
+    assert_allclose(by_line.mean(u), means, rtol=1e-13)
+    assert_allclose(by_line.variance(), np.prod([part.variance() for part in each], axis=0), rtol=1e-13)
+    assert_allclose(by_line.cross(), np.prod([part.cross() for part in each], axis=0), rtol=1e-13)
+    assert_allclose(by_line.mean(u), own.mean(u), rtol=rtol)
+    assert_allclose(by_line.variance(), own.variance(), rtol=rtol)
+    assert_allclose(by_line.cross(), own.cross(), rtol=rtol)
+
+
+def test_on_lines_no_coordinate_needs_panels_of_its_own(monkeypatch):
+    measures, kernel = lognormals(), XThetaKernel(TensorProduct(Matern(1.5, [0.5, 0.8])), ROUGH, 2)
+    u = np.column_stack([measures[0].sample(8, rng=0), np.linspace(0.5, 2.0, 8)])
+    own = Integrals(kernel, measures, THETA).mean(u)
+    for name in ("_mean", "_variance", "_cross"):
+        monkeypatch.setattr(PanelEmbedding, name, None)
+    integrals = Integrals(kernel, measures, THETA, line_for(kernel, measures))
+    assert_allclose(integrals.mean(u), own, rtol=1e-6)
+    assert_allclose(integrals.variance(), np.diag(integrals.cross()), rtol=1e-13)
+
+
+def test_the_line_of_a_coordinate_is_made_longer_unless_it_were_too_long():
+    kernel, measures = TensorProduct(Matern(2.5, [0.5, 0.8])), of_two_positive_kinds()
+    line, u = line_for(kernel, measures), np.concatenate([measure.sample(8, rng=0) for measure in measures])
+    longer = [Product([Gamma(2.0, 0.5), measures[0].blocks[1]]), *measures[1:]]
+    assert line.lines[0].masses([each.blocks[0] for each in longer]) is None
+    by_line, own = Integrals(kernel, longer, THETA, line), Integrals(kernel, longer, THETA)
+    assert_allclose(by_line.mean(u), own.mean(u), rtol=1e-7)
+    assert_allclose(by_line.cross(), own.cross(), rtol=1e-7)
+    far = [Product([Gamma(2.0, 1e-4), measures[0].blocks[1]]), *measures[1:]]  # beyond any line of coordinate 0
+    (first, gammas), (second, others) = on_coordinates(kernel, far)
+    one, other = Integrals(first, gammas, THETA), Integrals(second, others, THETA, line.lines[1])
+    by_line = Integrals(kernel, far, THETA, line)
+    assert_array_equal(by_line.mean(u), one.mean(u[:, :1]) * other.mean(u[:, 1:]))
+    assert_array_equal(by_line.variance(), one.variance() * other.variance())
+    assert_array_equal(by_line.cross(), one.cross() * other.cross())
+
+
+def test_lines_of_coordinates_serve_where_kernel_and_measures_are_products():
+    kernel, dependent = RBF([0.5, 0.8]), [[0.09, 0.03], [0.03, 0.04]]
+    line, u = line_for(kernel, lognormals()), lognormals()[0].sample(8, rng=0)
+    assert line_for(Matern(1.5, [0.5, 0.8]), lognormals()) is None  # a radial kernel is no product
+    assert line_for(kernel, [Gaussian([t[0], 0.0], cov=[1.0, 2.0]) for t in THETA]) is None  # there is a formula
+    assert line_for(Warped(kernel, "log"), lognormals()) is None
+    rough = TensorProduct(Matern(1.5, [0.5, 0.8, 0.6]))
+    assert line_for(rough, of_three_kinds()).lines.keys() == {0, 1}  # a Gaussian coordinate has one
+    mixed = [Product([Gamma(2.0, 1.0), Gamma(3.0, 1.0)]), *lognormals()[1:]]
+    assert line_for(kernel, mixed) is None
+    assert_array_equal(Integrals(kernel, mixed, THETA, line).mean(u), Integrals(kernel, mixed, THETA).mean(u))
+    with pytest.raises(cbq.embeddings.NoEmbedding, match="correlated LogNormal"):
+        line_for(kernel, [LogNormal([t[0], 0.0], cov=dependent) for t in THETA])
+    # independent of two that are not
+    block = [Product([LogNormal([t[0], 0.0], cov=dependent), Gamma(2.0 * t[0], 2.0)]) for t in THETA]
+    kernel = Warped(RBF([0.5, 0.8, 0.6]), "log")
+    line, u = line_for(kernel, block), block[0].sample(8, rng=0)
+    assert line.lines.keys() == {2}
+    by_line, own = Integrals(kernel, block, THETA, line), Integrals(kernel, block, THETA)
+    assert_allclose(by_line.mean(u), own.mean(u), rtol=1e-10)
+    assert_allclose(by_line.cross(), own.cross(), rtol=1e-10)
+
+
+def test_a_line_of_a_heavy_tail_holds_points_far_out():
+    kernel, measures = TensorProduct(Matern(1.5, [0.5, 0.8])), heavy_tailed()
+    line, u = line_for(kernel, measures), np.array([[-1e4, 1e-9], [-30.0, 3.0], [0.0, 1.0], [50.0, 20.0], [1e6, 1e3]])
+    by_line, own = (Integrals(kernel, measures, THETA, each).mean(u) for each in (line, None))
+    assert line.lines.keys() == {0, 1}
+    assert np.all(np.isfinite(by_line))
+    assert_allclose(by_line, own, atol=1e-4 * np.max(own))
+
+
+def test_products_of_measures_that_are_equal_have_one_row_of_masses():
+    kernel, measures = TensorProduct(Matern(1.5, [0.5, 0.8])), lognormals()[:1] * len(THETA)
+    line, u = line_for(kernel, measures), lognormals()[0].sample(8, rng=0)
+    integrals = Integrals(kernel, measures, THETA, line)
+    assert [part.masses.shape[0] for _, part in integrals._embedded.parts] == [1, 1]
+    assert_allclose(integrals.mean(u), Integrals(kernel, measures, THETA).mean(u), rtol=1e-6)
+    assert integrals.variance().shape == THETA[:, 0].shape
+    assert integrals.cross().shape == (len(THETA), len(THETA))
 
 
 # The search for kernels --------------------------------------------------------------------------------------------

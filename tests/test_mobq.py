@@ -8,6 +8,7 @@ from threadpoolctl import threadpool_limits
 
 import cbq
 from cbq import MOBQ
+from cbq.embeddings.panels import PanelEmbedding
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform, Unnormalised
@@ -391,6 +392,40 @@ def test_all_answers_speak_of_one_measure(monkeypatch):
     monkeypatch.setattr("cbq.methods.multioutput.fit.MAX_NUMBERS", 3 * 80)  # three thetas at a time
     assert fit._block_size == 3
     assert_allclose(fit.predict(NEW, return_std=True), [mean, std], rtol=1e-8)
+
+
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
+def test_lines_of_independent_coordinates_change_answers_by_far_less_than_their_error(monkeypatch, tmp_path):
+    def family(theta):
+        return LogNormal([0.1 * theta[0], -0.1 * theta[0]], cov=[0.09, 0.04])
+
+    problem = cbq.Problem(
+        lambda x, _: np.abs(x[:, 0] + x[:, 1] - 2.2), family, Uniform(1.0, 3.0), depends_on_theta=False
+    )
+    samples, theta = problem.collect(8, 10, rng=1), [*NEW, 6.0]  # the last one is beyond the lines
+    estimator = MOBQ(kernel_x=TensorProduct(Matern(1.5, [0.8, 0.8])))
+    fit = estimator.fit(samples)
+    mean, std = fit.predict(theta, return_std=True)
+    fit.save(tmp_path / "fit.npz")
+    loaded = cbq.load(tmp_path / "fit.npz", family=family)
+    assert_array_equal(loaded.predict(theta, return_std=True), [mean, std])
+    assert fit._parts[0][0].n_nodes == fit._parts[0][0].line.n_nodes > fit._points.n
+    for module in ("fit", "estimator"):
+        monkeypatch.setattr(f"cbq.methods.multioutput.{module}.line_for", lambda *_, **__: None)
+    own = estimator.fit(samples).predict(theta, return_std=True)
+    assert np.any(own[0] != mean)
+    assert np.max(np.abs(own[0] - mean) / own[1]) < 1e-3
+    assert_allclose(std, own[1], rtol=1e-3)
+
+
+def test_suggestions_need_no_panels_where_coordinates_are_independent(monkeypatch):
+    family = lambda t: LogNormal([0.1 * t[0], -0.1 * t[0]], cov=[0.09, 0.04])  # noqa: E731
+    problem = cbq.Problem(
+        lambda x, _: np.abs(x[:, 0] + x[:, 1] - 2.2), family, Uniform(1.0, 3.0), depends_on_theta=False
+    )
+    monkeypatch.setattr(PanelEmbedding, "_mean", None)
+    fit = MOBQ().fit(problem.collect(8, 10, rng=1))
+    assert fit.suggest(3, rng=0).x.shape == (3, 2)
 
 
 @pytest.mark.filterwarnings("ignore:not learnt:cbq.FitWarning")

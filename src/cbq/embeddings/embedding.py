@@ -106,6 +106,10 @@ class Embedding(ABC):
         """z; by default the cross term of the measure with itself."""
         return self._cross_linear(self.measure)
 
+    def _factors(self) -> tuple[Embedding, ...]:
+        """Embeddings under independent blocks of coordinates, in order, whose product this is; one if it is none."""
+        return (self,)
+
     def _cross(self, other: Measure) -> Array:
         """E mu(Y), Y ~ other; by default a panel rule in one dimension."""
         from cbq.embeddings.panels import Panels, expectation
@@ -136,6 +140,9 @@ class Delegated(Embedding):
 
     def _cross(self, other: Measure) -> Array:
         return self._inner._cross(other)
+
+    def _factors(self) -> tuple[Embedding, ...]:
+        return self._inner._factors()
 
 
 def _filled(value: Array, shape: tuple[int, ...]) -> Array:

@@ -1,16 +1,19 @@
-"""Embeddings of many measures under one kernel, and a quadrature rule on the line that all of them share.
+"""Embeddings of many measures under one kernel, and quadrature rules on the line that all of them share.
 
 Where an embedding has no formula, each measure and point takes a panel rule of its own, which is exact and slow. A
 Gaussian process can do with less: it replaces every measure by masses at the same nodes. The integrals are then sums of
 values of f, and their posterior is exact. What remains is the error of the rule for f itself, and many narrow panels
-keep that far below the error of any estimate.
+keep that far below the error of any estimate. Where the kernel and the measures are products over coordinates, each
+coordinate that has no formula has a line of its own.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import cached_property
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property, reduce
 from math import prod
+from typing import Protocol
 
 import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
@@ -18,6 +21,7 @@ from numpy.polynomial.legendre import leggauss, legvander
 from cbq._arrays import Array, evenly
 from cbq.embeddings.embedding import embed
 from cbq.embeddings.panels import breakpoints
+from cbq.embeddings.products import blocks
 from cbq.kernels import Kernel
 from cbq.linalg.threads import CACHED_NUMBERS, SMALLEST_IN_THREADS, for_each, spans
 from cbq.measures import Measure
@@ -47,17 +51,12 @@ class Integrals:
     line : a rule for all measures, from `line_for`; None for embeddings of their own.
     """
 
-    def __init__(self, kernel: Kernel, measures: Sequence[Measure], theta: Array, line: LineRule | None = None) -> None:
+    def __init__(
+        self, kernel: Kernel, measures: Sequence[Measure], theta: Array, line: SharedRule | None = None
+    ) -> None:
         self.kernel_theta = kernel.on_theta
         self.theta, self.d = theta, measures[0].dim
-        measures = together(measures)
-        self._embedded: _ByLine | _Batch | _OneByOne
-        if line is not None and (found := line.covering(measures)) is not None:
-            self._embedded = _ByLine(kernel.on_x, *found)
-        elif len(measures) == 1:
-            self._embedded = _Batch(kernel.on_x, measures[0])
-        else:
-            self._embedded = _OneByOne(kernel.on_x, measures)
+        self._embedded = _embedded(kernel.on_x, together(measures), line)
 
     def mean(self, u: Array) -> Array:
         """The embeddings (M, n) at points u (n, d) or (n, d + p)."""
@@ -75,8 +74,24 @@ class Integrals:
         return square if self.kernel_theta is None else square * self.kernel_theta(self.theta)
 
 
-# Three ways to embed M measures of x, or one for all: each has the methods of `Integrals`, for a kernel of x and points
-# x (n, d), and its results broadcast to theirs.
+class _Embedded(Protocol):
+    """M measures of x, or one for all, embedded under a kernel of x; the results broadcast to those of `Integrals`."""
+
+    def mean(self, x: Array) -> Array:
+        """The embeddings at points x (n, d)."""
+
+    def variance(self) -> Array:
+        """The initial errors."""
+
+    def cross(self) -> Array:
+        """The cross terms of all pairs."""
+
+
+def _embedded(kernel: Kernel, measures: Sequence[Measure], line: SharedRule | None) -> _Embedded:
+    """The measures, as `together` returns them, by the rule where there is one that holds them."""
+    if line is not None and (found := line.embedded(kernel, measures)) is not None:
+        return found
+    return _Batch(kernel, measures[0]) if len(measures) == 1 else _OneByOne(kernel, measures)
 
 
 class _Batch:
@@ -146,6 +161,22 @@ class _ByLine:
         return np.asarray(self.masses @ self.kernel(self.y) @ self.masses.T)
 
 
+@dataclass(frozen=True, eq=False)
+class _Blockwise:
+    """Measures of independent blocks of coordinates, each with its own embeddings: these are multiplied."""
+
+    parts: Sequence[tuple[slice, _Embedded]]
+
+    def mean(self, x: Array) -> Array:
+        return reduce(np.multiply, [part.mean(x[:, block]) for block, part in self.parts])
+
+    def variance(self) -> Array:
+        return reduce(np.multiply, [part.variance() for _, part in self.parts])
+
+    def cross(self) -> Array:
+        return reduce(np.multiply, [part.cross() for _, part in self.parts])
+
+
 class LineRule:
     """Nodes y (Q, 1) with masses for any measure whose mass lies where the panels between `edges` (K,) are."""
 
@@ -162,6 +193,16 @@ class LineRule:
         coarse = ends[evenly(len(ends), panels // 4)]
         pieces = -(-panels // max(len(coarse) - 1, 1))
         return cls(np.interp(np.arange((len(coarse) - 1) * pieces + 1) / pieces, np.arange(len(coarse)), coarse))
+
+    @property
+    def n_nodes(self) -> int:
+        """The number Q of nodes."""
+        return len(self.y)
+
+    def embedded(self, kernel: Kernel, measures: Sequence[Measure]) -> _ByLine | None:
+        """The measures on the line, or on a longer one if they reach beyond; None if it were too long."""
+        found = self.covering(measures)
+        return None if found is None else _ByLine(kernel, *found)
 
     def covering(self, measures: Sequence[Measure]) -> tuple[Array, Array] | None:
         """Nodes (Q, 1) and masses (M, Q), on a longer line if a measure reaches beyond; None if it were too long."""
@@ -211,6 +252,35 @@ class LineRule:
         return found.reshape(len(found), -1)
 
 
+@dataclass(frozen=True, eq=False)
+class LineRules:
+    """Rules on the line for some coordinates of x, by their numbers; they serve where these are independent."""
+
+    lines: Mapping[int, LineRule]
+
+    @property
+    def n_nodes(self) -> int:
+        """The number of nodes on the longest line."""
+        return max(line.n_nodes for line in self.lines.values())
+
+    def embedded(self, kernel: Kernel, measures: Sequence[Measure]) -> _Blockwise | None:
+        """Each independent coordinate on its line, if that holds it, and the others as they are.
+
+        None if the measures have no batch in common, whose coordinates could be embedded on their own.
+        """
+        if len(measures) > 1:
+            return None
+        return _Blockwise(
+            [
+                (block, _embedded(part, [measure], self.lines.get(block.start) if measure.dim == 1 else None))
+                for block, part, measure in _independent(kernel, measures[0])
+            ]
+        )
+
+
+SharedRule = LineRule | LineRules
+
+
 def in_threads(embedded: Callable[[slice], Array], pieces: Sequence[slice], axis: int) -> Array:
     """The embeddings of all pieces, of points or of measures, along an axis; in threads where they are many."""
     parts = [np.empty(0)] * len(pieces)
@@ -222,13 +292,37 @@ def in_threads(embedded: Callable[[slice], Array], pieces: Sequence[slice], axis
     return np.concatenate(parts, axis=axis)
 
 
-def line_for(kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = False) -> LineRule | None:
+def line_for(kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = False) -> SharedRule | None:
     """One rule for all measures if each of their embeddings would use a panel rule; otherwise None.
+
+    In several dimensions, rules for the independent coordinates whose embeddings would use one; None if there are none.
 
     coarse: with few panels, if they hold the measures: for variances, which are exact for the measures of the rule.
     """
     measures = together(measures)
-    if measures[0].dim > 1 or not all(embed(kernel.on_x, each).uses_panels for each in measures):
+    if measures[0].dim == 1:
+        return _one_line(kernel.on_x, measures, coarse)
+    if len(measures) > 1:
+        return None
+    found = {
+        block.start: _one_line(part, [measure], coarse)
+        for block, part, measure in _independent(kernel.on_x, measures[0])
+        if measure.dim == 1
+    }
+    lines = {j: line for j, line in found.items() if line is not None}
+    return LineRules(lines) if lines else None
+
+
+def _independent(kernel: Kernel, measure: Measure) -> list[tuple[slice, Kernel, Measure]]:
+    """The independent blocks of coordinates for which kernel and measure are products, with the factors of both."""
+    factors = embed(kernel, measure)._factors()
+    places = blocks([each.measure for each in factors])
+    return [(block, each.kernel, each.measure) for block, each in zip(places, factors, strict=True)]
+
+
+def _one_line(kernel: Kernel, measures: Sequence[Measure], coarse: bool) -> LineRule | None:
+    """`line_for` measures in one dimension."""
+    if not all(embed(kernel, each).uses_panels for each in measures):
         return None
     lines = (LineRule.of(measures, panels) for panels in ((N_COARSE_PANELS,) if coarse else ()) + (N_PANELS,))
     return next((line for line in lines if line.masses(measures) is not None), None)

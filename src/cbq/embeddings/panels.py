@@ -138,6 +138,7 @@ def mean_with_shared_nodes(kernel: Kernel, panels: Panels, edges: Array, x: Arra
     """E k(X, x) at x (..., N, 1), on panels between `edges` (..., K) from `shared_edges`: (..., N)."""
     y, mass = _with_end_cells(edges, panels)
     left, right = edges[..., None, :-1], edges[..., None, 1:]
+    own = panels.per_point()
 
     def part(x: Array) -> Array:
         total = np.sum(mass[..., None, :] * kernel.on_line(np.abs(y[..., None, :] - x)), axis=-1)
@@ -147,7 +148,7 @@ def mean_with_shared_nodes(kernel: Kernel, panels: Panels, edges: Array, x: Arra
         holds = np.clip(holds, 0, left.shape[-1] - 1)
         rows = [np.broadcast_to(ends, (*holds.shape[:-1], ends.shape[-1])) for ends in (left, right)]
         a, b = (np.take_along_axis(row, holds, axis=-1) for row in rows)
-        return np.asarray(total + _split(kernel, panels.per_point(), a, np.clip(x, a, b), b, x))
+        return np.asarray(total + _split(kernel, own, a, np.clip(x, a, b), b, x))
 
     measures = math.prod(np.broadcast_shapes(y.shape[:-1], x.shape[:-2]))
     return in_blocks(part, x, CHUNK // max(1, measures * y.shape[-1]))

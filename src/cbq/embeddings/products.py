@@ -37,9 +37,12 @@ class Factorised(Embedding):
                 f"Put the kernel on independent coordinates, Warped(kernel, 'whiten') for a Gaussian or "
                 f"Warped(kernel, 'gaussianise') for any measure with a transport, or use method='quadrature'."
             )
-        self._blocks = _blocks(factors)
+        self._blocks = blocks(factors)
         pairs = zip(self._blocks, factors, strict=True)
-        self._parts = [find(_restrict(kernel, block), factor) for block, factor in pairs]
+        self._parts = tuple(find(_restrict(kernel, block), factor) for block, factor in pairs)
+
+    def _factors(self) -> tuple[Embedding, ...]:
+        return self._parts
 
     def _mean(self, x: Array) -> Array:
         pairs = zip(self._parts, self._blocks, strict=True)
@@ -50,7 +53,7 @@ class Factorised(Embedding):
 
     def _cross(self, other: Measure) -> Array:
         measures = other.factors()
-        if _blocks(measures) != self._blocks:
+        if blocks(measures) != self._blocks:
             raise NoEmbedding(
                 f"no closed form for cross of {self.kernel!r} between {self.measure!r} and {other!r}: "
                 f"they do not split into the same independent blocks; use a kernel that has one, such as RBF."
@@ -67,7 +70,7 @@ def _restrict(kernel: Kernel, block: slice) -> Kernel:
     return kernel.restrict(block)
 
 
-def _blocks(measures: tuple[Measure, ...]) -> list[slice]:
+def blocks(measures: Sequence[Measure]) -> list[slice]:
     """The coordinates of each of some measures, which follow one another."""
     ends = np.cumsum([measure.dim for measure in measures]).tolist()
     return [slice(end - measure.dim, end) for end, measure in zip(ends, measures, strict=True)]

@@ -7,7 +7,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.embeddings.embedding import Delegated, Embedding, NoEmbedding, find, register
 from cbq.kernels import Stein, Warped
-from cbq.kernels.warped import Whiten
+from cbq.kernels.warped import Log, Whiten
 from cbq.measures import Empirical, Measure, Mixture
 
 
@@ -29,6 +29,13 @@ class WarpedEmbedding(Embedding):
 
     def _cross(self, other: Measure) -> Array:
         return self._inner._cross_any(self._image(other))
+
+    def _factors(self) -> tuple[Embedding, ...]:
+        parts = self._inner._factors()
+        if len(parts) == 1 or not isinstance(self.kernel.warp, Log):  # which maps each coordinate on its own
+            return (self,)
+        pairs = zip(parts, self.measure.factors(), strict=True)
+        return tuple(find(Warped(part.kernel, self.kernel.warp), factor) for part, factor in pairs)
 
     def _image(self, measure: Measure) -> Measure:
         try:

@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.embeddings.many import Integrals, LineRule, line_for, together
+from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.fit.findings import Finding
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.gp.choice import KernelChoice, PooledPoints, SplitHalfCalibration, leave_one_out, processes_of
@@ -52,19 +52,19 @@ class PointsGroup(OutputGroup):
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One of the processes that are averaged, and the rule for the measures on a line that it may need."""
+    """One of the processes that are averaged, and the rule for the measures on lines that it may need."""
 
     kernel: Kernel
     process: PooledGP
-    line: LineRule | None
+    line: SharedRule | None
 
     def integrals(self, theta: Array, measures: Sequence[Measure]) -> Integrals:
         return Integrals(self.kernel, measures, theta, self.line)
 
     @property
-    def nodes(self) -> list[Array]:
-        """The nodes at which measures and embeddings are needed."""
-        return [self.process.nodes] if self.line is None else [self.process.nodes, self.line.y]
+    def n_nodes(self) -> int:
+        """The number of nodes at which measures or embeddings are needed."""
+        return max(len(self.process.nodes), 0 if self.line is None else self.line.n_nodes)
 
 
 @saved(
@@ -197,5 +197,4 @@ class MOBQFit(PooledFit):
 
     @property
     def _block_size(self) -> int:
-        parts = [part for each in self._parts for part in each]
-        return max(1, MAX_NUMBERS // max(len(nodes) for part in parts for nodes in part.nodes))
+        return max(1, MAX_NUMBERS // max(part.n_nodes for each in self._parts for part in each))
