@@ -6,10 +6,11 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 
 import cbq
+from cbq.embeddings.many import Integrals, LineRule, line_for
 from cbq.gp.choice import MISSED, choose_kernel
 from cbq.kernels import RBF, Matern, TensorProduct, Warped
 from cbq.linalg import Jitter
-from cbq.measures import Categorical, Gaussian, Poisson, Product, Uniform
+from cbq.measures import Beta, Categorical, Gamma, Gaussian, Poisson, Product, Uniform
 from cbq.methods.multioutput.candidates import pooled_points
 from cbq.methods.multioutput.steep import LEAST_VOLUME, ROWS, between_steepest, steepest_pairs
 from cbq.samples.runs import Runs
@@ -134,7 +135,8 @@ def test_gaps_that_hardly_matter_are_left_alone():
     near = np.array([[0.0], [0.5], [0.5 + 1e-6], [1.0]])
     values = np.array([[0.0], [0.0], [1.0], [1.0]])
     assert [1, 2] not in steepest_pairs(near, values).tolist()
-    assert steepest_pairs(near + [[0.0], [0.0], [0.01], [0.0]], values).tolist() == [[1, 2]]
+    near[2] += 0.01
+    assert steepest_pairs(near, values).tolist() == [[1, 2]]
 
 
 def test_candidates_lie_between_their_pairs_and_in_the_supports():
@@ -178,7 +180,7 @@ def test_runs_know_whether_they_are_in_the_support(measure, x, inside):
 
 
 def test_a_drawn_design_too_gains_from_a_rough_kernel():
-    """A process on Sobol points: smooth kernels ring about a jump, and the error of the probability is ten times that."""
+    """Smooth kernels ring about a jump, on Sobol points, too."""
     problem = probability()
     theta = np.linspace(-1.0, 1.0, 41)
     truth = ndtr((theta - CUT) / 0.5)
@@ -187,6 +189,29 @@ def test_a_drawn_design_too_gains_from_a_rough_kernel():
         fits = [cbq.MOBQ(kernel_x=kernel).fit(problem.collect(15, 16, rng=s, design="sobol")) for s in range(5)]
         errors.append(np.median([np.sqrt(np.mean((fit.predict(theta) - truth) ** 2)) for fit in fits]))
     assert errors[0] < 0.5 * errors[1]
+
+
+@pytest.mark.parametrize("measure", [Gamma(2.0, 1.0), Product([Gamma(2.0, 1.0), Beta(2.0, 3.0)])], ids=["d1", "d2"])
+def test_lines_of_rough_kernels_are_as_exact_as_panels(measure):
+    """The mean of the process bends at its points, and a rule that does not know them errs by the mass of a node."""
+    d = measure.dim
+    x = np.vstack([measure.sample(20, 0), measure.sample(1, 1) + 1e-9])
+    kernel = TensorProduct(Matern(0.5, np.arange(1.0, d + 1))) if d > 1 else Matern(0.5, 1.0)
+    exact = cbq.embed(kernel, measure).mean(x)
+    errors = []
+    for points in (x, None):
+        line = line_for(kernel, [measure], x=points)
+        found = Integrals(kernel, [measure], np.zeros((1, 1)), line).mean(x)
+        errors.append(np.max(np.abs(found - exact)))
+    assert errors[0] < 1e-12
+    assert errors[1] > 1e-7
+
+
+def test_lines_without_points_inside_stay_as_they_are():
+    line = LineRule.of([Gamma(2.0, 1.0)])
+    assert line.split_at(np.array([-1.0, line.edges[-1], 1e9])) is line
+    again = line.split_at(np.array([1.0, 1.0, 2.0]))
+    assert_array_equal(np.setdiff1d(again.edges, line.edges), np.setdiff1d([1.0, 2.0], line.edges))
 
 
 def test_a_rough_kernel_is_a_line_between_neighbours():

@@ -31,6 +31,7 @@ OPERATIONS = 100.0  # for an embedding at one point, approximately
 MAX_CROSS_SIZE = 2**23  # numbers in the covariances of all pairs of measures that are processed at a time
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends
 N_COARSE_PANELS = 100
+MAX_SPLITS = 2000  # of the panels of a line
 NODES, WEIGHTS = leggauss(6)
 # (k, j): the coefficient of the Legendre polynomial P_k in the polynomial that is 1 at node j and 0 at the others
 INTERPOLATION = (np.arange(len(NODES)) + 0.5)[:, None] * legvander(NODES, len(NODES) - 1).T * WEIGHTS
@@ -194,6 +195,14 @@ class LineRule:
         pieces = -(-panels // max(len(coarse) - 1, 1))
         return cls(np.interp(np.arange((len(coarse) - 1) * pieces + 1) / pieces, np.arange(len(coarse)), coarse))
 
+    def split_at(self, points: Array) -> LineRule:
+        """The rule with further panels that end at points (n,), unless these lie in the outermost panels.
+
+        Between them a kernel without derivatives at these points is smooth, and so are means of its process.
+        """
+        inside = np.unique(points[(points > self.edges[1]) & (points < self.edges[-2])])
+        return LineRule(np.union1d(self.edges, inside[evenly(len(inside), MAX_SPLITS)])) if len(inside) else self
+
     @property
     def n_nodes(self) -> int:
         """The number Q of nodes."""
@@ -292,20 +301,24 @@ def in_threads(embedded: Callable[[slice], Array], pieces: Sequence[slice], axis
     return np.concatenate(parts, axis=axis)
 
 
-def line_for(kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = False) -> SharedRule | None:
+def line_for(
+    kernel: Kernel, measures: Sequence[Measure], *, coarse: bool = False, x: Array | None = None
+) -> SharedRule | None:
     """One rule for all measures if each of their embeddings would use a panel rule; otherwise None.
 
     In several dimensions, rules for the independent coordinates whose embeddings would use one; None if there are none.
 
     coarse: with few panels, if they hold the measures: for variances, which are exact for the measures of the rule.
+    x: (n, d), where the process has points; the panels of a rough kernel, which bends there, end at them.
     """
     measures = together(measures)
+    bends = x if kernel.is_rough else None
     if measures[0].dim == 1:
-        return _one_line(kernel.on_x, measures, coarse)
+        return _one_line(kernel.on_x, measures, coarse, bends)
     if len(measures) > 1:
         return None
     found = {
-        block.start: _one_line(part, [measure], coarse)
+        block.start: _one_line(part, [measure], coarse, None if bends is None else bends[:, block])
         for block, part, measure in _independent(kernel.on_x, measures[0])
         if measure.dim == 1
     }
@@ -320,12 +333,13 @@ def _independent(kernel: Kernel, measure: Measure) -> list[tuple[slice, Kernel, 
     return [(block, each.kernel, each.measure) for block, each in zip(places, factors, strict=True)]
 
 
-def _one_line(kernel: Kernel, measures: Sequence[Measure], coarse: bool) -> LineRule | None:
-    """`line_for` measures in one dimension."""
+def _one_line(kernel: Kernel, measures: Sequence[Measure], coarse: bool, bends: Array | None) -> LineRule | None:
+    """`line_for` measures in one dimension, and a kernel that bends at points (n, 1)."""
     if not all(embed(kernel, each).uses_panels for each in measures):
         return None
     lines = (LineRule.of(measures, panels) for panels in ((N_COARSE_PANELS,) if coarse else ()) + (N_PANELS,))
-    return next((line for line in lines if line.masses(measures) is not None), None)
+    found = next((line for line in lines if line.masses(measures) is not None), None)
+    return found if found is None or bends is None else found.split_at(bends[:, 0])
 
 
 def _panel_ends(measures: Sequence[Measure]) -> Array:

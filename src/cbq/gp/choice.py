@@ -241,7 +241,7 @@ def _promising(kernels: Sequence[Kernel], errors: Sequence[float]) -> list[int]:
 
 
 def _interpolating(tried: Sequence[_Tried]) -> list[tuple[Kernel, float]]:
-    """The kernels, with their errors, whose processes go through the values; all of them if that with the least does not.
+    """The kernels, with their errors, whose processes go through the values; all if that of the best does not.
 
     Jitter lets a kernel whose lengthscales are far too long take values for noise about a polynomial, and promise small
     errors of integrals as if it were.

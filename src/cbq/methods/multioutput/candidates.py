@@ -45,8 +45,9 @@ def pooled_points(samples: Samples) -> tuple[PooledPoints, list[Finding]]:
 def _shares(samples: Samples, u: Array) -> Array | None:
     """The share of the measures that each of the points u (n, D) stands for, if they were chosen; otherwise None.
 
-    It is the share of draws from the measures whose nearest point it is, which means nothing with many inputs. Chosen points crowd where f is hard: without
-    this, residuals there would decide alone which kernel is best, and those there hardly tell kernels apart.
+    It is the share of draws from the measures whose nearest point it is, which means nothing with many inputs. Chosen
+    points crowd where f is hard: without this, residuals there would decide alone which kernel is best, and those there
+    hardly tell kernels apart.
     """
     if samples.design != "adaptive" or u.shape[1] > MANY_INPUTS:
         return None

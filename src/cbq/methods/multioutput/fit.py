@@ -113,7 +113,9 @@ class MOBQFit(PooledFit):
             ]
             self._parts = [
                 [
-                    _Part(member.kernel, process, line_for(member.kernel, measures))
+                    _Part(
+                        member.kernel, process, line_for(member.kernel, measures, x=process.nodes[:, : self.samples.d])
+                    )
                     for member, process in zip(group.chosen.members, each, strict=True)
                 ]
                 for group, each in zip(self.groups, processes, strict=True)
