@@ -888,7 +888,7 @@ def test_the_kernel_is_as_smooth_as_f_and_on_its_coordinates():
     on_logs = chosen_for(lambda x: np.sin(3 * np.log(x)), lognormal)
     assert isinstance(on_logs.kernel, Warped)
     assert on_logs.tried == 8
-    assert chosen_for(lambda x: np.where(x > 0.3, 1.0, 0.0), normal).kernel.is_rough
+    assert chosen_for(lambda x: np.where(x > 0.3, 1.0, 0.0), normal).kernel.is_roughest
     assert isinstance(chosen_for(np.sin, Uniform(0.5, 1.5)).kernel, RBF)
 
 

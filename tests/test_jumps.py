@@ -69,7 +69,7 @@ def test_with_lengthscales_for_each_input_a_jump_is_explained_by_the_input_that_
     problem = probability(depends_on_theta=True)
     samples = problem.collect(60, 2, rng=0, design="sobol")
     (member, *_) = cbq.MOBQ().fit(samples).groups[0].chosen.members
-    assert member.kernel.is_rough
+    assert member.kernel.is_roughest
     on_x, on_theta = (np.exp(part.log_lengthscales[0]) for part in (member.kernel.on_x, member.kernel.on_theta))
     assert on_theta > 3 * on_x  # f does not vary with theta
 
@@ -104,7 +104,7 @@ def test_kernels_that_take_values_for_noise_are_not_averaged_with_those_that_go_
     ids=lambda each: repr(each) if isinstance(each, cbq.kernels.Kernel) else "",
 )
 def test_which_kernels_are_rough(kernel, rough):
-    assert kernel.is_rough is rough
+    assert kernel.is_roughest is rough
 
 
 def test_the_steepest_pairs_are_those_found_one_by_one():

@@ -309,10 +309,10 @@ def line_for(
     In several dimensions, rules for the independent coordinates whose embeddings would use one; None if there are none.
 
     coarse: with few panels, if they hold the measures: for variances, which are exact for the measures of the rule.
-    x: (n, d), where the process has points; the panels of a rough kernel, which bends there, end at them.
+    x: (n, d), where the process has points; the panels of the roughest kernels, which bend there, end at them.
     """
     measures = together(measures)
-    bends = x if kernel.is_rough else None
+    bends = x if kernel.is_roughest else None
     if measures[0].dim == 1:
         return _one_line(kernel.on_x, measures, coarse, bends)
     if len(measures) > 1:

@@ -6,6 +6,10 @@ points are dense, whatever the kernel, while kernels differ in gaps and beyond t
 lengthscale does less harm, and kernels with nearly the same leave-one-out error are averaged, those that promise a
 smaller error of the integrals counting more. Where the kernels disagree, the variance says so.
 
+Where f jumps, as the indicator of an event does, smooth kernels ring. The roughest one (Matern 1/2) does not, but the
+jump makes its likeliest lengthscales far too short, and misleads the others about which inputs matter: leave-one-out
+residuals choose its lengthscales, from far longer ones, too.
+
 Halves of the points calibrate the process: it predicts the variance of the difference between the integral given half
 of the points and given all, which is the difference of the two posterior variances. Where f is far smoother than draws
 of the prior, or rounding errors dominate, the process is overconfident, and the actual differences show it.
@@ -38,7 +42,7 @@ MAX_REFINED = 8  # kernels that are compared twice
 VALUES_PER_LENGTHSCALE = 2  # needed to fit them one by one: leave-one-out errors judge the kernels afterwards
 SCREENING_FACTOR = 3.0  # errors in the first comparison, in units of the smallest, that are worth a second
 SMOOTH_ENOUGH = 0.1  # an error up to which f is explained without jumps
-LEAST_SHARE = 0.1  # of the measures, in units of the average, of points that shape a rough kernel
+LEAST_SHARE = 0.1  # of the measures, in units of the average, of points that shape the roughest kernels
 TIE_FACTOR = 3.0  # errors up to this factor apart are nearly the same
 SLOW_EMBEDDING_PENALTY = 4.0  # the factor of the errors of kernels with slow embeddings, before they are compared
 LEAST_ERROR = np.finfo(float).eps  # of f in units near 1: less is rounding
@@ -47,7 +51,7 @@ NEGLIGIBLE, MAX_MEMBERS = 0.05, 3  # a weight that is not worth its process, and
 MAX_AVERAGED_POINTS = 2000  # with more points one process is expensive enough
 MAX_LOG_FACTOR = 4.0  # of lengthscales in units of the first guess: beyond, jitter acts as noise
 STRETCHES = (1.5, 2.0, 3.0, 5.0, 8.0)  # longer lengthscales to try
-ROUGH_STRETCHES = (*STRETCHES, 16.0, 32.0, 64.0, 128.0, 256.0)  # a jump makes the likeliest ones far too short
+ROUGHEST_STRETCHES = (*STRETCHES, 16.0, 32.0, 64.0, 128.0, 256.0)  # a jump makes the likeliest ones far too short
 MISSED = 1e-3  # of the spread of f, by which a process that takes values for noise may miss them
 STRETCH_LOSS, STRETCH_END = 1.1, 2.0  # the ratios of errors up to which a longer one is taken, and still longer tried
 MIN_LEFT_OUT = 3  # thetas: with fewer, those that are left say nothing
@@ -176,7 +180,7 @@ def choose_kernel(
         first, second = points.thinned(SCREENING_POINTS), points.thinned(CHOICE_POINTS)
         screened = [_screen(each, first, jitter) for each in families]
         if min(error for _, error in screened) > SMOOTH_ENOUGH:
-            for i, family in _rough_families(families, points):
+            for i, family in _roughest_families(families, points):
                 found = _least_error(family, first, jitter)
                 if found[1] < screened[i][1]:
                     families[i], screened[i] = family, found
@@ -231,13 +235,13 @@ class _Tried(NamedTuple):
 
 
 def _promising(kernels: Sequence[Kernel], errors: Sequence[float]) -> list[int]:
-    """Which kernels are worth a second comparison: those with nearly the smallest errors, and the best rough one.
+    """Which kernels are worth a second comparison: those with nearly the smallest errors, and one of the roughest.
 
-    With lengthscales that are far too short, as they are likeliest where f jumps, a rough kernel looks bad.
+    With lengthscales that are far too short, as they are likeliest where f jumps, the roughest look bad.
     """
     found = sorted(_at_most(SCREENING_FACTOR, errors), key=errors.__getitem__)[:MAX_REFINED]
-    rough = [i for i, kernel in enumerate(kernels) if kernel.is_rough]
-    return sorted({*found, *sorted(rough, key=errors.__getitem__)[:1]})
+    roughest = [i for i, kernel in enumerate(kernels) if kernel.is_roughest]
+    return sorted({*found, *sorted(roughest, key=errors.__getitem__)[:1]})
 
 
 def _interpolating(tried: Sequence[_Tried]) -> list[tuple[Kernel, float]]:
@@ -259,7 +263,7 @@ def _refined(family: KernelFamily, log_factor: float, points: PooledPoints, jitt
     likeliest = _likeliest(family, log_factor, points, jitter)
     tried = [_Tried.on(likeliest, points, jitter)]
     least = tried[0].error
-    stretches = ROUGH_STRETCHES if family.kernel.is_rough else STRETCHES
+    stretches = ROUGHEST_STRETCHES if family.kernel.is_roughest else STRETCHES
     for factor in stretches if family.has_free else ():
         ells = likeliest.log_lengthscales + np.log(factor) * family.free
         longer = family.kernel.with_log_lengthscales(ells)
@@ -315,24 +319,24 @@ def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool) -> lis
     change = _change(found[-1], some)
     smooth, rough = change, change
     if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest with derivatives sees best
-        rough = _change(next((each for each in found if not each.kernel.is_rough), found[0]), some)
+        rough = _change(next((each for each in found if not each.kernel.is_roughest), found[0]), some)
     changes = [smooth if np.isinf(each.kernel.on_x.smoothness) else rough for each in found]
     return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
 
 
-def _rough_families(families: Sequence[KernelFamily], points: PooledPoints) -> list[tuple[int, KernelFamily]]:
-    """The families of rough kernels, by their numbers, shaped by one of their own: a jump misleads all others.
+def _roughest_families(families: Sequence[KernelFamily], points: PooledPoints) -> list[tuple[int, KernelFamily]]:
+    """The families of the roughest kernels, by their numbers, as they are and shaped by one of their own.
 
-    Points that crowd at the jump say no more than that lengthscales are short.
+    A jump misleads all others, and points that crowd at it say no more than that lengthscales are short.
     """
     some = points if points.share is None else points.take(points.share >= LEAST_SHARE / points.n)
     some = some.thinned(LENGTHSCALE_POINTS)
-    rough = [(i, each) for i, each in enumerate(families) if each.kernel.is_rough]
-    if not rough or some.n < 3 or np.count_nonzero(rough[0][1].free) < 2:
-        return rough
-    change = _change(rough[0][1], some)
-    shaped = [(i, _shaped(each, change)) for i, each in rough if len(change) == len(each.free)]
-    return [*rough, *shaped]
+    roughest = [(i, each) for i, each in enumerate(families) if each.kernel.is_roughest]
+    if not roughest or some.n < 3 or np.count_nonzero(roughest[0][1].free) < 2:
+        return roughest
+    change = _change(roughest[0][1], some)
+    shaped = [(i, _shaped(each, change)) for i, each in roughest if len(change) == len(each.free)]
+    return [*roughest, *shaped]
 
 
 def _change(family: KernelFamily, points: PooledPoints) -> Array:

@@ -27,7 +27,7 @@ def disagreement(kernel: Kernel, points: Array, f: Array, u: Array, jitter: Jitt
     noise: the variance of a value given f, in units of the amplitude.
     """
     process, to_points = ExactGP(kernel, points, f, jitter, noise), kernel(u, points)
-    if kernel.is_rough:
+    if kernel.is_roughest:
         expected = IntegralPosterior.at(process, to_points, kernel.diag(u))  # f at a point is an integral, too
         apart, amplitude = expected.mean - f[np.argmax(to_points, axis=1)], process.amplitude
     else:

@@ -135,8 +135,8 @@ class Kernel(Immutable, ABC):
         return self
 
     @property
-    def is_rough(self) -> bool:
-        """Whether functions drawn from a process with the kernel have no derivative, as those of Matern 1/2."""
+    def is_roughest(self) -> bool:
+        """Whether none is rougher: functions drawn from its process have no derivative, as those of Matern 1/2."""
         return False
 
     @property

@@ -73,8 +73,8 @@ class Composite(Kernel):
         return self._with_parts([k.rougher() for k in self.parts])
 
     @property
-    def is_rough(self) -> bool:
-        return any(k.is_rough for k in self.parts)
+    def is_roughest(self) -> bool:
+        return any(k.is_roughest for k in self.parts)
 
     @property
     def has_slow_embedding(self) -> bool:

@@ -326,7 +326,7 @@ class Matern(Radial):
         return Matern(max(self.nu - 1.0, min(MATERN_PROFILES)), self.lengthscale)
 
     @property
-    def is_rough(self) -> bool:
+    def is_roughest(self) -> bool:
         return self.nu < 1.0
 
 

@@ -280,8 +280,8 @@ class Warped(Kernel):
         return Warped(self.base.rougher(), self.warp)
 
     @property
-    def is_rough(self) -> bool:
-        return self.base.is_rough
+    def is_roughest(self) -> bool:
+        return self.base.is_roughest
 
     @property
     def has_slow_embedding(self) -> bool:

@@ -80,7 +80,7 @@ def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_the
     on_x = kernels_of_x(samples.all_points, samples.measures, kernel_x)
     inputs = samples.d + samples.p * samples.depends_on_theta
     if not isinstance(kernel_x, Kernel) and (samples.stochastic or inputs > MANY_INPUTS):
-        on_x = [kernel for kernel in on_x if not kernel.is_rough] or on_x  # noise hides jumps, too
+        on_x = [kernel for kernel in on_x if not kernel.is_roughest] or on_x  # noise hides jumps, too
     if not samples.depends_on_theta:
         return on_x
     return [

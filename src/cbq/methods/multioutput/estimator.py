@@ -60,11 +60,12 @@ class MOBQ(Parameters):
 
     Parameters
     ----------
-    kernel_x : the kernel of x. "auto" averages over Matern 3/2, 5/2 and RBF, on x and, where it is positive, on
-        log x, of those with an embedding under the measures: lengthscales by the evidence, weights by leave-one-out
-        errors and by the standard deviations that the kernels promise. With more than 2000 points, or with landmarks,
-        the heaviest kernel serves alone. A kernel is used as it is; its lengthscales that are None are fitted. Kernels
-        made from one measure (Stein, gaussianised, whitened) are refused: all thetas share the kernel.
+    kernel_x : the kernel of x. "auto" averages over Matern 1/2 (for an f that jumps; not if it is random or has more
+        than six inputs), 3/2, 5/2 and RBF, on x and, where it is positive, on log x, of those with an embedding under
+        the measures: lengthscales by the evidence, weights by leave-one-out errors and by the standard deviations that
+        the kernels promise. With more than 2000 points, or with landmarks, the heaviest kernel serves alone. A kernel
+        is used as it is; its lengthscales that are None are fitted. Kernels made from one measure (Stein, gaussianised,
+        whitened) are refused: all thetas share the kernel.
     kernel_theta : the kernel of theta, where f depends on it; likewise.
     ard : a lengthscale for every coordinate rather than one for all of x, and one for all of theta.
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one

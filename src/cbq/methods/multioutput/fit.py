@@ -163,8 +163,8 @@ class MOBQFit(PooledFit):
 
     @property
     def jumps(self) -> bool:
-        """Whether an output of f seems to jump: no kernel explains it better than a rough one."""
-        return any(group.chosen.kernel.is_rough for group in self.groups)
+        """Whether an output of f seems to jump: no kernel explains it better than the roughest."""
+        return any(group.chosen.kernel.is_roughest for group in self.groups)
 
     def disagreements(self, u: Array) -> Array:
         """How far, squared, the means of f at u (M, D) are from those by kernels a step rougher, (M,).
@@ -175,7 +175,9 @@ class MOBQFit(PooledFit):
         squares = np.zeros(len(u))
         for group in self.groups:
             points, members = self._points.outputs(group.outputs), group.chosen.members
-            for member in members if members[0].kernel.is_rough else [m for m in members if not m.kernel.is_rough]:
+            if not members[0].kernel.is_roughest:
+                members = tuple(each for each in members if not each.kernel.is_roughest)
+            for member in members:
                 found = disagreement(member.kernel, points.u, points.f, u, self.jitter, member.noise)
                 squares += member.weight * np.sum(found, axis=1) / len(self._outputs)
         return squares

@@ -6,10 +6,11 @@ the spread of the candidates. One amplitude for all of f is too small at a kink 
 elsewhere: the gain is multiplied by how much larger than expected errors of f seem to be near a candidate. Once f has
 been learnt, that is how far the process is there from one that is a step rougher; before, both are wrong, and smoothed
 leave-one-out residuals say it; and once f is known but for rounding, the difference counts less. One point in eight is
-chosen by the rough kernels alone, whatever the values.
+chosen by the rough kernels alone, whatever the values. Where f jumps, there are further candidates across the jump (see
+`steep`).
 
-Where there are many inputs, processes disagree everywhere and gains tell little apart: residuals alone say where f is
-hard, and one point in three, and the first ones, fill space.
+Where there are many inputs, processes disagree everywhere and the gains of rough kernels tell little apart: residuals
+alone say where f is hard, the kernels of the fit count more, and one point in three, and the first ones, fill space.
 """
 
 from __future__ import annotations
@@ -124,11 +125,11 @@ def choose_points(
 
 
 def rough_kernels(candidates: Runs, wanted: Wanted, *, of_theta: bool) -> list[Kernel]:
-    """The roughest kernels with embeddings, on x and, where it is positive, on log x, as wide as the candidates.
+    """Rough kernels with embeddings, on x and, where it is positive, on log x, as wide as the candidates.
 
-    Of Matern 3/2: the gains of Matern 1/2 are those of points that fill space, whatever the measures.
+    They are of Matern 3/2: the gains of the roughest are those of points that fill space.
     """
-    kernels = [each for each in automatic_kernels_of_x(candidates.x, wanted.measures) if not each.is_rough]
+    kernels = [each for each in automatic_kernels_of_x(candidates.x, wanted.measures) if not each.is_roughest]
     found = [kernel for kernel in kernels if kernel.smoothness == kernels[0].smoothness]
     if of_theta:
         found = [XThetaKernel(kernel, Matern(1.5), candidates.x.shape[1]) for kernel in found]
