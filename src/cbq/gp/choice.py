@@ -1,4 +1,4 @@
-"""The kernels of a pooled process, and how far the process can be trusted.
+"""The kernels of a pooled process.
 
 The evidence chooses lengthscales, but not smoothness and coordinates: where f is analytic at most points and has a kink
 at a few, it prefers the kernel that is right about the many. Leave-one-out residuals judge these. They are small where
@@ -9,10 +9,6 @@ smaller error of the integrals counting more. Where the kernels disagree, the va
 Where f jumps, as the indicator of an event does, smooth kernels ring. The roughest one (Matern 1/2) does not, but the
 jump makes its likeliest lengthscales far too short, and misleads the others about which inputs matter: leave-one-out
 residuals choose its lengthscales, from far longer ones, too.
-
-Halves of the points calibrate the process: it predicts the variance of the difference between the integral given half
-of the points and given all, which is the difference of the two posterior variances. Where f is far smoother than draws
-of the prior, or rounding errors dominate, the process is overconfident, and the actual differences show it.
 """
 
 from __future__ import annotations
@@ -28,9 +24,9 @@ from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq.embeddings.many import Integrals
 from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain, explain_likeliest
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
-from cbq.gp.pooled import HALVES, Embedded, ExactGP, HalvedGP, IntegralPosterior, PooledGP, pooled_gp
+from cbq.gp.pooled import Embedded, ExactGP, HalvedGP, IntegralPosterior, PooledGP, pooled_gp
 from cbq.gp.search import climb
-from cbq.io import Instance, Integer, Many, Number, Numbers, saved
+from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, at_most
 from cbq.linalg.engines import current_engine
@@ -54,7 +50,6 @@ STRETCHES = (1.5, 2.0, 3.0, 5.0, 8.0)  # longer lengthscales to try
 ROUGHEST_STRETCHES = (*STRETCHES, 16.0, 32.0, 64.0, 128.0, 256.0)  # a jump makes the likeliest ones far too short
 MISSED = 1e-3  # of the spread of f, by which a process that takes values for noise may miss them
 STRETCH_LOSS, STRETCH_END = 1.1, 2.0  # the ratios of errors up to which a longer one is taken, and still longer tried
-MIN_LEFT_OUT = 3  # thetas: with fewer, those that are left say nothing
 NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
 REFINEMENTS = 20  # factorisations that a kernel takes, approximately
 STEPS = (1.0, 0.5, 0.25, 0.12)  # in the logarithm of the lengthscales
@@ -382,87 +377,3 @@ def _residuals(result: KernelEvidence, k: int, points: PooledPoints) -> Array:
 
 def _rms(values: Array) -> float:
     return float(np.sqrt(np.mean(values**2)))
-
-
-@saved(
-    "SplitHalfCalibration", inflation=Numbers("K", least=0.0, inline=True), common=Numbers("K", least=0.0, inline=True)
-)
-@dataclass(frozen=True, eq=False)
-class SplitHalfCalibration:
-    """Corrections of the variances of C outputs, from the differences between fits to halves of the points.
-
-    inflation: (C,), the factor of all variances. common: (C,), a variance that is added at all thetas.
-    """
-
-    inflation: Array
-    common: Array
-
-    def at_least(self, inflation: Array) -> SplitHalfCalibration:
-        """The same with factors of at least `inflation` (C,)."""
-        return replace(self, inflation=np.maximum(self.inflation, inflation))
-
-    def widened(self, factors: Array, least: Array) -> SplitHalfCalibration:
-        """The same with variances multiplied by factors (C,), and then at least `least` (C,)."""
-        return SplitHalfCalibration(self.inflation * factors, np.maximum(self.common * factors, least))
-
-    def variance(self, posterior: Array, c: int) -> Array:
-        """The calibrated (co)variances of output c, from those of the process."""
-        return np.asarray(self.inflation[c] * posterior + self.common[c])
-
-
-def split_half_calibration(
-    choice: KernelChoice, processes: Sequence[HalvedGP], integrals: Callable[[Kernel], Integrals]
-) -> SplitHalfCalibration:
-    """Compare the integrals given halves of the points with those given all, and with what the process expects.
-
-    processes: given all points, one for each kernel of the choice.
-    The squared error is assumed to fall, from half of the points to all, by the square root of the predicted ratio of
-    variances. Where errors are larger than predicted, variances are multiplied by the ratio; where they are smaller, by
-    its square root, unless f was not learnt, since halves agree on what neither has learnt. `common` is the median
-    squared error over thetas.
-    """
-    whole: list[IntegralPosterior] = []
-    parts: list[list[IntegralPosterior]] = [[] for _ in HALVES]
-    for member, process in zip(choice.members, processes, strict=True):
-        mine = integrals(member.kernel)
-        mu, z = mine.mean(process.nodes), mine.variance()
-        whole.append(IntegralPosterior.at(process, mu, z))
-        for k, half in enumerate(HALVES):
-            part = process.half(k)
-            at = mu if part.nodes is process.nodes else mu[:, half]
-            # at the amplitude of all points: the ratio of variances must not depend on the luck of a half
-            parts[k].append(IntegralPosterior.at(part, at, z, process.amplitude))
-    return calibrated(choice, whole, parts)
-
-
-def calibrated(
-    choice: KernelChoice, whole: Sequence[IntegralPosterior], parts: Sequence[Sequence[IntegralPosterior]]
-) -> SplitHalfCalibration:
-    """The calibration by integrals given halves of the points, with each kernel, from those given all of them."""
-    every = IntegralPosterior.averaged(choice.weights, whole)
-    error2 = np.zeros_like(every.mean)  # (M, C)
-    for found in parts:
-        given_half = IntegralPosterior.averaged(choice.weights, found)
-        fall = np.sqrt(every.spread / np.maximum(given_half.spread, every.spread)).T
-        error2 += (given_half.mean - every.mean) ** 2 * fall / len(parts)
-    ratio = np.mean(error2 / every.spread.T, axis=0)
-    smaller = 1.0 if choice.error >= NOT_LEARNT else np.sqrt(ratio)
-    return SplitHalfCalibration(np.maximum(ratio, smaller), np.median(error2, axis=0))
-
-
-def left_out_inflation(choice: KernelChoice, points: PooledPoints, jitter: Jitter) -> Array:
-    """By how much the squared mean residuals of thetas, given all others, exceed their variances (C,); 0 if unknown.
-
-    Halves of the points have points of all thetas. Where f depends on theta, or thetas are few, they agree on what no
-    theta between has shown.
-    """
-    some = points.thinned(CHOICE_POINTS)
-    if some.owners is None or len(np.unique(some.owners)) < MIN_LEFT_OUT:
-        return np.zeros(points.f.shape[1])
-    with one_blas_thread():
-        process = ExactGP(choice.kernel, some.u, some.f, jitter, choice.members[0].noise)
-        means, variances = process.leave_groups_out(some.owners)
-    known = variances > 0
-    amplitude = np.where(process.amplitude > 0, process.amplitude, 1.0)
-    ratios = means[known] ** 2 / (amplitude * variances[known, None])
-    return np.asarray(np.mean(ratios, axis=0)) if np.any(known) else np.zeros(points.f.shape[1])

@@ -17,7 +17,8 @@ from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
-from cbq.gp.choice import PooledPoints, choose_kernel, split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel
+from cbq.gp.halves import split_half_calibration
 from cbq.gp.pooled import ExactGP, IntegralPosterior
 from cbq.kernels import Kernel
 from cbq.measures import Gaussian, Measure

@@ -18,7 +18,8 @@ from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_together, few_thetas, tails
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
-from cbq.gp.choice import NOT_LEARNT, KernelChoice, PooledPoints, SplitHalfCalibration
+from cbq.gp.choice import NOT_LEARNT, KernelChoice, PooledPoints
+from cbq.gp.halves import SplitHalfCalibration
 from cbq.gp.kronecker import GridPoints
 from cbq.gp.pooled import Embedded, IntegralPosterior, PooledGP
 from cbq.kernels import Kernel

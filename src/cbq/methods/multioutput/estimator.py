@@ -11,8 +11,9 @@ from cbq._arrays import Integers, evenly
 from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.embeddings.many import Integrals, line_for, together
-from cbq.gp.choice import PooledPoints, choose_kernel, left_out_inflation, processes_of, split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel, processes_of
 from cbq.gp.grid_choice import choose_grid_kernel, grid_calibration
+from cbq.gp.halves import left_out_inflation, split_half_calibration
 from cbq.gp.kronecker import GridPoints
 from cbq.gp.landmarks import choose_landmarks, enough_landmarks
 from cbq.gp.noisy import choose_noisy_kernel

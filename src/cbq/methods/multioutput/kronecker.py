@@ -10,8 +10,9 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.fit.findings import Finding
-from cbq.gp.choice import KernelChoice, KernelMember, SplitHalfCalibration
+from cbq.gp.choice import KernelChoice, KernelMember
 from cbq.gp.grid_choice import left_out_points
+from cbq.gp.halves import SplitHalfCalibration
 from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, two_amplitudes
 from cbq.gp.pooled import PooledGP
 from cbq.io import Instance, Integer, Many, Numbers, Texts, saved
