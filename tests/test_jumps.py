@@ -54,15 +54,15 @@ def test_suggested_runs_lie_in_the_gap_that_holds_the_jump():
         theta, x[:, None], beyond(x[:, None], None)[:, None], probability().family, depends_on_theta=False
     )
     fit = cbq.MOBQ(kernel_x=Matern(0.5)).fit(made)
-    assert fit.jumps
+    assert fit.jumping == [0]
     below, above = np.max(x[x <= CUT]), np.min(x[x > CUT])
     found = fit.suggest(5).x[:, 0]
     assert np.mean((found > below) & (found < above)) >= 0.6
 
 
-def test_a_smooth_f_has_no_jumps_and_no_further_candidates():
+def test_a_smooth_f_does_not_jump():
     samples = cbq.problems.get("butterfly").collect(12, 10, rng=0, design="sobol")
-    assert not cbq.MOBQ().fit(samples).jumps
+    assert not cbq.MOBQ().fit(samples).jumping
 
 
 def test_with_lengthscales_for_each_input_a_jump_is_explained_by_the_input_that_it_is_in():
@@ -142,14 +142,47 @@ def test_gaps_that_hardly_matter_are_left_alone():
 def test_candidates_lie_between_their_pairs_and_in_the_supports():
     samples = probability(depends_on_theta=True).collect(12, 5, rng=0)
     fit = cbq.MOBQ().fit(samples)
-    found = between_steepest(fit, np.random.default_rng(0))
+    found = between_steepest(fit, None, np.random.default_rng(0))
     assert len(found) > 0
     inputs = np.column_stack([samples.all_points, samples.theta[samples.owners]])
     u = found.inputs(of_theta=True)
     assert np.all((u >= np.min(inputs, axis=0)) & (u <= np.max(inputs, axis=0)))
     alone = cbq.MOBQ().fit(probability().collect(12, 5, rng=0))
-    theta = between_steepest(alone, np.random.default_rng(0)).theta
+    theta = between_steepest(alone, None, np.random.default_rng(0)).theta
     assert np.all(np.isin(theta, alone.samples.theta))  # f does not depend on it: that of one of the two
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_outputs_and_inputs_that_are_constant_do_not_hide_a_jump():
+    u = np.column_stack([np.linspace(0.0, 1.0, 21), np.full(21, 10.0)])
+    step = np.where(u[:, 0] > 0.42, 1.0, 0.0)
+    for constant in (0.0, 10.0, 1e100):
+        assert steepest_pairs(u, np.column_stack([step, np.full(21, constant)])).tolist() == [[8, 9]]
+
+
+def test_a_constant_output_does_not_jump():
+    def both(x, theta):
+        return np.column_stack([beyond(x, theta), np.full(len(x), 10.0)])
+
+    def neither(x, theta):
+        return np.column_stack([np.sin(x[:, 0]), np.full(len(x), 10.0)])
+
+    for f, expected in ((both, [0]), (neither, [])):
+        problem = cbq.Problem(f, probability().family, Uniform(-1.0, 1.0), depends_on_theta=False)
+        assert cbq.MOBQ().fit(problem.collect(15, 16, rng=0, design="sobol")).jumping == expected
+
+
+def test_thetas_outside_of_the_prior_are_not_asked_for():
+    """A family may have measures at the thetas of the prior only."""
+    centres = {0.0: -0.5, 1.0: 0.0, 2.0: 0.5}
+    problem = cbq.Problem(
+        lambda x, theta: np.where(x[:, 0] + theta[0] > 0.9, 1.0, 0.0),
+        lambda theta: Gaussian(centres[float(theta[0])], std=0.5),
+        Categorical([1 / 3, 1 / 3, 1 / 3]),
+    )
+    answer = problem.solve(budget=45, rng=0)
+    assert answer.fit.jumping == [0]
+    assert set(np.unique(answer.samples.theta)) <= set(centres)
 
 
 def test_nothing_lies_between_atoms():
@@ -160,7 +193,7 @@ def test_nothing_lies_between_atoms():
         depends_on_theta=False,
     )
     fit = cbq.MOBQ().fit(problem.collect(8, 6, rng=0))
-    assert len(between_steepest(fit, np.random.default_rng(0))) == 0
+    assert len(between_steepest(fit, None, np.random.default_rng(0))) == 0
 
 
 @pytest.mark.parametrize(

@@ -74,8 +74,8 @@ class OneProcess(Policy):
         quantity, p = self._quantity, self._quantity.prior.dim
         u = with_tails(sobol(max(N_CANDIDATES, 2 * n), p + quantity.d, rng))  # a candidate is chosen once
         candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
-        if fit is not None and fit.jumps:
-            candidates += between_steepest(fit, rng)
+        if fit is not None and fit.jumping:
+            candidates += between_steepest(fit, quantity.prior, rng)
         if quantity.stochastic:
             candidates += known  # a further draw where there is one may be worth more than one elsewhere
         rows = choose_points(

@@ -159,7 +159,10 @@ class _ByLine:
         return z
 
     def cross(self) -> Array:
-        return np.asarray(self.masses @ self.kernel(self.y) @ self.masses.T)
+        found = np.zeros((len(self.masses), len(self.masses)))
+        for i in range(0, len(self.y), BLOCK):
+            found += (self.masses @ self.kernel(self.y, self.y[i : i + BLOCK])) @ self.masses[:, i : i + BLOCK].T
+        return found
 
 
 @dataclass(frozen=True, eq=False)

@@ -29,7 +29,8 @@ def disagreement(kernel: Kernel, points: Array, f: Array, u: Array, jitter: Jitt
     process, to_points = ExactGP(kernel, points, f, jitter, noise), kernel(u, points)
     if kernel.is_roughest:
         expected = IntegralPosterior.at(process, to_points, kernel.diag(u))  # f at a point is an integral, too
-        apart, amplitude = expected.mean - f[np.argmax(to_points, axis=1)], process.amplitude
+        nearest = np.argmax(to_points, axis=1)  # with which f correlates most
+        apart, amplitude = expected.mean - f[nearest], process.amplitude
     else:
         rougher = kernel.rougher()
         other = ExactGP(rougher, points, f, jitter, noise)

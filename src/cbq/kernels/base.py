@@ -136,7 +136,7 @@ class Kernel(Immutable, ABC):
 
     @property
     def is_roughest(self) -> bool:
-        """Whether none is rougher: functions drawn from its process have no derivative, as those of Matern 1/2."""
+        """Whether functions drawn from a process with the kernel have no derivative, as those of Matern 1/2."""
         return False
 
     @property

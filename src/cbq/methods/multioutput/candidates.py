@@ -77,10 +77,9 @@ def _noise_findings(samples: Samples, apart: float) -> list[Finding]:
 
 def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:
     """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
-    on_x = kernels_of_x(samples.all_points, samples.measures, kernel_x)
-    inputs = samples.d + samples.p * samples.depends_on_theta
-    if not isinstance(kernel_x, Kernel) and (samples.stochastic or inputs > MANY_INPUTS):
-        on_x = [kernel for kernel in on_x if not kernel.is_roughest] or on_x  # noise hides jumps, too
+    few = samples.d + samples.p * samples.depends_on_theta <= MANY_INPUTS
+    may_jump = few and not samples.stochastic  # noise hides jumps
+    on_x = kernels_of_x(samples.all_points, samples.measures, kernel_x, may_jump=may_jump)
     if not samples.depends_on_theta:
         return on_x
     return [
@@ -90,10 +89,12 @@ def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_the
     ]
 
 
-def kernels_of_x(x: Array, measures: tuple[Measure, ...], kernel_x: Kernel | Automatic) -> list[Kernel]:
+def kernels_of_x(
+    x: Array, measures: tuple[Measure, ...], kernel_x: Kernel | Automatic, *, may_jump: bool = False
+) -> list[Kernel]:
     """The kernels of x (n, d) to choose from, rough ones first: those with embeddings under all measures, or one."""
     if not isinstance(kernel_x, Kernel):
-        return automatic_kernels_of_x(x, measures)
+        return automatic_kernels_of_x(x, measures, may_jump=may_jump)
     _refuse_unshared(kernel_x, x, "kernel_x")
     require_embeddings(kernel_x, x, measures)
     return [kernel_x]
@@ -119,10 +120,13 @@ def refuse_theta(kernel: Kernel, theta: Array) -> None:
         )
 
 
-def automatic_kernels_of_x(x: Array, measures: tuple[Measure, ...]) -> list[Kernel]:
-    """The kernels of x with embeddings under all measures, from rough to smooth, on x and, if positive, on log x."""
+def automatic_kernels_of_x(x: Array, measures: tuple[Measure, ...], *, may_jump: bool = False) -> list[Kernel]:
+    """The kernels of x with embeddings under all measures, from rough to smooth, on x and, if positive, on log x.
+
+    may_jump: with the roughest, for an f that jumps.
+    """
     positive = bool(np.all(x > 0)) and all(np.all(measure.support[0] >= 0) for measure in measures)
-    matern = (Matern(0.5), Matern(1.5), Matern(2.5))
+    matern = tuple(Matern(nu) for nu in ((0.5, 1.5, 2.5) if may_jump else (1.5, 2.5)))
     rough: list[Kernel] = list(matern)
     if x.shape[1] > 1:  # radial Matern kernels have embeddings under Gaussians, tensor products under independence
         rough = [TensorProduct(k) if _has_embeddings(TensorProduct(k), x, measures) else k for k in matern]

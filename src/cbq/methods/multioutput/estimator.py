@@ -216,7 +216,8 @@ def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
 
     @cache
     def integrals(kernel: Kernel) -> Integrals:
-        return Integrals(kernel, measures, samples.theta[some], line_for(kernel, measures, coarse=True))
+        line = line_for(kernel, measures, coarse=not kernel.is_roughest, x=samples.all_points)
+        return Integrals(kernel, measures, samples.theta[some], line)
 
     return integrals
 

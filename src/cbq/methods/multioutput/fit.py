@@ -163,9 +163,10 @@ class MOBQFit(PooledFit):
         return self._points.u, squares
 
     @property
-    def jumps(self) -> bool:
-        """Whether an output of f seems to jump: no kernel explains it better than the roughest."""
-        return any(group.chosen.kernel.is_roughest for group in self.groups)
+    def jumping(self) -> list[int]:
+        """The outputs of f that seem to jump: not constant, and of all kernels the roughest are the heaviest."""
+        groups = [each for each in self.groups if each.chosen.kernel.is_roughest]
+        return [c for group in groups for c in group.outputs if self._points.variance[c] > 0]
 
     def disagreements(self, u: Array) -> Array:
         """How far, squared, the means of f at u (M, D) are from those by kernels a step rougher, (M,).
@@ -178,9 +179,10 @@ class MOBQFit(PooledFit):
             points, members = self._points.outputs(group.outputs), group.chosen.members
             if not members[0].kernel.is_roughest:
                 members = tuple(each for each in members if not each.kernel.is_roughest)
+            total = sum(member.weight for member in members)
             for member in members:
                 found = disagreement(member.kernel, points.u, points.f, u, self.jitter, member.noise)
-                squares += member.weight * np.sum(found, axis=1) / len(self._outputs)
+                squares += member.weight / total * np.sum(found, axis=1) / len(self._outputs)
         return squares
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
@@ -192,8 +194,8 @@ class MOBQFit(PooledFit):
         theta = thetas_between(samples.theta, prior, M, rng)
         candidates = Runs.at(theta, family.one, with_tails(rng.random((M, samples.d))))
         known = Runs(samples.theta[samples.owners], samples.all_points)
-        if self.jumps:
-            candidates += between_steepest(self, rng)
+        if self.jumping:
+            candidates += between_steepest(self, prior, rng)
         if samples.stochastic:
             candidates += known  # a further draw where there is one may be worth more than one elsewhere
         of_theta = samples.depends_on_theta

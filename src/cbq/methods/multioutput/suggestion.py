@@ -125,11 +125,10 @@ def choose_points(
 
 
 def rough_kernels(candidates: Runs, wanted: Wanted, *, of_theta: bool) -> list[Kernel]:
-    """Rough kernels with embeddings, on x and, where it is positive, on log x, as wide as the candidates.
-
-    They are of Matern 3/2: the gains of the roughest are those of points that fill space.
+    """Kernels of Matern 3/2, if they have embeddings, on x and, where it is positive, on log x, as wide as the
+    candidates. The gains of the roughest would be those of points that fill space.
     """
-    kernels = [each for each in automatic_kernels_of_x(candidates.x, wanted.measures) if not each.is_roughest]
+    kernels = automatic_kernels_of_x(candidates.x, wanted.measures)
     found = [kernel for kernel in kernels if kernel.smoothness == kernels[0].smoothness]
     if of_theta:
         found = [XThetaKernel(kernel, Matern(1.5), candidates.x.shape[1]) for kernel in found]
@@ -160,12 +159,12 @@ def _noise(fit: MOBQFit) -> float:
 def error_factors(fit: MOBQFit, u: Array) -> Array:
     """How much larger than expected squared errors of f seem to be near the candidates u (M, D): (M,)."""
     error = max(group.chosen.error for group in fit.groups)
-    between_neighbours = fit.jumps and u.shape[1] == 1  # is a jump of one input, whether f is learnt or not
-    if u.shape[1] > MANY_INPUTS or (error > LEARNT and not between_neighbours):
+    bisected = fit.jumping and u.shape[1] == 1  # a jump of one input is between two neighbours, learnt or not
+    if u.shape[1] > MANY_INPUTS or (error > LEARNT and not bisected):
         return residual_factors(fit, u)
     found = fit.disagreements(u)
     if not np.any(found > 0):
-        return np.ones(len(u))  # no kernel is rougher, or f is constant
+        return np.ones(len(u))  # a kernel that knows no rougher one, or a constant f
     found = np.maximum(found, LEAST_FACTOR * np.max(found))
     return found if error > KNOWN else np.sqrt(found)
 
