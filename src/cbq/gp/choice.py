@@ -34,7 +34,7 @@ from cbq.linalg.threads import for_each, one_blas_thread
 
 SCREENING_POINTS, CHOICE_POINTS = 250, 1000  # for a first comparison of the kernels, and for the choice
 LENGTHSCALE_POINTS = 500  # for lengthscales of several coordinates
-MAX_REFINED = 8  # kernels that are compared twice
+MAX_REFINED, MAX_ROUGHEST = 8, 2  # kernels that are compared twice, and the roughest of those that are compared first
 VALUES_PER_LENGTHSCALE = 2  # needed to fit them one by one: leave-one-out errors judge the kernels afterwards
 SCREENING_FACTOR = 3.0  # errors in the first comparison, in units of the smallest, that are worth a second
 SMOOTH_ENOUGH = 0.1  # an error up to which f is explained without jumps
@@ -175,7 +175,8 @@ def choose_kernel(
         first, second = points.thinned(SCREENING_POINTS), points.thinned(CHOICE_POINTS)
         screened = [_screen(each, first, jitter) for each in families]
         if min(error for _, error in screened) > SMOOTH_ENOUGH:
-            for i, family in _roughest_families(families, points):
+            best = sorted(_roughest(kernels), key=lambda i: screened[i][1])[:MAX_ROUGHEST]
+            for i, family in _shaped_by_themselves([(i, families[i]) for i in best], points):
                 found = _least_error(family, first, jitter)
                 if found[1] < screened[i][1]:
                     families[i], screened[i] = family, found
@@ -235,8 +236,12 @@ def _promising(kernels: Sequence[Kernel], errors: Sequence[float]) -> list[int]:
     With lengthscales that are far too short, as they are likeliest where f jumps, the roughest look bad.
     """
     found = sorted(_at_most(SCREENING_FACTOR, errors), key=errors.__getitem__)[:MAX_REFINED]
-    roughest = [i for i, kernel in enumerate(kernels) if kernel.is_roughest]
-    return sorted({*found, *sorted(roughest, key=errors.__getitem__)[:1]})
+    return sorted({*found, *sorted(_roughest(kernels), key=errors.__getitem__)[:1]})
+
+
+def _roughest(kernels: Sequence[Kernel]) -> list[int]:
+    """Which of the kernels are the roughest."""
+    return [i for i, kernel in enumerate(kernels) if kernel.is_roughest]
 
 
 def _interpolating(tried: Sequence[_Tried]) -> list[tuple[Kernel, float]]:
@@ -319,14 +324,15 @@ def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool) -> lis
     return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
 
 
-def _roughest_families(families: Sequence[KernelFamily], points: PooledPoints) -> list[tuple[int, KernelFamily]]:
-    """The families of the roughest kernels, by their numbers, as they are and shaped by one of their own.
+def _shaped_by_themselves(
+    roughest: list[tuple[int, KernelFamily]], points: PooledPoints
+) -> list[tuple[int, KernelFamily]]:
+    """Families of the roughest kernels with their numbers, as they are and shaped by the first of them.
 
     A jump misleads all others, and points that crowd at it say no more than that lengthscales are short.
     """
     some = points if points.share is None else points.take(points.share >= LEAST_SHARE / points.n)
     some = some.thinned(LENGTHSCALE_POINTS)
-    roughest = [(i, each) for i, each in enumerate(families) if each.kernel.is_roughest]
     if not roughest or some.n < 3 or np.count_nonzero(roughest[0][1].free) < 2:
         return roughest
     change = _change(roughest[0][1], some)
