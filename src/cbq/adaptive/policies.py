@@ -35,6 +35,10 @@ class Policy(ABC):
         """The fit to samples."""
 
     @abstractmethod
+    def is_slow(self, fit: Fit) -> bool:
+        """Whether errors fall slowly with the number of runs."""
+
+    @abstractmethod
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
     ) -> Runs:
@@ -66,6 +70,10 @@ class OneProcess(Policy):
         fit = MOBQ(structure="dense").fit(samples)
         assert isinstance(fit, MOBQFit)
         return fit
+
+    def is_slow(self, fit: Fit) -> bool:
+        assert isinstance(fit, MOBQFit)
+        return self._quantity.stochastic or (self._quantity.inputs > 1 and bool(fit.jumping))
 
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
@@ -107,6 +115,9 @@ class TwoStages(Policy):
     def fit(self, samples: Samples) -> CBQFit:
         whole = samples.counts >= self._batch  # a few points of a theta say little, and their variances are huge
         return CBQ().fit(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
+
+    def is_slow(self, fit: Fit) -> bool:
+        return self._quantity.stochastic
 
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator

@@ -7,7 +7,7 @@ its error in these units, once there are half as many runs again. The largest of
 round, too: where changes are smaller than half of what was predicted, intervals shrink, and where they are larger than
 predicted, intervals grow. On average over thetas they are never narrower than the last changes of the curve.
 
-Where f is random, errors fall slowly: with n runs of m the change has 1 - n / m of the variance of the error, and
+Where f is random, or jumps in several inputs, errors fall slowly: with n runs of m the change has 1 - n / m of the variance of the error, and
 changes are divided by the root of that. Intervals do not shrink.
 """
 
@@ -34,7 +34,7 @@ IN_A_ROW = 2  # rounds at which a goal must hold
 class Round:
     """The estimates of I at G thetas of Q when `runs` runs had been made: mean, std and half-width of the interval.
 
-    Each is (G, C). sound: whether the fit had enough runs to learn f, and learnt it. random: whether f is.
+    Each is (G, C). sound: whether the fit had enough runs to learn f, and learnt it. slow: whether errors fall slowly.
     """
 
     runs: int
@@ -42,19 +42,20 @@ class Round:
     std: Array
     half_width: Array
     sound: bool
-    random: bool = False
+    slow: bool = False
 
     @classmethod
     def of_record(cls, record: dict[str, Any]) -> Round:
         """From a record of the ledger."""
         arrays = {name: np.array(record[name], dtype=np.float64) for name in ("mean", "std", "half_width")}
-        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), random=bool(record["random"]), **arrays)
+        slow = bool(record.get("slow", record.get("random")))  # as files of earlier versions call it
+        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), slow=slow, **arrays)
 
     @property
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
         arrays = {name: getattr(self, name).tolist() for name in ("mean", "std", "half_width")}
-        return {"runs": self.runs, "sound": self.sound, "random": self.random, **arrays}
+        return {"runs": self.runs, "sound": self.sound, "slow": self.slow, **arrays}
 
 
 def calibration(rounds: Sequence[Round]) -> Array | None:
@@ -65,7 +66,7 @@ def calibration(rounds: Sequence[Round]) -> Array | None:
         return None
     size = _rms(last.std)
     relative = np.max([_error(each, last) / _rms(each.std) for each in judged], axis=0)
-    factor = np.where(relative > 1.0, relative, 1.0 if last.random else np.minimum(CAUTION * relative, 1.0))
+    factor = np.where(relative > 1.0, relative, 1.0 if last.slow else np.minimum(CAUTION * relative, 1.0))
     changes = [_rms(last.mean - each.mean) for each in rounds[-1 - LAST_CHANGES : -1]]
     known = size > np.finfo(float).eps * _rms(last.mean)  # the std of a constant is rounding
     return np.where(known, np.maximum(factor, np.max(changes, axis=0) / size), 1.0)
@@ -73,7 +74,7 @@ def calibration(rounds: Sequence[Round]) -> Array | None:
 
 def _error(earlier: Round, last: Round) -> Array:
     """The size (C,) of the error of an earlier round, by its change to the last one."""
-    share = 1.0 - earlier.runs / last.runs if last.random else 1.0
+    share = 1.0 - earlier.runs / last.runs if last.slow else 1.0
     return np.asarray(_rms(last.mean - earlier.mean) / np.sqrt(share))
 
 

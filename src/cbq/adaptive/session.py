@@ -413,8 +413,8 @@ class Session:
             # Equal values at one of many thetas say little, but where all are equal, nothing of f has been seen.
             learnt = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
             sound = learnt and not all_equal(samples)
-        n, random = samples.n_evaluations, self._quantity.stochastic
-        return FittedRound(fit, Round(n, mean, np.sqrt(variance), 0.5 * (high - low), sound, random))
+        n, slow = samples.n_evaluations, self._policy.is_slow(fit)
+        return FittedRound(fit, Round(n, mean, np.sqrt(variance), 0.5 * (high - low), sound, slow))
 
     @cached_property
     def _rounds_of_start(self) -> tuple[Round, ...]:
