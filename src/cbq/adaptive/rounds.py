@@ -7,8 +7,8 @@ its error in these units, once there are half as many runs again. The largest of
 round, too: where changes are smaller than half of what was predicted, intervals shrink, and where they are larger than
 predicted, intervals grow. On average over thetas they are never narrower than the last changes of the curve.
 
-Where f is random, or jumps in several inputs, errors fall slowly: with n runs of m the change has 1 - n / m of the variance of the error, and
-changes are divided by the root of that. Intervals do not shrink.
+Where f is random, or jumps in several inputs, errors fall slowly: with n runs of m the change has 1 - n / m of the
+variance of the error, and changes are divided by the root of that. Intervals do not shrink.
 """
 
 from __future__ import annotations
