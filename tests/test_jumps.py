@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
+from scipy.stats import uniform
 
 import cbq
 from cbq.embeddings.many import Integrals, LineRule, line_for
@@ -58,6 +59,13 @@ def test_suggested_runs_lie_in_the_gap_that_holds_the_jump():
     below, above = np.max(x[x <= CUT]), np.min(x[x > CUT])
     found = fit.suggest(5).x[:, 0]
     assert np.mean((found > below) & (found < above)) >= 0.6
+
+
+def test_the_prior_of_suggested_runs_may_be_one_of_scipy():
+    fit = cbq.MOBQ(kernel_x=Matern(0.5), kernel_theta=RBF()).fit(
+        probability(depends_on_theta=True).collect(12, 5, rng=0)
+    )
+    assert np.all(np.abs(fit.suggest(6, uniform(-0.5, 1.0)).theta) <= 0.5)
 
 
 def test_a_smooth_f_does_not_jump():

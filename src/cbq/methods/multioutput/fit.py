@@ -23,6 +23,7 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Measure
+from cbq.measures.base import measure_argument
 from cbq.methods.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
 from cbq.methods.multioutput.candidates import pooled_points
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
@@ -195,7 +196,7 @@ class MOBQFit(PooledFit):
         candidates = Runs.at(theta, family.one, with_tails(rng.random((M, samples.d))))
         known = Runs(samples.theta[samples.owners], samples.all_points)
         if self.jumping:
-            candidates += between_steepest(self, prior, rng)
+            candidates += between_steepest(self, None if prior is None else measure_argument(prior, "prior"), rng)
         if samples.stochastic:
             candidates += known  # a further draw where there is one may be worth more than one elsewhere
         of_theta = samples.depends_on_theta
