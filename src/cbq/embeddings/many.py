@@ -35,6 +35,7 @@ MAX_SPLITS = 2000  # of the panels of a line
 NODES, WEIGHTS = leggauss(6)
 # (k, j): the coefficient of the Legendre polynomial P_k in the polynomial that is 1 at node j and 0 at the others
 INTERPOLATION = (np.arange(len(NODES)) + 0.5)[:, None] * legvander(NODES, len(NODES) - 1).T * WEIGHTS
+CROSS_BLOCK = 3000  # nodes of a line at a time, for cross terms: nearly all lines have fewer
 BLOCK = 128  # nodes of a line at a time, whose kernel values stay in the cache
 MASS_TOLERANCE = 1e-8  # by which the total mass of a measure on the line may differ from 1
 
@@ -160,8 +161,9 @@ class _ByLine:
 
     def cross(self) -> Array:
         found = np.zeros((len(self.masses), len(self.masses)))
-        for i in range(0, len(self.y), BLOCK):
-            found += (self.masses @ self.kernel(self.y, self.y[i : i + BLOCK])) @ self.masses[:, i : i + BLOCK].T
+        for i in range(0, len(self.y), CROSS_BLOCK):
+            piece = slice(i, i + CROSS_BLOCK)
+            found += (self.masses @ self.kernel(self.y, self.y[piece])) @ self.masses[:, piece].T
         return found
 
 
