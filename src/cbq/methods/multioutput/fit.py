@@ -169,7 +169,7 @@ class MOBQFit(PooledFit):
         groups = [each for each in self.groups if each.chosen.kernel.is_roughest]
         return [c for group in groups for c in group.outputs if self._points.variance[c] > 0]
 
-    def disagreements(self, u: Array) -> Array:
+    def _disagreements(self, u: Array) -> Array:
         """How far, squared, the means of f at u (M, D) are from those by kernels a step rougher, (M,).
 
         In units of the variances that the rougher ones expect, averaged over kernels and outputs. A kernel that none is

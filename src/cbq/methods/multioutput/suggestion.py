@@ -162,7 +162,7 @@ def error_factors(fit: MOBQFit, u: Array) -> Array:
     bisected = fit.jumping and u.shape[1] == 1  # a jump of one input is between two neighbours, learnt or not
     if u.shape[1] > MANY_INPUTS or (error > LEARNT and not bisected):
         return residual_factors(fit, u)
-    found = fit.disagreements(u)
+    found = fit._disagreements(u)
     if not np.any(found > 0):
         return np.ones(len(u))  # a kernel that knows no rougher one, or a constant f
     found = np.maximum(found, LEAST_FACTOR * np.max(found))
