@@ -14,16 +14,9 @@ import numpy as np
 from cbq._arrays import Array, Booleans, Integers
 from cbq._checks import file_name
 from cbq.checkpoint import tables
-from cbq.checkpoint.database import (
-    CheckpointError,
-    connect,
-    damaged,
-    explained,
-    make_durable,
-    reading,
-    transaction,
-)
+from cbq.checkpoint.database import CheckpointError, connect, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs
+from cbq.checkpoint.owned import OwnedFile
 from cbq.checkpoint.seeds import shown_seed
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.io import pack_measure, unpack_measure
@@ -72,32 +65,23 @@ class Checkpoint:
         )
         self._sources, self.edited = sources, list[str]()
         self._T = 0  # thetas in the file
-        is_new = not os.path.exists(self.path)
-        with explained(self.path):
-            self._connection = connect(self.path, write=True)
-            try:
-                self._is_empty = tables.is_empty(self.path, self._connection)
-                make_durable(self._connection)
-            except BaseException:
-                self._connection.close()
-                if is_new:  # a full disk
-                    os.unlink(self.path)
-                raise
+        self._file = OwnedFile(self.path, tables.is_empty)
 
     def restore(self, evaluations: Evaluations) -> None:
         """Fill in what is finished, or raise a CheckpointError if the file belongs to another run.
 
         Points are taken from the file, too, since f was evaluated there.
         """
-        if self._is_empty:
+        if self._file.is_empty:
             return
+        connection = self._file.connection
         with reading(self.path):
-            settings, outputs, sources = tables.read_header(self.path, self._connection)
+            settings, outputs, sources = tables.read_header(self.path, connection)
             require_settings(self.path, settings, self._settings)
             both = {name: (found, sources.get(name)) for name, found in self._sources.items()}
             self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
             p, has_proposals = self._thetas.shape[1], settings["proposal"]
-            thetas, measures, proposals = tables.read_thetas(self.path, self._connection, p, proposals=has_proposals)
+            thetas, measures, proposals = tables.read_thetas(self.path, connection, p, proposals=has_proposals)
             self._T = len(thetas)
             self._require_thetas(thetas)
             require_measures(self.path, "measure of x", measures, self._measures)
@@ -106,7 +90,7 @@ class Checkpoint:
             evaluations.allocate(outputs)
             drawn = [points.copy() for points in evaluations.x]
             shapes = (self._T, drawn[0].shape[1], outputs, len(self._thetas))
-            for x, result in tables.read_batches(self.path, self._connection, *shapes):
+            for x, result in tables.read_batches(self.path, connection, *shapes):
                 evaluations.add(result, x)
             self._require_points(evaluations.x, drawn)
 
@@ -115,26 +99,23 @@ class Checkpoint:
         first, T = self._T, len(self._thetas)
         if first >= T:
             return
-        with explained(self.path), transaction(self._connection):
-            if self._is_empty:
-                tables.write_header(self._connection, self._settings, outputs, self._sources)
+        with self._file.writing() as connection:
+            if self._file.is_empty:
+                tables.write_header(connection, self._settings, outputs, self._sources)
             proposals = None if self._proposals is None else self._proposals[first:]
-            tables.write_thetas(self._connection, first, self._thetas[first:], self._measures[first:], proposals)
-        self._T, self._is_empty = T, False
+            tables.write_thetas(connection, first, self._thetas[first:], self._measures[first:], proposals)
+        self._T = T
 
     def write(self, results: Sequence[BatchResult], x: Sequence[Array]) -> None:
         """Write all of these batches or none; x has the points of all thetas, T arrays (N_t, d)."""
-        with explained(self.path), transaction(self._connection):
+        with self._file.writing() as connection:
             for result in results:
                 t, start, stop = result.batch
-                tables.write_batch(self._connection, x[t][start:stop], result)
+                tables.write_batch(connection, x[t][start:stop], result)
 
     def close(self) -> None:
         """Release the file; one that is still empty is removed."""
-        with explained(self.path):
-            self._connection.close()
-        if self._is_empty:
-            os.unlink(self.path)
+        self._file.close()
 
     def _require_thetas(self, thetas: Array) -> None:
         n = min(len(thetas), len(self._thetas))
@@ -234,10 +215,8 @@ class StoredMeasures:
                 f"{self.path} does not hold the {self.name} {describe_measure(packed)}, because that is code: pass "
                 f"{self.name}=, the function from theta of the run."
             )
-        try:
+        with reading(self.path):
             return unpack_measure(text, from_bytes(numbers, (-1,)), Measure)
-        except (ValueError, TypeError, ArithmeticError) as error:
-            raise damaged(self.path, str(error)) from error
 
 
 def read_run(path: str | os.PathLike[str]) -> StoredRun:
@@ -255,9 +234,7 @@ def read_run(path: str | os.PathLike[str]) -> StoredRun:
         if settings["design"] == "adaptive":
             first, batches = _by_theta(theta, batches)
             theta, measures = theta[first], [measures[t] for t in first]
-        lengths = np.zeros(len(theta), dtype=np.intp)
-        for _, result in batches:
-            lengths[result.batch.t] = max(lengths[result.batch.t], result.batch.stop)
+        lengths, batches = _without_gaps(len(theta), batches)
         evaluations = Evaluations([np.empty((n, settings["d"])) for n in lengths])
         evaluations.allocate(outputs)
         for x, result in batches:
@@ -292,6 +269,30 @@ def _by_theta(
         failures = {i: result.failures[0]} if result.failures else {}
         found.append((x, result._replace(batch=Batch(g, i, i + 1), failures=failures)))
     return [runs[0] for runs in of_theta.values()], found
+
+
+def _without_gaps(
+    T: int, batches: Sequence[tuple[Array, BatchResult]]
+) -> tuple[list[int], list[tuple[Array, BatchResult]]]:
+    """The number of points of each theta that are in batches, and the batches, with these points numbered from 0 on.
+
+    So memory is taken for points that the file has, wherever a batch begins.
+    """
+    end, gaps, gap_before = [0] * T, [0] * T, dict[Batch, int]()
+    for batch in sorted(result.batch for _, result in batches):
+        t, start, stop = batch
+        gaps[t] += max(start - end[t], 0)
+        end[t] = max(end[t], stop)
+        gap_before[batch] = gaps[t]
+    moved = [(x, _moved(result, gap_before[result.batch])) for x, result in batches]
+    return [stop - gap for stop, gap in zip(end, gaps, strict=True)], moved
+
+
+def _moved(result: BatchResult, by: int) -> BatchResult:
+    """The result of a batch that begins `by` points earlier."""
+    t, start, stop = result.batch
+    failures = {i - by: reason for i, reason in result.failures.items()}
+    return result._replace(batch=Batch(t, start - by, stop - by), failures=failures)
 
 
 def pack_measures(measures: Sequence[Measure]) -> list[PackedMeasure]:

@@ -1,4 +1,4 @@
-"""An SQLite file that one process owns, with errors that say what to do."""
+"""Connections to SQLite files, with errors that say what to do."""
 
 from __future__ import annotations
 
@@ -9,11 +9,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cbq._checks import described
+
 if TYPE_CHECKING:
     import sqlite3
 
 LOCK_TIMEOUT = 0.2  # seconds to wait for a process that is just closing the file
 LEFT_UNCHANGED = "The file is unchanged: restore it from a copy, or pass another name to start a new run."
+NONSENSE = (ValueError, TypeError, ArithmeticError, LookupError, AttributeError, RecursionError)  # by rows of a file
 
 
 class CheckpointError(ValueError):
@@ -51,9 +54,16 @@ def connect(path: str, *, write: bool, wait: float = LOCK_TIMEOUT) -> sqlite3.Co
     uri = f"{Path(path).absolute().as_uri()}?mode={mode}"
     # Threads may share a connection: a session is told results by whichever thread has them, one at a time.
     connection = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=wait, check_same_thread=False)
+    connection.execute("PRAGMA trusted_schema = OFF")  # a file may come from anywhere
+    connection.execute("PRAGMA cell_size_check = ON")
     if write:
         connection.execute("PRAGMA locking_mode = EXCLUSIVE")
     return connection
+
+
+def log_of(path: str) -> str:
+    """The name of the write-ahead log of a file, which has what is not in the file itself while a run is going on."""
+    return f"{os.path.realpath(path)}-wal"
 
 
 def _refuse_read_only(path: str, *, write: bool) -> None:
@@ -63,7 +73,7 @@ def _refuse_read_only(path: str, *, write: bool) -> None:
             f"{path} is read-only, or in a read-only folder, so no run can be kept in it: pass a name in a folder that "
             f"you can write to. cbq.Samples.from_checkpoint reads a file that is there."
         )
-    log = f"{path}-wal"
+    log = log_of(path)
     if os.path.exists(log) and os.path.getsize(log):
         raise CheckpointError(
             f"{path} is read-only, or in a read-only folder, and its run was interrupted: a part of it is in {log}. "
@@ -109,7 +119,10 @@ def explained(path: str) -> Iterator[None]:
             message = f"{path} is in use by another run: wait until that run has ended, or pass another name."
         elif code == sqlite3.SQLITE_NOTADB:
             message = f"{path} is not a checkpoint of cbq ({error}). {LEFT_UNCHANGED}"
-        elif isinstance(error, sqlite3.OperationalError) and code != sqlite3.SQLITE_CORRUPT:
+        elif isinstance(error, sqlite3.OperationalError) and code not in (
+            sqlite3.SQLITE_CORRUPT,
+            sqlite3.SQLITE_INTERRUPT,  # by `bounded`
+        ):
             message = (
                 f"{path} cannot be read or written ({error}). It keeps what was finished before: remove the cause, and "
                 f"repeat the call."
@@ -127,8 +140,10 @@ def reading(path: str) -> Iterator[None]:
             yield
     except (CheckpointError, OSError):
         raise
-    except (ValueError, TypeError, KeyError, IndexError, AttributeError) as error:
-        raise damaged(path, str(error)) from error
+    except MemoryError as error:
+        raise CheckpointError(f"{path} holds more than fits into memory. {LEFT_UNCHANGED}") from error
+    except NONSENSE as error:
+        raise damaged(path, described(error)) from error
 
 
 def damaged(path: str, reason: str) -> CheckpointError:

@@ -1,19 +1,14 @@
 """The ledger of an adaptive run: the runs that were asked for, what came back, and what was known at each round.
 
 It is a checkpoint in which each run has a theta of its own with one point, so that `read_run` reads it like any other.
-Three tables are added:
-
-asked : the point (d,) at which the run with theta t is to be made.
-rounds : what was known when runs were chosen, as JSON.
-notes : JSON by name, which may be written again.
 """
 
 from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -23,29 +18,14 @@ from cbq._arrays import Array
 from cbq._checks import file_name
 from cbq.checkpoint import tables
 from cbq.checkpoint.checkpoint import another_run, pack_measures, require_measures, require_settings
-from cbq.checkpoint.database import (
-    LOCK_TIMEOUT,
-    CheckpointError,
-    checksum,
-    connect,
-    damaged,
-    explained,
-    make_durable,
-    reading,
-    transaction,
-)
+from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, checksum, connect, damaged, reading
 from cbq.checkpoint.evaluations import BatchResult, Outputs
+from cbq.checkpoint.owned import OwnedFile
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
 from cbq.measures import Measure
 
 if TYPE_CHECKING:
     import sqlite3
-
-SCHEMA = (
-    "CREATE TABLE asked (t INTEGER PRIMARY KEY, x BLOB NOT NULL, checksum INTEGER NOT NULL)",
-    "CREATE TABLE rounds (k INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
-    "CREATE TABLE notes (name TEXT PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
-)
 
 
 @dataclass(frozen=True, eq=False)
@@ -81,34 +61,24 @@ class Ledger:
         wait: float = LOCK_TIMEOUT,
     ) -> None:
         self.path = file_name(path, "checkpoint")
-        is_new = not os.path.exists(self.path)
-        with explained(self.path):
-            self._connection = connect(self.path, write=True, wait=wait)
-            try:
-                empty = tables.is_empty(self.path, self._connection)
-                make_durable(self._connection)
-                if empty:
-                    self._create(settings, sources)
-                self.stored = read(self.path, self._connection)
-            except BaseException:
-                self._connection.close()
-                if is_new:  # a full disk
-                    os.unlink(self.path)
-                raise
-        self._is_open, self._outputs = True, self.stored.outputs
+        self._file = OwnedFile(self.path, tables.is_empty, wait)
         try:
+            if self._file.is_empty:
+                self._create(settings, sources)
+            self.stored = read(self.path, self._file.connection)
             require_settings(self.path, self.stored.settings, settings)
         except BaseException:
-            self.close()
+            self._file.close()
             raise
+        self._outputs = self.stored.outputs
         both = {name: (found, self.stored.sources.get(name)) for name, found in sources.items()}
         self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
 
     def _create(self, settings: dict[str, Any], sources: dict[str, str | None]) -> None:
-        with transaction(self._connection):
-            tables.write_header(self._connection, settings, None, sources)
-            for statement in SCHEMA:
-                self._connection.execute(statement)
+        with self._file.writing() as connection:
+            tables.write_header(connection, settings, None, sources)
+            for statement in tables.LEDGER:
+                connection.execute(statement)
 
     def require_measures(self, measures: Sequence[Measure]) -> None:
         """Raise unless these are the measures of the runs in the file, in their order."""
@@ -116,11 +86,11 @@ class Ledger:
 
     def ask(self, first: int, theta: Array, measures: Sequence[Measure], x: Array) -> None:
         """Add runs at theta (n, p) and x (n, d), numbered from `first` on."""
-        with self._writing():
-            tables.write_thetas(self._connection, first, theta, pack_measures(measures), None)
+        with self._file.writing() as connection:
+            tables.write_thetas(connection, first, theta, pack_measures(measures), None)
             for t, point in enumerate(x, first):
                 row = (t, to_bytes(point))
-                self._connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (*row, checksum(*row)))
+                connection.execute("INSERT INTO asked VALUES (?, ?, ?)", (*row, checksum(*row)))
 
     def tell(self, results: Sequence[BatchResult], x: Array, outputs: Outputs | None) -> None:
         """Write all of these results, or none; x (n, d) are the points of all runs.
@@ -128,45 +98,33 @@ class Ledger:
         outputs: None before there is a value; until then, the file has one NaN for a failure.
         """
         nothing = np.full((1, *(outputs or ())), np.nan)
-        with self._writing():
+        with self._file.writing() as connection:
             if outputs != self._outputs:
-                earlier = tables.read_batches(self.path, self._connection, len(x), x.shape[1], ())
+                earlier = tables.read_batches(self.path, connection, len(x), x.shape[1], ())
                 results = [*(failure for _, failure in earlier), *results]
-                self._connection.execute("DELETE FROM batches")
-                tables.write_outputs(self._connection, outputs)
+                connection.execute("DELETE FROM batches")
+                tables.write_outputs(connection, outputs)
             for result in results:
                 stored = result._replace(f=nothing) if result.failures else result
-                tables.write_batch(self._connection, x[result.batch.t][None], stored)
+                tables.write_batch(connection, x[result.batch.t][None], stored)
         self._outputs = outputs
 
     def add_round(self, k: int, record: dict[str, Any]) -> None:
         """Write what was known at round k."""
         text = json.dumps(record, allow_nan=False)
-        with self._writing():
-            self._connection.execute("INSERT INTO rounds VALUES (?, ?, ?)", (k, text, checksum(k, text)))
+        with self._file.writing() as connection:
+            connection.execute("INSERT INTO rounds VALUES (?, ?, ?)", (k, text, checksum(k, text)))
 
     def note(self, name: str, record: Any) -> None:
         """Write a note, in place of an earlier one of this name."""
         text = json.dumps(record, allow_nan=False)
-        with self._writing():
+        with self._file.writing() as connection:
             row = (name, text, checksum(name, text))
-            self._connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
-
-    @contextmanager
-    def _writing(self) -> Iterator[None]:
-        """Write everything inside the block, or nothing of it."""
-        if not self._is_open:
-            raise CheckpointError(
-                f"{self.path} is closed, and others may have it open: open the session again to go on."
-            )
-        with explained(self.path), transaction(self._connection):
-            yield
+            connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
 
     def close(self) -> None:
         """Release the file."""
-        self._is_open = False
-        with explained(self.path):
-            self._connection.close()
+        self._file.close()
 
 
 def read_ledger(path: str | os.PathLike[str], wait: float = LOCK_TIMEOUT) -> StoredLedger:
@@ -197,6 +155,8 @@ def read(path: str, connection: sqlite3.Connection) -> StoredLedger:
             raise damaged(path, f"it has {len(x)} points for {len(theta)} runs")
         batches = tables.read_batches(path, connection, len(theta), settings["d"], outputs or ())
         results = [result for _, result in batches]
+        if any(result.batch[1:] != (0, 1) for result in results):
+            raise damaged(path, "a run has several points")
         rounds = [_json(path, *row) for row in connection.execute("SELECT k, json, checksum FROM rounds ORDER BY k")]
         notes = {row[0]: _json(path, *row) for row in connection.execute("SELECT name, json, checksum FROM notes")}
         points = np.stack(x) if x else np.empty((0, settings["d"]))

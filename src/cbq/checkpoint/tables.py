@@ -9,22 +9,29 @@ proposals : which measure the points of a theta were drawn from, if that is anot
 batches : the n points start : stop of theta t as x (n, d) and f (n, *outputs). Where f failed, its values are NaN, and
     a JSON object says what it did, by the index of the point. If two batches have a point in common, the later counts.
 
+The ledger of an adaptive run has three more:
+
+asked : the point (d,) at which the run with theta t is to be made.
+rounds : what was known when runs were chosen, as JSON.
+notes : JSON by name, which may be written again.
+
 Numbers are float64, little-endian.
 """
 
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from cbq._arrays import Array, rows_not_finite
+from cbq._checks import MAX_SHOWN, is_whole, shown
 from cbq._version import __version__
-from cbq.checkpoint.database import LEFT_UNCHANGED, CheckpointError, checksum, damaged
+from cbq.checkpoint.database import LEFT_UNCHANGED, CheckpointError, checksum, damaged, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
+from cbq.checkpoint.intact import SchemaEntry, bounded, require_intact, schema
 
 if TYPE_CHECKING:
     import sqlite3
@@ -43,20 +50,39 @@ SCHEMA = (
     "x BLOB NOT NULL, f BLOB NOT NULL, failures TEXT NOT NULL, checksum INTEGER NOT NULL)",
 )
 PROPOSALS = "CREATE TABLE proposals (t INTEGER PRIMARY KEY, measure INTEGER NOT NULL, checksum INTEGER NOT NULL)"
+LEDGER = (
+    "CREATE TABLE asked (t INTEGER PRIMARY KEY, x BLOB NOT NULL, checksum INTEGER NOT NULL)",
+    "CREATE TABLE rounds (k INTEGER PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
+    "CREATE TABLE notes (name TEXT PRIMARY KEY, json TEXT NOT NULL, checksum INTEGER NOT NULL)",
+)
+KNOWN = frozenset({*SCHEMA, PROPOSALS, *LEDGER})
 LATER_SETTINGS = {"stochastic": False, "bounds": None, "proposal": False}  # and what they are in older files
 PackedMeasure = tuple[str, bytes]  # JSON and numbers
 
 
 def is_empty(path: str, connection: sqlite3.Connection) -> bool:
-    """Whether the file holds nothing yet; an error if it is not a checkpoint."""
-    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master")}
-    if tables and "meta" not in tables:  # with it, the header says which version it is
-        found = ", ".join(sorted(map(str, tables)))
+    """Whether the file holds nothing yet; an error unless it is an intact checkpoint.
+
+    This comes before anything else is read, since a file may come from anywhere.
+    """
+    with reading(path), bounded(path, connection):
+        entries = schema(connection)
+        _require_known(path, connection, entries)
+        require_intact(path, connection, empty=not entries)
+    return not entries
+
+
+def _require_known(path: str, connection: sqlite3.Connection, entries: Sequence[SchemaEntry]) -> None:
+    """Raise unless all that a file defines are tables of a checkpoint, and no views, triggers or other tables."""
+    unknown = [entry for entry in entries if entry.sql not in KNOWN and not entry.is_automatic_index]
+    if entries and not any(entry.sql == SCHEMA[0] for entry in entries):
+        found = ", ".join(sorted(str(entry.name)[:MAX_SHOWN] for entry in entries)[:MAX_SHOWN])
         raise CheckpointError(f"{path} is not a checkpoint of cbq, but a database with {found}. {LEFT_UNCHANGED}")
-    (page,) = connection.execute("PRAGMA page_size").fetchone()
-    if not tables and os.path.getsize(path) > page:  # a new file has one page at most
-        raise damaged(path, "its list of tables is lost")
-    return not tables
+    if unknown:
+        read_header(path, connection)  # which says so if another version of cbq wrote it
+        raise damaged(
+            path, f"it has a {unknown[0].type} {str(unknown[0].name)[:MAX_SHOWN]}, which does not belong to it"
+        )
 
 
 def write_header(
@@ -95,8 +121,11 @@ def read_header(
         newer = f"cbq {record['cbq']} wrote it. Upgrade with python -m pip install --upgrade cbq."
         older = "an older development version wrote it. Collect again, with another file."
         raise CheckpointError(f"{other}: {older if found == FORMAT and version < BEFORE_SETTINGS else newer}")
-    outputs = None if record["outputs"] is None else tuple(record["outputs"])
-    return LATER_SETTINGS | record["identity"], outputs, record["sources"]
+    settings, outputs = LATER_SETTINGS | record["identity"], record["outputs"]
+    sizes = [settings["p"], settings["d"], *(outputs or ())]
+    if not all(is_whole(size, 1) for size in sizes) or len(sizes) > 3:
+        raise damaged(path, f"its header has the dimensions {shown(sizes)}")
+    return settings, None if outputs is None else tuple(outputs), record["sources"]
 
 
 def write_thetas(

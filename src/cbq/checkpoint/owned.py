@@ -1,0 +1,139 @@
+"""An SQLite file that one process owns, from opening to closing it, whatever happens to the file or the process."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import tempfile
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+from weakref import WeakSet
+
+from cbq._checks import described
+from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, connect, explained, log_of, make_durable, transaction
+
+if TYPE_CHECKING:
+    import sqlite3
+
+Identity = tuple[tuple[int, int] | None, ...]  # device and number of the file and of its log, None if there is none
+
+
+class OwnedFile:
+    """An open SQLite file, which no other process may open. It is closed once, by the process that opened it.
+
+    is_empty: whether the file holds nothing yet. check: returns that, or raises if the file is none to be opened.
+    wait: the seconds to wait for a process that has the file open.
+
+    A forked process has a copy of this object, and must leave the file alone: what SQLite knows of its locks is no
+    longer true there, and closing the connection would remove the log that the other process goes on writing to.
+    """
+
+    def __init__(self, path: str, check: Callable[[str, sqlite3.Connection], bool], wait: float = LOCK_TIMEOUT) -> None:
+        self.path, self._process, self._is_open = path, os.getpid(), True
+        is_new = not os.path.exists(path)
+        with explained(path):
+            self.connection = connect(path, write=True, wait=wait)
+            try:
+                self.is_empty = check(path, self.connection)
+                make_durable(self.connection)
+            except BaseException:
+                self.connection.close()
+                if is_new:  # a full disk
+                    os.unlink(path)
+                raise
+        self._identity = self._found()
+        _open_files.add(self)
+
+    @contextmanager
+    def writing(self) -> Iterator[sqlite3.Connection]:
+        """Write everything inside the block, or nothing of it; then it is on the disk."""
+        if self._process != os.getpid():
+            raise CheckpointError(
+                f"{self.path} was opened by process {self._process}, and this is a fork of it: write in that process "
+                f"alone, and pass results on to it."
+            )
+        if not self._is_open:
+            raise CheckpointError(
+                f"{self.path} is closed, and others may have it open: open the session again to go on."
+            )
+        with explained(self.path), transaction(self.connection):
+            yield self.connection
+        self.is_empty = False
+        if self._found() != self._identity:
+            raise self._lost()
+
+    def close(self) -> None:
+        """Release the file; one that is still empty is removed. A second call, or one in a fork, does nothing."""
+        if not self._is_open or self._process != os.getpid():
+            return
+        found = self._found()
+        if found != self._identity and not self.is_empty:
+            raise self._lost()
+        self._release()
+        if self.is_empty and found[0] == self._identity[0]:
+            os.unlink(os.path.realpath(self.path))
+
+    def _release(self) -> None:
+        self._is_open = False
+        with explained(self.path):
+            self.connection.close()
+
+    def _found(self) -> Identity:
+        """The file and the log that have the names of this one."""
+        found: list[tuple[int, int] | None] = []
+        for name in (self.path, log_of(self.path)):
+            try:
+                status = os.stat(name)
+                found.append((status.st_dev, status.st_ino))
+            except FileNotFoundError:
+                found.append(None)
+        return tuple(found)
+
+    def _lost(self) -> CheckpointError:
+        """The error for a file that was taken away, whose contents this process still has: they go to another file."""
+        what = f"{self.path} was deleted, moved or replaced while this run was writing to it."
+        try:
+            copy = self._copied()
+        except (OSError, CheckpointError) as error:
+            self._release()
+            return CheckpointError(
+                f"{what} What it held could not be copied ({described(error)}): the run must begin again."
+            )
+        log_is_ours = self._found()[1] == self._identity[1] is not None
+        self._release()
+        if log_is_ours:  # beside another file, it would be taken for a part of that
+            with suppress(OSError):
+                os.unlink(log_of(self.path))
+        return CheckpointError(f"{what} All that it held is in {copy}: resume the run from there.")
+
+    def _copied(self) -> str:
+        """The name of a new file that has what this one held, in the same folder if that is still there."""
+        name = Path(self.path)
+        folder = os.path.dirname(os.path.abspath(self.path))
+        for place in (folder, tempfile.gettempdir()):
+            if os.access(place, os.W_OK):
+                break
+        handle, copy = tempfile.mkstemp(name.suffix, f"{name.stem}-rescued-", place)
+        os.close(handle)
+        try:
+            with explained(copy):
+                self.connection.execute("VACUUM INTO ?", (copy,))
+        except BaseException:
+            os.unlink(copy)
+            raise
+        return copy
+
+
+_open_files: WeakSet[OwnedFile] = WeakSet()
+
+
+def _leave_to_parent() -> None:
+    """Keep connections of the parent from being closed, even when this process, a fork of it, ends."""
+    for file in _open_files:
+        ctypes.pythonapi.Py_IncRef(ctypes.py_object(file.connection))
+
+
+if hasattr(os, "register_at_fork"):  # not on Windows
+    os.register_at_fork(after_in_child=_leave_to_parent)
