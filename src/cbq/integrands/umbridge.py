@@ -8,19 +8,28 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass
 from functools import lru_cache
+from http.client import HTTPException
 from itertools import pairwise
+from types import NoneType
 from typing import Any
-from urllib.error import HTTPError, URLError
-from urllib.request import Request, urlopen
+from urllib.error import HTTPError
 
 import numpy as np
 
 from cbq._arrays import Array, real
-from cbq._checks import called, is_whole, shown
+from cbq._checks import called, count, is_whole, shown
+from cbq._memory import require_memory
+from cbq.integrands.http_json import AnswerTooLong, ask_json
 
 Inputs = Callable[[Array, Array], Any]
+MOST_BYTES = 2**20  # of an answer, besides its numbers
+BYTES_PER_NUMBER = 64  # of an answer: digits, and what a server puts around them
+FLOATS_PER_NUMBER = 5  # in memory: its text, a float of Python, a place in a list, and float64
+SHOWN_MODELS = 20
+MOST_SHOWN = 400  # characters of an error of the server
 
 
 @dataclass(frozen=True)
@@ -28,7 +37,8 @@ class UMBridge:
     """The model of a UM-Bridge server as an integrand: `Problem(UMBridge("http://localhost:4242"), family, prior)`.
 
     Every point is one request. Workers of an executor, threads or processes, connect by themselves, and serve as many
-    requests at a time as there are workers. What the server refuses is a failure of f at that point.
+    requests at a time as there are workers. What the server refuses is a failure of f at that point. So is an answer
+    that has other lengths than the model declares, is longer than these numbers can be, or redirects to elsewhere.
 
     Parameters
     ----------
@@ -40,7 +50,7 @@ class UMBridge:
         split into the model's vectors in this order.
     outputs : which of the model's output numbers are f, counted from 0 over all its vectors: one, or a list of them
         (default: all).
-    timeout : seconds to wait for an answer (default: no limit).
+    timeout : seconds for a request, from connecting to the end of the answer (default: no limit).
 
     Examples
     --------
@@ -88,14 +98,24 @@ class UMBridge:
 
     def _at(self, x: Array, theta: Array) -> Array:
         request = {"name": self.name, "input": self._input(x, theta), "config": self.config or {}}
-        answer = _ask(self.url.rstrip("/"), "Evaluate", request, self.timeout)
+        declared = self.sizes()[1]
+        most = MOST_BYTES + BYTES_PER_NUMBER * sum(declared)
+        answer = _ask(self.url.rstrip("/"), "Evaluate", request, self.timeout, most)
         try:
-            found = np.concatenate([np.ravel(np.asarray(each, dtype=np.float64)) for each in answer["output"]])
-        except (KeyError, TypeError, ValueError) as error:
+            vectors = [_vector(each) for each in answer["output"]]
+        except (KeyError, TypeError, ValueError, OverflowError) as error:
             said = shown(answer)
             raise RuntimeError(
                 f"the model {self.name!r} answered without vectors of numbers in 'output': {said}"
             ) from error
+        if tuple(map(len, vectors)) != declared:
+            _sizes.cache_clear()  # the server may have been started again, with another model
+            lengths = shown([len(each) for each in vectors])
+            raise RuntimeError(
+                f"the model {self.name!r} answered with vectors of lengths {lengths}, but it declares "
+                f"{shown(list(declared))}: correct the model."
+            )
+        found = np.concatenate(vectors)
         if self.outputs is None:
             return found
         chosen = np.atleast_1d(np.asarray(self.outputs, dtype=np.intp))
@@ -129,36 +149,52 @@ class UMBridge:
 @lru_cache(maxsize=64)
 def _sizes(url: str, name: str, config: str, timeout: float | None) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The lengths of the input and the output vectors of a model, which is asked once in each process."""
-    models = _ask(url, "Info", None, timeout).get("models", [])
-    if name not in models:
-        known = ", ".join(map(repr, models)) or "no model"
-        raise ValueError(f"the server at {url} has no model {name!r}, but {known}: pass name=...")
+    models = _ask(url, "Info", None, timeout).get("models")
+    if not isinstance(models, list) or name not in models:
+        known = ", ".join(map(shown, models[:SHOWN_MODELS])) if isinstance(models, list) else ""
+        raise ValueError(f"the server at {url} has no model {name!r}, but {known or 'no model'}: pass name=...")
     request = {"name": name, "config": json.loads(config)}
     answers = _ask(url, "InputSizes", request, timeout), _ask(url, "OutputSizes", request, timeout)
     try:
         inputs, outputs = (
-            [int(n) for n in a[key]] for a, key in zip(answers, ("inputSizes", "outputSizes"), strict=True)
+            [count(n) for n in a[key]] for a, key in zip(answers, ("inputSizes", "outputSizes"), strict=True)
         )
     except (KeyError, TypeError, ValueError) as error:
-        raise RuntimeError(f"the server at {url} does not say the sizes of {name!r}: it answered {answers}.") from error
+        said = shown(answers)
+        raise RuntimeError(f"the server at {url} does not say the sizes of {name!r}: it answered {said}.") from error
+    what = f"an answer of {shown(sum(outputs))} numbers, which the model {name!r} declares,"
+    require_memory(FLOATS_PER_NUMBER * sum(outputs), what, "correct the model")
     return tuple(inputs), tuple(outputs)
 
 
-def _ask(url: str, what: str, request: dict[str, Any] | None, timeout: float | None) -> dict[str, Any]:
+def _vector(numbers: Any) -> Array:
+    """A vector of an answer, (n,); NaN, a failure of f, where there is none, as servers write NaN as null."""
+    if not isinstance(numbers, list) or not all(type(each) in (int, float, NoneType) for each in numbers):
+        raise TypeError("a vector must be a list of numbers")
+    return np.array(numbers, dtype=np.float64)
+
+
+def _ask(
+    url: str, what: str, request: dict[str, Any] | None, timeout: float | None, most: int = MOST_BYTES
+) -> dict[str, Any]:
     """The answer of the server to one request; an error in words if there is none, or if it is an error."""
-    data = None if request is None else json.dumps(request).encode()
-    message = Request(f"{url}/{what}", data=data, headers={"Content-Type": "application/json"})
     try:
-        with urlopen(message, timeout=timeout) as reply:
-            answer = json.loads(reply.read())
+        answer = ask_json(f"{url}/{what}", request, timeout, most)
     except HTTPError as error:
-        raise RuntimeError(f"the UM-Bridge server at {url} refused {what}: {_reason(error)}.") from error
-    except (URLError, TimeoutError, ConnectionError) as error:
+        with closing(error):
+            raise RuntimeError(f"the UM-Bridge server at {url} refused {what}: {_reason(error)}.") from error
+    except OSError as error:
+        reason = getattr(error, "reason", error)
+        if isinstance(reason, TimeoutError):
+            late = f"the UM-Bridge server at {url} did not finish its answer to {what} within {timeout:g} s"
+            raise TimeoutError(f"{late}: pass a longer timeout, or look at what the model does.") from error
         hint = "start the model server, or correct the url"
-        raise ConnectionError(
-            f"no UM-Bridge server answers at {url} ({getattr(error, 'reason', error)}): {hint}."
+        raise ConnectionError(f"no UM-Bridge server answers at {url} ({reason}): {hint}.") from error
+    except AnswerTooLong as error:
+        raise RuntimeError(
+            f"the UM-Bridge server at {url} answered {what} with {error}, which is too long for the sizes it declares."
         ) from error
-    except ValueError as error:
+    except (ValueError, RecursionError, HTTPException) as error:
         raise RuntimeError(f"the server at {url} did not answer {what} with JSON: is it a UM-Bridge server?") from error
     if not isinstance(answer, dict) or "error" in answer:
         raise RuntimeError(f"the UM-Bridge server at {url} refused {what}: {shown(answer)}.")
@@ -167,8 +203,10 @@ def _ask(url: str, what: str, request: dict[str, Any] | None, timeout: float | N
 
 def _reason(error: HTTPError) -> str:
     """What the server says of a failed request."""
+    if 300 <= error.code < 400:
+        return f"it answered with {shown(error.reason)}, which is not followed: pass the address of the model as url"
     try:
-        found = json.loads(error.read())["error"]
-        return f"{found['type']}, {found['message']}".rstrip(".!")
-    except (ValueError, KeyError, TypeError):
+        found = json.loads(error.read(MOST_BYTES))["error"]
+        return f"{found['type']}, {found['message']}"[:MOST_SHOWN].rstrip(".!")
+    except (ValueError, LookupError, TypeError, RecursionError, OSError, HTTPException):
         return f"HTTP status {error.code}, {error.reason}; its own output may say why"
