@@ -24,7 +24,7 @@ from cbq.adaptive.goal import Goal
 from cbq.adaptive.policies import policy_for
 from cbq.adaptive.quantity import Quantity
 from cbq.adaptive.rounds import MORE_RUNS, Round, calibration, is_reached
-from cbq.checkpoint.database import LOCK_TIMEOUT
+from cbq.checkpoint.database import LOCK_TIMEOUT, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 from cbq.checkpoint.ledger import Ledger
 from cbq.collect.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
@@ -138,8 +138,9 @@ class Session:
             ledger.require_measures(measures_at(self._quantity.family, stored.theta))
         for result in stored.results:
             self._take(result)
-        self._seconds = {int(t): seconds for t, seconds in stored.notes.get(SECONDS_NOTE, {}).items()}
-        self._rounds = tuple(Round.of_record(record) for record in stored.rounds)
+        with reading(ledger.path):
+            self._seconds = {int(t): float(seconds) for t, seconds in stored.notes.get(SECONDS_NOTE, {}).items()}
+            self._rounds = tuple(Round.of_record(record) for record in stored.rounds)
         if stored.outputs is not None:
             self._outputs = stored.outputs
             self._require_outputs(stored.outputs)

@@ -314,7 +314,7 @@ def describe_measure(measure: PackedMeasure) -> str:
     if "unknown" in record:
         return str(record["unknown"])
     shown = ", ".join(f"{number:.6g}" for number in numbers[:6])
-    return f"{record['type']}({shown}{', ...' * (len(numbers) > 6)})"
+    return f"{record.get('type')}({shown}{', ...' * (len(numbers) > 6)})"
 
 
 def _same_measure(one: PackedMeasure, other: PackedMeasure) -> bool:

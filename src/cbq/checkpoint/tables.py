@@ -79,7 +79,7 @@ def _require_known(path: str, connection: sqlite3.Connection, entries: Sequence[
         found = ", ".join(sorted(str(entry.name)[:MAX_SHOWN] for entry in entries)[:MAX_SHOWN])
         raise CheckpointError(f"{path} is not a checkpoint of cbq, but a database with {found}. {LEFT_UNCHANGED}")
     if unknown:
-        read_header(path, connection)  # which says so if another version of cbq wrote it
+        read_header(path, connection)  # which refuses the file of a newer version by its number
         raise damaged(
             path, f"it has a {unknown[0].type} {str(unknown[0].name)[:MAX_SHOWN]}, which does not belong to it"
         )
@@ -162,7 +162,7 @@ def read_thetas(
     """The thetas (T, p), their measures, and proposals if the file has some; equal ones are one object."""
     by_id = {}
     for number, text, numbers, check in connection.execute("SELECT id, json, numbers, checksum FROM measures"):
-        if checksum(text, numbers) != check:
+        if checksum(text, numbers) != check or not isinstance(json.loads(text), dict):
             raise damaged(path, f"measure {number} is not what was written")
         by_id[number] = (text, numbers)
     thetas, measures = [], []
