@@ -31,7 +31,8 @@ class OwnedFile:
     """
 
     def __init__(self, path: str, check: Callable[[str, sqlite3.Connection], bool], wait: float = LOCK_TIMEOUT) -> None:
-        self.path, self._process, self._is_open = path, os.getpid(), True
+        self.path, self._process = path, os.getpid()
+        self._ended: str | None = None  # why nothing can be written any more
         is_new = not os.path.exists(path)
         with explained(path):
             self.connection = connect(path, write=True, wait=wait)
@@ -54,10 +55,8 @@ class OwnedFile:
                 f"{self.path} was opened by process {self._process}, and this is a fork of it: write in that process "
                 f"alone, and pass results on to it."
             )
-        if not self._is_open:
-            raise CheckpointError(
-                f"{self.path} is closed, and others may have it open: open the session again to go on."
-            )
+        if self._ended is not None:
+            raise CheckpointError(self._ended)
         with explained(self.path), transaction(self.connection):
             yield self.connection
         self.is_empty = False
@@ -66,17 +65,17 @@ class OwnedFile:
 
     def close(self) -> None:
         """Release the file; one that is still empty is removed. A second call, or one in a fork, does nothing."""
-        if not self._is_open or self._process != os.getpid():
+        if self._ended is not None or self._process != os.getpid():
             return
         found = self._found()
         if found != self._identity and not self.is_empty:
             raise self._lost()
-        self._release()
+        self._release(f"{self.path} is closed, and others may have it open: open the session again to go on.")
         if self.is_empty and found[0] == self._identity[0]:
             os.unlink(os.path.realpath(self.path))
 
-    def _release(self) -> None:
-        self._is_open = False
+    def _release(self, why: str) -> None:
+        self._ended = why
         with explained(self.path):
             self.connection.close()
 
@@ -95,27 +94,22 @@ class OwnedFile:
         """The error for a file that was taken away, whose contents this process still has: they go to another file."""
         what = f"{self.path} was deleted, moved or replaced while this run was writing to it."
         try:
-            copy = self._copied()
+            what = f"{what} All that it held is in {self._copied()}: resume the run from there."
         except (OSError, CheckpointError) as error:
-            self._release()
-            return CheckpointError(
-                f"{what} What it held could not be copied ({described(error)}): the run must begin again."
-            )
-        log_is_ours = self._found()[1] == self._identity[1] is not None
-        self._release()
-        if log_is_ours:  # beside another file, it would be taken for a part of that
+            self._release(f"{what} What it held could not be copied ({described(error)}): begin the run again.")
+            return CheckpointError(self._ended)
+        log_is_left = self._found()[1] == self._identity[1] is not None
+        self._release(what)
+        if log_is_left:  # beside another file, SQLite would take it for a part of that
             with suppress(OSError):
                 os.unlink(log_of(self.path))
-        return CheckpointError(f"{what} All that it held is in {copy}: resume the run from there.")
+        return CheckpointError(what)
 
     def _copied(self) -> str:
         """The name of a new file that has what this one held, in the same folder if that is still there."""
-        name = Path(self.path)
-        folder = os.path.dirname(os.path.abspath(self.path))
-        for place in (folder, tempfile.gettempdir()):
-            if os.access(place, os.W_OK):
-                break
-        handle, copy = tempfile.mkstemp(name.suffix, f"{name.stem}-rescued-", place)
+        name = Path(self.path).absolute()
+        folder = name.parent if os.access(name.parent, os.W_OK) else None  # None: the one for temporary files
+        handle, copy = tempfile.mkstemp(name.suffix, f"{name.stem}-rescued-", folder)
         os.close(handle)
         try:
             with explained(copy):
