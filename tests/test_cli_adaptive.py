@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import csv
 import json
+import os
 import re
+import shutil
 import subprocess
 import sys
 from io import StringIO
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -331,6 +334,56 @@ def test_a_file_in_use_is_waited_for_and_then_refused(simulator, tmp_path, monke
             assert "run.sqlite is in use by another run" in refused(*words)
     assert ok("tell", "run.sqlite", "results.csv").startswith("1 new results.")
     assert set(waits) == {ledger.WAIT}
+
+
+PAGE = (Path(__file__).parents[1] / "docs" / "guide" / "adaptive.md").read_text()
+SIMULATE = """#!{python}
+import csv, os, sys
+rows = list(csv.DictReader(open(sys.argv[1])))
+failing = not os.path.exists("failed")
+open("failed", "w").close()
+print("id,f")
+for row in rows[: len(rows) // 2 if failing else None]:
+    print(f"{{row['id']}},{{float(row['x']) ** 2}}")
+sys.exit(failing)
+"""
+
+
+@pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
+def test_the_documented_loop_makes_every_run_that_it_asks_for(tmp_path, monkeypatch):
+    """Also those of the command before the loop, and those of a simulator that fails halfway; then it is begun again."""
+    section = PAGE.partition("### A simulator in any language")[2]
+    (problem,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
+    first, loop = re.findall(r"```sh\n(.*?)```", section, flags=re.DOTALL)
+    loop = loop[: loop.index("done") + len("done")]
+    (tmp_path / "river.py").write_text(problem)
+    for name, text in {
+        "cbq": f'#!/bin/sh\nexec {sys.executable} -m cbq "$@"\n',
+        "simulate": SIMULATE.format(python=sys.executable),
+    }.items():
+        (tmp_path / name).write_text(text)
+        (tmp_path / name).chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tmp_path}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.chdir(tmp_path)
+    for script in (first.replace("--budget 100", "--budget 17"), loop, loop):
+        subprocess.run(["sh", "-c", script], check=False, capture_output=True, timeout=120)
+    asked, results = told()
+    assert asked == 17
+    assert sorted(results) == list(range(17))
+
+
+def test_runs_that_are_left_pending_are_not_forgotten(simulator):
+    begin(simulator, 5, "--budget", 20)
+    text = ok("ask", "run.sqlite", "--n", 15, "--out", "points.csv")
+    pending = "5 runs that were asked for earlier are pending: cbq ask run.sqlite --pending gives them again"
+    assert (
+        text == f"15 runs are in points.csv: run f there, and tell the results with cbq tell run.sqlite. {pending}.\n"
+    )
+    result = run("ask", "run.sqlite")
+    assert result.exit_code == 3
+    assert "which is the budget. A larger --budget goes on. 20 runs that were asked for earlier are" in result.stderr
+    text = ok("ask", "run.sqlite", "--pending", "--out", "points.csv")
+    assert text == "20 runs are in points.csv: run f there, and tell the results with cbq tell run.sqlite.\n"
 
 
 # status

@@ -72,19 +72,26 @@ def ask(
     goal = {"tolerance": tolerance, "rtol": rtol, "criterion": criterion, "level": level, "budget": budget}
     with opened(run, problem, option, begin=not pending, seed=seed, goal=goal) as found:
         reason = _why_none(found.session, pending=pending)
+        earlier = "" if pending else _pending_note(len(found.session.pending), run)
         if reason is not None:
-            typer.echo(f"Nothing to run: {reason}", err=True)
+            typer.echo(f"Nothing to run: {reason}{earlier}", err=True)
             raise typer.Exit(OVER)
         asked = found.session.pending if pending else found.session.ask(_within_budget(found.session, n))
         write_columns(out, asked.to_columns())
     if out is not None:
-        typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.")
+        typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.{earlier}")
+
+
+def _pending_note(n: int, run: Path) -> str:
+    """A sentence about n runs that are pending, if there are some: their points may have been lost."""
+    again = f"cbq ask {run} --pending gives them again"
+    return f" {n} runs that were asked for earlier are pending: {again}." * bool(n)
 
 
 def _why_none(session: Session, *, pending: bool) -> str | None:
     """Why there is nothing to run; None if there is."""
     if pending:
-        return None if len(session.pending) else "all runs that were asked for were told."
+        return None if len(session.pending) else "no run is pending."
     if session.reached:
         return f"the accuracy is reached ({session.goal}). A smaller --rtol or --tolerance goes on."
     if session.n_asked >= session.goal.budget:
