@@ -327,6 +327,7 @@ def test_a_file_in_use_is_waited_for_and_then_refused(simulator, tmp_path, monke
         return database.connect(path, write=write, wait=0.01)
 
     monkeypatch.setattr("cbq.checkpoint.ledger.connect", connect)
+    monkeypatch.setattr("cbq.checkpoint.owned.connect", connect)
     problem = ProblemSource.parse(simulator, None).load()
     with problem.session(rng=0, checkpoint="run.sqlite"):
         waits.clear()
@@ -351,7 +352,7 @@ sys.exit(failing)
 
 @pytest.mark.skipif(shutil.which("sh") is None, reason="there is no shell")
 def test_the_documented_loop_makes_every_run_that_it_asks_for(tmp_path, monkeypatch):
-    """Also those of the command before the loop, and those of a simulator that fails halfway; then it is begun again."""
+    """Also those of the command before it, and those of a simulator that fails halfway, after which it begins again."""
     section = PAGE.partition("### A simulator in any language")[2]
     (problem,) = re.findall(r"```python\n(.*?)```", section, flags=re.DOTALL)
     first, loop = re.findall(r"```sh\n(.*?)```", section, flags=re.DOTALL)
