@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -42,10 +43,10 @@ class Names:
     def __init__(self, theta: str | Sequence[str] = (), x: str | Sequence[str] = (), f: str | Sequence[str] = ()):
         for part, given in zip(PARTS, (theta, x, f), strict=True):
             object.__setattr__(self, part, _checked(given, part))
-        every = [name for part in PARTS for name in getattr(self, part)]
+        every = Counter(name for part in PARTS for name in getattr(self, part))
         for part in PARTS:
             for name in getattr(self, part):
-                if every.count(name) > 1:
+                if every[name] > 1:
                     raise ValueError(f"names must differ, but {name!r} of {part} occurs twice: rename one of them.")
 
     @classmethod
