@@ -575,7 +575,8 @@ REFUSED = {  # whatever the arguments: these measures have no density, or no nor
 SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of a millisecond for each
     ("Embedding by quadrature.mean", "a long list"),
     *((f"ImportanceSamplingFit.{name}", "a long list") for name in ("effective_sample_size", "predict", "score")),
-    *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in ("interval", "plot", "to_frame")),
+    *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in ("band", "interval", "plot", "to_frame")),
+    ("measures.Binomial", "10**12"),  # which has eight million atoms
 }
 STOPS = {("progress", "raises"), ("progress", "takes nothing")}  # it may end a run by any exception
 NAN_IN_NAN_OUT = ("Factor.solve", "Factor.solve_lower")  # linear algebra, whose speed is its purpose

@@ -24,7 +24,8 @@ def as_progress(progress: Any) -> Progress:
     if progress is None or isinstance(progress, bool | np.bool_):
         return None if progress is None else bool(progress)
     if callable(progress) and not isinstance(progress, type):  # which would make an object of each report
-        return progress
+        report: Report = progress
+        return report
     kind = f"the class {progress.__name__}" if isinstance(progress, type) else f"a {type(progress).__name__}"
     raise TypeError(
         f"progress must be True, False, None (a bar in a notebook or on a terminal) or a function of two numbers, "
