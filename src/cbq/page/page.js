@@ -92,7 +92,9 @@
     const longest = Math.max(...places(spec.x, xEnds, width / 90).map((v) => name(spec.x, v, xEnds).length));
     for (const value of places(spec.x, xEnds, longest > 10 ? width / (1.3 * CHARACTER * longest) : Math.max(4, width / 90))) {
       add(axis, "line", { x1: x(value), x2: x(value), y1: bottom, y2: bottom + 5 });
-      add(axis, "text", { x: x(value), y: bottom + 19, "text-anchor": "middle" }, name(spec.x, value, xEnds));
+      const text = name(spec.x, value, xEnds), half = (CHARACTER * text.length) / 2; // long ones stay inside
+      const anchor = x(value) + half > width ? "end" : x(value) < half ? "start" : "middle";
+      add(axis, "text", { x: x(value), y: bottom + 19, "text-anchor": anchor }, text);
     }
     add(axis, "path", { d: `M${left},${bottom}H${width - 10}` });
     add(axis, "text", { x: (left + width - 10) / 2, y: height - 6, "text-anchor": "middle", class: "soft" }, fitted(spec.x.label, width - left));
