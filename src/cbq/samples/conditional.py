@@ -52,6 +52,10 @@ class ConditionalMeasure:
     observed: Measure | tuple[Measure, ...]
     family: Family | None
 
+    def __repr__(self) -> str:
+        known = "everywhere" if self.everywhere else f"at {len(self.theta)} thetas"
+        return f"ConditionalMeasure({self.observed_at(0)!r} at the first theta, known {known})"
+
     def __call__(self, theta: Array) -> tuple[Measure, ...]:
         """The measures at theta (M, p)."""
         if self.family is not None:
