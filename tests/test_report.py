@@ -153,7 +153,8 @@ def test_data_in_a_page_is_the_data_that_was_given():
         (612345.6, 437.0, "612350"),
         (-0.5, 1.0, "-0.5"),
         (1.23456789e12, 1e9, "1.2346e+12"),
-        (1.0, 3e-11, "1.00000000000e+00"),
+        (1.0, 3e-11, "1.000000000000e+00"),
+        (1e12 + 0.25, 4.9e-4, "1.000000000000250e+12"),
         (0.1234567, np.nan, "0.123457"),
         (0.0, 0.0, "0"),
         (np.nan, 1.0, "-"),
@@ -324,6 +325,10 @@ EXTREMES = {
         Curve(LINE, lambda t: t[:, 0], 0.5),
         "smallest, -0.50 to 0.50, somewhere with theta from 0 to 1, where the range shown ends, and largest, "
         "9.50 to 10.50, somewhere with theta from 9 to 10, where the range shown ends",
+    ),
+    "large, with small differences": (
+        Curve(LINE, lambda t: 1e12 + t[:, 0], 0.004),
+        "smallest, 1.000000000000000e+12 at theta = 0, where the range shown ends, and largest, 1.000000000010000e+12",
     ),
     "flat": (
         Curve(LINE, lambda t: 0.1 * np.sin(t[:, 0]), 0.2),

@@ -58,8 +58,8 @@ class AnswerSection:
             found.append(extremes_in_words(grid, c, name, names[0]))
             if grid.has_intervals:
                 half = grid.half_width[:, c]
-                widths = f"{short(float(half.min()), 2)} to {short(float(half.max()), 2)}"
-                found[-1] += f" The half-width of its {100 * self.level:.4g}% interval is {widths}."
+                widths = dict.fromkeys(short(float(end), 2) for end in (half.min(), half.max()))  # one if they agree
+                found[-1] += f" The half-width of its {100 * self.level:.4g}% interval is {' to '.join(widths)}."
         if not grid.full:
             found.insert(0, "Along each coordinate, with all others near their median:")
         more = len(names[1]) - MAX_DRAWN

@@ -16,7 +16,9 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.naming import capital
-from cbq.page.charts import DIGITS, resolved
+from cbq.page.charts import resolved
+
+ROUNDING = 1e-14  # of I: a smaller difference is no difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -31,7 +33,7 @@ class Extreme:
 def smallest_and_largest(low: Array, high: Array) -> tuple[Extreme, Extreme]:
     """The extremes of an I with intervals from low (M,) to high (M,), which may be infinite."""
     ends = np.abs([low, high])
-    rounding = 10.0**-DIGITS * np.max(ends, initial=0.0, where=np.isfinite(ends))
+    rounding = ROUNDING * np.max(ends, initial=0.0, where=np.isfinite(ends))
     bottom, top = float(np.min(high)), float(np.max(low))
     least, most = np.flatnonzero(low <= bottom + rounding), np.flatnonzero(high >= top - rounding)
     return Extreme(least, float(np.min(low)), bottom), Extreme(most, top, float(np.max(high)))

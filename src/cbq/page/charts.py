@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cbq._arrays import LEAST_DIGITS, Array, digits_apart
+from cbq._arrays import LEAST_DIGITS, MAX_DIGITS, Array, digits_apart
 from cbq.page.parts import Html, joined, words
 
 DIGITS = 12  # significant ones of numbers in the page
@@ -229,5 +229,5 @@ def resolved(value: float, half_width: float) -> str:
     decimals = 1 - floor(log10(half_width))
     if decimals > MAX_DECIMALS or abs(value) >= EXPONENT_FROM:
         digits = decimals + (floor(log10(abs(value))) + 1 if value else 1)
-        return f"{value:.{min(max(digits, 1), DIGITS) - 1}e}"
+        return f"{value:.{min(max(digits, 1), MAX_DIGITS) - 1}e}"
     return f"{value:.{decimals}f}" if decimals >= 0 else f"{round(value, decimals):.0f}"

@@ -22,7 +22,7 @@
     const decimals = 1 - Math.floor(Math.log10(half));
     if (decimals > 8 || Math.abs(value) >= 1e9) {
       const digits = decimals + (value ? Math.floor(Math.log10(Math.abs(value))) + 1 : 1);
-      return value.toExponential(Math.min(Math.max(digits, 1), 12) - 1);
+      return value.toExponential(Math.min(Math.max(digits, 1), 16) - 1);
     }
     if (decimals >= 0) return value.toFixed(decimals);
     const unit = Math.pow(10, -decimals);
