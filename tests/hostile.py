@@ -463,6 +463,7 @@ VALID: dict[str, Callable[[], Any]] = {
 
 ESTIMATORS = (cbq.Auto, cbq.CBQ, cbq.ImportanceSampling, cbq.KLSMC, cbq.LSMC, cbq.MOBQ, cbq.MonteCarlo)
 FITS_BY_THETA = ("ImportanceSamplingFit", "MOBQFit")  # they work for each theta
+PREDICTIONS = ("band", "interval", "plot", "predict", "score", "to_frame")
 
 # Objects whose public methods are called.
 SUBJECTS: dict[str, Callable[[], Any]] = {
@@ -574,8 +575,9 @@ REFUSED = {  # whatever the arguments: these measures have no density, or no nor
 }
 SLOW = {  # valid calls at 100,000 points or thetas, of what costs a fraction of a millisecond for each
     ("Embedding by quadrature.mean", "a long list"),
-    *((f"ImportanceSamplingFit.{name}", "a long list") for name in ("effective_sample_size", "predict")),
-    *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in ("interval", "plot", "to_frame")),
+    ("ImportanceSamplingFit.effective_sample_size", "a long list"),
+    *((f"{fit}.{name}", "a long list") for fit in FITS_BY_THETA for name in PREDICTIONS),
+    ("measures.Binomial", "10**12"),  # which has eight million atoms
 }
 STOPS = {("progress", "raises"), ("progress", "takes nothing")}  # it may end a run by any exception
 NAN_IN_NAN_OUT = ("Factor.solve", "Factor.solve_lower")  # linear algebra, whose speed is its purpose

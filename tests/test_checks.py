@@ -268,6 +268,36 @@ EMPTY = {
 }
 test_what_is_empty_is_named = refusals(EMPTY, ValueError)
 
+GAMMA = cbq.embed(kernels.RBF(1.0), Gamma(2.0, 1.0), "transport")
+LOG = cbq.embed(kernels.Warped(kernels.RBF(1.0), "log"), LogNormal(0.0, 1.0))
+NAMED = {
+    "a class, to predict": (lambda: FIT.predict(THETA, progress=Gaussian), "progress must be .* the class Gaussian"),
+    "a class, to collect": (lambda: PROBLEM.collect(2, 2, rng=0, progress=dict), "progress must be .* the class dict"),
+    "atoms": (lambda: measures.LogMeasure(measures.Poisson(3.0)), r"measure .* must be continuous.*Poisson"),
+    "two dimensions": (lambda: measures.LogMeasure(LogNormal([0.0, 0.0], 1.0)), "measure .* must be one-dimensional"),
+    "negative x": (lambda: measures.LogMeasure(Gaussian(0.0, 1.0)), "measure .* must be of positive x"),
+    "an atom at the end": (lambda: GAMMA.cross(measures.Poisson(3.0)), r"other = Poisson\(rate=3\) does not fit"),
+    "a point outside": (lambda: GAMMA.cross(Empirical([-1.0, 1.0])), "other = Empirical.* does not fit the kernel"),
+    "log of a negative x": (lambda: LOG.cross(Gaussian(0.0, 1.0)), "other = Gaussian.* does not fit the kernel"),
+    "log of zero": (lambda: LOG.cross(Empirical([0.0, 1.0])), "other = Empirical.* does not fit the kernel"),
+}
+test_the_argument_at_fault_is_named = refusals(NAMED, (ValueError, TypeError))
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.uint8, np.longdouble])
+def test_net_benefits_of_any_type_of_number_are_those_of_float64(kind):
+    outputs = {"u": np.zeros(40), "v": np.round(100 * np.cos(np.arange(40.0)) ** 2)}
+    found = cbq.psa.ceac({name: values.astype(kind) for name, values in outputs.items()})
+    np.testing.assert_array_equal(found.to_frame().to_numpy(), cbq.psa.ceac(outputs).to_frame().to_numpy())
+
+
+def test_a_hundred_thousand_names_take_no_time():
+    names = [f"input {i}" for i in range(100_000)]  # comparing all pairs would take minutes
+    assert cbq.Names(x=names).x == tuple(names)
+    with pytest.raises(ValueError, match="'input 7' of x occurs twice"):
+        cbq.Names(x=[*names, "input 7"])
+
+
 LIST: list = []
 LIST.extend([LIST, LIST])
 WRONG = {

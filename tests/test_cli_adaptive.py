@@ -92,6 +92,7 @@ def test_solve_prints_the_answer_of_the_python_api_and_writes_it(tmp_path):
     text = ok(*words, "--out", tmp_path)
     answer = problem.solve(rtol=1e-9, budget=n, rng=3, level=0.8)
     assert text.startswith("Not reached: ")
+    assert text.splitlines()[-1].startswith(answer.lines()[0])
     assert [line for line in answer.summary().splitlines() if not line.startswith("It took")] == [
         line for line in text.splitlines()[: answer.summary().count("\n") + 1] if not line.startswith("It took")
     ]

@@ -221,7 +221,7 @@ def test_a_discrete_prior_of_theta_is_summed_over():
 # refusals
 
 REFUSED = {
-    "score": (lambda: Poisson(2.0).score(1.0), "Poisson is discrete and has no score"),
+    "score": (lambda: Poisson(2.0).score(1.0), r"the measure Poisson\(rate=2\) is discrete and has no score"),
     "Stein": (lambda: cbq.embed(Stein(RBF(1.0)), Poisson(2.0)), "discrete"),
     "logarithm": (lambda: LogMeasure(Poisson(2.0)), "has atoms"),
     "table": (lambda: Mixture([1.0], [Empirical([1.0])]), "normalised densities"),

@@ -79,7 +79,7 @@ BAD_VALUES = {
     ),
     "log of a normal": (
         lambda: embed(Warped(K, "log"), NORMAL),
-        "measures of positive x, but the support .* begins at -inf",
+        "must be of positive x, but the support .* begins at -inf",
     ),
     "gaussianise outside": (
         lambda: embed(K, Gamma(2, 1), "transport").mean([1.0, -1.0]),

@@ -50,6 +50,16 @@ def test_the_gain_is_the_fall_of_the_mean_variance_of_integrals(kernel, points, 
         assert abs(found - (before - after)) <= max(apart, less_apart) * (1 + 1e-6)
 
 
+def test_many_points_that_are_added_count_as_points_that_were_there():
+    kernel, u = Matern(1.5, 0.02), np.linspace(-3.0, 3.0, 300)[:, None]
+    added = Gain(kernel, integrals := Integrals(kernel, MEASURES, THETA), u[:3], u, 0.1)
+    for j in range(3, 200):  # more than there is room for at first, several times
+        added.add(j)
+    known = Gain(kernel, integrals, u[:200], u, 0.1)
+    assert_allclose(added.variance, known.variance, rtol=1e-9)
+    assert_allclose(added.average, known.average, rtol=1e-7, atol=1e-12)
+
+
 @pytest.mark.parametrize(("kernel", "points", "u"), KERNELS.values(), ids=KERNELS)
 def test_the_gain_is_exact_for_a_kernel_with_the_variance_of_the_mean(kernel, points, u):
     """The covariance of all integrals and values, by dense algebra."""

@@ -153,7 +153,8 @@ def test_data_in_a_page_is_the_data_that_was_given():
         (612345.6, 437.0, "612350"),
         (-0.5, 1.0, "-0.5"),
         (1.23456789e12, 1e9, "1.2346e+12"),
-        (1.0, 3e-11, "1.00000000000e+00"),
+        (1.0, 3e-11, "1.000000000000e+00"),
+        (1e12 + 0.25, 4.9e-4, "1.000000000000250e+12"),
         (0.1234567, np.nan, "0.123457"),
         (0.0, 0.0, "0"),
         (np.nan, 1.0, "-"),
@@ -171,6 +172,23 @@ def test_sliders_stop_at_round_numbers_inside_the_range(ends):
     step = np.diff(axis)
     np.testing.assert_allclose(step, step[0], rtol=1e-5)
     assert f"{step[0]:.0e}"[0] in "125"
+
+
+@pytest.mark.parametrize("p", [1, 2, 3, 5])
+@pytest.mark.parametrize(("start", "width"), [(1.7e9, 1e-3), (-1.7e9, 1e-3), (1e6, 1e-3), (1e15, 8.0), (1.0, 1e-13)])
+def test_thetas_that_are_large_and_near_to_each_other_stay_apart(start, width, p, tmp_path):
+    theta = start + width * np.random.default_rng(0).uniform(size=(9, p))
+    prior = cbq.measures.Uniform(np.full(p, start), start + width)
+    page, html = read(Known(theta), tmp_path, prior=prior)
+    for axis in page.reader()["axes"]:
+        assert len(axis) >= 5
+        assert np.all(np.diff(axis) > 0)
+        assert start <= axis[0] < axis[-1] <= start + width
+    cells = [re.findall(r"<td[^>]*>([^<]*)", row) for row in re.findall(r"<tr>(.*?)</tr>", html)]
+    assert len({tuple(row[:p]) for row in cells if row}) == len([row for row in cells if row]) > 4
+    low, high = re.search(r"theta(?:_0)? from (\S+) to ([-+.e\d]+)", page.text).groups()
+    assert float(low) == pytest.approx(theta[:, 0].min(), abs=1e-3 * width, rel=1e-15)
+    assert float(high) == pytest.approx(theta[:, 0].max(), abs=1e-3 * width, rel=1e-15)
 
 
 def test_thetas_over_decades_have_even_logarithms(tmp_path):
@@ -220,7 +238,7 @@ def test_the_report_covers_the_prior_and_marks_what_is_beyond(tmp_path):
     assert found["marked"] == np.flatnonzero(fit.beyond(np.array(found["axes"][0]))).tolist()
     zones = [each for chart in page.data if "series" in chart for each in chart["series"] if each["type"] == "zone"]
     assert zones
-    assert all(zone["from"] < zone["to"] for zone in zones)
+    assert all(zone["ends"][0] < zone["ends"][1] for zone in zones)
 
 
 def test_the_table_has_the_numbers_of_the_fit(tmp_path):
@@ -269,6 +287,93 @@ def test_names_make_the_question(tmp_path):
     page, _ = read(fit, tmp_path)
     assert "What is the expected profit as a function of stock?" in page.text
     assert "Expected profit is smallest" in page.text
+
+
+class Curve(Known):
+    """A fit whose mean (M, C) and half-width are functions of theta (M, p), cut off at bounds."""
+
+    def __init__(self, theta, mean, half, bounds=(-np.inf, np.inf)):
+        super().__init__(theta, *mean(theta).shape[1:])
+        self._mean, self._half, self._bounds = mean, half, bounds
+
+    def predict(self, theta):
+        return np.clip(self._mean(np.asarray(theta)), *self._bounds)
+
+    def interval(self, theta, level=0.95):
+        mean = self._mean(np.asarray(theta))
+        return np.clip(mean - self._half, *self._bounds), np.clip(mean + self._half, *self._bounds)
+
+
+LINE, UNIFORM = np.linspace(0.0, 10.0, 9)[:, None], cbq.measures.Uniform(0.0, 10.0)
+SQUARE = np.random.default_rng(0).uniform(size=(9, 2))
+EXTREMES = {
+    "a plateau at a bound": (
+        Curve(LINE, lambda t: 5 - t[:, 0], 0.2, (0.0, np.inf)),
+        "smallest, 0, somewhere with theta from 4.8 to 10, where the range shown ends, and largest, "
+        "4.80 to 5.20, somewhere with theta from 0 to 0.4, where the range shown ends",
+    ),
+    "a plateau that may be above the bound": (
+        Curve(LINE, lambda t: np.maximum(3 - t[:, 0], 0.05), 0.1, (0.0, np.inf)),
+        "smallest, 0.000 to 0.150, somewhere with theta from 2.75 to 10",
+    ),
+    "the end of the prior": (
+        Curve(LINE, lambda t: t[:, 0], 0.002),
+        "smallest, 0.0000 at theta = 0, where the range shown ends, and largest, 10.0000 at theta = 10, where",
+    ),
+    "inside": (Curve(LINE, lambda t: (t[:, 0] - 4) ** 2, 0.001), "smallest, 0.0000 at theta = 4, and largest"),
+    "near the end": (
+        Curve(LINE, lambda t: t[:, 0], 0.5),
+        "smallest, -0.50 to 0.50, somewhere with theta from 0 to 1, where the range shown ends, and largest, "
+        "9.50 to 10.50, somewhere with theta from 9 to 10, where the range shown ends",
+    ),
+    "large, with small differences": (
+        Curve(LINE, lambda t: 1e12 + t[:, 0], 0.004),
+        "smallest, 1.000000000000000e+12 at theta = 0, where the range shown ends, and largest, 1.000000000010000e+12",
+    ),
+    "flat": (
+        Curve(LINE, lambda t: 0.1 * np.sin(t[:, 0]), 0.2),
+        "Where I(theta) is smallest or largest cannot be told: its intervals at all thetas overlap, and reach from "
+        "-0.30 to 0.30",
+    ),
+    "constant but for rounding": (
+        Curve(LINE, lambda t: 3.3 * (1 + 1e-15 * np.sin(99 * t[:, 0])), 0.0),
+        "Where I(theta) is smallest or largest cannot be told",
+    ),
+    "infinite": (
+        Curve(LINE, lambda t: t[:, 0], np.inf),
+        "cannot be told: its intervals at all thetas overlap, and reach from -inf to inf",
+    ),
+    "two coordinates": (
+        Curve(SQUARE, lambda t: (t[:, 0] - 0.5) ** 2, 0.0),
+        "smallest, 0, somewhere with theta_0 = 0.5, theta_1 from ",
+    ),
+    "two outputs": (
+        Curve(LINE, lambda t: np.stack([t[:, 0], 0 * t[:, 0]], 1), 0.001),
+        "Where I_1(theta) is smallest or largest cannot be told",
+    ),
+}
+
+
+@pytest.mark.parametrize(("fit", "says"), EXTREMES.values(), ids=EXTREMES)
+def test_extremes_are_placed_only_as_far_as_the_intervals_tell(fit, says, tmp_path):
+    page, _ = read(fit, tmp_path, prior=UNIFORM if fit.p == 1 else None)
+    assert says in page.text
+
+
+def test_an_expectation_that_may_be_zero_in_many_places_is_called_smallest_in_none(tmp_path):
+    """E max(X - 10 t, 0), X ~ N(5, 2^2), falls in t throughout; bounds cut its intervals off at 0."""
+    problem = cbq.Problem(
+        lambda x, theta: np.maximum(x[:, 0] - 10 * theta[0], 0.0),
+        lambda theta: cbq.measures.Gaussian(5.0, std=2.0),
+        cbq.measures.Uniform(0.0, 2.0),
+        bounds=(0.0, np.inf),
+        names={"theta": "capacity", "f": "beds exceeded"},
+    )
+    page, _ = read(problem.solve(tolerance=1e-3, budget=24, rng=0), tmp_path)
+    place = re.search(r"exceeded is smallest, (\S+) to (\S+), somewhere with capacity from (\S+) to (\S+),", page.text)
+    low, high, start, end = map(float, place.groups())
+    assert low <= 0.0 < high
+    assert start < 1.0 < 1.9 < end
 
 
 @pytest.mark.filterwarnings("ignore::cbq.FitWarning")
@@ -369,6 +474,33 @@ def test_the_report_of_an_answer_tells_how_it_was_reached(tmp_path):
     assert history["series"][0]["x"] == answer.history.runs.tolist()
 
 
+@pytest.mark.parametrize(
+    ("goal", "kind", "says"),
+    [
+        ({"tolerance": 1e-9}, "warning", "Not reached:"),
+        ({"tolerance": 1e3}, "good", "Reached:"),
+        ({}, "remark", "No accuracy was asked for:"),
+    ],
+    ids=["not reached", "reached", "budget"],
+)
+def test_the_report_of_an_answer_opens_with_whether_the_goal_was_reached(goal, kind, says, tmp_path):
+    problem = cbq.Problem(
+        lambda x, theta: np.sin(x[:, 0] + theta[0]),
+        lambda theta: cbq.measures.Gaussian(theta, 1.0),
+        cbq.measures.Uniform(0.0, 1.0),
+    )
+    answer = problem.solve(**goal, budget=40, rng=0)
+    assert answer.reached == (kind == "good")
+    _, html = read(answer, tmp_path)
+    top = html[html.index("</noscript>") : html.index("<h2>The question")]
+    first = re.search(r'class="notice (\w+)" role="\w+"><p><strong>([^<]*)</strong> ([^<]*)<', top)
+    assert first.groups()[:2] == (kind, says)
+    assert f"{says} {first[3][:1].lower()}{first[3][1:]}" == answer.lines()[0]
+    assert ("notice good" in top) == (kind == "good")
+    assert answer.summary().startswith(says)
+    assert repr(answer).startswith(f"AdaptiveAnswer({says[:-1].lower()}, ")
+
+
 def row(name, value, price=None, note=""):
     return EvppiRow(name, price, value, 0.1, value - 0.2, value + 0.2, value, 9.0, 60, 10, 0.0, note)
 
@@ -408,7 +540,7 @@ def test_commands_write_reports_that_name_the_command(tmp_path):
     assert "Coverage of the truth" in page.text
     assert "report.html" in ok("solve", "linear", "--option", "dim=1", "--budget", 16, "--out", tmp_path / "solve")
     page = Read((tmp_path / "solve" / "report.html").read_text(encoding="utf-8"))
-    assert "How it was reached" in page.text
+    assert "How the run went" in page.text
     draws = np.random.default_rng(0).normal(size=(60, 3))
     lines = ["p1,nb1,nb2", *(",".join(map(str, each)) for each in draws)]
     (tmp_path / "psa.csv").write_text("\n".join(lines))

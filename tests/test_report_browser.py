@@ -26,6 +26,8 @@ OWNED = type("Named", (Known,), {"names": cbq.Names(theta=(f"theta {EVIL}",), f=
 
 REPORTS = {
     "line": Known(np.linspace(20, 220, 9)[:, None]),
+    "times": Known(1.7e9 + 1e-3 * np.linspace(0, 1, 9)[:, None]),
+    "map of times": Known(1.7e9 + 1e-3 * rng.uniform(size=(12, 2))),
     "map": Known(rng.uniform(1, 2, (12, 2)), C=2),
     "slices": Known(rng.uniform(1, 2, (12, 3))),
     "six coordinates": Known(rng.uniform(1, 2, (12, 6))),

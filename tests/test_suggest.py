@@ -98,6 +98,8 @@ def test_refusals():
         cbq.LSMC().fit(samples()).suggest(3)
     with pytest.raises(ValueError, match="from 1 to 10000, but it is 0"):
         cbq.MOBQ().fit(samples()).suggest(0)
+    with pytest.raises(ValueError, match=r"n must be at most 1000 runs, .* but it is 5000: make some of them first"):
+        cbq.MOBQ().fit(samples()).suggest(5000)
     without = cbq.Samples(THETA, samples().x, samples().f, [Gaussian(t, 1.0) for t in THETA], depends_on_theta=False)
     with pytest.raises(ValueError, match="no family"):
         cbq.MOBQ().fit(without).suggest(3)

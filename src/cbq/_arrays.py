@@ -21,6 +21,7 @@ Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
 
 NESTED = (list, tuple, np.ma.MaskedArray)  # what NumPy looks into, or drops the mask of
+LEAST_DIGITS, MAX_DIGITS = 6, 16  # of numbers beside others
 MAX_NESTING = 32  # of lists: the largest number of axes in every version of NumPy
 
 
@@ -147,6 +148,15 @@ def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int,
 def evenly(n: int, most: int) -> Integers:
     """At most `most` evenly spaced integers between 0 and n - 1, both included."""
     return np.unique(np.linspace(0, n - 1, most).round().astype(np.intp))
+
+
+def digits_apart(values: Array) -> int:
+    """The digits with which numbers (n,) can be told apart: six, and more where they are large and nearly equal."""
+    with np.errstate(over="ignore"):
+        size, span = float(np.max(np.abs(values))), float(np.ptp(values))
+    if not 0 < span < size:
+        return LEAST_DIGITS
+    return min(LEAST_DIGITS - 1 + math.ceil(math.log10(size) - math.log10(span)), MAX_DIGITS)
 
 
 def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import os
+import re
 import sys
 from collections.abc import Callable, Iterable
 from difflib import get_close_matches
@@ -16,6 +17,7 @@ from cbq._wording import arg
 LARGEST = 1e153  # of a number whose square, and a sum of squares, stay within float64
 MAX_SHOWN, MAX_DESCRIBED = 100, 400  # characters of a value, and of another error, in a message
 MAX_PATH = 4096  # characters
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of a function or an object, which differs from run to run
 
 
 def shown(value: Any) -> str:
@@ -23,10 +25,16 @@ def shown(value: Any) -> str:
     if isinstance(value, int) and abs(value) >= 10**20:
         return f"{'-' * (value < 0)}10**{int((abs(value).bit_length() - 1) * math.log10(2))} or more"
     try:
-        text = " ".join(repr(value).split())
+        text = ADDRESS.sub("", " ".join(repr(value).split()))
     except Exception:
         return f"a {type(value).__name__}"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
+
+
+def named(function: Callable[..., Any]) -> str:
+    """The name of a function with its module, or the name of the type of another callable."""
+    found = function if hasattr(function, "__qualname__") else type(function)
+    return f"{found.__module__}.{found.__qualname__}"
 
 
 def as_text(label: Any) -> str:

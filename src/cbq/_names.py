@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal, Self
@@ -9,7 +10,7 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, digits_apart
 from cbq._checks import shown
 from cbq.io import Many, Text, saved
 
@@ -42,10 +43,10 @@ class Names:
     def __init__(self, theta: str | Sequence[str] = (), x: str | Sequence[str] = (), f: str | Sequence[str] = ()):
         for part, given in zip(PARTS, (theta, x, f), strict=True):
             object.__setattr__(self, part, _checked(given, part))
-        every = [name for part in PARTS for name in getattr(self, part)]
+        every = Counter(name for part in PARTS for name in getattr(self, part))
         for part in PARTS:
             for name in getattr(self, part):
-                if every.count(name) > 1:
+                if every[name] > 1:
                     raise ValueError(f"names must differ, but {name!r} of {part} occurs twice: rename one of them.")
 
     @classmethod
@@ -119,8 +120,10 @@ class Names:
 
     def ranges(self, part: Part, values: Array) -> str:
         """From where to where values (n, k) of the coordinates of theta or x go: "stock = 0.1 to 0.9"."""
-        ends = zip(getattr(self, part), np.min(values, axis=0), np.max(values, axis=0), strict=True)
-        found = [f"{name} = {low:.6g}" + f" to {high:.6g}" * bool(low < high) for name, low, high in ends]
+        found = []
+        for name, column in zip(getattr(self, part), values.T, strict=True):
+            low, high, n = np.min(column), np.max(column), digits_apart(column)
+            found.append(f"{name} = {low:.{n}g}" + f" to {high:.{n}g}" * bool(low < high))
         return ", ".join(found[:SHOWN] + ["..."] * (len(found) > SHOWN))
 
     def joined(self, other: Names) -> Self:

@@ -21,11 +21,15 @@ WIDTH = 30  # characters of a bar in plain text
 
 def as_progress(progress: Any) -> Progress:
     """The argument `progress`, checked."""
-    if progress is None or isinstance(progress, bool | np.bool_) or callable(progress):
-        return bool(progress) if isinstance(progress, np.bool_) else progress
+    if progress is None or isinstance(progress, bool | np.bool_):
+        return None if progress is None else bool(progress)
+    if callable(progress) and not isinstance(progress, type):  # which would make an object of each report
+        report: Report = progress
+        return report
+    kind = f"the class {progress.__name__}" if isinstance(progress, type) else f"a {type(progress).__name__}"
     raise TypeError(
         f"progress must be True, False, None (a bar in a notebook or on a terminal) or a function of two numbers, "
-        f"those of finished and of all points or thetas, but it is a {type(progress).__name__}."
+        f"those of finished and of all points or thetas, but it is {kind}."
     )
 
 

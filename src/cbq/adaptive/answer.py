@@ -145,12 +145,20 @@ class AdaptiveAnswer:
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return [self._reached_line(), cost, self._calibration_line(), self._next_line()]
+        return [": ".join(self.outcome), cost, self._calibration_line(), self._next_line()]
 
-    def _reached_line(self) -> str:
+    @property
+    def outcome(self) -> tuple[str, str]:
+        """Whether the goal was reached, in a word or two, and in a sentence how narrow the intervals are."""
+        if not self.goal.has_target:
+            return "No accuracy was asked for", f"{self._accuracy}."
+        return "Reached" if self.reached else "Not reached", f"{self._accuracy}. Asked: {self.goal}."
+
+    @property
+    def _accuracy(self) -> str:
         last = achieved(self.rounds, self.goal)
         if last is None:
-            return f"Not reached: there are too few rounds to judge the intervals. Asked: {self.goal}."
+            return "there are too few rounds to judge the intervals"
         target, spread = self.goal.target(self.rounds[-1].mean), np.std(self.rounds[-1].mean, axis=0)
         unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
@@ -158,12 +166,9 @@ class AdaptiveAnswer:
         over = "root mean square over Q" if self.goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
         relative = f", {last[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
         of_output = f" for {self.fit.names.output(worst)}, the worst of {len(last)}," * (len(last) > 1)
-        found = (
+        return (
             f"the {self.goal.level:.0%} interval{of_output} has a half-width of {short(last[worst])} ({over}){relative}"
         )
-        if not self.goal.has_target:
-            return f"After the budget, {found}."
-        return f"{'Reached' if self.reached else 'Not reached'}: {found}. Asked: {self.goal}."
 
     def _calibration_line(self) -> str:
         factor = calibration(self.rounds)
@@ -174,9 +179,13 @@ class AdaptiveAnswer:
     def _next_line(self) -> str:
         names = self.fit.names
         theta, x = names.at("theta", self.next.theta[0]), names.at("x", self.next.x[0])
-        where = f"The next run would be at {theta}, {x}."
+        return " ".join(filter(None, [self.advice, f"The next run would be at {theta}, {x}."]))
+
+    @property
+    def advice(self) -> str:
+        """How many runs a goal that was not reached would take, in a sentence; empty if it is not known."""
         foreseen = None if self.reached else self.foreseen_runs
-        return where if foreseen is None else f"By the trend, about {short(foreseen, 2)} runs in all would do. {where}"
+        return "" if foreseen is None else f"Extrapolating, about {short(foreseen, 2)} runs in total should suffice."
 
     @property
     def foreseen_runs(self) -> float | None:
@@ -220,8 +229,7 @@ class AdaptiveAnswer:
         answer_page(self, truth, title, repeat).write(name)
 
     def __repr__(self) -> str:
-        reached = "reached" if self.reached else "not reached"
-        return f"AdaptiveAnswer({reached}, {self.n_runs} runs, {type(self.fit).__name__})"
+        return f"AdaptiveAnswer({self.outcome[0].lower()}, {self.n_runs} runs, {type(self.fit).__name__})"
 
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()

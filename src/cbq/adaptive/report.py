@@ -7,11 +7,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq.fit.answer_section import MAX_DRAWN
+from cbq.fit.naming import capital
 from cbq.fit.report import FitReport
 from cbq.page import charts
 from cbq.page.charts import Axis, Lines, figure
 from cbq.page.document import Page, Section
-from cbq.page.parts import Html, joined, paragraph
+from cbq.page.parts import Html, Kind, joined, paragraph
 
 if TYPE_CHECKING:
     from cbq.adaptive.answer import AdaptiveAnswer
@@ -21,9 +22,22 @@ def answer_page(answer: AdaptiveAnswer, truth: Any = None, title: Any = None, re
     """The page of an answer; see `Fit.report` for the arguments."""
     level = answer.goal.level
     record = {"runs": str(answer.n_runs), "rounds": str(len(answer.rounds)), "asked for": str(answer.goal)}
-    more = (Section("How it was reached", _course(answer)),)
-    known = {"name": answer.name, "more": more} | known | {"record": record | dict(known.get("record", {}))}
+    more = (Section("How the run went", _course(answer)),)
+    known = (
+        {"name": answer.name, "first": _headline(answer), "more": more}
+        | known
+        | {"record": record | dict(known.get("record", {}))}
+    )
     return FitReport.asked(answer.fit, answer.samples, answer.prior, truth, level, title, repeat, **known).page
+
+
+def _headline(answer: AdaptiveAnswer) -> tuple[Kind, str, str, str]:
+    """The notice on whether the goal was reached, and what to do if it was not."""
+    title, text = answer.outcome
+    if answer.reached or not answer.goal.has_target:
+        return "good" if answer.reached else "remark", f"{title}:", capital(text), ""
+    remedy = "Take the intervals as they are, wider than asked for, or continue with a larger budget."
+    return "warning", f"{title}:", capital(text), " ".join(filter(None, [remedy, answer.advice]))
 
 
 def _course(answer: AdaptiveAnswer) -> Html:

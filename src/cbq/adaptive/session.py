@@ -157,6 +157,9 @@ class Session:
         if self._ledger is not None and self._ledger.stored.notes.get(name) != record:
             self._ledger.note(name, record)
 
+    def __repr__(self) -> str:
+        return f"Session({self._quantity.name!r}, {self.n_told} of {self.n_asked} runs told, asked: {self.goal})"
+
     def __enter__(self) -> Self:
         return self
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from cbq._arrays import Array, evenly, finite
+from cbq._arrays import Array, digits_apart, evenly, finite
 from cbq._names import Names, by_theta
 from cbq.adaptive import AdaptiveAnswer
 from cbq.adaptive.report import answer_page
@@ -54,8 +54,13 @@ class Estimate:
         every = list(by_theta(self.theta, self.columns, self.names))
         quantities = list(self.columns) if several else every[self.theta.shape[1] :]
         outputs = self.names.f if self.names.are_given("f") else [str(c) for c in range(self.C or 1)]
+        digits = [digits_apart(column) for column in self.theta.T] if M else []
         rows = [
-            [*map(_number, self.theta[i]), *[output] * several, *(_number(q[i, c]) for q in self.columns.values())]
+            [
+                *(f"{value:.{n}g}" for value, n in zip(self.theta[i], digits, strict=True)),
+                *[output] * several,
+                *(_number(q[i, c]) for q in self.columns.values()),
+            ]
             for i in (range(M) if all_rows else evenly(M, MAX_PRINTED))
             for c, output in enumerate(outputs)
         ]

@@ -90,6 +90,8 @@ def solve(
         report.show()
         if out is not None:
             write_answer(answer, report, out, seed)
+        if goal.has_target and not answer.reached:  # where it is seen: the summary may have scrolled away
+            typer.echo(f"\n{' '.join(filter(None, [answer.lines()[0], answer.advice]))}")
 
 
 def save_answer(answer: AdaptiveAnswer, folder: Path, source: ProblemSource, problem: str, **parts: Any) -> None:

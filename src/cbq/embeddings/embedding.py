@@ -83,7 +83,10 @@ class Embedding(ABC):
             dims = f"{self.measure.dim} and {measure.dim} dimensions"
             raise ValueError(f"the measures have {dims}: they must agree, so pass an other of {self.measure.dim}.")
         batch = broadcast_batch({"self": self.measure.batch_shape, "other": measure.batch_shape}, "cross")
-        return _filled(self._cross_any(measure), batch)
+        try:
+            return _filled(self._cross_any(measure), batch)
+        except ValueError as error:  # of a kernel on coordinates that Y does not have, such as log x for a negative x
+            raise ValueError(f"other = {shown(measure)} does not fit the kernel: {error}") from error
 
     def _cross_any(self, other: Measure) -> Array:
         """`_cross` with any measure; with the measure itself it is the variance."""

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cached_property, partial
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers, digits_apart
 from cbq.fit.base import Fit
 from cbq.fit.plot_lines import as_columns
-from cbq.fit.theta_grids import is_logarithmic, round_axis, theta_range
+from cbq.fit.theta_grids import SPARE_DIGITS, is_logarithmic, round_axis, theta_range
 from cbq.measures import Measure
 from cbq.page.charts import Reader
 
@@ -90,6 +90,27 @@ class AnswerGrid:
         """That of the intervals, (M, C)."""
         return 0.5 * (self.high - self.low)
 
+    @cached_property
+    def digits(self) -> list[int]:
+        """Those with which the thetas can be told apart, for each coordinate."""
+        return [digits_apart(column) for column in self.theta.T]
+
+    def place(self, names: Sequence[str], rows: Integers) -> str:
+        """Thetas in words: "at a = 1, b = 2" for one, "with a from 1 to 3, b = 2" for the smallest box with several."""
+        low, high = np.min(self.theta[rows], axis=0), np.max(self.theta[rows], axis=0)
+        fixed = np.full(len(names), False)
+        if not self.full and self.axes is not None:  # along each coordinate, the others are in the middle
+            centre = np.array([axis[m] for axis, m in zip(self.axes, self.middle, strict=True)])
+            fixed = (low == centre) & (high == centre)
+        parts = [
+            f"{name} = {a:.{n}g}" if a == b else f"{name} from {a:.{n}g} to {b:.{n}g}"
+            for name, n, a, b, skip in zip(names, self.digits, low, high, fixed, strict=True)
+            if not skip or np.all(fixed)
+        ]
+        ends = np.any((low == np.min(self.theta, axis=0)) | (high == np.max(self.theta, axis=0)))
+        end = ", where the range shown ends" if ends and len(self.theta) > 1 else ""
+        return f"{'at' if len(rows) == 1 else 'with'} {', '.join(parts)}{end}"
+
     @property
     def has_intervals(self) -> bool:
         """Whether the fit has some."""
@@ -115,7 +136,8 @@ class AnswerGrid:
 def _even_axis(low: float, high: float, points: int) -> Array:
     """Evenly spaced numbers with few digits."""
     unit = 10.0 ** np.floor(np.log10((high - low) / (10 * points)))
-    return np.array([float(f"{round(v / unit) * unit:.12g}") for v in np.linspace(low, high, points)])
+    digits = digits_apart(np.array([low, high])) + SPARE_DIGITS
+    return np.unique([float(f"{round(v / unit) * unit:.{digits}g}") for v in np.linspace(low, high, points)])
 
 
 def _combined(axes: Sequence[Array]) -> Array:

@@ -12,6 +12,7 @@ from cbq._arrays import Array, evenly
 from cbq._tables import short
 from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.base import Fit
+from cbq.fit.extremes import extremes_in_words
 from cbq.fit.naming import expectation_names
 from cbq.fit.plot_lines import single_theta_estimates
 from cbq.fit.styles import spans_decades
@@ -54,17 +55,11 @@ class AnswerSection:
         found = []
         grid, names = self.grid, self.names
         for c, name in enumerate(names[1][:MAX_DRAWN]):
-            mean, half = grid.mean[:, c], grid.half_width[:, c]
-            least, most = int(np.argmin(mean)), int(np.argmax(mean))
-            ends = [
-                f"{resolved(float(mean[i]), float(half[i]))} at "
-                + ", ".join(f"{label} = {v:.6g}" for label, v in zip(names[0], grid.theta[i], strict=True))
-                for i in (least, most)
-            ]
-            found.append(f"{capital(name)} is smallest, {ends[0]}, and largest, {ends[1]}.")
+            found.append(extremes_in_words(grid, c, name, names[0]))
             if grid.has_intervals:
-                widths = f"{short(float(half.min()), 2)} to {short(float(half.max()), 2)}"
-                found[-1] += f" The half-width of its {100 * self.level:.4g}% interval is {widths}."
+                half = grid.half_width[:, c]
+                widths = dict.fromkeys(short(float(end), 2) for end in (half.min(), half.max()))  # one if they agree
+                found[-1] += f" The half-width of its {100 * self.level:.4g}% interval is {' to '.join(widths)}."
         if not grid.full:
             found.insert(0, "Along each coordinate, with all others near their median:")
         more = len(names[1]) - MAX_DRAWN
@@ -171,7 +166,7 @@ class AnswerSection:
                 numbers = [float(at.mean[i, c]), float(at.low[i, c]), float(at.high[i, c])]
                 mean, low, high = (resolved(each, half) for each in numbers)
                 line = [
-                    *(f"{v:.6g}" for v in theta),
+                    *(f"{v:.{digits}g}" for v, digits in zip(theta, at.digits, strict=True)),
                     *[self.fit.names.f[c]] * several,
                     mean,
                     short(half, 2),
@@ -181,11 +176,6 @@ class AnswerSection:
                 lines.append([*line, *([] if true is None else [resolved(float(true[i, c]), half)])])
         caption = "The estimate at some thetas; fit.to_frame(theta) and cbq predict give it at any."
         return table(header, [[_blank(cell) for cell in row] for row in lines], caption)
-
-
-def capital(words: str) -> str:
-    """The same words, beginning with a capital."""
-    return f"{words[:1].upper()}{words[1:]}"
 
 
 def _blank(cell: str) -> str:

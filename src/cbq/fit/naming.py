@@ -28,3 +28,8 @@ def expectation_labels(fit: Fit) -> list[str]:
 def plain(name: str) -> str:
     """A name that matplotlib shows as it is, and not as mathematics."""
     return name.replace("$", r"\$")
+
+
+def capital(words: str) -> str:
+    """The same words, beginning with a capital."""
+    return f"{words[:1].upper()}{words[1:]}"

@@ -13,15 +13,15 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
-from cbq._arrays import Array
+from cbq._arrays import Array, digits_apart
 from cbq._checks import between_0_and_1, shown, text
 from cbq._version import __version__
 from cbq.fit.answer_grid import AnswerGrid
-from cbq.fit.answer_section import MAX_DRAWN, AnswerSection, capital
+from cbq.fit.answer_section import MAX_DRAWN, AnswerSection
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import LEVEL, TRUTH_DRAWS, TRUTH_SEED, Diagnostic, diagnose
 from cbq.fit.findings import REMARKS, silent
-from cbq.fit.naming import expectation_names
+from cbq.fit.naming import capital, expectation_names
 from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
 from cbq.fit.truth import TruthFunction
@@ -29,7 +29,7 @@ from cbq.measures import Measure
 from cbq.page import charts
 from cbq.page.charts import Axis, Lines, figure
 from cbq.page.document import Page, Section
-from cbq.page.parts import Html, bullets, code, facts, folded, heading, joined, notice, paragraph
+from cbq.page.parts import Html, Kind, bullets, code, facts, folded, heading, joined, notice, paragraph
 from cbq.samples import Samples
 
 MAX_TITLE, MAX_FACT = 300, 400  # characters
@@ -42,6 +42,7 @@ class FitReport:
     samples, prior, truth : where known: what was observed, the distribution of theta, and the true I.
     name : of the problem. title : of the page. repeat : code or a command that makes the fit again.
     record : further facts about how it was made, such as the seed.
+    first : the arguments of a notice that comes before all others, such as whether a goal was reached.
     more : sections after the answer.
     """
 
@@ -54,6 +55,7 @@ class FitReport:
     name: str | None = None
     repeat: str | None = None
     record: Mapping[str, str] = field(default_factory=dict)
+    first: tuple[Kind, str, str, str] | None = None
     more: Sequence[Section] = ()
 
     @classmethod
@@ -96,6 +98,10 @@ class FitReport:
     def _names(self) -> tuple[tuple[str, ...], tuple[str, ...]]:
         return self.fit.names.theta, expectation_names(self.fit)
 
+    @cached_property
+    def _digits(self) -> list[int]:
+        return [digits_apart(column) for column in self.fit.theta.T]
+
     @property
     def _title(self) -> str:
         if self.title:
@@ -120,13 +126,14 @@ class FitReport:
             known[f"prior of {of}"] = repr(self.prior)
         if self.samples is not None:
             known |= self._sampled(self.samples)
-        ends = zip(self._names[0], np.min(self.fit.theta, axis=0), np.max(self.fit.theta, axis=0), strict=True)
-        known["observed thetas"] = "; ".join(f"{name} from {a:.6g} to {b:.6g}" for name, a, b in ends)
+        ends = zip(self._names[0], self._digits, np.min(self.fit.theta, 0), np.max(self.fit.theta, 0), strict=True)
+        known["observed thetas"] = "; ".join(f"{name} from {a:.{n}g} to {b:.{n}g}" for name, n, a, b in ends)
         return joined([*lines, facts({name: _elided(value) for name, value in known.items()})])
 
     def _sampled(self, samples: Samples) -> dict[str, str]:
         middle = int(np.argsort(samples.theta[:, 0], kind="stable")[samples.T // 2])
-        where = ", ".join(f"{name} = {v:.6g}" for name, v in zip(self._names[0], samples.theta[middle], strict=True))
+        at = zip(self._names[0], self._digits, samples.theta[middle], strict=True)
+        where = ", ".join(f"{name} = {value:.{n}g}" for name, n, value in at)
         found = {"evaluations of f": f"{samples.n_evaluations}: {self._sizes(samples)}"}
         try:
             return {"distribution of X": f"{' '.join(repr(samples.measure(middle)).split())}, for {where}", **found}
@@ -147,17 +154,14 @@ class FitReport:
     # What was chosen, checks, and how to repeat it
 
     def _warnings(self) -> Html:
-        found = self.fit.findings
-        if not found:
-            return notice("good", "No warnings.", "Nothing in the samples or in the fit makes its intervals doubtful.")
-        serious = [each for each in found if each.kind not in REMARKS]
-        remarks = [each for each in found if each.kind in REMARKS]
-        return joined(
-            [
-                *(notice("warning", "Warning:", capital(each.text), each.remedy) for each in serious),
-                *(notice("remark", "Remark:", capital(each.text), each.remedy) for each in remarks),
-            ]
-        )
+        found = sorted(self.fit.findings, key=lambda each: each.kind in REMARKS)
+        labels: dict[bool, tuple[Kind, str]] = {False: ("warning", "Warning:"), True: ("remark", "Remark:")}
+        notices = [] if self.first is None else [self.first]
+        notices += [(*labels[each.kind in REMARKS], capital(each.text), each.remedy) for each in found]
+        if all(kind == "good" for kind, *_ in notices):
+            text = "Nothing in the samples or in the fit makes its intervals doubtful."
+            notices.append(("good", "No warnings.", text, ""))
+        return joined(notice(*each) for each in notices)
 
     def _choice(self) -> Html:
         lines = [*filter(None, [self.fit.choice]), *self.fit._description()]

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, digits_apart
 from cbq._checks import is_whole, shown
 from cbq._memory import require_memory
 from cbq.fit.beyond import more_symmetric_logs
@@ -16,6 +16,7 @@ from cbq.measures.base import measure_argument
 MARGIN = 0.04  # on either side of a range, relative to it
 TAIL = 0.005  # prior probability beyond either end of its central range
 PRIOR_DRAWS, PRIOR_SEED = 4000, 20240619  # of priors without quantiles
+SPARE_DIGITS = 6  # beyond which a round number differs from others by rounding errors alone
 DECADES = 1.0  # that a range must have to be even in logarithms
 
 
@@ -87,9 +88,12 @@ def round_axis(low: float, high: float, most: int, *, log: bool = False) -> Arra
     """
     if log:
         return np.unique([float(f"{value:.3g}") for value in np.geomspace(low, high, most)])
-    step = round_step((high - low) / max(most - 1, 1))
+    nearest = float(np.spacing(max(abs(low), abs(high))))  # numbers are no nearer to each other
+    step = round_step(max((high - low) / max(most - 1, 1), nearest))
     first, last = np.ceil(low / step - 1e-9), np.floor(high / step + 1e-9)
-    return np.array([float(f"{k * step:.12g}") for k in np.arange(first, last + 1)])
+    digits = digits_apart(np.array([low, high])) + SPARE_DIGITS
+    found = np.unique([float(f"{k * step:.{digits}g}") for k in np.arange(first, last + 1) + 0.0])  # not -0
+    return found if len(found) > 1 else np.unique([low, high])  # too near to each other for round numbers
 
 
 def round_step(least: float) -> float:

@@ -17,6 +17,7 @@ from cbq.kernels import Kernel
 from cbq.linalg import factor
 
 MEAN_VARIANCE = 100.0  # of the constant mean, in units of the amplitude
+LEAST_ROOM = 64  # rows
 NUGGET = 1e-9  # in units of the amplitude: a smaller variance of a value is rounding
 
 
@@ -29,13 +30,14 @@ class Gain:
     def __init__(self, kernel: Kernel, integrals: Integrals, points: Array, u: Array, noise: float = 0.0) -> None:
         self._kernel, self._u, self._noise = kernel, u, noise + NUGGET
         self._with_integrals = integrals.mean(u) + MEAN_VARIANCE  # (G, M), covariances
-        self._explained = np.empty((0, len(u)))  # rows a, such that the points explain a'a of the covariance
+        self._rows = np.empty((0, len(u)))  # room for further ones, so that adding a point copies none
+        self._explained = self._rows  # rows a, such that the points explain a'a of the covariance
         self.variance = kernel.diag(u) + MEAN_VARIANCE  # (M,), of f at the candidates
         if len(points):
             gram = kernel(points) + MEAN_VARIANCE
             gram[np.diag_indices_from(gram)] += self._noise
             lower = factor(gram)
-            self._explained = lower.solve_lower(kernel(points, u) + MEAN_VARIANCE)
+            self._rows = self._explained = lower.solve_lower(kernel(points, u) + MEAN_VARIANCE)
             of_integrals = lower.solve_lower((integrals.mean(points) + MEAN_VARIANCE).T)  # (n, G)
             self._with_integrals -= of_integrals.T @ self._explained
             self.variance -= np.sum(self._explained**2, axis=0)
@@ -50,5 +52,13 @@ class Gain:
         column = self._kernel(self._u[j : j + 1], self._u)[0] + MEAN_VARIANCE - self._explained[:, j] @ self._explained
         std = np.sqrt(max(self.variance[j], 0.0) + self._noise)
         self._with_integrals -= np.outer(self._with_integrals[:, j] / std, column / std)
-        self._explained = np.vstack([self._explained, column / std])
+        self._explain(column / std)
         self.variance = self.variance - (column / std) ** 2
+
+    def _explain(self, row: Array) -> None:
+        """Append a row (M,); the room for rows doubles when it is full."""
+        n = len(self._explained)
+        if n == len(self._rows):
+            self._rows = np.concatenate([self._explained, np.empty((max(n, LEAST_ROOM), len(row)))])
+        self._rows[n] = row
+        self._explained = self._rows[: n + 1]

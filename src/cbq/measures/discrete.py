@@ -56,8 +56,9 @@ class Discrete(Empirical):
         """log P(X = x)."""
 
     def _score(self, x: Array) -> NoReturn:
-        kind = type(self).__name__
-        raise TypeError(f"{kind} is discrete and has no score, as Stein kernels need it: use RBF or Matern kernels.")
+        raise TypeError(
+            f"the measure {self!r} is discrete and has no score, as Stein kernels need it: use RBF or Matern kernels."
+        )
 
     def _to_uniform(self, x: Array) -> Array:
         return self._tails(x)[0]

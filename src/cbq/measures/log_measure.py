@@ -38,14 +38,14 @@ class LogMeasure(Measure):
         self._parts = (self.measure,)
         if self.measure.has_atoms:
             raise TypeError(
-                f"LogMeasure takes continuous measures, but {self.measure!r} has atoms: pass their logarithms."
+                f"the measure of LogMeasure must be continuous, but {self.measure!r} has atoms: pass their logarithms."
             )
         if self.measure.dim != 1:
-            raise ValueError(f"LogMeasure takes a one-dimensional measure, but it was given {self.measure!r}.")
+            raise ValueError(f"the measure of LogMeasure must be one-dimensional, but it is {self.measure!r}.")
         lower = self.measure.support[0]
         if np.any(lower < 0):
             found = f"the support of {self.measure!r} begins at {np.min(lower):g}"
-            raise ValueError(f"LogMeasure takes measures of positive x, but {found}: pass another measure.")
+            raise ValueError(f"the measure of LogMeasure must be of positive x, but {found}: pass another measure.")
 
     @property
     def dim(self) -> int:

@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import LEAST_DIGITS, MAX_DIGITS, Array, digits_apart
 from cbq.page.parts import Html, joined, words
 
 DIGITS = 12  # significant ones of numbers in the page
@@ -115,7 +115,7 @@ def dots(
 
 def zone(label: str, start: float, end: float) -> dict[str, Any]:
     """A part of the horizontal axis with a background of its own."""
-    return {"type": "zone", "label": label, "from": start, "to": end}
+    return {"type": "zone", "label": label, "ends": np.array([start, end])}
 
 
 @dataclass(frozen=True, eq=False)
@@ -189,16 +189,32 @@ def json_script(data: object) -> Html:
 
 
 def _plain(data: Any) -> Any:
-    """Data as JSON has it, with numbers of `DIGITS` digits, and null for those that are not finite."""
+    """Data as JSON has it, with null for numbers that are not finite.
+
+    Numbers have `DIGITS` digits; those of an array have as many of the range of each column, so that places which are
+    large and near to each other stay apart.
+    """
     if isinstance(data, Mapping):
         return {str(key): _plain(value) for key, value in data.items()}
     if isinstance(data, np.ndarray):
-        return _plain(data.tolist())
+        return _numbers(data.tolist(), _digits(data)) if data.dtype.kind == "f" else _plain(data.tolist())
     if isinstance(data, list | tuple):
         return [_plain(each) for each in data]
-    if isinstance(data, float):
-        return float(f"{data:.{DIGITS}g}") if isfinite(data) else None
-    return data
+    return _numbers(data, DIGITS) if isinstance(data, float) else data
+
+
+def _numbers(data: Any, digits: int) -> Any:
+    """Numbers, or nested lists of them, with this many digits; null for those that are not finite."""
+    if isinstance(data, list):
+        return [_numbers(each, digits) for each in data]
+    return float(f"{data:.{digits}g}") if isfinite(data) else None
+
+
+def _digits(array: Array) -> int:
+    """Those of the numbers of an array (n,) or (n, k)."""
+    columns = array.T if array.ndim == 2 else (array.ravel(),)
+    finite = [column[np.isfinite(column)] for column in columns]
+    return DIGITS + max((digits_apart(column) - LEAST_DIGITS for column in finite if len(column)), default=0)
 
 
 def resolved(value: float, half_width: float) -> str:
@@ -213,5 +229,5 @@ def resolved(value: float, half_width: float) -> str:
     decimals = 1 - floor(log10(half_width))
     if decimals > MAX_DECIMALS or abs(value) >= EXPONENT_FROM:
         digits = decimals + (floor(log10(abs(value))) + 1 if value else 1)
-        return f"{value:.{min(max(digits, 1), DIGITS) - 1}e}"
+        return f"{value:.{min(max(digits, 1), MAX_DIGITS) - 1}e}"
     return f"{value:.{decimals}f}" if decimals >= 0 else f"{round(value, decimals):.0f}"

@@ -22,14 +22,20 @@
     const decimals = 1 - Math.floor(Math.log10(half));
     if (decimals > 8 || Math.abs(value) >= 1e9) {
       const digits = decimals + (value ? Math.floor(Math.log10(Math.abs(value))) + 1 : 1);
-      return value.toExponential(Math.min(Math.max(digits, 1), 12) - 1);
+      return value.toExponential(Math.min(Math.max(digits, 1), 16) - 1);
     }
     if (decimals >= 0) return value.toFixed(decimals);
     const unit = Math.pow(10, -decimals);
     return (Math.round(value / unit) * unit).toFixed(0);
   }
 
-  const short = (value) => String(Number(value.toPrecision(6)));
+  const short = (value, digits) => String(Number(value.toPrecision(digits || 6)));
+
+  // The digits with which numbers can be told apart, as cbq._arrays.digits_apart has it.
+  function apart(values) {
+    const low = Math.min(...values), high = Math.max(...values), size = Math.max(Math.abs(low), Math.abs(high));
+    return high > low && high - low < size ? Math.min(5 + Math.ceil(Math.log10(size / (high - low))), 16) : 6;
+  }
 
   // Scales and axes
 
@@ -60,31 +66,35 @@
     const least = (ends[1] - ends[0]) / most, power = Math.pow(10, Math.floor(Math.log10(least)));
     const step = [1, 2, 5, 10].map((k) => k * power).find((k) => k >= least * (1 - 1e-9));
     const found = [];
-    for (let k = Math.ceil(ends[0] / step - 1e-9); k <= ends[1] / step + 1e-9; k++) found.push(Number((k * step).toPrecision(12)));
+    const digits = Math.min(apart(ends) + 6, 17);
+    for (let k = Math.ceil(ends[0] / step - 1e-9); k <= ends[1] / step + 1e-9; k++) found.push(Number((k * step).toPrecision(digits)));
     return found;
   }
 
-  function tickText(value) {
+  function tickText(value, digits) {
     const size = Math.abs(value);
     if (value === 0) return "0";
-    return size >= 1e6 || size < 1e-3 ? value.toExponential(size.toExponential().split("e")[0].length > 1 ? 1 : 0) : short(value);
+    return (size >= 1e6 && !(digits > 6)) || size < 1e-3 ? Number(value.toPrecision(6)).toExponential() : short(value, digits);
   }
 
   // The frame of a chart: axes with ticks and labels. Returns the scales of x and y.
   function frame(svg, spec, width, height, xEnds, yEnds) {
     const places = (axis, ends, most) => (axis.ticks ? axis.ticks.map((_, i) => i) : ticks(ends, axis.log, most));
-    const name = (axis, v) => (axis.ticks ? fitted(axis.ticks[v], 0.4 * width) : tickText(v));
+    const name = (axis, v, ends) => (axis.ticks ? fitted(axis.ticks[v], 0.4 * width) : tickText(v, axis.log ? 6 : apart(ends)));
     const yTicks = places(spec.y, yEnds, Math.max(4, height / 55));
-    const left = (spec.y.label ? 30 : 12) + CHARACTER * Math.max(...yTicks.map((v) => name(spec.y, v).length), 2), bottom = height - 44;
+    const left = (spec.y.label ? 30 : 12) + CHARACTER * Math.max(...yTicks.map((v) => name(spec.y, v, yEnds).length), 2), bottom = height - 44;
     const x = scale(xEnds, spec.x.log, left, width - 10), y = scale(yEnds, spec.y.log, bottom, 10);
     const axis = add(svg, "g", { class: "axis" });
     for (const value of yTicks) {
       add(axis, "line", { x1: left, x2: width - 10, y1: y(value), y2: y(value) });
-      add(axis, "text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, name(spec.y, value));
+      add(axis, "text", { x: left - 6, y: y(value) + 4, "text-anchor": "end" }, name(spec.y, value, yEnds));
     }
-    for (const value of places(spec.x, xEnds, Math.max(4, width / 90))) {
+    const longest = Math.max(...places(spec.x, xEnds, width / 90).map((v) => name(spec.x, v, xEnds).length));
+    for (const value of places(spec.x, xEnds, longest > 10 ? width / (1.3 * CHARACTER * longest) : Math.max(4, width / 90))) {
       add(axis, "line", { x1: x(value), x2: x(value), y1: bottom, y2: bottom + 5 });
-      add(axis, "text", { x: x(value), y: bottom + 19, "text-anchor": "middle" }, name(spec.x, value));
+      const text = name(spec.x, value, xEnds), half = (CHARACTER * text.length) / 2; // long ones stay inside
+      const anchor = x(value) + half > width ? "end" : x(value) < half ? "start" : "middle";
+      add(axis, "text", { x: x(value), y: bottom + 19, "text-anchor": anchor }, text);
     }
     add(axis, "path", { d: `M${left},${bottom}H${width - 10}` });
     add(axis, "text", { x: (left + width - 10) / 2, y: height - 6, "text-anchor": "middle", class: "soft" }, fitted(spec.x.label, width - left));
@@ -148,7 +158,7 @@
       });
     },
     zone(svg, each, at) {
-      const a = Math.max(at.x(each.from), at.left), b = Math.min(at.x(each.to), at.right);
+      const a = Math.max(at.x(each.ends[0]), at.left), b = Math.min(at.x(each.ends[1]), at.right);
       if (b > a) add(svg, "rect", { x: a, y: at.top, width: b - a, height: at.bottom - at.top, fill: "var(--zone)", "fill-opacity": 0.12 });
     },
   };
@@ -310,7 +320,7 @@
     };
     reader.tell = function () {
       inputs.forEach((input, j) => {
-        const text = short(data.axes[j][reader.place[j]]);
+        const text = short(data.axes[j][reader.place[j]], apart(data.axes[j]));
         input.value = reader.place[j];
         input.setAttribute("aria-valuetext", text);
         outputs[j].textContent = text;

@@ -8,7 +8,7 @@ import numpy as np
 
 from cbq._checks import listed
 from cbq._tables import short
-from cbq.fit.answer_section import capital
+from cbq.fit.naming import capital
 from cbq.fit.report import made_with
 from cbq.page import charts
 from cbq.page.charts import Axis, Bars, Lines, Map, Reader, figure, resolved

@@ -14,6 +14,8 @@ from typing import Any
 
 import numpy as np
 
+from cbq._arrays import real
+
 
 class Role(Enum):
     """What an output of a decision model is."""
@@ -118,6 +120,7 @@ def numbers_rows(name: str, values: Any) -> bool:
     raw = np.asarray(values)
     if raw.ndim != 1 or raw.dtype.kind not in "buif" or raw.dtype.kind == "b":
         return raw.ndim == 1 and raw.dtype.kind in "OUS" and _is_row_number(name)
+    raw = real(raw, name)  # narrower types, such as float16, do not hold row numbers
     if not len(raw) or not np.all(np.abs(raw) < MAX_INTEGER) or np.any(raw != np.round(raw)):
         return False
     ordered = np.sort(raw)

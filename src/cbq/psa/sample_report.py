@@ -9,7 +9,7 @@ import numpy as np
 
 from cbq._arrays import evenly
 from cbq._tables import short
-from cbq.fit.answer_section import capital
+from cbq.fit.naming import capital
 from cbq.fit.report import made_with
 from cbq.fit.styles import spans_decades
 from cbq.page import charts

@@ -14,7 +14,7 @@ import numpy as np
 from scipy.special import bdtr, ndtr, pdtr
 
 from cbq._arrays import Array, as_array, finite
-from cbq._checks import called, flag, is_number, listed, number, shown
+from cbq._checks import called, flag, is_number, listed, named, number, shown
 from cbq._wording import arg
 
 __all__ = ["Binomial", "Custom", "Normal", "Poisson", "Study", "Survival", "Trial"]
@@ -345,6 +345,9 @@ class Custom(Study):
                 f"{arg('simulate')} must be a function of row, n and rng, but it is {shown(self.simulate)}."
             )
         flag(self.vectorised, "vectorised")
+
+    def __repr__(self) -> str:
+        return f"Custom(simulate={named(self.simulate)}, vectorised={self.vectorised})"
 
     def participants(self, size: int, pars: int) -> float:
         """See `Study`."""

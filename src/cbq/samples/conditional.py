@@ -52,6 +52,10 @@ class ConditionalMeasure:
     observed: Measure | tuple[Measure, ...]
     family: Family | None
 
+    def __repr__(self) -> str:
+        known = "everywhere" if self.everywhere else f"at {len(self.theta)} thetas"
+        return f"ConditionalMeasure({self.observed_at(0)!r} at the first theta, known {known})"
+
     def __call__(self, theta: Array) -> tuple[Measure, ...]:
         """The measures at theta (M, p)."""
         if self.family is not None:
@@ -145,24 +149,24 @@ def as_measures(
                 f"measure for each theta, or (), one measure for all."
             )
     if isinstance(observed, Measure):
-        _check_measures([observed[0] if observed.batch_shape else observed], d, "x")
+        _check_measures([observed[0] if observed.batch_shape else observed], d, "x", name)
     else:
-        _check_measures(observed, d, "x")
+        _check_measures(observed, d, "x", name)
     return observed, family
 
 
-def _check_measures(measures: Sequence[Measure], d: int, owner: str) -> None:
-    """Raise unless every measure is a single one in d dimensions, the number that `owner` has."""
+def _check_measures(measures: Sequence[Measure], d: int, owner: str, name: str = "measure") -> None:
+    """Raise unless every measure is a single one in d dimensions, the number that `owner` has; name: what it is."""
     for t, measure in enumerate(measures):
         if measure.batch_shape:
             raise ValueError(
-                f"the measure at theta index t = {t} is {measure!r}, a batch of shape {measure.batch_shape}, but each "
+                f"the {name} at theta index t = {t} is {measure!r}, a batch of shape {measure.batch_shape}, but each "
                 f"theta needs a single measure: a family receives one theta (p,), so that theta[0] is a number."
             )
         if measure.dim != d:
             hint = ": x is (T, N, d), or a list of T arrays (N_t, d), and without the last axis d is 1"
             raise ValueError(
-                f"the measure at theta index t = {t} is {measure!r} in {measure.dim} dimension"
+                f"the {name} at theta index t = {t} is {measure!r} in {measure.dim} dimension"
                 f"{'s' * (measure.dim > 1)}, but {owner} has {d}{hint * (owner == 'x')}."
             )
 

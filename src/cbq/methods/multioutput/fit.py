@@ -28,7 +28,7 @@ from cbq.methods.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
 from cbq.methods.multioutput.candidates import pooled_points
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
 from cbq.methods.multioutput.steep import between_steepest
-from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_points, with_tails
+from cbq.methods.multioutput.suggestion import MAX_JOINT, N_CANDIDATES, Wanted, choose_points, with_tails
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
 
@@ -187,6 +187,11 @@ class MOBQFit(PooledFit):
         return squares
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
+        if n > MAX_JOINT:
+            raise ValueError(
+                f"n must be at most {MAX_JOINT} runs, which MOBQ chooses jointly, but it is {n}: make some of them "
+                f"first, and fit again, as their values show where others help."
+            )
         family, samples = self.samples.conditional, self.samples
         if not family.everywhere:
             raise ValueError("the samples have no family, so the measure of x at other thetas is not known: pass one.")

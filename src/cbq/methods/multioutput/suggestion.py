@@ -44,6 +44,7 @@ LEAST_FACTOR = 1e-6  # in units of the largest: where processes agree but for ro
 KNOWN = 1e-5  # and one below which much of what is left is rounding
 PRIOR_RESIDUALS = 0.01  # the weight of the expected squared residual against those near a candidate
 N_CANDIDATES = 768
+MAX_JOINT = 1000  # points chosen jointly; the cost grows with the third power
 TAIL_SHARE = 4  # one candidate in so many has more weight at the ends of each coordinate
 SLOW_STEP = 4  # one in so many thetas serves where embeddings are slow
 LEAST_TAIL = 1e-9  # the probability beyond the outermost candidate
