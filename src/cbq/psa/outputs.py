@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,6 +10,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq._checks import listed
+from cbq._columns import named_columns
 from cbq._wording import arg
 from cbq.nested.decisions import Decisions, make_decisions
 from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows
@@ -189,7 +190,7 @@ def _equal(name: str, table: ColumnTable, inputs: ColumnTable) -> bool:
 
 
 def _may_be_table(value: Any) -> bool:
-    return isinstance(value, Mapping | np.ndarray | list | tuple) or hasattr(value, "iloc")
+    return isinstance(value, np.ndarray | list | tuple) or hasattr(value, "iloc") or named_columns(value) is not None
 
 
 def _length(names: Any) -> int:
