@@ -442,7 +442,7 @@ def test_invalid_tables_are_refused(changes, message):
 
 
 def test_objects_that_are_no_table_are_refused():
-    with pytest.raises(TypeError, match=r"a pandas DataFrame or a mapping .* but a ndarray arrived"):
+    with pytest.raises(TypeError, match=r"a pandas or polars DataFrame or a mapping .* but a ndarray arrived"):
         Samples.from_frame(np.zeros((3, 3)), SHARED)
     with pytest.raises(TypeError, match="must hold real numbers"):
         Samples.from_frame({**TABLE, "f": list("abcde")}, Gaussian(np.zeros(2), 1.0))

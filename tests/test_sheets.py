@@ -187,7 +187,7 @@ def test_a_package_that_is_missing_is_named(tmp_path, monkeypatch, name, package
     path = tmp_path / name
     path.write_bytes(b"...")
     needed = {"odf": "odfpy"}.get(package, package)
-    for use in (read_sheet, check_writable):
+    for use in (check_writable,) if package == "odf" else (read_sheet, check_writable):
         with pytest.raises(ImportError, match=f"needs {needed}.*: python -m pip install {needed}"):
             use(path)
 

@@ -60,9 +60,10 @@ def as_array(value: Any, name: str) -> npt.NDArray[Any]:
 
 
 def _refuse_unreadable(value: Any, name: str, inside: list[int]) -> None:
-    """Raise if `value` is, or lists, an array with masked values: NumPy would drop the mask.
+    """Raise if `value` is, or lists, an array with masked values, whose mask NumPy would drop.
 
-    Also if it is a list that contains itself: NumPy might not return. inside : the ids of the lists around `value`.
+    Also if it is raw bytes, which NumPy would take for numbers, or a list that contains itself.
+    inside : the ids of the lists around `value`.
     """
     if isinstance(value, np.ma.MaskedArray) and value.mask is not np.ma.nomask:
         mask = np.ravel(value.mask).view(np.bool_)  # also of a structured array
@@ -72,6 +73,8 @@ def _refuse_unreadable(value: Any, name: str, inside: list[int]) -> None:
                 f"underneath: leave these points out, as row.compressed() does (lists of arrays may differ in length), "
                 f"or pass their true values."
             )
+    elif isinstance(value, bytearray) or (isinstance(value, memoryview) and value.format == "B"):
+        raise TypeError(f"{name} must hold real numbers, but it holds raw bytes ({type(value).__name__}): decode them.")
     elif isinstance(value, list | tuple):
         if id(value) in inside or len(inside) > MAX_NESTING:
             raise ValueError(f"{name} is a list that contains itself, or is nested too deeply: pass an array.")

@@ -115,7 +115,8 @@ def is_number(value: Any, least: float = -sys.float_info.max, most: float = sys.
     """Whether it is a real number in this range, by default a finite one; True and False are not."""
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         return False
-    return bool(least <= value <= most)  # an int is compared exactly, whatever its size
+    compared = float(value) if isinstance(value, np.floating) else value  # bounds may overflow in its own type
+    return bool(least <= compared <= most)  # an int is compared exactly, whatever its size
 
 
 def number(value: Any, name: str) -> float:

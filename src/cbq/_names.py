@@ -10,8 +10,9 @@ from typing import Any, Literal, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, digits_apart
-from cbq._checks import shown
+from cbq._arrays import Array, digits_apart, real
+from cbq._checks import listed, shown
+from cbq._columns import NamedColumns, named_columns
 from cbq.io import Many, Text, saved
 
 Part = Literal["theta", "x", "f"]
@@ -101,6 +102,34 @@ class Names:
         found = getattr(self, part)
         return bool(found) and all(found != default_names(part, len(found), single=single) for single in (True, False))
 
+    def adopted(self, part: Part, table: Any) -> Self:
+        """With the names of the columns of a table, if they are strings and the part has no names."""
+        columns = named_columns(table)
+        if columns is None or getattr(self, part) or not all(isinstance(name, str) for name in columns.names):
+            return self
+        found: dict[str, Any] = {part: columns.labels}
+        return replace(self, **found)
+
+    def ordered(self, part: Part, table: Any) -> Any:
+        """The columns of a table that have the names of a part, (n, k), in the order of these names.
+
+        Columns with other names are left alone. Default names, or none, find columns with other names by their
+        order, if there are equally many. `table` itself is returned if it is no table with named columns.
+        """
+        columns = named_columns(table)
+        if columns is None:
+            return table
+        names: tuple[str, ...] = getattr(self, part)
+        missing = [name for name in names if name not in columns.labels]
+        if not names or (not self.are_given(part) and len(missing) == len(names) == len(columns.labels)):
+            names = columns.labels
+        elif missing:
+            raise ValueError(
+                f"{part} has no column {listed(missing)}: a table for it needs the columns {listed(names)}, but it "
+                f"has {listed(columns.labels)}."
+            )
+        return _stacked(columns, names, part)
+
     @property
     def suffixes(self) -> tuple[str, ...]:
         """What the columns of each output end with: nothing for a single one without a name, else its name."""
@@ -169,6 +198,17 @@ def _checked(given: Any, part: Part) -> tuple[str, ...]:
         if name in RESERVED:
             raise ValueError(f"names of {part} must not be {name!r}, which is a column of tables already: rename it.")
     return tuple(each)
+
+
+def _stacked(columns: NamedColumns, names: Sequence[str], part: Part) -> Array:
+    """The columns with these names as an array (n, k); n = 1 if they are numbers."""
+    if repeated := [name for name in columns.repeated() if name in names]:
+        raise ValueError(f"{part} has several columns {repeated[0]!r}: leave one of them.")
+    taken = [real(columns.take(columns.labels.index(name)), f"column {name!r} of {part}") for name in names]
+    shapes = dict(zip(names, (column.shape for column in taken), strict=True))
+    if any(column.ndim > 1 for column in taken) or len(set(shapes.values())) > 1:
+        raise ValueError(f"the columns of {part} must be 1-D and of one length, but their shapes are {shapes}.")
+    return np.stack([np.atleast_1d(column) for column in taken], axis=1)
 
 
 def by_theta(theta: Array, quantities: Mapping[str, Array], names: Names) -> dict[str, Array]:

@@ -13,6 +13,7 @@ import numpy.typing as npt
 from cbq import _html
 from cbq._arrays import Array, finite, real
 from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
+from cbq._columns import named_row
 from cbq._immutable import Immutable
 from cbq._memory import require_memory
 from cbq._names import Names
@@ -145,7 +146,7 @@ class Problem(Immutable):
         """
         if self._exact is None:
             raise ValueError(f"the exact I of {self.name!r} is not known: pass exact= if you know it.")
-        thetas = thetas_in(theta, self.p, "the prior")
+        thetas = thetas_in(theta, self.names, "the prior")
         answer, M = finite(called(self._exact, "exact", thetas), "the value of exact"), len(thetas)
         if answer.ndim not in (1, 2) or len(answer) != M:
             raise ValueError(f"exact returned shape {answer.shape}, but for {M} thetas it must be ({M},) or ({M}, C).")
@@ -154,6 +155,7 @@ class Problem(Immutable):
     def evaluate(self, theta: npt.ArrayLike, x: npt.ArrayLike, rng: np.random.Generator | int | None = None) -> Array:
         """Evaluate f at points x (n, d), or (n,) for d = 1, of one theta (p,): (n,) or (n, C), all finite.
 
+        Where theta is a row of a table, or x a table, their columns are found by the names of this problem.
         rng: a Generator or a seed, for a random f that takes one.
 
         Examples
@@ -167,11 +169,12 @@ class Problem(Immutable):
         array([1.   , 0.368])
         """
         self._require_integrand()
-        given = real(theta, "theta")
-        thetas = thetas_in(np.atleast_2d(given), self.p, "the prior")
+        given = real(self.names.ordered("theta", named_row(theta)), "theta")
+        thetas = thetas_in(np.atleast_2d(given), self.names, "the prior")
         if len(thetas) != 1:
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {given.shape}.")
-        points = measures_at(self.family, thetas)[0]._points(x)
+        measure = measures_at(self.family, thetas)[0]
+        points = measure._points(self.names.with_x(measure.dim).ordered("x", x))
         if (rng is not None) is not (self._rng_parameter is not None):
             takes = "takes rng: pass a seed, such as rng=0" if rng is None else "takes no rng: leave it out"
             raise ValueError(f"the integrand of {self.name!r} {takes}.")
@@ -211,7 +214,8 @@ class Problem(Immutable):
             that they depend neither on T nor on other thetas.
         design : "iid" or "sobol": scrambled Sobol points, transported to the measure of x, and to the prior. They are
             best balanced if N is a power of two.
-        theta : thetas to use in place of draws from the prior, (T, p), or (T,) for p = 1.
+        theta : thetas to use in place of draws from the prior, (T, p), or (T,) for p = 1; the columns of a table are
+            found by the names of this problem.
         scramble : the scramble of Sobol points: "independent" for each theta, or "common" to all thetas, which makes
             the errors at different thetas similar.
         executor : where f is called: in this process (default), in a number of new processes, or in any
@@ -275,7 +279,7 @@ class Problem(Immutable):
             require_memory(NUMBERS_PER_THETA * T, f"T = {T} thetas with their measures", "pass fewer")
             thetas = draws.thetas(self.prior, T)
         else:
-            thetas = thetas_in(theta, self.p, "the prior")
+            thetas = thetas_in(theta, self.names, "the prior")
         if T is not None and len(thetas) != whole(T, "T", 1):
             raise ValueError(
                 f"{arg('T')} is {T}, but {arg('theta')} holds {len(thetas)} thetas: leave {arg('T')} out, or pass "
@@ -475,6 +479,7 @@ class Problem(Immutable):
             entropy=None if rng is None else entropy,
             takes_rngs=rng == "rngs",
             bounds=None if self.stochastic else self.bounds,  # draws may lie outside
+            names=self.names,
         )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
+from math import inf
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ import numpy as np
 import typer
 
 from cbq.cli import options
+from cbq.cli.numerals import Convention, typed_number
 from cbq.cli.tables import check_writable, write_figure, write_table
 from cbq.page.document import Page
 
@@ -73,6 +75,23 @@ InputsFile = Annotated[
     Path | None,
     options.unset(metavar="FILE", dir_okay=False, help="Read the inputs from this table, with the same rows."),
 ]
+SheetName = Annotated[
+    list[str] | None,
+    options.unset(
+        "--sheet",
+        metavar="NAME",
+        help="Read this sheet of a workbook, by its name or its number. Repeat it if several files need several.",
+    ),
+]
+HeaderRow = Annotated[
+    list[int] | None,
+    options.unset(
+        "--header-row",
+        metavar="INTEGER",
+        min=1,
+        help="Find the names of the columns in this line, below titles. Repeat it if several files need several.",
+    ),
+]
 Out = Annotated[
     Path | None,
     options.unset(
@@ -96,8 +115,11 @@ def columns_of(found: Any) -> dict[str, list[Any]]:
     return {name: [getattr(row, name) for row in found.rows] for name in found.columns}
 
 
-def read_prices(text: str | None) -> float | list[float] | None:
-    """The willingness to pay: one number, or a list of those that are separated by commas or given by a range."""
+def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float | list[float] | None:
+    """The willingness to pay: one number, or a list of those that are separated by commas or given by a range.
+
+    kind : how numbers are written in the files beside which it is typed.
+    """
     if text is None:
         return None
     what = "--willingness-to-pay"
@@ -107,25 +129,34 @@ def read_prices(text: str | None) -> float | list[float] | None:
             f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
             f'several, as in "20000; 30000".'
         )
-    try:
-        found = [price for part in re.split("[,;]", text) if part.strip() for price in _range(part)]
-    except ValueError as error:
-        raise ValueError(
-            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
-        ) from error
+    found = [price for part in _pieces(text, kind, what) if part.strip() for price in _range(part, text, kind, what)]
     if not 0 < len(found) <= MAX_PRICES:
         raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(found)}.")
     return found[0] if len(found) == 1 else found
 
 
-def _range(text: str) -> list[float]:
+def _pieces(text: str, kind: Convention, what: str) -> list[str]:
+    """The parts of a list of numbers. Beside files with decimal commas, a short part after a comma may be decimals."""
+    if kind is not Convention.COMMA:
+        return re.split("[,;]", text)
+    if ";" not in text and re.search(r"\d,\d{1,2}(?!\d)", text):
+        raise ValueError(
+            f"{what} {text} could be one number or several, as the files have decimal commas: write "
+            f'{text.replace(",", ".")} if it is one, and "{text.replace(",", "; ")}" if they are several.'
+        )
+    return text.split(";" if ";" in text else ",")
+
+
+def _range(part: str, text: str, kind: Convention, what: str) -> list[float]:
     """A number, or all from the first to the last in steps: first:last:step."""
-    numbers = [float(part) for part in text.split(":")]
-    if len(numbers) == 1:
-        return numbers
-    first, last, step = numbers
-    if not (step > 0 and last >= first and (last - first) / step < MAX_PRICES):
-        raise ValueError
+    numbers = [typed_number(piece, kind, what) for piece in part.split(":")]
+    first, last, step = numbers if len(numbers) == 3 else (*numbers[:1], *numbers[:1], 1.0)
+    if len(numbers) not in (1, 3) or first is None or last is None or step is None or not 0 < step < inf:
+        first, last, step = 1.0, 0.0, 1.0  # no numbers at all
+    if not (last >= first and (last - first) / step < MAX_PRICES):
+        raise ValueError(
+            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
+        )
     steps = int(np.floor((last - first) / step + 1e-9))
     return [first + step * i for i in range(steps + 1)]
 

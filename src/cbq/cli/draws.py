@@ -8,16 +8,22 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from cbq._checks import listed
 from cbq.cli.names import column_names, column_sets
-from cbq.cli.sheets import MISSING, Sheet, read_sheet
+from cbq.cli.numerals import Convention, typed_number
+from cbq.cli.rows import MISSING, is_number
+from cbq.cli.sheets import Sheet, read_sheet
 from cbq.cli.tables import TYPED
 from cbq.nested.decisions import positions
 from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name, select_inputs
 from cbq.psa.sets import left_out_note
+from cbq.psa.summaries import find_summary
 
 Columns = dict[str, list[float] | list[str]]
 EXAMPLE_PRICES = "20000,30000"
+MIN_NUMBERED = 10  # rows with a number in a column that numbers the rows
 
 
 @dataclass(frozen=True)
@@ -42,27 +48,60 @@ class Draws:
 
     @classmethod
     def read(
-        cls, table: Path | None, effects: Path | None, costs: Path | None, inputs: Path | None, *, valued: bool = True
+        cls,
+        files: Sequence[Path | None],
+        sheets: Sequence[str] | None = None,
+        header_rows: Sequence[int] | None = None,
+        *,
+        valued: bool = True,
     ) -> Draws:
-        """Read the files, of which those that are needed must be there.
+        """Read the files of a table, effects, costs and inputs, of which those that are needed must be there.
 
+        sheets, header_rows : as in `read_sheet`, one for all files, or one for each of those that are there.
         valued : whether inputs are needed.
         """
+        table, effects, costs, inputs = files
         if (effects is None) != (costs is None):
             given, missing = ("--effects-file", "--costs-file") if costs is None else ("--costs-file", "--effects-file")
             raise ValueError(f"{given} came without {missing}: pass both.")
         if table is None and (effects is None or (valued and inputs is None)):
-            files = "--effects-file, --costs-file and --inputs-file" if valued else "--effects-file and --costs-file"
-            raise ValueError(f"there is no table to read: name one, as in {_command()} psa.csv, or pass {files}.")
-        return cls(*(None if path is None else read_sheet(path) for path in (table, effects, costs, inputs)))
+            options = "--effects-file, --costs-file and --inputs-file" if valued else "--effects-file and --costs-file"
+            raise ValueError(f"there is no table to read: name one, as in {_command()} psa.csv, or pass {options}.")
+        there = [i for i, path in enumerate(files) if path is not None]
+        names, rows = _for_each(sheets, there, "--sheet"), _for_each(header_rows, there, "--header-row")
+        read = [None if path is None else read_sheet(path, names.get(i), rows.get(i)) for i, path in enumerate(files)]
+        for sheet in filter(None, read):
+            _require_no_labels(sheet)
+        return cls(*read)
+
+    @property
+    def read_sheets(self) -> list[Sheet]:
+        """The tables that were named, in their order."""
+        return [sheet for sheet in (self.table, self.effects, self.costs, self.inputs) if sheet is not None]
 
     @property
     def notes(self) -> tuple[str, ...]:
         """What a reader should know about how the files were read."""
-        sheets = (self.table, self.effects, self.costs, self.inputs)
-        read = [sheet for sheet in sheets if sheet is not None]
-        unnamed = [f"{sheet.path} has a column without a name, which was left out" for sheet in read if sheet.unnamed]
+        read = self.read_sheets
+        unnamed = [f"{sheet} has a column without a name, which was left out" for sheet in read if sheet.unnamed]
         return (*unnamed, *(sheet.remark for sheet in read if sheet.remark))
+
+    @property
+    def convention(self) -> Convention:
+        """How numbers that are typed beside these files are read."""
+        kinds = {sheet.typed_convention for sheet in self.read_sheets} - {Convention.UNKNOWN}
+        return kinds.pop() if len(kinds) == 1 else Convention.UNKNOWN
+
+    def number(self, text: str | None, option: str) -> float | None:
+        """The number that is typed as the value of an option; None if it is not set."""
+        found = None if text is None else typed_number(text, self.convention, option)
+        if text is not None and found is None:
+            raise ValueError(f"{option} must be a number, but it is {text!r}.")
+        return found
+
+    def has_input(self, name: str) -> bool:
+        """Whether the table of inputs has a column of this name."""
+        return name in (self.inputs or self._main).columns
 
     def describe(self, outputs: str | None, effects: str | None, costs: str | None, prices: Any) -> Described:
         """The outputs, by the options that are set, or else by the names of columns."""
@@ -98,7 +137,7 @@ class Draws:
         names, left = self._inputs(sheet, used)
         if not names:
             why = left_out_note(left) if left else "No column is left"
-            raise ValueError(f"{sheet.path} has no inputs beside the outputs. {why}.")
+            raise ValueError(f"{sheet} has no inputs beside the outputs. {why}.")
         notes = (left_out_note(left),) if left else ()
         several = "pairs" if pars is not None and pars.strip() == "pairs" else [[name] for name in names]
         return several, {name: sheet.values(name) for name in names}, notes
@@ -145,8 +184,7 @@ class Draws:
             known = list(sheet.columns)
             wanted = column_names(text, known) or [n for n in known if not numbers_rows(n, _read(sheet, n))]
             positions(wanted, known, option)
-            tables.append(sheet.with_numbers(wanted))
-            tables[-1] = {name: tables[-1][name] for name in wanted}
+            tables.append(_numbers(sheet, wanted))
             used += wanted
         if len(tables[0]) == 1 or self.inputs is not None:
             used = []  # names of other files say nothing about the inputs
@@ -172,7 +210,7 @@ class Draws:
             return _described(sheet, known, " (all columns)")
         numeric = [name for name in known if isinstance(_read(sheet, name)[-1], float)]
         raise ValueError(
-            f"it is not clear which columns of {sheet.path} are outputs; they are {listed(known, 60)}. Name the net "
+            f"it is not clear which columns of {sheet} are outputs; they are {listed(known, 60)}. Name the net "
             f"benefits of the decisions, {command} --outputs {shlex.quote(','.join(numeric[-2:]))}, or effects and "
             f"costs, {command} --effects NAMES --costs NAMES --wtp {EXAMPLE_PRICES}."
         )
@@ -186,11 +224,57 @@ def _command() -> str:
 def _described(sheet: Sheet, first: list[str], how: str, costs: list[str] | None = None) -> Described:
     """Net benefits, or effects with costs, in one table."""
     used = [*first, *(costs or ())]
-    numbers = sheet.with_numbers(used)
     kinds = f"net benefits {listed(first)}" if costs is None else f"effects {listed(first)}, costs {listed(costs)}"
     note = f"Decisions: {kinds}{how}"
     effects = None if costs is None else first
-    return Described({name: numbers[name] for name in used}, effects, costs, tuple(used), (note,))
+    return Described(_numbers(sheet, used), effects, costs, tuple(used), (note,))
+
+
+def _numbers(sheet: Sheet, names: Sequence[str]) -> dict[str, list[float]]:
+    """Columns of outputs as numbers; rows that summarise those above are refused, with their lines."""
+    columns: dict[str, Any] = {name: sheet.with_numbers(names)[name] for name in names}
+    values = np.array(list(columns.values())).T
+    summary = find_summary(values) if np.all(np.isfinite(values)) else None
+    if summary is not None:
+        raise ValueError(
+            f"line {sheet.lines[summary.row]} of {sheet} holds {summary.holds} of the lines above in {listed(names)}, "
+            f"which is no draw: remove {_lines(sheet, summary.draws)}."
+        )
+    return columns
+
+
+def _lines(sheet: Sheet, first: int, last: int = -1) -> str:
+    """The lines of the rows between two positions."""
+    lines = sheet.lines[first], sheet.lines[last]
+    return f"line {lines[0]}" if lines[0] == lines[1] else f"lines {lines[0]} to {lines[1]}"
+
+
+def _require_no_labels(sheet: Sheet) -> None:
+    """Raise if a column that numbers the rows holds words or nothing in the first or the last rows."""
+    columns = [*sheet.columns.items(), *(("", list(column)) for column in sheet.unnamed)]
+    for name, texts in columns:
+        if is_number(texts[0]) and is_number(texts[-1]):
+            continue  # as in most columns
+        numbered = [i for i, text in enumerate(texts) if is_number(text)]
+        if len(numbered) < MIN_NUMBERED or numbered[-1] - numbered[0] + 1 > len(numbered):
+            continue
+        if numbers_rows(name, [float(sheet.number(texts[i]) or 0.0) for i in numbered]):
+            above, below = numbered[0], len(texts) - 1 - numbered[-1]
+            odd = 0 if above else numbered[-1] + 1
+            raise ValueError(
+                f"line {sheet.lines[odd]} of {sheet} holds {texts[odd]!r} in the column {name!r}, which numbers the "
+                f"rows: a summary of draws, or a unit, is no draw. Remove "
+                f"{_lines(sheet, 0, above - 1) if above else _lines(sheet, numbered[-1] + 1)}"
+                f"{f' and {_lines(sheet, numbered[-1] + 1)}' * bool(above and below)}."
+            )
+
+
+def _for_each(values: Sequence[Any] | None, there: Sequence[int], option: str) -> dict[int, Any]:
+    """The values of an option by the positions of files: one for all of them, or one for each."""
+    given = list(values or ())
+    if len(given) not in (0, 1, len(there)):
+        raise ValueError(f"{option} came {len(given)} times for {len(there)} files: pass one for all, or one for each.")
+    return dict(zip(there, given * len(there) if len(given) == 1 else given, strict=False))
 
 
 def _read(sheet: Sheet, name: str) -> Any:

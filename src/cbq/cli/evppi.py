@@ -12,10 +12,12 @@ from cbq.cli.draw_options import (
     CostsFile,
     Effects,
     EffectsFile,
+    HeaderRow,
     InputsFile,
     Out,
     OutputColumns,
     Pars,
+    SheetName,
     Table,
     Willingness,
     check_out,
@@ -40,6 +42,8 @@ def evppi(
     effects_file: EffectsFile = None,
     costs_file: CostsFile = None,
     inputs_file: InputsFile = None,
+    sheet: SheetName = None,
+    header_row: HeaderRow = None,
     engine: options.Engine = "numpy",
     level: options.Level = 0.95,
     seed: options.Seed = 0,
@@ -60,6 +64,7 @@ def evppi(
     Examples:
       cbq evppi psa.csv
       cbq evppi psa.xlsx --wtp 0:50000:1000 --out evppi.xlsx
+      cbq evppi model.xlsx --sheet PSA --header-row 3
       cbq evppi psa.csv --outputs nb1,nb2 --pars "p1; p2; p1, p2"
       cbq evppi psa.csv --outputs nb1,nb2 --pars "costs: c1, c2; all: c1, c2, p"
       cbq evppi inputs.csv --effects-file e.csv --costs-file c.csv --wtp 20000
@@ -68,8 +73,8 @@ def evppi(
     files = [each for each in (table, effects_file, costs_file, inputs_file) if each is not None]
     if out is not None:
         check_out(out, files)
-    prices = read_prices(willingness_to_pay)
-    draws = Draws.read(table, effects_file, costs_file, inputs_file)
+    draws = Draws.read((table, effects_file, costs_file, inputs_file), sheet, header_row)
+    prices = read_prices(willingness_to_pay, draws.convention)
     described = draws.describe(outputs, effects, costs, prices)
     sets, inputs, notes = draws.sets(pars, described.used)
     with use_engine(engine):

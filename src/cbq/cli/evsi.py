@@ -16,9 +16,11 @@ from cbq.cli.draw_options import (
     CostsFile,
     Effects,
     EffectsFile,
+    HeaderRow,
     InputsFile,
     Out,
     OutputColumns,
+    SheetName,
     Table,
     Willingness,
     check_out,
@@ -27,6 +29,7 @@ from cbq.cli.draw_options import (
     write_beside,
 )
 from cbq.cli.draws import Draws
+from cbq.cli.rows import is_number
 from cbq.cli.tables import command_line
 from cbq.linalg import engine as use_engine
 from cbq.psa import EnbsTable, EvsiTable, enbs, studies
@@ -61,19 +64,19 @@ Sd = Annotated[
         metavar="NUMBER", help="normal: the standard deviation of an observation, or the input that holds it."
     ),
 ]
-FollowUp = Annotated[float | None, options.unset(metavar="TIME", help="survival: censor participants after this time.")]
-Dropout = Annotated[float, typer.Option(metavar="RATE", help="survival: lose participants at this rate.")]
-Cost = Annotated[float | None, options.unset(metavar="NUMBER", help="Pay this much for each participant.")]
-FixedCost = Annotated[float, typer.Option(metavar="NUMBER", help="Pay this much for the study beside participants.")]
+FollowUp = Annotated[str | None, options.unset(metavar="TIME", help="survival: censor participants after this time.")]
+Dropout = Annotated[str, typer.Option(metavar="RATE", help="survival: lose participants at this rate.")]
+Cost = Annotated[str | None, options.unset(metavar="NUMBER", help="Pay this much for each participant.")]
+FixedCost = Annotated[str, typer.Option(metavar="NUMBER", help="Pay this much for the study beside participants.")]
 Population = Annotated[
-    float | None,
+    str | None,
     options.unset(metavar="NUMBER", help="Let the study serve this many people, for each year with --horizon."),
 ]
-Horizon = Annotated[float | None, options.unset(metavar="YEARS", help="Make the decision for this many years.")]
+Horizon = Annotated[str | None, options.unset(metavar="YEARS", help="Make the decision for this many years.")]
 Discount = Annotated[
-    float, typer.Option(metavar="RATE", help="Discount those who come later at this annual rate: 0.035.")
+    str, typer.Option(metavar="RATE", help="Discount those who come later at this annual rate: 0.035.")
 ]
-Delay = Annotated[float, typer.Option(metavar="YEARS", help="Wait this long for the results of the study.")]
+Delay = Annotated[str, typer.Option(metavar="YEARS", help="Wait this long for the results of the study.")]
 
 
 def evsi(
@@ -83,13 +86,13 @@ def evsi(
     sizes: Sizes = DEFAULT_SIZES,
     sd: Sd = None,
     follow_up: FollowUp = None,
-    dropout: Dropout = 0.0,
+    dropout: Dropout = "0",
     cost: Cost = None,
-    fixed_cost: FixedCost = 0.0,
+    fixed_cost: FixedCost = "0",
     population: Population = None,
     horizon: Horizon = None,
-    discount: Discount = 0.0,
-    delay: Delay = 0.0,
+    discount: Discount = "0",
+    delay: Delay = "0",
     outputs: OutputColumns = None,
     effects: Effects = None,
     costs: Costs = None,
@@ -97,6 +100,8 @@ def evsi(
     effects_file: EffectsFile = None,
     costs_file: CostsFile = None,
     inputs_file: InputsFile = None,
+    sheet: SheetName = None,
+    header_row: HeaderRow = None,
     engine: options.Engine = "numpy",
     level: options.Level = 0.95,
     seed: options.Seed = 0,
@@ -121,11 +126,20 @@ def evsi(
     files = [each for each in (table, effects_file, costs_file, inputs_file) if each is not None]
     if out is not None:
         check_out(out, files)
-    kind, numbers, prices = _study(study, sd, follow_up, dropout), _numbers(sizes), read_prices(willingness_to_pay)
+    numbers = _numbers(sizes)
+    _check_study(study, sd, follow_up)
     if (cost is None) != (population is None):
         given, missing = ("--population", "--cost") if cost is None else ("--cost", "--population")
         raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
-    draws = Draws.read(table, effects_file, costs_file, inputs_file)
+    draws = Draws.read((table, effects_file, costs_file, inputs_file), sheet, header_row)
+    kind, prices = _study(study, sd, follow_up, dropout, draws), read_prices(willingness_to_pay, draws.convention)
+    paid, served = draws.number(cost, "--cost"), draws.number(population, "--population")
+    terms: dict[str, Any] = {
+        "horizon": draws.number(horizon, "--horizon"),
+        "discount": draws.number(discount, "--discount"),
+        "fixed_cost": draws.number(fixed_cost, "--fixed-cost"),
+        "delay": draws.number(delay, "--delay"),
+    }
     described = draws.describe(outputs, effects, costs, prices)
     names, inputs = draws.studied(pars, kind.further_inputs)
     with use_engine(engine):
@@ -144,9 +158,8 @@ def evsi(
     found = replace(found, notes=(*described.notes, *found.notes, *draws.notes))
     typer.echo(str(found))
     benefit = None
-    if cost is not None and population is not None:
-        terms: dict[str, Any] = {"fixed_cost": fixed_cost, "delay": delay, "rng": seed}
-        benefit = replace(enbs(found, cost, population, horizon, discount, **terms), notes=())
+    if paid is not None and served is not None:
+        benefit = replace(enbs(found, paid, served, **terms, rng=seed), notes=())
         typer.echo(f"\n{benefit}")
     if out is not None:
         record = {"tables": ", ".join(map(str, files)), "seed": str(seed), "engine": engine}
@@ -155,8 +168,8 @@ def evsi(
         write_beside(out, columns_of(shown), shown.plot, page)
 
 
-def _study(name: str, sd: str | None, follow_up: float | None, dropout: float) -> studies.Study:
-    """The study of this name, with the options that it needs and no others."""
+def _check_study(name: str, sd: str | None, follow_up: str | None) -> None:
+    """Raise unless the study of this name has the options that it needs, and no others."""
     needed = {"normal": ("--sd", sd), "survival": ("--follow-up", follow_up)}
     if name not in STUDIES:
         raise ValueError(f"--study must be one of {listed(STUDIES)}, but it is {name!r}.")
@@ -165,20 +178,18 @@ def _study(name: str, sd: str | None, follow_up: float | None, dropout: float) -
             raise ValueError(
                 f"--study {owner} needs {option}." if owner == name else f"{option} is for --study {owner}."
             )
-    if dropout and name != "survival":
+
+
+def _study(name: str, sd: str | None, follow_up: str | None, dropout: str, draws: Draws) -> studies.Study:
+    """The study of this name, with its options."""
+    lost, until = draws.number(dropout, "--dropout"), draws.number(follow_up, "--follow-up")
+    if lost and name != "survival":
         raise ValueError("--dropout is for --study survival.")
     if sd is not None:
-        return studies.Normal(_number_or_name(sd))
-    if follow_up is not None:
-        return studies.Survival(follow_up, dropout)
+        return studies.Normal(sd if draws.has_input(sd) or not is_number(sd) else draws.number(sd, "--sd") or 0.0)
+    if until is not None:
+        return studies.Survival(until, lost or 0.0)
     return studies.Binomial() if name == "binomial" else studies.Poisson()
-
-
-def _number_or_name(text: str) -> float | str:
-    try:
-        return float(text)
-    except ValueError:
-        return text
 
 
 def _numbers(text: str) -> list[int]:

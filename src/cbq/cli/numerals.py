@@ -1,7 +1,8 @@
-"""How numbers are written in a file: with decimal points or commas, and with separators between thousands.
+"""How numbers are written in a file, or typed beside it: decimal points or commas, and marks between thousands.
 
 Most cells can be read in one way only: 0,5 is a half and 1,234.5 more than a thousand. Cells such as 1,234 and 1.234
 are read as the others of their file are; where no cell tells, they are refused, because a factor of 1000 is at stake.
+Numbers that are typed on the command line are read as those of the file are, and refused where that is not clear.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|nan", re.IGN
 COMMA = re.compile(r"[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?")
 ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")  # 1,234 or 1.234
 COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,234.5 and 1,234,567
+MINUS = str.maketrans("\u2212\u2012\u2013", "---")  # as typesetting has it
 POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")  # 1.234,5 and 1.234.567
 
 
@@ -69,6 +71,20 @@ def read_number(cell: str, kind: Convention) -> float | None:
     return share * float(text.replace(",", ".")) if COMMA.fullmatch(text) else None
 
 
+def typed_number(text: str, kind: Convention, option: str) -> float | None:
+    """The number that is typed as the value of an option, beside files of this convention; None if it is none.
+
+    Typed numbers have decimal points, or decimal commas if the files do. Raise if it could be one of two.
+    """
+    bare = text.strip().translate(MINUS)
+    if (mark := _doubtful(bare)) is not None and (mark == "," or kind is not Convention.POINT):
+        whole, decimal = bare.replace(mark, ""), bare.replace(mark, ".")
+        raise ValueError(f"{option} {text.strip()} could be {whole} or {float(decimal):g}: write one of these.")
+    if kind is Convention.COMMA:
+        return read_number(bare, kind)
+    return float(bare) if PLAIN.fullmatch(bare) else None
+
+
 def _of_two_readings(text: str, mark: str, kind: Convention) -> float:
     """1,234 or 1.234, with this mark."""
     whole, decimal = text.replace(mark, ""), text.replace(mark, ".")
@@ -99,5 +115,5 @@ def _certain(text: str) -> Convention | None:
 
 
 def _bare(cell: str) -> str:
-    """A cell without spaces and apostrophes between thousands and without the sign of a currency."""
-    return CURRENCY.sub(r"\1", BETWEEN_THOUSANDS.sub("", cell.strip()))
+    """A cell with a plain minus, without spaces and apostrophes between thousands, and without a currency."""
+    return CURRENCY.sub(r"\1", BETWEEN_THOUSANDS.sub("", cell.strip().translate(MINUS)))

@@ -19,10 +19,12 @@ from cbq.cli.draw_options import (
     CostsFile,
     Effects,
     EffectsFile,
+    HeaderRow,
     InputsFile,
     Out,
     OutputColumns,
     Pars,
+    SheetName,
     Table,
     Willingness,
     check_out,
@@ -45,7 +47,7 @@ Reference = Annotated[
     options.unset(metavar="NAME", help="Compare with this decision in the plane, instead of the cheapest one."),
 ]
 Line = Annotated[
-    float | None,
+    str | None,
     options.unset(
         metavar="NUMBER", help="Draw the line in the plane at this willingness to pay (default: the middle)."
     ),
@@ -74,15 +76,19 @@ class _Question:
     def read(
         cls,
         files: tuple[Path | None, Path | None, Path | None, Path | None],
+        sheets: tuple[list[str] | None, list[int] | None],
         columns: tuple[str | None, str | None, str | None],
         prices: str | None,
         names: str | None,
         *,
         valued: bool,
     ) -> _Question:
-        """From the files of a table, effects, costs and inputs, and the options --outputs, --effects and --costs."""
-        pay = read_prices(prices)
-        draws = Draws.read(*files, valued=valued)
+        """From the files of a table, effects, costs and inputs, and the options --outputs, --effects and --costs.
+
+        sheets : the options --sheet and --header-row.
+        """
+        draws = Draws.read(files, *sheets, valued=valued)
+        pay = read_prices(prices, draws.convention)
         called = None if names is None else [name.strip() for name in re.split("[,;]", names) if name.strip()]
         named = [each for each in files if each is not None]
         return cls(draws, draws.describe(*columns, pay), pay, called, named)
@@ -117,6 +123,8 @@ def ceac(
     decisions: DecisionNames = None,
     effects_file: EffectsFile = None,
     costs_file: CostsFile = None,
+    sheet: SheetName = None,
+    header_row: HeaderRow = None,
     level: options.Level = 0.95,
     out: Out = None,
     debug: options.Debug = False,
@@ -138,7 +146,9 @@ def ceac(
     files = (table, effects_file, costs_file, None)
     if out is not None:
         check_out(out, [each for each in files if each is not None])
-    asked = _Question.read(files, (outputs, effects, costs), willingness_to_pay, decisions, valued=False)
+    asked = _Question.read(
+        files, (sheet, header_row), (outputs, effects, costs), willingness_to_pay, decisions, valued=False
+    )
     found = appendix(**asked.arguments, level=level)
     tables = [str(part) for part in (found.icers, found.ceac) if part is not None]
     typer.echo("\n".join(["\n\n".join(tables), *_sentences(asked.notes, found.ceac.notes)]))
@@ -156,6 +166,8 @@ def evpi(
     decisions: DecisionNames = None,
     effects_file: EffectsFile = None,
     costs_file: CostsFile = None,
+    sheet: SheetName = None,
+    header_row: HeaderRow = None,
     level: options.Level = 0.95,
     out: Out = None,
     debug: options.Debug = False,
@@ -175,7 +187,9 @@ def evpi(
     files = (table, effects_file, costs_file, None)
     if out is not None:
         check_out(out, [each for each in files if each is not None])
-    asked = _Question.read(files, (outputs, effects, costs), willingness_to_pay, decisions, valued=False)
+    asked = _Question.read(
+        files, (sheet, header_row), (outputs, effects, costs), willingness_to_pay, decisions, valued=False
+    )
     found = appendix(**asked.arguments, level=level)
     typer.echo("\n".join([found.evpi.to_text(level), *_sentences(asked.notes, found.ceac.notes)]))
     if out is not None:
@@ -196,6 +210,8 @@ def psa(
     effects_file: EffectsFile = None,
     costs_file: CostsFile = None,
     inputs_file: InputsFile = None,
+    sheet: SheetName = None,
+    header_row: HeaderRow = None,
     engine: options.Engine = "numpy",
     level: options.Level = 0.95,
     seed: options.Seed = 0,
@@ -217,11 +233,19 @@ def psa(
     for file in files:
         if out is not None and file is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
             raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
-    asked = _Question.read(files, (outputs, effects, costs), willingness_to_pay, decisions, valued=True)
+    asked = _Question.read(
+        files, (sheet, header_row), (outputs, effects, costs), willingness_to_pay, decisions, valued=True
+    )
     sets, inputs, notes = asked.draws.sets(pars, asked.described.used)
     with use_engine(engine):
         found = appendix(
-            **asked.arguments, inputs=inputs, pars=sets, reference=reference, line=line, level=level, rng=seed
+            **asked.arguments,
+            inputs=inputs,
+            pars=sets,
+            reference=reference,
+            line=asked.draws.number(line, "--line"),
+            level=level,
+            rng=seed,
         )
     typer.echo("\n".join([str(found), *_sentences((*asked.notes, *notes), found.ceac.notes)]))
     if out is not None:

@@ -8,6 +8,7 @@ import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextvars import ContextVar
 from io import StringIO
+from math import inf, isnan
 from pathlib import Path
 from typing import Any
 
@@ -15,14 +16,17 @@ import numpy.typing as npt
 import typer
 
 from cbq._tables import aligned
-from cbq.cli.sheets import PARQUET, SEPARATORS, pandas_for
+from cbq.cli.formulas import as_text, is_formula
+from cbq.cli.separated import SEPARATORS
+from cbq.cli.sheets import PARQUET
+from cbq.cli.workbooks import require_packages
 from cbq.methods.registry import reason
 
 Row = Sequence[str]
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())  # the arguments of the command that is running
 DPI = 150
 TABBED = (".tsv", ".tab")
-WRITTEN_BY_PANDAS = (".xlsx", ".ods", *PARQUET)
+WRITTEN_BY = {".xlsx": ("openpyxl",), ".ods": ("pandas", "odfpy")} | dict.fromkeys(PARQUET, ("pandas", "pyarrow"))
 
 
 def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
@@ -42,17 +46,20 @@ def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
 
 
 def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) -> None:
-    """Write comma-separated values, with floats in full precision, to a file or to the standard output."""
+    """Write comma-separated values, with floats in full precision, to a file or to the standard output.
+
+    Text that a spreadsheet would take for a formula is marked as text (`cbq.cli.formulas`).
+    """
     text = StringIO(newline="")
     tabs = path is not None and path.suffix.lower() in TABBED
     delimiter = "\t" if tabs else ","
     plain = not any(mark in name for name in header for mark in SEPARATORS.strip())
     writer = csv.writer(text, lineterminator="\n", delimiter=delimiter)
     if plain:
-        writer.writerow(header)
+        writer.writerow(map(as_text, header))
     else:  # quoted, so that no reader takes such a mark for the separator
-        csv.writer(text, lineterminator="\n", delimiter=delimiter, quoting=csv.QUOTE_ALL).writerow(header)
-    writer.writerows(rows)
+        csv.writer(text, lineterminator="\n", delimiter=delimiter, quoting=csv.QUOTE_ALL).writerow(map(as_text, header))
+    writer.writerows([as_text(cell) for cell in row] for row in rows)
     if path is None:
         typer.echo(text.getvalue(), nl=False)
     else:
@@ -62,15 +69,41 @@ def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) 
 def write_table(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) -> None:
     """Write a table as what the name of the file says: Excel, OpenDocument, Parquet, or else as `write_csv` does."""
     kind = "" if path is None else path.suffix.lower()
-    if path is None or kind not in WRITTEN_BY_PANDAS:
+    if path is None or kind not in WRITTEN_BY:
         write_csv(path, header, rows)
         return
-    pd = pandas_for(path, kind)
+    check_writable(path)
+    if kind == ".xlsx":
+        _write_excel(path, [header, *rows])
+        return
+    import pandas as pd  # type: ignore[import-untyped]
+
     frame = pd.DataFrame(list(rows), columns=list(header))
     if kind in PARQUET:
         frame.to_parquet(path, index=False)
     else:
-        frame.to_excel(path, index=False)
+        frame.to_excel(path, index=False, engine="odf")  # in which text is never a formula
+
+
+def _write_excel(path: Path, rows: Iterable[Sequence[Any]]) -> None:
+    """Write rows to a workbook, in which text is never a formula."""
+    from openpyxl import Workbook  # type: ignore[import-untyped]
+    from openpyxl.cell import WriteOnlyCell  # type: ignore[import-untyped]
+    from openpyxl.cell.cell import ILLEGAL_CHARACTERS_RE  # type: ignore[import-untyped]
+
+    book = Workbook(write_only=True)
+    sheet = book.create_sheet("Sheet1")
+    for row in rows:
+        cells = []
+        for value in row:
+            text = ILLEGAL_CHARACTERS_RE.sub("\ufffd", value) if isinstance(value, str) else value
+            blank = isinstance(value, float) and isnan(value)
+            cell = WriteOnlyCell(sheet, None if blank else str(text) if value in (inf, -inf) else text)
+            if is_formula(text):
+                cell.data_type, cell.quotePrefix = "s", True
+            cells.append(cell)
+        sheet.append(cells)
+    book.save(path)
 
 
 def check_writable(path: Path) -> None:
@@ -78,8 +111,8 @@ def check_writable(path: Path) -> None:
     kind = path.suffix.lower()
     if kind in (".xls", ".xlsm"):
         raise ValueError(f"{path} would be an old kind of Excel file, which is not written: name an .xlsx file.")
-    if kind in WRITTEN_BY_PANDAS:
-        pandas_for(path, kind)
+    if kind in WRITTEN_BY:
+        require_packages(path, WRITTEN_BY[kind])
 
 
 def write_columns(path: Path | None, columns: Mapping[str, npt.NDArray[Any]]) -> None:

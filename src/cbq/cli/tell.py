@@ -30,6 +30,15 @@ Results = Annotated[
         help="Name a table of results: CSV, Excel, .ods or Parquet.",
     ),
 ]
+SheetOfResults = Annotated[
+    str | None, options.unset("--sheet", metavar="NAME", help="Read this sheet of a workbook, by its name or number.")
+]
+NamesOfResults = Annotated[
+    int | None,
+    options.unset(
+        "--header-row", metavar="INTEGER", min=1, help="Find the names of the columns in this line, below titles."
+    ),
+]
 
 
 def tell(
@@ -37,6 +46,8 @@ def tell(
     results: Results,
     problem: From = None,
     option: options.Options = None,
+    sheet: SheetOfResults = None,
+    header_row: NamesOfResults = None,
     debug: options.Debug = False,
 ) -> None:
     """Take results of the runs that `cbq ask` asked for.
@@ -50,10 +61,12 @@ def tell(
     Examples:
       cbq tell run.sqlite results.csv
     """
-    sheet = read_sheet(results)
+    table = read_sheet(results, sheet, header_row)
+    if table.remark:
+        typer.echo(f"{table.remark}.", err=True)
     with opened(run, problem, option) as found:
         session = found.session
-        read = _read(sheet, session)
+        read = _read(table, session)
         if read.values and session.outputs not in (None, read.outputs):
             raise ValueError(
                 f"{results} has the values {_columns(read.outputs)}, but those of earlier results were "
@@ -87,7 +100,7 @@ def _read(sheet: Sheet, session: Session) -> _Read:
     for i, line in enumerate(sheet.lines):
         t = _id(sheet, i)
         if t in read.lines:
-            raise ValueError(f"{sheet.path}, line {line}: run {t} is in line {read.lines[t]}, too: tell each run once.")
+            raise ValueError(f"{sheet}, line {line}: run {t} is in line {read.lines[t]}, too: tell each run once.")
         read.lines[t] = line
         numbers = [_value(sheet, name, i) for name in names]
         if reasons[i].strip().lower() not in NOT_FAILED:
@@ -102,7 +115,7 @@ def _read(sheet: Sheet, session: Session) -> _Read:
 def _named_columns(sheet: Sheet, session: Session) -> tuple[list[str], Outputs] | None:
     """The columns with the names of f, and the shape of a value; None if the file does not have them."""
     if "id" not in sheet.columns:
-        raise ValueError(f"{sheet.path} must have a column id, but it has {', '.join(sheet.columns)}.")
+        raise ValueError(f"{sheet} must have a column id, but it has {', '.join(sheet.columns)}.")
     names = session.names
     if not names.are_given("f") or not set(names.f) <= set(sheet.columns):
         return None
@@ -120,7 +133,7 @@ def _value_columns(sheet: Sheet, named: Sequence[str]) -> tuple[list[str], Outpu
     if "f" in sheet.columns and not several:
         return ["f"], ()
     if (not several and "failed" not in sheet.columns) or set(names) != set(several) or "f" in sheet.columns:
-        raise ValueError(f"{sheet.path} must have {_wanted(named)}, but it has {', '.join(sheet.columns)}.")
+        raise ValueError(f"{sheet} must have {_wanted(named)}, but it has {', '.join(sheet.columns)}.")
     return names, (len(names),)
 
 
@@ -136,7 +149,7 @@ def _id(sheet: Sheet, i: int) -> int:
     text = sheet.columns["id"][i]
     number = sheet.number(text)
     if number is None or not number.is_integer():
-        raise ValueError(f"{sheet.path}, line {sheet.lines[i]}: the id of a run is a whole number, not {text!r}.")
+        raise ValueError(f"{sheet}, line {sheet.lines[i]}: the id of a run is a whole number, not {text!r}.")
     return int(number)
 
 
@@ -146,7 +159,7 @@ def _value(sheet: Sheet, name: str, i: int) -> float:
     number = float("nan") if text.lower() in MISSING else sheet.number(text)
     if number is None:
         raise ValueError(
-            f"{sheet.path}, line {sheet.lines[i]}: {name} must be a number, or empty where f failed, not {text!r}."
+            f"{sheet}, line {sheet.lines[i]}: {name} must be a number, or empty where f failed, not {text!r}."
         )
     return number
 

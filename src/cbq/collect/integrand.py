@@ -13,6 +13,7 @@ import numpy as np
 
 from cbq._arrays import Array, real, rows_not_finite
 from cbq._checks import sentence
+from cbq._names import Names
 from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
 from cbq.collect.draws import F_KEY, keyed_generator
 from cbq.samples.arrays import rows_outside, shown_bounds
@@ -126,6 +127,9 @@ def rng_parameter(integrand: Integrand | None) -> inspect.Parameter | None:
     return next((each for each in found if each.kind in by_name), None)
 
 
+NO_NAMES = Names()
+
+
 @dataclass(frozen=True)
 class Evaluator:
     """The integrand, and how it is called. Workers receive this object.
@@ -135,6 +139,7 @@ class Evaluator:
         indices of theta and of the point.
     takes_rngs : whether it takes those of many points, as a list `rngs`; with `rng`, each point is evaluated alone.
     bounds : (2, C) or (2, 1), between which all values must lie.
+    names : of the outputs, by which the columns of a table that the integrand returns are found.
     """
 
     integrand: Integrand
@@ -142,6 +147,7 @@ class Evaluator:
     entropy: list[int] | None = None
     takes_rngs: bool = False
     bounds: Array | None = None
+    names: Names = NO_NAMES
 
     @property
     def in_batches(self) -> bool:
@@ -201,7 +207,7 @@ class Evaluator:
         """What the integrand returns at n points as a new array (n, *outputs)."""
         n, values = len(points.x), self._call(points)
         try:
-            raw = real(values, "its value")
+            raw = real(self.names.ordered("f", values), "its value")
         except (TypeError, ValueError) as error:
             raise WrongReturn(
                 f"the integrand must return real numbers, one or C for each of the {n} points at {points}, but it "

@@ -53,10 +53,10 @@ class KnownTruth:
     """
 
     def __init__(self, truth: Truth, theta: npt.ArrayLike | None, samples: Sequence[Samples]) -> None:
-        self._columns = samples[0].C or 1
+        self._columns, self._names = samples[0].C or 1, samples[0].names
         p = samples[0].p
         self._function = _function(truth, p)
-        thetas = None if theta is None else thetas_in(theta, p, "the samples' theta")
+        thetas = None if theta is None else thetas_in(theta, samples[0].names, "the samples' theta")
         if thetas is None and isinstance(truth, Problem):
             thetas = truth.prior.sample(PRIOR_DRAWS, SEED)
         if self._function is None and thetas is None:
@@ -83,7 +83,7 @@ class KnownTruth:
 
     def _checked(self, truth: Any, M: int) -> Array:
         """True values at M thetas as (M, C)."""
-        values, C = squarable(finite(truth, "truth"), "truth"), self._columns
+        values, C = squarable(finite(self._names.ordered("f", truth), "truth"), "truth"), self._columns
         if values.shape != (M, C) and not (C == 1 and values.shape == (M,)):
             wanted = f"({M},)" if C == 1 else f"({M}, {C})"
             raise ValueError(f"truth has shape {values.shape}, but at {M} thetas it must have shape {wanted}.")

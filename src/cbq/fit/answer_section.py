@@ -136,8 +136,7 @@ class AnswerSection:
     def _truth(self, theta: Array) -> Array | None:
         if self.truth is None:
             return None
-        C = self.fit.C or 1
-        return true_values(self.truth, theta, list(range(C)), C, given=False)
+        return true_values(self.truth, theta, list(range(self.fit.C or 1)), self.fit.names, given=False)
 
     def _table(self) -> Html:
         """Estimates at some thetas: round ones of the grid for p = 1, otherwise some of the observed ones."""

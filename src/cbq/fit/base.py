@@ -21,7 +21,7 @@ from cbq._progress import Progress, as_progress, reporting
 from cbq._tables import data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
-from cbq.fit.frames import keeping_index, theta_array
+from cbq.fit.frames import keeping_index
 from cbq.fit.html import fit_html
 from cbq.fit.of_samples import chains, equal_values, missed_variance, ratio, unseen_points
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
@@ -272,8 +272,9 @@ class Fit(Immutable, ABC):
         return_cov: also its covariance between the thetas, (M, M) or (M, M, C); of all of them at once.
         progress: True for a bar, or a function that is called with the numbers of finished and of all thetas.
 
-        Thetas in a pandas DataFrame are found by their names, and in a Series are those of p = 1: results are then
-        a Series or a DataFrame with the same index, here and in `interval`, `band` and `to_frame`.
+        Thetas in a table with named columns, as of pandas, polars or pyarrow, or a mapping, are found by their names.
+        Results at thetas in a pandas DataFrame, or in a Series for p = 1, are a Series or a DataFrame with the same
+        index, here and in `interval`, `band` and `to_frame`.
 
         Examples
         --------
@@ -424,7 +425,10 @@ class Fit(Immutable, ABC):
         >>> fit.score(theta, problem.exact(theta)) > 0.9
         True
         """
-        return r_squared(np.asarray(self.predict(self._thetas(theta))), squarable(finite(truth, "truth"), "truth"))
+        return r_squared(
+            np.asarray(self.predict(self._thetas(theta))),
+            squarable(finite(self.names.ordered("f", truth), "truth"), "truth"),
+        )
 
     def beyond(self, theta: npt.ArrayLike) -> Booleans:
         """Whether each theta is beyond the observed ones, (M,): there nothing but a prior speaks about I.
@@ -626,7 +630,7 @@ class Fit(Immutable, ABC):
         return columns[0] if self.C is None else np.stack(columns, axis=-1)
 
     def _thetas(self, theta: npt.ArrayLike) -> Array:
-        return squarable(thetas_in(theta_array(theta, self.names), self.p, "this fit"), "theta")
+        return squarable(thetas_in(theta, self.names, "this fit"), "theta")
 
 
 SAVED_FIELDS: dict[str, Field] = {  # of a file

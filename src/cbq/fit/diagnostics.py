@@ -102,8 +102,7 @@ def against_truth(fit: Fit, truth: TruthFunction | None, theta: Array) -> Diagno
         mean, (low, high) = as_columns(fit.predict(theta)), (as_columns(end) for end in fit.interval(theta, LEVEL))
     except OBSERVED_ONLY:
         return None
-    C = mean.shape[1]
-    true = true_values(truth, theta, list(range(C)), C, given=False)
+    true = true_values(truth, theta, list(range(mean.shape[1])), fit.names, given=False)
     inside = float(np.mean((low <= true) & (true <= high)))
     errors = ", ".join(f"{error:.3g}" for error in np.sqrt(np.mean((mean - true) ** 2, axis=0)))
     good = inside >= LEVEL - TOLERATED * np.sqrt(LEVEL * (1 - LEVEL) / len(theta))

@@ -1,4 +1,4 @@
-"""Pandas in, pandas out: thetas from a table are found by their names, and answers keep its index.
+"""Pandas in, pandas out: answers at the thetas of a table keep its index.
 
 Nothing here imports pandas before a table arrives.
 """
@@ -12,9 +12,6 @@ from typing import TYPE_CHECKING, Any, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from cbq._checks import as_text
-from cbq._names import Names
-
 if TYPE_CHECKING:
     from cbq.fit.base import Fit
 
@@ -24,28 +21,6 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def is_pandas(value: Any) -> bool:
     """Whether it is a Series or a DataFrame of pandas."""
     return type(value).__module__.partition(".")[0] == "pandas" and hasattr(value, "index") and hasattr(value, "iloc")
-
-
-def theta_array(theta: Any, names: Names) -> Any:
-    """The thetas (M, p) of a DataFrame, whose columns are found by their names, in any order; else `theta` itself.
-
-    A fit without names of its own takes the columns of a table with other names in their order.
-    """
-    if not is_pandas(theta) or not hasattr(theta, "columns"):
-        return theta
-    columns = [as_text(name) for name in theta.columns]
-    missing = [name for name in names.theta if name not in columns]
-    if missing and not names.are_given("theta") and len(missing) == len(names.theta) == len(columns):
-        return theta.to_numpy()
-    if missing:
-        raise ValueError(
-            f"theta has no column {', '.join(map(repr, missing))}: a table of thetas needs the columns "
-            f"{', '.join(map(repr, names.theta))}, but it has {', '.join(map(repr, columns))}."
-        )
-    repeated = [name for name in names.theta if columns.count(name) > 1]
-    if repeated:
-        raise ValueError(f"theta has several columns {repeated[0]!r}: leave one of them.")
-    return theta.iloc[:, [columns.index(name) for name in names.theta]].to_numpy()
 
 
 def keeping_index(method: Method) -> Method:

@@ -9,6 +9,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, flag, is_whole, shown
+from cbq._columns import named_row
 from cbq.fit.base import Fit
 from cbq.fit.labels import Labels
 from cbq.fit.plot_lines import Curve, draw_into, lines_figure, slices_figure
@@ -83,7 +84,7 @@ def plot_fit(
     thetas = (
         regular_grid(fit.theta, measure, usual if points is None else points) if theta is None else fit._thetas(theta)
     )
-    true = None if truth is None else true_values(truth, thetas, outputs, fit.C or 1, given=theta is not None)
+    true = None if truth is None else true_values(truth, thetas, outputs, fit.names, given=theta is not None)
     if fit.p == 2:
         return maps_figure(fit, thetas, shown_outputs, true, level, labels, [note])
     curve = Curve(fit, thetas, 0, true, level, band=band)
@@ -118,9 +119,11 @@ def _centre(fit: Fit, at: Any) -> Array:
     """The theta (p,) that slices pass through."""
     if at is None:
         return np.asarray(np.median(fit.theta, axis=0))
-    if np.ndim(at) != 1:
+    row = fit.names.ordered("theta", named_row(at))
+    found = row if np.ndim(row) == 2 else [row]
+    if np.ndim(found) != 2 or len(found) != 1:
         raise ValueError(f"at must be one theta of p = {fit.p} coordinates, but it is {shown(at)}.")
-    return np.asarray(fit._thetas([at])[0])
+    return np.asarray(fit._thetas(found)[0])
 
 
 def _slices(
@@ -140,7 +143,7 @@ def _slices(
         axis = axis[(axis >= ends[0, j]) & (axis <= ends[1, j])]
         thetas = np.tile(centre, (len(axis), 1))
         thetas[:, j] = axis
-        true = None if truth is None else true_values(truth, thetas, outputs, fit.C or 1, given=False)
+        true = None if truth is None else true_values(truth, thetas, outputs, fit.names, given=False)
         found.append(Curve(fit, thetas, j, true, level))
     return found
 

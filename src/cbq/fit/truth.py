@@ -9,17 +9,22 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, finite, squarable
 from cbq._checks import called
+from cbq._names import Names
 
 TruthFunction = Callable[[Array], npt.ArrayLike]
 Truth = TruthFunction | npt.ArrayLike
 
 
-def true_values(truth: Truth, thetas: Array, outputs: list[int], C: int, *, given: bool) -> Array:
-    """The true values (M, C) at thetas (M, p); if one output is drawn, the truth of that output is enough."""
+def true_values(truth: Truth, thetas: Array, outputs: list[int], names: Names, *, given: bool) -> Array:
+    """The true values (M, C) at thetas (M, p); if one output is drawn, the truth of that output is enough.
+
+    names : of the C outputs, by which the columns of a table are found.
+    """
     if not callable(truth) and not given:
         raise ValueError("truth is an array: pass the thetas of its values as theta, or a function of theta as truth.")
-    values = squarable(finite(called(truth, "truth", thetas) if callable(truth) else truth, "truth"), "truth")
-    M = len(thetas)
+    found = called(truth, "truth", thetas) if callable(truth) else truth
+    values = squarable(finite(names.ordered("f", found), "truth"), "truth")
+    M, C = len(thetas), len(names.f)
     if values.shape == (M, C):
         return values
     if len(outputs) > 1 or values.shape not in {(M,), (M, 1)}:

@@ -145,7 +145,7 @@ class OuterPosterior:
         """That of n thetas. min_part : the smallest number of thetas from which a functional can be estimated."""
         progress = as_progress(progress)
         for_thetas, for_paths = generator(rng).spawn(2)
-        nodes = outer(prior, n, design, for_thetas, fit.p, min_part)
+        nodes = outer(prior, n, design, for_thetas, fit.names, min_part)
         paths = drawn(fit, nodes.theta[nodes.subset], for_paths)
         with silent():
             mean = posterior_means(fit, nodes, paths, progress)

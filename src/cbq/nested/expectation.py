@@ -25,7 +25,7 @@ from cbq.measures import Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
 from cbq.nested.answer import Answer, OuterPosterior, answer, drawn, output_selector, require_fit
-from cbq.nested.outer import NODES, Design, PriorLike, as_prior
+from cbq.nested.outer import NODES, Design, PriorLike, as_prior, is_table
 from cbq.samples.arrays import units
 
 Method = Literal["mc", "bq"]
@@ -157,7 +157,7 @@ def _quadrature(
     is integrated under the prior of theta. The same process integrates phi of each draw.
     """
     one_of(design, Design, "design")
-    measure = None if isinstance(prior, list | tuple | np.ndarray) else as_prior(prior, fit.p)
+    measure = None if is_table(prior) else as_prior(prior, fit.p)
     if measure is None or measure.has_atoms:
         arrived = "a table of draws" if measure is None else repr(measure)
         raise ValueError(f"method='bq' integrates under a continuous prior, but it is {arrived}: pass method='mc'.")

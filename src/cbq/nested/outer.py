@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
-from typing import Literal
+from typing import Literal, TypeGuard
 
 import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, Integers
 from cbq._checks import generator, is_whole, one_of, shown
+from cbq._columns import named_columns
 from cbq._memory import require_memory
+from cbq._names import Names
 from cbq.collect.draws import iid, sobol
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.base import measure_argument
@@ -56,14 +58,17 @@ def standard_error(of_parts: Sequence[Array]) -> Array:
     return np.std(of_parts, axis=0, ddof=1) / np.sqrt(len(of_parts)) if len(of_parts) else np.zeros(())
 
 
-def outer(prior: PriorLike, n: int, design: Design, rng: np.random.Generator | int, p: int, min_part: int = 1) -> Outer:
-    """The n thetas of a prior over p coordinates; all thetas of a table of draws or of an `Empirical` measure.
+def outer(
+    prior: PriorLike, n: int, design: Design, rng: np.random.Generator | int, names: Names, min_part: int = 1
+) -> Outer:
+    """The n thetas of a prior over theta; all thetas of a table of draws or of an `Empirical` measure.
 
-    min_part : the smallest number of thetas in a part.
+    names : of the p coordinates of theta. min_part : the smallest number of thetas in a part.
     """
     one_of(design, Design, "design")
-    if isinstance(prior, list | tuple | np.ndarray):
-        return _table(thetas_in(prior, p, "the fit", "prior"), min_part)
+    if is_table(prior):
+        return _table(thetas_in(prior, names, "the fit", "prior"), min_part)
+    p = len(names.theta)
     measure = as_prior(prior, p)
     if isinstance(measure, Empirical):
         weights = np.asarray(measure.weights)
@@ -75,6 +80,11 @@ def outer(prior: PriorLike, n: int, design: Design, rng: np.random.Generator | i
     if design == "sobol":
         return _sobol(measure, int(n), generator(rng))
     return _equally_weighted(iid(measure, int(n), generator(rng)), min(MAX_PARTS, n // min_part))
+
+
+def is_table(prior: PriorLike) -> TypeGuard[npt.ArrayLike]:
+    """Whether the prior is a table of draws: an array, or columns with names."""
+    return isinstance(prior, list | tuple | np.ndarray) or named_columns(prior) is not None
 
 
 def as_prior(prior: PriorLike, p: int) -> Measure:

@@ -15,7 +15,7 @@ from cbq.fit.base import Fit
 from cbq.fit.findings import silent
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, Functional, OuterPosterior, output_selector
-from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, standard_error
+from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, is_table, standard_error
 
 Tail = Literal["upper", "lower"]
 MIN_IN_TAIL = 4  # thetas that each part has in the tail, on average
@@ -73,8 +73,7 @@ def value_at_risk(
     True
     """
     sign, select = _sign(alpha, tail), output_selector(fit, output)
-    is_table = isinstance(prior, list | tuple | np.ndarray)
-    find = quantile if is_table or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
+    find = quantile if is_table(prior) or not isinstance(as_prior(prior, fit.p), Empirical) else step_quantile
 
     def functional(values: Array, weights: Array) -> Array:
         return sign * find(sign * select(values), weights, alpha)

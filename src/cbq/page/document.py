@@ -67,8 +67,8 @@ class Page:
 """
 
     def write(self, path: str) -> None:
-        """Write the file."""
-        Path(path).write_text(self.html(), encoding="utf-8", newline="\n")
+        """Write the file. Names of files that are no Unicode are shown by their bytes."""
+        Path(path).write_bytes(self.html().encode("utf-8", errors="backslashreplace"))
 
 
 @cache

@@ -134,9 +134,9 @@ def evpi(
 
     Parameters
     ----------
-    outputs : the net benefit of each decision, one row per draw: a pandas DataFrame, a mapping from names to columns,
-        an array (n, D); or cbq.Samples with C outputs, whose thetas are the independent draws. A single column is the
-        difference from a decision with net benefit 0.
+    outputs : the net benefit of each decision, one row per draw: a table with named columns (of pandas, polars or
+        pyarrow, or a mapping) or an array (n, D); or cbq.Samples with C outputs, whose thetas are the independent
+        draws. A single column is the difference from a decision with net benefit 0.
     effects, costs, willingness_to_pay : if outputs holds effects and costs instead, the columns of both for each
         decision, and the value of one unit of effect, a number or a vector. The outputs may then also be a pair of
         tables, (effects, costs), with a column for each decision.
@@ -189,9 +189,10 @@ def evppi_table(
 
     Parameters
     ----------
-    outputs : the net benefit of each decision, one row per draw: a pandas DataFrame, a mapping from names to columns, a
-        structured array, or an array (n, D), whose columns are called "0", "1", ... A single column is the difference
-        from a decision with net benefit 0. Columns that are inputs, or that number the rows, are refused.
+    outputs : the net benefit of each decision, one row per draw: a table with named columns (of pandas, polars or
+        pyarrow, a structured array, or a mapping), or an array (n, D), whose columns are called "0", "1", ... A single
+        column is the difference from a decision with net benefit 0. Columns that are inputs, or that number the rows,
+        are refused.
     inputs : the uncertain inputs in the same rows, numbers or categories. If both are pandas objects, their row labels
         must agree.
     pars : the sets, each a list of columns of `inputs` or a single one, by name; or by position (0, 1, ...), unless the

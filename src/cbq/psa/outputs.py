@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -10,9 +10,11 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq._checks import listed
+from cbq._columns import named_columns
 from cbq._wording import arg
 from cbq.nested.decisions import Decisions, make_decisions
 from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows
+from cbq.psa.summaries import find_summary
 from cbq.psa.tables import ColumnTable, check_same_rows
 
 REFERENCE, EFFECT_OF, COST_OF = "reference", "effect of ", "cost of "  # in names of columns that are made here
@@ -89,6 +91,13 @@ def _read(table: ColumnTable, options: dict[str, Any]) -> Outputs:
     used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (decisions.willingness_to_pay is None))
     values = np.zeros((table.n, len(table.names)))
     values[:, used] = table.matrix([int(i) for i in used])
+    summary = find_summary(values)
+    if summary is not None:
+        last = f" to {table.n - 1}" * (summary.draws < table.n - 1)
+        raise ValueError(
+            f"row {summary.row} of {table.what} holds {summary.holds} of the rows above, which is no draw: leave row"
+            f"{'s' * bool(last)} {summary.draws}{last} out, of the inputs, too."
+        )
     return Outputs(decisions, values, table, tuple(table.names[i] for i in used))
 
 
@@ -189,7 +198,7 @@ def _equal(name: str, table: ColumnTable, inputs: ColumnTable) -> bool:
 
 
 def _may_be_table(value: Any) -> bool:
-    return isinstance(value, Mapping | np.ndarray | list | tuple) or hasattr(value, "iloc")
+    return isinstance(value, np.ndarray | list | tuple) or hasattr(value, "iloc") or named_columns(value) is not None
 
 
 def _length(names: Any) -> int:

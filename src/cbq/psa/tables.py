@@ -1,19 +1,19 @@
 """Tables with one row per draw, and net benefits in units near 1.
 
-A table is a pandas object, a mapping, or a structured or plain array. Pandas objects are recognised by their
-attributes, so that pandas is not imported. Units are powers of two, so that dividing by them rounds nothing.
+A table has named columns, as `cbq._columns` recognises them, or is a plain array. Units are powers of two, so that
+dividing by them rounds nothing.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, Integers, as_array, real
-from cbq._checks import as_text
+from cbq._columns import NamedColumns, named_columns
 from cbq.nested.decisions import Decisions
 
 MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
@@ -35,15 +35,14 @@ class ColumnTable:
 
     @classmethod
     def of(cls, table: Any, what: str) -> ColumnTable:
-        """From a pandas DataFrame or Series, a mapping to columns, a structured array, or an array (n, k) or (n,)."""
-        names, take = _columns(table, what)
-        labels = tuple(map(as_text, names))
-        repeated = [name for name in dict.fromkeys(labels) if labels.count(name) > 1]
-        if repeated:
+        """From a table with named columns, a pandas Series, or an array (n, k) or (n,)."""
+        columns = named_columns(table) or _unnamed_columns(table, what)
+        labels, take = columns.labels, columns.take
+        if repeated := columns.repeated():
             raise ValueError(f"{what} has several columns called {', '.join(map(repr, repeated))}: rename them.")
-        if not names:
+        if not labels:
             raise ValueError(f"{what} has no columns: pass at least one.")
-        lengths = [np.shape(take(i))[:1] for i in range(len(names))]
+        lengths = [np.shape(take(i))[:1] for i in range(len(labels))]
         if len(set(lengths)) > 1:
             counts = {name: each[0] if each else "no" for name, each in zip(labels, lengths, strict=True)}
             raise ValueError(f"the columns of {what} must be of equal length, but their numbers of rows are {counts}.")
@@ -184,24 +183,16 @@ def _check_numeric(column: Any, name: str) -> None:
     )
 
 
-def _columns(table: Any, what: str) -> tuple[list[Any], Callable[[int], Any]]:
-    """The names of the columns, and a function from a position to a column."""
-    if hasattr(table, "columns") and hasattr(table, "iloc"):
-        return list(table.columns), lambda i: table.iloc[:, i]
+def _unnamed_columns(table: Any, what: str) -> NamedColumns:
+    """The columns of a pandas Series or of an array (n, k) or (n,), which are called by their positions."""
     if hasattr(table, "iloc"):  # a Series
-        return [0 if table.name is None else table.name], lambda i: table
-    if isinstance(table, Mapping):
-        keys = list(table)
-        return keys, lambda i: table[keys[i]]
+        return NamedColumns([0 if table.name is None else table.name], lambda i: table)
     array = as_array(table, what)
-    if array.dtype.names is not None:
-        fields = list(array.dtype.names)
-        return fields, lambda i: array[fields[i]]
     if array.ndim == 1 and array.dtype.kind in "buif":
         array = array[:, None]
     if array.ndim != 2:
         raise TypeError(
-            f"{what} must be a pandas DataFrame, a mapping from names to columns, or an array (rows, columns), but a "
-            f"{type(table).__name__} of shape {array.shape} arrived."
+            f"{what} must be a table with named columns, such as a pandas or polars DataFrame or a mapping, or an "
+            f"array (rows, columns), but a {type(table).__name__} of shape {array.shape} arrived."
         )
-    return list(range(array.shape[1])), lambda i: array[:, i]
+    return NamedColumns(list(range(array.shape[1])), lambda i: array[:, i])

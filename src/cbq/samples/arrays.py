@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Booleans, Integers, not_nan, real, rows_not_finite
 from cbq._checks import shown
+from cbq._names import Names, Part
 
 MAX_MAGNITUDE = 1e140  # of f, and of 1 / f; beyond it, sums of squares overflow or underflow
 MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, weights do not determine their own error
@@ -31,9 +32,12 @@ def as_thetas(theta: npt.ArrayLike, name: str = "theta") -> Array:
     return thetas
 
 
-def thetas_in(theta: npt.ArrayLike, p: int, owner: str, name: str = "theta") -> Array:
-    """Thetas (M, p) as `as_thetas` returns them; the error for another p names the `owner` of this one."""
-    thetas = as_thetas(theta, name)
+def thetas_in(theta: npt.ArrayLike, names: Names, owner: str, name: str = "theta") -> Array:
+    """Thetas (M, p) as `as_thetas` returns them, from the columns of a table by their names.
+
+    names : of the p coordinates. The error for another p says who is the `owner` of this one.
+    """
+    thetas, p = as_thetas(names.ordered("theta", theta), name), len(names.theta)
     if thetas.shape[1] != p:
         raise ValueError(
             f"{name} has shape {np.shape(theta)}, so {thetas.shape[1]} coordinates, but {owner} has p = {p}: pass an "
@@ -42,10 +46,16 @@ def thetas_in(theta: npt.ArrayLike, p: int, owner: str, name: str = "theta") -> 
     return thetas
 
 
-def flatten(value: Any, name: str, T: int) -> tuple[Array, Integers]:
+def first_of(value: Any) -> Any:
+    """The first of the arrays in a list, whose columns are coordinates or outputs; None if there is none."""
+    return value[0] if isinstance(value, list | tuple) and value else None
+
+
+def flatten(value: Any, name: Part, T: int, names: Names) -> tuple[Array, Integers]:
     """Join the rows of all thetas.
 
-    `value` is (T, N), (T, N, k), or T arrays (N_t,) or (N_t, k). Returns one array (sum N_t, ...) and the N_t (T,).
+    `value` is (T, N), (T, N, k), or T arrays (N_t,) or (N_t, k), each of which may be a table with columns that have
+    the names of this part. Returns one array (sum N_t, ...) and the N_t (T,).
     """
     if not isinstance(value, list | tuple) and getattr(getattr(value, "dtype", None), "kind", "") != "O":
         array = real(value, name)
@@ -58,7 +68,7 @@ def flatten(value: Any, name: str, T: int) -> tuple[Array, Integers]:
         rows = [array.reshape(T * array.shape[1], *array.shape[2:])]
         counts = np.full(T, array.shape[1])
     else:
-        rows = [real(row, f"{name}[{t}]") for t, row in enumerate(value)]
+        rows = [real(names.ordered(name, row), f"{name}[{t}]") for t, row in enumerate(value)]
         _check_list(rows, name, T)
         counts = np.array([len(row) for row in rows])
     if np.any(counts == 0):

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq._arrays import Array, Booleans, real, rows_not_finite
-from cbq._checks import as_text, shown
+from cbq._checks import shown
+from cbq._columns import named_columns
 from cbq._names import PARTS, Names, Part, by_point
 from cbq._tables import data_frame
 from cbq.samples.arrays import equal_rows
@@ -94,15 +95,16 @@ def to_frame(samples: Samples) -> Any:
 
 def _columns(frame: Any) -> dict[str, Array]:
     """The columns of a table by name, each (n,)."""
-    try:
-        table = {as_text(name): frame[name] for name in getattr(frame, "columns", frame)}
-        table = {name: real(column, f"column {shown(name)}") for name, column in table.items()}
-        lengths = {len(column) for column in table.values() if column.ndim == 1}
-    except (KeyError, IndexError, TypeError) as error:
+    found = named_columns(frame)
+    if found is None:
         raise TypeError(
-            f"from_frame takes a pandas DataFrame or a mapping from names to columns of numbers, but a "
-            f"{type(frame).__name__} arrived ({error})."
-        ) from error
+            f"from_frame takes a table with named columns, such as a pandas or polars DataFrame or a mapping from "
+            f"names to columns of numbers, but a {type(frame).__name__} arrived."
+        )
+    if repeated := found.repeated():
+        raise ValueError(f"the table has several columns called {', '.join(map(repr, repeated))}: rename them.")
+    table = {name: real(found.take(i), f"column {shown(name)}") for i, name in enumerate(found.labels)}
+    lengths = {len(column) for column in table.values() if column.ndim == 1}
     if any(column.ndim != 1 for column in table.values()) or len(lengths) != 1 or 0 in lengths:
         shapes = {name: column.shape for name, column in table.items()}
         raise ValueError(f"columns of a table must be 1-D, of one length and not empty, but their shapes are {shapes}.")

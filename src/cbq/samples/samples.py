@@ -25,6 +25,7 @@ from cbq.samples.arrays import (
     bounds_of,
     check_counts,
     equal_rows,
+    first_of,
     flatten,
     group_averages,
     rows_outside,
@@ -80,7 +81,8 @@ class Samples(Immutable):
 
     Parameters
     ----------
-    theta : (T, p); (T,) means p = 1. Equal thetas are allowed.
+    theta : (T, p); (T,) means p = 1. Equal thetas are allowed. In a table with named columns, as of pandas, polars or
+        pyarrow, they are found by `names`, which are those of the columns by default; in lists of tables, x and f, too.
     x : (T, N, d), or (T, N) for d = 1; a list of T arrays (N_t, d) or (N_t,) if the N_t differ.
     f : (T, N), or (T, N, C) for C outputs; or a list of T arrays (N_t,) or (N_t, C).
     measure : the measures of x: a measure with batch shape (T,), or () if all thetas share one measure; a list of T
@@ -148,15 +150,16 @@ class Samples(Immutable):
         self.depends_on_theta = flag(depends_on_theta, "depends_on_theta")
         self.stochastic = flag(stochastic, "stochastic")
         self.design = one_of(design, Design, "design")
-        theta = squarable(as_thetas(theta), "theta")
-        (points, counts), (values, f_counts) = flatten(x, "x", len(theta)), flatten(f, "f", len(theta))
+        named = Names.of(names).adopted("theta", theta).adopted("x", first_of(x)).adopted("f", first_of(f))
+        theta = squarable(as_thetas(named.ordered("theta", theta)), "theta")
+        (points, counts), (values, f_counts) = (flatten(x, "x", len(theta), named), flatten(f, "f", len(theta), named))
         check_counts(counts, f_counts)
         points = points[:, None] if points.ndim == 1 else points
         unknown = UnknownMeasure(points.shape[1]) if measure is None else measure
         measure, family = as_measures(unknown, theta, points.shape[1])
         self.theta, self.counts, self.family = theta, counts, family
         self.starts, self._x, self._f, self._measure = np.cumsum(counts) - counts, points, values, measure
-        self.names = Names.of(names).filled(self.p, self.d, self.C)
+        self.names = named.filled(self.p, self.d, self.C)
         self._require_none(rows_not_finite(points), "x", points, "must be finite")
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         self.bounds = self._checked_bounds(values, bounds)
@@ -197,9 +200,9 @@ class Samples(Immutable):
 
         Parameters
         ----------
-        frame : a pandas DataFrame, or a mapping from names to columns. Rows with equal theta belong together, and
-            thetas keep the order of their first rows. Points with True in a column `failed` are those at which f
-            failed, as in `samples.to_frame()`.
+        frame : a table with named columns: of pandas, polars or pyarrow, a structured array, or a mapping from names to
+            columns. Rows with equal theta belong together, and thetas keep the order of their first rows. Points with
+            True in a column `failed` are those at which f failed, as in `samples.to_frame()`.
         theta, x, f : the columns of each, in the order of the coordinates: a name, or a list of names; a single name of
             f means that f has no axis of outputs. By default they are `theta` or `theta_*`, `x` or `x_*`, and `f` or
             `f_*`. The samples have these names. If all three are given, other columns are left alone.
@@ -506,7 +509,7 @@ class Samples(Immutable):
         >>> samples.with_values(np.square(samples.f)).f.min() >= 0
         np.True_
         """
-        values, counts = flatten(f, "f", self.T)
+        values, counts = flatten(f, "f", self.T, self.names)
         check_counts(self.counts, counts)
         self._require_none(rows_not_finite(values), "f", values, "must be finite")
         C = None if values.ndim == 1 else values.shape[1]
@@ -825,7 +828,7 @@ class Samples(Immutable):
             or len(failed) != self.T
         ):
             raise ValueError(f"failed must be a list of T = {self.T} arrays, one for each theta, not {shown(failed)}.")
-        found = [real(each, f"failed[{t}]") for t, each in enumerate(failed)]
+        found = [real(self.names.ordered("x", each), f"failed[{t}]") for t, each in enumerate(failed)]
         none = np.empty((0, self.d))
         return [check_points(each, self.d, f"failed[{t}]") if each.size else none for t, each in enumerate(found)]
 

@@ -1,0 +1,285 @@
+"""The sheets of workbooks: Excel by openpyxl, OpenDocument by the XML of its file, old Excel files by pandas.
+
+Sheets are read by the cells that exist, row by row, within bounds: a stray cell in the last corner of a sheet, a cell
+that a file repeats a million times, or a file that unpacks to far more than it is, must not take the memory.
+"""
+
+from __future__ import annotations
+
+import warnings
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from math import isnan
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree
+from zipfile import ZipFile, is_zipfile
+
+from cbq._checks import described, listed
+from cbq.cli import is_installed
+from cbq.cli.numerals import ONE_GROUP
+from cbq.cli.rows import Rows, column_letters, is_table, line_of_names
+
+EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
+NEEDED = {".xlsx": ["openpyxl"], ".xlsm": ["openpyxl"], ".xls": ["pandas", "xlrd"], ".ods": []}
+MODULES = {"odfpy": "odf"}  # the module of a package, if it has another name
+MAX_UNPACKED = 2**30  # bytes of all parts of a file
+MAX_CELLS = 2**25  # of a sheet
+MAX_LINES, MAX_COLUMNS = 2**20, 2**14  # of a sheet, in every program
+MAX_EMPTY, EMPTY_PER_CELL = 2**20, 16  # empty cells before others in a sheet, and more of them for each of the others
+OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
+TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
+TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
+
+
+class UnsuitableSheet(ValueError):
+    """A sheet that is not read, for a reason that names it."""
+
+
+@dataclass(frozen=True)
+class Book:
+    """The names of the visible and the hidden sheets of a workbook, and a function that reads one of them."""
+
+    path: Path
+    visible: list[str]
+    hidden: list[str]
+    read: Callable[[str], Rows]
+
+    def named(self, sheet: str) -> str:
+        """The sheet that is asked for by its name, or by its number."""
+        every = [*self.visible, *self.hidden]
+        alike = [name for name in every if name.strip().lower() == sheet.strip().lower()]
+        if sheet in every or len(alike) == 1:
+            return sheet if sheet in every else alike[0]
+        if sheet.isdecimal() and 1 <= int(sheet) <= len(self.visible):
+            return self.visible[int(sheet) - 1]
+        raise UnsuitableSheet(f"--sheet {sheet!r} is not in {self.path}, whose sheets are {self.listed}.")
+
+    @property
+    def listed(self) -> str:
+        """The names of the sheets, as a list for messages."""
+        hidden = f" (hidden: {listed(self.hidden)})" if self.hidden else ""
+        return f"{listed(self.visible)}{hidden}"
+
+
+def workbook_sheet(path: Path, sheet: str | None) -> tuple[str, Rows, str]:
+    """The name and the rows of one sheet of a workbook, and a remark if it was chosen among others.
+
+    By default it is the first one; or, if that holds no table and exactly one other does, the other one.
+    """
+    with _opened(path) as book:
+        if sheet is not None:
+            name = book.named(sheet)
+            return name, book.read(name), ""
+        if not book.visible:
+            raise UnsuitableSheet(f"{path} has no visible sheet ({book.listed}): name one by --sheet.")
+        name = book.visible[0]
+        rows = book.read(name)
+        if len(book.visible) == 1:
+            return name, rows, ""
+        if is_table(rows):
+            return name, rows, f"{path} has the sheets {', '.join(book.visible)}, of which the first was read"
+        return _other_sheet(book, rows)
+
+
+def _other_sheet(book: Book, first: Rows) -> tuple[str, Rows, str]:
+    """The only sheet with a table, if the first one has none; or an error that shows which options to pass."""
+    others = {name: book.read(name) for name in book.visible[1:]}
+    tables = [name for name, rows in others.items() if is_table(rows)]
+    if len(tables) == 1:
+        return tables[0], others[tables[0]], f"{book.path}: sheet {tables[0]!r} was read, the only one with a table"
+    below = {name: line_of_names(rows) for name, rows in ({book.visible[0]: first} | others).items()}
+    lines = [f"--sheet {name!r} --header-row {line}" for name, line in below.items() if line is not None]
+    options = [f"--sheet {name!r}" for name in tables] or lines or [f"--sheet {book.visible[-1]!r} --header-row 3"]
+    raise UnsuitableSheet(
+        f"the first sheet of {book.path} holds no table whose first row names its columns; the sheets are "
+        f"{book.listed}. Say which to read, as in {' or '.join(options[:3])}."
+    )
+
+
+@contextmanager
+def _opened(path: Path) -> Iterator[Book]:
+    """A workbook, open for reading; errors of the packages that read it name the file."""
+    kind = _kind(path)
+    require_packages(path, NEEDED[kind])
+    try:
+        with warnings.catch_warnings(action="ignore"), OPENERS[kind](path) as book:  # of what there is besides values
+            yield book
+    except (OSError, UnsuitableSheet):
+        raise
+    except Exception as error:  # each of these packages has errors of its own
+        raise ValueError(f"{path} cannot be read as a spreadsheet ({described(error)}).") from error
+
+
+def _kind(path: Path) -> str:
+    """The suffix that a workbook has, or by its content should have; raise if its parts are larger than any table."""
+    if not is_zipfile(path):
+        return path.suffix.lower()
+    with ZipFile(path) as archive:
+        parts = {part.filename: part.file_size for part in archive.infolist()}
+    size = sum(parts.values())  # which reading does not exceed
+    if size > MAX_UNPACKED:
+        raise UnsuitableSheet(
+            f"{path} would be {size / 2**30:.3g} GiB when unpacked, and at most {MAX_UNPACKED / 2**30:g} GiB are read: "
+            f"save the table as .csv or .parquet."
+        )
+    return ".ods" if "content.xml" in parts else ".xlsx"
+
+
+def _collected(cells: Iterable[tuple[int, list[str]]], where: str) -> Rows:
+    """The rows that hold something, without empty cells at their ends; within the bounds of a sheet."""
+    rows: Rows = []
+    filled = stored = 0
+    for line, row in cells:
+        while row and not row[-1]:
+            row.pop()
+        filled += sum(map(bool, row))
+        stored += len(row)
+        if line > MAX_LINES or stored > MAX_CELLS or stored - filled > MAX_EMPTY + EMPTY_PER_CELL * filled:
+            cell = f"{column_letters(max(len(row) - 1, 0))}{line}"
+            raise UnsuitableSheet(
+                f"{where} has cells far outside of any table, as at {cell}, or more than {MAX_CELLS} of them: delete "
+                f"these rows and columns, or save the table as .csv."
+            )
+        if row:
+            rows.append((line, row))
+    return rows
+
+
+@contextmanager
+def _excel(path: Path) -> Iterator[Book]:
+    with _loaded(path, data_only=True) as book:
+        sheets = {sheet.title: sheet for sheet in book.worksheets}
+
+        def read(name: str) -> Rows:
+            sheets[name].reset_dimensions()  # which a file may state as it likes
+            lines = enumerate(sheets[name].iter_rows(values_only=True), start=1)
+            return _collected(((line, [cell_text(cell) for cell in row]) for line, row in lines), in_words(path, name))
+
+        visible = [name for name, sheet in sheets.items() if sheet.sheet_state == "visible"]
+        yield Book(path, visible, [name for name in sheets if name not in visible], read)
+
+
+@contextmanager
+def _loaded(path: Path, *, data_only: bool) -> Iterator[Any]:
+    """The workbook of openpyxl, which reads rows when they are asked for: their values, or their formulas."""
+    import openpyxl  # type: ignore[import-untyped]
+
+    with path.open("rb") as file:
+        yield openpyxl.load_workbook(file, read_only=True, data_only=data_only, keep_links=False)
+
+
+def require_values(path: Path, name: str, rows: Rows, columns: int) -> None:
+    """Raise if a cell in the first columns of an Excel sheet is empty because its formula was never computed."""
+    empty = {(line, j) for line, row in rows for j in range(columns) if j >= len(row) or not row[j]}
+    if not empty or _kind(path) != ".xlsx":
+        return
+    with _loaded(path, data_only=False) as book:
+        book[name].reset_dimensions()
+        cells = (cell for row in book[name].iter_rows() for cell in row[:columns] if cell.data_type == "f")
+        found = [cell for cell in cells if (cell.row, cell.column - 1) in empty]
+    if found:
+        raise ValueError(
+            f"{in_words(path, name)} has {len(found)} formulas without a value, the first in cell "
+            f"{found[0].coordinate}: open it in a spreadsheet program, which computes them, and save it there."
+        )
+
+
+@contextmanager
+def _open_document(path: Path) -> Iterator[Book]:
+    with ZipFile(path) as archive:
+        raw: dict[str, list[tuple[int, list[str]]]] = {}
+        with archive.open("content.xml") as file:
+            for name, line, cells in _document_rows(path, file):
+                raw.setdefault(name, []).append((line, cells))
+    yield Book(path, list(raw), [], lambda name: [(line, row) for line, row in raw[name] if row])
+
+
+def _document_rows(path: Path, file: Any) -> Iterator[tuple[str, int, list[str]]]:
+    """The sheet, the line and the cells of each row of an OpenDocument file; an empty row begins each sheet."""
+    name, line, total = "", 0, 0
+    for event, element in ElementTree.iterparse(file, events=("start", "end")):
+        if event == "start" and element.tag == f"{TABLE}table":
+            name, line = element.get(f"{TABLE}name", ""), 0
+            yield name, 0, []
+        elif event == "end" and element.tag == f"{TABLE}table-row":
+            repeated = int(element.get(f"{TABLE}number-rows-repeated", "1"))
+            cells = _document_cells(element, in_words(path, name), line + 1)
+            total += repeated * len(cells)
+            if total > MAX_CELLS:
+                raise UnsuitableSheet(
+                    f"{in_words(path, name)} has more than {MAX_CELLS} cells: save the table as .csv."
+                )
+            yield from ((name, line + 1 + i, list(cells)) for i in range(repeated if cells else 0))
+            line += repeated
+            element.clear()
+
+
+def _document_cells(row: Any, where: str, line: int) -> list[str]:
+    """The texts of the cells of a row, without empty ones at its end."""
+    cells: list[str] = []
+    position = 0
+    for cell in row:
+        repeated = int(cell.get(f"{TABLE}number-columns-repeated", "1"))
+        text = _document_text(cell)
+        if text:
+            if position + repeated > MAX_COLUMNS:
+                raise UnsuitableSheet(
+                    f"{where} has cells beyond column {column_letters(MAX_COLUMNS - 1)} in line {line}."
+                )
+            cells += [""] * (position - len(cells)) + [text] * repeated
+        position += repeated
+    return cells
+
+
+def _document_text(cell: Any) -> str:
+    kind = cell.get(f"{OFFICE}value-type")
+    if kind in ("float", "percentage", "currency"):
+        return cell_text(float(cell.get(f"{OFFICE}value", "nan")))
+    if kind == "boolean":
+        return str(cell.get(f"{OFFICE}boolean-value", "")).upper()
+    lines = ("".join(paragraph.itertext()) for paragraph in cell.findall(f"{TEXT}p"))
+    return str(cell.get(f"{OFFICE}date-value") or "\n".join(lines)).strip()
+
+
+@contextmanager
+def _old_excel(path: Path) -> Iterator[Book]:
+    import pandas as pd  # type: ignore[import-untyped]
+
+    with pd.ExcelFile(path) as book:
+
+        def read(name: str) -> Rows:
+            frame = pd.read_excel(book, sheet_name=name, header=None, dtype=object, keep_default_na=False)
+            lines = enumerate(frame.itertuples(index=False), start=1)
+            return _collected(((line, [cell_text(cell) for cell in row]) for line, row in lines), in_words(path, name))
+
+        yield Book(path, list(book.sheet_names), [], read)
+
+
+OPENERS = {".xlsx": _excel, ".xlsm": _excel, ".ods": _open_document, ".xls": _old_excel}
+
+
+def in_words(path: Path, sheet: str) -> str:
+    """A sheet as messages name it; the file alone if it has no sheets."""
+    return f"sheet {sheet!r} of {path}" if sheet else str(path)
+
+
+def cell_text(cell: Any) -> str:
+    """A cell as text, from which a number is read without loss, and in one way only."""
+    if cell is None or (isinstance(cell, float) and isnan(cell)) or type(cell).__name__ in ("NaTType", "NAType"):
+        return ""
+    if isinstance(cell, bool):
+        return str(cell).upper()  # as spreadsheets write it
+    if isinstance(cell, float):
+        text = repr(cell)
+        return f"{text}e0" if ONE_GROUP.fullmatch(text) else text  # 1.234 may be read in two ways, 1.234e0 may not
+    return str(cell).strip()
+
+
+def require_packages(path: Path, packages: Sequence[str]) -> None:
+    """Raise if a package that files of this kind need is missing."""
+    missing = [name for name in packages if not is_installed(MODULES.get(name, name))]
+    if missing:
+        needed, names = " and ".join(missing), " ".join(missing)
+        raise ImportError(f"{path} needs {needed}: python -m pip install {names}, or use a .csv file, which does not.")
