@@ -472,6 +472,7 @@ class Fit(Immutable, ABC):
     def suggest(self, n: int, prior: Any = None, *, rng: np.random.Generator | int = 0) -> Suggestion:
         """Where n further runs of f would help most, chosen jointly, so that I is known better over theta.
 
+        n : at most 1000 for `MOBQ`, whose cost grows with its third power; of more, make some first and fit again.
         prior : the distribution Q of theta, over which it counts how well I is known; by default, the region of the
             observed thetas.
         rng : a generator or a seed, for the candidates among which the runs are chosen.
