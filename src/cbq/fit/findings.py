@@ -15,11 +15,11 @@ from cbq.io import Text, saved
 
 # Each kind of finding, and what to do about it. docs/guide/warnings.md says how each is found.
 KINDS = {
+    "failures": "Make f return a value at all points, or decide what I is to mean where it has none.",
     "measures": (
         "Check measure= and the order of theta and x; pass proposal= if the points were drawn from other measures, or "
         "design='adaptive' if a rule chose them."
     ),
-    "failures": "Make f return a value at all points, or decide what I is to mean where it has none.",
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",
     "equal values": "Take more points there, or points where f is expected to differ; pass bounds= if f has them.",
     "tails": "Take more points, or points from a wider distribution that reach the tails: proposal=... in collect.",

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
 LEVEL = 5e-4
 TESTS = 5  # location, scale, shape, correlation, thetas
 DEPENDENT = 0.01  # the level at which thetas are taken for dependent, which costs power alone
+MIN_ATOMS = 8  # points of a theta with atoms: of fewer nobody can tell whether all thetas have the same random numbers
 CHAIN_MARGIN = 2.0  # by which the effective size of a Markov chain may be smaller than it is estimated
 FARTHEST = 6.0  # standard deviations that are told apart
 SMALLEST = -690.0  # log p, near the smallest float64
@@ -130,9 +131,8 @@ class _Checked:
         if self.samples.design == "mcmc":
             yield from self._of_chains()
             return
-        several = np.max(self.samples.counts) > 1
-        even = several and (self.samples.design == "sobol" or uniformity.are_even(each))
-        dependent = self._share_points or (not even and uniformity.are_dependent(each, DEPENDENT))
+        even = np.max(self.samples.counts) > 1 and (self.samples.design == "sobol" or uniformity.are_even(each))
+        dependent = self._may_share_points or (not even and uniformity.are_dependent(each, DEPENDENT))
         group = each.owners if dependent else each.together
         yield self._location(combined(uniformity.location(each, group)))
         yield self._scale(combined(uniformity.scale(each, group)))
@@ -146,10 +146,13 @@ class _Checked:
             yield self._thetas(alone if dependent else uniformity.thetas(each), each_theta)
 
     @property
-    def _share_points(self) -> bool:
-        """Whether thetas share points, or may, where only atoms are known of them."""
-        samples = self.samples
-        return samples.shares_design or (bool(np.all(self.transforms.atoms)) and atoms_per_point(samples) > ALIKE)
+    def _may_share_points(self) -> bool:
+        """Whether thetas share points, or may come from the same random numbers, which atoms hide."""
+        samples, each = self.samples, self.transforms
+        if samples.shares_design or not np.all(each.atoms):
+            return samples.shares_design
+        few = bool(np.min(samples.counts) < MIN_ATOMS)
+        return few or atoms_per_point(samples) > ALIKE or uniformity.are_dependent(each, DEPENDENT)
 
     def _of_chains(self) -> Iterator[_Test]:
         """Tests of the location and the scale of Markov chains, whose points are worth fewer independent ones.
@@ -157,7 +160,7 @@ class _Checked:
         Thetas are taken as chains of one length, so that differences between them count as slow mixing.
         """
         each, samples = self.transforms, self.samples
-        if self._share_points:
+        if self._may_share_points:
             return
         N = int(np.min(samples.counts))
         a = each.a[samples.starts[:, None] + np.arange(N)]  # (T, N, k)
