@@ -12,7 +12,7 @@ from cbq.methods.registry import registrations
 
 RNG = np.random.default_rng(7)
 THETA = np.linspace(0.1, 0.9, 6)
-X = RNG.standard_normal((6, 8))
+X = THETA[:, None] + RNG.standard_normal((6, 8))
 
 
 def family(theta):

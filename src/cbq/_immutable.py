@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Any, Self
 
 import numpy as np
@@ -23,9 +24,11 @@ class Immutable:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: a {type(self).__name__} is immutable.")
 
     def _replaced(self, **changes: Any) -> Self:
-        """A copy with other values of some attributes."""
-        new = object.__new__(type(self))
-        new.__setstate__({**self.__dict__, **changes})
+        """A copy with other values of some attributes. What was computed from them and cached is computed again."""
+        kind = type(self)
+        given = {k: v for k, v in self.__dict__.items() if not isinstance(getattr(kind, k, None), cached_property)}
+        new = object.__new__(kind)
+        new.__setstate__({**given, **changes})
         return new
 
     def __setstate__(self, state: dict[str, Any]) -> None:

@@ -16,6 +16,10 @@ from cbq.io import Text, saved
 # Each kind of finding, and what to do about it. docs/guide/warnings.md says how each is found.
 KINDS = {
     "failures": "Make f return a value at all points, or decide what I is to mean where it has none.",
+    "measures": (
+        "Check measure= and the order of theta and x; pass proposal= if the points were drawn from other measures, or "
+        "design='adaptive' if a rule chose them."
+    ),
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",
     "equal values": "Take more points there, or points where f is expected to differ; pass bounds= if f has them.",
     "tails": "Take more points, or points from a wider distribution that reach the tails: proposal=... in collect.",
@@ -23,9 +27,10 @@ KINDS = {
     "leave-one-out": "Take more thetas, or compare with other estimators: cbq.compare(samples).",
     "few points": "Take more points per theta, or fewer thetas with more points each.",
     "few thetas": "Take more thetas, if need be with fewer points each.",
+    "convergence": "Run longer or more chains.",
     "chains": "Say design='mcmc' if the points are a Markov chain, and thin it: samples.thinned(n).",
     "chosen points": "Use cbq.MOBQ(), which learns f from all points, or cbq.CBQ() with several points at each theta.",
-    "shared design": "Collect with scramble='independent', whose errors average out over thetas, or take more points.",
+    "shared design": "Draw points of its own for each theta (in collect, scramble='independent'), or take more points.",
     "beyond": "Collect samples there, or predict within the range of the observed thetas.",
     "not learnt": "Take more points, or try cbq.CBQ() or cbq.LSMC().",
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",

@@ -12,6 +12,7 @@ from cbq.fit.findings import Finding
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
 from cbq.samples.enumerated import Enumerated
+from cbq.samples.findings import in_brief
 
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
 MIN_EQUAL = 4  # points of a theta
@@ -125,9 +126,30 @@ def _infinite(samples: Samples) -> str:
     return " Nothing limits these: without bounds of f, intervals are infinite."
 
 
-def ratio(samples: Samples) -> tuple[Finding, ...]:
-    """A finding where samples were reweighted with a ratio of densities that is hard to integrate."""
-    return () if samples.ratio_warning is None else (Finding("ratio", samples.ratio_warning),)
+def carried(samples: Samples) -> tuple[Finding, ...]:
+    """The findings that the samples carry, one of each kind."""
+    kinds = dict.fromkeys(each.kind for each in samples.findings)
+    return tuple(Finding(kind, in_brief(samples.findings, kind, samples.T)) for kind in kinds)
+
+
+def contradicted_measures(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where points do not look like draws from their measures, unless they are an undeclared Markov chain."""
+    if samples.contradiction is None or chains(samples):
+        return ()
+    return (Finding("measures", samples.contradiction),)
+
+
+def shared_design(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where thetas share points, for estimators that average errors over thetas."""
+    if not samples.shares_design:
+        return ()
+    uses = min(samples.T, max(2, round(samples.thetas_per_point)))
+    which = "all" if uses == samples.T else f"about {uses} of"
+    text = (
+        f"{which} {samples.T} thetas have the same points, in the coordinates of their measures, so that their errors "
+        f"are alike and do not average out over thetas: intervals may be too short."
+    )
+    return (Finding("shared design", text),)
 
 
 def tails(samples: Samples) -> tuple[Finding, ...]:

@@ -19,6 +19,7 @@ from cbq.measures import Measure, Unnormalised
 from cbq.measures.base import measure_argument
 
 if TYPE_CHECKING:
+    from cbq.samples.findings import SamplesFinding
     from cbq.samples.samples import Samples
 
 ROUNDING = 1e-9  # of the ends of supports
@@ -265,6 +266,7 @@ def build_samples(
     log_density: Array,
     measure: Measure | tuple[Measure, ...] | None,
     log_weights: Array | None,
+    findings: tuple[SamplesFinding, ...],
     **options: Any,
 ) -> Samples:
     """The samples with the measures of `family`, or else of the file; points must have these log densities (n,)."""
@@ -287,4 +289,4 @@ def build_samples(
             f"at theta = {theta[samples.owners[i]]} the log density of a point is {found[i]:.6g}, but in the fit it is "
             f"{log_density[i]:.6g}.",
         )
-    return samples._replaced(log_weights=log_weights)
+    return samples._replaced(log_weights=log_weights, findings=findings)

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cbq._arrays import Array, Booleans
 from cbq.measures import Empirical
-from cbq.samples.samples import Samples
+
+if TYPE_CHECKING:
+    from cbq.samples.samples import Samples
 
 NEGLIGIBLE = 1e-14  # the mass of atoms at which f need not be known
 
@@ -37,6 +40,18 @@ class Enumerated:
     def sums(self, samples: Samples) -> Array:
         """The integrals (T, C), zero for other thetas."""
         return np.asarray(np.add.reduceat(self.weights[:, None] * samples.table, samples.starts, axis=0))
+
+
+def without_listed(samples: Samples) -> Samples | None:
+    """The samples without thetas whose atoms are all listed, each as often as the others; None if none is left."""
+    measures = samples._measure if isinstance(samples._measure, tuple) else (samples._measure,)
+    if not any(isinstance(measure, Empirical) for measure in measures):
+        return samples
+    merged, group = samples._replaced(stochastic=False).merged()
+    times = np.bincount(group)
+    same = np.maximum.reduceat(times, merged.starts) == np.minimum.reduceat(times, merged.starts)
+    listed = Enumerated.of(merged).thetas & same
+    return None if np.all(listed) else samples.select(~listed) if np.any(listed) else samples
 
 
 def _atom_weights(measure: Empirical, x: Array) -> Array:

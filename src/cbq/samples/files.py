@@ -6,7 +6,7 @@ import os
 from typing import TYPE_CHECKING, Any
 
 from cbq._checks import file_name
-from cbq.io import SAMPLES_FILE, Field, Instance, Optional, Text, load_file, save_file
+from cbq.io import SAMPLES_FILE, Field, Instance, Optional, load_file, save_file
 from cbq.samples.conditional import Family, FamilyNeeded
 from cbq.samples.failures import Failures
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 def save_samples(samples: Samples, path: str | os.PathLike[str]) -> None:
     """Write samples to a file."""
-    values = {"samples": samples, "failures": samples.failures, "ratio_warning": samples.ratio_warning}
+    values = {"samples": samples, "failures": samples.failures}
     save_file(file_name(path, "path"), _fields(type(samples)), values, SAMPLES_FILE)
 
 
@@ -37,13 +37,12 @@ def load_samples(kind: type[Samples], path: str | os.PathLike[str], family: Fami
             f"again: {call}."
         ) from error
     samples: Samples = found["samples"]
-    return samples._replaced(failures=found["failures"], ratio_warning=found["ratio_warning"])
+    return samples._replaced(failures=found["failures"])
 
 
 def _fields(kind: type[Samples]) -> dict[str, Field]:
     every: dict[str, Any] = {
         "samples": Instance(kind),
         "failures": Optional(Instance(Failures)),
-        "ratio_warning": Optional(Text()),
     }
     return every

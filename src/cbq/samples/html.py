@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cbq import _html
+from cbq.samples.findings import in_brief
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
@@ -14,7 +15,7 @@ FIRST_ROWS = 5
 
 def samples_html(samples: Samples) -> str:
     """What was observed, and the first points."""
-    names, counts = samples.names, samples.counts
+    names, counts, kinds = samples.names, samples.counts, dict.fromkeys(each.kind for each in samples.findings)
     points = f"{counts.min()} to {counts.max()}" if samples.is_ragged else f"{counts[0]}"
     entries = {
         "thetas": f"{samples.T}: {names.ranges('theta', samples.theta)}",
@@ -23,6 +24,7 @@ def samples_html(samples: Samples) -> str:
         "measure": f"{samples.measure(0)!r}" + f" and {samples.T - 1} more" * (samples.T > 1),
         "design": samples.design,
         "failed": "" if samples.failures is None else f"{len(samples.failures.x)} points",
+        "findings": " ".join(in_brief(samples.findings, kind, samples.T) for kind in kinds),
     }
     first = {name: column[:FIRST_ROWS] for name, column in samples.to_columns().items()}
     return _html.box("Samples", entries, _html.column_table(first))

@@ -11,6 +11,7 @@ from cbq.measures import Measure
 from cbq.samples.arrays import equal_rows, shown_bounds
 from cbq.samples.conditional import equal_measures, find_thetas, measures_at
 from cbq.samples.failures import Failures
+from cbq.samples.findings import about
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Design, Samples
@@ -40,7 +41,7 @@ def joined(one: Samples, other: Samples) -> Samples:
         "_f": np.concatenate([one._f, other._f])[rows],
         "design": next(design for design in DESIGNS if design in (one.design, other.design)),
         "names": one.names.joined(other.names),
-        "ratio_warning": one.ratio_warning or other.ratio_warning,
+        "findings": about([*one.findings, *other.findings], theta),
         **_measures(one, other, at, new),
         **_weights(one, other, rows, new),
     }

@@ -14,6 +14,7 @@ from cbq._checks import called, shown
 from cbq._names import RESERVED, Names
 from cbq.measures import Unnormalised
 from cbq.samples.chains import Chains, Thin, effective_size, mixing_problem, stride
+from cbq.samples.findings import SamplesFinding, in_brief
 
 Source = str | Sequence[str] | Callable[[Array, Array], Any]
 REFUSED, STANDARD_ERRORS = 0.3, 6.0  # the error of E[x s'] that is refused, and how far beyond chance it has to be
@@ -35,8 +36,8 @@ class ChainWarning(UserWarning):
 
 def read_posteriors(
     data: Any, value: Source, x: Any, score: Source | None, measure: Any, thin: Thin, group: str, names: Names
-) -> dict[str, Any]:
-    """The arguments of `Samples` for posteriors by theta."""
+) -> tuple[dict[str, Any], tuple[SamplesFinding, ...]]:
+    """The arguments of `Samples` for posteriors by theta, and findings about their chains, which raise a warning."""
     if not isinstance(data, Mapping) or not data:
         raise TypeError(f"data must be a mapping from theta to its draws, such as {{0.5: idata}}, not {shown(data)}.")
     if not isinstance(group, str):
@@ -48,17 +49,26 @@ def read_posteriors(
         )
     chains = [Chains.of(each, _text(theta), group) for each, theta in zip(data.values(), thetas, strict=True)]
     posteriors = [_posterior(each, theta, value, x, score, thin) for each, theta in zip(chains, thetas, strict=True)]
-    _warn([said for *_, said in posteriors if said is not None], len(posteriors))
+    problems = zip((problem for *_, problem in posteriors), chains, thetas, strict=True)
+    findings = tuple(
+        SamplesFinding("convergence", f"at theta = {each.theta}, {problem}.", theta)
+        for problem, each, theta in problems
+        if problem is not None
+    )
+    if findings:
+        text = in_brief(findings, "convergence", len(thetas))
+        warnings.warn(f"{text} Run longer or more chains.", ChainWarning, stacklevel=3)
     found = measure
     if measure is None and score is not None:
         found = [Unnormalised(score=_KnownScores(x, s), dim=x.shape[-1]) for x, _, s, _ in posteriors if s is not None]
-    return {
+    arguments = {
         "theta": np.stack(thetas),
         "x": [points for points, *_ in posteriors],
         "f": [f for _, f, *_ in posteriors],
         "measure": found,
         "names": _with_labels(names, _labels(chains[0], x), len(thetas[0]), posteriors[0][1]),
     }
+    return arguments, findings
 
 
 def _with_labels(names: Names, labels: list[str], p: int, f: Array) -> Names:
@@ -81,19 +91,19 @@ def _variables(chains: Chains, x: Any) -> list[str]:
 def _posterior(
     chains: Chains, theta: Array, value: Source, x: Any, score: Source | None, thin: Thin
 ) -> tuple[Array, Array, Array | None, str | None]:
-    """The points (N, d), values (N,) or (N, C) and scores (N, d) of the draws that are kept, and what to warn of."""
+    """The points (N, d), values (N,) or (N, C) and scores (N, d) of the draws that are kept, and how chains fail."""
     draws = chains.together(_variables(chains, x), "x")
     f = _values(chains, draws, theta, value, "value")
     scores = None if score is None else _values(chains, draws, theta, score, "score")
     if scores is not None:
         _check_scores(draws, scores, chains.theta)
-    said = mixing_problem(draws, _labels(chains, x))
+    problem = mixing_problem(draws, _labels(chains, x))
     step = stride(np.concatenate([draws, f], axis=-1), thin)
     flat = [None if each is None else each[:, ::step].reshape(-1, each.shape[-1]) for each in (draws, f, scores)]
     points, values, kept = flat
     assert points is not None
     assert values is not None
-    return points, values[:, 0] if values.shape[1] == 1 else values, kept, said and f"at theta = {chains.theta}, {said}"
+    return points, values[:, 0] if values.shape[1] == 1 else values, kept, problem
 
 
 def _names(given: Any, what: str, alternative: str = "") -> list[str]:
@@ -159,12 +169,6 @@ def _check_scores(x: Array, s: Array, theta: str) -> None:
 
 def _text(theta: Array) -> str:
     return ", ".join(f"{number:g}" for number in theta)
-
-
-def _warn(said: Sequence[str], number: int) -> None:
-    if said:
-        more = f" ({len(said)} of {number} thetas are like it)" if len(said) > 1 else ""
-        warnings.warn(f"{said[0]}{more}. Run longer or more chains.", ChainWarning, stacklevel=4)
 
 
 class _KnownScores:

@@ -12,6 +12,7 @@ import numpy.typing as npt
 from cbq._arrays import Array
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
+from cbq.fit.of_samples import shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_findings, heading, saving_lines
 from cbq.io import Instance, Numbers, Text, saved
@@ -135,6 +136,9 @@ class ImportanceSamplingFit(Fit):
     @property
     def correlation(self) -> Array:
         return self.averages.correlation
+
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        return (*super()._findings_about(samples), *shared_design(samples))
 
     def _findings(self) -> tuple[Finding, ...]:
         return design_findings(self.design)

@@ -14,7 +14,7 @@ from cbq._checks import LARGEST, is_number, shown
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
-from cbq.fit.of_samples import few_thetas
+from cbq.fit.of_samples import few_thetas, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import chosen_findings, heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
@@ -128,7 +128,7 @@ class SmoothedFit(Fit, ABC):
         )
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
-        return (*super()._findings_about(samples), *few_thetas(samples))
+        return (*super()._findings_about(samples), *shared_design(samples), *few_thetas(samples))
 
     def _findings(self) -> tuple[Finding, ...]:
         return (*chosen_findings(self.design), *self.own_findings, *self.averages.findings())

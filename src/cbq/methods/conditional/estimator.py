@@ -32,7 +32,6 @@ from cbq.methods.options import (
 )
 from cbq.methods.parameters import Parameters
 from cbq.methods.registry import Compared, estimator
-from cbq.methods.shared_design import common_points
 from cbq.samples import Samples
 from cbq.workers import opened
 
@@ -41,10 +40,6 @@ Mean = Literal["constant", "zero"]
 Lengthscales = Literal["per-theta", "shared"]
 Outputs = Literal["separate", "shared"]
 ERROR_IN_COMMON = np.sqrt(2.0)  # the stretch of an error that all thetas have in common, as large as that of each
-SHARED = (
-    "all thetas share one design of Sobol points, so that their errors are alike: intervals allow for an error in "
-    "common of the size that each theta expects, and may be too short."
-)
 BORROWED_POINTS = 200  # up to which thetas borrow in comparisons, and where Auto tries it
 CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
 
@@ -144,8 +139,7 @@ class CBQ(Parameters):
                 if self.borrow
                 else (fit_stage_one(samples, self._stage_one(), pool), None)
             )
-        shared = samples.design == "sobol" and common_points(samples) is not None
-        if shared and self.calibrate:
+        if samples.shares_design and self.calibrate:
             stage1 = stage1.with_stretch(np.maximum(stage1.stretch, ERROR_IN_COMMON))
         columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
         options = StageTwoOptions(self.kernel_theta, self.trend, self.noise, self.log_theta)
@@ -163,9 +157,9 @@ class CBQ(Parameters):
             counts=samples.counts,
             rows=rows,
             drawn=samples.drawn,
+            shared=samples.shares_design,
         )
         findings = _findings(samples, self.trend, priors)
-        findings += [Finding("shared design", SHARED)] * shared
         fit = build(stage1, findings=findings)
         if not self.calibrate or samples.design != "sobol" or not fit.drawn:
             return fit

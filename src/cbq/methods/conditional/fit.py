@@ -17,7 +17,7 @@ from cbq._memory import require_memory
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import Diagnostic, left_out
 from cbq.fit.findings import Finding
-from cbq.fit.of_samples import few_points_each, few_thetas
+from cbq.fit.of_samples import few_points_each, few_thetas, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
@@ -101,6 +101,7 @@ def _check_saved(
     counts=Numbers("T", int, least=1),
     rows=Optional(Numbers("n", int, least=0)),
     drawn=Boolean(),
+    shared=Boolean(),
 )
 class CBQFit(Fit):
     """I over theta by conditional Bayesian quadrature; see `Fit` for what it answers.
@@ -109,6 +110,7 @@ class CBQFit(Fit):
     counts : (T,), the N_t. rows : which points stage 1 used, those of each theta together, as rows of all points of the
         samples in the order of the thetas; None where each theta used its own.
     drawn : whether the points are draws of their measures, neither of a proposal nor chosen by a rule.
+    shared : whether thetas share points, so that their errors are alike.
     priors : for each output the Gaussian processes over theta that were fitted, likeliest first.
     posteriors : for each output the distribution of I over theta that they give.
     settings : the options of the estimator, as text.
@@ -136,15 +138,16 @@ class CBQFit(Fit):
         counts: Integers | None = None,
         rows: Integers | None = None,
         drawn: bool = True,
+        shared: bool = False,
     ) -> None:
         self.theta, self.stage1, self.design, self.calibrate = theta, stage1, design, bool(calibrate)
-        self.drawn = bool(drawn)
+        self.drawn, self.shared = bool(drawn), bool(shared)
         self.counts, self.rows = stage1.counts if counts is None else counts, rows
         self.C = None if stage1.single else int(stage1.columns["mean"].shape[1])
         require_memory_for_stage_two(len(theta), len(priors))
         self.priors = tuple(tuple(each) for each in priors)
         self.settings, self.own_findings = dict(settings), tuple(findings)
-        iid = design == "iid" and self.drawn
+        iid = design == "iid" and self.drawn and not self.shared
         self.posteriors = tuple(
             ThetaPosterior(each, self._nodes(c), iid=iid, calibrate=calibrate, shared=rows is not None)
             for c, each in enumerate(self.priors)
@@ -155,7 +158,8 @@ class CBQFit(Fit):
         return self.stage1.correlation
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
-        return (*super()._findings_about(samples), *few_thetas(samples), *few_points_each(samples, self.stage1.counts))
+        few = (*few_thetas(samples), *few_points_each(samples, self.stage1.counts))
+        return (*super()._findings_about(samples), *shared_design(samples), *few)
 
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of stage 1, then those of the whole fit."""

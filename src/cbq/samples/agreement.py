@@ -1,0 +1,226 @@
+"""Whether points look like draws from the measures that they are said to come from."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+from scipy.special import ndtri
+
+from cbq._arrays import Array, Booleans
+from cbq.measures import Discrete, Empirical
+from cbq.samples import uniformity
+from cbq.samples.chains import effective_size
+from cbq.samples.enumerated import without_listed
+from cbq.samples.probabilities import MAX_ATOMS, as_list, continuous, some_of, source
+from cbq.samples.shared_design import atoms_per_point
+from cbq.samples.uniformity import ALIKE, Transforms, combined
+
+if TYPE_CHECKING:
+    from cbq.samples.samples import Samples
+
+# The chance that true draws fail any test, where thetas are independent and where they are not: 1 in 1000 in all.
+LEVEL = 5e-4
+TESTS = 5  # location, scale, shape, correlation, thetas
+DEPENDENT = 0.01  # the level at which thetas are taken for dependent, which costs power alone
+MIN_ATOMS = 8  # points of a theta with atoms: of fewer nobody can tell whether all thetas have the same random numbers
+CHAIN_MARGIN = 2.0  # by which the effective size of a Markov chain may be smaller than it is estimated
+FARTHEST = 6.0  # standard deviations that are told apart
+SMALLEST = -690.0  # log p, near the smallest float64
+
+
+def contradiction(samples: Samples) -> str | None:
+    """Why the points do not look like draws from their measures, in words; None if they do, or if nobody can tell."""
+    every = None if source(samples) is None else _restored(samples)
+    if every is None:
+        return None
+    if foreign := _none_of_the_atoms(every):
+        return f"{foreign} of {every.n_evaluations} points are none of the points of their Empirical measures."
+    every = without_listed(every)
+    found = None if every is None else _Checked.of(some_of(every, first=every.design == "mcmc"))
+    tests = [] if found is None else [test for test in found.tests() if test.log_p <= np.log(LEVEL / TESTS)]
+    if not tests:
+        return None
+    worst = min(tests, key=lambda test: (test.is_general, test.log_p))
+    log_p = min(test.log_p for test in tests) + np.log(TESTS)
+    p = "p < 1e-299" if log_p < SMALLEST else f"p = {np.exp(log_p):.0e}"
+    return f"the points do not look like draws from their measures: {worst.text()} ({p})."
+
+
+def _restored(samples: Samples) -> Samples | None:
+    """The samples with the points at which f failed, which were drawn, too; None where other points are missing."""
+    failures = samples.failures
+    if failures is None:
+        return samples
+    if np.any(failures.position < 0):  # thetas without any value
+        return None
+    owner = np.repeat(failures.position, failures.counts)
+    counts = samples.counts + np.bincount(owner, minlength=samples.T)
+    if np.any(failures.drawn != counts[failures.position]):  # thinned samples
+        return None
+    rows = np.argsort(np.concatenate([samples.owners, owner]), kind="stable")
+    return samples._replaced(
+        _x=np.concatenate([samples.all_points, failures.x])[rows],
+        _f=np.zeros(len(rows)),
+        counts=counts,
+        starts=np.cumsum(counts) - counts,
+        log_weights=None if samples.log_weights is None else np.zeros(len(rows)),
+        failures=None,
+    )
+
+
+def _none_of_the_atoms(samples: Samples) -> int:
+    """The number of points that are no atoms of Empirical measures, in single precision.
+
+    Such measures have no density, so that samples cannot refuse points.
+    """
+    if not any(isinstance(measure, Empirical) for measure in as_list(samples._measure)):
+        return 0
+    return sum(
+        int(np.count_nonzero(~np.isin(_in_single(samples.points(t)), _in_single(measure.points[measure.weights > 0]))))
+        for t, measure in enumerate(samples.measures)
+        if isinstance(measure, Empirical) and not isinstance(measure, Discrete) and len(measure.weights) <= MAX_ATOMS
+    )
+
+
+def _in_single(x: Array) -> npt.NDArray[np.void]:
+    """Points (n, d) as single values in single precision: (n,)."""
+    with np.errstate(over="ignore"):
+        rows = np.ascontiguousarray(x.astype(np.float32) + np.float32(0))  # which turns -0 into 0
+    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
+
+
+@dataclass(frozen=True)
+class _Test:
+    """A bound of log p for all coordinates together, and the text on the coordinate with the smallest."""
+
+    log_p: float
+    text: Callable[[], str]
+    is_general: bool = False  # whether it fails wherever another one does
+
+
+@dataclass(frozen=True, eq=False)
+class _Checked:
+    """Samples and the transforms of those coordinates that have some, with their names."""
+
+    samples: Samples
+    transforms: Transforms
+    names: tuple[str, ...]
+
+    @classmethod
+    def of(cls, samples: Samples) -> _Checked | None:
+        u = samples._probabilities
+        kept = np.all(np.isfinite(u), axis=0)
+        ends = (u <= 0) | (u >= 1)
+        if np.any(ends):  # numbers that are too small or too near to an end of the support are rounded to it
+            supports = zip(*(measure.support for measure in samples.measures), strict=True)
+            low, high = (np.stack(each)[samples.owners] for each in supports)
+            kept &= ~np.any(ends & ((samples.all_points == low) | (samples.all_points == high)), axis=0)
+        if not np.any(kept):
+            return None
+        names = tuple(name for name, keep in zip(samples.names.x, kept, strict=True) if keep)
+        atoms = ~continuous(samples)[kept]
+        return cls(samples, Transforms.of(u[:, kept], samples.owners, atoms, replicated=samples.stochastic), names)
+
+    def tests(self) -> Iterator[_Test]:
+        """The tests: of all points together, or of each theta by itself where thetas depend on each other."""
+        each = self.transforms
+        if self.samples.design == "mcmc":
+            yield from self._of_chains()
+            return
+        even = np.max(self.samples.counts) > 1 and (self.samples.design == "sobol" or uniformity.are_even(each))
+        dependent = self._may_share_points or (not even and uniformity.are_dependent(each, DEPENDENT))
+        group = each.owners if dependent else each.together
+        yield self._location(combined(uniformity.location(each, group)))
+        yield self._scale(combined(uniformity.scale(each, group)))
+        yield self._shape(*uniformity.shape(each, group))
+        if len(self.names) > 1 and not (dependent and even):
+            test = uniformity.correlation_of_designs(each) if even else uniformity.correlation(each, group)
+            yield self._correlation(test)
+        if self.samples.T > 1:
+            each_theta = uniformity.location(each, each.owners)
+            alone = np.minimum(0.0, np.min(each_theta, axis=0) + np.log(self.samples.T))
+            yield self._thetas(alone if dependent else uniformity.thetas(each), each_theta)
+
+    @property
+    def _may_share_points(self) -> bool:
+        """Whether thetas share points, or may come from the same random numbers, which atoms hide."""
+        samples, each = self.samples, self.transforms
+        if samples.shares_design or not np.all(each.atoms):
+            return samples.shares_design
+        few = bool(np.min(samples.counts) < MIN_ATOMS)
+        return few or atoms_per_point(samples) > ALIKE or uniformity.are_dependent(each, DEPENDENT)
+
+    def _of_chains(self) -> Iterator[_Test]:
+        """Tests of the location and the scale of Markov chains, whose points are worth fewer independent ones.
+
+        Thetas are taken as chains of one length, so that differences between them count as slow mixing.
+        """
+        each, samples = self.transforms, self.samples
+        if self._may_share_points:
+            return
+        N = int(np.min(samples.counts))
+        a = each.a[samples.starts[:, None] + np.arange(N)]  # (T, N, k)
+        sizes = [min(effective_size(b), effective_size(np.abs(b))) for b in np.moveaxis(a, -1, 0)]
+        copies = np.maximum(CHAIN_MARGIN * a.shape[0] * N / np.array(sizes), each.copies)
+        slow = replace(each, copies=copies)
+        yield self._location(combined(uniformity.location(slow, each.together)))
+        yield self._scale(combined(uniformity.scale(slow, each.together)))
+
+    def _scores(self, j: int) -> Array:
+        """Normal scores (n,) of coordinate j, within a few standard deviations."""
+        return np.clip(ndtri(np.clip(self.transforms.a[:, j] + 0.5, 0.0, 1.0)), -FARTHEST, FARTHEST)
+
+    def _off(self, j: int, rows: Booleans | slice) -> str:
+        """How far some points are from the centre of their measures along coordinate j, on average."""
+        mean = float(np.mean(self._scores(j)[rows]))
+        size = f"{abs(mean):.2g}" if abs(mean) < FARTHEST - 1 else f"{FARTHEST - 1:g} or more"
+        return f"{self.names[j]} is {size} standard deviations too {'large' if mean > 0 else 'small'} on average"
+
+    def _location(self, log_p: Array) -> _Test:
+        return _Test(_least(log_p), lambda: self._off(int(np.argmin(log_p)), slice(None)))
+
+    def _scale(self, log_p: Array) -> _Test:
+        def text() -> str:
+            j = int(np.argmin(log_p))
+            spread = float(np.sqrt(np.mean(self._scores(j) ** 2)))
+            return f"{self.names[j]} spreads {spread:.2g} times as far as it should"
+
+        return _Test(_least(log_p), text)
+
+    def _shape(self, log_p: Array, distance: Array) -> _Test:
+        every = combined(log_p)
+
+        def text() -> str:
+            j = int(np.argmin(every))
+            return f"the distribution of {self.names[j]} differs by up to {np.max(distance[:, j]):.2g} in probability"
+
+        return _Test(_least(every), text, is_general=True)
+
+    def _correlation(self, log_p: Array) -> _Test:
+        def text() -> str:
+            j, k = (int(each) for each in np.unravel_index(np.argmin(log_p), log_p.shape))
+            found = np.corrcoef(self._scores(j), self._scores(k))[0, 1]
+            names = f"{self.names[j]} and {self.names[k]}"
+            return f"{names} have a correlation of {found:.2f} that their measures do not have"
+
+        pairs = len(log_p) * (len(log_p) - 1) // 2
+        return _Test(float(np.min(log_p) + np.log(pairs)), text)
+
+    def _thetas(self, log_p: Array, each: Array) -> _Test:
+        def text() -> str:
+            j = int(np.argmin(log_p))
+            t = int(np.argmin(each[:, j]))
+            at = self.samples.names.at("theta", self.samples.theta[t])
+            off = self._off(j, self.samples.owners == t)
+            return f"at {at}, {off}, as if x were not in the order of theta"
+
+        return _Test(_least(log_p), text)
+
+
+def _least(log_p: Array) -> float:
+    """The smallest of log p-values (k,), for all of them together."""
+    return float(np.min(log_p) + np.log(len(log_p)))

@@ -1,0 +1,73 @@
+"""Points that several thetas share: common random numbers, or one design that is moved to the measure of each theta.
+
+Errors at different thetas are then alike: no number of thetas averages them away.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from scipy.special import ndtri
+
+from cbq._arrays import Array, Integers
+from cbq.samples.arrays import equal_rows
+from cbq.samples.probabilities import continuous, some_of
+
+if TYPE_CHECKING:
+    from cbq.samples.samples import Samples
+
+CLOSE = 0.02  # in units of 1 / n, of points that are the same: one in 100 has such a neighbour by chance
+FARTHEST = 8.0  # normal scores beyond which probabilities have lost their digits
+FEW = 100  # points, of which no two coincide: more of them show that this is no chance
+STANDARD_ERRORS = 3.0  # by which more points coincide than those of a single theta do
+SINGLE = 0.1  # the share of coincidences that may be chance where thetas have one point each
+
+
+def thetas_per_point(samples: Samples) -> float:
+    """The number of thetas that use a point, averaged over points: 1 where none is shared, about T where all are.
+
+    Points are the same where x is, or where their normal scores are, under the measures that they were drawn from. The
+    order of the points and their numbers may differ between thetas. Rounded points coincide by chance, as often as in
+    a single theta; coordinates with atoms say nothing.
+    """
+    if samples.T < 2 or not samples.has_measure:
+        return 1.0
+    if samples.stochastic:
+        samples = samples.merged()[0]  # replicates are no coincidence
+    some, which = some_of(samples, first=True), continuous(samples)
+    theta, u = _numbers_of_thetas(some), some._probabilities
+    x, v = some.all_points[:, which], ndtri(u[:, which & np.all(np.isfinite(u), axis=0)])
+    close = CLOSE / some.n_evaluations
+    found = [1.0, _uses(x, theta, 0.0) if x.size else 1.0]
+    return max([*found, _uses(np.clip(v, -FARTHEST, FARTHEST), theta, close) if v.size else 1.0])
+
+
+def atoms_per_point(samples: Samples) -> float:
+    """`thetas_per_point` of points as they are, with their atoms, which may be large by chance."""
+    return _uses(samples.all_points, _numbers_of_thetas(samples), 0.0)
+
+
+def _numbers_of_thetas(samples: Samples) -> Integers:
+    """The number of the theta of each point (n,), the same for equal thetas."""
+    return equal_rows(samples.theta)[1][samples.owners]
+
+
+def _uses(v: Array, theta: Integers, close: float) -> float:
+    """The number of thetas that use a point, averaged over points v (n, k) of the thetas with these numbers (n,).
+
+    close: how far equal points may be from each other in a coordinate.
+    """
+    n, T = len(v), int(np.max(theta)) + 1
+    # Equal points are neighbours along any direction; along this one, grids have no others side by side.
+    order = np.argsort(v @ np.sqrt(np.arange(2.0, v.shape[1] + 2)), kind="stable")
+    apart = np.any(np.abs(np.diff(v[order], axis=0)) > close, axis=1)
+    place = np.concatenate([[0], np.cumsum(apart)])
+    pairs, again = np.unique(place * T + theta[order], return_counts=True)  # each theta that has a point at a place
+    uses = np.bincount(pairs // T)[place]
+    if n == T:
+        return float(np.mean(uses) - (T - 1) * SINGLE)
+    tied = int(np.sum(again[again > 1]))  # points that coincide with another of the N - 1 of their theta
+    share = min(1.0, (tied + STANDARD_ERRORS * np.sqrt(tied + n / (n + FEW))) / n)
+    by_chance = 1.0 - (1.0 - share) ** (n / (n - T))  # with one of N others
+    return float(np.mean(uses) - (T - 1) * by_chance)

@@ -1,0 +1,198 @@
+"""Tests of probability transforms: are they independent and uniform?
+
+For uniform u, a = u - 1/2 has mean zero and variance 1/12, and its sums are sub-Gaussian with that variance. Every
+p-value below is a bound for any number of points. The bounds hold for atoms, too, where u is the mean of a uniform
+variable given x: exponential moments of a and of a^2 are then no larger. Designs that are more even than independent
+draws, such as Sobol points, strata and antithetic pairs, have smaller statistics.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.special import fdtrc
+
+from cbq._arrays import Array, Booleans, Integers
+
+EQUAL = 1e-9  # probabilities that differ less are those of the same point, unless they are nearly 0 or 1
+SQUARE_MEAN, SQUARE_VARIANCE = 1 / 12, 1 / 180  # of a^2
+ALIKE, ALL = 1.5, 0.9  # thetas that have the same number: how many, or for atoms which share of all, make dependent
+EVEN = 0.4  # sqrt(N) times the distance of distribution functions; its median is 0.83 for independent points
+MOST_COPIES = 4.0  # of a point where f is not random: such are pairs and rounded numbers
+MIN_SORTED = 6  # points: two thetas that share fewer may both be in order by chance
+LOG_2 = float(np.log(2.0))
+
+
+@dataclass(frozen=True, eq=False)
+class Transforms:
+    """Centred probability transforms a (n, k) of the points of T thetas.
+
+    owners : (n,), the theta of each, in order. atoms : (k,), which coordinates have atoms. copies : (n, k), with how
+    many points of its theta a point coincides in a coordinate, itself and mirrored ones included: replicates, rounded
+    numbers and antithetic pairs are worth fewer points. row_copies : (n,), the same for all coordinates at once.
+    """
+
+    a: Array
+    owners: Integers
+    atoms: Booleans
+    copies: Array
+    row_copies: Array
+
+    @classmethod
+    def of(cls, u: Array, owners: Integers, atoms: Booleans, *, replicated: bool) -> Transforms:
+        """From probability transforms u (n, k); replicated: whether equal points may be replicates of one draw."""
+        a = u - 0.5
+        most = np.inf if replicated else 1.0 if np.all(atoms) else MOST_COPIES
+        rows = np.minimum(most, _copies(np.abs(a @ np.sqrt(np.arange(2.0, a.shape[1] + 2))), owners))
+        columns = [rows if atoms[j] else np.minimum(most, _copies(np.abs(a[:, j]), owners)) for j in range(a.shape[1])]
+        return cls(a, owners, atoms, np.where(np.abs(a) < 0.5 - EQUAL, np.stack(columns, axis=1), 1.0), rows)
+
+    @property
+    def together(self) -> Integers:
+        """One group of all points: (n,)."""
+        return np.zeros(len(self.a), dtype=np.intp)
+
+    def sums(self, values: Array, group: Integers) -> Array:
+        """The sums (G, k) of values (n, k) over groups of points (n,)."""
+        return np.stack([np.bincount(group, column) for column in values.T], axis=1)
+
+
+def _copies(values: Array, owners: Integers) -> Array:
+    """How many values (n,) of its theta each one is equal to, itself included: (n,)."""
+    order = np.lexsort([values, owners])
+    new = (np.diff(values[order]) > EQUAL) | (np.diff(owners[order]) > 0)
+    place = np.concatenate([[0], np.cumsum(new)])
+    found = np.empty(len(values))
+    found[order] = np.bincount(place)[place]
+    return found
+
+
+def location(transforms: Transforms, group: Integers) -> Array:
+    """Log p-values (G, k) of the mean of each group: P(|sum a| > t) <= 2 exp(-t^2 / 2 V), V = sum copies / 12."""
+    return np.minimum(0.0, LOG_2 - 0.5 * _squared_scores(transforms, group))
+
+
+def _squared_scores(transforms: Transforms, group: Integers) -> Array:
+    return np.asarray(transforms.sums(transforms.a, group) ** 2 / (transforms.sums(transforms.copies, group) / 12))
+
+
+def scale(transforms: Transforms, group: Integers) -> Array:
+    """Log p-values (G, k) of the mean square of each group, by Bernstein's inequality; of atoms, of large ones only.
+
+    Antithetic pairs, whose squares are equal, are not seen among atoms, where all points may be such.
+    """
+    n, copies = np.bincount(group)[:, None], transforms.copies * np.where(transforms.atoms, 2.0, 1.0)
+    worth = n**2 / transforms.sums(copies, group)  # the number of points that are no copies
+    heaviest = np.maximum.reduceat(copies, _starts(group), axis=0)
+    excess = transforms.sums(transforms.a**2 - SQUARE_MEAN, group) / n
+    largest = np.where(excess > 0, 1 / 4 - SQUARE_MEAN, SQUARE_MEAN) * heaviest * worth / n
+    t = np.where(transforms.atoms & (excess < 0), 0.0, np.abs(excess))
+    return np.asarray(np.minimum(0.0, LOG_2 - 0.5 * worth * t**2 / (SQUARE_VARIANCE + largest * t / 3)))
+
+
+def shape(transforms: Transforms, group: Integers) -> tuple[Array, Array]:
+    """Log p-values (G, k) of the largest difference (G, k) of distribution functions, by Massart's inequality."""
+    n, starts = np.bincount(group), _starts(group)
+    distance = np.zeros((len(n), transforms.a.shape[1]))
+    rank = np.arange(len(group)) - starts[group]
+    for j in np.flatnonzero(~transforms.atoms):
+        u = transforms.a[np.lexsort([transforms.a[:, j], group]), j] + 0.5
+        apart = np.maximum(u - rank / n[group], (rank + 1) / n[group] - u)
+        distance[:, j] = np.maximum.reduceat(apart, starts)
+    worth = n[:, None] ** 2 / transforms.sums(transforms.copies, group)
+    return np.minimum(0.0, LOG_2 - 2 * worth * distance**2), distance
+
+
+def correlation(transforms: Transforms, group: Integers) -> Array:
+    """Log p-values (k, k) of the products of two coordinates, combined over groups; 0 on the diagonal.
+
+    Given the one, the sum of products with the other is sub-Gaussian: V = sum copies b^2 / 12.
+    """
+    found = []
+    for rows in np.split(np.arange(len(group)), _starts(group)[1:]):
+        a, copies = transforms.a[rows], transforms.row_copies[rows]
+        variance = copies @ a**2 / 12
+        larger = np.maximum(np.maximum(variance[:, None], variance), np.finfo(float).tiny)
+        found.append(np.minimum(0.0, LOG_2 - 0.5 * (a.T @ a) ** 2 / larger))
+    log_p = combined(found)
+    np.fill_diagonal(log_p, 0.0)
+    return log_p
+
+
+def correlation_of_designs(transforms: Transforms) -> Array:
+    """Log p-values (k, k) of products whose signs are random at each theta alone, as those of even designs may be.
+
+    Sobol points of a theta may all lie along a diagonal. Sums S_t of products have either sign with the same chance:
+    P(|sum S_t| > z |S|) <= 2 exp(-z^2 / 2), by Hoeffding's inequality.
+    """
+    parts = np.split(transforms.a, _starts(transforms.owners)[1:])
+    products = [a.T @ a for a in parts]
+    squares = np.maximum(np.sum(np.square(products), axis=0), np.finfo(float).tiny)
+    log_p = np.minimum(0.0, LOG_2 - 0.5 * np.sum(products, axis=0) ** 2 / squares)
+    np.fill_diagonal(log_p, 0.0)
+    return np.asarray(log_p)
+
+
+def thetas(transforms: Transforms) -> Array:
+    """Log p-values (k,) of the means of all thetas: the sum of T squared sub-Gaussian scores.
+
+    P(Q > T + 2 sqrt(T s) + 2 s) <= exp(-s); Hsu, Kakade, Zhang (2012).
+    """
+    squared = _squared_scores(transforms, transforms.owners)
+    T = len(squared)
+    excess = np.maximum(np.sum(squared, axis=0) - T, 0.0)
+    return np.asarray(-((0.5 * (np.sqrt(T + 2 * excess) - np.sqrt(T))) ** 2))
+
+
+def are_even(transforms: Transforms) -> bool:
+    """Whether the points of each theta fill its measure more evenly than independent points do."""
+    apart = shape(transforms, transforms.owners)[1][:, ~transforms.atoms]
+    roots = np.sqrt(np.bincount(transforms.owners))[:, None]
+    return bool(apart.size) and bool(np.all(np.median(apart * roots, axis=0) < EVEN))
+
+
+def combined(log_p: Array | list[Array]) -> Array:
+    """The log p-value (...) of log p-values (G, ...) that may depend on each other: twice the mean of G p-values.
+
+    Rueschendorf (1982).
+    """
+    every = np.asarray(log_p)
+    if len(every) == 1:
+        return np.array(every[0])
+    return np.asarray(np.minimum(0.0, LOG_2 + np.logaddexp.reduce(every, axis=0) - np.log(len(every))))
+
+
+def are_dependent(transforms: Transforms, level: float) -> bool:
+    """Whether points of the same number are more alike at all thetas than others are, as common random numbers are.
+
+    An analysis of variance, of coordinates that are not sorted; of thetas with one point each, whether it is the same.
+    """
+    owners, T = transforms.owners, int(transforms.owners[-1]) + 1
+    index = np.arange(len(owners)) - _starts(owners)[owners]
+    n, N = len(owners), int(np.max(index)) + 1
+    if T == 1:
+        return False
+    if N == 1:
+        uses = [np.mean(_copies(column, index)) for column in transforms.a.T]
+        return bool(np.any(uses >= np.where(transforms.atoms, ALL * T, ALIKE)))
+    a = transforms.a[:, ~_are_sorted(transforms)]
+    counts = np.bincount(index)[:, None]
+    means = transforms.sums(a, index) / counts if a.size else np.empty((N, 0))
+    between = np.sum(counts * (means - np.mean(a, axis=0)) ** 2, axis=0) / (N - 1)
+    within = np.sum((a - means[index]) ** 2, axis=0) / max(n - N, 1)
+    p = fdtrc(N - 1, max(n - N, 1), between / np.maximum(within, np.finfo(float).tiny))
+    return bool(np.any(p * len(p) < level))
+
+
+def _are_sorted(transforms: Transforms) -> Booleans:
+    """In which coordinates the points of all thetas rise, or fall, so that their numbers say nothing: (k,)."""
+    if np.min(np.bincount(transforms.owners)) < MIN_SORTED:
+        return np.zeros(len(transforms.atoms), dtype=bool)
+    steps = np.diff(transforms.a, axis=0)[np.diff(transforms.owners) == 0]
+    return np.asarray(np.all(steps >= 0, axis=0) | np.all(steps <= 0, axis=0))
+
+
+def _starts(group: Integers) -> Integers:
+    """The first row of each group, of rows that are in the order of their groups (n,): (G,)."""
+    return np.flatnonzero(np.diff(group, prepend=-1))
