@@ -52,8 +52,8 @@ class Checkpoint:
     A run has settings, thetas (T, p), and at each of them a measure of x, and a proposal if points are drawn from one.
     T may grow, the rest is fixed.
 
-    sources: fingerprints of the functions of the user, by name, None where there is no source. edited: the names of
-    those that differ from the fingerprints in the file, after `restore`.
+    sources: what the run depends on besides, such as fingerprints of functions of the user; after `restore`, those in
+    the file.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class Checkpoint:
             pack_measures(measures),
             None if proposals is None else pack_measures(proposals),
         )
-        self._sources, self.edited = sources, list[str]()
+        self.sources = sources
         self._T = 0  # thetas in the file
         is_new = not os.path.exists(self.path)
         with explained(self.path):
@@ -92,10 +92,8 @@ class Checkpoint:
         if self._is_empty:
             return
         with reading(self.path):
-            settings, outputs, sources = tables.read_header(self.path, self._connection)
+            settings, outputs, self.sources = tables.read_header(self.path, self._connection)
             require_settings(self.path, settings, self._settings)
-            both = {name: (found, sources.get(name)) for name, found in self._sources.items()}
-            self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
             p, has_proposals = self._thetas.shape[1], settings["proposal"]
             thetas, measures, proposals = tables.read_thetas(self.path, self._connection, p, proposals=has_proposals)
             self._T = len(thetas)
@@ -117,10 +115,17 @@ class Checkpoint:
             return
         with explained(self.path), transaction(self._connection):
             if self._is_empty:
-                tables.write_header(self._connection, self._settings, outputs, self._sources)
+                tables.write_header(self._connection, self._settings, outputs, self.sources)
             proposals = None if self._proposals is None else self._proposals[first:]
             tables.write_thetas(self._connection, first, self._thetas[first:], self._measures[first:], proposals)
         self._T, self._is_empty = T, False
+
+    def write_sources(self, sources: dict[str, str | None]) -> None:
+        """Replace what the run depends on, in the header if there is one yet."""
+        self.sources = sources
+        if not self._is_empty:
+            with explained(self.path), transaction(self._connection):
+                tables.write_sources(self._connection, sources)
 
     def write(self, results: Sequence[BatchResult], x: Sequence[Array]) -> None:
         """Write all of these batches or none; x has the points of all thetas, T arrays (N_t, d)."""

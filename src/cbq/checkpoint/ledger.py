@@ -69,8 +69,8 @@ class StoredLedger:
 class Ledger:
     """The open file of an adaptive run, which no other process may open. What is written is on the disk.
 
-    settings: those of the run; a file with other ones is refused. sources: fingerprints of the functions of the user.
-    wait: the seconds to wait for a process that has the file open.
+    settings: those of the run; a file with other ones is refused. sources: of a new file, and after opening those in
+    the file. wait: the seconds to wait for a process that has the file open.
     """
 
     def __init__(
@@ -95,20 +95,25 @@ class Ledger:
                 if is_new:  # a full disk
                     os.unlink(self.path)
                 raise
-        self._is_open, self._outputs = True, self.stored.outputs
+        self.is_open, self._outputs = True, self.stored.outputs
         try:
             require_settings(self.path, self.stored.settings, settings)
         except BaseException:
             self.close()
             raise
-        both = {name: (found, self.stored.sources.get(name)) for name, found in sources.items()}
-        self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
+        self.sources = self.stored.sources
 
     def _create(self, settings: dict[str, Any], sources: dict[str, str | None]) -> None:
         with transaction(self._connection):
             tables.write_header(self._connection, settings, None, sources)
             for statement in SCHEMA:
                 self._connection.execute(statement)
+
+    def write_sources(self, sources: dict[str, str | None]) -> None:
+        """Replace what the run depends on, such as fingerprints of functions of the user."""
+        with self._writing():
+            tables.write_sources(self._connection, sources)
+        self.sources = sources
 
     def require_measures(self, measures: Sequence[Measure]) -> None:
         """Raise unless these are the measures of the runs in the file, in their order."""
@@ -155,7 +160,7 @@ class Ledger:
     @contextmanager
     def _writing(self) -> Iterator[None]:
         """Write everything inside the block, or nothing of it."""
-        if not self._is_open:
+        if not self.is_open:
             raise CheckpointError(
                 f"{self.path} is closed, and others may have it open: open the session again to go on."
             )
@@ -164,7 +169,7 @@ class Ledger:
 
     def close(self) -> None:
         """Release the file."""
-        self._is_open = False
+        self.is_open = False
         with explained(self.path):
             self._connection.close()
 

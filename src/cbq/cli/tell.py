@@ -36,6 +36,7 @@ def tell(
     run: File,
     results: Results,
     problem: From = None,
+    on_change: options.OnChange = "raise",
     option: options.Options = None,
     debug: options.Debug = False,
 ) -> None:
@@ -51,7 +52,7 @@ def tell(
       cbq tell run.sqlite results.csv
     """
     sheet = read_sheet(results)
-    with opened(run, problem, option) as found:
+    with opened(run, problem, option, on_change=on_change) as found:
         session = found.session
         read = _read(sheet, session)
         if read.values and session.outputs not in (None, read.outputs):
