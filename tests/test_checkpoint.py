@@ -13,7 +13,6 @@ import sys
 import time
 import tracemalloc
 from collections import Counter
-from functools import partial, wraps
 from pathlib import Path
 
 import numpy as np
@@ -25,7 +24,7 @@ from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.database import checksum, transaction
 from cbq.checkpoint.tables import BEFORE_SETTINGS, VERSION
 from cbq.collect import CollectWarning, IntegrandError
-from cbq.collect.trial import CHECKED_POINTS, fingerprint
+from cbq.collect.resuming import CHECKED_IF_EDITED, CHECKED_POINTS
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import (
     Beta,
@@ -47,6 +46,7 @@ from cbq.problem import Problem
 
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
 PRIOR = Uniform([0.0, 1.0], [1.0, 4.0])
+REPAIRED = r"the integrand has changed since .* was made \(.*\). Up to 12 of its points .* have the same values"
 
 
 def family(theta):
@@ -58,7 +58,7 @@ def f(x, theta):
 
 
 class Counting:
-    """f, which records the points that it was called with. Whatever it calls, its own source is the same."""
+    """f, which records the points that it was called with."""
 
     def __init__(self, integrand=f):
         self.seen, self._f = [], integrand
@@ -150,8 +150,9 @@ def test_an_error_keeps_finished_batches(path):
     with pytest.raises(IntegrandError, match=r"t = 2 .*i = 13.* 50 of 60 points are in .*: call collect again"):
         changed(integrand=Counting(broken)).collect(3, 20, rng=0, checkpoint=path, batch=10)
     counting = Counting()
-    same(changed(integrand=counting).collect(3, 20, rng=0, checkpoint=path, batch=10), whole)
-    assert len(counting.seen) == 10 + CHECKED_POINTS
+    with pytest.warns(CollectWarning, match=REPAIRED):
+        same(changed(integrand=counting).collect(3, 20, rng=0, checkpoint=path, batch=10), whole)
+    assert len(counting.seen) == 10 + CHECKED_IF_EDITED
 
 
 def test_an_interrupt_keeps_finished_batches(path):
@@ -165,8 +166,9 @@ def test_an_interrupt_keeps_finished_batches(path):
     with pytest.raises(KeyboardInterrupt, match=r"interrupted\. 20 of 60 points are in .*run\.sqlite: call collect"):
         changed(integrand=Counting(interrupted)).collect(3, 20, rng=0, checkpoint=path, batch=10)
     counting = Counting()
-    same(changed(integrand=counting).collect(3, 20, rng=0, checkpoint=path, batch=10), whole)
-    assert len(counting.seen) == 40 + CHECKED_POINTS
+    with pytest.warns(CollectWarning, match=REPAIRED):
+        same(changed(integrand=counting).collect(3, 20, rng=0, checkpoint=path, batch=10), whole)
+    assert len(counting.seen) == 40 + CHECKED_IF_EDITED
     with pytest.raises(KeyboardInterrupt, match=r"Nothing is kept: with checkpoint='run.sqlite'"):
         changed(integrand=interrupted).collect(3, 20, rng=0)
 
@@ -242,10 +244,11 @@ def test_an_edited_simulator_is_refused(tmp_path, path, executor):
         numbers = re.search(place + r", it has (.*), and f now gives (.*)\. The integrand was edited", says)
         assert float(numbers[1]) == pytest.approx(old[0, 0])
         assert float(numbers[2]) == pytest.approx(100 + old[0, 0])
+        assert "The integrand was edited since (f). " in says
         assert re.search("Pass another name to start a new run, or on_change='reuse'", says)
         assert path.read_bytes() == before
     kept, says = simulate(file, path, "100 + x[:, 0] * theta[0]", T=6, executor=executor, on_change="reuse")
-    assert re.search("the source of the integrand has changed .* missing ones are those of the new source", says)
+    assert re.search(r"the integrand has changed since .* \(f\)\. .* missing ones are those of the new f", says)
     np.testing.assert_array_equal(kept[:4], old)
     assert np.all(kept[4:] > 50)
 
@@ -256,7 +259,7 @@ def test_an_edit_that_keeps_the_values_is_accepted_with_a_warning(tmp_path, path
     assert says == ""
     same_values, says = simulate(file, path, "theta[0] * x[:, 0]")
     np.testing.assert_array_equal(same_values, old)
-    assert re.search("CollectWarning: the source of the integrand has changed since .*run.sqlite was made", says)
+    assert re.search(r"CollectWarning: the integrand has changed since .*run.sqlite was made \(f\)", says)
     assert re.search("Up to 12 of its points were evaluated again and have the same values", says)
     assert "problem.collect" in says  # the line that the warning points to
     assert "120 reused, 0 evaluated" in says
@@ -267,16 +270,24 @@ def test_an_edited_family_is_reported(path):
         return family(theta)
 
     changed().collect(4, 5, rng=0, checkpoint=path)
-    with pytest.warns(CollectWarning, match="the source of the family has changed") as caught:
+    says = r"the family has changed since .* was made \(.*cautious.*\)\. Its measures at the stored thetas are the same"
+    with pytest.warns(CollectWarning, match=says) as caught:
         changed(family=cautious).collect(4, 5, rng=0, checkpoint=path)
     assert caught[0].filename == __file__
 
 
 def test_a_change_somewhere_else_is_found_by_the_values(path):
-    """The source of the integrand is the same: what it calls has changed."""
-    changed().collect(4, 25, rng=0, checkpoint=path)
-    with pytest.raises(CheckpointError, match="holds values of another f"):
-        changed(integrand=Counting(lambda x, theta: 1.001 * f(x, theta))).collect(4, 25, rng=0, checkpoint=path)
+    """Everything that Python shows is the same: what f reads has changed."""
+    file = path.with_name("gain.txt")
+
+    def scaled(x, theta):
+        return float(file.read_text()) * f(x, theta)
+
+    file.write_text("1")
+    changed(integrand=scaled).collect(4, 25, rng=0, checkpoint=path)
+    file.write_text("1.001")
+    with pytest.raises(CheckpointError, match=r"holds values of another f.*, or what it reads or calls"):
+        changed(integrand=scaled).collect(4, 25, rng=0, checkpoint=path)
 
 
 def test_an_integrand_that_fails_where_it_had_a_value_has_changed(path):
@@ -297,7 +308,8 @@ def test_a_random_integrand_is_refused_and_can_be_reused(path):
 def test_rounding_is_no_change(path):
     changed().collect(4, 25, rng=0, checkpoint=path)
     other_machine = Counting(lambda x, theta: (1 + 1e-12) * f(x, theta) + 1e-13)
-    changed(integrand=other_machine).collect(4, 25, rng=0, checkpoint=path)
+    with pytest.warns(CollectWarning, match=REPAIRED):
+        changed(integrand=other_machine).collect(4, 25, rng=0, checkpoint=path)
 
 
 def test_single_precision_is_no_change(path):
@@ -338,24 +350,6 @@ def test_points_that_are_checked_are_spread_over_the_run(path):
     assert counting.seen == [tuple(s.x[0, 0]), tuple(s.x[2, 10]), tuple(s.x[4, 19])]
 
 
-class Squared:
-    def __call__(self, x, theta):
-        return x[:, 0] ** 2
-
-
-def test_fingerprints_are_those_of_the_source():
-    methods = fingerprint(Squared().__call__), fingerprint(Squared())
-    assert None not in methods
-    assert methods[0] != methods[1]
-    assert fingerprint(partial(f, theta=1)) == fingerprint(partial(partial(f))) == fingerprint(f)
-    assert fingerprint(np.vectorize(f)) == fingerprint(wraps(f)(lambda x, theta: 0)) == fingerprint(f)
-    one, other = fingerprint(lambda x, theta: x), fingerprint(lambda x, theta: x)  # what else is in the line
-    three = fingerprint(lambda x, theta: 2 * x)
-    assert one == other != three
-    assert fingerprint(np.sin) is None
-    assert fingerprint(eval("lambda x, theta: x")) is None
-
-
 # failures of f
 
 
@@ -376,10 +370,13 @@ def test_skipped_points_are_remembered_and_evaluated_again_on_request(path):
     same(cbq.Samples.from_checkpoint(path), first)
     assert len(counting.seen) == CHECKED_POINTS
     repaired = Counting()
-    same(changed(integrand=repaired).collect(3, 40, **options), whole)
-    assert sorted(repaired.seen[CHECKED_POINTS:]) == sorted(tuple(row) for row in whole.x[bad])
+    with pytest.warns(CollectWarning, match=REPAIRED):
+        same(changed(integrand=repaired).collect(3, 40, **options), whole)
+    assert sorted(repaired.seen[CHECKED_IF_EDITED:]) == sorted(tuple(row) for row in whole.x[bad])
     same(cbq.Samples.from_checkpoint(path), whole)
-    same(changed().collect(3, 40, on_error="skip", **options), whole)
+    with pytest.warns(CollectWarning, match=r"the integrand has changed since .* Nothing is evaluated again"):
+        changed().collect(3, 40, on_change="reuse", **options)
+    same(changed().collect(3, 40, on_error="skip", **options), whole)  # which is silent: the user has decided
 
 
 def test_skipped_points_that_fail_again_are_raised(path):

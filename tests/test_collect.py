@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 from itertools import pairwise
 
 import numpy as np
 import pytest
 
 import cbq
+from cbq import _memory
 from cbq.collect import CollectWarning, IntegrandError
 from cbq.measures import Gaussian, Uniform
 from cbq.problem import Problem
@@ -221,6 +223,61 @@ def test_wrong_shapes_are_not_skipped():
         changed(integrand=lambda x, theta: x[:, 0] if theta[0] < 0.9 else x).collect(
             3, 8, rng=0, theta=THETAS, on_error="skip"
         )
+
+
+class Unspeakable(Exception):
+    """An error that does not say what it is."""
+
+    def __str__(self):
+        raise RuntimeError("never")
+
+    __repr__ = __str__
+
+
+def speechless(x, theta):
+    raise Unspeakable
+
+
+def speechless_above(x, theta):
+    if np.any(x > theta):
+        raise Unspeakable
+    return x.ravel()[0] if x.ndim == 1 else x[:, 0]
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")
+@pytest.mark.parametrize("vectorized", [True, False])
+@pytest.mark.parametrize("executor", [None, 1, "threads"])
+def test_an_error_without_a_message_is_reported_by_its_type(executor, vectorized):
+    options = {"rng": 0, "progress": False}
+    with ThreadPoolExecutor(1) as threads:
+        options["executor"] = threads if executor == "threads" else executor
+        line = Problem(speechless, lambda theta: Gaussian(theta, std=1.0), Uniform(0, 1), vectorized=vectorized)
+        for call in (lambda: line.collect(2, 3, **options), lambda: line.solve(budget=16, **options)):
+            with pytest.raises(IntegrandError, match=r"the integrand raised Unspeakable at .*: a Unspeakable\."):
+                call()
+        line = Problem(speechless_above, lambda theta: Gaussian(theta, std=1.0), Uniform(0, 1), vectorized=vectorized)
+        with pytest.warns(CollectWarning, match="it raised Unspeakable: a Unspeakable"):
+            line.collect(2, 8, on_error="skip", **options)
+
+
+def test_a_family_whose_error_has_no_message_is_reported_by_its_type():
+    line = Problem(lambda x, theta: x[:, 0], lambda theta: speechless(None, theta), Uniform(0, 1))
+    with pytest.raises(ValueError, match=r"the family gives no measure at .*: Unspeakable: a Unspeakable\."):
+        line.collect(2, 3, rng=0)
+
+
+def test_too_many_outputs_are_refused_in_words(monkeypatch):
+    huge = np.broadcast_to(0.0, 2**21)
+    line = Problem(lambda x, theta: huge, lambda theta: Gaussian(theta, std=1.0), Uniform(0, 1), vectorized=False)
+    for call in (lambda: line.evaluate(0.5, [1.0]), lambda: line.collect(2, 3, rng=0), lambda: line.solve(rng=0)):
+        with pytest.raises(IntegrandError, match="2097152 values at each point, but f has at most 1048576 outputs"):
+            call()
+    wide = Problem(
+        lambda x, theta: huge[:1000], lambda theta: Gaussian(theta, std=1.0), Uniform(0, 1), vectorized=False
+    )
+    monkeypatch.setattr(_memory, "available_memory", lambda: 2.0**30)
+    with pytest.raises(MemoryError, match=r"f with 1000 outputs at 100000 points takes at least 1\.49 GiB of memory"):
+        wide.collect(1000, 100, rng=0)
 
 
 def test_there_is_no_warning_without_failures():

@@ -10,6 +10,7 @@ import sqlite3
 import subprocess
 import sys
 from collections import Counter
+from contextlib import nullcontext
 from functools import partial
 
 import numpy as np
@@ -21,8 +22,9 @@ from cbq.checkpoint import CheckpointError, tables
 from cbq.checkpoint.ledger import read_ledger
 from cbq.checkpoint.tables import BEFORE_ADAPTIVE, VERSION
 from cbq.collect import CollectWarning, IntegrandError
+from cbq.collect.resuming import CHECKED_IF_EDITED, CHECKED_POINTS
 from cbq.measures import Empirical, Gaussian, Uniform
-from tests.test_checkpoint import kill_while_running, lines, read_only, same, without_write_access
+from tests.test_checkpoint import REPAIRED, kill_while_running, lines, read_only, same, without_write_access
 
 __all__ = ["read_only"]  # a fixture
 pytestmark = pytest.mark.filterwarnings("ignore:.*use of fork:DeprecationWarning")  # by Python 3.12 and 3.13
@@ -42,7 +44,7 @@ def gumbel(theta):
 
 
 class Counting:
-    """f, which counts the calls. Whatever it calls, its own source is the same."""
+    """f, which counts the calls."""
 
     def __init__(self, integrand=f):
         self.n, self._f = 0, integrand
@@ -127,21 +129,23 @@ def test_a_run_that_was_killed_makes_the_runs_of_an_uninterrupted_one(tmp_path, 
     path, log, rng, done = tmp_path / "run.sqlite", tmp_path / "log", random.Random(0), set()
     budget, batch = (18, 2) if kills == 2 else (60, 4)
     code = CHILD.format(log=str(log), path=str(path), workers=workers, budget=budget, batch=batch)
-    killed = 0
+    killed = checked = 0
     for _ in range(kills):
         before = len(lines(log))
         killed += kill_while_running(code, log, rng, most_calls=2, longest_delay=0.3)
-        assert not done & set(lines(log)[before:])  # no run that is in the file is made again
+        checked += (again := len(done & set(lines(log)[before:])))
+        assert again <= CHECKED_POINTS  # no other run that is in the file is made again
         done = finished(path)
     assert killed >= kills // 2  # later ones may come too late
     before = len(lines(log))
     subprocess.run([sys.executable, "-c", code], check=True)
-    assert not done & set(lines(log)[before:])
+    checked += (again := len(done & set(lines(log)[before:])))
+    assert again == CHECKED_POINTS
     whole = solve(rng=7, budget=budget, batch=batch).samples
     same(cbq.Samples.from_checkpoint(path), whole)
     calls = Counter(lines(log))
     assert set(calls) == finished(path)
-    assert calls.total() - len(calls) <= killed * (workers or 1)  # only runs in flight are repeated
+    assert calls.total() - len(calls) <= killed * (workers or 1) + checked  # only runs in flight are repeated besides
 
 
 @pytest.mark.parametrize("options", [{}, {"family": gumbel}], ids=["one process", "two stages"])
@@ -151,7 +155,7 @@ def test_a_finished_run_is_not_made_again_and_its_file_has_its_samples(path, opt
     first = solve(path, problem, budget=42)
     assert counting.n == 42
     again = solve(path, problem, budget=42)
-    assert counting.n == 42
+    assert counting.n == 42 + CHECKED_POINTS
     same(first.samples, again.samples)
     assert (again.reached, again.n_runs, len(again.rounds)) == (first.reached, first.n_runs, len(first.rounds))
     np.testing.assert_array_equal(again.next.x, first.next.x)
@@ -167,7 +171,7 @@ def test_a_run_goes_on_with_a_larger_budget_and_a_smaller_tolerance(path):
     more = solve(path, changed(integrand=counting), rtol=1e-9, budget=first.n_runs + 6)
     assert not more.reached
     assert more.n_runs == first.n_runs + 6
-    assert counting.n == 6
+    assert counting.n == 6 + CHECKED_POINTS
     same(more.samples.select(range(first.samples.T)), first.samples)
 
 
@@ -213,14 +217,16 @@ def test_an_error_of_f_keeps_finished_runs(path, at, of_two_outputs):
     with pytest.raises(IntegrandError, match=says):
         solve(path, changed(integrand=Failing([at])))
     rest = Failing([])
-    same(solve(path, changed(integrand=rest)).samples, of_two_outputs)
-    assert rest.n == 20 - at
+    with pytest.warns(CollectWarning, match=REPAIRED) if at else nullcontext():
+        same(solve(path, changed(integrand=rest)).samples, of_two_outputs)
+    assert rest.n == 20 - at + min(at, CHECKED_IF_EDITED)
 
 
 def test_an_interrupt_keeps_finished_runs(path, of_two_outputs):
     with pytest.raises(KeyboardInterrupt, match=r"solve was interrupted\. 17 runs are in .*run\.sqlite: call solve"):
         solve(path, changed(integrand=Failing([17], KeyboardInterrupt)))
-    same(solve(path, changed(integrand=Failing([]))).samples, of_two_outputs)
+    with pytest.warns(CollectWarning, match=REPAIRED):
+        same(solve(path, changed(integrand=Failing([]))).samples, of_two_outputs)
     with pytest.raises(KeyboardInterrupt, match=r"Nothing is kept: with checkpoint='run.sqlite'"):
         solve(problem=changed(integrand=Failing([3], KeyboardInterrupt)))
 
@@ -237,9 +243,10 @@ def test_failures_are_kept_also_before_there_is_a_value(path, at):
         solve(path, changed(integrand=Failing(at)), **options)
     stored = read_ledger(path)
     assert [result.batch.t for result in stored.results if result.failures] == at
-    rest = Failing([])
-    answer = solve(path, changed(integrand=rest), budget=24, on_error="skip")
-    assert rest.n == 24 - len(stored.results)
+    rest, values = Failing([]), len(stored.results) - len(at)
+    with pytest.warns(CollectWarning, match=REPAIRED) if values else nullcontext():
+        answer = solve(path, changed(integrand=rest), budget=24, on_error="skip")
+    assert rest.n == 24 - len(stored.results) + min(values, CHECKED_IF_EDITED)
     same(answer.samples, whole.samples)
     same(cbq.Samples.from_checkpoint(path, family), whole.samples)
     assert np.sum(cbq.Samples.from_checkpoint(path, family).failures.counts) == len(at)
@@ -253,8 +260,9 @@ def interrupt(at, done, total):
 def test_raise_makes_runs_again_that_were_skipped(path):
     solve(path, changed(integrand=Failing([3, 17])), on_error="skip")
     repaired = Failing([])
-    answer = solve(path, changed(integrand=repaired))
-    assert repaired.n == 2
+    with pytest.warns(CollectWarning, match=REPAIRED):
+        answer = solve(path, changed(integrand=repaired))
+    assert repaired.n == 2 + CHECKED_IF_EDITED
     assert answer.n_failed == 0
     assert answer.samples.n_evaluations == 20
     assert cbq.Samples.from_checkpoint(path, family).failures is None
@@ -262,7 +270,7 @@ def test_raise_makes_runs_again_that_were_skipped(path):
 
 def test_other_outputs_are_refused(path, whole_file):
     path.write_bytes(whole_file)
-    with pytest.raises(IntegrandError, match=r"returned shape \(1, 2\)"):
+    with pytest.raises(CheckpointError, match=r"holds values of another f: .* returned shape \(1, 2\)"):
         solve(path, changed(integrand=Counting(lambda x, theta: np.hstack([x, x]))), budget=24)
     with pytest.raises(IntegrandError, match=r"returned shape \(1, .*\) for 1 points .* but \(1, .*\) is needed"):
         solve(problem=changed(integrand=lambda x, theta: x if x[0, 0] < 0 else np.hstack([x, x])))
@@ -348,21 +356,20 @@ class Edited(Counting):
     """f, whose source is another one."""
 
 
-def test_an_edited_integrand_is_reported_and_nothing_is_made_again(path, whole, whole_file):
+def test_an_edited_integrand_is_reported_and_a_few_runs_are_made_again(path, whole, whole_file):
     path.write_bytes(whole_file)
     counting = Edited()
-    with pytest.warns(
-        CollectWarning, match="the source of the integrand has changed since .*nothing is eval"
-    ) as caught:
+    with pytest.warns(CollectWarning, match=REPAIRED) as caught:
         again = changed(integrand=counting).solve(rng=0, budget=20, checkpoint=path)
     assert caught[0].filename == __file__
-    assert not counting.n
+    assert counting.n == CHECKED_IF_EDITED
     same(again.samples, whole)
 
 
 def test_a_family_that_has_another_source_and_the_same_measures_is_reported(path):
-    changed().session(rng=0, checkpoint=path).close()
-    with pytest.warns(CollectWarning, match="the source of the family has changed"):
+    with changed().session(rng=0, checkpoint=path) as session:
+        session.tell(session.ask(3).ids, np.zeros(3))
+    with pytest.warns(CollectWarning, match=r"the family has changed since .* Its measures at the stored thetas are"):
         changed(family=lambda theta: family(theta)).session(rng=0, checkpoint=path).close()
 
 

@@ -185,6 +185,21 @@ def test_evaluate():
         PROBLEM.evaluate([0.5, 2.0], x[:, :1])
 
 
+@pytest.mark.parametrize("kind", [np.array, list])
+def test_an_f_may_return_the_same_buffer_each_time(kind):
+    """As wrappers of Fortran and C do."""
+    buffer = kind([0.0, 0.0])
+
+    def fill(x, theta):
+        buffer[:] = x[0], 2 * x[0]
+        return buffer
+
+    problem = Problem(fill, lambda theta: Gaussian(theta, std=1.0), Uniform(0, 1), vectorized=False)
+    np.testing.assert_array_equal(problem.evaluate(0.5, [1.0, 2.0, 3.0]), [[1.0, 2.0], [2.0, 4.0], [3.0, 6.0]])
+    samples = problem.collect(2, 3, rng=0)
+    np.testing.assert_array_equal(samples.f, samples.x * [1.0, 2.0])
+
+
 def test_exact():
     assert PROBLEM.has_exact
     np.testing.assert_array_equal(PROBLEM.exact([[1.0, 2.0], [3.0, 4.0]]), [6.0, 26.0])

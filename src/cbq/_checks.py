@@ -26,7 +26,7 @@ def shown(value: Any) -> str:
         return f"{'-' * (value < 0)}10**{int((abs(value).bit_length() - 1) * math.log10(2))} or more"
     try:
         text = ADDRESS.sub("", " ".join(repr(value).split()))
-    except Exception:
+    except (Exception, SystemExit):
         return f"a {type(value).__name__}"
     return text if len(text) <= MAX_SHOWN else f"{text[:MAX_SHOWN]}..."
 
@@ -37,12 +37,12 @@ def named(function: Callable[..., Any]) -> str:
     return f"{found.__module__}.{found.__qualname__}"
 
 
-def as_text(label: Any) -> str:
-    """The name of a column as a string, whatever it is."""
+def as_text(thing: Any) -> str:
+    """The name of a column, or the message of an error of the user, as a string, whatever its `__str__` does."""
     try:
-        return str(label)
-    except Exception:
-        return shown(label)
+        return str(thing)
+    except (Exception, SystemExit):
+        return shown(thing)
 
 
 def listed(names: Iterable[str], most: int = 20) -> str:
@@ -59,9 +59,9 @@ def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
     return f"did you mean {' or '.join(map(repr, close))}?" if close else f"the {otherwise} are {listed(every)}."
 
 
-def described(error: Exception) -> str:
+def described(error: BaseException) -> str:
     """The type and the message of another error, on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:MAX_DESCRIBED]}"
+    return f"{type(error).__name__}: {' '.join(as_text(error).split())[:MAX_DESCRIBED]}"
 
 
 def sentence(message: str) -> str:

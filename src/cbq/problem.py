@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import Executor
 from typing import Any, get_args
 
@@ -28,8 +28,8 @@ from cbq.checkpoint.database import LOCK_TIMEOUT
 from cbq.checkpoint.seeds import run_entropy
 from cbq.collect.draws import CollectDesign, Draws, Scramble
 from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
-from cbq.collect.run import OnChange, OnError, RunOptions, collect_samples
-from cbq.collect.trial import fingerprint
+from cbq.collect.resuming import COST, FAMILY, INTEGRAND, OnChange, Sources
+from cbq.collect.run import OnError, RunOptions, collect_samples
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.samples import Samples
@@ -66,6 +66,8 @@ class Problem(Immutable):
     names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
         {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing. Samples, fits, tables,
         axes and files have these names.
+    version : a text or a number that you change with whatever f reads or calls outside of Python: a data file, a
+        program, a server. A checkpoint keeps it, and a run of another version does not resume from it.
 
     Examples
     --------
@@ -88,6 +90,7 @@ class Problem(Immutable):
     stochastic: bool
     bounds: Array | None  # (2, C), or (2, 1) for all outputs
     names: Names  # those of x and f are empty unless they were given: their numbers are known from samples
+    version: str | None
     _exact: Callable[[Array], Any] | None
 
     def __init__(
@@ -103,6 +106,7 @@ class Problem(Immutable):
         stochastic: bool = False,
         bounds: Any = None,
         names: Any = None,
+        version: str | float | None = None,
     ) -> None:
         for what, function in (("integrand", integrand), ("family", family), ("exact", exact)):
             if not callable(function) and not (what != "family" and function is None):
@@ -118,6 +122,9 @@ class Problem(Immutable):
         self.name, self._exact = text(name, "name"), exact
         self.stochastic, self.bounds = flag(stochastic, "stochastic"), as_bounds(bounds)
         self.names = Names.of(names).with_theta(self.p)
+        if version is not None and not isinstance(version, str) and not is_number(version):
+            raise TypeError(f"version must be a text or a number, but it is {shown(version)}.")
+        self.version = None if version is None else str(version)
         rng = rng_parameter(integrand)
         if rng is not None and rng.default is rng.empty and not self.stochastic:
             raise ValueError(f"the integrand takes {rng.name}, so it is random: pass stochastic=True.")
@@ -234,9 +241,10 @@ class Problem(Immutable):
         on_error : what to do if f raises an exception or returns NaN or inf: "raise" an `IntegrandError`, or "skip"
             the point with a `CollectWarning`. A checkpoint remembers skipped points; "raise" evaluates them again.
             A point that ends its worker, or takes longer than `timeout`, fails like any other.
-        on_change : a run that resumes evaluates a few stored points again. Where f gives other values, "raise" a
-            `CheckpointError`. "reuse" the stored values evaluates nothing again: use it if you know that they are
-            right. A random f (`stochastic=True`) is evaluated again only if it takes `rng`.
+        on_change : a run that resumes evaluates a few stored points again. Where f gives other values, or the problem
+            has another `version`, "raise" a `CheckpointError`. "reuse" the stored values evaluates nothing again: use
+            it if you know that they are right. A random f (`stochastic=True`) is evaluated again only if it takes
+            `rng`; otherwise its fingerprint decides.
         retries : how often a batch is tried again after its worker died (default: 2), before it is halved to find the
             point that does it.
         timeout : seconds that each point may take, with processes that the run starts (`executor=2`). A batch of n
@@ -298,7 +306,7 @@ class Problem(Immutable):
                 f"pass lambda theta: measure."
             )
         run = draws.run(settings, thetas, self.family, proposal, _counts(N, len(thetas)))
-        return collect_samples(self._evaluator(draws.entropy), run, options, self.bounds, start)
+        return collect_samples(self._evaluator(draws.entropy), run, options, self._sources(), self.bounds, start)
 
     def solve(
         self,
@@ -316,6 +324,7 @@ class Problem(Immutable):
         progress: Progress = None,
         cost: Cost | Measured | None = None,
         on_error: OnError = "raise",
+        on_change: OnChange = "raise",
         retries: int = 2,
         timeout: float | None = None,
     ) -> AdaptiveAnswer:
@@ -336,7 +345,7 @@ class Problem(Immutable):
         start : samples of this problem that are there already, from `collect` or from an earlier `solve`.
         batch : how many runs are chosen jointly, before any of them is made: by default one for each worker, or an
             eighth of the runs so far if that is more.
-        executor, progress, on_error, retries, timeout : as for `collect`.
+        executor, progress, on_error, on_change, retries, timeout : as for `collect`.
         checkpoint : a file that keeps the runs. The same call again goes on where it stopped, and makes no run twice;
             with a smaller tolerance or a larger budget, it goes on from there. `cbq.Samples.from_checkpoint` reads it.
         cost : a function of theta (p,) and x (d,) that gives what a run there costs, in any unit; runs are chosen by
@@ -358,7 +367,7 @@ class Problem(Immutable):
             None,
             as_progress(progress),
             one_of(on_error, OnError, "on_error"),
-            "reuse",
+            one_of(on_change, OnChange, "on_change"),
             whole(retries, "retries"),
             _time_limit(timeout, as_executor(executor)),
         )
@@ -380,11 +389,14 @@ class Problem(Immutable):
         start: Samples | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
         cost: Cost | Measured | None = None,
+        on_change: OnChange = "raise",
     ) -> Session:
         """A session in which you make the runs: `session.ask(n)` says where, `session.tell(ids, values)` takes results.
 
         For simulators that Python cannot call, batch systems, experiments: `Problem(None, family, prior)` will do. The
-        parameters are those of `solve`; a checkpoint keeps what was asked and told, also between processes.
+        parameters are those of `solve`; a checkpoint keeps what was asked and told, also between processes. f is not
+        called, so a session that is opened again compares the fingerprint of the integrand, if there is one, and the
+        `version` of the problem: where they differ, on_change="raise" raises a `CheckpointError`.
 
         Examples
         --------
@@ -397,7 +409,14 @@ class Problem(Immutable):
         ((16, 1), (16, 1))
         """
         goal = Goal.of(tolerance, rtol, criterion, level, budget)
-        return self._session(goal, run_entropy(rng), start, cost, checkpoint)
+        change = one_of(on_change, OnChange, "on_change")
+        session = self._session(goal, run_entropy(rng), start, cost, checkpoint)
+        try:
+            session.resume(change)
+        except BaseException:
+            session.close()
+            raise
+        return session
 
     def _session(
         self,
@@ -415,9 +434,13 @@ class Problem(Immutable):
         quantity = Quantity(
             self.name, self.family, self.prior, self.depends_on_theta, self.stochastic, self.bounds, start, self.names
         )
-        sources = {"the integrand": fingerprint(self.integrand), "the family": fingerprint(self.family)}
+        sources = self._sources({COST: cost} if callable(cost) else {})
         path = None if checkpoint is None else file_name(checkpoint, "checkpoint")
         return Session(quantity, goal, entropy, cost=cost, checkpoint=path, sources=sources, wait=wait)
+
+    def _sources(self, others: Mapping[str, Any] | None = None) -> Sources:
+        """What a run depends on besides its settings."""
+        return Sources({INTEGRAND: self.integrand, FAMILY: self.family, **(others or {})}, self.version)
 
     def _require_own(self, samples: Any) -> None:
         """Raise unless these are samples of this problem, as far as that can be seen."""

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple, TypeVar
 
 import numpy as np
 
-from cbq._checks import shown
+from cbq._checks import described, shown
 from cbq._wording import arg
 
 MAX_PROCESSES = 1024  # that a call starts
@@ -130,7 +130,7 @@ def refuse_unpicklable(thing: object, name: str, instead: str = FUNCTION, pickle
         pickler.dumps(thing)
     except Exception as error:
         raise TypeError(
-            f"{name} cannot be sent to other processes ({type(error).__name__}: {error}). {instead}; or pass a pool of "
+            f"{name} cannot be sent to other processes ({described(error)}). {instead}; or pass a pool of "
             f"threads, or an executor that uses cloudpickle, such as loky or client.get_executor() of Dask."
         ) from error
 
@@ -139,11 +139,6 @@ def killed_its_workers(error: BaseException) -> bool:
     """Whether a cluster of Dask has given a task up because each worker that took it was lost."""
     scheduler = sys.modules.get("distributed.scheduler")
     return scheduler is not None and isinstance(error, scheduler.KilledWorker)
-
-
-def short(error: BaseException) -> str:
-    """An error on one line."""
-    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}"
 
 
 def call_each(
@@ -217,7 +212,7 @@ def _sendable(error: Exception) -> Exception:
     try:
         pickle.loads(pickle.dumps(error))
     except Exception:
-        return RuntimeError(short(error))
+        return RuntimeError(described(error))
     return error
 
 
@@ -227,7 +222,7 @@ def _submitted(executor: Executor, function: Callable[[Task], Result], task: Tas
     except BrokenExecutor as error:
         raise _broken(error) from error
     except RuntimeError as error:  # of the standard library, after its shutdown
-        raise WorkerError(f"the executor takes no more tasks ({short(error)}): pass one that is open.") from error
+        raise WorkerError(f"the executor takes no more tasks ({described(error)}): pass one that is open.") from error
 
 
 def _outcome(future: Future[_Outcome], losses: int) -> _Outcome | None:
@@ -240,13 +235,13 @@ def _outcome(future: Future[_Outcome], losses: int) -> _Outcome | None:
         if losses < RETRIES and not killed_its_workers(error):
             return None
         raise WorkerError(
-            f"a task came back {losses + 1} times without a result ({short(error)}): a worker was killed, ran out of "
-            f"memory, or cannot load cbq and what was sent."
+            f"a task came back {losses + 1} times without a result ({described(error)}): a worker was killed, ran out "
+            f"of memory, or cannot load cbq and what was sent."
         ) from error
 
 
 def _broken(error: BrokenExecutor) -> WorkerError:
     return WorkerError(
-        f"a worker of the executor died, and the executor cannot be used any more ({short(error)}): make a new one, "
-        f"with fewer workers if they ran out of memory."
+        f"a worker of the executor died, and the executor cannot be used any more ({described(error)}): make a new "
+        f"one, with fewer workers if they ran out of memory."
     )

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import os
-import warnings
 from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property, wraps
+from math import prod
 from threading import RLock
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar
 
@@ -25,10 +25,12 @@ from cbq.adaptive.policies import policy_for
 from cbq.adaptive.quantity import Quantity
 from cbq.adaptive.rounds import MORE_RUNS, Round, calibration, is_reached
 from cbq.checkpoint.database import LOCK_TIMEOUT, reading
-from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
+from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs, require_outputs
 from cbq.checkpoint.ledger import Ledger
 from cbq.collect.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
-from cbq.collect.scheduling import CollectWarning
+from cbq.collect.integrand import Evaluator
+from cbq.collect.resuming import Evaluate, OnChange, Sources, forget_restless, require_same_f
+from cbq.collect.trial import Evaluates, repeated
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
 from cbq.fit.of_samples import all_equal
@@ -98,11 +100,11 @@ class Session:
         *,
         cost: Cost | Measured | None = None,
         checkpoint: str | os.PathLike[str] | None = None,
-        sources: dict[str, str | None] | None = None,
+        sources: Sources | None = None,
         wait: float = LOCK_TIMEOUT,
     ) -> None:
         self.goal, self._quantity, self._entropy = goal, quantity, entropy
-        self._lock = RLock()
+        self._lock, self._sources = RLock(), sources or Sources({})
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
         self._policy, self._cost = policy_for(quantity, self._wanted, entropy), cost
@@ -121,15 +123,15 @@ class Session:
         self._require_outputs(self._outputs)
         self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # and how many values and failures it has
         self._ledger: Ledger | None = None
+        self._calls_f = False  # in this process, or by workers
         if checkpoint is not None:
             settings = {**quantity.settings, "seed": entropy, "level": goal.level}
-            self._ledger = Ledger(checkpoint, settings, sources or {}, wait)
+            self._ledger = Ledger(checkpoint, settings, self._sources.record, wait)
             try:
                 self._restore(self._ledger)
             except BaseException:
                 self._ledger.close()
                 raise
-            self.note(GOAL_NOTE, goal.record)
 
     def _restore(self, ledger: Ledger) -> None:
         stored = ledger.stored
@@ -144,13 +146,36 @@ class Session:
         if stored.outputs is not None:
             self._outputs = stored.outputs
             self._require_outputs(stored.outputs)
-        if ledger.edited:
-            warnings.warn(
-                f"the source of {' and '.join(ledger.edited)} has changed since {ledger.path} was made. Its values are "
-                f"kept, and nothing is evaluated again: pass another name to start a new run.",
-                CollectWarning,
-                stacklevel=5,
-            )
+
+    def resume(self, on_change: OnChange, workers: Evaluates | None = None, evaluator: Evaluator | None = None) -> None:
+        """Go on from the results in the checkpoint, or raise a CheckpointError if f is no longer their function.
+
+        workers, evaluator: where f is called, if it is.
+        """
+        if self._ledger is None:
+            return
+        if self._values:
+            again = None if workers is None or evaluator is None else self._repeated(workers, evaluator)
+            require_same_f(self._ledger, self._sources, on_change, again)
+        elif self._ledger.sources != self._sources.record:
+            self._ledger.write_sources(self._sources.record)
+        self._calls_f = workers is not None
+        self.note(GOAL_NOTE, self.goal.record)
+
+    def warn_if_changed(self) -> None:
+        """Warn, and change nothing in the checkpoint, if f is no longer the function of its results."""
+        if self._ledger is not None and self._values:
+            require_same_f(self._ledger, self._sources, "reuse", None, keep=False)
+
+    def _repeated(self, workers: Evaluates, evaluator: Evaluator) -> Evaluate | None:
+        """The function that makes runs again, each of which is a theta of its own with one point."""
+        assert self._ledger is not None
+        found = Evaluations([x[None] for x in self._runs.x])
+        found.allocate(self._outputs or ())
+        for t, value in self._values.items():
+            found.add(BatchResult(Batch(t, 0, 1), value[None], {}))
+        random = self._quantity.stochastic
+        return repeated(workers, evaluator, self._runs.theta, found, self._ledger.path, stochastic=random)
 
     def note(self, name: str, record: Any) -> None:
         """Keep a record, which JSON can hold, in the checkpoint, if there is one; `StoredLedger.notes` has it."""
@@ -168,7 +193,12 @@ class Session:
 
     def close(self) -> None:
         """Release the checkpoint, if there is one: then the estimate can still be read, and nothing asked or told."""
-        if self._ledger is not None:
+        if self._ledger is None:
+            return
+        try:
+            if self._ledger.is_open:
+                forget_restless(self._ledger, self._sources, by_f=self._calls_f)
+        finally:
             self._ledger.close()
 
     @property
@@ -192,6 +222,7 @@ class Session:
         self.goal.require_outputs(outputs)
         names = self._quantity.names.with_x(self._quantity.d)
         if outputs is not None:
+            require_outputs(prod(outputs), self._policy.first)
             names.with_f(outputs[0] if outputs else None)
 
     @property

@@ -45,8 +45,8 @@ class Checkpoint:
     A run has settings, thetas (T, p), and at each of them a measure of x, and a proposal if points are drawn from one.
     T may grow, the rest is fixed.
 
-    sources: fingerprints of the functions of the user, by name, None where there is no source. edited: the names of
-    those that differ from the fingerprints in the file, after `restore`.
+    sources: what the run depends on besides, such as fingerprints of functions of the user; after `restore`, those in
+    the file.
     """
 
     def __init__(
@@ -63,7 +63,7 @@ class Checkpoint:
             pack_measures(measures),
             None if proposals is None else pack_measures(proposals),
         )
-        self._sources, self.edited = sources, list[str]()
+        self.sources = sources
         self._T = 0  # thetas in the file
         self._file = OwnedFile(self.path, tables.is_empty)
 
@@ -76,10 +76,8 @@ class Checkpoint:
             return
         connection = self._file.connection
         with reading(self.path):
-            settings, outputs, sources = tables.read_header(self.path, connection)
+            settings, outputs, self.sources = tables.read_header(self.path, connection)
             require_settings(self.path, settings, self._settings)
-            both = {name: (found, sources.get(name)) for name, found in self._sources.items()}
-            self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
             p, has_proposals = self._thetas.shape[1], settings["proposal"]
             thetas, measures, proposals = tables.read_thetas(self.path, connection, p, proposals=has_proposals)
             self._T = len(thetas)
@@ -101,10 +99,17 @@ class Checkpoint:
             return
         with self._file.writing() as connection:
             if self._file.is_empty:
-                tables.write_header(connection, self._settings, outputs, self._sources)
+                tables.write_header(connection, self._settings, outputs, self.sources)
             proposals = None if self._proposals is None else self._proposals[first:]
             tables.write_thetas(connection, first, self._thetas[first:], self._measures[first:], proposals)
         self._T = T
+
+    def write_sources(self, sources: dict[str, str | None]) -> None:
+        """Replace what the run depends on, in the header if there is one yet."""
+        self.sources = sources
+        if not self._file.is_empty:
+            with self._file.writing() as connection:
+                tables.write_sources(connection, sources)
 
     def write(self, results: Sequence[BatchResult], x: Sequence[Array]) -> None:
         """Write all of these batches or none; x has the points of all thetas, T arrays (N_t, d)."""

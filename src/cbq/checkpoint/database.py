@@ -119,6 +119,8 @@ def explained(path: str) -> Iterator[None]:
             message = f"{path} is in use by another run: wait until that run has ended, or pass another name."
         elif code == sqlite3.SQLITE_NOTADB:
             message = f"{path} is not a checkpoint of cbq ({error}). {LEFT_UNCHANGED}"
+        elif code == sqlite3.SQLITE_TOOBIG:
+            message = f"{path} cannot hold a batch of this size ({error}): pass a smaller batch, or let f return less."
         elif isinstance(error, sqlite3.OperationalError) and code not in (
             sqlite3.SQLITE_CORRUPT,
             sqlite3.SQLITE_INTERRUPT,  # by `bounded`

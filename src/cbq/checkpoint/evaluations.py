@@ -4,13 +4,27 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import pairwise
+from math import prod
 from typing import NamedTuple
 
 import numpy as np
 
 from cbq._arrays import Array, Booleans
+from cbq._memory import require_memory
 
 Outputs = tuple[int, ...]  # the shape of f at one point: () for a number, (C,) for C outputs
+MAX_OUTPUTS = 2**20  # each has a name and an estimate of its own
+COPIES = 2  # of the values of a run: here and in its samples
+
+
+def require_outputs(C: int, n: int = 1) -> None:
+    """Raise MemoryError, which says what to do, if f has too many outputs for a run, or for n points in memory."""
+    if C > MAX_OUTPUTS:
+        raise MemoryError(
+            f"{C} values at each point, but f has at most {MAX_OUTPUTS} outputs: return the quantities whose "
+            f"expectations are wanted, such as maxima or averages."
+        )
+    require_memory(COPIES * C * n, f"f with {C} outputs at {n} points", "ask for fewer points, or return fewer values")
 
 
 class Batch(NamedTuple):
@@ -85,6 +99,7 @@ class Evaluations:
         return self.n_done > len(self.failures)
 
     def allocate(self, outputs: Outputs) -> None:
+        require_outputs(prod(outputs), self.n_total)
         self.f = [np.full((len(points), *outputs), np.nan) for points in self.x]
 
     def add(self, result: BatchResult, x: Array | None = None) -> None:

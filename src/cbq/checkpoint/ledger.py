@@ -49,8 +49,8 @@ class StoredLedger:
 class Ledger:
     """The open file of an adaptive run, which no other process may open. What is written is on the disk.
 
-    settings: those of the run; a file with other ones is refused. sources: fingerprints of the functions of the user.
-    wait: the seconds to wait for a process that has the file open.
+    settings: those of the run; a file with other ones is refused. sources: of a new file, and after opening those in
+    the file. wait: the seconds to wait for a process that has the file open.
     """
 
     def __init__(
@@ -70,15 +70,19 @@ class Ledger:
         except BaseException:
             self._file.close()
             raise
-        self._outputs = self.stored.outputs
-        both = {name: (found, self.stored.sources.get(name)) for name, found in sources.items()}
-        self.edited = [name for name, pair in both.items() if None not in pair and pair[0] != pair[1]]
+        self._outputs, self.sources = self.stored.outputs, self.stored.sources
 
     def _create(self, settings: dict[str, Any], sources: dict[str, str | None]) -> None:
         with self._file.writing() as connection:
             tables.write_header(connection, settings, None, sources)
             for statement in tables.LEDGER:
                 connection.execute(statement)
+
+    def write_sources(self, sources: dict[str, str | None]) -> None:
+        """Replace what the run depends on, such as fingerprints of functions of the user."""
+        with self._file.writing() as connection:
+            tables.write_sources(connection, sources)
+        self.sources = sources
 
     def require_measures(self, measures: Sequence[Measure]) -> None:
         """Raise unless these are the measures of the runs in the file, in their order."""
@@ -121,6 +125,11 @@ class Ledger:
         with self._file.writing() as connection:
             row = (name, text, checksum(name, text))
             connection.execute("INSERT OR REPLACE INTO notes VALUES (?, ?, ?)", row)
+
+    @property
+    def is_open(self) -> bool:
+        """Whether this process may write to the file."""
+        return self._file.is_open
 
     def close(self) -> None:
         """Release the file."""

@@ -47,6 +47,11 @@ class OwnedFile:
         self._identity = self._found()
         _open_files.add(self)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether this process may write to the file."""
+        return self._ended is None and self._process == os.getpid()
+
     @contextmanager
     def writing(self) -> Iterator[sqlite3.Connection]:
         """Write everything inside the block, or nothing of it; then it is on the disk."""
@@ -65,7 +70,7 @@ class OwnedFile:
 
     def close(self) -> None:
         """Release the file; one that is still empty is removed. A second call, or one in a fork, does nothing."""
-        if self._ended is not None or self._process != os.getpid():
+        if not self.is_open:
             return
         found = self._found()
         if found != self._identity and not self.is_empty:

@@ -1,8 +1,8 @@
 """The tables of a checkpoint. Every row has a checksum, which is verified before the row is used.
 
 meta : one JSON object: the format, its version, the version of cbq, the outputs of f, the settings of the run (those
-    that older files lack have the values of `LATER_SETTINGS`), and fingerprints of the source of the functions of the
-    user.
+    that older files lack have the values of `LATER_SETTINGS`), and its sources: the digests of the parts of the
+    functions of the user, null where they are unseen, and the version of the problem.
 measures : a JSON text and numbers; each distinct measure once.
 thetas : (p,) numbers, and which measure x has there.
 proposals : which measure the points of a theta were drawn from, if that is another one.
@@ -102,15 +102,24 @@ def write_header(
 
 def write_outputs(connection: sqlite3.Connection, outputs: Outputs | None) -> None:
     """Write into the header what the outputs of f are."""
+    _update_header(connection, outputs=None if outputs is None else list(outputs))
+
+
+def write_sources(connection: sqlite3.Connection, sources: dict[str, str | None]) -> None:
+    """Write other sources into the header."""
+    _update_header(connection, sources=sources)
+
+
+def _update_header(connection: sqlite3.Connection, **entries: Any) -> None:
     (old,) = connection.execute("SELECT json FROM meta").fetchone()
-    text = json.dumps({**json.loads(old), "outputs": None if outputs is None else list(outputs)}, allow_nan=False)
+    text = json.dumps({**json.loads(old), **entries}, allow_nan=False)
     connection.execute("UPDATE meta SET json = ?, checksum = ?", (text, checksum(text)))
 
 
 def read_header(
     path: str, connection: sqlite3.Connection
 ) -> tuple[dict[str, Any], Outputs | None, dict[str, str | None]]:
-    """The settings of the run, the outputs of its f if they are known, and fingerprints of its functions."""
+    """The settings of the run, the outputs of its f if they are known, and its sources."""
     rows = connection.execute("SELECT json, checksum FROM meta").fetchall()
     if len(rows) != 1 or checksum(rows[0][0]) != rows[0][1]:
         raise damaged(path, "its header is not what was written")

@@ -48,6 +48,7 @@ def ask(
     criterion: options.Criterion = None,
     level: options.GoalLevel = None,
     budget: options.Budget = None,
+    on_change: options.OnChange = "raise",
     option: options.Options = None,
     debug: options.Debug = False,
 ) -> None:
@@ -70,7 +71,7 @@ def ask(
         check_writable(out)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
     goal = {"tolerance": tolerance, "rtol": rtol, "criterion": criterion, "level": level, "budget": budget}
-    with opened(run, problem, option, begin=not pending, seed=seed, goal=goal) as found:
+    with opened(run, problem, option, begin=not pending, seed=seed, goal=goal, on_change=on_change) as found:
         reason = _why_none(found.session, pending=pending)
         earlier = "" if pending else _pending_note(len(found.session.pending), run)
         if reason is not None:

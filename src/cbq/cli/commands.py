@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cbq._checks import sentence
+from cbq._checks import as_text, sentence
 from cbq._version import __version__
 from cbq._wording import Wording, in_words_of
 from cbq.cli import ask, compare, evppi, evsi, predict, psa, reproduce, run, solve, status, tell
@@ -72,7 +72,7 @@ class OneLineErrors(TyperGroup):
 def _report(error: Exception) -> int:
     """Print the error in one line and return the exit status, which is 2 if the command line cannot be parsed."""
     message = getattr(error, "format_message", None)  # of typer's own errors
-    text = " ".join(str(error if message is None else message()).split())
+    text = " ".join(as_text(error if message is None else message()).split())
     if isinstance(error, OSError) and error.strerror and error.filename:
         text = f"{error.strerror}: {error.filename}"
     if message is None and not (text and isinstance(error, EXPECTED)):

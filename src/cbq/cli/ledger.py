@@ -10,12 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
+from cbq._checks import one_of
 from cbq.adaptive import Session
 from cbq.adaptive.session import GOAL_NOTE
 from cbq.checkpoint.ledger import StoredLedger, read_ledger
 from cbq.checkpoint.seeds import run_entropy, shown_seed
 from cbq.cli import options
 from cbq.cli.source import ProblemSource
+from cbq.collect.resuming import OnChange
 from cbq.problem import Problem
 
 PROBLEM_NOTE = "problem"
@@ -57,11 +59,12 @@ def opened(
     begin: bool = False,
     seed: int | None = None,
     goal: dict[str, Any] | None = None,
+    on_change: str | None = "raise",
 ) -> Iterator[Run]:
     """The run in a file, which nobody else can open meanwhile.
 
     begin: whether to make the file if it does not exist. seed, goal: options that are set, and None for the others,
-    which are those of the file.
+    which are those of the file. on_change: as for `Problem.session`; None to look at the run without going on.
     """
     is_new = not file.exists() or file.stat().st_size == 0  # if the first call was killed
     if is_new and (problem is None or not begin):
@@ -72,6 +75,10 @@ def opened(
     entropy = _entropy(file, stored, seed)
     target = source.load()
     with source.locating_errors(), target._session(asked_for, entropy, None, None, file, WAIT) as session:
+        if on_change is None:
+            session.warn_if_changed()
+        else:
+            session.resume(one_of(on_change, OnChange, "on_change"))
         if problem is not None:
             session.note(PROBLEM_NOTE, source.record)
         yield Run(session, target, source)

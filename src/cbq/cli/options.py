@@ -91,7 +91,7 @@ OnChange = Annotated[
     typer.Option(
         metavar="NAME",
         show_default="raise",
-        help="If f no longer gives the values of the checkpoint, stop (raise); or keep them without looking (reuse).",
+        help="If f is no longer the function of the stored values, stop (raise); or keep them without looking (reuse).",
     ),
 ]
 Timeout = Annotated[

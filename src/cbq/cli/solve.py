@@ -37,6 +37,7 @@ def solve(
     batch: Batch = None,
     checkpoint: options.Checkpoint = None,
     on_error: options.OnError = None,
+    on_change: options.OnChange = None,
     timeout: options.Timeout = None,
     at: options.At = None,
     out: options.Out = None,
@@ -71,7 +72,8 @@ def solve(
     source = ProblemSource.parse(problem, option)
     target = source.load()
     at_thetas = options.thetas(at, target.p, "--at")  # refused before the run rather than after it
-    given: dict[str, Any] = {} if on_error is None else {"on_error": on_error}
+    set_options = {"on_error": on_error, "on_change": on_change}
+    given: dict[str, Any] = {name: value for name, value in set_options.items() if value is not None}
     start = perf_counter()
     with options.resumable(checkpoint), source.locating_errors():
         if checkpoint is not None:  # so that `cbq status` knows the problem, too

@@ -21,7 +21,7 @@ import numpy as np
 import scipy
 
 from cbq import __version__, problems
-from cbq._checks import did_you_mean
+from cbq._checks import as_text, did_you_mean
 from cbq._wording import Wording, in_words_of
 from cbq.problem import Problem
 
@@ -97,7 +97,7 @@ class ProblemSource:
             if line is None or self.file is None:
                 raise
             kind = "" if type(error).__module__.startswith("cbq.") else f"{type(error).__name__}: "
-            text = error.msg if isinstance(error, SyntaxError) else " ".join(str(error).split())
+            text = error.msg if isinstance(error, SyntaxError) else " ".join(as_text(error).split())
             raise ValueError(f"{_short_path(self.file)}, line {line}: {kind}{text}") from error
 
     def _call(self, function: Any) -> Any:

@@ -31,7 +31,7 @@ def status(
       cbq status run.sqlite
       cbq status run.sqlite --out out/
     """
-    with opened(run, problem, option) as found:
+    with opened(run, problem, option, on_change=None) as found:
         session = found.session  # closed below, so that others can ask and tell while this one is fitted
     with found.source.locating_errors():
         failed = f" ({len(session.failures)} failed)" * bool(session.failures)

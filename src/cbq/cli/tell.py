@@ -45,6 +45,7 @@ def tell(
     run: File,
     results: Results,
     problem: From = None,
+    on_change: options.OnChange = "raise",
     option: options.Options = None,
     sheet: SheetOfResults = None,
     header_row: NamesOfResults = None,
@@ -64,7 +65,7 @@ def tell(
     table = read_sheet(results, sheet, header_row)
     if table.remark:
         typer.echo(f"{table.remark}.", err=True)
-    with opened(run, problem, option) as found:
+    with opened(run, problem, option, on_change=on_change) as found:
         session = found.session
         read = _read(table, session)
         if read.values and session.outputs not in (None, read.outputs):

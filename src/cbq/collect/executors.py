@@ -7,10 +7,11 @@ from concurrent.futures import BrokenExecutor, CancelledError, Executor, Future
 from queue import Empty, SimpleQueue
 
 from cbq import workers
+from cbq._checks import described
 from cbq.checkpoint.evaluations import BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
 from cbq.collect.scheduling import CollectWarning, Outcome, Pool, WorkerLost
-from cbq.workers import WorkerError, Workers, killed_its_workers, require_picklable, short
+from cbq.workers import WorkerError, Workers, killed_its_workers, require_picklable
 
 SHOWN_BATCHES = 4  # in a message
 
@@ -87,7 +88,7 @@ class ExecutorPool(Pool):
             return Outcome(future.result())
         if isinstance(error, IntegrandError | WorkerError | KeyboardInterrupt):
             return Outcome(None, None, error)
-        lost = WorkerLost(short(error), f_to_blame=False)
+        lost = WorkerLost(described(error), f_to_blame=False)
         if killed_its_workers(error):
             lost = WorkerLost("ended each worker that evaluated it", certain=False, final=True)
         lost.__cause__ = error
@@ -98,7 +99,7 @@ class ExecutorPool(Pool):
         more = f" and {len(self._pending) - SHOWN_BATCHES} more" * (len(self._pending) > SHOWN_BATCHES)
         pending = f" It had {', '.join(batches)}{more}, and one of them may have ended it." if batches else ""
         broken = WorkerError(
-            f"a worker of the executor died, and the executor cannot be used any more ({short(error)}): make a new "
+            f"a worker of the executor died, and the executor cannot be used any more ({described(error)}): make a new "
             f"one.{pending} With a number, such as executor=2, cbq starts its own processes, replaces those that die, "
             f"and finds the point that ends them."
         )

@@ -12,9 +12,9 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from cbq._arrays import Array, real, rows_not_finite
-from cbq._checks import sentence
+from cbq._checks import as_text, sentence
 from cbq._names import Names
-from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
+from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs, require_outputs
 from cbq.collect.draws import F_KEY, keyed_generator
 from cbq.samples.arrays import rows_outside, shown_bounds
 
@@ -169,7 +169,7 @@ class Evaluator:
 
     def values(self, points: Points, outputs: Outputs | None = None) -> Array:
         """f at n points: (n, *outputs), all finite; `outputs` is what earlier calls returned."""
-        if len(points.x) > 1 and self.vectorized and not self.in_batches:
+        if len(points.x) > 1 and not self.in_batches:
             first, *others = points.each()
             found = self.values(first, outputs)
             return np.concatenate([found, *(self.values(each, found.shape[1:]) for each in others)])
@@ -197,7 +197,7 @@ class Evaluator:
             raise
         except IntegrandError as error:
             if n == 1:
-                reason = f"raised {type(error.__cause__).__name__}: {error.__cause__}"
+                reason = f"raised {type(error.__cause__).__name__}: {as_text(error.__cause__)}"
                 return np.full((1, *(outputs or ())), np.nan), {start: reason}
         # Only calls with one point each can tell at which of them f fails.
         parts = [self._values_and_failures(point, outputs) for point in points.each()]
@@ -207,7 +207,16 @@ class Evaluator:
         """What the integrand returns at n points as a new array (n, *outputs)."""
         n, values = len(points.x), self._call(points)
         try:
-            raw = real(self.names.ordered("f", values), "its value")
+            if isinstance(values, np.ndarray):
+                require_outputs(values.size // n)  # before it is copied
+            found = self.names.ordered("f", values)  # of a table, (n, C)
+            raw = real(found, "its value")
+            raw = raw if self.vectorized or found is not values else raw[None]
+            require_outputs(raw.size // n)
+        except MemoryError as error:
+            raise WrongReturn(
+                f"the integrand returned too much at {points}: {error}", points.t, points.theta
+            ) from error
         except (TypeError, ValueError) as error:
             raise WrongReturn(
                 f"the integrand must return real numbers, one or C for each of the {n} points at {points}, but it "
@@ -243,22 +252,22 @@ class Evaluator:
             raise OutsideBounds(message, points.t, points.theta, points.start + i, points.x[i])
 
     def _call(self, points: Points) -> Any:
-        """What the integrand returns. It receives copies, so that it may change its arguments."""
+        """What the integrand returns, for one point if it takes one at a time.
+
+        It receives copies, so that it may change its arguments.
+        """
         theta, x = points.theta, points.x
         if self.vectorized:
             try:
                 return self._f(x.copy(), theta.copy(), **self._generators(points))
             except (Exception, SystemExit) as error:
                 among = f"among the {len(x)} points from x = {x[0]} on"
-                message = f"the integrand raised {type(error).__name__} at {points} {among}: {error}"
+                message = f"the integrand raised {type(error).__name__} at {points} {among}: {as_text(error)}"
                 raise IntegrandError(sentence(message), points.t, theta) from error
-        values = []
-        for i, point in enumerate(x):
-            try:
-                values.append(self._f(point.copy(), theta.copy(), **self._generators(points.part(i, i + 1))))
-            except (Exception, SystemExit) as error:
-                raise points.failure(i, f"raised {type(error).__name__}", sentence(f": {error}")) from error
-        return values
+        try:
+            return self._f(x[0].copy(), theta.copy(), **self._generators(points))
+        except (Exception, SystemExit) as error:
+            raise points.failure(0, f"raised {type(error).__name__}", sentence(f": {as_text(error)}")) from error
 
     def _generators(self, points: Points) -> dict[str, Any]:
         """The argument `rng` at one point, or `rngs` at several, if the integrand takes it."""

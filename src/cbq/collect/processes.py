@@ -12,6 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from cbq._checks import described
 from cbq.checkpoint.evaluations import BatchResult, joined
 from cbq.collect.integrand import Evaluator, IntegrandError, Task
 from cbq.collect.scheduling import PART_SECONDS, Outcome, Pool, WorkerLost
@@ -267,7 +268,7 @@ def _evaluate(connection: Connection, evaluator: Evaluator, task: Task, stop: th
 
 def _sendable(error: Exception) -> Exception:
     """The error, if it is one of f, and else a WorkerError."""
-    return error if isinstance(error, IntegrandError) else WorkerError(f"a worker failed: {error!r}.")
+    return error if isinstance(error, IntegrandError) else WorkerError(f"a worker failed ({described(error)}).")
 
 
 def exit_with_parent(parent: int) -> None:

@@ -23,21 +23,14 @@ from cbq.collect.draws import RunPoints
 from cbq.collect.executors import ExecutorPool
 from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.collect.processes import ProcessPool
+from cbq.collect.resuming import OnChange, Sources, forget_restless, require_same_f, ways_out
 from cbq.collect.scheduling import CollectWarning, Scheduler, ThisProcess
-from cbq.collect.trial import (
-    CHECKED_IF_EDITED,
-    CHECKED_POINTS,
-    fingerprint,
-    probe_outputs,
-    require_same_values,
-    ways_out,
-)
+from cbq.collect.trial import probe_outputs, repeated
 from cbq.samples import Failures, Samples
 from cbq.samples.joining import require_joinable, require_same
 from cbq.workers import WorkerError
 
 OnError = Literal["raise", "skip"]
-OnChange = Literal["raise", "reuse"]
 SHOWN_FAILURES = 3  # in a warning
 
 
@@ -57,17 +50,23 @@ class RunOptions:
 
 
 def collect_samples(
-    evaluator: Evaluator, run: RunPoints, options: RunOptions, bounds: Array | None = None, start: Samples | None = None
+    evaluator: Evaluator,
+    run: RunPoints,
+    options: RunOptions,
+    sources: Sources,
+    bounds: Array | None = None,
+    start: Samples | None = None,
 ) -> Samples:
     """Evaluate f at the points of a run, as far as its checkpoint does not have the values, and return the samples.
 
-    bounds: those of f, (2, C) or (2, 1). start: samples that the new ones are added to.
+    sources: what the run depends on. bounds: those of f, (2, C) or (2, 1). start: samples that the new ones are added
+    to.
     """
     samples = _without_values(run, run.x)  # refuses bad points before anything expensive starts
     if start is not None:
         require_joinable(start, samples, bounds)
     evaluations, names = Evaluations([x.copy() for x in run.x]), Names.of(run.settings["names"])
-    skip, checkpoint = options.on_error == "skip", _open_checkpoint(evaluator, run, options.checkpoint)
+    skip, checkpoint = options.on_error == "skip", _open_checkpoint(run, sources, options.checkpoint)
     with (
         nullcontext() if checkpoint is None else closing(checkpoint),
         closing(workers_for(evaluator, options)) as workers,
@@ -83,17 +82,24 @@ def collect_samples(
             if checkpoint is not None and evaluations.f and outputs != evaluations.outputs:
                 asked = f"values of shape {evaluations.outputs} at each point, and f returns {outputs} now"
                 raise CheckpointError(f"{checkpoint.path} was begun for {asked}. {ways_out()}")
-            names.with_f(outputs[0] if outputs else None)  # raises before anything expensive starts
-            evaluations.allocate(outputs)
+            evaluations.allocate(outputs)  # raises, as the next line does, before anything expensive starts
+            names.with_f(outputs[0] if outputs else None)
+            if checkpoint is not None:
+                checkpoint.write_sources(sources.record)
         else:
-            repeatable = evaluator.entropy is not None or not run.settings["stochastic"]
-            _require_same_f(workers, run, evaluations, checkpoint, evaluate=repeatable and options.on_change == "raise")
+            how_random = {"stochastic": run.settings["stochastic"]}
+            again = repeated(workers, evaluator, run.thetas, evaluations, checkpoint.path, **how_random)
+            require_same_f(checkpoint, sources, options.on_change, again)
         if start is not None:
             require_same("C", start.C, evaluations.outputs[0] if evaluations.outputs else None)
         if checkpoint is not None:
             checkpoint.begin(evaluations.outputs)
-        if reused < evaluations.n_total:
-            _evaluate_missing(workers, run, evaluations, checkpoint, options)
+        try:
+            if reused < evaluations.n_total:
+                _evaluate_missing(workers, run, evaluations, checkpoint, options)
+        finally:
+            if checkpoint is not None:
+                forget_restless(checkpoint, sources)
     if reused and checkpoint is not None and options.progress is not False:
         sys.stderr.write(f"{checkpoint.path}: {reused} reused, {evaluations.n_total - reused} evaluated\n")
     if any(not np.array_equal(a, b) for a, b in zip(run.x, evaluations.x, strict=True)):
@@ -102,32 +108,10 @@ def collect_samples(
     return found if start is None else start + found
 
 
-def _require_same_f(
-    workers: ThisProcess | Scheduler,
-    run: RunPoints,
-    evaluations: Evaluations,
-    checkpoint: Checkpoint,
-    *,
-    evaluate: bool,
-) -> None:
-    """Raise, or warn, if f is not what it was when the checkpoint was made; `evaluate` it again to see that."""
-    edited, path = " and ".join(checkpoint.edited), checkpoint.path
-    found = "Nothing is evaluated again: its values are reused, and missing ones are those of the new source."
-    if evaluate:
-        n = CHECKED_IF_EDITED if edited else CHECKED_POINTS
-        require_same_values(workers, run.thetas, evaluations, path, n)
-        found = f"Up to {n} of its points were evaluated again and have the same values: all its values are reused."
-    if edited:  # the fourth frame from here is the one that called Problem.collect
-        warnings.warn(
-            f"the source of {edited} has changed since {path} was made. {found}", CollectWarning, stacklevel=4
-        )
-
-
-def _open_checkpoint(evaluator: Evaluator, run: RunPoints, path: str | os.PathLike[str] | None) -> Checkpoint | None:
+def _open_checkpoint(run: RunPoints, sources: Sources, path: str | os.PathLike[str] | None) -> Checkpoint | None:
     if path is None:
         return None
-    sources = {"the integrand": fingerprint(evaluator.integrand), "the family": fingerprint(run.family)}
-    return Checkpoint(path, run.settings, run.thetas, run.measures, run.proposals, sources)
+    return Checkpoint(path, run.settings, run.thetas, run.measures, run.proposals, sources.record)
 
 
 def workers_for(evaluator: Evaluator, options: RunOptions) -> ThisProcess | Scheduler:

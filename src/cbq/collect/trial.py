@@ -2,38 +2,25 @@
 
 from __future__ import annotations
 
-import ast
-import hashlib
-import inspect
-import textwrap
 from collections.abc import Iterable, Sequence
 from functools import partial
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
 from cbq._arrays import Array, Booleans, evenly
-from cbq._wording import arg
 from cbq.checkpoint import CheckpointError
 from cbq.checkpoint.evaluations import BatchResult, Evaluations, Outputs
-from cbq.collect.integrand import IntegrandError, OutsideBounds, Points, Task, WrongReturn
+from cbq.collect.integrand import Evaluator, IntegrandError, OutsideBounds, Points, Task, WrongReturn
+from cbq.collect.resuming import Evaluate, ways_out
 from cbq.collect.scheduling import OnFinished
 
 PROBE_POINTS = 3  # of the first call to a vectorised f: enough to tell (n, C) from (C, n) for one or two outputs
 PROBE_THETAS = 8  # at which f is tried if it fails at the first theta and failures are skipped
-CHECKED_POINTS, CHECKED_IF_EDITED = 3, 12  # stored points that are evaluated again
 # Differences between values of the same f, on two machines or in two batches, relative to
 ROUNDING = 1e-6  # the value,
 ROUNDING_OF_TYPICAL = 1e-5  # the median of |f|, for single precision,
 ROUNDING_OF_LARGEST = 1e-9  # and the largest |f|
-
-
-def ways_out() -> str:
-    """What to do if f no longer gives the values of a checkpoint."""
-    return (
-        "The integrand was edited since, or what it reads or calls, or it is random (then say stochastic=True). Pass "
-        f"another name to start a new run, or {arg('on_change', 'reuse')} to keep the stored values as they are."
-    )
 
 
 class Evaluates(Protocol):
@@ -65,8 +52,22 @@ def probe_outputs(
     raise errors[0]
 
 
-def require_same_values(workers: Evaluates, thetas: Array, evaluations: Evaluations, path: str, n: int) -> None:
-    """Evaluate n of the points with a value again, and raise a CheckpointError if f is another one now."""
+def repeated(
+    workers: Evaluates, evaluator: Evaluator, thetas: Array, evaluations: Evaluations, path: str, *, stochastic: bool
+) -> Evaluate | None:
+    """The function that evaluates stored points again; None if a random f would have other values there."""
+    if stochastic and evaluator.entropy is None:
+        return None
+    return partial(require_same_values, workers, thetas, evaluations, path)
+
+
+def require_same_values(
+    workers: Evaluates, thetas: Array, evaluations: Evaluations, path: str, n: int, hint: str
+) -> None:
+    """Evaluate n of the points with a value again, and raise a CheckpointError if f is another one now.
+
+    hint: what may have changed it.
+    """
     good = evaluations.successes()
     points = [Points(thetas[t], evaluations.x[t][i : i + 1], t, i) for t, i in _spread_over(good, n)]
     try:
@@ -74,7 +75,7 @@ def require_same_values(workers: Evaluates, thetas: Array, evaluations: Evaluati
     except OutsideBounds:
         raise
     except WrongReturn as error:
-        raise CheckpointError(f"{path} holds values of another f: {error} {ways_out()}") from error
+        raise CheckpointError(f"{path} holds values of another f: {error} {hint} {ways_out()}") from error
     sizes = np.abs(np.concatenate([evaluations.f[t][rows] for t, rows in good.items()]))
     allowed = ROUNDING_OF_TYPICAL * np.median(sizes, axis=0) + ROUNDING_OF_LARGEST * np.max(sizes, axis=0)
     for (t, start, stop), now, failures, _ in results:
@@ -85,7 +86,7 @@ def require_same_values(workers: Evaluates, thetas: Array, evaluations: Evaluati
             raise CheckpointError(
                 f"{path} holds values of another f: at {Points(thetas[t], evaluations.x[t], t)}, point "
                 f"i = {start + k} (x = {evaluations.x[t][start + k]}), it has {stored[k]}, and f now {does}. "
-                f"{ways_out()}"
+                f"{hint} {ways_out()}"
             )
 
 
@@ -98,38 +99,6 @@ def _spread_over(good: dict[int, Booleans], n: int) -> list[tuple[int, int]]:
         t = thetas[at]
         found.append((t, int(np.flatnonzero(good[t])[k - ends[at]])))  # counted from the end
     return found
-
-
-def fingerprint(function: Any) -> str | None:
-    """A hash of the source of a function, of a method or of the class of a callable object; None if there is none."""
-    while (inner := _wrapped(function)) is not None:
-        function = inner
-    code: Any = function if inspect.isroutine(function) or inspect.isclass(function) else type(function)
-    try:
-        source = inspect.getsource(code)
-    except (OSError, TypeError):  # made by exec, typed in, or compiled
-        return None
-    if getattr(code, "__name__", "") == "<lambda>":
-        source = _lambdas(source)
-    return hashlib.sha256("\n".join(line.rstrip() for line in source.strip().splitlines()).encode()).hexdigest()
-
-
-def _wrapped(function: Any) -> Any:
-    """The function inside of another; None if there is none."""
-    if isinstance(function, partial):
-        return function.func
-    if isinstance(function, np.vectorize):
-        return function.pyfunc
-    return getattr(function, "__wrapped__", None) or getattr(function, "py_func", None)  # the latter of numba
-
-
-def _lambdas(source: str) -> str:
-    """The lambdas in the lines that contain one; the lines, if they are a part of a statement."""
-    try:
-        nodes = ast.walk(ast.parse(textwrap.dedent(source)))
-    except SyntaxError:
-        return source
-    return "\n".join(ast.unparse(node) for node in nodes if isinstance(node, ast.Lambda))
 
 
 def _evaluated(

@@ -9,7 +9,7 @@ import json
 import math
 from collections.abc import Callable, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import lru_cache
 from http.client import HTTPException
 from itertools import pairwise
@@ -63,7 +63,7 @@ class UMBridge:
     config: dict[str, Any] | None = None
     inputs: Inputs | None = None
     outputs: int | Sequence[int] | None = None
-    timeout: float | None = None
+    timeout: float | None = field(default=None, compare=False)  # the same model, however long it takes
 
     def __post_init__(self) -> None:
         if not isinstance(self.url, str) or not self.url.startswith(("http://", "https://")):

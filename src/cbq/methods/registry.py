@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from functools import wraps
 from typing import Any, Protocol, TypeVar
 
-from cbq._checks import did_you_mean
+from cbq._checks import as_text, did_you_mean
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent, warn_of
 from cbq.linalg import LinAlgError
@@ -124,6 +124,6 @@ def default_estimators(samples: Samples) -> dict[str, Estimator]:
 
 def reason(error: Exception) -> str:
     """The first sentence of an error message, without its full stop; the type of the error if there is no message."""
-    text = " ".join(str(error).split())
+    text = " ".join(as_text(error).split())
     first = re.split(r"(?<=[.!?]) (?=[A-Z])", text)[0].rstrip(".")  # "[1. 2.]" does not end a sentence
     return first or type(error).__name__

@@ -10,7 +10,7 @@ import numpy as np
 from scipy.special import ndtri
 
 from cbq._arrays import Array, real
-from cbq._checks import generator, is_whole, number, one_of, shown
+from cbq._checks import as_text, generator, is_whole, number, one_of, shown
 from cbq._progress import Progress, as_progress
 from cbq.collect.draws import iid, sobol
 from cbq.embeddings import NoEmbedding
@@ -133,7 +133,7 @@ def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
     except Exception as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(
-            f"{called} and failed: {error}. phi must be vectorised and must not change its argument: write "
+            f"{called} and failed: {as_text(error)}. phi must be vectorised and must not change its argument: write "
             f"numpy.maximum(I, 0) for max(I, 0), or numpy.vectorize(phi) for a function of one number."
         ) from error
     if found.shape != expected:

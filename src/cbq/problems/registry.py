@@ -6,7 +6,7 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from cbq._checks import did_you_mean, sentence, shown, text
+from cbq._checks import as_text, did_you_mean, sentence, shown, text
 from cbq.problem import Problem
 
 Build = Callable[..., Problem]
@@ -99,7 +99,7 @@ def builder(name: str) -> Build:
     try:
         build: Build = installed[name].load()
     except Exception as error:
-        found = f"problem {name!r} cannot be loaded from {installed[name].value}: {error}"
+        found = f"problem {name!r} cannot be loaded from {installed[name].value}: {as_text(error)}"
         raise ImportError(sentence(found)) from error
     return build
 

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq._checks import sentence
+from cbq._checks import as_text, sentence
 from cbq.io import IncompatibleFile, pack_measure
 from cbq.measures import Measure, Unnormalised
 from cbq.measures.base import measure_argument
@@ -34,7 +34,7 @@ def measures_at(family: Family, theta: Array, name: str = "family") -> tuple[Mea
         try:
             measures.append(measure_argument(family(row.copy()), f"what the {name} returns"))
         except Exception as error:
-            what = f"{type(error).__name__}: {error}"
+            what = f"{type(error).__name__}: {as_text(error)}"
             found = f"the {name} gives no measure at theta index t = {t} (theta = {row}): {what}"
             raise ValueError(sentence(found)) from error
     _check_measures(measures, measures[0].dim, "the measure at theta index 0")
