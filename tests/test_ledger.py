@@ -140,7 +140,7 @@ def test_a_run_that_was_killed_makes_the_runs_of_an_uninterrupted_one(tmp_path, 
     before = len(lines(log))
     subprocess.run([sys.executable, "-c", code], check=True)
     checked += (again := len(done & set(lines(log)[before:])))
-    assert again == CHECKED_POINTS
+    assert again == min(CHECKED_POINTS, len(done))  # a kill may come before there are as many
     whole = solve(rng=7, budget=budget, batch=batch).samples
     same(cbq.Samples.from_checkpoint(path), whole)
     calls = Counter(lines(log))
