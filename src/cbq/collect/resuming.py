@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol
 
+from cbq._checks import shown
 from cbq._wording import arg
 from cbq.checkpoint import CheckpointError
 from cbq.collect.fingerprint import comparable, fingerprint
@@ -106,7 +107,8 @@ def require_same_f(
     edited, is_new = changes.pop(INTEGRAND, []), stored.get(VERSION) != sources.version
     if on_change == "reuse":
         if edited or is_new:
-            how = _versions(stored, sources) if is_new else _changed(path, INTEGRAND, edited)
+            of_file = f"the values in {path} are of another version: {_versions(stored, sources)}"
+            how = of_file if is_new else _changed(path, INTEGRAND, edited)
             _warn(f"{how}. Nothing is evaluated again: its values are reused, and missing ones are those of the new f.")
     elif is_new:
         raise CheckpointError(f"{path} holds values of another f: {_versions(stored, sources)}. {ways_out()}")
@@ -151,10 +153,9 @@ def _changed(path: str, name: str, parts: Sequence[str]) -> str:
 
 def _versions(stored: Record, sources: Sources) -> str:
     old, new = (
-        f"of version {each!r}" if each is not None else "of no version"
-        for each in (stored.get(VERSION), sources.version)
+        "no version" if each is None else f"version {shown(each)}" for each in (stored.get(VERSION), sources.version)
     )
-    return f"they are {old}, and the problem is {new} now"
+    return f"they are of {old}, and the problem is of {new} now"
 
 
 def _hint(edited: Sequence[str]) -> str:
