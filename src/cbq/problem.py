@@ -412,7 +412,7 @@ class Problem(Immutable):
         change = one_of(on_change, OnChange, "on_change")
         session = self._session(goal, run_entropy(rng), start, cost, checkpoint)
         try:
-            session.resume(change)
+            session._resume(change)
         except BaseException:
             session.close()
             raise

@@ -147,7 +147,9 @@ class Session:
             self._outputs = stored.outputs
             self._require_outputs(stored.outputs)
 
-    def resume(self, on_change: OnChange, workers: Evaluates | None = None, evaluator: Evaluator | None = None) -> None:
+    def _resume(
+        self, on_change: OnChange, workers: Evaluates | None = None, evaluator: Evaluator | None = None
+    ) -> None:
         """Go on from the results in the checkpoint, or raise a CheckpointError if f is no longer their function.
 
         workers, evaluator: where f is called, if it is.
@@ -162,7 +164,7 @@ class Session:
         self._calls_f = workers is not None
         self.note(GOAL_NOTE, self.goal.record)
 
-    def warn_if_changed(self) -> None:
+    def _warn_if_changed(self) -> None:
         """Warn, and change nothing in the checkpoint, if f is no longer the function of its results."""
         if self._ledger is not None and self._values:
             require_same_f(self._ledger, self._sources, "reuse", None, keep=False)

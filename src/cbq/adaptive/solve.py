@@ -27,7 +27,7 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
         closing(workers_for(evaluator, options)) as workers,
         reporting(options.progress, name, session.n_told, session.goal.budget) as report,
     ):
-        session.resume(options.on_change, workers, evaluator)
+        session._resume(options.on_change, workers, evaluator)
         if options.on_error == "raise":
             session.forget_failures()
         try:

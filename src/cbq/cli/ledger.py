@@ -76,9 +76,9 @@ def opened(
     target = source.load()
     with source.locating_errors(), target._session(asked_for, entropy, None, None, file, WAIT) as session:
         if on_change is None:
-            session.warn_if_changed()
+            session._warn_if_changed()
         else:
-            session.resume(one_of(on_change, OnChange, "on_change"))
+            session._resume(one_of(on_change, OnChange, "on_change"))
         if problem is not None:
             session.note(PROBLEM_NOTE, source.record)
         yield Run(session, target, source)
