@@ -356,3 +356,10 @@ def test_an_index_that_does_not_fit_is_named():
     ):
         with pytest.raises(IndexError, match=name):
             call()
+
+
+@pytest.mark.parametrize("kind", [np.float16, np.float32, np.longdouble])
+def test_levels_of_any_precision_raise_no_warning(kind):
+    """Warnings are errors here: the bounds of float64 must not be compared in a smaller type."""
+    low, high = FIT.interval(THETA, level=kind(0.75))
+    np.testing.assert_array_equal([low, high], FIT.interval(THETA, level=0.75))

@@ -960,7 +960,7 @@ test_bad_types_of_tables = refusals(
         ),
         "gaps between words": (asked(inputs=IN | {"theta": ["a", ""] * 50}), "column 'theta' of inputs must hold real"),
         "pars": (asked(pars="theta"), "pars must be a list of sets"),
-        "table": (asked(inputs=3.0), "inputs must be a pandas DataFrame"),
+        "table": (asked(inputs=3.0), "inputs must be a table with named columns, such as a pandas or polars DataFrame"),
         "no seed": (asked(rng=None), "rng must be"),
     },
     TypeError,
