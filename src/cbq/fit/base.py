@@ -23,7 +23,7 @@ from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
 from cbq.fit.frames import keeping_index, theta_array
 from cbq.fit.html import fit_html
-from cbq.fit.of_samples import chains, equal_values, missed_variance, ratio, unseen_points
+from cbq.fit.of_samples import chains, contradicted_bounds, equal_values, missed_variance, ratio, unseen_points
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
 from cbq.fit.scoring import r_squared
 from cbq.fit.suggestion import Suggestion
@@ -143,7 +143,7 @@ class Fit(Immutable, ABC):
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         """What the samples show a user of this estimator."""
-        return (*equal_values(samples), *chains(samples), *ratio(samples))
+        return (*contradicted_bounds(samples), *equal_values(samples), *chains(samples), *ratio(samples))
 
     def _bounded(self, values: Array) -> Array:
         """Values of I (..., M) or (..., M, C), moved into its bounds."""
