@@ -130,11 +130,11 @@ def contradicted_bounds(samples: Samples) -> tuple[Finding, ...]:
     found = samples.contradictions
     if not found or samples.bounds is None:
         return ()
-    first, names = found[0], samples.names
+    first, names, outputs = found[0], samples.names, len({each.output for each in found})
     limit = samples.bounds[first.end, first.output]
     where = names.ranges("theta", samples.theta[samples.owners[first.rows]])
     text = (
-        f"draws of f contradict its bounds {shown_bounds(samples.bounds)}{for_some(len({each.output for each in found}), samples.C or 1)}: the "
+        f"draws of f contradict its bounds {shown_bounds(samples.bounds)}{for_some(outputs, samples.C or 1)}: the "
         f"average of {len(first.rows)} of them, at {where}, is {first.average:.4g}, by more than chance "
         f"{'above' if first.end else 'below'} {limit:.4g}. Estimates do not use the bounds that are contradicted."
     )

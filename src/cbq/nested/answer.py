@@ -180,9 +180,7 @@ class OuterPosterior:
         else:
             value, outer_std = at_mean(nodes, mean)
         deviations = functional(self.paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
-        return answer(
-            self.fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df, findings=findings
-        )
+        return answer(self.fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df, findings=findings)
 
 
 def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
