@@ -9,6 +9,7 @@ from scipy.special import expit
 import cbq
 from cbq.measures import Gaussian, Uniform
 from cbq.methods.registry import registrations
+from cbq.samples.contradicted import contradictions
 
 pytestmark = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 ESTIMATORS = {each.name: each.create for each in registrations()}
@@ -95,3 +96,97 @@ def test_saved_fits_remember_the_bounds(estimator, outputs, tmp_path):
     np.testing.assert_array_equal(again.bounds, fit.bounds)
     for one, other in zip(answers(again)[0], answers(fit)[0], strict=True):
         np.testing.assert_array_equal(one, other)
+
+
+# Of a random f they are the bounds of its mean: draws may lie outside, averages of many may not.
+
+
+def deaths(x, theta, rng):
+    return float(rng.poisson(80 + 5 * theta[0] + x[0] ** 2))
+
+
+def random_problem(f, bounds):
+    return cbq.Problem(f, family, PRIOR, vectorized=False, stochastic=True, bounds=bounds)
+
+
+def kinds(fit):
+    return [each.kind for each in fit.serious_findings]
+
+
+@pytest.mark.parametrize("name", [each for each in ESTIMATORS if each != "importance-sampling"])
+def test_bounds_that_averages_of_draws_contradict_are_named_and_not_used(name):
+    wrong, free = (random_problem(deaths, bounds).collect(8, 6, rng=1) for bounds in ((0, 1), (0, np.inf)))
+    fit = ESTIMATORS[name]().fit(wrong)
+    finding = next(each for each in fit.serious_findings if each.kind == "bounds")
+    assert "bounds (0, 1)" in finding.text
+    assert "above 1." in finding.text
+    assert np.min(fit.predict(fit.theta)) > 60
+    np.testing.assert_array_equal(fit.interval(fit.theta), ESTIMATORS[name]().fit(free).interval(fit.theta))
+
+
+def test_the_end_that_is_not_contradicted_stays():
+    given = random_problem(deaths, (0, 1)).collect(8, 6, rng=1)
+    np.testing.assert_array_equal(given.bounds, [[0], [1]])
+    np.testing.assert_array_equal(given.known_bounds, [[0], [np.inf]])
+
+
+@pytest.mark.parametrize("door", ["solve", "tell", "samples", "joined"])
+def test_contradicted_bounds_are_named_through_every_door(door):
+    problem = random_problem(deaths, (0, 1))
+    if door == "solve":
+        fit = problem.solve(budget=40, rng=0, progress=False).fit
+    elif door == "tell":
+        rng = np.random.default_rng(0)
+        with cbq.Problem(None, family, PRIOR, stochastic=True, bounds=(0, 1)).session(budget=40, rng=0) as session:
+            runs = session.ask(40)
+            session.tell(runs.ids, rng.poisson(85.0, 40).astype(float))
+            fit = session.fit()
+    else:
+        one = problem.collect(8, 6, rng=1)
+        if door == "samples":
+            one = cbq.Samples(one.theta, one.x, one.f, family, stochastic=True, bounds=(0, 1))
+        else:
+            one = one + problem.collect(4, 6, rng=2)
+        fit = cbq.LSMC().fit(one)
+    assert "bounds" in kinds(fit)
+    assert np.min(fit.predict(NEW)) > 50
+
+
+def test_only_a_part_of_the_thetas_may_contradict_the_bounds():
+    def f(x, theta, rng):
+        return float(rng.normal(0.5 + 3.0 * (theta[0] > 3.2), 0.3))
+
+    fit = cbq.LSMC().fit(random_problem(f, (0, 1)).collect(30, 10, rng=0))
+    text = next(each.text for each in fit.serious_findings if each.kind == "bounds")
+    assert "300 of them" not in text
+    assert "theta = 3." in text
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda rng: float(rng.random() < 0.5),
+        lambda rng: float(rng.random() < 0.9) + 0.1,  # of mean 1
+        lambda rng: rng.normal(1.0, 1.0),
+        lambda rng: rng.normal(0.0, 1.0),
+        lambda rng: rng.exponential(1.0),
+        lambda rng: 2.0 - rng.exponential(1.0),
+        lambda rng: rng.standard_t(3.0),
+    ],
+    ids=["coin", "two values", "at the upper end", "at the lower end", "skew", "skew away", "heavy tails"],
+)
+def test_bounds_that_hold_are_not_contradicted(draw):
+    """Means are 0, 0.5 or 1, and the bounds 0 and 1: at an end, half of the averages lie outside."""
+    rng = np.random.default_rng(5)
+    for n in (1, 2, 5, 10, 20, 60):
+        for _ in range(60):
+            f = np.array([[draw(rng)] for _ in range(n)])
+            assert not contradictions(f, rng.random((n, 2)), np.array([[0.0], [1.0]]))
+
+
+def test_the_probability_that_bounds_which_hold_are_contradicted():
+    """Hoeffding's part is exact: 20 equal coins at the bound 0.9 have the probability 0.12, and contradict nothing."""
+    ones = np.ones((20, 1))
+    assert not contradictions(ones, np.zeros((20, 1)), np.array([[0.0], [0.9]]))
+    assert not contradictions(ones, np.zeros((20, 1)), np.array([[-np.inf], [0.9]]))
+    assert contradictions(ones, np.zeros((20, 1)), np.array([[0.0], [0.01]]))  # a probability of 1e-40

@@ -10,6 +10,7 @@ from scipy import stats
 from scipy.special import entr
 
 import cbq
+from cbq.collect.draws import sobol
 from cbq.fit import predictive
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
@@ -587,3 +588,33 @@ def test_progress_that_is_no_function_raises(call):
 
 def risk_of(**options):
     return cbq.value_at_risk(UNSURE, STANDARD, n=1024, **options)
+
+
+# Tails that no run has seen.
+
+
+def observed(theta, curve):
+    """A known curve with observed thetas (T, p)."""
+    return Known([curve], p=theta.shape[1])._replaced(theta=theta)
+
+
+@pytest.mark.parametrize("tail", ["upper", "lower"])
+@pytest.mark.parametrize("p", [1, 3])
+def test_a_tail_that_no_run_has_seen_is_named(p, tail):
+    """In three dimensions none of the thetas of the tail is far from the observed ones: the losses are."""
+    prior = Gaussian(np.zeros(p), cov=np.eye(p))
+    fit = observed(prior.transport(sobol(16, p, np.random.default_rng(2))), lambda theta: theta.sum(axis=1))
+    for risk in (cbq.value_at_risk, cbq.conditional_value_at_risk):
+        with pytest.warns(cbq.FitWarning, match=r"^beyond: all of the tail, theta.* 16 observed thetas"):
+            answer = risk(fit, prior, 0.995, tail=tail)
+        assert len(answer.warnings) == 1
+        assert risk(fit, prior, 0.8, tail=tail).warnings == ()
+    with pytest.warns(cbq.FitWarning, match="all of the tail"):
+        assert "all of the tail" in cbq.value_at_risk(fit, prior, 0.995, tail=tail).tail.warnings[0]
+
+
+def test_a_constant_loss_and_a_tail_that_was_seen_say_nothing():
+    theta = np.linspace(-4, 4, 16)[:, None]
+    assert cbq.value_at_risk(observed(theta, line), STANDARD, 0.995).warnings == ()
+    constant = observed(theta[7:9], lambda theta: 3.0 + 0 * theta[:, 0])
+    assert not any("tail" in each for each in cbq.value_at_risk(constant, Uniform(-0.3, 0.3), 0.99).warnings)

@@ -12,6 +12,7 @@ from cbq.kernels.warped import Columns
 from cbq.measures import Gamma, Gaussian, LogNormal, Uniform, Unnormalised
 from cbq.methods.conditional.blocks import sample_blocks
 from cbq.methods.conditional.paper_stages import likeliest_amplitude, likeliest_stein, quadratic_forms
+from cbq.methods.registry import create
 
 GRID_L, GRID_A = [0.1, 0.3, 1.0, 3.0, 10.0], [1.0, 10.0, 100.0, 1000.0]
 
@@ -501,3 +502,41 @@ def test_a_fit_with_a_kernel_of_some_coordinates_of_theta_can_be_saved(tmp_path)
 def test_it_takes_samples_only():
     with pytest.raises(TypeError, match=r"fit takes cbq\.Samples"):
         cbq.CBQ.paper().fit([1.0])
+
+
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning", "ignore:few points:cbq.FitWarning")
+@pytest.mark.parametrize("literal", [False, True])
+@pytest.mark.parametrize("name", [*RECIPES, "health"])
+def test_the_weights_give_the_mean(name, literal):
+    """Both stages see values less their average, whose weight is part of those of all points."""
+    problem = cbq.problems.get(name.split("-")[0], **({"step": 0.25} if name == "sir" else {}))
+    samples, new = problem.collect(12, [8 + 2 * (t % 3) for t in range(12)], rng=3), problem.prior.sample(9, 100)
+    shifted = samples.with_values([samples.values(t) + 1e3 for t in range(12)])
+    for each in (samples, shifted):
+        fit = cbq.CBQ.paper.for_problem(name, literal=literal).fit(each)
+        weights = fit.weights(new)
+        total = sum(np.sum(w * each.values(t), axis=1) for t, w in enumerate(weights))
+        assert_allclose(total, fit.predict(new), rtol=1e-9)
+
+
+def test_without_a_kernel_it_asks_for_one_where_no_lengthscale_of_its_grid_suits_all_inputs():
+    samples = cbq.problems.get("health").collect(10, 20, rng=0)
+    with pytest.raises(
+        ValueError, match=r"one lengthscale between 0\.1 and 10 .* from 0\.0\d+ to 8\.\de\+02 suit .*kernel_x"
+    ):
+        cbq.CBQ.paper().fit(samples)
+    for scale in (0.1, 1.0, 10.0):
+        x = scale * np.random.default_rng(0).standard_normal((5, 10, 2))
+        measure = cbq.measures.Gaussian([0.0, 0.0], cov=scale**2)
+        cbq.CBQ.paper().fit(cbq.Samples(np.arange(5.0), x, np.sin(x[..., 0] / scale), measure))
+
+
+@pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
+def test_the_command_line_takes_the_kernels_of_the_paper_for_its_problems():
+    problem = cbq.problems.get("health")
+    samples, new = problem.collect(30, 30, rng=0), problem.prior.sample(200, 100)
+    mean = create("paper", "health").fit(samples).predict(new)
+    assert_array_equal(mean, cbq.CBQ.paper.for_problem("health").fit(samples).predict(new))
+    raw = cbq.CBQ.paper(RBF()).fit(samples).predict(new)
+    error, other = (np.sqrt(np.mean((each - problem.exact(new)) ** 2)) for each in (mean, raw))
+    assert error < 0.2 * other

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sqlite3
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
@@ -270,3 +271,17 @@ def test_values_of_a_checkpoint_outside_later_bounds_are_refused(tmp_path):
         cbq.Samples.from_checkpoint(path, bounds=(0, 1))
     with pytest.raises(IntegrandError, match="its bounds"):
         cbq.Problem(lambda x, theta: x[:, 0], family, Uniform(1.0, 2.0), bounds=(5, 6)).collect(**SIZE, checkpoint=path)
+
+
+@pytest.mark.filterwarnings("ignore::cbq.FitWarning")
+def test_residuals_that_are_nothing_but_noise_are_not_called_zero():
+    def f(x, theta, rng):
+        return np.sin(x[:, 0]) + 3.0 * rng.standard_normal(1)
+
+    problem = cbq.Problem(
+        f, lambda theta: cbq.measures.Gaussian(theta, 1.0), cbq.measures.Uniform(0.0, 2.0), stochastic=True
+    )
+    fit = cbq.MOBQ().fit(problem.collect(10, 20, rng=0, progress=False))
+    assert fit.groups[0].chosen.error == 0.0
+    assert "  Leave-one-out residuals: no larger than the noise of f." in fit.summary().splitlines()
+    assert not re.search(r"\b0 times", fit.summary() + "".join(each.verdict for each in fit._diagnostics()))

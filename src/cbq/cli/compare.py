@@ -62,8 +62,8 @@ def compare(
     """
     options.check(level, out, engine)
     names = [name.strip() for text in methods or () for name in text.split(",")]
-    estimators = {name: create(name) for name in names} or None
     source = ProblemSource.parse(problem, option)
+    estimators = {name: create(name, source.registered) for name in names} or None
     target = source.load()
     sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error, on_change, timeout)
     samples = sampling.collect(target, source)

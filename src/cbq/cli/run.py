@@ -56,8 +56,8 @@ def run(
       cbq run simulator.py:build --option days=30 --theta 0.5 --theta 1.0
     """
     options.check(level, out, engine)
-    estimator = create(method)
     source = ProblemSource.parse(problem, option)
+    estimator = create(method, source.registered)
     sampling = options.Sampling(T, N, seed, design, theta, workers, checkpoint, batch, on_error, on_change, timeout)
     target = source.load()
     at_thetas = options.thetas(at, target.p, "--at")  # refused before the run rather than after it

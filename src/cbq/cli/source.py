@@ -57,6 +57,11 @@ class ProblemSource:
         return cls(name, None if file is None else Path(file), options)
 
     @property
+    def registered(self) -> str | None:
+        """The name under which the problem is registered; None for one of a file."""
+        return self.name if self.file is None else None
+
+    @property
     def record(self) -> dict[str, Any]:
         """As JSON has it."""
         return {**asdict(self), "file": None if self.file is None else str(self.file)}

@@ -26,6 +26,7 @@ from cbq.fit.html import fit_html
 from cbq.fit.of_samples import (
     carried,
     chains,
+    contradicted_bounds,
     contradicted_measures,
     equal_values,
     missed_variance,
@@ -150,7 +151,8 @@ class Fit(Immutable, ABC):
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         """What the samples show a user of this estimator."""
-        return (*contradicted_measures(samples), *equal_values(samples), *chains(samples), *carried(samples))
+        kinds = (contradicted_measures, contradicted_bounds, equal_values, chains, carried)
+        return tuple(finding for found in kinds for finding in found(samples))
 
     def _bounded(self, values: Array) -> Array:
         """Values of I (..., M) or (..., M, C), moved into its bounds."""

@@ -21,6 +21,7 @@ KINDS = {
         "design='adaptive' if a rule chose them."
     ),
     "noise": "If f is a random simulator, pass stochastic=True to cbq.Problem or cbq.Samples.",
+    "bounds": "Correct bounds= of cbq.Problem or cbq.Samples: of a random f they are the bounds of its mean.",
     "equal values": "Take more points there, or points where f is expected to differ; pass bounds= if f has them.",
     "tails": "Take more points, or points from a wider distribution that reach the tails: proposal=... in collect.",
     "ratio": "Pass a wider q to samples.reweighted, and take the points from it: proposal=q in collect.",

@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import ndtri
 
 from cbq._arrays import Array, Booleans, Integers, evenly
-from cbq.fit.findings import Finding
+from cbq.fit.findings import Finding, for_some
 from cbq.samples import Samples
-from cbq.samples.arrays import equal_rows
+from cbq.samples.arrays import equal_rows, shown_bounds
 from cbq.samples.enumerated import Enumerated
 from cbq.samples.findings import in_brief
 
@@ -150,6 +150,22 @@ def shared_design(samples: Samples) -> tuple[Finding, ...]:
         f"are alike and do not average out over thetas: intervals may be too short."
     )
     return (Finding("shared design", text),)
+
+
+def contradicted_bounds(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where averages of draws of a random f contradict its bounds, which are then not used."""
+    found = samples.contradictions
+    if not found or samples.bounds is None:
+        return ()
+    first, names, outputs = found[0], samples.names, len({each.output for each in found})
+    limit = samples.bounds[first.end, first.output]
+    where = names.ranges("theta", samples.theta[samples.owners[first.rows]])
+    text = (
+        f"draws of f contradict its bounds {shown_bounds(samples.bounds)}{for_some(outputs, samples.C or 1)}: the "
+        f"average of {len(first.rows)} of them, at {where}, is {first.average:.4g}, by more than chance "
+        f"{'above' if first.end else 'below'} {limit:.4g}. Estimates do not use the bounds that are contradicted."
+    )
+    return (Finding("bounds", text),)
 
 
 def tails(samples: Samples) -> tuple[Finding, ...]:

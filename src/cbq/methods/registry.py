@@ -56,13 +56,20 @@ class Registration:
     create: Callable[..., Estimator]
     compared: tuple[Compared, ...]
     needs_measure: bool
+    presets: Mapping[str, Mapping[str, Any]]
 
 
 _REGISTRATIONS: dict[str, Registration] = {}
 
 
 def estimator(
-    name: str, *, title: str, order: int, compared: Sequence[Compared] = (), needs_measure: bool = True
+    name: str,
+    *,
+    title: str,
+    order: int,
+    compared: Sequence[Compared] = (),
+    needs_measure: bool = True,
+    presets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[type[E]], type[E]]:
     """Register the decorated class, whose options all have defaults. Its fits say what was found.
 
@@ -71,13 +78,14 @@ def estimator(
     order : the position among all estimators, in steps of ten so that others fit in between.
     compared : the entries of default comparisons; by default there is none.
     needs_measure : whether it refuses samples without a measure of x.
+    presets : by the name of a registered problem, the options that the estimator has there on the command line.
     """
 
     def register(kind: type[E]) -> type[E]:
         if name in _REGISTRATIONS:
             raise ValueError(f"an estimator {name!r} is registered already: choose another name for {kind.__name__}.")
         kind.fit = _saying_what_was_found(kind.fit, needs_measure=needs_measure)  # type: ignore[method-assign]
-        _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared), needs_measure)
+        _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared), needs_measure, presets or {})
         return kind
 
     return register
@@ -104,12 +112,16 @@ def registrations() -> list[Registration]:
     return sorted(_REGISTRATIONS.values(), key=lambda each: each.order)
 
 
-def create(name: str) -> Estimator:
-    """Return the estimator with this name on the command line, with its default options."""
+def create(name: str, problem: str | None = None) -> Estimator:
+    """Return the estimator with this name on the command line, with its default options.
+
+    problem : the name of a registered problem, for which the estimator may have other defaults.
+    """
     if name not in _REGISTRATIONS:
         known = [each.name for each in registrations()]
         raise ValueError(f"there is no estimator {name!r}: {did_you_mean(name, known, 'estimators')}")
-    return _REGISTRATIONS[name].create()
+    found = _REGISTRATIONS[name]
+    return found.create(**found.presets.get(problem or "", {}))
 
 
 def default_estimators(samples: Samples) -> dict[str, Estimator]:

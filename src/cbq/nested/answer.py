@@ -7,7 +7,7 @@ by finitely many outer thetas.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Self
 
@@ -20,7 +20,7 @@ from cbq._checks import between_0_and_1, generator, is_whole, number, shown
 from cbq._progress import Progress, as_progress
 from cbq.fit.base import Fit
 from cbq.fit.beyond import FRESH
-from cbq.fit.findings import silent, warn_of
+from cbq.fit.findings import Finding, silent, warn_of
 from cbq.nested.means import posterior_means
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 
@@ -102,10 +102,22 @@ class Answer:
         return "\n".join([found, *(f"Warning: {warning}" for warning in self.warnings)])
 
 
-def answer(fit: Fit, theta: Array, mean_value: Array, draws: Array, outer_std: Array, *, outer_df: float) -> Answer:
-    """The answer from the functional at the posterior mean of I at theta (n, p), (...), and at draws of I, (S, ...)."""
+def answer(
+    fit: Fit,
+    theta: Array,
+    mean_value: Array,
+    draws: Array,
+    outer_std: Array,
+    *,
+    outer_df: float,
+    findings: Sequence[Finding] = (),
+) -> Answer:
+    """The answer from the functional at the posterior mean of I at theta (n, p), (...), and at draws of I, (S, ...).
+
+    findings : further ones, about the thetas that the functional rests on.
+    """
     draws.setflags(write=False)
-    beyond = fit._beyond_findings(theta, tolerated=FRESH)
+    beyond = (*fit._beyond_findings(theta, tolerated=FRESH), *findings)
     warn_of(beyond)
     doubts = (*fit.serious_findings, *beyond)
     return Answer(
@@ -151,13 +163,16 @@ class OuterPosterior:
             mean = posterior_means(fit, nodes, paths, progress)
         return cls(fit, nodes, mean, paths)
 
-    def answer(self, functional: Functional, at_mean: ValueAndError | None = None) -> Answer:
+    def answer(
+        self, functional: Functional, at_mean: ValueAndError | None = None, findings: Sequence[Finding] = ()
+    ) -> Answer:
         """The answer for a functional of I under the prior of theta.
 
         The functional is computed for the posterior mean of I at all n thetas. Draws of I are made at a subset of them;
         their differences from the posterior mean on that subset are added to the value at all thetas.
 
         at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
+        findings : what a user should know about the thetas that the functional rests on.
         """
         nodes, mean, weights = self.nodes, self.mean, self.nodes.subset_weights
         if at_mean is None:
@@ -165,7 +180,7 @@ class OuterPosterior:
         else:
             value, outer_std = at_mean(nodes, mean)
         deviations = functional(self.paths, weights) - functional(mean[nodes.subset], weights)  # (PATHS, ...)
-        return answer(self.fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df)
+        return answer(self.fit, nodes.theta, value, value + deviations, outer_std, outer_df=nodes.df, findings=findings)
 
 
 def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:

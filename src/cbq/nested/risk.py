@@ -12,7 +12,8 @@ from cbq._arrays import Array
 from cbq._checks import between_0_and_1, one_of
 from cbq._progress import Progress
 from cbq.fit.base import Fit
-from cbq.fit.findings import silent
+from cbq.fit.beyond import MARGIN
+from cbq.fit.findings import Finding, silent
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, Functional, OuterPosterior, output_selector
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, is_table, standard_error
@@ -86,9 +87,10 @@ def value_at_risk(
         return value, standard_error(parts)
 
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
-    found = posterior.answer(functional, at_mean)
+    findings = _unseen_tail(posterior, sign, select, alpha)
+    found = posterior.answer(functional, at_mean, findings)
     with silent():  # what there is to warn of has been said
-        tail_answer = posterior.answer(_tail_functional(sign, select, alpha))
+        tail_answer = posterior.answer(_tail_functional(sign, select, alpha), findings=findings)
     return ValueAtRisk(**{each.name: getattr(found, each.name) for each in fields(found)}, tail=tail_answer)
 
 
@@ -116,9 +118,10 @@ def conditional_value_at_risk(
     >>> bool(low < high)
     True
     """
-    functional = _tail_functional(_sign(alpha, tail), output_selector(fit, output), alpha)
+    sign, select = _sign(alpha, tail), output_selector(fit, output)
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
-    return posterior.answer(functional)
+    findings = _unseen_tail(posterior, sign, select, alpha)
+    return posterior.answer(_tail_functional(sign, select, alpha), findings=findings)
 
 
 def quantile(values: Array, weights: Array, alpha: float) -> Array:
@@ -156,6 +159,26 @@ def _tail_functional(sign: float, select: Callable[[Array], Array], alpha: float
         return sign * tail_mean(sign * select(values), weights, alpha)
 
     return functional
+
+
+def _unseen_tail(
+    posterior: OuterPosterior, sign: float, select: Callable[[Array], Array], alpha: float
+) -> tuple[Finding, ...]:
+    """A finding where the whole tail has larger losses than any observed theta, by more than a margin."""
+    fit, nodes = posterior.fit, posterior.nodes
+    with silent():
+        observed = sign * select(np.asarray(fit.predict(fit.theta)))
+    losses = sign * select(posterior.mean)
+    start, largest = float(step_quantile(losses, nodes.weights, alpha)), float(np.max(observed))
+    if start - largest <= MARGIN * (largest - float(np.min(observed))) + ROUNDING * abs(largest):
+        return ()
+    theta = nodes.theta[losses >= start]
+    text = (
+        f"all of the tail, {fit.names.ranges('theta', theta)}, has losses beyond those of the {len(observed)} observed "
+        f"thetas: it starts at {sign * start:.4g}, and the worst observed theta has {sign * largest:.4g}. No run has "
+        f"seen such losses, and the interval rests on a prior."
+    )
+    return (Finding("beyond", text),)
 
 
 def _sign(alpha: float, tail: Tail) -> float:

@@ -45,6 +45,7 @@ from cbq.samples.conditional import (
     read_samples,
     varies,
 )
+from cbq.samples.contradicted import Contradiction, contradictions
 from cbq.samples.equality import content_hash, equal
 from cbq.samples.failures import Failures
 from cbq.samples.files import load_samples, save_samples
@@ -746,7 +747,8 @@ class Samples(Immutable):
     def known_bounds(self) -> Array | None:
         """The bounds (2, C) that I is known to have: those that were given, and of an output of two values, these.
 
-        Both values must be there twice: a single one may be any of those that a rare event has.
+        Both values must be there twice: a single one may be any of those that a rare event has. Ends that draws of a
+        random f contradict are infinite; see `contradictions`.
         """
         f = self.table
         low, high = np.min(f, axis=0), np.max(f, axis=0)
@@ -754,9 +756,18 @@ class Samples(Immutable):
         two = (fewer + more == len(f)) & (np.minimum(fewer, more) > 1) & (low < high) & (len(f) >= MIN_TWO_VALUED)
         if self.bounds is None and not np.any(two):
             return None
-        given = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds
+        given = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds.copy()
+        for each in self.contradictions:
+            given[each.end, each.output] = np.inf if each.end else -np.inf
         narrowed = np.clip(np.stack([low, high]), *given)
         return np.where(two, narrowed, given)
+
+    @property
+    def contradictions(self) -> list[Contradiction]:
+        """The ends of `bounds` that averages of draws of a random f contradict; none if f is not random."""
+        if self.bounds is None or not self.stochastic:  # values of another f outside of its bounds are refused
+            return []
+        return contradictions(self.table, self.theta[self.owners], self.bounds)
 
     @property
     def owners(self) -> Integers:

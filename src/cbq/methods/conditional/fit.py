@@ -219,7 +219,11 @@ class CBQFit(Fit):
         """The weights (M, n) of all points of the samples at theta (M, p), for output c."""
         owners = np.repeat(np.arange(len(self.theta)), self.stage1.counts)
         over_theta = self.posteriors[c].process.predict(theta).weights
-        used = over_theta[:, owners] * self.stage1.point_weights[:, c]
+        own = self.stage1.point_weights[:, c]
+        is_centred = float(self.stage1.centred)  # where it is, averages have the weight that both stages lack to 1
+        over_theta = over_theta + is_centred * (1.0 - np.sum(over_theta, axis=1, keepdims=True)) / len(self.theta)
+        lacking = is_centred * (1.0 - np.bincount(owners, own))
+        used = over_theta[:, owners] * own + (over_theta @ lacking)[:, None] / len(own)
         if self.rows is None:
             return np.asarray(used)
         whole = np.zeros((int(np.sum(self.counts)), len(theta)))

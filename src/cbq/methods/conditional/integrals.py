@@ -45,6 +45,7 @@ class KernelShare:
     single=Boolean(only_if=("C", 1)),
     correlation=Correlation("C C"),
     stretch=Numbers("C", least=1.0),
+    centred=Boolean(),
 )
 class StageOne(Immutable):
     """The integrals at the observed thetas, one by one. Immutable; the axis C is there if f has one.
@@ -58,7 +59,9 @@ class StageOne(Immutable):
     stretch : (C,), or (1,), the factor of the standard deviations for an error that all thetas have in common: what
         lies beyond the outermost points, or a bias that plain averages show.
     weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
-        sum against f.
+        sum against f, unless values are centred.
+    centred : whether stage 1 sees f less its average over the points of all thetas, as in the recipe of the paper: mean
+        is then that average plus the sum of the weights against the rest.
     hyperparameters : for each output the kernels that were used, by their share of the weight.
     findings, warnings : what a user should know, and its texts.
     """
@@ -79,6 +82,7 @@ class StageOne(Immutable):
         single: bool,
         correlation: Array | None = None,
         stretch: Array | None = None,
+        centred: bool = False,
     ) -> None:
         self.columns = {
             "mean": mean,
@@ -89,6 +93,7 @@ class StageOne(Immutable):
             "noise": np.zeros_like(mean) if noise is None else noise,
         }
         self.point_weights, self.counts, self.single = point_weights, counts, bool(single)  # (n, C), (T,)
+        self.centred = bool(centred)
         self.correlation = np.eye(mean.shape[1]) if correlation is None else correlation
         self.stretch = np.ones(mean.shape[1]) if stretch is None else stretch
         self.hyperparameters = tuple(tuple(choices) for choices in hyperparameters)

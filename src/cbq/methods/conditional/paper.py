@@ -18,11 +18,13 @@ from cbq.methods.conditional.fit import CBQFit
 from cbq.methods.conditional.integrals import KernelShare, StageOne
 from cbq.methods.conditional.paper_stages import (
     LAMBDAS,
+    LENGTHSCALES,
     NUGGET,
     PaperStageOne,
     PaperStageTwo,
     fit_paper_stage_one,
     fit_paper_stage_two,
+    is_stein,
 )
 from cbq.methods.conditional.stage_one import require_memory_for_stage_one
 from cbq.methods.conditional.stage_two import require_memory_for_stage_two
@@ -46,7 +48,15 @@ PRESETS: dict[str, Kernel | tuple[Kernel, ...]] = {
 }
 
 
-@estimator("paper", title="CBQ with the choices of the paper", order=80)
+TOO_FAR = 10.0  # times the lengthscale that suits a coordinate of x, or as many times less: another kernel is needed
+
+
+@estimator(
+    "paper",
+    title="CBQ with the choices of the paper",
+    order=80,
+    presets={name: {"kernel_x": kernel} for name, kernel in PRESETS.items()},
+)
 @dataclass(frozen=True)
 class PaperCBQ(Parameters):
     """Conditional Bayesian quadrature with the choices of the paper; `cbq.CBQ.paper` is this class.
@@ -64,7 +74,8 @@ class PaperCBQ(Parameters):
     ----------
     kernel_x : lengthscales that are None are chosen from the grid. A sequence has one kernel for each output of f.
         None: RBF under Gaussian measures, RBF of log x under lognormal ones, a Stein kernel of log x under Gamma
-        measures, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise.
+        measures, a Stein kernel where the measure is known up to a constant, Matern 3/2 otherwise; refused where one
+        lengthscale of the grid cannot suit all coordinates of x, as on health: see `for_problem`.
     kernel_theta : None means Matern 3/2. A kernel whose lengthscales are given acts on theta that is not standardised.
     lambdas : variances that stage 2 may add to those of all estimates, in units of the variance of the estimates.
     nugget : what stage 1 adds to the diagonal of its Gram matrix of unit amplitude. The paper's text has none: with 0
@@ -191,10 +202,29 @@ class PaperCBQ(Parameters):
             hyperparameters=[[KernelShare("raw", repr(part.kernel), 1.0)] for part in parts],
             findings=(),
             single=samples.C is None,
+            centred=True,
         )
 
 
 def _default(samples: Samples) -> Kernel:
+    """The kernel for samples of an unknown problem, unless its lengthscales are of another size than x."""
+    kernel = _default_for(samples)
+    suited, free = kernel.to_fit(samples.all_points, ard=True)
+    if is_stein(kernel) or not np.any(free):  # the lengthscales of a Stein kernel are in units of x
+        return kernel
+    apart = np.abs(np.log(LENGTHSCALES)[:, None] - suited.log_lengthscales)
+    if np.min(np.max(apart, axis=1)) <= np.log(TOO_FAR):
+        return kernel
+    low, high = (f"{end:.2g}" for end in np.exp([np.min(suited.log_lengthscales), np.max(suited.log_lengthscales)]))
+    raise ValueError(
+        f"the paper has one lengthscale between {LENGTHSCALES[0]:g} and {LENGTHSCALES[-1]:g} for all coordinates of x, "
+        f"but lengthscales from {low} to {high} suit them: pass kernel_x, such as cbq.kernels.Warped("
+        f"cbq.kernels.Matern(1.5), 'whiten'), or call CBQ.paper.for_problem('health') for the problem of that name."
+    )
+
+
+def _default_for(samples: Samples) -> Kernel:
+    """The kernel that the paper has for such measures."""
     measures = {type(measure) for measure in samples.measures}
     by_measure: dict[type, Kernel] = {Gaussian: RBF(), LogNormal: Warped(RBF(), "log"), Gamma: STEIN_OF_LOG}
     if len(measures) == 1 and (kind := next(iter(measures))) in by_measure:

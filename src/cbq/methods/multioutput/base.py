@@ -230,7 +230,7 @@ class PooledFit(Fit):
         return tuple(found)
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
-        errors = ", ".join(f"{group.chosen.error:.2g}" for group in self.groups)
+        errors = ", ".join(_residuals(group.chosen, self.samples) for group in self.groups)
         learnt = all(group.is_learnt for group in self.groups)
         factors = np.sqrt(np.concatenate([self._inflation(g) for g in range(len(self.groups))]))
         predicted = bool(np.max(factors) <= BADLY_PREDICTED)
@@ -239,7 +239,7 @@ class PooledFit(Fit):
                 "Leave-one-out residuals of f",
                 "Each value of f is predicted from all others. In units of the spread of f at its theta, residuals far "
                 "below 1 say that f is learnt; with 1, a prediction would be no better than an average.",
-                f"Residuals are {errors} times the spread of f. "
+                f"Residuals are {errors}. "
                 f"{'This looks right.' if learnt else 'f is not learnt: the estimate is little better than averages.'}",
                 learnt,
             ),
@@ -269,7 +269,7 @@ class PooledFit(Fit):
         each: dict[int, list[str]] = {}
         for g, group in enumerate(self.groups):
             for c, inflation in zip(group.outputs, self._inflation(g), strict=True):
-                each[c] = _described(group.chosen, self._points.n, self._structure(g), np.sqrt(inflation))
+                each[c] = _described(group.chosen, self._points.n, self._structure(g), np.sqrt(inflation), samples)
         if samples.stochastic:
             for c, std in zip(self._outputs, self.noise_std, strict=True):
                 each[c].append(f"  Values of f are draws: the standard deviation of their noise is {std:.3g}.")
@@ -281,7 +281,15 @@ class PooledFit(Fit):
         return lines + saving_lines(samples)
 
 
-def _described(chosen: KernelChoice, n: int, how: str, size: float) -> list[str]:
+def _residuals(chosen: KernelChoice, samples: Samples) -> str:
+    """How large leave-one-out residuals of f are, besides the noise of a random f, in a few words."""
+    size = f"{chosen.error:.2g} times the standard deviation of f at the same theta"
+    if not samples.stochastic:
+        return size
+    return f"{size}, besides the noise of f" if chosen.error > 0 else "no larger than the noise of f"
+
+
+def _described(chosen: KernelChoice, n: int, how: str, size: float, samples: Samples) -> list[str]:
     """Lines about one output."""
     if len(chosen.members) == 1:
         kernel = on_one_line(repr(chosen.kernel))
@@ -294,7 +302,7 @@ def _described(chosen: KernelChoice, n: int, how: str, size: float) -> list[str]
         lines += [f"  {member.weight:.0%} {on_one_line(repr(member.kernel))}" for member in chosen.members]
     return [
         *lines,
-        f"  Leave-one-out residuals: {chosen.error:.2g} times the standard deviation of f at the same theta.",
+        f"  Leave-one-out residuals: {_residuals(chosen, samples)}.",
         f"  Fits to halves of the points, and without each theta, differ {size:.2g} times as much as predicted; "
         f"intervals are scaled to match.",
     ]
