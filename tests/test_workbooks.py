@@ -1,6 +1,7 @@
 """Workbooks: which sheet is read and from which line on, cells far outside of the table, formulas, hostile files."""
 
 import os
+import shlex
 import zipfile
 
 import numpy as np
@@ -59,7 +60,7 @@ def test_a_sheet_below_titles_is_refused_with_options_to_paste(tmp_path, expecte
     path = workbook(tmp_path / "m.xlsx", Cover=COVER, PSA=TITLES)
     says = refused("evppi", path)
     assert "the sheets are 'Cover', 'PSA'" in says
-    assert "--sheet 'PSA' --header-row 3" in says
+    assert "--sheet PSA --header-row 3" in says
     for sheet in ("PSA", "psa", "2"):
         assert estimate(ok("evppi", path, "--sheet", sheet, "--header-row", 3)) == expected
 
@@ -80,10 +81,21 @@ def test_text_below_titles_is_read_by_its_line(tmp_path, expected, mark):
 
 def test_several_tables_and_none_are_refused_with_their_names(tmp_path):
     several = workbook(tmp_path / "m.xlsx", Cover=COVER, One=TABLE, Two=TABLE)
-    assert "--sheet 'One' or --sheet 'Two'" in refused("evppi", several)
-    assert "'it''s' is not in" not in refused("evppi", several, "--sheet", "it''s")
+    assert "--sheet One or --sheet Two." in refused("evppi", several)
     assert "whose sheets are 'Cover', 'One', 'Two'" in refused("evppi", several, "--sheet", "Three")
     assert "the sheets are 'Cover', 'Notes'" in refused("evppi", workbook(tmp_path / "n.xlsx", Cover=COVER, Notes=[]))
+
+
+def test_names_with_quotes_are_shown_as_a_shell_takes_them(tmp_path, expected):
+    path = workbook(tmp_path / "m.xlsx", Cover=COVER, **{'It\'s "PSA"': TITLES})
+    says = refused("evppi", path)
+    words = shlex.split(says[says.index("--sheet") :].removesuffix("."))
+    assert estimate(ok("evppi", path, *words)) == expected
+
+
+def test_line_breaks_in_names_are_spaces(tmp_path):
+    path = workbook(tmp_path / "m.xlsx", PSA=[["risk\n of stroke", "b"], [1.0, 2.0]])
+    assert list(read_sheet(path).columns) == ["risk of stroke", "b"]
 
 
 def test_hidden_sheets_are_read_by_name_alone(tmp_path, expected):

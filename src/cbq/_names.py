@@ -110,11 +110,12 @@ class Names:
         found: dict[str, Any] = {part: columns.labels}
         return replace(self, **found)
 
-    def ordered(self, part: Part, table: Any) -> Any:
+    def ordered(self, part: Part, table: Any, argument: str = "") -> Any:
         """The columns of a table that have the names of a part, (n, k), in the order of these names.
 
         Columns with other names are left alone. Default names, or none, find columns with other names by their
         order, if there are equally many. `table` itself is returned if it is no table with named columns.
+        argument : its name in errors, if it is not that of the part.
         """
         columns = named_columns(table)
         if columns is None:
@@ -125,10 +126,10 @@ class Names:
             names = columns.labels
         elif missing:
             raise ValueError(
-                f"{part} has no column {listed(missing)}: a table for it needs the columns {listed(names)}, but it "
-                f"has {listed(columns.labels)}."
+                f"{argument or part} has no column {listed(missing)}: a table for it needs the columns "
+                f"{listed(names)}, but it has {listed(columns.labels) or 'none'}."
             )
-        return _stacked(columns, names, part)
+        return _stacked(columns, names, argument or part)
 
     @property
     def suffixes(self) -> tuple[str, ...]:
@@ -200,14 +201,16 @@ def _checked(given: Any, part: Part) -> tuple[str, ...]:
     return tuple(each)
 
 
-def _stacked(columns: NamedColumns, names: Sequence[str], part: Part) -> Array:
+def _stacked(columns: NamedColumns, names: Sequence[str], argument: str) -> Array:
     """The columns with these names as an array (n, k); n = 1 if they are numbers."""
+    if not names:
+        raise ValueError(f"{argument} is a table without columns: pass one with a column for each name.")
     if repeated := [name for name in columns.repeated() if name in names]:
-        raise ValueError(f"{part} has several columns {repeated[0]!r}: leave one of them.")
-    taken = [real(columns.take(columns.labels.index(name)), f"column {name!r} of {part}") for name in names]
+        raise ValueError(f"{argument} has several columns {repeated[0]!r}: leave one of them.")
+    taken = [real(columns.take(columns.labels.index(name)), f"column {name!r} of {argument}") for name in names]
     shapes = dict(zip(names, (column.shape for column in taken), strict=True))
     if any(column.ndim > 1 for column in taken) or len(set(shapes.values())) > 1:
-        raise ValueError(f"the columns of {part} must be 1-D and of one length, but their shapes are {shapes}.")
+        raise ValueError(f"the columns of {argument} must be 1-D and of one length, but their shapes are {shapes}.")
     return np.stack([np.atleast_1d(column) for column in taken], axis=1)
 
 

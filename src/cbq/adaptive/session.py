@@ -496,7 +496,7 @@ class Session:
             if rows:
                 raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
             return []
-        f = np.atleast_1d(real(self.names.ordered("f", values), "values"))
+        f = np.atleast_1d(real(self.names.ordered("f", values, "values"), "values"))
         if given.ndim == 0 and (f.shape != (1,) or self._outputs == (1,)):
             f = f[None]
         n, as_before = len(rows), self._outputs is None or f.shape[1:] == self._outputs

@@ -6,6 +6,7 @@ number is.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
@@ -18,6 +19,7 @@ from cbq.cli.rows import MISSING, Rows, column_letters, is_number, line_of_names
 from cbq.cli.separated import separated_rows, with_brackets
 from cbq.cli.workbooks import EXCEL, cell_text, in_words, require_packages, require_values, workbook_sheet
 
+LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # within a name, as spreadsheets have it to make columns narrow
 PARQUET = (".parquet", ".pq")
 
 
@@ -159,6 +161,7 @@ def _header(rows: Rows, separator: str) -> list[str]:
     """The names of the columns, the first of which is empty if R wrote row names without one."""
     header = rows[0][1]
     header = trimmed(with_brackets(header, len(rows[1][1])) if separator == "," else header)
+    header = [LINE_BREAK.sub(" ", name) for name in header]
     body = [trimmed(row) for _, row in rows[1:]]
     if len(body) > 1 and all(len(row) == len(header) + 1 for row in body):
         first = [row[0] for row in body]

@@ -6,6 +6,7 @@ that a file repeats a million times, or a file that unpacks to far more than it 
 
 from __future__ import annotations
 
+import shlex
 import warnings
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -90,12 +91,17 @@ def _other_sheet(book: Book, first: Rows) -> tuple[str, Rows, str]:
     if len(tables) == 1:
         return tables[0], others[tables[0]], f"{book.path}: sheet {tables[0]!r} was read, the only one with a table"
     below = {name: line_of_names(rows) for name, rows in ({book.visible[0]: first} | others).items()}
-    lines = [f"--sheet {name!r} --header-row {line}" for name, line in below.items() if line is not None]
-    options = [f"--sheet {name!r}" for name in tables] or lines or [f"--sheet {book.visible[-1]!r} --header-row 3"]
+    lines = [f"{_option(name)} --header-row {line}" for name, line in below.items() if line is not None]
+    options = [*map(_option, tables)] or lines or [f"{_option(book.visible[-1])} --header-row 3"]
     raise UnsuitableSheet(
         f"the first sheet of {book.path} holds no table whose first row names its columns; the sheets are "
         f"{book.listed}. Say which to read, as in {' or '.join(options[:3])}."
     )
+
+
+def _option(sheet: str) -> str:
+    """The option that chooses a sheet, to paste into a shell."""
+    return f"--sheet {shlex.quote(sheet)}"
 
 
 @contextmanager

@@ -83,7 +83,7 @@ class KnownTruth:
 
     def _checked(self, truth: Any, M: int) -> Array:
         """True values at M thetas as (M, C)."""
-        values, C = squarable(finite(self._names.ordered("f", truth), "truth"), "truth"), self._columns
+        values, C = squarable(finite(self._names.ordered("f", truth, "truth"), "truth"), "truth"), self._columns
         if values.shape != (M, C) and not (C == 1 and values.shape == (M,)):
             wanted = f"({M},)" if C == 1 else f"({M}, {C})"
             raise ValueError(f"truth has shape {values.shape}, but at {M} thetas it must have shape {wanted}.")

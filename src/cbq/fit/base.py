@@ -436,7 +436,7 @@ class Fit(Immutable, ABC):
         """
         return r_squared(
             np.asarray(self.predict(self._thetas(theta))),
-            squarable(finite(self.names.ordered("f", truth), "truth"), "truth"),
+            squarable(finite(self.names.ordered("f", truth, "truth"), "truth"), "truth"),
         )
 
     def beyond(self, theta: npt.ArrayLike) -> Booleans:

@@ -119,7 +119,7 @@ def _centre(fit: Fit, at: Any) -> Array:
     """The theta (p,) that slices pass through."""
     if at is None:
         return np.asarray(np.median(fit.theta, axis=0))
-    row = fit.names.ordered("theta", named_row(at))
+    row = fit.names.ordered("theta", named_row(at), "at")
     found = row if np.ndim(row) == 2 else [row]
     if np.ndim(found) != 2 or len(found) != 1:
         raise ValueError(f"at must be one theta of p = {fit.p} coordinates, but it is {shown(at)}.")

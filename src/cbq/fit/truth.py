@@ -23,7 +23,7 @@ def true_values(truth: Truth, thetas: Array, outputs: list[int], names: Names, *
     if not callable(truth) and not given:
         raise ValueError("truth is an array: pass the thetas of its values as theta, or a function of theta as truth.")
     found = called(truth, "truth", thetas) if callable(truth) else truth
-    values = squarable(finite(names.ordered("f", found), "truth"), "truth")
+    values = squarable(finite(names.ordered("f", found, "truth"), "truth"), "truth")
     M, C = len(thetas), len(names.f)
     if values.shape == (M, C):
         return values

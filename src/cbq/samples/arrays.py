@@ -37,7 +37,7 @@ def thetas_in(theta: npt.ArrayLike, names: Names, owner: str, name: str = "theta
 
     names : of the p coordinates. The error for another p says who is the `owner` of this one.
     """
-    thetas, p = as_thetas(names.ordered("theta", theta), name), len(names.theta)
+    thetas, p = as_thetas(names.ordered("theta", theta, name), name), len(names.theta)
     if thetas.shape[1] != p:
         raise ValueError(
             f"{name} has shape {np.shape(theta)}, so {thetas.shape[1]} coordinates, but {owner} has p = {p}: pass an "
@@ -68,7 +68,7 @@ def flatten(value: Any, name: Part, T: int, names: Names) -> tuple[Array, Intege
         rows = [array.reshape(T * array.shape[1], *array.shape[2:])]
         counts = np.full(T, array.shape[1])
     else:
-        rows = [real(names.ordered(name, row), f"{name}[{t}]") for t, row in enumerate(value)]
+        rows = [real(names.ordered(name, row, f"{name}[{t}]"), f"{name}[{t}]") for t, row in enumerate(value)]
         _check_list(rows, name, T)
         counts = np.array([len(row) for row in rows])
     if np.any(counts == 0):

@@ -888,7 +888,7 @@ class Samples(Immutable):
             or len(failed) != self.T
         ):
             raise ValueError(f"failed must be a list of T = {self.T} arrays, one for each theta, not {shown(failed)}.")
-        found = [real(self.names.ordered("x", each), f"failed[{t}]") for t, each in enumerate(failed)]
+        found = [real(self.names.ordered("x", each, f"failed[{t}]"), f"failed[{t}]") for t, each in enumerate(failed)]
         none = np.empty((0, self.d))
         return [check_points(each, self.d, f"failed[{t}]") if each.size else none for t, each in enumerate(found)]
 
