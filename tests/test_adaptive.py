@@ -15,6 +15,7 @@ from cbq.adaptive.goal import Goal
 from cbq.adaptive.rounds import Round, _error, achieved, calibration, is_reached
 from cbq.checkpoint.ledger import read_ledger
 from cbq.collect import IntegrandError
+from cbq.fit.findings import silent
 from cbq.measures import Empirical, Gamma, Gaussian, LogNormal, Uniform, Unnormalised
 from tests.refusals import refusals
 from tests.test_checkpoint import same
@@ -626,3 +627,54 @@ def test_a_round_is_what_its_record_says():
     assert (again.runs, again.sound) == (one.runs, one.sound)
     for name in ("mean", "std", "half_width"):
         assert_array_equal(getattr(again, name), getattr(one, name))
+
+
+# f that depends on theta, although the problem says that it does not.
+
+
+def declared(f, **options):
+    return cbq.Problem(f, lambda theta: Gaussian(theta, 1.0), Uniform(0.0, 2.0), depends_on_theta=False, **options)
+
+
+@pytest.mark.parametrize("share", [1e-6, 0.03, 1.0])
+def test_solve_refuses_an_f_that_depends_on_theta_after_all(share, tmp_path):
+    problem = declared(lambda x, theta: np.sin(x[:, 0]) + share * theta[0])
+    path = tmp_path / "run.sqlite"
+    said = r"f depends on theta, although .*: at x = \[.*\], f is .* at theta = \[.*\] and .*depends_on_theta=True"
+    for _ in range(2):  # a run that resumes says it at once
+        with pytest.raises(ValueError, match=said):
+            problem.solve(rtol=0.05, budget=80, rng=0, progress=False, checkpoint=path)
+    assert cbq.Samples.from_checkpoint(path).n_evaluations == 16
+
+
+def test_two_runs_of_the_budget_are_points_of_others_at_other_thetas():
+    answer = declared(lambda x, theta: np.sin(x[:, 0])).solve(budget=24, rng=0, progress=False)
+    assert answer.n_runs == 24
+    x, theta = answer.runs.x, answer.runs.theta
+    for k in range(2):
+        assert_array_equal(x[14 + k], x[k])
+        assert np.abs(theta[14 + k] - theta[k]) >= 0.9 * np.max(np.abs(theta[:14] - theta[k]))
+    assert answer.fit.serious_findings == ()
+
+
+def test_a_session_asks_for_the_same_repeats_one_by_one_or_together():
+    problem = declared(None)
+    with problem.session(budget=24, rng=0) as one, problem.session(budget=24, rng=0) as other:
+        one.ask(16)
+        runs = one.pending
+        while other.n_asked < 16:
+            other.ask(1)
+        assert_array_equal(other.pending.x[14:16], other.pending.x[:2])
+        assert_array_equal(runs.x[14:16], runs.x[:2])
+        one.tell(runs.ids, np.sin(runs.x[:, 0]) + 0.1 * runs.theta[:, 0])
+        with silent():
+            assert any("pass depends_on_theta=True" in each.text for each in one.fit().serious_findings)
+
+
+def test_points_outside_of_the_support_of_other_measures_are_not_repeated():
+    def family(theta):
+        return Uniform(theta[0], theta[0] + 0.01)
+
+    problem = cbq.Problem(lambda x, theta: x[:, 0], family, Uniform(0.0, 2.0), depends_on_theta=False)
+    answer = problem.solve(budget=20, rng=0, progress=False)
+    assert answer.n_runs == 20

@@ -64,3 +64,15 @@ def test_random_counts_and_events_are_no_staircases(seed):
     rng = np.random.default_rng(seed)
     assert looks_random(lambda x, theta: 1.0 * rng.poisson(np.exp(x[:, 0])), 1, 12, 20, seed)
     assert looks_random(lambda x, theta: 1.0 * (rng.random(len(x)) < 1.0 / (1.0 + np.exp(-x[:, 0]))), 1, 12, 20, seed)
+
+
+@pytest.mark.parametrize("seed", range(2))
+def test_auto_names_noise_whichever_estimator_it_chooses(seed):
+    rng = np.random.default_rng(seed)
+    theta = rng.uniform(0.0, 2.0, (10, 1))
+    x = theta + rng.standard_normal((10, 20))
+    f = np.sin(x) + 0.05 * np.std(np.sin(x)) * rng.standard_normal(x.shape)
+    with silent():
+        fit = cbq.Auto().fit(cbq.Samples(theta, x, f, lambda t: Gaussian(t, cov=1.0), depends_on_theta=False))
+    assert type(fit).__name__ == "MOBQFit"
+    assert [finding.kind for finding in fit.findings].count("noise") == 1

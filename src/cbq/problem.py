@@ -53,7 +53,8 @@ class Problem(Immutable):
     family : a function from theta (p,) to P_theta, a measure or a frozen scipy.stats distribution.
     prior : the distribution Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
     vectorized : whether f takes many points at a time.
-    depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
+    depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points, and two runs of
+        `solve` test it.
     exact : the exact answer, if it is known: a function from theta (M, p) to (M,) or (M, C).
     name : the name of the problem in messages, tables and checkpoints.
     stochastic : whether f is random: a value of f is a draw whose mean is wanted, I(theta) = E[E[f(X, theta) | X]]. If

@@ -8,6 +8,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.adaptive.quantity import Quantity
+from cbq.adaptive.repeats import REPEATS, with_repeats
 from cbq.collect.draws import THETA_KEY, X_KEY, keyed_generator, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
@@ -96,7 +97,10 @@ class OneProcess(Policy):
             need=need,
             cost=None if cost is None else candidates.costs(cost),
         )
-        return candidates.take(rows)
+        chosen = candidates.take(rows)
+        if quantity.depends_on_theta or quantity.stochastic:
+            return chosen
+        return with_repeats(chosen, known, max(self.first - REPEATS, len(quantity.started)), quantity.family)
 
 
 class TwoStages(Policy):

@@ -8,6 +8,7 @@ from contextlib import closing
 from cbq._progress import Report, reporting
 from cbq._wording import again, arg
 from cbq.adaptive.answer import AdaptiveAnswer
+from cbq.adaptive.repeats import dependence_on_theta
 from cbq.adaptive.session import Session
 from cbq.checkpoint.evaluations import BatchResult
 from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
@@ -32,10 +33,12 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
             session.forget_failures()
         try:
             _make_pending(session, workers, options, report)
+            _require_independence(session)
             while not session.is_over:
                 size = session.batch_size(workers.n_workers) if batch is None else batch
                 session.ask(min(size, max(session.goal.budget - session.n_told, session.missing, 1)))
                 _make_pending(session, workers, options, report)
+                _require_independence(session)
         except (IntegrandError, WorkerError, KeyboardInterrupt) as error:
             _add_advice(error, session)
             raise
@@ -57,6 +60,19 @@ def _make_pending(session: Session, workers: ThisProcess | Scheduler, options: R
         if session.outputs is None and session.n_told >= FAILURES_IN_A_ROW:
             did = session.failures[some[0][0]]
             raise points[0].failure(0, did, f", and it failed at all {session.n_told} runs so far.")
+
+
+def _require_independence(session: Session) -> None:
+    """Raise where runs show that f depends on theta, although it is said not to."""
+    if session.samples is None or session.samples.depends_on_theta:
+        return
+    found = dependence_on_theta(session.samples)
+    if found is not None:
+        kept = "" if session.checkpoint is None else f" {session.checkpoint} keeps all {session.n_told} runs."
+        raise ValueError(
+            f"f depends on theta, although the problem has depends_on_theta=False: {found}. Pass "
+            f"depends_on_theta=True to cbq.Problem and start a new run.{kept}"
+        )
 
 
 def _add_advice(error: BaseException, session: Session) -> None:

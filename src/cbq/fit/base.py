@@ -22,6 +22,7 @@ from cbq._tables import data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import REMARKS, Finding, silent, warn_of
 from cbq.fit.frames import keeping_index
+from cbq.fit.heavy_tails import infinite_variance
 from cbq.fit.html import fit_html
 from cbq.fit.of_samples import (
     carried,
@@ -151,8 +152,8 @@ class Fit(Immutable, ABC):
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
         """What the samples show a user of this estimator."""
-        kinds = (contradicted_measures, contradicted_bounds, equal_values, chains, carried)
-        return tuple(finding for found in kinds for finding in found(samples))
+        about = (contradicted_measures, contradicted_bounds, equal_values, chains, carried, infinite_variance)
+        return tuple(each for find in about for each in find(samples))
 
     def _bounded(self, values: Array) -> Array:
         """Values of I (..., M) or (..., M, C), moved into its bounds."""

@@ -9,6 +9,7 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq.fit.findings import Finding, for_some
+from cbq.fit.heavy_tails import heavy_coordinates
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows, shown_bounds
 from cbq.samples.enumerated import Enumerated
@@ -175,10 +176,13 @@ def tails(samples: Samples) -> tuple[Finding, ...]:
     f = samples.table
     unit = np.maximum(np.max(np.abs(f), axis=0), np.finfo(float).tiny)
     varies = samples.averages(np.abs(f - samples.averages(f)[samples.owners]) / unit) > EQUAL
-    share = outer_share(samples.rescaled(0.0, unit), outermost(samples), varies)
-    if not np.any(share > TAILS_SHARE):
+    scaled = samples.rescaled(0.0, unit)
+    if not any(np.any(outer_share(scaled, outer, varies) > TAILS_SHARE) for outer in outermost_sets(samples)):
         return ()
-    text = "f varies most at the outermost points: what lies beyond them, in the tails of the measures, is unknown."
+    text = (
+        "f varies most at the outermost points: what lies beyond them, in the tails of the measures, is unknown. "
+        "Intervals are not widened because of it."
+    )
     return (Finding("tails", text),)
 
 
@@ -210,11 +214,20 @@ def linear_shares(counts: Integers, parts: Array) -> Array:
     return found
 
 
-def outermost(samples: Samples) -> Booleans:
-    """Which of the points (n,) are the largest or the smallest of their theta in a coordinate."""
+def outermost_sets(samples: Samples) -> list[Booleans]:
+    """Sets of points (n,) that are outermost in any coordinate, and in each coordinate with heavy tails by itself.
+
+    Among several coordinates, the points that are outermost in the others would hide those of a heavy one.
+    """
+    heavy = heavy_coordinates(samples) if samples.d > 1 else []
+    return [outermost(samples), *(outermost(samples, j) for j in heavy)]
+
+
+def outermost(samples: Samples, j: int | None = None) -> Booleans:
+    """Which of the points (n,) are the largest or the smallest of their theta in any coordinate, or in coordinate j."""
     found = np.zeros(samples.n_evaluations, dtype=bool)
     for t in range(samples.T):
-        x = samples.points(t)
+        x = samples.points(t) if j is None else samples.points(t)[:, j : j + 1]
         found[samples.starts[t] + np.argmax(x, axis=0)] = True
         found[samples.starts[t] + np.argmin(x, axis=0)] = True
     return found

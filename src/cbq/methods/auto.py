@@ -67,10 +67,11 @@ class Auto(Parameters):
         """Estimate I over theta from samples, by the estimator that suits them; executor: as for `cbq.CBQ`."""
         require_samples(samples)
         with opened(executor) as pool:
-            return self._fit(samples, pool)
+            plain = CBQ().fit(samples, executor=pool)
+            return _with_noise_of(plain, self._chosen(samples, plain, pool))
 
-    def _fit(self, samples: Samples, executor: Executor | None) -> CBQFit | PooledFit:
-        plain = CBQ().fit(samples, executor=executor)
+    def _chosen(self, samples: Samples, plain: CBQFit, executor: Executor | None) -> CBQFit | PooledFit:
+        """The fit of the estimator that suits the samples; plain: that of CBQ."""
         tails = any(finding.kind == "tails" for finding in plain.stage1.findings)
         if plain.unseen is not None:
             return plain.with_choice(UNSEEN)
@@ -105,6 +106,12 @@ class Auto(Parameters):
         if ratio <= limit:
             return pooled.with_choice(f"Chose MOBQ. Its {compared}")
         return best.with_choice(f"Chose {name}. MOBQ's {compared}")
+
+
+def _with_noise_of(plain: CBQFit, chosen: CBQFit | PooledFit) -> CBQFit | PooledFit:
+    """The chosen fit with the noise that the fit of CBQ finds in the samples, whichever estimator was chosen."""
+    noise = [each for each in plain._findings() if each.kind == "noise"]
+    return chosen._with_findings([each for each in noise if each not in chosen._findings()])
 
 
 def _pooled(samples: Samples, plain: CBQFit) -> tuple[PooledFit | None, str]:

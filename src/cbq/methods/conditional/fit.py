@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from math import comb
-from typing import Any, get_args
+from typing import Any, Self, get_args
 
 import numpy as np
 import numpy.typing as npt
@@ -171,6 +171,10 @@ class CBQFit(Fit):
             f"expected; intervals are widened by that factor."
         )
         return (*self.stage1.findings, *self.own_findings, Finding("leave-one-out", text))
+
+    def _with_findings(self, findings: Sequence[Finding]) -> Self:
+        """The same fit with more findings."""
+        return self._replaced(own_findings=(*self.own_findings, *findings))
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
         first, group = equal_rows(self.theta)

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Booleans
 from cbq.fit.findings import Finding, for_some
-from cbq.fit.of_samples import HEAVY_SHARE, missed_variance, outer_share, outermost
+from cbq.fit.of_samples import HEAVY_SHARE, missed_variance, outer_share, outermost_sets
 from cbq.gp.constant_mean import BayesianQuadrature
 from cbq.methods.conditional.averaging import KernelWeights
 from cbq.samples import Samples
@@ -41,7 +41,12 @@ def tail_stretch(z: Array, varies: Array, samples: Samples) -> Array:
     because the amplitude is that of the tails; and f varies at the outermost points more than at all others. What lies
     beyond them is as badly foreseen as they were.
     """
-    outer = outermost(samples)
+    found = [_tail_stretch(z, varies, samples, outer) for outer in outermost_sets(samples)]
+    return np.asarray(np.max(found, axis=0))
+
+
+def _tail_stretch(z: Array, varies: Array, samples: Samples, outer: Booleans) -> Array:
+    """The factor (C,) from one set of outermost points (n,)."""
     if min(np.count_nonzero(outer), np.count_nonzero(~outer)) < MIN_COMPARED:
         return np.ones(z.shape[1])
     size2 = [np.mean(z[rows] ** 2, axis=0) for rows in (outer, ~outer)]

@@ -1,0 +1,122 @@
+"""Whether f has no finite variance, because it grows towards tails of x that fall as slowly as a power.
+
+Where the distribution of a coordinate falls as P(|x - m| > r) ~ r^-a and f grows as |x - m|^b, E f^2 is infinite if
+2 b >= a. Points hardly show it: those that matter are the rare ones that were not drawn. The measure is known, and its
+quantiles give a; the points give b.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from scipy.optimize import minimize_scalar
+
+from cbq._arrays import Array, evenly
+from cbq.fit.findings import Finding
+from cbq.measures import Empirical, Measure
+from cbq.samples import Samples
+
+TAIL_PROBABILITIES = np.array([1e-6, 1e-9, 1e-12])
+CONVERGED = 1.05  # the ratio of the exponents between these, up to which they are those of a power
+FEW_THETAS, MOST_THETAS = 4, 100  # whose tails, and whose points are looked at
+MIN_OUTER = 30  # points beyond the deciles, to estimate a growth from
+DECILES = np.array([0.1, 0.5, 0.9])
+MAX_GROWTH = 20.0
+UNKNOWN = (NotImplementedError, TypeError, ValueError, ArithmeticError)  # of measures without far quantiles
+
+
+@dataclass(frozen=True)
+class PowerTail:
+    """A coordinate in which f has no finite variance. growth: b. exponent: a."""
+
+    coordinate: int
+    growth: float
+    exponent: float
+
+
+def infinite_variance(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where f has no finite variance along some coordinate of x, at the thetas that are looked at."""
+    found = power_tail(samples)
+    if found is None:
+        return ()
+    name = samples.names.x[found.coordinate]
+    text = (
+        f"f grows about as |{name}|^{found.growth:.2g}, and probabilities of large |{name}| fall as its power "
+        f"-{found.exponent:.2g}: f has no finite variance, rare points decide the answer, and intervals need not hold."
+    )
+    return (Finding("tails", text),)
+
+
+def power_tail(samples: Samples) -> PowerTail | None:
+    """The coordinate in which the variance of f diverges fastest; None if it diverges in none."""
+    found = []
+    for j, exponent in heavy_coordinates(samples).items():
+        found += [PowerTail(j, growth, exponent) for growth in _growths(samples, j) if 2 * growth >= exponent]
+    return max(found, key=lambda each: 2 * each.growth - each.exponent, default=None)
+
+
+def heavy_coordinates(samples: Samples) -> dict[int, float]:
+    """The coordinates of x whose tails fall as a power, with the exponents; none unless points are draws of them."""
+    if not samples.has_measure or not samples.drawn:  # points of a proposal may reach the tails
+        return {}
+    some = evenly(samples.T, FEW_THETAS).tolist()
+    found = {j: min(_exponent(samples, t, j) for t in some) for j in range(samples.d)}
+    return {j: exponent for j, exponent in found.items() if np.isfinite(exponent)}
+
+
+def _exponent(samples: Samples, t: int, j: int) -> float:
+    """The exponent of the tails of coordinate j at theta t; inf where its distribution is not known."""
+    measure = samples.measure(t)
+    if measure.has_atoms or isinstance(measure, Empirical):
+        return np.inf
+    try:
+        with np.errstate(all="ignore"):
+            return tail_exponent(measure.marginal(j))
+    except UNKNOWN:
+        return np.inf
+
+
+def tail_exponent(marginal: Measure) -> float:
+    """The exponent a of the heavier tail of a measure on the line; inf if it falls faster than any power."""
+    middle = marginal.transport(np.array([[0.5]]))[0, 0]
+    ends = [marginal.transport(u[:, None])[:, 0] - middle for u in (TAIL_PROBABILITIES, 1 - TAIL_PROBABILITIES)]
+    exponents = [np.inf]
+    for apart in np.abs(ends):
+        first, second = -np.diff(np.log(TAIL_PROBABILITIES)) / np.diff(np.log(apart))
+        if np.isfinite(second) and 0 < second <= CONVERGED * first:
+            exponents.append(float(second))
+    return min(exponents)
+
+
+def _growths(samples: Samples, j: int) -> Array:
+    """The exponent b of the growth of each output along coordinate j beyond its deciles, (C,), less a standard error.
+
+    Empty where too few points tell it.
+    """
+    distances, sizes = [], []
+    for t in evenly(samples.T, MOST_THETAS).tolist():
+        low, middle, high = samples.measure(t).marginal(j).transport(DECILES[:, None])[:, 0]
+        x, f = samples.points(t)[:, j], samples.table[samples.starts[t] : samples.starts[t] + samples.counts[t]]
+        size, outer = np.abs(f - np.median(f, axis=0)), (x < low) | (x > high)
+        distances.append(np.log(np.abs(x[outer] - middle) / (high - low)))
+        sizes.append(size[outer] / np.maximum(np.median(size, axis=0), np.finfo(float).tiny))
+    r, y = np.concatenate(distances), np.concatenate(sizes)
+    return np.array([_power(r, column) for column in y.T]) if len(r) >= MIN_OUTER else np.empty(0)
+
+
+def _power(r: Array, y: Array) -> float:
+    """The exponent b, less a standard error, for which sizes y (n,) have means proportional to exp(b r), r (n,).
+
+    By the likelihood of exponential distributions, which zeros do not spoil: b maximises -log mean(y exp(-b r)) - b
+    mean(r), up to a factor.
+    """
+    if not np.any(y > 0) or np.std(r) == 0:
+        return 0.0
+
+    def loss(b: float) -> float:
+        return float(np.log(np.mean(y * np.exp(-b * (r - np.mean(r))))))
+
+    b = float(minimize_scalar(loss, bounds=(0.0, MAX_GROWTH), method="bounded").x)
+    ratio = y * np.exp(-b * (r - np.mean(r)))
+    return b - float(np.std(ratio) / np.mean(ratio) / (np.sqrt(len(r)) * np.std(r)))
