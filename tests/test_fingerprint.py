@@ -18,6 +18,7 @@ import numpy as np
 import pytest
 
 import cbq
+from cbq._checks import shown
 from cbq.collect import fingerprint as module
 from cbq.collect.fingerprint import fingerprint
 
@@ -162,7 +163,7 @@ class Other(Model):
         (np.sin, np.cos),
         (Model(k=1).__call__, Model(k=2).__call__),
     ],
-    ids=repr,
+    ids=shown,  # without addresses, which differ between processes
 )
 def test_values_that_differ_are_told_apart(one, other):
     assert changed(Model(k=one), Model(k=other)) >= {"the attribute k of Model"}
