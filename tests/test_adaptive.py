@@ -636,7 +636,7 @@ def declared(f, **options):
     return cbq.Problem(f, lambda theta: Gaussian(theta, 1.0), Uniform(0.0, 2.0), depends_on_theta=False, **options)
 
 
-@pytest.mark.parametrize("share", [1e-6, 0.03, 1.0])
+@pytest.mark.parametrize("share", [1e-5, 0.03, 1.0])
 def test_solve_refuses_an_f_that_depends_on_theta_after_all(share, tmp_path):
     problem = declared(lambda x, theta: np.sin(x[:, 0]) + share * theta[0])
     path = tmp_path / "run.sqlite"
@@ -677,4 +677,9 @@ def test_points_outside_of_the_support_of_other_measures_are_not_repeated():
 
     problem = cbq.Problem(lambda x, theta: x[:, 0], family, Uniform(0.0, 2.0), depends_on_theta=False)
     answer = problem.solve(budget=20, rng=0, progress=False)
+    assert answer.n_runs == 20
+
+
+def test_rounding_in_single_precision_is_no_dependence_on_theta():
+    answer = declared(lambda x, theta: np.sin(x[:, 0]) + 1e-7 * theta[0]).solve(budget=20, rng=0, progress=False)
     assert answer.n_runs == 20

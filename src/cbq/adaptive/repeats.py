@@ -15,7 +15,8 @@ from cbq.samples.conditional import Family, measures_at
 from cbq.samples.runs import Runs
 
 REPEATS = 2
-ROUNDING = 1e-9  # of the range of values: up to this, f is the same
+# Of the range of values: a simulator in single precision may differ by it. Smaller differences are the finding "noise".
+ROUNDING = 1e-6
 
 
 def with_repeats(chosen: Runs, known: Runs, first: int, family: Family) -> Runs:
