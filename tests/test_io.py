@@ -54,11 +54,12 @@ from cbq.methods import CBQFit, MonteCarloFit
 from cbq.methods.baselines.smoothing import Smoother
 from cbq.methods.conditional import StageOne
 from cbq.samples import Failures
+from cbq.samples.findings import SamplesFinding
 from cbq.samples.unknown import UnknownMeasure
 
 pytestmark = [  # fits to hardly any samples are quick to save
     pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning")
-    for kind in ("few thetas", "beyond", "chains", "noise", "not learnt")
+    for kind in ("few thetas", "beyond", "chains", "noise", "not learnt", "measures", "shared design")
 ]
 
 RNG = np.random.default_rng(5)
@@ -507,7 +508,8 @@ def test_the_pooled_fits_that_come_back_are_of_all_kinds():
     assert [len(fits[name].groups) for name in ("x and theta, two processes", "exact")] == [2, 1]
     assert all(part.landmarks is not None for part in fits["x and theta, landmarks"].groups)
     assert fits["landmarks"].groups[0].outputs == (0, 1)
-    assert "different values at equal points" in fits["repeated points"].warnings[0]
+    (noise,) = (each.text for each in fits["repeated points"].findings if each.kind == "noise")
+    assert "different values at equal points" in noise
 
 
 def test_a_pooled_fit_without_a_family_is_loaded_with_one(tmp_path):
@@ -768,7 +770,7 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         "fit",
         "names",
     ]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 7, cbq.__version__, None]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 8, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
@@ -976,7 +978,7 @@ STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIO
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 8, "has version 8 of its format, but this cbq reads version 7: .*install --upgrade cbq"),
+    "newer": (("version",), 9, "has version 9 of its format, but this cbq reads version 8: .*install --upgrade cbq"),
     "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit and save again"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
     "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
@@ -1380,7 +1382,7 @@ def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path)
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
         for name, data in with_json(entries, "version", value=3).items():
             file.writestr(name, data)
-    refuses(path, "has version 3 of its format, but this cbq reads version 7: an older development version wrote it")
+    refuses(path, "has version 3 of its format, but this cbq reads version 8: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):
@@ -1431,7 +1433,8 @@ def examples():
     ]
     failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)
     kernels = [Warped(RBF(1.0), warp) for warp in (Columns([1, 0]), NormalCdf())]
-    return {type(part): part for part in parts_of([*fits, *measures, failures, *kernels, UnknownMeasure(2)])}
+    others = [failures, UnknownMeasure(2), SamplesFinding("ratio", "p / q is unbounded.", np.array([0.5]))]
+    return {type(part): part for part in parts_of([*fits, *measures, *kernels, *others])}
 
 
 def test_every_saved_class_comes_back(tmp_path):
