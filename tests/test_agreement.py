@@ -124,15 +124,14 @@ def test_points_at_which_f_failed_were_drawn_too():
     assert made([each + 0.7 for each in kept], failed=[each + 0.7 for each in failed]).contradiction is not None
 
 
-def test_all_atoms_are_no_sample_and_other_points_are_none_of_an_empirical_measure():
+def test_all_atoms_are_no_sample_and_the_points_of_an_empirical_measure_may_be_others():
     poisson = Poisson(2.0)
     assert made(np.tile(poisson.points, (T, 1, 1)), poisson).contradiction is None
     atoms = noise(0, 30, 2)
     drawn = atoms[np.random.default_rng(1).integers(30, size=(T, N))]
     assert made(drawn, Empirical(atoms)).contradiction is None
-    assert made(drawn.astype(np.float32), Empirical(atoms)).contradiction is None
-    text = f"{T * N} of {T * N} points are none of the points of their Empirical measures."
-    assert made(drawn + 0.01, Empirical(atoms)).contradiction == text
+    assert made(drawn + 5.0, Empirical(atoms)).contradiction is None  # the measure may be a quadrature rule
+    assert "x_0 is" in made(atoms[np.argsort(atoms[:, 0])[:15]][None].repeat(40, 1), Empirical(atoms)).contradiction
 
 
 class Broken(Uniform):

@@ -32,6 +32,7 @@ def truth(theta):
 
 
 @pytest.mark.parametrize("estimator", AVERAGING, ids=lambda each: type(each).__name__)
+@pytest.mark.filterwarnings("ignore:measures:cbq.FitWarning")  # chosen points are no Sobol points
 def test_averages_of_chosen_points_say_that_they_are_biased(tmp_path, estimator):
     with pytest.warns(cbq.FitWarning, match=r"^chosen points: .* averages of f over them are biased.* Use cbq\.MOBQ"):
         fit = estimator.fit(chosen(12, 4))

@@ -333,7 +333,7 @@ def test_points_of_infinite_density():
 
 def some(measure, depends_on_theta=False):
     return cbq.Samples(
-        [1.0, 2.0], [[1.0, 2.0], [1.0, 2.0]], [[1.0, 2.0], [1.0, 2.0]], measure, depends_on_theta=depends_on_theta
+        [1.0, 2.0], [[1.0, 2.0], [1.5, 2.5]], [[1.0, 2.0], [1.0, 2.0]], measure, depends_on_theta=depends_on_theta
     )
 
 

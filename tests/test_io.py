@@ -54,11 +54,12 @@ from cbq.methods import CBQFit, MonteCarloFit
 from cbq.methods.baselines.smoothing import Smoother
 from cbq.methods.conditional import StageOne
 from cbq.samples import Failures
+from cbq.samples.findings import SamplesFinding
 from cbq.samples.unknown import UnknownMeasure
 
 pytestmark = [  # fits to hardly any samples are quick to save
     pytest.mark.filterwarnings(f"ignore:{kind}:cbq.FitWarning")
-    for kind in ("few thetas", "beyond", "chains", "noise", "not learnt")
+    for kind in ("few thetas", "beyond", "chains", "noise", "not learnt", "measures", "shared design")
 ]
 
 RNG = np.random.default_rng(5)
@@ -507,7 +508,8 @@ def test_the_pooled_fits_that_come_back_are_of_all_kinds():
     assert [len(fits[name].groups) for name in ("x and theta, two processes", "exact")] == [2, 1]
     assert all(part.landmarks is not None for part in fits["x and theta, landmarks"].groups)
     assert fits["landmarks"].groups[0].outputs == (0, 1)
-    assert "different values at equal points" in fits["repeated points"].warnings[0]
+    (noise,) = (each.text for each in fits["repeated points"].findings if each.kind == "noise")
+    assert "different values at equal points" in noise
 
 
 def test_a_pooled_fit_without_a_family_is_loaded_with_one(tmp_path):
@@ -1431,7 +1433,8 @@ def examples():
     ]
     failures = Failures.of(np.array([[0.0], [1.0]]), [np.ones((2, 3)), np.zeros((0, 3))], [np.zeros((4, 3))] * 2)
     kernels = [Warped(RBF(1.0), warp) for warp in (Columns([1, 0]), NormalCdf())]
-    return {type(part): part for part in parts_of([*fits, *measures, failures, *kernels, UnknownMeasure(2)])}
+    others = [failures, UnknownMeasure(2), SamplesFinding("ratio", "p / q is unbounded.", np.array([0.5]))]
+    return {type(part): part for part in parts_of([*fits, *measures, *kernels, *others])}
 
 
 def test_every_saved_class_comes_back(tmp_path):

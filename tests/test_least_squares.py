@@ -24,7 +24,8 @@ MEANS = np.stack([np.sin(THETA[:, 0]) + 0.01 * THETA[:, 1], THETA[:, 0] ** 2], a
 def at(theta, means, design="iid"):
     """Samples of one point at each theta, so that the averages are `means`."""
     means = np.asarray(means, dtype=float)
-    return cbq.Samples(theta, np.zeros((len(means), 1)), means[:, None], MEASURE, design=design)
+    x = stats.norm.ppf((np.arange(len(means)) + 0.5) / len(means))
+    return cbq.Samples(theta, x[:, None], means[:, None], MEASURE, design=design)
 
 
 def monomials(theta, degree, observed=THETA):

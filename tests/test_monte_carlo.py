@@ -26,7 +26,8 @@ def ragged(outputs=False, **options):
 
 def samples(f, theta=None):
     f = np.atleast_2d(f)
-    return cbq.Samples(np.arange(len(f)) if theta is None else theta, np.zeros(f.shape), f, MEASURE)
+    x = np.random.default_rng(0).normal(size=f.shape)
+    return cbq.Samples(np.arange(len(f)) if theta is None else theta, x, f, MEASURE)
 
 
 def test_the_measure_at_each_theta_is_that_of_the_textbook():

@@ -1,6 +1,7 @@
-"""Designs that all thetas share: the same points v, which each theta's own transport has moved to its measure.
+"""Designs that all thetas share exactly: the same points v, which each theta's own transport has moved to its measure.
 
-Errors at different thetas are then alike: no number of thetas averages them away.
+The values of f then lie on a grid of thetas and points. `samples.shares_design` is less strict: there some thetas may
+share some points, in any order, and what matters is that their errors are alike.
 """
 
 from __future__ import annotations

@@ -7,15 +7,13 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-import numpy.typing as npt
 from scipy.special import ndtri
 
 from cbq._arrays import Array, Booleans
-from cbq.measures import Discrete, Empirical
 from cbq.samples import uniformity
 from cbq.samples.chains import effective_size
 from cbq.samples.enumerated import without_listed
-from cbq.samples.probabilities import MAX_ATOMS, as_list, continuous, some_of, source
+from cbq.samples.probabilities import continuous, some_of, source
 from cbq.samples.shared_design import atoms_per_point
 from cbq.samples.uniformity import ALIKE, Transforms, combined
 
@@ -26,7 +24,9 @@ if TYPE_CHECKING:
 LEVEL = 5e-4
 TESTS = 5  # location, scale, shape, correlation, thetas
 DEPENDENT = 0.01  # the level at which thetas are taken for dependent, which costs power alone
+FEW_SHARED = 1.05  # thetas that use a point, on average: more make pooled statistics too large
 MIN_ATOMS = 8  # points of a theta with atoms: of fewer nobody can tell whether all thetas have the same random numbers
+MANY_THETAS = 30  # so many show a correlation by the signs of their products alone, whatever the design of each
 CHAIN_MARGIN = 2.0  # by which the effective size of a Markov chain may be smaller than it is estimated
 FARTHEST = 6.0  # standard deviations that are told apart
 SMALLEST = -690.0  # log p, near the smallest float64
@@ -35,11 +35,7 @@ SMALLEST = -690.0  # log p, near the smallest float64
 def contradiction(samples: Samples) -> str | None:
     """Why the points do not look like draws from their measures, in words; None if they do, or if nobody can tell."""
     every = None if source(samples) is None else _restored(samples)
-    if every is None:
-        return None
-    if foreign := _none_of_the_atoms(every):
-        return f"{foreign} of {every.n_evaluations} points are none of the points of their Empirical measures."
-    every = without_listed(every)
+    every = None if every is None else without_listed(every)
     found = None if every is None else _Checked.of(some_of(every, first=every.design == "mcmc"))
     tests = [] if found is None else [test for test in found.tests() if test.log_p <= np.log(LEVEL / TESTS)]
     if not tests:
@@ -70,27 +66,6 @@ def _restored(samples: Samples) -> Samples | None:
         log_weights=None if samples.log_weights is None else np.zeros(len(rows)),
         failures=None,
     )
-
-
-def _none_of_the_atoms(samples: Samples) -> int:
-    """The number of points that are no atoms of Empirical measures, in single precision.
-
-    Such measures have no density, so that samples cannot refuse points.
-    """
-    if not any(isinstance(measure, Empirical) for measure in as_list(samples._measure)):
-        return 0
-    return sum(
-        int(np.count_nonzero(~np.isin(_in_single(samples.points(t)), _in_single(measure.points[measure.weights > 0]))))
-        for t, measure in enumerate(samples.measures)
-        if isinstance(measure, Empirical) and not isinstance(measure, Discrete) and len(measure.weights) <= MAX_ATOMS
-    )
-
-
-def _in_single(x: Array) -> npt.NDArray[np.void]:
-    """Points (n, d) as single values in single precision: (n,)."""
-    with np.errstate(over="ignore"):
-        rows = np.ascontiguousarray(x.astype(np.float32) + np.float32(0))  # which turns -0 into 0
-    return rows.view(np.dtype((np.void, rows.dtype.itemsize * rows.shape[1])))[:, 0]
 
 
 @dataclass(frozen=True)
@@ -138,7 +113,8 @@ class _Checked:
         yield self._scale(combined(uniformity.scale(each, group)))
         yield self._shape(*uniformity.shape(each, group))
         if len(self.names) > 1 and not (dependent and even):
-            test = uniformity.correlation_of_designs(each) if even else uniformity.correlation(each, group)
+            by_theta = even or (not dependent and self.samples.T >= MANY_THETAS)
+            test = uniformity.correlation_of_designs(each) if by_theta else uniformity.correlation(each, group)
             yield self._correlation(test)
         if self.samples.T > 1:
             each_theta = uniformity.location(each, each.owners)
@@ -149,8 +125,8 @@ class _Checked:
     def _may_share_points(self) -> bool:
         """Whether thetas share points, or may come from the same random numbers, which atoms hide."""
         samples, each = self.samples, self.transforms
-        if samples.shares_design or not np.all(each.atoms):
-            return samples.shares_design
+        if samples.thetas_per_point > FEW_SHARED or not np.all(each.atoms):
+            return samples.thetas_per_point > FEW_SHARED
         few = bool(np.min(samples.counts) < MIN_ATOMS)
         return few or atoms_per_point(samples) > ALIKE or uniformity.are_dependent(each, DEPENDENT)
 

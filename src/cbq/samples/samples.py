@@ -413,7 +413,7 @@ class Samples(Immutable):
 
     @cached_property
     def thetas_per_point(self) -> float:
-        """The number of thetas that use a point, averaged over points: 1 where none is shared, about T where all are.
+        """The number of thetas that use a point, averaged over points: 1 where none is shared, T where all are.
 
         Points are the same where x is, or where x comes from the same random numbers: the same normal scores.
         """

@@ -25,7 +25,7 @@ SINGLE = 0.1  # the share of coincidences that may be chance where thetas have o
 
 
 def thetas_per_point(samples: Samples) -> float:
-    """The number of thetas that use a point, averaged over points: 1 where none is shared, about T where all are.
+    """The number of thetas that use a point, averaged over points: 1 where none is shared, T where all are.
 
     Points are the same where x is, or where their normal scores are, under the measures that they were drawn from. The
     order of the points and their numbers may differ between thetas. Rounded points coincide by chance, as often as in
@@ -65,9 +65,17 @@ def _uses(v: Array, theta: Integers, close: float) -> float:
     place = np.concatenate([[0], np.cumsum(apart)])
     pairs, again = np.unique(place * T + theta[order], return_counts=True)  # each theta that has a point at a place
     uses = np.bincount(pairs // T)[place]
-    if n == T:
-        return float(np.mean(uses) - (T - 1) * SINGLE)
-    tied = int(np.sum(again[again > 1]))  # points that coincide with another of the N - 1 of their theta
+    tied = int(np.sum(again[again > 1]))  # points that coincide with another one of their theta
+    shared, by_chance = (np.mean(uses) - 1) / max(T - 1, 1), _by_chance(tied, n, T)  # with another theta
+    return float(1 + (T - 1) * max(0.0, shared - by_chance) / (1 - by_chance)) if by_chance < 1 else 1.0
+
+
+def _by_chance(tied: int, n: int, T: int) -> float:
+    """The largest share of n points of T thetas that may coincide with points of another theta by chance.
+
+    tied: the number of points that coincide with one of the N - 1 others of their own theta; there are N of another.
+    """
+    if n <= T:
+        return SINGLE
     share = min(1.0, (tied + STANDARD_ERRORS * np.sqrt(tied + n / (n + FEW))) / n)
-    by_chance = 1.0 - (1.0 - share) ** (n / (n - T))  # with one of N others
-    return float(np.mean(uses) - (T - 1) * by_chance)
+    return float(1 - (1 - share) ** (n / (n - T)))

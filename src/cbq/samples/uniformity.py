@@ -182,7 +182,7 @@ def are_dependent(transforms: Transforms, level: float) -> bool:
     between = np.sum(counts * (means - np.mean(a, axis=0)) ** 2, axis=0) / (N - 1)
     within = np.sum((a - means[index]) ** 2, axis=0) / max(n - N, 1)
     p = fdtrc(N - 1, max(n - N, 1), between / np.maximum(within, np.finfo(float).tiny))
-    return bool(np.any(p * len(p) < level))
+    return bool(np.any((p * len(p) < level) | (within < EQUAL**2)))
 
 
 def _are_sorted(transforms: Transforms) -> Booleans:
