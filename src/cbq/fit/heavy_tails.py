@@ -10,7 +10,6 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import minimize_scalar
 
 from cbq._arrays import Array, evenly
 from cbq.fit.findings import Finding
@@ -113,6 +112,8 @@ def _power(r: Array, y: Array) -> float:
     """
     if not np.any(y > 0) or np.std(r) == 0:
         return 0.0
+
+    from scipy.optimize import minimize_scalar  # slow to import, and rarely needed
 
     def loss(b: float) -> float:
         return float(np.log(np.mean(y * np.exp(-b * (r - np.mean(r))))))
