@@ -57,7 +57,7 @@ WRONG = {
 @pytest.mark.parametrize("seed", range(3))
 def test_points_that_contradict_their_measures_are_a_warning_of_every_fit(draw, measure, why, seed):
     samples = made(draw(noise(seed, T, N, 1)), measure)
-    assert why in samples.contradiction
+    assert why in samples.measure_contradiction
     with pytest.warns(cbq.FitWarning, match="^measures: the points do not look like draws from their measures"):
         fit = cbq.MonteCarlo().fit(samples)
     assert [each.kind for each in fit.serious_findings if each.kind == "measures"] == ["measures"]
@@ -75,63 +75,66 @@ def test_auto_says_once_that_points_contradict_their_measures():
 def test_correlated_inputs_that_are_declared_independent_are_found(d):
     x = noise(0, T, N, d)
     x[..., 1] = 0.6 * x[..., 0] + 0.8 * x[..., 1]
-    found = made(x, Gaussian(np.zeros(d), cov=np.ones(d))).contradiction
+    found = made(x, Gaussian(np.zeros(d), cov=np.ones(d))).measure_contradiction
     assert "x_0 and x_1 have a correlation of 0." in found
     cov = np.eye(d)
     cov[0, 1] = cov[1, 0] = 0.6
-    assert made(x, Gaussian(np.zeros(d), cov=cov)).contradiction is None
+    assert made(x, Gaussian(np.zeros(d), cov=cov)).measure_contradiction is None
 
 
 def test_wrong_probabilities_of_atoms_are_found():
     rng = np.random.default_rng(0)
-    assert "too large" in made(rng.poisson(3.0, (T, N, 1)), Poisson(2.0)).contradiction
-    assert "spreads" in made(rng.negative_binomial(1, 0.2, (T, N, 1)), Poisson(4.0)).contradiction
+    assert "too large" in made(rng.poisson(3.0, (T, N, 1)), Poisson(2.0)).measure_contradiction
+    assert "spreads" in made(rng.negative_binomial(1, 0.2, (T, N, 1)), Poisson(4.0)).measure_contradiction
     coins = (rng.random((T, N, 1)) < 0.3) * 1.0
-    assert "too large" in made(coins, Categorical([0.9, 0.1])).contradiction
-    assert made(coins, Categorical([0.7, 0.3])).contradiction is None
+    assert "too large" in made(coins, Categorical([0.9, 0.1])).measure_contradiction
+    assert made(coins, Categorical([0.7, 0.3])).measure_contradiction is None
 
 
 def test_few_points_of_many_thetas_are_pooled():
     theta = np.random.default_rng(0).uniform(0, 2, 3000)
     x = theta[:, None, None] + noise(0, 3000, 2, 1)
-    assert made(x, family, theta).contradiction is None
-    assert "too large" in made(x + 0.2, family, theta).contradiction
-    assert made(x[::-1], family, theta).contradiction is not None
+    assert made(x, family, theta).measure_contradiction is None
+    assert "too large" in made(x + 0.2, family, theta).measure_contradiction
+    assert made(x[::-1], family, theta).measure_contradiction is not None
 
 
 def test_points_are_compared_with_what_they_were_drawn_from():
     x = CENTRES + 2.0 * noise(0, T, N, 1)
     wide = {"proposal": lambda theta: Normal(theta, std=2.0)}
-    assert "spreads 2" in made(x).contradiction
-    assert made(x, **wide).contradiction is None
-    assert "spreads 0.5" in made(CENTRES + noise(0, T, N, 1), **wide).contradiction
-    assert made(x, design="adaptive").contradiction is None  # a rule may choose any points
-    assert made(x, measure=None).contradiction is None
+    assert "spreads 2" in made(x).measure_contradiction
+    assert made(x, **wide).measure_contradiction is None
+    assert "spreads 0.5" in made(CENTRES + noise(0, T, N, 1), **wide).measure_contradiction
+    assert made(x, design="adaptive").measure_contradiction is None  # a rule may choose any points
+    assert made(x, measure=None).measure_contradiction is None
     unnormalised = Unnormalised(log_density=lambda x: -0.5 * x[..., 0] ** 2, dim=1)
-    assert made(x, unnormalised).contradiction is None  # there is no distribution function
+    assert made(x, unnormalised).measure_contradiction is None  # there is no distribution function
     in_part = Product([unnormalised, Normal(0.0, std=1.0)])
-    assert "x_1 is" in made(noise(0, T, N, 2) + np.array([0.0, 0.5]), in_part).contradiction
+    assert "x_1 is" in made(noise(0, T, N, 2) + np.array([0.0, 0.5]), in_part).measure_contradiction
 
 
 def test_points_at_which_f_failed_were_drawn_too():
     x = CENTRES + noise(0, T, N, 1)
     kept = [each[each[:, 0] < 1.5] for each in x]
     failed = [each[each[:, 0] >= 1.5] for each in x]
-    assert made(kept).contradiction is not None
+    assert made(kept).measure_contradiction is not None
     samples = made(kept, failed=failed)
-    assert samples.contradiction is None
-    assert samples.thinned(5).contradiction is None  # nobody knows which points are left
-    assert made([each + 0.7 for each in kept], failed=[each + 0.7 for each in failed]).contradiction is not None
+    assert samples.measure_contradiction is None
+    assert samples.thinned(5).measure_contradiction is None  # nobody knows which points are left
+    assert made([each + 0.7 for each in kept], failed=[each + 0.7 for each in failed]).measure_contradiction is not None
 
 
 def test_all_atoms_are_no_sample_and_the_points_of_an_empirical_measure_may_be_others():
     poisson = Poisson(2.0)
-    assert made(np.tile(poisson.points, (T, 1, 1)), poisson).contradiction is None
+    assert made(np.tile(poisson.points, (T, 1, 1)), poisson).measure_contradiction is None
     atoms = noise(0, 30, 2)
     drawn = atoms[np.random.default_rng(1).integers(30, size=(T, N))]
-    assert made(drawn, Empirical(atoms)).contradiction is None
-    assert made(drawn + 5.0, Empirical(atoms)).contradiction is None  # the measure may be a quadrature rule
-    assert "x_0 is" in made(atoms[np.argsort(atoms[:, 0])[:15]][None].repeat(40, 1), Empirical(atoms)).contradiction
+    assert made(drawn, Empirical(atoms)).measure_contradiction is None
+    assert made(drawn + 5.0, Empirical(atoms)).measure_contradiction is None  # the measure may be a quadrature rule
+    assert (
+        "x_0 is"
+        in made(atoms[np.argsort(atoms[:, 0])[:15]][None].repeat(40, 1), Empirical(atoms)).measure_contradiction
+    )
 
 
 class Broken(Uniform):
@@ -143,7 +146,7 @@ class Broken(Uniform):
 
 def test_a_measure_that_fails_to_transform_points_does_not_fail_the_fit():
     samples = made(np.full((T, N, 1), 0.9) - 0.01 * np.arange(N)[:, None], Broken(0.0, 1.0))
-    assert samples.contradiction is None
+    assert samples.measure_contradiction is None
     assert np.isfinite(cbq.MonteCarlo().fit(samples).predict([0.0])[0])
 
 
@@ -156,15 +159,15 @@ def chain(seed, T, N, phi):
 
 def test_markov_chains_count_as_many_points_as_they_are_worth():
     for seed, phi, size in [(s, phi, size) for s in range(20) for phi in (0.5, 0.9) for size in ((1, 60), (12, 60))]:
-        assert made(chain(seed, *size, phi), Normal(0.0, std=1.0), design="mcmc").contradiction is None
-    assert made(chain(0, 12, 200, 0.5) + 0.5, Normal(0.0, std=1.0), design="mcmc").contradiction is not None
+        assert made(chain(seed, *size, phi), Normal(0.0, std=1.0), design="mcmc").measure_contradiction is None
+    assert made(chain(0, 12, 200, 0.5) + 0.5, Normal(0.0, std=1.0), design="mcmc").measure_contradiction is not None
 
 
 def test_what_was_found_is_computed_once_and_not_taken_over():
     samples = made(CENTRES + 0.5 + noise(0, T, N, 1))
-    assert samples.contradiction is samples.contradiction
-    assert samples[:1].contradiction is None  # of 40 points
-    assert samples.with_names({"x": "demand"}).contradiction.count("demand") == 1
+    assert samples.measure_contradiction is samples.measure_contradiction
+    assert samples[:1].measure_contradiction is None  # of 40 points
+    assert samples.with_names({"x": "demand"}).measure_contradiction.count("demand") == 1
 
 
 # True draws ---------------------------------------------------------------------------------------------------------
@@ -210,7 +213,7 @@ def test_true_draws_are_never_called_into_question(measure, design):
         measures = [as_measure(measure(each)) for each in theta]
         u = np.clip(DESIGNS[design](rng, *size, measures[0].dim), 1e-12, 1 - 1e-12)
         x = [each.transport(v) for each, v in zip(measures, u, strict=True)]
-        assert made(x, measures, theta, stochastic=design == "replicates").contradiction is None
+        assert made(x, measures, theta, stochastic=design == "replicates").measure_contradiction is None
 
 
 @pytest.mark.parametrize("n", [3, 10, 40])

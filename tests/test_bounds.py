@@ -9,7 +9,7 @@ from scipy.special import expit
 import cbq
 from cbq.measures import Gaussian, Uniform
 from cbq.methods.registry import registrations
-from cbq.samples.contradicted import contradictions
+from cbq.samples.bounds_agreement import bounds_contradictions
 
 pytestmark = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 ESTIMATORS = {each.name: each.create for each in registrations()}
@@ -181,12 +181,12 @@ def test_bounds_that_hold_are_not_contradicted(draw):
     for n in (1, 2, 5, 10, 20, 60):
         for _ in range(60):
             f = np.array([[draw(rng)] for _ in range(n)])
-            assert not contradictions(f, rng.random((n, 2)), np.array([[0.0], [1.0]]))
+            assert not bounds_contradictions(f, rng.random((n, 2)), np.array([[0.0], [1.0]]))
 
 
 def test_the_probability_that_bounds_which_hold_are_contradicted():
     """Hoeffding's part is exact: 20 equal coins at the bound 0.9 have the probability 0.12, and contradict nothing."""
     ones = np.ones((20, 1))
-    assert not contradictions(ones, np.zeros((20, 1)), np.array([[0.0], [0.9]]))
-    assert not contradictions(ones, np.zeros((20, 1)), np.array([[-np.inf], [0.9]]))
-    assert contradictions(ones, np.zeros((20, 1)), np.array([[0.0], [0.01]]))  # a probability of 1e-40
+    assert not bounds_contradictions(ones, np.zeros((20, 1)), np.array([[0.0], [0.9]]))
+    assert not bounds_contradictions(ones, np.zeros((20, 1)), np.array([[-np.inf], [0.9]]))
+    assert bounds_contradictions(ones, np.zeros((20, 1)), np.array([[0.0], [0.01]]))  # a probability of 1e-40

@@ -135,9 +135,9 @@ def carried(samples: Samples) -> tuple[Finding, ...]:
 
 def contradicted_measures(samples: Samples) -> tuple[Finding, ...]:
     """A finding where points do not look like draws from their measures, unless they are an undeclared Markov chain."""
-    if samples.contradiction is None or chains(samples):
+    if samples.measure_contradiction is None or chains(samples):
         return ()
-    return (Finding("measures", samples.contradiction),)
+    return (Finding("measures", samples.measure_contradiction),)
 
 
 def shared_design(samples: Samples) -> tuple[Finding, ...]:
@@ -155,7 +155,7 @@ def shared_design(samples: Samples) -> tuple[Finding, ...]:
 
 def contradicted_bounds(samples: Samples) -> tuple[Finding, ...]:
     """A finding where averages of draws of a random f contradict its bounds, which are then not used."""
-    found = samples.contradictions
+    found = samples.bounds_contradictions
     if not found or samples.bounds is None:
         return ()
     first, names, outputs = found[0], samples.names, len({each.output for each in found})

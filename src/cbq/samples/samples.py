@@ -21,7 +21,6 @@ from cbq.checkpoint import CheckpointError, read_run
 from cbq.io import Boolean, Bounds, Instance, Many, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
-from cbq.samples.agreement import contradiction
 from cbq.samples.arrays import (
     as_thetas,
     bounds_of,
@@ -33,6 +32,7 @@ from cbq.samples.arrays import (
     rows_outside,
     shown_bounds,
 )
+from cbq.samples.bounds_agreement import BoundsContradiction, bounds_contradictions
 from cbq.samples.chains import Thin
 from cbq.samples.conditional import (
     ConditionalMeasure,
@@ -45,7 +45,6 @@ from cbq.samples.conditional import (
     read_samples,
     varies,
 )
-from cbq.samples.contradicted import Contradiction, contradictions
 from cbq.samples.equality import content_hash, equal
 from cbq.samples.failures import Failures
 from cbq.samples.files import load_samples, save_samples
@@ -53,6 +52,7 @@ from cbq.samples.findings import SamplesFinding, about
 from cbq.samples.frames import Columns, read_table, to_frame
 from cbq.samples.html import samples_html
 from cbq.samples.joining import joined
+from cbq.samples.measure_agreement import measure_contradiction
 from cbq.samples.posteriors import Source, read_posteriors
 from cbq.samples.probabilities import probabilities
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs
@@ -425,14 +425,14 @@ class Samples(Immutable):
         return self.thetas_per_point >= SHARED
 
     @cached_property
-    def contradiction(self) -> str | None:
+    def measure_contradiction(self) -> str | None:
         """Why the points do not look like draws from their measures, in a sentence; None if they do.
 
         Probability transforms of the points are tested, of all thetas together: location, scale, shape, correlation
         between coordinates, and location at each theta. True draws fail in less than one of 1000 cases. Points of a
         proposal are compared with it; points that a rule has chosen are not looked at.
         """
-        return contradiction(self)
+        return measure_contradiction(self)
 
     @property
     def is_ragged(self) -> bool:
@@ -748,7 +748,7 @@ class Samples(Immutable):
         """The bounds (2, C) that I is known to have: those that were given, and of an output of two values, these.
 
         Both values must be there twice: a single one may be any of those that a rare event has. Ends that draws of a
-        random f contradict are infinite; see `contradictions`.
+        random f contradict are infinite; see `bounds_contradictions`.
         """
         f = self.table
         low, high = np.min(f, axis=0), np.max(f, axis=0)
@@ -757,17 +757,17 @@ class Samples(Immutable):
         if self.bounds is None and not np.any(two):
             return None
         given = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds.copy()
-        for each in self.contradictions:
+        for each in self.bounds_contradictions:
             given[each.end, each.output] = np.inf if each.end else -np.inf
         narrowed = np.clip(np.stack([low, high]), *given)
         return np.where(two, narrowed, given)
 
     @property
-    def contradictions(self) -> list[Contradiction]:
+    def bounds_contradictions(self) -> list[BoundsContradiction]:
         """The ends of `bounds` that averages of draws of a random f contradict; none if f is not random."""
         if self.bounds is None or not self.stochastic:  # values of another f outside of its bounds are refused
             return []
-        return contradictions(self.table, self.theta[self.owners], self.bounds)
+        return bounds_contradictions(self.table, self.theta[self.owners], self.bounds)
 
     @property
     def owners(self) -> Integers:

@@ -32,7 +32,7 @@ FARTHEST = 6.0  # standard deviations that are told apart
 SMALLEST = -690.0  # log p, near the smallest float64
 
 
-def contradiction(samples: Samples) -> str | None:
+def measure_contradiction(samples: Samples) -> str | None:
     """Why the points do not look like draws from their measures, in words; None if they do, or if nobody can tell."""
     every = None if source(samples) is None else _restored(samples)
     every = None if every is None else without_listed(every)

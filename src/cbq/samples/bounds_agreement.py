@@ -21,7 +21,7 @@ LEAST_DRAWS, MAX_PARTS = 16, 64  # in a part of the draws that is averaged by it
 
 
 @dataclass(frozen=True, eq=False)
-class Contradiction:
+class BoundsContradiction:
     """The average of some draws, rows (n,), of an output lies beyond one end of its bounds: 0, the lower, or 1."""
 
     output: int
@@ -30,7 +30,7 @@ class Contradiction:
     average: float
 
 
-def contradictions(f: Array, theta: Array, bounds: Array) -> list[Contradiction]:
+def bounds_contradictions(f: Array, theta: Array, bounds: Array) -> list[BoundsContradiction]:
     """For each end of bounds (2, C) that draws f (n, C) at theta (n, p) contradict, the part that does it most."""
     beyond = np.stack([np.min(f, axis=0) < bounds[0], np.max(f, axis=0) > bounds[1]])  # (2, C)
     if not np.any(beyond):
@@ -41,7 +41,7 @@ def contradictions(f: Array, theta: Array, bounds: Array) -> list[Contradiction]
         significance = _significance(f[:, c], bounds[:, c], end, parts, delta)
         if np.max(significance) > 1:
             rows = parts[int(np.argmax(significance))]
-            found.append(Contradiction(int(c), int(end), rows, float(np.mean(f[rows, c]))))
+            found.append(BoundsContradiction(int(c), int(end), rows, float(np.mean(f[rows, c]))))
     return found
 
 
