@@ -69,6 +69,7 @@ def test_points_that_coincide_by_chance_are_not_shared():
     heavy = np.random.default_rng(0).standard_cauchy((T, N, 1))
     assert not made(heavy, StudentT(1.0, loc=0.0, scale=1.0)).shares_design
     assert not made(noise(T, N, 1), measure=None).shares_design
+    assert not made(40.0 + noise(T, N, 1)).shares_design  # where probabilities are all 1
 
 
 def test_a_continuous_input_shows_what_atoms_hide():

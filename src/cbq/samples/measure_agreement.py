@@ -14,8 +14,8 @@ from cbq.samples import uniformity
 from cbq.samples.chains import effective_size
 from cbq.samples.enumerated import without_listed
 from cbq.samples.probabilities import continuous, some_of, source
-from cbq.samples.shared_design import atoms_per_point
-from cbq.samples.uniformity import ALIKE, Transforms, combined
+from cbq.samples.shared_design import uses
+from cbq.samples.uniformity import Transforms, combined
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
@@ -123,12 +123,15 @@ class _Checked:
 
     @property
     def _may_share_points(self) -> bool:
-        """Whether thetas share points, or may come from the same random numbers, which atoms hide."""
+        """Whether thetas share points or mirrored ones, or may come from the same random numbers, which atoms hide."""
         samples, each = self.samples, self.transforms
-        if samples.thetas_per_point > FEW_SHARED or not np.all(each.atoms):
-            return samples.thetas_per_point > FEW_SHARED
+        near = ~np.any(each.are_extreme, axis=1)
+        mirrored = uses(np.abs(each.a[:, ~each.atoms])[near], samples.owners[near])
+        if max(samples.thetas_per_point, mirrored) > FEW_SHARED or not np.all(each.atoms):
+            return max(samples.thetas_per_point, mirrored) > FEW_SHARED
         few = bool(np.min(samples.counts) < MIN_ATOMS)
-        return few or atoms_per_point(samples) > ALIKE or uniformity.are_dependent(each, DEPENDENT)
+        same = uses(samples.all_points, samples.owners, exactly=True) > FEW_SHARED
+        return few or same or uniformity.are_dependent(each, DEPENDENT)
 
     def _of_chains(self) -> Iterator[_Test]:
         """Tests of the location and the scale of Markov chains, whose points are worth fewer independent ones.

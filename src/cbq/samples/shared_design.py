@@ -17,7 +17,7 @@ from cbq.samples.probabilities import continuous, some_of
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
 
-CLOSE = 0.02  # in units of 1 / n, of points that are the same: one in 100 has such a neighbour by chance
+CLOSE, CLOSEST = 1e-5, 0.02  # differences of points that are the same, at most, and in units of 1 / n
 FARTHEST = 8.0  # normal scores beyond which probabilities have lost their digits
 FEW = 100  # points, of which no two coincide: more of them show that this is no chance
 STANDARD_ERRORS = 3.0  # by which more points coincide than those of a single theta do
@@ -36,37 +36,26 @@ def thetas_per_point(samples: Samples) -> float:
     if samples.stochastic:
         samples = samples.merged()[0]  # replicates are no coincidence
     some, which = some_of(samples, first=True), continuous(samples)
-    theta, u = _numbers_of_thetas(some), some._probabilities
+    theta, u = equal_rows(some.theta)[1][some.owners], some._probabilities
     x, v = some.all_points[:, which], ndtri(u[:, which & np.all(np.isfinite(u), axis=0)])
-    close = CLOSE / some.n_evaluations
-    found = [1.0, _uses(x, theta, 0.0) if x.size else 1.0]
-    return max([*found, _uses(np.clip(v, -FARTHEST, FARTHEST), theta, close) if v.size else 1.0])
+    near = np.all(np.abs(v) < FARTHEST, axis=1)
+    return max(1.0, uses(x, theta, exactly=True), uses(v[near], theta[near]))
 
 
-def atoms_per_point(samples: Samples) -> float:
-    """`thetas_per_point` of points as they are, with their atoms, which may be large by chance."""
-    return _uses(samples.all_points, _numbers_of_thetas(samples), 0.0)
-
-
-def _numbers_of_thetas(samples: Samples) -> Integers:
-    """The number of the theta of each point (n,), the same for equal thetas."""
-    return equal_rows(samples.theta)[1][samples.owners]
-
-
-def _uses(v: Array, theta: Integers, close: float) -> float:
-    """The number of thetas that use a point, averaged over points v (n, k) of the thetas with these numbers (n,).
-
-    close: how far equal points may be from each other in a coordinate.
-    """
+def uses(v: Array, theta: Integers, *, exactly: bool = False) -> float:
+    """The number of thetas that use a point, averaged over points v (n, k) of the thetas with these numbers (n,)."""
+    if not v.size:
+        return 1.0
     n, T = len(v), int(np.max(theta)) + 1
     # Equal points are neighbours along any direction; along this one, grids have no others side by side.
-    order = np.argsort(v @ np.sqrt(np.arange(2.0, v.shape[1] + 2)), kind="stable")
-    apart = np.any(np.abs(np.diff(v[order], axis=0)) > close, axis=1)
+    with np.errstate(all="ignore"):  # heavy tails may overflow
+        order = np.argsort(v @ np.sqrt(np.arange(2.0, v.shape[1] + 2)), kind="stable")
+        apart = np.any(np.abs(np.diff(v[order], axis=0)) > (0.0 if exactly else min(CLOSE, CLOSEST / n)), axis=1)
     place = np.concatenate([[0], np.cumsum(apart)])
     pairs, again = np.unique(place * T + theta[order], return_counts=True)  # each theta that has a point at a place
-    uses = np.bincount(pairs // T)[place]
+    thetas = np.bincount(pairs // T)[place]  # (n,): how many
     tied = int(np.sum(again[again > 1]))  # points that coincide with another one of their theta
-    shared, by_chance = (np.mean(uses) - 1) / max(T - 1, 1), _by_chance(tied, n, T)  # with another theta
+    shared, by_chance = (np.mean(thetas) - 1) / max(T - 1, 1), _by_chance(tied, n, T)  # with another theta
     return float(1 + (T - 1) * max(0.0, shared - by_chance) / (1 - by_chance)) if by_chance < 1 else 1.0
 
 

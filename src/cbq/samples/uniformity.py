@@ -46,7 +46,13 @@ class Transforms:
         most = np.inf if replicated else 1.0 if np.all(atoms) else MOST_COPIES
         rows = np.minimum(most, _copies(np.abs(a @ np.sqrt(np.arange(2.0, a.shape[1] + 2))), owners))
         columns = [rows if atoms[j] else np.minimum(most, _copies(np.abs(a[:, j]), owners)) for j in range(a.shape[1])]
-        return cls(a, owners, atoms, np.where(np.abs(a) < 0.5 - EQUAL, np.stack(columns, axis=1), 1.0), rows)
+        copies = np.stack(columns, axis=1)
+        return cls(a, owners, atoms, np.where(_are_extreme(a), 1.0, copies), rows)
+
+    @property
+    def are_extreme(self) -> Booleans:
+        """Which probabilities are so near to 0 or 1 that those of different points are equal: (n, k)."""
+        return _are_extreme(self.a)
 
     @property
     def together(self) -> Integers:
@@ -56,6 +62,10 @@ class Transforms:
     def sums(self, values: Array, group: Integers) -> Array:
         """The sums (G, k) of values (n, k) over groups of points (n,)."""
         return np.stack([np.bincount(group, column) for column in values.T], axis=1)
+
+
+def _are_extreme(a: Array) -> Booleans:
+    return np.asarray(np.abs(a) >= 0.5 - EQUAL)
 
 
 def _copies(values: Array, owners: Integers) -> Array:
@@ -174,9 +184,10 @@ def are_dependent(transforms: Transforms, level: float) -> bool:
     if T == 1:
         return False
     if N == 1:
-        uses = [np.mean(_copies(column, index)) for column in transforms.a.T]
+        same = np.stack([_copies(column, index) for column in transforms.a.T], axis=1)
+        uses = np.mean(np.where(transforms.are_extreme, 1.0, same), axis=0)
         return bool(np.any(uses >= np.where(transforms.atoms, ALL * T, ALIKE)))
-    a = transforms.a[:, ~_are_sorted(transforms)]
+    a = transforms.a[:, ~(_are_sorted(transforms) | np.any(transforms.are_extreme, axis=0))]
     counts = np.bincount(index)[:, None]
     means = transforms.sums(a, index) / counts if a.size else np.empty((N, 0))
     between = np.sum(counts * (means - np.mean(a, axis=0)) ** 2, axis=0) / (N - 1)
@@ -190,7 +201,7 @@ def _are_sorted(transforms: Transforms) -> Booleans:
     if np.min(np.bincount(transforms.owners)) < MIN_SORTED:
         return np.zeros(len(transforms.atoms), dtype=bool)
     steps = np.diff(transforms.a, axis=0)[np.diff(transforms.owners) == 0]
-    return np.asarray(np.all(steps >= 0, axis=0) | np.all(steps <= 0, axis=0))
+    return np.asarray((np.all(steps >= 0, axis=0) | np.all(steps <= 0, axis=0)) & np.any(steps != 0, axis=0))
 
 
 def _starts(group: Integers) -> Integers:
