@@ -20,29 +20,32 @@ ROUNDING = 1e-6
 
 
 def with_repeats(chosen: Runs, known: Runs, first: int, family: Family) -> Runs:
-    """The chosen runs, of which those numbered first, first + 1, ..., after the known ones, repeat runs 0, 1, ...
+    """The chosen runs, of which those numbered first and first + 1, after the known ones, are repeats of earlier runs.
 
-    A repeat has the x of its run and the theta of another that is furthest from it, among those whose measure of x
-    supports it; there is none if no measure does.
+    They repeat the runs at both ends of the thetas, each at the theta that is furthest from its own, among those whose
+    measure of x supports its point; there is no repeat if no measure does.
     """
     theta, x, every = chosen.theta.copy(), chosen.x.copy(), known + chosen
     for k in range(REPEATS):
         row = first + k - len(known)
         if 0 <= row < len(chosen):
-            other = _furthest(every.take(slice(first)), k, family)
-            if other is not None:
-                theta[row], x[row] = other, every.x[k]
+            repeat = _repeat(every.take(slice(first)), k, family)
+            if repeat is not None:
+                theta[row], x[row] = repeat
     return Runs(theta, x)
 
 
-def _furthest(runs: Runs, k: int, family: Family) -> Array | None:
-    """The theta (p,) of the run that is furthest from run k, of those whose measures support its x; None if none is."""
-    at = Runs(runs.theta, np.repeat(runs.x[k][None], len(runs), axis=0))
-    unit = np.maximum(np.std(runs.theta, axis=0), np.finfo(float).tiny)
-    apart2 = np.sum(((runs.theta - runs.theta[k]) / unit) ** 2, axis=1)
-    apart2[~at.inside(lambda theta: measures_at(family, theta))] = 0.0
+def _repeat(runs: Runs, k: int, family: Family) -> tuple[Array, Array] | None:
+    """Theta (p,) and x (d,) of a repeat of the run at end k, 0 or 1, of the thetas; None if no measure supports x."""
+    z = (runs.theta - np.mean(runs.theta, axis=0)) / np.maximum(np.std(runs.theta, axis=0), np.finfo(float).tiny)
+    end = int(np.argmax(np.sum(z**2, axis=1)))
+    if k:
+        end = int(np.argmax(np.sum((z - z[end]) ** 2, axis=1)))
+    apart2 = np.sum((z - z[end]) ** 2, axis=1)
+    there = Runs(runs.theta, np.repeat(runs.x[end][None], len(runs), axis=0))
+    apart2[~there.inside(lambda theta: measures_at(family, theta))] = 0.0
     furthest = int(np.argmax(apart2))
-    return runs.theta[furthest] if apart2[furthest] > 0 else None
+    return (runs.theta[furthest], runs.x[end]) if apart2[furthest] > 0 else None
 
 
 def dependence_on_theta(samples: Samples) -> str | None:
