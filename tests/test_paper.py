@@ -526,9 +526,9 @@ def test_without_a_kernel_it_asks_for_one_where_no_lengthscale_of_its_grid_suits
     ):
         cbq.CBQ.paper().fit(samples)
     for scale in (0.1, 1.0, 10.0):
-        x = scale * np.random.default_rng(0).standard_normal((5, 10, 2))
+        x = scale * np.random.default_rng(0).standard_normal((6, 10, 2))
         measure = cbq.measures.Gaussian([0.0, 0.0], cov=scale**2)
-        cbq.CBQ.paper().fit(cbq.Samples(np.arange(5.0), x, np.sin(x[..., 0] / scale), measure))
+        cbq.CBQ.paper().fit(cbq.Samples(np.arange(6.0), x, np.sin(x[..., 0] / scale), measure))
 
 
 @pytest.mark.filterwarnings("ignore:beyond:cbq.FitWarning")
