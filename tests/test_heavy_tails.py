@@ -105,15 +105,8 @@ def test_measures_without_quantiles_are_left_alone():
         assert infinite_variance(cbq.Samples([0.0, 1.0], x, x**2, measure)) == ()
 
 
-@pytest.mark.parametrize("seed", range(2))
-def test_the_stretch_of_a_product_is_that_of_its_heavy_input(seed):
-    """Points that are outermost in a light coordinate do not hide those of the heavy one."""
-
-    def stretch(f, family):
-        with silent():
-            return float(cbq.CBQ().fit(collected(f, family, N=100, seed=seed)).stage1.stretch[0])
-
-    def family(theta):
-        return Product([StudentT(2.5, theta[0], 1.0), *[Normal(0.0, std=1.0)] * 4])
-
-    assert stretch(lambda x, theta: x[:, 0] ** 2 + 0.1 * x[:, 1:].sum(axis=1), family) > 1.5
+@pytest.mark.parametrize("seed", range(3))
+def test_points_that_are_outermost_in_a_light_input_do_not_hide_those_of_a_heavy_one(seed):
+    with silent():
+        fit = cbq.CBQ().fit(collected(lambda x, theta: x[:, 0] ** 2 + np.sin(x[:, 1]), product, seed=seed))
+    assert fit.stage1.stretch[0] > 2.0  # 1.3 to 1.5 with the outermost points of both inputs together
