@@ -95,7 +95,8 @@ def test_errors_that_outputs_share_are_shared_by_the_draws_of_a_fit(method):
 
 
 def test_importance_sampling_knows_the_correlation_of_outputs():
-    theta, x = np.array([[0.0], [1.0]]), rng(5).normal(size=(2, 20, 1))
+    theta = np.array([[0.0], [1.0]])
+    x = theta[:, None] + rng(5).normal(size=(2, 20, 1))
     f = np.concatenate([x, -2 * x], axis=-1)
     fit = cbq.ImportanceSampling().fit(cbq.Samples(theta, x, f, lambda t: Gaussian(t, 1.0), depends_on_theta=False))
     assert_allclose(fit.correlation, [[1, -1], [-1, 1]])
