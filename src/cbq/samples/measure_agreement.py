@@ -27,6 +27,7 @@ DEPENDENT = 0.01  # the level at which thetas are taken for dependent, which cos
 FEW_SHARED = 1.05  # thetas that use a point, on average: more make pooled statistics too large
 MIN_ATOMS = 8  # points of a theta with atoms: of fewer nobody can tell whether all thetas have the same random numbers
 MANY_THETAS = 30  # so many show a correlation by the signs of their products alone, whatever the design of each
+MIN_CHAIN = 50  # points, fewer of which do not show how slowly a chain mixes and are worth one
 CHAIN_MARGIN = 2.0  # by which the effective size of a Markov chain may be smaller than it is estimated
 FARTHEST = 6.0  # standard deviations that are told apart
 SMALLEST = -690.0  # log p, near the smallest float64
@@ -145,6 +146,8 @@ class _Checked:
         a = each.a[samples.starts[:, None] + np.arange(N)]  # (T, N, k)
         sizes = [min(effective_size(b), effective_size(np.abs(b))) for b in np.moveaxis(a, -1, 0)]
         copies = np.maximum(CHAIN_MARGIN * a.shape[0] * N / np.array(sizes), each.copies)
+        if N < MIN_CHAIN:
+            copies = np.maximum(copies, np.max(samples.counts))
         slow = replace(each, copies=copies)
         yield self._location(combined(uniformity.location(slow, each.together)))
         yield self._scale(combined(uniformity.scale(slow, each.together)))
