@@ -102,7 +102,7 @@ def test_few_points_of_many_thetas_are_pooled():
 @pytest.mark.parametrize("n", [1, 2, 10])
 def test_points_that_are_far_off_are_found_wherever_they_are(n):
     for far in (10.0, 40.0, 1e6):
-        assert "5 or more" in made(CENTRES + far + noise(0, T, n, 1)).contradiction
+        assert "5 or more" in made(CENTRES + far + noise(0, T, n, 1)).measure_contradiction
 
 
 def test_points_are_compared_with_what_they_were_drawn_from():
