@@ -183,6 +183,8 @@ def test_evaluate():
         PROBLEM.evaluate(1.0, x)
     with pytest.raises(ValueError, match=r"x has shape \(3, 1\)"):
         PROBLEM.evaluate([0.5, 2.0], x[:, :1])
+    with pytest.raises(ValueError, match="x must hold one point or more, but it holds none"):
+        PROBLEM.evaluate([0.5, 2.0], x[:0])
 
 
 @pytest.mark.parametrize("kind", [np.array, list])

@@ -183,6 +183,8 @@ class Problem(Immutable):
             raise ValueError(f"evaluate takes one theta (p,), but theta has shape {given.shape}.")
         measure = measures_at(self.family, thetas)[0]
         points = measure._points(self.names.with_x(measure.dim).ordered("x", x))
+        if not len(points):
+            raise ValueError("x must hold one point or more, but it holds none.")
         if (rng is not None) is not (self._rng_parameter is not None):
             takes = "takes rng: pass a seed, such as rng=0" if rng is None else "takes no rng: leave it out"
             raise ValueError(f"the integrand of {self.name!r} {takes}.")
