@@ -762,7 +762,7 @@ class Samples(Immutable):
         narrowed = np.clip(np.stack([low, high]), *given)
         return np.where(two, narrowed, given)
 
-    @property
+    @cached_property
     def bounds_contradictions(self) -> list[BoundsContradiction]:
         """The ends of `bounds` that averages of draws of a random f contradict; none if f is not random."""
         if self.bounds is None or not self.stochastic:  # values of another f outside of its bounds are refused

@@ -14,7 +14,7 @@ from cbq.kernels import Kernel, Warped
 from cbq.kernels.warped import NormalCdf
 from cbq.measures import Measure
 from cbq.methods.multioutput.candidates import LEAST_SPREAD, Automatic, kernels_of_x
-from cbq.methods.shared_design import common_points, standard_normal
+from cbq.methods.multioutput.common_design import common_points, standard_normal
 from cbq.samples import Samples
 from cbq.samples.arrays import units
 from cbq.samples.samples import spread
