@@ -24,14 +24,13 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.embeddings import embed
-from cbq.gp.constant_mean import FLAT, GPData, explain
+from cbq.gp.constant_mean import GPData
 from cbq.gp.pooled import ROUNDING, ExactGP
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Measure
 
 SEED = 0  # of the choice of some thetas and points
-LEAST_AMPLITUDE = np.finfo(float).eps ** 2  # of f in units near 1: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -113,14 +112,9 @@ class KroneckerGP:
     """The process given values on a grid, and its integrals under the measure of v at any theta: a `PooledGP`.
 
     noise: the variance, in units of the amplitude, of a part of f that no two thetas share, with the kernel k_X.
-    amplitudes: (2, C), of the errors of interpolation and of quadrature. By default the amplitude of all values serves
-    both, which is that of the roughest direction: where f has a kink that moves with theta, f at one v is far rougher
-    in theta than its integral is.
     """
 
-    def __init__(
-        self, kernel: Kernel, points: GridPoints, jitter: Jitter, noise: float = 0.0, amplitudes: Array | None = None
-    ) -> None:
+    def __init__(self, kernel: Kernel, points: GridPoints, jitter: Jitter, noise: float = 0.0) -> None:
         assert kernel.on_theta is not None
         C, T, N = points.f.shape
         self.kernel, self.kernel_theta, self.nodes = kernel, kernel.on_theta, points.theta
@@ -136,9 +130,7 @@ class KroneckerGP:
             half[c] = self.factor.solve_lower(on_x.solve_lower(points.f[c].T).T)
         self.beta = self.half_one @ half @ half_one / self.S
         half -= self.beta[:, None, None] * np.outer(self.half_one, half_one)
-        own = np.sum(half**2, axis=(1, 2)) / max(points.n - 1, 1)
-        self.amplitude = own if amplitudes is None else np.ones(C)
-        self.scales = np.ones((2, C)) if amplitudes is None else amplitudes
+        self.amplitude = np.sum(half**2, axis=(1, 2)) / max(points.n - 1, 1)
         weights = on_x.solve(mu[:, None])[:, 0]
         self.alpha = self.factor.solve(((points.f - self.beta[:, None, None]) @ weights).T)  # (T, C), integrated over v
         self.noise = np.full(C, noise)
@@ -156,38 +148,23 @@ class KroneckerGP:
         known, missed = np.sum(half * half, axis=0), self._missed(half)
         between = np.maximum(z - self.z * known, ROUNDING * z)
         within = np.maximum((self.z - self.explained) * known + missed**2 / self.S, ROUNDING * z)
-        return np.outer(between, self.scales[0]) + np.outer(within, self.scales[1])
+        return np.repeat((between + within)[:, None], len(self.amplitude), axis=1)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
         half = self.factor.solve_lower(mu.T)
         known, missed = half.T @ half, self._missed(half)
         between = cross - self.z * known
         within = (self.z - self.explained) * known + np.outer(missed, missed) / self.S
-        parts = self.scales[:, :, None, None] * np.stack([between, within])[:, None]
-        return np.asarray(np.sum(parts, axis=0))
+        return np.broadcast_to(between + within, (len(self.amplitude), *between.shape))
 
     def _missed(self, half: Array) -> Array:
         """1 - 1'K^-1 mu (M,) of integrals, from L^-1 k (T, M)."""
         return np.asarray(1.0 - self.sum_mu * (self.half_one @ half))
 
 
-def quadratures(kernel_x: Kernel, points: GridPoints, jitter: Jitter) -> tuple[Array, Array]:
-    """The integral at each theta from the values there alone, (T, C), and the amplitude of f at each theta (T, C)."""
+def quadratures(kernel_x: Kernel, points: GridPoints, jitter: Jitter) -> Array:
+    """The integral at each theta from the values there alone, (T, C)."""
     process = ExactGP(kernel_x, points.v, points.columns.f[0], jitter)
     mean = process.mean(embed(kernel_x, points.measure).mean(points.v)[None])[0]
     C, T, _ = points.f.shape
-    return mean.reshape(C, T).T, process.amplitude.reshape(C, T).T
-
-
-def two_amplitudes(kernel: Kernel, points: GridPoints, jitter: Jitter, noise: float) -> Array:
-    """The amplitudes (2, C) of the errors of interpolation and of quadrature.
-
-    The first is that of the quadratures at the thetas as a function of theta, by their leave-one-out residuals, in
-    units of the initial error of k_X; the second that of f as a function of v, averaged over thetas.
-    """
-    assert kernel.on_theta is not None
-    estimates, amplitude = quadratures(kernel.on_x, points, jitter)
-    found = explain(kernel.on_theta, GPData(points.theta[None], estimates[None]), FLAT, jitter, [noise])
-    squares = found.residuals[0, 0] ** 2 * found.precision[0, 0][:, None]
-    z = float(embed(kernel.on_x, points.measure).variance)
-    return np.maximum([np.mean(squares, axis=0) / z, np.mean(amplitude, axis=0)], LEAST_AMPLITUDE)
+    return np.asarray(mean.reshape(C, T).T)

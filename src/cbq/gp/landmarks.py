@@ -9,8 +9,8 @@ import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
 from cbq._checks import generator
-from cbq.gp.choice import PooledPoints
 from cbq.gp.pooled import PooledGP, pooled_gp
+from cbq.gp.selection import PooledPoints
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.gram import take

@@ -1,95 +1,63 @@
-"""The kernels of a pooled process whose values are draws: lengthscales and noise by the evidence.
+"""Kernels of a process whose values are draws: lengthscales and noise by the evidence.
 
-With noise the evidence is a good judge of kernels too: what a kernel is wrong about at a few points is small against
-the noise. Lengthscales are fitted through landmarks (see `sparse`), at a cost that is linear in the number of points.
-Then the eigenvalues of one Gram matrix K = V diag(l) V' give the evidence of every noise variance r, in units of the
-amplitude, at O(n) each: with q = 1 / (l + r), o = V'1 and v = V'f, S = sum q o^2, the energy is
-sum q v^2 - (sum q o v)^2 / S.
+Lengthscales are fitted through landmarks (see `sparse`), at a cost that is linear in the number of points. Then the
+eigenvalues of one Gram matrix K = V diag(l) V' give the evidence of every noise variance r, in units of the amplitude,
+at O(n) each: with q = 1 / (l + r), o = V'1 and v = V'f, S = sum q o^2, the energy is sum q v^2 - (sum q o v)^2 / S.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
-from scipy.special import softmax
 
-from cbq.gp.choice import (
-    CHOICE_POINTS,
-    MAX_AVERAGED_POINTS,
-    MAX_MEMBERS,
-    MAX_TIED,
-    NEGLIGIBLE,
-    KernelChoice,
-    KernelMember,
-    PooledPoints,
-)
+from cbq._arrays import Array, evenly
 from cbq.gp.families import LONGEST, SHORTEST, KernelFamily
-from cbq.gp.homoscedastic import leave_one_out_along
 from cbq.gp.pooled import NOISES
 from cbq.gp.search import quasi_newton
 from cbq.gp.sparse import Bound, Targets
 from cbq.kernels import Kernel
 from cbq.linalg.engines import eigh
-from cbq.linalg.threads import one_blas_thread
 
-ROWS, LANDMARKS = 1000, 100  # at most, of the points, for lengthscales
+LANDMARKS = 100  # at most, of the points, for lengthscales
 LOG_RATIO_BOUNDS = (-20.0, 20.0)  # of the amplitude over the noise variance
 STARTS = tuple((gamma, shift) for gamma in (0.0, 4.0) for shift in (-1.0, 0.0, 1.0))  # log ratio, log-lengthscales
 MAX_ITERATIONS = 40
 
 
-def choose_noisy_kernel(kernels: Sequence[Kernel], points: PooledPoints, *, ard: bool = True) -> KernelChoice:
-    """The likeliest kernels for the draws of one output, with their lengthscales and noise."""
-    with one_blas_thread():
-        ard = ard and points.u.shape[1] > 1
-        some, fewer = points.thinned(ROWS), points.thinned(CHOICE_POINTS)
-        fitted = [_fitted(KernelFamily.of(kernel, points.u, ard), some) for kernel in kernels]
-        least = sorted(fitted, key=lambda pair: pair[1])[:MAX_TIED]
-        found = [_Noisy.of(kernel, fewer) for kernel, _ in least]
-    weights = softmax([each.evidence for each in found])
-    heaviest = np.argsort(-weights, kind="stable")[: MAX_MEMBERS if points.n <= MAX_AVERAGED_POINTS else 1]
-    kept = heaviest[weights[heaviest] >= NEGLIGIBLE * weights[heaviest[0]]]
-    weights = weights / np.sum(weights[kept])
-    members = [KernelMember(found[k].kernel, float(weights[k]), found[k].error, found[k].noise) for k in kept]
-    return KernelChoice(tuple(members), len(kernels))
+class Values(Protocol):
+    """Points u (n, D), and the values f (n, 1) of one output there."""
+
+    @property
+    def u(self) -> Array: ...
+    @property
+    def f(self) -> Array: ...
 
 
-def _fitted(family: KernelFamily, points: PooledPoints) -> tuple[Kernel, float]:
-    """The kernel with its likeliest free lengthscales, and minus a bound of its evidence."""
+def noisy_kernels(kernels: Sequence[Kernel], points: Values, ard: bool) -> list[tuple[Kernel, float]]:
+    """The kernels with their likeliest lengthscales for the draws of one output, each with its likeliest noise."""
+    fitted = [_likeliest(KernelFamily.of(kernel, points.u, ard), points) for kernel in kernels]
+    return [(kernel, likeliest_noise(kernel, points)) for kernel in fitted]
+
+
+def _likeliest(family: KernelFamily, points: Values) -> Kernel:
+    """The kernel with its likeliest free lengthscales."""
     y = points.f[:, 0] - np.mean(points.f[:, 0])
-    bound = Bound(family.kernel, points.u, Targets.of(y), points.thinned(LANDMARKS).u)
+    bound = Bound(family.kernel, points.u, Targets.of(y), points.u[evenly(len(y), LANDMARKS)])
     guess, low, high = family.kernel.log_lengthscales, np.log(SHORTEST), np.log(LONGEST)
     starts = [np.array([gamma, *(guess + shift * family.free)]) for gamma, shift in STARTS]
     limits = [LOG_RATIO_BOUNDS, *((g + low * f, g + high * f) for g, f in zip(guess, family.free, strict=True))]
-    best, value = quasi_newton(bound, min(starts, key=bound.value), limits, options={"maxiter": MAX_ITERATIONS})
-    return bound.kernel_at(best), value
+    best, _ = quasi_newton(bound, min(starts, key=bound.value), limits, options={"maxiter": MAX_ITERATIONS})
+    return bound.kernel_at(best)
 
 
-@dataclass(frozen=True, eq=False)
-class _Noisy:
-    """A kernel with its likeliest noise in units of the amplitude, its evidence, and its leave-one-out error.
-
-    The error is what the noise does not explain of it.
-    """
-
-    kernel: Kernel
-    noise: float
-    evidence: float
-    error: float
-
-    @classmethod
-    def of(cls, kernel: Kernel, points: PooledPoints) -> _Noisy:
-        values, V = eigh(kernel(points.u))
-        values, dof = np.maximum(values, 0.0), points.n - 1
-        o, v = np.sum(V, axis=0), V.T @ points.f[:, 0]
-        q = 1.0 / (values + NOISES[:, None])  # (R, n)
-        S = q @ o**2
-        A = np.maximum(q @ v**2 - (q @ (o * v)) ** 2 / S, np.finfo(float).tiny) / dof
-        evidence = -0.5 * (dof * np.log(A) - np.sum(np.log(q), axis=1) + np.log(S))
-        best = int(np.argmax(evidence))
-        residuals = leave_one_out_along(V, q[best], o, v[:, None])[:, 0]
-        unexplained = residuals**2 - A[best] * NOISES[best]
-        error2 = np.mean(unexplained / points.spread[:, 0] ** 2)
-        return cls(kernel, float(NOISES[best]), float(evidence[best]), float(np.sqrt(max(error2, 0.0))))
+def likeliest_noise(kernel: Kernel, points: Values) -> float:
+    """The noise variance, in units of the amplitude, with the largest evidence."""
+    values, V = eigh(kernel(points.u))
+    values, dof = np.maximum(values, 0.0), len(points.u) - 1
+    o, v = np.sum(V, axis=0), V.T @ points.f[:, 0]
+    q = 1.0 / (values + NOISES[:, None])  # (R, n)
+    S = q @ o**2
+    A = np.maximum(q @ v**2 - (q @ (o * v)) ** 2 / S, np.finfo(float).tiny) / dof
+    return float(NOISES[np.argmax(-0.5 * (dof * np.log(A) - np.sum(np.log(q), axis=1) + np.log(S)))])

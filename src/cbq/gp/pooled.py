@@ -13,22 +13,21 @@ of the centred features, the likelihood of every s2 costs m operations.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Protocol
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import Array
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor_gram
-from cbq.linalg.dense import append_rows, eigh, nearest_psd, thin_svd
+from cbq.linalg.dense import append_rows, nearest_psd, thin_svd
 from cbq.linalg.threads import blas_threads
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
-HALVES = slice(0, None, 2), slice(1, None, 2)  # of the points, whose fits calibrate that of all
 BLOCK_ROWS = 2048  # points whose features are in memory at a time
 
 
@@ -63,13 +62,6 @@ class PooledGP(Protocol):
         """Their covariances (C, M, M) at unit amplitude, with the prior ones `cross` (M, M)."""
 
 
-class HalvedGP(PooledGP, Protocol):
-    """A process that knows what it would be given half of its values."""
-
-    def half(self, k: int) -> PooledGP:
-        """The process given every second value, the first ones (k = 0) or the others (k = 1), with the same noise."""
-
-
 def pooled_gp(
     kernel: Kernel,
     u: Array,
@@ -78,7 +70,7 @@ def pooled_gp(
     jitter: Jitter,
     *,
     noise: float = 0.0,
-) -> HalvedGP:
+) -> PooledGP:
     """The process given values f (n, C) at points u (n, D): exact, with this noise, or through landmarks."""
     return ExactGP(kernel, u, f, jitter, noise) if landmarks is None else NystromGP(kernel, u, f, landmarks, jitter)
 
@@ -110,19 +102,6 @@ class IntegralPosterior:
         A = np.where(A > 0, A, np.finfo(float).tiny)
         return cls(process.mean(mu), (A * process.variance(mu, z)).T)
 
-    @classmethod
-    def averaged(cls, weights: Array, parts: Sequence[IntegralPosterior]) -> IntegralPosterior:
-        """The average of several, whose disagreement adds to the spread."""
-        if len(parts) == 1:
-            return parts[0]
-        mean = np.asarray(sum(w * part.mean for w, part in zip(weights, parts, strict=True)))
-        spread = np.zeros_like(parts[0].spread)
-        for w, part in zip(weights, parts, strict=True):
-            apart = (part.mean - mean).T  # (C, M)
-            joint = spread.ndim == 3
-            spread += w * (part.spread + (apart[:, :, None] * apart[:, None] if joint else apart**2))
-        return cls(mean, spread)
-
 
 class ExactGP:
     """The process given all values f (n, C) at points u (n, D), with a noise variance in units of the amplitude."""
@@ -130,7 +109,6 @@ class ExactGP:
     def __init__(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter, noise: float = 0.0) -> None:
         self.nodes = u
         self.noise = np.full(f.shape[1], noise)
-        self._given = kernel, f, jitter, noise
         self.factor = factor_gram(kernel, u, nugget=noise, jitter=jitter)
         half = self.factor.solve_lower(np.column_stack([f, np.ones(len(u))]))
         self.half_one = half[:, -1]  # L^-1 1
@@ -142,10 +120,6 @@ class ExactGP:
         self.amplitude = energy / max(len(u) - 1, 1)
         self.rounding = np.finfo(float).eps * np.sum(np.abs(self.alpha), axis=0)  # of K alpha, where K is at most 1
 
-    def half(self, k: int) -> ExactGP:
-        kernel, f, jitter, noise = self._given
-        return ExactGP(kernel, self.nodes[HALVES[k]], f[HALVES[k]], jitter, noise)
-
     @property
     def evidence(self) -> float:
         """The restricted log-likelihood of all outputs, up to a constant."""
@@ -153,24 +127,18 @@ class ExactGP:
         logdet = float(self.factor.logdet) + np.log(self.S)
         return float(-0.5 * np.sum((len(self.nodes) - 1) * np.log(amplitude) + logdet))
 
-    def leave_groups_out(self, owners: Integers) -> tuple[Array, Array]:
-        """The mean residual (G, C) of each group of values given all others, and its variance (G,) at unit amplitude.
-
-        owners: (n,), the group of each. With P = K^-1 - k1 k1' / S, the residuals of a group B are P_BB^-1 (P f)_B,
-        with the covariance P_BB^-1.
-        """
+    def precision(self) -> Array:
+        """P = K^-1 - k1 k1' / S (n, n)."""
         P = self.factor.inverse()
         k1 = np.sum(P, axis=1)
-        P -= np.outer(k1, k1) / self.S
-        means, variances = [], []
-        for group in np.unique(owners):
-            rows = np.flatnonzero(owners == group)
-            values, vectors = eigh(P[np.ix_(rows, rows)])
-            along = np.sum(vectors, axis=0) / np.maximum(values, np.finfo(float).eps * np.max(values))
-            weights = vectors @ along / len(rows)
-            means.append(weights @ self.alpha[rows])
-            variances.append(np.sum(weights) / len(rows))
-        return np.array(means), np.array(variances)
+        P -= np.outer(k1, k1 / self.S)
+        return P
+
+    def weights(self, mu: Array) -> Array:
+        """The weights (M, n) of the values in integrals with embeddings mu (M, n): P mu + k1 / S."""
+        missed = 1.0 - self.half_one @ self.factor.solve_lower(mu.T)
+        whole = self.factor.solve(np.column_stack([mu.T, np.ones(len(self.nodes))]))
+        return np.asarray(whole[:, :-1].T + np.outer(missed / self.S, whole[:, -1]))
 
     def mean(self, mu: Array) -> Array:
         return np.asarray(self.beta + mu @ self.alpha)
@@ -208,10 +176,6 @@ class _Triangle:
             R = append_rows(R if R.size else np.zeros((block.shape[1],) * 2), block)
         return cls(R, len(u))
 
-    def joined(self, other: _Triangle) -> _Triangle:
-        """That of the rows of both."""
-        return _Triangle(append_rows(self.R, other.R), self.n + other.n)
-
     def parts(self, m: int) -> tuple[Array, Array, Array, Array, Array]:
         """The averages (m,), (C,) of features and values, and for both less these: the factor (m, m) of the features,
         the values along them (m, C), and the squares (C,) of what is left of the values.
@@ -233,37 +197,19 @@ def _features(kernel: Kernel, landmarks: Array, factor: Factor, u: Array) -> Arr
 
 
 class NystromGP:
-    """The process given values f (n, C) at points u (n, D), through landmarks (m, D), in bounded memory.
+    """The process given values f (n, C) at points u (n, D), through landmarks (m, D), in bounded memory."""
 
-    noise: s2 (C,), if it is known; otherwise the likeliest.
-    """
-
-    def __init__(
-        self, kernel: Kernel, u: Array, f: Array, landmarks: Array, jitter: Jitter, noise: Array | None = None
-    ) -> None:
+    def __init__(self, kernel: Kernel, u: Array, f: Array, landmarks: Array, jitter: Jitter) -> None:
+        self.nodes, self.n = landmarks, len(u)
         with blas_threads(len(landmarks)):
-            factor = factor_gram(kernel, landmarks, jitter=jitter)
-            features = partial(_features, kernel, landmarks, factor)
-            halves = tuple(_Triangle.of(features, u[half], f[half]) for half in HALVES)
-            self._set(landmarks, factor, halves[0].joined(halves[1]), noise)
-        self._halves = halves
-
-    def _set(self, landmarks: Array, factor: Factor, triangle: _Triangle, noise: Array | None) -> None:
-        self.nodes, self.factor, self.n = landmarks, factor, triangle.n
-        self.centre, self.average, R, projected, rest2 = triangle.parts(len(landmarks))
-        U, self.roots, self.axes = thin_svd(R)  # centred features = Q U diag(roots) axes, for orthonormal columns Q
+            self.factor = factor_gram(kernel, landmarks, jitter=jitter)
+            triangle = _Triangle.of(partial(_features, kernel, landmarks, self.factor), u, f)
+            self.centre, self.average, R, projected, rest2 = triangle.parts(len(landmarks))
+            U, self.roots, self.axes = thin_svd(R)  # centred features = Q U diag(roots) axes, Q'Q = I
         self.seen = U.T @ projected  # (m, C)
         self.noise, self.amplitude = self._likeliest(rest2)
-        if noise is not None:
-            self.noise = noise
         self.coefficients = self.roots[:, None] / (self.roots[:, None] ** 2 + self.noise) * self.seen  # (m, C)
         self.rounding = np.finfo(float).eps * np.sum(np.abs(self.coefficients), axis=0)
-
-    def half(self, k: int) -> NystromGP:
-        found = object.__new__(NystromGP)
-        with blas_threads(len(self.nodes)):
-            found._set(self.nodes, self.factor, self._halves[k], self.noise)
-        return found
 
     def _likeliest(self, rest2: Array) -> tuple[Array, Array]:
         """s2 and A (C,) by the restricted likelihood, from the squares (C,) that no feature explains."""

@@ -17,10 +17,9 @@ from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
-from cbq.gp.choice import PooledPoints, choose_kernel
-from cbq.gp.halves import split_half_calibration
-from cbq.gp.pooled import ExactGP, IntegralPosterior
-from cbq.kernels import Kernel
+from cbq.gp.calibration import Calibration, LocalAmplitude
+from cbq.gp.pooled import ExactGP
+from cbq.gp.selection import PooledPoints, choose_kernel
 from cbq.measures import Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
@@ -181,24 +180,21 @@ def _quadrature(
 def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:
     """The integrals of at_mean (n,) and of each of `values` (S, n) at nodes (n, p), under a measure: (1 + S,).
 
-    Also the standard error of the quadrature, (), by a process that is calibrated by halves of the nodes.
+    Also the standard error of the quadrature, (), by a process that is calibrated by leaving out nodes.
     """
     averages = np.mean(values, axis=0)[:, None]
     shift, scale = units(averages)
     f = (averages - shift) / scale
     points = PooledPoints(nodes, f, np.broadcast_to(np.std(f), f.shape), shift, scale)
 
-    def integrals(kernel: Kernel) -> Integrals:
-        return Integrals(kernel, [measure], np.empty((1, 0)))
-
-    kernels = automatic_kernels_of_x(nodes, (measure,))
-    chosen = choose_kernel(kernels, points, POOLED_JITTER, integrals=integrals).heaviest()
-    averaged = ExactGP(chosen.kernel, nodes, f, POOLED_JITTER)
-    calibration = split_half_calibration(chosen, [averaged], integrals)
+    chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, POOLED_JITTER)
+    integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
+    mu, z = integrals.mean(nodes), integrals.variance()
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
-    posterior = IntegralPosterior.of(process, integrals(chosen.kernel))
-    std = scale[0] * np.sqrt(calibration.variance(posterior.spread[0, 0], 0))
-    return posterior.mean[0, 1:], np.asarray(std)
+    averaged = ExactGP(chosen.kernel, nodes, f, POOLED_JITTER)
+    amplitude = LocalAmplitude(averaged, [], Calibration())(mu)[0, 0]
+    std = scale[0] * np.sqrt(amplitude * process.variance(mu, z)[0, 0])
+    return process.mean(mu)[0, 1:], np.asarray(std)
 
 
 def _widened_sobol(measure: Measure, n: int, rng: np.random.Generator) -> Array:

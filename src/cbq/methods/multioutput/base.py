@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
+from functools import cached_property
 from typing import Protocol, Self
 
 import numpy as np
@@ -18,47 +19,42 @@ from cbq.fit.findings import Finding
 from cbq.fit.of_samples import few_points_together, few_thetas, tails
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
-from cbq.gp.choice import NOT_LEARNT, KernelChoice, PooledPoints
-from cbq.gp.halves import SplitHalfCalibration
+from cbq.gp.calibration import Calibration, LocalAmplitude
 from cbq.gp.kronecker import GridPoints
-from cbq.gp.pooled import Embedded, IntegralPosterior, PooledGP
+from cbq.gp.pooled import Embedded, PooledGP
+from cbq.gp.selection import NOT_LEARNT, KernelChoice, PooledPoints
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
-from cbq.linalg.dense import correlation
+from cbq.linalg.dense import correlation, nearest_psd
 from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import refuse_theta
-from cbq.methods.multioutput.unreached import unreached
 from cbq.samples import Samples
 
 ROUNDING_THETAS = 5  # of the observed ones, at which rounding errors are compared with standard deviations
-BADLY_PREDICTED = 3.0  # differences between parts of the data, relative to those predicted, that look wrong
-PREDICTIVE_DF = 4.0  # degrees of freedom: two halves of the points say little about the size of the errors
-PREDICTIVE_SHARES = np.array([0.1, 1.9])  # of the variance, of two equally likely sizes of the errors
+BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
+MOVED_THETAS = 20  # of the observed ones, at which moves are reported
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
-UNREACHED = 0.2  # the standard deviation of f where no point has been, in units of that over all points
 
 
 @dataclass(frozen=True, eq=False)
 class OutputGroup:
     """Outputs that share a process.
 
-    outputs: which. chosen: the kernels that are averaged, with their leave-one-out errors. calibration: of the
-    variances, from halves of the points.
+    outputs: which. chosen: the best kernel, and others that cannot be told apart from it.
     """
 
     outputs: tuple[int, ...]
     chosen: KernelChoice
-    calibration: SplitHalfCalibration
 
     @property
     def is_learnt(self) -> bool:
         """Whether the process predicts f better than its mean does."""
-        return self.chosen.error < NOT_LEARNT
+        return self.chosen.residual < NOT_LEARNT
 
 
 class Part(Protocol):
-    """One of the processes that are averaged."""
+    """The process of one kernel."""
 
     @property
     def kernel(self) -> Kernel:
@@ -71,17 +67,22 @@ class Part(Protocol):
     def integrals(self, theta: Array, measures: Sequence[Measure]) -> Embedded:
         """The integrals that it needs at thetas (M, p), with M measures of x."""
 
+    def embeddings(self, nodes: Array, integrals: Embedded, theta: Array) -> Array:
+        """The embeddings (M, n) of its integrals at thetas (M, p) at the nodes (n, D) of another process."""
+
 
 class PooledFit(Fit):
     """I over theta by one Gaussian process on the values of all thetas.
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
+    calibrated_by : how variances follow from what leaving out points and thetas moves.
     settings : the options of the estimator, as text.
     """
 
     conditional_on = "f going on there as it does at the points where it succeeded"
     _points: PooledPoints | GridPoints
-    _parts: list[list[Part]]  # of each group
+    _parts: list[list[Part]]  # of each group, the best kernel first
+    _amplitudes: list[LocalAmplitude]  # of each group
 
     def __init__(
         self,
@@ -89,27 +90,23 @@ class PooledFit(Fit):
         groups: Sequence[OutputGroup],
         *,
         jitter: Jitter,
+        calibrated_by: Calibration,
         settings: Mapping[str, str],
         findings: Sequence[Finding] = (),
         processes: Sequence[Sequence[PooledGP]] | None = None,
     ) -> None:
-        self.samples, self.groups, self.jitter = samples, tuple(groups), jitter
+        self.samples, self.groups, self.jitter, self.calibrated_by = samples, tuple(groups), jitter, calibrated_by
         self.settings, self.own_findings = dict(settings), tuple(findings)
         self.theta, self.C = samples.theta, samples.C
         self._set_processes(processes)
 
     @abstractmethod
     def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
-        """Set the points and the processes on them, of each group, unless they were made already."""
+        """Set the points, the processes on them and their amplitudes, of each group; `made`: the processes, if any."""
 
     @abstractmethod
     def _measures(self, theta: Array) -> Sequence[Measure]:
         """The measures of the points at thetas (M, p), or the one that all share."""
-
-    @property
-    @abstractmethod
-    def _reached(self) -> Array:
-        """The points (n, d) whose measures these are."""
 
     @abstractmethod
     def _left_out(self, group: OutputGroup) -> Array:
@@ -120,62 +117,80 @@ class PooledFit(Fit):
         """How the processes of group g are made, in a few words."""
 
     @abstractmethod
-    def _inflation(self, g: int) -> Array:
-        """The factors (K,) by which the outputs of group g differ more between parts of the data than predicted."""
-
-    @abstractmethod
     def _threads(self) -> AbstractContextManager[None]:
         """The BLAS threads to work with."""
 
-    def _integrals(
-        self, theta: Array, measures: Sequence[Measure]
-    ) -> Iterator[tuple[OutputGroup, list[tuple[PooledGP, Embedded]]]]:
-        """The processes of each group, and the integrals that they need under the M measures of x at theta (M, p)."""
-        for group, parts in zip(self.groups, self._parts, strict=True):
-            for part in parts:
-                refuse_theta(part.kernel, theta)
-            yield group, [(part.process, part.integrals(theta, measures)) for part in parts]
-
     def _means(self, theta: Array) -> list[Array]:
         found: dict[int, Array] = {}
-        shift, scale = self._points.shift, self._points.scale
         with self._threads():
-            for group, parts in self._integrals(theta, together(self._measures(theta))):
-                means = [process.mean(integrals.mean(process.nodes)) for process, integrals in parts]
-                mean = np.tensordot(group.chosen.weights, means, 1)  # (M, C)
-                found |= {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
+            measures = together(self._measures(theta))
+            for group, parts in zip(self.groups, self._parts, strict=True):
+                refuse_theta(parts[0].kernel, theta)
+                mean = parts[0].process.mean(parts[0].integrals(theta, measures).mean(parts[0].process.nodes))
+                found |= self._columns(group, mean)
         return [found[c] for c in self._outputs]
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         found: dict[int, PredictiveDistribution] = {}
         with self._threads():
-            measures = self._measures(theta)
-            beyond = UNREACHED * np.broadcast_to(unreached(measures, self._reached), len(theta))
-            beyond2 = np.multiply.outer(beyond, beyond) if joint else beyond**2
-            spread2 = self._points.variance
-            for group, parts in self._integrals(theta, together(measures)):
-                each = [IntegralPosterior.of(*part, joint=joint) for part in parts]
-                posterior = IntegralPosterior.averaged(group.chosen.weights, each)
-                for j, c in enumerate(group.outputs):
-                    shift, scale = self._points.shift[c], self._points.scale[c]
-                    total = group.calibration.variance(posterior.spread[j], j) + spread2[c] * beyond2
-                    scales2 = scale**2 * (PREDICTIVE_DF - 2) / PREDICTIVE_DF * total
-                    location = shift + scale * posterior.mean[:, j]
-                    found[c] = PredictiveDistribution(
-                        np.tile(location, (len(PREDICTIVE_SHARES), 1)),
-                        np.multiply.outer(PREDICTIVE_SHARES, scales2),
-                        PREDICTIVE_DF,
-                    )
+            measures = together(self._measures(theta))
+            for g, group in enumerate(self.groups):
+                mean, scales2 = self._posterior(g, theta, measures, joint=joint)
+                for j, (c, location) in enumerate(self._columns(group, mean).items()):
+                    mine = self._points.scale[c] ** 2 * scales2[j]
+                    found[c] = PredictiveDistribution(location[None], mine[None], self.calibrated_by.df)
         return [found[c] for c in self._outputs]
 
-    def _widened(self, factors: Array, least: Array) -> Self:
-        """The same fit with variances multiplied by factors (C,), if these are above 1, and at least `least` (C,)."""
-        groups, scale2 = [], self._points.scale**2
-        for group in self.groups:
-            c = list(group.outputs)
-            calibration = group.calibration.widened(np.maximum(factors[c], 1.0), least[c] / scale2[c])
-            groups.append(replace(group, calibration=calibration))
-        return self._replaced(groups=tuple(groups))
+    def _posterior(self, g: int, theta: Array, measures: Sequence[Measure], *, joint: bool) -> tuple[Array, Array]:
+        """The means (M, K) of integrals of the K outputs of group g, and squared scales (K, M), or (K, M, M).
+
+        The variance of the best kernel has the local amplitude. Other kernels add the squares of what they disagree on,
+        and rounding the squares of its errors, which integrals have in common.
+        """
+        best, *others = self._parts[g]
+        mean, integrals, mu = self._integrals(best, theta, measures)
+        amplitudes, process = self._amplitudes[g], best.process
+        to_nodes = mu if amplitudes.nodes is process.nodes else best.embeddings(amplitudes.nodes, integrals, theta)
+        amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T  # (K, M)
+        spread = process.variance(mu, integrals.variance()).T
+        errors = [np.broadcast_to(process.rounding, mean.shape).T]
+        for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
+            errors.append(np.sqrt(weight) * (self._integrals(part, theta, measures)[0] - mean).T)
+        if not joint:
+            return mean, amplitude * spread + sum(error**2 for error in errors)
+        pairs = zip(process.covariance(mu, integrals.cross()), spread, strict=True)
+        unit = np.stack([nearest_psd(covariance, variance) for covariance, variance in pairs])
+        root = np.sqrt(amplitude)
+        apart = sum(error[:, :, None] * error[:, None] for error in errors)
+        return mean, root[:, :, None] * unit * root[:, None] + apart
+
+    def _integrals(self, part: Part, theta: Array, measures: Sequence[Measure]) -> tuple[Array, Embedded, Array]:
+        """The means (M, K) of the integrals of a process at theta (M, p), the integrals, and their embeddings."""
+        refuse_theta(part.kernel, theta)
+        integrals = part.integrals(theta, measures)
+        mu = integrals.mean(part.process.nodes)
+        return part.process.mean(mu), integrals, mu
+
+    def _columns(self, group: OutputGroup, mean: Array) -> dict[int, Array]:
+        """Means (M, K) of a group as those (M,) of each of its outputs, in units of f."""
+        shift, scale = self._points.shift, self._points.scale
+        return {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
+
+    @cached_property
+    def _moved(self) -> list[Array]:
+        """For each group, how much more than predicted by one amplitude leaving out values moves its integrals: (K,).
+
+        At some of the observed thetas, as a ratio of standard deviations.
+        """
+        some = self.theta[evenly(len(self.theta), MOVED_THETAS)]
+        found = []
+        with self._threads():
+            measures = together(self._measures(some))
+            for (best, *_), amplitudes in zip(self._parts, self._amplitudes, strict=True):
+                to_nodes = best.embeddings(amplitudes.nodes, best.integrals(some, measures), some)
+                one = np.maximum(best.process.amplitude, np.finfo(float).tiny)
+                found.append(np.sqrt(np.median(amplitudes(to_nodes), axis=0) / one))
+        return found
 
     def _with_findings(self, findings: Sequence[Finding]) -> Self:
         """The same fit with more findings."""
@@ -187,8 +202,7 @@ class PooledFit(Fit):
         found = np.zeros(self.C or 1)
         if self.samples.stochastic:
             for group, parts in zip(self.groups, self._parts, strict=True):
-                variances = [part.process.amplitude * part.process.noise for part in parts]
-                found[list(group.outputs)] = np.sqrt(group.chosen.weights @ np.array(variances))
+                found[list(group.outputs)] = np.sqrt(parts[0].process.amplitude * parts[0].process.noise)
         return np.asarray(self._points.scale * found)
 
     @property
@@ -232,22 +246,22 @@ class PooledFit(Fit):
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         errors = ", ".join(_residuals(group.chosen, self.samples) for group in self.groups)
         learnt = all(group.is_learnt for group in self.groups)
-        factors = np.sqrt(np.concatenate([self._inflation(g) for g in range(len(self.groups))]))
+        factors = np.concatenate(self._moved)
         predicted = bool(np.max(factors) <= BADLY_PREDICTED)
         return (
             Diagnostic(
                 "Leave-one-out residuals of f",
-                "Each value of f is predicted from all others. In units of the spread of f at its theta, residuals far "
-                "below 1 say that f is learnt; with 1, a prediction would be no better than an average.",
+                "Each value of f is predicted from all others. Residuals are in units of the spread of f at the theta: "
+                "far below 1, f is learnt; at 1, a prediction would be no better than an average.",
                 f"Residuals are {errors}. "
                 f"{'This looks right.' if learnt else 'f is not learnt: the estimate is little better than averages.'}",
                 learnt,
             ),
             Diagnostic(
-                "Fits to parts of the points",
-                "The estimate is made again from halves of the points, and without each theta. The differences, in "
-                "units of those predicted, say how far the intervals can be trusted; they are scaled by this number.",
-                f"Differences are {', '.join(f'{factor:.2g}' for factor in factors)} times as large as predicted. "
+                "Points and thetas left out",
+                "Leaving out a point, or all points of a theta, moves the estimate. The size of the moves, in units of "
+                "the size predicted for a function that is equally rough everywhere, scales the intervals.",
+                f"Moves are {', '.join(f'{factor:.2g}' for factor in factors)} times as large as predicted. "
                 f"{'This looks right.' if predicted else 'They are far larger than predicted: take more points.'}",
                 predicted,
             ),
@@ -260,7 +274,7 @@ class PooledFit(Fit):
         least = np.finfo(float).eps * np.max(np.abs(self.samples.table), axis=0)  # f itself is rounded
         rounding = np.empty_like(std)
         for group, parts in zip(self.groups, self._parts, strict=True):
-            rounding[list(group.outputs)] = group.chosen.weights @ [part.process.rounding for part in parts]
+            rounding[list(group.outputs)] = parts[0].process.rounding
         return bool(np.any(self._points.scale * rounding > np.maximum(std, least)))
 
     def _description(self) -> list[str]:
@@ -268,41 +282,32 @@ class PooledFit(Fit):
         lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
         each: dict[int, list[str]] = {}
         for g, group in enumerate(self.groups):
-            for c, inflation in zip(group.outputs, self._inflation(g), strict=True):
-                each[c] = _described(group.chosen, self._points.n, self._structure(g), np.sqrt(inflation), samples)
+            for c, moved in zip(group.outputs, self._moved[g], strict=True):
+                each[c] = _described(group.chosen, self._points.n, self._structure(g), moved, samples)
         if samples.stochastic:
             for c, std in zip(self._outputs, self.noise_std, strict=True):
                 each[c].append(f"  Values of f are draws: the standard deviation of their noise is {std:.3g}.")
         lines += per_output([each[c] for c in self._outputs], self)
-        lines.append(
-            f"Predictive distribution: two Student-t distributions with {PREDICTIVE_DF:g} degrees of freedom, a narrow "
-            f"and a wide one."
-        )
+        lines.append(f"Predictive distribution: Student-t with {self.calibrated_by.df:g} degrees of freedom.")
         return lines + saving_lines(samples)
 
 
 def _residuals(chosen: KernelChoice, samples: Samples) -> str:
     """How large leave-one-out residuals of f are, besides the noise of a random f, in a few words."""
-    size = f"{chosen.error:.2g} times the standard deviation of f at the same theta"
+    size = f"{chosen.residual:.2g} times the standard deviation of f at the same theta"
     if not samples.stochastic:
         return size
-    return f"{size}, besides the noise of f" if chosen.error > 0 else "no larger than the noise of f"
+    return f"{size}, besides the noise of f" if chosen.residual > 0 else "no larger than the noise of f"
 
 
-def _described(chosen: KernelChoice, n: int, how: str, size: float, samples: Samples) -> list[str]:
+def _described(chosen: KernelChoice, n: int, how: str, moved: float, samples: Samples) -> list[str]:
     """Lines about one output."""
-    if len(chosen.members) == 1:
-        kernel = on_one_line(repr(chosen.kernel))
-        lines = [f"One Gaussian process on {n} points ({how}): {kernel}, the best of {chosen.tried} kernels."]
-    else:
-        count = len(chosen.members)
-        lines = [
-            f"The average of {count} Gaussian processes on {n} points ({how}), the best of {chosen.tried} kernels:"
-        ]
-        lines += [f"  {member.weight:.0%} {on_one_line(repr(member.kernel))}" for member in chosen.members]
+    kernel = on_one_line(repr(chosen.kernel))
+    others = [on_one_line(repr(member.kernel)) for member in chosen.members[1:]]
     return [
-        *lines,
+        f"One Gaussian process on {n} points ({how}): {kernel}, the best of {chosen.tried} kernels.",
+        *(f"  Nearly as good: {kernel}." for kernel in others),
         f"  Leave-one-out residuals: {_residuals(chosen, samples)}.",
-        f"  Fits to halves of the points, and without each theta, differ {size:.2g} times as much as predicted; "
-        f"intervals are scaled to match.",
+        f"  Leaving out points and thetas moves the estimate {moved:.2g} times as much as predicted; intervals are "
+        f"scaled to match.",
     ]

@@ -11,7 +11,7 @@ from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding, embed
 from cbq.embeddings.many import together
 from cbq.fit.findings import Finding
-from cbq.gp.choice import PooledPoints
+from cbq.gp.selection import PooledPoints
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.kernels.warped import Log
 from cbq.measures import Measure

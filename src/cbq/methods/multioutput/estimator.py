@@ -2,22 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from functools import cache
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import Literal
 
-from cbq._arrays import Integers, evenly
+from cbq._arrays import Integers
 from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
-from cbq.embeddings.many import Integrals, line_for, together
-from cbq.gp.choice import PooledPoints, choose_kernel, processes_of
-from cbq.gp.grid_choice import choose_grid_kernel, grid_calibration
-from cbq.gp.halves import left_out_inflation, split_half_calibration
+from cbq.gp.calibration import Calibration
+from cbq.gp.grid_choice import choose_grid_kernel
 from cbq.gp.kronecker import GridPoints
 from cbq.gp.landmarks import choose_landmarks, enough_landmarks
-from cbq.gp.noisy import choose_noisy_kernel
-from cbq.gp.pooled import HalvedGP
+from cbq.gp.pooled import PooledGP
+from cbq.gp.selection import PooledPoints, Selection, choose_kernel, processes_of
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter
 from cbq.linalg.engines import current_engine, require_matrices
@@ -43,7 +40,7 @@ Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
 Structure = Literal["auto", "dense", "kronecker"]
 MAX_EXACT_DRAWS, NOISY_LANDMARKS = 3000, 500  # values of a random f, beyond which landmarks serve
-CALIBRATION_THETAS = 20
+MAX_COMPARED_POINTS = 2000  # with more, one process is expensive enough
 GRID_COPIES = 4  # arrays of the values of one output
 POOLED_JITTER = Jitter(start=1e-13)
 
@@ -61,12 +58,12 @@ class MOBQ(Parameters):
 
     Parameters
     ----------
-    kernel_x : the kernel of x. "auto" averages over Matern 1/2 (for an f that jumps; not if it is random or has more
-        than six inputs), 3/2, 5/2 and RBF, on x and, where it is positive, on log x, of those with an embedding under
-        the measures: lengthscales by the evidence, weights by leave-one-out errors and by the standard deviations that
-        the kernels promise. With more than 2000 points, or with landmarks, the heaviest kernel serves alone. A kernel
-        is used as it is; its lengthscales that are None are fitted. Kernels made from one measure (Stein, gaussianised,
-        whitened) are refused: all thetas share the kernel.
+    kernel_x : the kernel of x. "auto" takes the best of Matern 1/2 (for an f that jumps; not if it is random or has
+        more than six inputs), 3/2, 5/2 and RBF, on x and, where it is positive, on log x, of the kernels with an
+        embedding under the measures: the smallest leave-one-out errors of single values and of averages over thetas
+        decide, and kernels that are nearly as good widen the intervals where they disagree (up to 2000 points). A
+        kernel is used as it is; its lengthscales that are None are fitted. Kernels made from one measure (Stein,
+        gaussianised, whitened) are refused: all thetas share the kernel.
     kernel_theta : the kernel of theta, where f depends on it; likewise.
     ard : a lengthscale for every coordinate rather than one for all of x, and one for all of theta.
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
@@ -84,6 +81,8 @@ class MOBQ(Parameters):
         theta, or x itself where all thetas have the same measure and points. Outputs have kernels of their own. "dense"
         is any other process. "auto" is "kronecker" where an exact process is wanted, the design is shared and there are
         more than 10000 points, otherwise "dense", which is more accurate where f does not depend on theta.
+    selection : how kernels are proposed, judged and kept.
+    calibration : how variances follow from what leaving out points and thetas moves.
 
     Examples
     --------
@@ -101,12 +100,17 @@ class MOBQ(Parameters):
     seed: int = 0
     jitter: Jitter = POOLED_JITTER
     structure: Structure = "auto"
+    selection: Selection = field(default_factory=Selection)
+    calibration: Calibration = field(default_factory=Calibration)
 
     def __post_init__(self) -> None:
         check_kernels(self)
         check_choices(self, {"outputs": Outputs, "structure": Structure})
         check_jitter(self.jitter)
         flag(self.ard, "ard")
+        for name, kind in {"selection": Selection, "calibration": Calibration}.items():
+            if not isinstance(value := getattr(self, name), kind):
+                raise TypeError(f"{name} must be a cbq.{kind.__name__}, but it is {shown(value)}.")
         if self.nystrom is not None and not is_auto(self.nystrom) and not is_whole(self.nystrom, 2):
             raise ValueError(
                 f"nystrom must be a number of landmarks, 2 or more, 'auto' or None, but it is {shown(self.nystrom)}."
@@ -147,13 +151,15 @@ class MOBQ(Parameters):
         on_theta = kernels_of_theta(points.theta, self.kernel_theta, (Matern(1.5), Matern(2.5), RBF()))
         with blas_threads(max(T, N), IN_ONE_THREAD):
             groups = [self._grid_group(points, on_x, on_theta, c) for c in range(len(points.f))]
-        return KroneckerFit(samples, groups, jitter=self.jitter, settings=settings(self))
+        return KroneckerFit(
+            samples, groups, jitter=self.jitter, calibrated_by=self.calibration, settings=settings(self)
+        )
 
     def _grid_group(self, points: GridPoints, on_x: Sequence[Kernel], on_theta: Sequence[Kernel], c: int) -> GridGroup:
-        """The kernel of output c on a grid, and its calibration."""
+        """The kernels of output c on a grid."""
         mine = points.outputs((c,))
-        chosen = choose_grid_kernel(on_x, on_theta, mine, self.jitter, ard=self.ard)
-        return GridGroup((c,), chosen, *grid_calibration(chosen, mine, self.jitter))
+        options = self.selection
+        return GridGroup((c,), choose_grid_kernel(on_x, on_theta, mine, self.jitter, ard=self.ard, options=options))
 
     def _fit_points(self, samples: Samples) -> MOBQFit:
         points, findings = pooled_points(samples)
@@ -163,7 +169,13 @@ class MOBQ(Parameters):
             found = [self._group(samples, points, kernels, outputs) for outputs in self._groups(samples)]
         groups, processes = zip(*found, strict=True)
         return MOBQFit(
-            samples, groups, jitter=self.jitter, settings=settings(self), findings=findings, processes=processes
+            samples,
+            groups,
+            jitter=self.jitter,
+            calibrated_by=self.calibration,
+            settings=settings(self),
+            findings=findings,
+            processes=processes,
         )
 
     def _landmarks(self, samples: Samples, n: int) -> int | Automatic | None:
@@ -186,40 +198,21 @@ class MOBQ(Parameters):
 
     def _group(
         self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], outputs: tuple[int, ...]
-    ) -> tuple[PointsGroup, list[HalvedGP]]:
-        """The kernel of some outputs, its landmarks, and its calibration; and the processes."""
-        mine = points.outputs(outputs)
-        integrals = at_some_thetas(samples)
-        if samples.stochastic:
-            chosen = choose_noisy_kernel(kernels, mine, ard=self.ard)
-        else:
-            chosen = choose_kernel(kernels, mine, self.jitter, ard=self.ard, integrals=integrals)
-        m = self._landmarks(samples, mine.n)
-        chosen = chosen if m is None else chosen.heaviest()
+    ) -> tuple[PointsGroup, list[PooledGP]]:
+        """The kernels of some outputs and the landmarks; and the processes."""
+        mine, m = points.outputs(outputs), self._landmarks(samples, points.n)
+        chosen = choose_kernel(
+            kernels, mine, self.jitter, ard=self.ard, noisy=samples.stochastic, options=self.selection
+        )
+        chosen = chosen if m is None and mine.n <= MAX_COMPARED_POINTS else chosen.best()
         rows = self._rows(m, chosen.kernel, mine)
-        processes = processes_of(chosen, mine, rows, self.jitter)
-        calibration = split_half_calibration(chosen, processes, integrals)
-        left_out = left_out_inflation(chosen, mine, self.jitter)
-        return PointsGroup(outputs, chosen, calibration.at_least(left_out), rows), processes
+        return PointsGroup(outputs, chosen, rows), processes_of(chosen, mine, rows, self.jitter)
 
     def _rows(self, m: int | Automatic | None, kernel: Kernel, points: PooledPoints) -> Integers | None:
         """The rows of the points that are landmarks, as many as there should be."""
         if m == "auto":
             return enough_landmarks(kernel, points, self.jitter, self.seed)
         return None if m is None else choose_landmarks(kernel, points.u, m, generator(self.seed))
-
-
-def at_some_thetas(samples: Samples) -> Callable[[Kernel], Integrals]:
-    """The integrals of a kernel at some of the observed thetas."""
-    some = evenly(samples.T, CALIBRATION_THETAS)
-    measures = together([samples.measure(int(t)) for t in some])
-
-    @cache
-    def integrals(kernel: Kernel) -> Integrals:
-        line = line_for(kernel, measures, coarse=not kernel.is_roughest, x=samples.all_points)
-        return Integrals(kernel, measures, samples.theta[some], line)
-
-    return integrals
 
 
 def exact_points() -> int:

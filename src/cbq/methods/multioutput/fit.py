@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -13,11 +13,10 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.fit.findings import Finding
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
-from cbq.gp.choice import KernelChoice, PooledPoints, leave_one_out, processes_of
-from cbq.gp.constant_mean import FLAT, explain
+from cbq.gp.calibration import Calibration, LeftOut, LocalAmplitude
 from cbq.gp.disagreement import disagreement
-from cbq.gp.halves import SplitHalfCalibration
-from cbq.gp.pooled import PooledGP
+from cbq.gp.pooled import Embedded, ExactGP, PooledGP
+from cbq.gp.selection import KernelChoice, PooledPoints, left_out_residuals, processes_of
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
@@ -40,7 +39,6 @@ MAX_NUMBERS = 2**20  # in the embeddings, and in the masses of measures, of a bl
     outputs=Many(Integer(0), "K", least=1),
     chosen=Instance(KernelChoice),
     landmarks=Optional(Numbers("m", int, least=0)),
-    calibration=Instance(SplitHalfCalibration),
 )
 @dataclass(frozen=True, eq=False)
 class PointsGroup(OutputGroup):
@@ -54,7 +52,7 @@ class PointsGroup(OutputGroup):
 
 @dataclass(frozen=True, eq=False)
 class _Part:
-    """One of the processes that are averaged, and the rule for the measures on lines that it may need."""
+    """The process of one kernel, and the rule for the measures on lines that it may need."""
 
     kernel: Kernel
     process: PooledGP
@@ -62,6 +60,9 @@ class _Part:
 
     def integrals(self, theta: Array, measures: Sequence[Measure]) -> Integrals:
         return Integrals(self.kernel, measures, theta, self.line)
+
+    def embeddings(self, nodes: Array, integrals: Embedded, theta: Array) -> Array:
+        return integrals.mean(nodes)
 
     @property
     def n_nodes(self) -> int:
@@ -77,6 +78,7 @@ class _Part:
     samples=Instance(Samples),
     groups=Many(Instance(PointsGroup), least=1),
     jitter=Instance(Jitter),
+    calibrated_by=Instance(Calibration),
     settings=Texts(),
     findings=Many(Instance(Finding)),
     embedding=Numbers("T _"),
@@ -84,13 +86,13 @@ class _Part:
 class MOBQFit(PooledFit):
     """I over theta by multi-output Bayesian quadrature; see `Fit` for what it answers.
 
-    The predictive distribution is the mixture of two Student-t distributions around the posterior mean, averaged over
-    kernels. Its variance is that of the posterior, with what the kernels disagree on, corrected by how much more, or
-    less, the estimates from half of the points, and without each theta, differ from those of all than the process
-    expects. It grows where much of the measure of x lies beyond the points of all thetas. One of the two is wide and
-    one narrow, because the data tell the size of the errors within a factor of about four only.
+    The predictive distribution is Student-t around the posterior mean of the best kernel. Its scale is the standard
+    deviation of the posterior, with an amplitude at each theta that follows from how much the integral there moves
+    when points, and all points of a theta, are left out, and with what other kernels disagree on that explain f nearly
+    as well.
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
+    calibrated_by : how intervals were calibrated.
     settings : the options of the estimator, as text.
 
     Examples
@@ -122,23 +124,27 @@ class MOBQFit(PooledFit):
                 ]
                 for group, each in zip(self.groups, processes, strict=True)
             ]
+            pairs = zip(self.groups, processes, strict=True)
+            self._amplitudes = [self._amplitude(group, best) for group, (best, *_) in pairs]
+
+    def _amplitude(self, group: PointsGroup, process: PooledGP) -> LocalAmplitude:
+        """The amplitudes of integrals by the best process, or by an exact one on some of the points."""
+        points, chosen = self._points.outputs(group.outputs), group.chosen
+        some = points.thinned(self.calibrated_by.points)
+        if some.n < points.n or not isinstance(process, ExactGP):
+            process = ExactGP(chosen.kernel, some.u, some.f, self.jitter, chosen.noise)
+        return LocalAmplitude(process, some.groupings, self.calibrated_by)
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)
 
-    @property
-    def _reached(self) -> Array:
-        return self.samples.all_points
-
     def _left_out(self, group: OutputGroup) -> Array:
-        return leave_one_out(group.chosen, self._points.outputs(group.outputs), self.jitter)
+        points = self._points.outputs(group.outputs)
+        return left_out_residuals(group.chosen, points, self.jitter, self.calibrated_by.points)
 
     def _structure(self, g: int) -> str:
         landmarks = self.groups[g].landmarks
         return "exact" if landmarks is None else f"{len(landmarks)} landmarks"
-
-    def _inflation(self, g: int) -> Array:
-        return self.groups[g].calibration.inflation
 
     def _threads(self) -> AbstractContextManager[None]:
         return blas_threads(self._points.n, IN_ONE_THREAD)
@@ -152,20 +158,22 @@ class MOBQFit(PooledFit):
     def squared_residuals(self) -> tuple[Array, Array]:
         """The points (n, D), and their squared leave-one-out residuals (n,) in units of the expected variances.
 
-        By the heaviest kernels, averaged over outputs.
+        By the best kernels, averaged over outputs.
         """
         squares = np.zeros(self._points.n)
-        for group, parts in zip(self.groups, self._parts, strict=True):
-            member, data = group.chosen.members[0], self._points.outputs(group.outputs).data
-            found = explain(member.kernel, data, FLAT, self.jitter, [member.noise])
-            amplitude = np.where(parts[0].process.amplitude > 0, parts[0].process.amplitude, 1.0)
-            expected = amplitude / found.precision[0, 0][:, None]  # (n, K)
-            squares += np.sum(found.residuals[0, 0] ** 2 / expected, axis=1) / len(self._outputs)
+        for group in self.groups:
+            points, chosen = self._points.outputs(group.outputs), group.chosen
+            process = ExactGP(chosen.kernel, points.u, points.f, self.jitter, chosen.noise)
+            precision = process.precision()
+            residuals = LeftOut(process, precision, np.arange(points.n)).residuals
+            amplitude = np.where(process.amplitude > 0, process.amplitude, 1.0)
+            expected = amplitude / np.diagonal(precision)[:, None]  # (n, K)
+            squares += np.sum(residuals**2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
 
     @property
     def jumping(self) -> list[int]:
-        """The outputs of f that seem to jump: not constant, and of all kernels the roughest are the heaviest."""
+        """The outputs of f that seem to jump: not constant, and the roughest kernel is the best."""
         groups = [each for each in self.groups if each.chosen.kernel.is_roughest]
         return [c for group in groups for c in group.outputs if self._points.variance[c] > 0]
 
@@ -180,10 +188,10 @@ class MOBQFit(PooledFit):
             points, members = self._points.outputs(group.outputs), group.chosen.members
             if not members[0].kernel.is_roughest:
                 members = tuple(each for each in members if not each.kernel.is_roughest)
-            total = sum(member.weight for member in members)
-            for member in members:
+            chosen = replace(group.chosen, members=members)
+            for weight, member in zip(chosen.weights, members, strict=True):
                 found = disagreement(member.kernel, points.u, points.f, u, self.jitter, member.noise)
-                squares += member.weight / total * np.sum(found, axis=1) / len(self._outputs)
+                squares += weight * np.sum(found, axis=1) / len(self._outputs)
         return squares
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:

@@ -9,13 +9,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array
+from cbq.embeddings import Embedding, embed
 from cbq.fit.findings import Finding
-from cbq.gp.choice import KernelChoice, KernelMember
-from cbq.gp.grid_choice import left_out_points
-from cbq.gp.halves import SplitHalfCalibration
-from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, two_amplitudes
-from cbq.gp.pooled import PooledGP
-from cbq.io import Instance, Integer, Many, Numbers, Texts, saved
+from cbq.gp.calibration import Calibration
+from cbq.gp.grid_choice import grid_amplitude, left_out_points
+from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP
+from cbq.gp.pooled import Embedded, PooledGP
+from cbq.gp.selection import KernelChoice, KernelMember
+from cbq.io import Instance, Integer, Many, Texts, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import blas_threads
@@ -26,28 +27,18 @@ from cbq.methods.multioutput.saving import check_grid_fit
 from cbq.samples import Samples
 
 
-@saved(
-    "GridGroup",
-    outputs=Many(Integer(0), "K", least=1),
-    chosen=Instance(KernelChoice),
-    calibration=Instance(SplitHalfCalibration),
-    inflation=Numbers("K", least=0.0, inline=True),
-)
+@saved("GridGroup", outputs=Many(Integer(0), "K", least=1), chosen=Instance(KernelChoice))
 @dataclass(frozen=True, eq=False)
 class GridGroup(OutputGroup):
-    """Outputs that share a process on a grid.
-
-    inflation: (K,), the factor of the variances of quadrature over v, from halves of the points.
-    """
-
-    inflation: Array
+    """Outputs that share a process on a grid."""
 
 
 @dataclass(frozen=True, eq=False)
 class _GridPart:
-    """One of the processes on a grid that are averaged."""
+    """The process of one kernel on a grid, and the embedding of the kernel of v."""
 
     process: KroneckerGP
+    embedding: Embedding
 
     @property
     def kernel(self) -> Kernel:
@@ -55,6 +46,10 @@ class _GridPart:
 
     def integrals(self, theta: Array, measures: Sequence[Measure]) -> GridIntegrals:
         return self.process.integrals(theta)
+
+    def embeddings(self, nodes: Array, integrals: Embedded, theta: Array) -> Array:
+        d = nodes.shape[1] - theta.shape[1]
+        return np.asarray(self.embedding.mean(nodes[:, :d]) * self.process.kernel_theta(theta, nodes[:, d:]))
 
 
 @saved(
@@ -64,6 +59,7 @@ class _GridPart:
     samples=Instance(Samples),
     groups=Many(Instance(GridGroup), least=1),
     jitter=Instance(Jitter),
+    calibrated_by=Instance(Calibration),
     settings=Texts(),
     findings=Many(Instance(Finding)),
 )
@@ -72,8 +68,7 @@ class KroneckerFit(PooledFit):
 
     Kernels act on the coordinates v in which all thetas have the same points: standard normal scores of x under the
     measure of its theta, or x itself where thetas share measure and points. The measure of x is needed at the observed
-    thetas only. The predictive distribution is that of `MOBQFit`; its calibration compares the estimates with those
-    from halves of the points v, and from all other thetas.
+    thetas only. The predictive distribution is made as in `MOBQFit`, by leaving out thetas, and points v at all thetas.
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
     settings : the options of the estimator, as text.
@@ -93,29 +88,28 @@ class KroneckerFit(PooledFit):
     def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
         self._points = grid_points(self.samples)
         with self._threads():
-            self._parts = [[self._part(group, m) for m in group.chosen.members] for group in self.groups]
+            each = [self._points.outputs(group.outputs) for group in self.groups]
+            self._parts = [
+                [self._part(member, points) for member in group.chosen.members]
+                for group, points in zip(self.groups, each, strict=True)
+            ]
+            self._amplitudes = [
+                grid_amplitude(group.chosen, points, self.jitter, self.calibrated_by)
+                for group, points in zip(self.groups, each, strict=True)
+            ]
 
-    def _part(self, group: GridGroup, member: KernelMember) -> _GridPart:
-        points = self._points.outputs(group.outputs)
-        between, within = two_amplitudes(member.kernel, points, self.jitter, member.noise)
-        amplitudes = np.stack([between, group.inflation * within])
-        return _GridPart(KroneckerGP(member.kernel, points, self.jitter, member.noise, amplitudes))
+    def _part(self, member: KernelMember, points: GridPoints) -> _GridPart:
+        process = KroneckerGP(member.kernel, points, self.jitter, member.noise)
+        return _GridPart(process, embed(member.kernel.on_x, points.measure))
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return [self._points.measure]
 
-    @property
-    def _reached(self) -> Array:
-        return self._points.v
-
     def _left_out(self, group: OutputGroup) -> Array:
-        return left_out_points(group.chosen, self._points.outputs(group.outputs), self.jitter)
+        return left_out_points(group.chosen.kernel, self._points.outputs(group.outputs), self.jitter)
 
     def _structure(self, g: int) -> str:
         return f"exact, the Kronecker product of {len(self.theta)} thetas and {len(self._points.v)} shared points"
-
-    def _inflation(self, g: int) -> Array:
-        return self.groups[g].inflation * self.groups[g].calibration.inflation
 
     def _threads(self) -> AbstractContextManager[None]:
         return blas_threads(max(self._points.f.shape[1:]), IN_ONE_THREAD)

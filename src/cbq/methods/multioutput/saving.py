@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from cbq.methods.multioutput.base import OutputGroup
     from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
 
-WEIGHT_TOLERANCE = 1e-9  # by which the sum of weights may differ from 1
 EMBEDDING_CHECK_POINTS = 5  # points at which embeddings are saved, to recognise measures that have no density
 
 
@@ -52,12 +51,9 @@ def check_grid_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) ->
 
 
 def _check_groups(groups: Sequence[OutputGroup], C: int) -> None:
-    """Raise unless each output is in one group, and the weights of its kernels are weights."""
+    """Raise unless each output is in one group."""
     if sorted(c for group in groups for c in group.outputs) != list(range(C)):
         raise ValueError(f"the outputs of all groups must be the numbers below {C}, each of them once.")
-    for group in groups:
-        if abs(np.sum(group.chosen.weights) - 1.0) > WEIGHT_TOLERANCE:
-            raise ValueError(f"the weights of a group's kernels must sum to 1, but they are {group.chosen.weights}.")
 
 
 def build_fit(

@@ -146,20 +146,19 @@ def _fitted_gains(
     needs = np.array([1.0 if need is None else np.max(need[list(group.outputs)]) for group in fit.groups])
     needs = needs / np.sum(needs) if np.sum(needs) > 0 else np.full(len(needs), 1 / len(needs))
     for of_group, group in zip(needs, fit.groups, strict=True):
-        for member in group.chosen.members:
+        for weight, member in zip(group.chosen.weights, group.chosen.members, strict=True):
             integrals = wanted.integrals(member.kernel)
-            yield of_group * member.weight, Gain(member.kernel, integrals, points, u, member.noise)
+            yield of_group * weight, Gain(member.kernel, integrals, points, u, member.noise)
 
 
 def _noise(fit: MOBQFit) -> float:
-    """The noise of values in units of the amplitude, averaged over the kernels and outputs of a fit."""
-    each = [group.chosen.weights @ [member.noise for member in group.chosen.members] for group in fit.groups]
-    return float(np.mean(each))
+    """The noise of values in units of the amplitude, averaged over the outputs of a fit."""
+    return float(np.mean([group.chosen.noise for group in fit.groups]))
 
 
 def error_factors(fit: MOBQFit, u: Array) -> Array:
     """How much larger than expected squared errors of f seem to be near the candidates u (M, D): (M,)."""
-    error = max(group.chosen.error for group in fit.groups)
+    error = max(group.chosen.residual for group in fit.groups)
     bisected = fit.jumping and u.shape[1] == 1  # a jump of one input is between two neighbours, learnt or not
     if u.shape[1] > MANY_INPUTS or (error > LEARNT and not bisected):
         return residual_factors(fit, u)

@@ -1,0 +1,322 @@
+"""Which kernels a process on many points has: one way to propose, judge and keep them.
+
+Proposed are all kernels of a list. The evidence finds the ratios of their lengthscales, which leave-one-out errors
+cannot resolve; a grid holds their common factor, about which the evidence is wrong wherever f is smoother than draws of
+the process, or has a kink.
+
+Judged are kernels by the geometric mean of two errors in units of f: the leave-one-out error of single values, and the
+error of the average over the points of a theta, given all others. Single values are predicted well wherever points are
+dense, and averages wherever errors cancel; a kernel that does both well has the smallest error of integrals. Evidence
+and leave-one-out log density choose far worse: where f is analytic at most points, they prefer the kernel that is right
+about the many.
+
+The best kernel is the estimate. Others that cannot be told apart from it disagree with it where data decide little:
+the weighted squares of their differences add to the variance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, replace
+from functools import cache
+
+import numpy as np
+
+from cbq._arrays import Array, Booleans, Integers, evenly
+from cbq._checks import is_number, is_whole, shown
+from cbq.gp.calibration import MIN_GROUPS, LeftOut
+from cbq.gp.constant_mean import FLAT, GPData
+from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
+from cbq.gp.noisy import noisy_kernels
+from cbq.gp.pooled import ExactGP, PooledGP, pooled_gp
+from cbq.gp.search import climb
+from cbq.io import Instance, Integer, Many, Number, saved
+from cbq.kernels import Kernel
+from cbq.linalg import Jitter, NotPositiveDefinite, at_most
+from cbq.linalg.engines import current_engine
+from cbq.linalg.threads import for_each, one_blas_thread
+
+LEAST_ERROR = np.finfo(float).eps  # of f in units near 1: less is rounding
+EVALUATIONS = 20  # factorisations that refining a kernel takes, approximately
+NOT_LEARNT = 0.5  # a leave-one-out error, in units of the spread of f, of an f that was not learnt
+
+
+@dataclass(frozen=True)
+class Selection:
+    """How kernels are proposed, judged and kept.
+
+    within : kernels with up to so many times the smallest error cannot be told apart from the best. With 3 intervals
+        are 4% wider, and cover no more.
+    most : kernels that are kept, at most; each takes a factorisation.
+    screened, judged : the largest numbers of points on which kernels are compared, first all and then the best.
+    refined : kernels that are compared a second time, at most.
+    promising : errors in the first comparison, in units of the smallest, that are worth a second.
+    shaped : the largest number of points to which ratios of lengthscales are fitted.
+    step : the resolution of the logarithm of lengthscales.
+    """
+
+    within: float = 2.0
+    most: int = 3
+    screened: int = 250
+    judged: int = 1000
+    refined: int = 8
+    promising: float = 10.0
+    shaped: int = 500
+    step: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("within", "promising"):
+            if not is_number(value := getattr(self, name), 1.0, 1e6):
+                raise ValueError(f"{name} must be a ratio of errors, 1 or more, but it is {shown(value)}.")
+        for name in ("most", "screened", "judged", "refined", "shaped"):
+            if not is_whole(value := getattr(self, name), 1):
+                raise ValueError(f"{name} must be a whole number, 1 or more, but it is {shown(value)}.")
+        if not is_number(self.step, 0.01, 1.0):
+            raise ValueError(f"step must be a number from 0.01 to 1, but it is {shown(self.step)}.")
+
+
+@dataclass(frozen=True, eq=False)
+class PooledPoints:
+    """n points of all thetas together, C outputs.
+
+    u: (n, D), x alone, or x and its theta where f depends on both. f: (n, C), in units near 1. spread: (n, C), the
+    standard deviation of f at the theta of each point, or the least that counts. shift, scale: (C,), f was
+    shift + scale f. owners: (n,), the theta of each point, if they have any. share: (n,), of the measures that each
+    point stands for, where points were chosen and crowd where f is hard; None where they were drawn.
+    """
+
+    u: Array
+    f: Array
+    spread: Array
+    shift: Array
+    scale: Array
+    owners: Integers | None = None
+    share: Array | None = None
+
+    @property
+    def n(self) -> int:
+        """The number of points."""
+        return len(self.u)
+
+    @property
+    def variance(self) -> Array:
+        """The variances (C,) of the values."""
+        return np.asarray(np.var(self.f, axis=0))
+
+    @property
+    def data(self) -> GPData:
+        """The points as a single process."""
+        return GPData(self.u[None], self.f[None])
+
+    @property
+    def groupings(self) -> list[Integers]:
+        """The groups of points that are left out together: those of each theta, if points have thetas."""
+        return [] if self.owners is None else [self.owners]
+
+    def take(self, rows: Integers | Booleans | slice) -> PooledPoints:
+        """Some of the points."""
+        owners = None if self.owners is None else self.owners[rows]
+        share = None if self.share is None else self.share[rows]
+        return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows], owners=owners, share=share)
+
+    def outputs(self, which: Sequence[int]) -> PooledPoints:
+        """Some of the outputs."""
+        columns = list(which)
+        return replace(
+            self,
+            f=self.f[:, columns],
+            spread=self.spread[:, columns],
+            shift=self.shift[columns],
+            scale=self.scale[columns],
+        )
+
+    def thinned(self, n: int) -> PooledPoints:
+        """At most n points, evenly spaced in the order of the thetas."""
+        return self if self.n <= n else self.take(evenly(self.n, n))
+
+
+@saved("KernelMember", kernel=Instance(Kernel), error=Number(0.0), residual=Number(0.0), noise=Number(0.0))
+@dataclass(frozen=True, eq=False)
+class KernelMember:
+    """A kernel with all its lengthscales, and how well it explains f.
+
+    error: the geometric mean of two leave-one-out errors, see `judge`. residual: the first of them, relative to the
+    standard deviation of f at the theta of each point, without what the noise explains. noise: the noise variance of
+    the values, in units of the amplitude.
+    """
+
+    kernel: Kernel
+    error: float
+    residual: float
+    noise: float = 0.0
+
+
+@saved("KernelChoice", members=Many(Instance(KernelMember), least=1), tried=Integer(1))
+@dataclass(frozen=True, eq=False)
+class KernelChoice:
+    """The best kernel, the others that cannot be told apart from it, and how many were tried."""
+
+    members: tuple[KernelMember, ...]
+    tried: int
+
+    def best(self) -> KernelChoice:
+        """The choice of the best kernel alone."""
+        return replace(self, members=self.members[:1])
+
+    @property
+    def kernel(self) -> Kernel:
+        """The best kernel."""
+        return self.members[0].kernel
+
+    @property
+    def noise(self) -> float:
+        """The noise variance with the best kernel, in units of the amplitude."""
+        return self.members[0].noise
+
+    @property
+    def residual(self) -> float:
+        """The root-mean-square leave-one-out residual with the best kernel, in units of the spread of f."""
+        return self.members[0].residual
+
+    @property
+    def weights(self) -> Array:
+        """The weights of the members, which sum to one: inverse squares of their errors."""
+        errors = np.maximum([member.error for member in self.members], LEAST_ERROR)
+        weights = (errors[0] / errors) ** 2
+        return np.asarray(weights / np.sum(weights))
+
+
+def choose_kernel(
+    kernels: Sequence[Kernel],
+    points: PooledPoints,
+    jitter: Jitter,
+    *,
+    ard: bool = True,
+    noisy: bool = False,
+    options: Selection | None = None,
+) -> KernelChoice:
+    """The best of kernels given from rough to smooth, with their lengthscales; with their noise if f is `noisy`."""
+    options = Selection() if options is None else options
+    second = points.thinned(options.judged)
+    ard = ard and points.u.shape[1] > 1
+    with one_blas_thread():  # many matrices of a size at which threads gain little, and on a busy machine lose all
+        if noisy:
+            tried = [judge(kernel, second, jitter, noise) for kernel, noise in noisy_kernels(kernels, second, ard)]
+        else:
+            tried = _refined(_promising(_families(kernels, points, ard, options), points, jitter, options), second)
+    return keep(tried, len(kernels), options)
+
+
+def keep(tried: Sequence[KernelMember], number: int, options: Selection) -> KernelChoice:
+    """The best of the kernels that were tried, and those that cannot be told apart from it; number: of all kernels."""
+    ordered = sorted(tried, key=lambda each: each.error)
+    most = options.within * max(ordered[0].error, LEAST_ERROR)
+    return KernelChoice(tuple(each for each in ordered[: options.most] if each.error <= most), number)
+
+
+def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0.0) -> KernelMember:
+    """The kernel with the geometric mean of the leave-one-out errors of single values and of the averages of thetas.
+
+    Values are in units of the spread of f at their theta, averages in units of f. The second error is the first where
+    points have no thetas, fewer than three, or each its own.
+    """
+    try:
+        process = ExactGP(kernel, points.u, points.f, jitter, noise)
+    except NotPositiveDefinite:
+        return KernelMember(kernel, np.inf, np.inf, noise)
+    share = np.ones(points.n) if points.share is None else points.share
+    precision = process.precision()
+    single = _mean_square(LeftOut(process, precision, np.arange(points.n)).residuals / points.spread, share)
+    explained = _mean_square(np.sqrt(noise * process.amplitude) / points.spread, share)
+    residual = float(np.sqrt(max(single - explained, 0.0)))
+    groups = 0 if points.owners is None else len(np.unique(points.owners))
+    if not MIN_GROUPS <= groups < points.n:
+        return KernelMember(kernel, float(np.sqrt(single)), residual, noise)
+    assert points.owners is not None
+    left_out = LeftOut(process, precision, points.owners)
+    shares = np.concatenate([np.sum(share[rows], axis=1) for rows in left_out.groups])
+    return KernelMember(kernel, float((single * _mean_square(left_out.means, shares)) ** 0.25), residual, noise)
+
+
+def processes_of(
+    choice: KernelChoice, points: PooledPoints, landmarks: Integers | None, jitter: Jitter
+) -> list[PooledGP]:
+    """The processes of the kernels given all points: exact, or through landmarks, which are rows of the points."""
+    nodes = None if landmarks is None else points.u[landmarks]
+    return [pooled_gp(each.kernel, points.u, points.f, nodes, jitter, noise=each.noise) for each in choice.members]
+
+
+def left_out_residuals(choice: KernelChoice, points: PooledPoints, jitter: Jitter, n: int) -> Array:
+    """The leave-one-out residuals (m, C) at up to n of the points, in units of the spread of f at the theta of each."""
+    some = points.thinned(n)
+    with one_blas_thread():
+        process = ExactGP(choice.kernel, some.u, some.f, jitter, choice.noise)
+        return LeftOut(process, process.precision(), np.arange(some.n)).residuals / some.spread
+
+
+_Refine = Callable[[PooledPoints], KernelMember]
+
+
+def _promising(
+    families: Sequence[KernelFamily], points: PooledPoints, jitter: Jitter, options: Selection
+) -> list[_Refine]:
+    """For each family that is worth a second comparison, the function that makes it."""
+    first = points.thinned(options.screened)
+    grids = [[judge(kernel, first, jitter).error for kernel in family.members()] for family in families]
+    errors = [min(grid) for grid in grids]
+    best = [i for i in np.argsort(errors, kind="stable") if errors[i] <= options.promising * min(errors)]
+
+    def refine(i: int) -> _Refine:
+        family, start = families[i], float(np.log(families[i].factors[int(np.argmin(grids[i]))]))
+
+        def at(some: PooledPoints) -> KernelMember:
+            judged = cache(lambda factor: judge(family.at(factor), some, jitter))
+            if not family.has_free:
+                return judged(0.0)
+            return judged(climb(lambda factor: -judged(factor).error, start, (options.step,), np.inf))
+
+        return at
+
+    return [refine(int(i)) for i in best[: options.refined]]
+
+
+def _refined(refine: Sequence[_Refine], points: PooledPoints) -> list[KernelMember]:
+    """The kernels that are uphill from those of the first comparison, on more points."""
+    found: list[KernelMember | None] = [None] * len(refine)
+
+    def one(k: int) -> None:
+        found[k] = refine[k](points)
+
+    with nullcontext() if current_engine().threaded else at_most(1):
+        for_each(one, len(refine), points.n, EVALUATIONS * points.n**3)
+    return [each for each in found if each is not None]
+
+
+def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool, options: Selection) -> list[KernelFamily]:
+    """Each kernel with a first guess of its free lengthscales; where there are several, the smoothest shapes all."""
+    some = points.thinned(options.shaped)
+    found = [KernelFamily.of(kernel, points.u, ard) for kernel in kernels]
+    if np.count_nonzero(found[-1].free) < 2 or some.n * some.f.shape[1] <= 2 * points.u.shape[1]:
+        return found  # which differ by a common factor of lengthscales in units of the coordinates
+    change = _change(found[-1], some)
+    smooth, rough = change, change
+    if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest with derivatives sees best
+        rough = _change(next((each for each in found if not each.kernel.is_roughest), found[0]), some)
+    changes = [smooth if np.isinf(each.kernel.on_x.smoothness) else rough for each in found]
+    return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
+
+
+def _change(family: KernelFamily, points: PooledPoints) -> Array:
+    """What fitting its lengthscales one by one adds to their logarithms."""
+    fitted = fit_lengthscales(family.kernel, family.free, [points.data], FLAT)
+    return np.asarray(fitted.log_lengthscales - family.kernel.log_lengthscales)
+
+
+def _shaped(family: KernelFamily, change: Array) -> KernelFamily:
+    return replace(family, kernel=family.kernel.with_log_lengthscales(family.kernel.log_lengthscales + change))
+
+
+def _mean_square(values: Array, shares: Array) -> float:
+    """The mean square of values (m, C) whose rows have shares (m,)."""
+    return float(np.mean(shares @ values**2) / np.sum(shares))
