@@ -11,12 +11,13 @@ from cbq.embeddings import embed, many
 from cbq.embeddings.many import Integrals, line_for
 from cbq.embeddings.panels import PanelEmbedding
 from cbq.gp.choice import MAX_AVERAGED_POINTS, STRETCHES, KernelChoice, PooledPoints, choose_kernel, processes_of
-from cbq.gp.constant_mean import FLAT, GPData, explain, explain_likeliest
 from cbq.gp.families import KernelFamily
 from cbq.gp.halves import left_out_inflation, split_half_calibration
 from cbq.gp.landmarks import choose_landmarks, enough_landmarks
 from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, pooled_gp
+from cbq.gp.process import FLAT
+from cbq.gp.quadrature import GPData, explain, explain_likeliest
 from cbq.gp.search import climb
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter

@@ -22,9 +22,10 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq.embeddings.many import Integrals
-from cbq.gp.constant_mean import FLAT, GPData, KernelEvidence, explain, explain_likeliest
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.pooled import Embedded, ExactGP, HalvedGP, IntegralPosterior, PooledGP, pooled_gp
+from cbq.gp.process import FLAT
+from cbq.gp.quadrature import GPData, KernelEvidence, explain, explain_likeliest
 from cbq.gp.search import climb
 from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels import Kernel

@@ -18,12 +18,13 @@ import numpy as np
 from cbq._arrays import Array, evenly
 from cbq.embeddings.many import Integrals
 from cbq.gp.choice import MAX_MEMBERS, NEGLIGIBLE, KernelChoice, KernelMember, PooledPoints, promised, weighed
-from cbq.gp.constant_mean import FLAT, explain
 from cbq.gp.families import KernelFamily, fit_lengthscales
 from cbq.gp.halves import SplitHalfCalibration, calibrated
 from cbq.gp.kronecker import GridPoints, KroneckerGP, quadratures, two_amplitudes
 from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import ExactGP, IntegralPosterior
+from cbq.gp.process import FLAT
+from cbq.gp.quadrature import explain
 from cbq.kernels import Kernel, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import one_blas_thread

@@ -2,9 +2,8 @@
 
 With noise the evidence is a good judge of kernels too: what a kernel is wrong about at a few points is small against
 the noise. Lengthscales are fitted through landmarks (see `sparse`), at a cost that is linear in the number of points.
-Then the eigenvalues of one Gram matrix K = V diag(l) V' give the evidence of every noise variance r, in units of the
-amplitude, at O(n) each: with q = 1 / (l + r), o = V'1 and v = V'f, S = sum q o^2, the energy is
-sum q v^2 - (sum q o v)^2 / S.
+Then the eigenvalues of one Gram matrix give the evidence of every noise variance, in units of the amplitude, at O(n)
+each (see `solvers.Spectral`).
 """
 
 from __future__ import annotations
@@ -26,12 +25,12 @@ from cbq.gp.choice import (
     PooledPoints,
 )
 from cbq.gp.families import LONGEST, SHORTEST, KernelFamily
-from cbq.gp.homoscedastic import leave_one_out_along
 from cbq.gp.pooled import NOISES
+from cbq.gp.process import Process
 from cbq.gp.search import quasi_newton
+from cbq.gp.solvers import Spectral
 from cbq.gp.sparse import Bound, Targets
 from cbq.kernels import Kernel
-from cbq.linalg.engines import eigh
 from cbq.linalg.threads import one_blas_thread
 
 ROWS, LANDMARKS = 1000, 100  # at most, of the points, for lengthscales
@@ -81,15 +80,10 @@ class _Noisy:
 
     @classmethod
     def of(cls, kernel: Kernel, points: PooledPoints) -> _Noisy:
-        values, V = eigh(kernel(points.u))
-        values, dof = np.maximum(values, 0.0), points.n - 1
-        o, v = np.sum(V, axis=0), V.T @ points.f[:, 0]
-        q = 1.0 / (values + NOISES[:, None])  # (R, n)
-        S = q @ o**2
-        A = np.maximum(q @ v**2 - (q @ (o * v)) ** 2 / S, np.finfo(float).tiny) / dof
-        evidence = -0.5 * (dof * np.log(A) - np.sum(np.log(q), axis=1) + np.log(S))
+        solver, f = Spectral.of(kernel(points.u), NOISES), points.f[:, :1]
+        evidence = Process(solver, f).evidence[:, 0]
         best = int(np.argmax(evidence))
-        residuals = leave_one_out_along(V, q[best], o, v[:, None])[:, 0]
-        unexplained = residuals**2 - A[best] * NOISES[best]
-        error2 = np.mean(unexplained / points.spread[:, 0] ** 2)
+        process = Process(solver[best : best + 1], f)
+        unexplained = process.residuals[0] ** 2 - process.amplitude[0] * NOISES[best]
+        error2 = np.mean(unexplained[:, 0] / points.spread[:, 0] ** 2)
         return cls(kernel, float(NOISES[best]), float(evidence[best]), float(np.sqrt(max(error2, 0.0))))

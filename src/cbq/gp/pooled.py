@@ -1,8 +1,7 @@
 """One Gaussian process with an unknown constant mean on many points, and its integrals: exact, or through landmarks.
 
-Exact: with alpha = K^-1 (f - beta), an integral of f with the embedding mu (n,) and the initial error z has the mean
-beta + mu'alpha and, at unit amplitude, the variance z - mu'K^-1 mu + (1 - mu'K^-1 1)^2 / S, in the notation of
-`constant_mean`.
+Exact: an integral of f is a linear functional in the sense of `process`, with its embedding as mu and its initial error
+as z; so is a value of f, with mu = k(x, points) and z = k(x, x).
 
 Landmarks (Nystrom): f lies in the span of the kernel at m landmarks, and the rest is noise. With K_mm = L L' of the
 landmarks, Phi = K_nm L^-T (n, m) are features under which the prior of f is f = b + Phi w + e, w ~ N(0, A),
@@ -21,9 +20,10 @@ from typing import Protocol
 import numpy as np
 
 from cbq._arrays import Array, Integers
+from cbq.gp.process import EPS, Process
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor_gram
-from cbq.linalg.dense import append_rows, eigh, nearest_psd, thin_svd
+from cbq.linalg.dense import append_rows, nearest_psd, symmetric_root, thin_svd
 from cbq.linalg.threads import blas_threads
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
@@ -45,13 +45,33 @@ class Embedded(Protocol):
         """The cross terms (M, M) of all pairs."""
 
 
+@dataclass(frozen=True, eq=False)
+class PointValues:
+    """The values of f at points u (M, D), as integrals under measures of one atom each."""
+
+    kernel: Kernel
+    u: Array
+
+    def mean(self, u: Array) -> Array:
+        return self.kernel(self.u, u)
+
+    def variance(self) -> Array:
+        return self.kernel.diag(self.u)
+
+    def cross(self) -> Array:
+        return self.kernel(self.u)
+
+
 class PooledGP(Protocol):
-    """What a process with C outputs knows about integrals."""
+    """A process with C outputs, as far as integrals need it."""
 
     nodes: Array  # (m, D): the points at which embeddings are needed
     amplitude: Array  # (C,), A: the prior covariance of f is A k
     noise: Array  # (C,), of the values, in units of the amplitude
-    rounding: Array  # (C,), up to which rounding errors may move the mean of an integral
+
+    @property
+    def rounding(self) -> Array:
+        """How far (C,) rounding errors may move the mean of an integral."""
 
     def mean(self, mu: Array) -> Array:
         """The means (M, C) of integrals with embeddings mu (M, m) at the nodes."""
@@ -123,6 +143,12 @@ class IntegralPosterior:
             spread += w * (part.spread + (apart[:, :, None] * apart[:, None] if joint else apart**2))
         return cls(mean, spread)
 
+    def draws(self, size: int, rng: np.random.Generator) -> Array:
+        """Joint normal draws (size, M, C), from covariances (C, M, M)."""
+        roots = np.stack([symmetric_root(cov) for cov in self.spread])
+        normal = rng.standard_normal((size, *self.spread.shape[:2]))
+        return np.asarray(self.mean + np.einsum("cij,scj->sic", roots, normal))
+
 
 class ExactGP:
     """The process given all values f (n, C) at points u (n, D), with a noise variance in units of the amplitude."""
@@ -131,61 +157,41 @@ class ExactGP:
         self.nodes = u
         self.noise = np.full(f.shape[1], noise)
         self._given = kernel, f, jitter, noise
-        self.factor = factor_gram(kernel, u, nugget=noise, jitter=jitter)
-        half = self.factor.solve_lower(np.column_stack([f, np.ones(len(u))]))
-        self.half_one = half[:, -1]  # L^-1 1
-        self.S = float(self.half_one @ self.half_one)
-        self.beta = self.half_one @ half[:, :-1] / self.S
-        self.alpha = self.factor.solve(f - self.beta)
-        # a sum of squares, not a difference: with thousands of points the energy is far smaller than its terms
-        energy = np.sum((half[:, :-1] - np.outer(self.half_one, self.beta)) ** 2, axis=0)
-        self.amplitude = energy / max(len(u) - 1, 1)
-        self.rounding = np.finfo(float).eps * np.sum(np.abs(self.alpha), axis=0)  # of K alpha, where K is at most 1
+        self.process = Process(factor_gram(kernel, u, nugget=noise, jitter=jitter), f)
+        self.amplitude = self.process.amplitude
 
     def half(self, k: int) -> ExactGP:
         kernel, f, jitter, noise = self._given
         return ExactGP(kernel, self.nodes[HALVES[k]], f[HALVES[k]], jitter, noise)
 
     @property
+    def rounding(self) -> Array:
+        return np.asarray(EPS * np.sum(np.abs(self.process.a), axis=0))  # of K a, where K is at most 1
+
+    @property
     def evidence(self) -> float:
         """The restricted log-likelihood of all outputs, up to a constant."""
-        amplitude = np.maximum(self.amplitude, np.finfo(float).eps ** 2)
-        logdet = float(self.factor.logdet) + np.log(self.S)
-        return float(-0.5 * np.sum((len(self.nodes) - 1) * np.log(amplitude) + logdet))
+        return float(np.sum(self.process.evidence))
 
     def leave_groups_out(self, owners: Integers) -> tuple[Array, Array]:
         """The mean residual (G, C) of each group of values given all others, and its variance (G,) at unit amplitude.
 
-        owners: (n,), the group of each. With P = K^-1 - k1 k1' / S, the residuals of a group B are P_BB^-1 (P f)_B,
-        with the covariance P_BB^-1.
+        owners: (n,), the group of each value.
         """
-        P = self.factor.inverse()
-        k1 = np.sum(P, axis=1)
-        P -= np.outer(k1, k1) / self.S
-        means, variances = [], []
-        for group in np.unique(owners):
-            rows = np.flatnonzero(owners == group)
-            values, vectors = eigh(P[np.ix_(rows, rows)])
-            along = np.sum(vectors, axis=0) / np.maximum(values, np.finfo(float).eps * np.max(values))
-            weights = vectors @ along / len(rows)
-            means.append(weights @ self.alpha[rows])
-            variances.append(np.sum(weights) / len(rows))
-        return np.array(means), np.array(variances)
+        groups = self.process.leave_groups_out(owners)
+        means = np.array([np.mean(group.residuals, axis=0) for group in groups])
+        return means, np.array([np.mean(group.covariance) for group in groups])
 
     def mean(self, mu: Array) -> Array:
-        return np.asarray(self.beta + mu @ self.alpha)
+        return np.asarray(self.process.beta + mu @ self.process.a)
 
     def variance(self, mu: Array, z: Array) -> Array:
-        half = self.factor.solve_lower(mu.T)  # (n, M)
-        missed = 1.0 - self.half_one @ half
-        error2 = np.maximum(z - np.sum(half * half, axis=0) + missed**2 / self.S, ROUNDING * z)
+        error2 = np.maximum(self.process.functionals(mu).variance(z), ROUNDING * z)
         return np.repeat(error2[:, None], len(self.amplitude), axis=1)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
-        half = self.factor.solve_lower(mu.T)
-        missed = 1.0 - self.half_one @ half
-        left = cross - half.T @ half + np.outer(missed, missed) / self.S
-        return np.broadcast_to(left, (len(self.amplitude), *left.shape))
+        found = self.process.functionals(mu).covariance(cross)
+        return np.broadcast_to(found, (len(self.amplitude), *found.shape))
 
 
 @dataclass(frozen=True, eq=False)

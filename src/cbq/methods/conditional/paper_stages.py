@@ -15,9 +15,10 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.embeddings import embed
-from cbq.gp.constant_mean import ZERO, Conditioned, GPData, integrate
 from cbq.gp.families import KernelFamily
 from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates
+from cbq.gp.process import ZERO
+from cbq.gp.quadrature import GPData, integrate
 from cbq.kernels import RBF, Kernel, Stein, Warped
 from cbq.kernels.warped import Log
 from cbq.linalg import Jitter, factor, factor_gram
@@ -118,9 +119,9 @@ def likeliest_amplitude(kernel: Kernel, data: GPData, nugget: float) -> tuple[fl
 def quadratic_forms(kernel: Kernel, data: GPData, nugget: float) -> tuple[Array, Array, Array, Array]:
     """f'K^-1 f, 1'K^-1 f, 1'K^-1 1 and log |K| of each process, for one output: (B,) each. K contains the nugget."""
     gram = factor_gram(data.bound(kernel), data.x, nugget=nugget, jitter=AS_SMALL_AS_POSSIBLE)
-    conditioned = Conditioned(gram, data.f)
-    total, b, S = (part[0, :, 0] for part in (conditioned.total, conditioned.b, conditioned.S))
-    return total, b, S, gram.logdet
+    half = gram.solve_lower(np.concatenate([data.f, np.ones_like(data.f)], axis=-1))  # L^-1 (f, 1): (B, N, 2)
+    products = half.swapaxes(-1, -2) @ half
+    return products[:, 0, 0], products[:, 0, 1], products[:, 1, 1], gram.logdet
 
 
 def likeliest_stein(q: float, b: float, S: float, n: int) -> tuple[float, float]:

@@ -13,11 +13,12 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.fit.findings import Finding
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
+from cbq.gp.acquisition import disagreement
 from cbq.gp.choice import KernelChoice, PooledPoints, leave_one_out, processes_of
-from cbq.gp.constant_mean import FLAT, explain
-from cbq.gp.disagreement import disagreement
 from cbq.gp.halves import SplitHalfCalibration
 from cbq.gp.pooled import PooledGP
+from cbq.gp.process import FLAT
+from cbq.gp.quadrature import explain
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
