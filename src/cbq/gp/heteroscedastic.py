@@ -248,6 +248,5 @@ class HeteroscedasticGP:
             variance *= 0.5
         else:
             variance = np.maximum(at.variance(prior.amplitude * prior.kernel.diag(z)) - weights**2 @ noise, 0.0)
-        centre = float(np.mean(self.y)) if self.H.size else 0.0  # weights that sum to one reproduce it
-        mean = prior.offset + centre + weights @ (self.y - centre)
+        mean = prior.offset + float(self.process.centre[0, 0]) + weights @ self.process.f[:, 0]
         return ExactPrediction(mean, weights, variance, prior.noise)

@@ -135,8 +135,8 @@ class KroneckerGP:
         self.amplitude = self.process.amplitude if amplitudes is None else np.ones(C)
         self.scales = np.ones((2, C)) if amplitudes is None else amplitudes
         weights = on_x.solve(mu[:, None])[:, 0]
-        # (T, C): values less their mean, integrated over v
-        self.alpha = self.factor.solve(((points.f - self.process.beta[0][:, None, None]) @ weights).T)
+        integrated = np.einsum("tnc,n->tc", self.process.detrended.reshape(T, N, C), weights)
+        self.alpha = self.factor.solve(integrated)  # (T, C)
         self.noise = np.full(C, noise)
         self.rounding = np.finfo(float).eps * np.sum(np.abs(self.alpha), axis=0)
 

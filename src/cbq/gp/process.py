@@ -35,13 +35,14 @@ FLAT, ZERO = 0.0, np.inf  # tau of a mean of unknown coefficients, and of a mean
 EPS = float(np.finfo(float).eps)
 
 
-def average(f: Array, tau: float = FLAT) -> Array:
-    """The average (..., 1, C) of values f (..., n, C), to subtract before all else; zero unless the mean is flat.
+def centre(f: Array, H: Array, tau: float) -> Array:
+    """The constant (..., 1, C) to subtract from f (..., n, C) before all else: its average, if it is free to be so.
 
     P 1 = 0, but only up to rounding errors that K^-1 amplifies: what is left of a constant may exceed what varies.
     """
-    found = np.mean(f, axis=-2, keepdims=True)
-    return found if tau == FLAT else np.zeros_like(found)
+    average = np.mean(f, axis=-2, keepdims=True)
+    has_constant = H.size > 0 and bool(np.all(H[:, 0] == 1.0))
+    return average if tau == FLAT and has_constant else np.zeros_like(average)
 
 
 def degrees_of_freedom(n: int, q: int, tau: float) -> int:
@@ -56,25 +57,32 @@ def mean_basis(n: int, basis: Array | None, tau: float) -> Array:
 
 
 class Process:
-    """Processes with the solvers of K (..., n, n), given values f (..., n, C).
+    """Processes with the solvers of K (..., n, n), given values (..., n, C).
 
-    basis: H (n, q), by default of a constant. mu: (..., M, n), the covariances of functionals that are solved for
-    together with the values: see `given`.
+    basis: H (n, q), by default of a constant; a column of ones goes first. mu: (..., M, n), the covariances of
+    functionals that are solved for together with the values: see `given`.
+
+    centre: (..., 1, C), which is subtracted from the values: f (..., n, C) is the rest. beta: (..., q, C), the
+    coefficients of the mean of the values.
     """
 
     def __init__(
-        self, solver: Solver, f: Array, basis: Array | None = None, tau: float = FLAT, mu: Array | None = None
+        self, solver: Solver, values: Array, basis: Array | None = None, tau: float = FLAT, mu: Array | None = None
     ) -> None:
-        n, C = f.shape[-2:]
-        self.solver, self.f, self.H, self.mu = solver, f, mean_basis(n, basis, tau), mu
+        n, C = values.shape[-2:]
+        self.solver, self.H, self.mu = solver, mean_basis(n, basis, tau), mu
         self.q = self.H.shape[1]
         self.tau = FLAT if np.isinf(tau) else tau  # a mean that is zero has no coefficients
         self.dof = degrees_of_freedom(n, self.q, self.tau)
-        half = solver.solve_lower(self._columns(f))
+        self.centre = centre(values, self.H, self.tau)
+        self.f = values - self.centre
+        half = solver.solve_lower(self._columns(self.f))
         self._half_f, self._half_mu = half[..., :C], half[..., C : half.shape[-1] - self.q]
         self.G = half[..., half.shape[-1] - self.q :]
         self.R = cholesky(self.G.swapaxes(-1, -2) @ self.G + self.tau * np.eye(self.q))
-        self.beta = self._coefficients(self._half_f)  # (..., q, C)
+        beta = self._coefficients(self._half_f)
+        self.detrended = self.f - self.H @ beta  # (..., n, C)
+        self.beta = beta + np.eye(self.q, 1) * self.centre  # a zero where there is no column of ones
 
     def _columns(self, values: Array) -> Array:
         """The right-hand sides (values, mu', H), which one call solves for: (..., n, C + M + q)."""
@@ -109,7 +117,7 @@ class Process:
     @cached_property
     def _solved(self) -> Array:
         """K^-1 (f - H beta, mu', H): (..., n, C + M + q)."""
-        return self.solver.solve(self._columns(self.f - self.H @ self.beta))
+        return self.solver.solve(self._columns(self.detrended))
 
     @property
     def a(self) -> Array:
@@ -166,7 +174,7 @@ class Process:
         """What all others predict of each group of values, in the order of the groups; owners: (n,), of each value."""
         Z = self.half(np.eye(len(owners)))  # P = Z'Z
         groups = [np.flatnonzero(owners == group) for group in np.unique(owners)]
-        return [LeftOut.of(rows, Z[..., rows], self.a[rows]) for rows in groups]
+        return [LeftOut.of(rows, Z[..., rows], self.a[..., rows, :]) for rows in groups]
 
     def functionals(self, mu: Array, h: Array | None = None) -> Functionals:
         """Functionals with the covariances mu (..., M, n) and the basis h (..., M, q), by default of integrals of 1."""
@@ -240,7 +248,7 @@ class Functionals:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """A group of b values that was left out: its rows (b,), residuals (b, C), and their covariance (b, b)."""
+    """A group of b values that was left out: its rows (b,), residuals (..., b, C), and their covariance (..., b, b)."""
 
     rows: Integers
     residuals: Array
@@ -248,19 +256,20 @@ class LeftOut:
 
     @classmethod
     def of(cls, rows: Integers, half: Array, a: Array) -> LeftOut:
-        """From Z (n, b) with P_BB = Z'Z, and a_B (b, C)."""
-        values, vectors = eigh(half.T @ half)
-        values = np.maximum(values, EPS * np.max(values))  # one group of all values: P 1 = 0
-        return cls(rows, vectors @ ((vectors.T @ a) / values[:, None]), (vectors / values) @ vectors.T)
+        """From Z (..., n, b) with P_BB = Z'Z, and a_B (..., b, C)."""
+        values, vectors = eigh(half.swapaxes(-1, -2) @ half)
+        values = np.maximum(values, EPS * values[..., -1:])  # one group of all values: P 1 = 0
+        inverse = (vectors / values[..., None, :]) @ vectors.swapaxes(-1, -2)
+        return cls(rows, inverse @ a, inverse)
 
     def move(self, weights: Array) -> tuple[Array, Array]:
-        """By how much leaving the group out moves functionals, (M, C), and the variance (M,) of that at unit amplitude.
+        """How far the group moves the means of functionals, (..., M, C), and the variance (..., M) of that move.
 
-        weights: (M, n), of all values. With the group, a functional is larger by w_B'(residuals); the variance
-        w_B'P_BB^-1 w_B is what the group takes from the variance of the functional.
+        weights: (..., M, n), of all values. The means given all values exceed those without the group by
+        D = w_B'P_BB^-1 a_B, and V = w_B'P_BB^-1 w_B is, at unit amplitude, how much smaller their variances are.
         """
-        w = weights[:, self.rows]
-        return w @ self.residuals, np.einsum("mi,ij,mj->m", w, self.covariance, w)
+        w = weights[..., self.rows]
+        return w @ self.residuals, np.sum((w @ self.covariance) * w, axis=-1)
 
 
 @dataclass(frozen=True, eq=False)
@@ -276,9 +285,10 @@ class Precision:
     logdet: Array
 
     @classmethod
-    def of(cls, factor: Factor, f: Array, basis: Array | None = None, tau: float = FLAT) -> Precision:
-        """Given values f (..., n, C) and H (n, q), by default of a constant."""
-        H, P, logdet = mean_basis(f.shape[-2], basis, tau), factor.resident_inverse(), factor.logdet
+    def of(cls, factor: Factor, values: Array, basis: Array | None = None, tau: float = FLAT) -> Precision:
+        """Given values (..., n, C) and H (n, q), by default of a constant."""
+        H, P, logdet = mean_basis(values.shape[-2], basis, tau), factor.resident_inverse(), factor.logdet
+        f = values - centre(values, H, tau)
         if not H.size:
             return cls(P, on_host(P @ moved(f, P)), np.sum(factor.solve_lower(f) ** 2, axis=-2), logdet)
         solved = on_host(P @ moved(H, P))

@@ -16,7 +16,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.embeddings import embed
 from cbq.embeddings.many import in_threads
-from cbq.gp.process import Precision, Process, average, degrees_of_freedom
+from cbq.gp.process import Precision, Process, centre, degrees_of_freedom, mean_basis
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
 from cbq.linalg.gram import contract_gram, gram_features
@@ -160,7 +160,7 @@ def _process(factor: Factor, f: Array, tau: float, mu: Array | None = None) -> P
 
     The result has the leading axes (K, B), with K = 1 where there is one kernel.
     """
-    return Process(factor, (f - average(f, tau))[None], tau=tau, mu=None if mu is None else mu[..., None, :])
+    return Process(factor, f[None], tau=tau, mu=None if mu is None else mu[..., None, :])
 
 
 def integrate(
@@ -172,13 +172,13 @@ def integrate(
         embedding = embed(kernel, part.measure)
         factor = factor_gram(embedding.kernel, part.x, nugget=nugget, jitter=jitter)
         process = _process(factor, part.f, tau, embedding_means(kernel, part))
-        integrals, level = process.given, average(part.f, tau)[:, 0]
+        integrals = process.given
         initial = np.asarray(embedding.variance)[..., None]
         z, known, unknown = (term[..., 0] for term in integrals.variance_terms(initial))
         weights = integrals.weights[..., 0, :]
         return BayesianQuadrature(
             **_explained(process, factor),
-            mean=np.einsum("ktn,tnc->ktc", weights, process.f[0]) + level,
+            mean=np.einsum("ktn,tnc->ktc", weights, process.f[0]) + process.centre[..., 0, :],
             error2=_not_negative(z - known + unknown, z + known + unknown),
             weights=weights,
         )
@@ -201,9 +201,10 @@ def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float, noise: float
 
     With a noise variance, in units of the amplitude, the derivative in its logarithm is appended: (P + 1,).
     """
-    bound, f = data.bound(kernel), data.f - average(data.f, tau)
+    bound = data.bound(kernel)
     factor = factor_gram(bound, data.x, nugget=noise, jitter=GRADIENT_JITTER)
-    precision, varies = Precision.of(factor, f, tau=tau), variation(f)
+    precision = Precision.of(factor, data.f, tau=tau)
+    varies = variation(data.f - centre(data.f, mean_basis(data.n, None, tau), tau))
     dof = degrees_of_freedom(data.n, 0 if np.isinf(tau) else 1, tau)
     amplitude = np.maximum(precision.energy, data.n * np.finfo(float).eps ** 2) / max(dof, 1)
     slope = precision.slope(varies, amplitude)
