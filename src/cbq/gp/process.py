@@ -296,11 +296,12 @@ class Precision:
         rows = _down_rows(R, solved)  # (..., n, q): K^-1 H R^-T
         P -= moved(rows, P) @ moved(rows.swapaxes(-1, -2), P)
         beta = _up(R, rows.swapaxes(-1, -2) @ f)
-        left = f - H @ beta  # P H = 0: less of the mean leaves less to cancel
+        left = f - H @ beta
         # a sum of squares: f'a may come out negative
         energy = np.sum(factor.solve_lower(left) ** 2, axis=-2) + tau * np.sum(beta**2, axis=-2)
         logdet = logdet + 2.0 * np.sum(np.log(np.diagonal(R, axis1=-2, axis2=-1)), axis=-1)
-        return cls(P, on_host(P @ moved(left, P)), energy, logdet)
+        # P H = 0 for a flat prior: less of the mean leaves less to cancel
+        return cls(P, on_host(P @ moved(left if tau == FLAT else f, P)), energy, logdet)
 
     def slope(self, weights: Array, amplitude: Array) -> Any:
         """-2 dE/dK (..., n, n), summed over outputs with weights (..., C), at amplitudes (..., C)."""
