@@ -1,4 +1,4 @@
-"""The process with a mean of unknown coefficients, against explicit inverses and against refitting without some rows."""
+"""The process with a mean of unknown coefficients, against explicit inverses and against refitting without rows."""
 
 import numpy as np
 import pytest
