@@ -5,7 +5,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from cbq.gp.pooled import ExactGP, IntegralPosterior, NystromGP, PointValues
-from cbq.gp.process import FLAT, ZERO, Precision, Process
+from cbq.gp.process import FLAT, ZERO, Process
 from cbq.kernels import RBF, Matern
 from cbq.linalg import Jitter, factor
 
@@ -74,6 +74,7 @@ def test_products_with_P(mean):
     assert_allclose(half.T @ half, V.T @ P @ V, rtol=1e-8, atol=1e-10)
     assert_allclose(found.apply(V), P @ V, rtol=1e-8, atol=1e-9)
     assert_allclose(found.a, P @ F, rtol=1e-8, atol=1e-9)
+    assert_allclose(found.inverse(), P, rtol=1e-7, atol=1e-9)
     assert_allclose(found.precision, np.diag(P), rtol=1e-9)
     assert_allclose(found.block(np.array([1, 4, 5])), P[np.ix_([1, 4, 5], [1, 4, 5])], rtol=1e-8, atol=1e-10)
     assert_allclose(found.energy, np.diag(F.T @ P @ F), rtol=1e-8)
@@ -171,14 +172,6 @@ def test_batches_are_each_of_them():
             assert_allclose(one.move(mu)[1][k], other.move(mu[k])[1], rtol=1e-9)
 
 
-def test_the_precision_is_that_of_the_process(mean):
-    q, tau = mean
-    found, other = Precision.of(factor(K, jitter=NONE), F, polynomials(X, q), tau), process(q, tau)
-    assert_allclose(found.P, brute_force(q, tau)[0], rtol=1e-7, atol=1e-9)
-    assert_allclose(found.a, other.a, rtol=1e-8, atol=1e-9)
-    assert_allclose(found.energy, other.energy, rtol=1e-9)
-
-
 def test_the_slope_is_the_derivative_of_the_evidence(mean):
     q, tau = mean
     step = np.random.default_rng(3).normal(size=(N, N))
@@ -187,8 +180,8 @@ def test_the_slope_is_the_derivative_of_the_evidence(mean):
     def evidence(gram):
         return np.sum(Process(factor(gram, jitter=NONE), F, polynomials(X, q), tau).evidence)
 
-    precision = Precision.of(factor(K, jitter=NONE), F, polynomials(X, q), tau)
-    slope = precision.slope(np.ones(2), process(q, tau).amplitude)
+    found = process(q, tau)
+    slope = found.slope(np.ones(2), found.amplitude)
     assert_allclose(-0.5 * np.sum(slope * step), 0.5 * (evidence(K + step) - evidence(K - step)), rtol=1e-5)
 
 

@@ -8,6 +8,7 @@ from cbq.gp.process import Process
 from cbq.gp.solvers import Kronecker, Spectral
 from cbq.kernels import Matern, XThetaKernel
 from cbq.linalg import Jitter, engine, factor, factor_gram
+from cbq.linalg.resident import on_host
 
 NONE = Jitter(start=0.0)
 KERNEL, ON_THETA = Matern(1.5, 0.6), Matern(2.5, 0.9)
@@ -65,6 +66,7 @@ def test_solving_is_multiplying_with_the_inverse(case):
     solver, K = case
     V = columns(4)
     assert_allclose(K @ solver.solve(V), np.broadcast_to(V, (*K.shape[:-1], 4)), atol=1e-11)
+    assert_allclose(on_host(solver.resident_inverse()), np.linalg.inv(K), rtol=1e-7, atol=1e-9)
     assert_allclose(solver.inverse_diagonal(), np.diagonal(np.linalg.inv(K), axis1=-2, axis2=-1), rtol=1e-9)
 
 

@@ -13,7 +13,7 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans
 from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates, Trend, largest_degree, polynomial_basis
-from cbq.gp.process import Precision
+from cbq.gp.process import Process
 from cbq.gp.search import newton
 from cbq.kernels import Kernel
 from cbq.linalg import factor
@@ -70,10 +70,10 @@ class Likelihood:
         P, n_free = len(parameters), int(np.count_nonzero(self.free))
         try:
             f = factor(A * k, nugget=self.v + noise, jitter=JITTER, overwrite=True)
-            precision = Precision.of(f, self.y[:, None], self.H)
+            process = Process(f, self.y[:, None], self.H)
         except ValueError:  # a matrix that is not positive definite: K, or H'K^-1 H
             return np.inf, np.zeros(P), np.eye(P)
-        Q, a, energy = precision.P, precision.a[:, 0], float(precision.energy[0])
+        Q, a = process.inverse(), process.a[:, 0]
         trace = float(Q.trace())
         # for each parameter: tr(Q dK) and dK a
         traces, pushed = np.empty(P), np.empty((P, len(a)))
@@ -89,7 +89,8 @@ class Likelihood:
             slopes = A * slopes[np.flatnonzero(self.free)]
             traces[-n_free:] = on_host(slopes.reshape(n_free, -1) @ Q.ravel())
             pushed[-n_free:] = on_host(slopes @ there)
-        value, information = 0.5 * (energy + float(precision.logdet)), on_host(moved(0.5 * pushed, Q) @ Q) @ pushed.T
+        value = 0.5 * float(process.energy[0] + process.logdet[0])
+        information = on_host(moved(0.5 * pushed, Q) @ Q) @ pushed.T
         return self._with_prior(parameters, value, 0.5 * (traces - pushed @ a), information)
 
     def _with_prior(

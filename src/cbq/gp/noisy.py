@@ -9,7 +9,7 @@ each (see `solvers.Spectral`).
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import replace
 
 import numpy as np
 from scipy.special import softmax
@@ -46,13 +46,12 @@ def choose_noisy_kernel(kernels: Sequence[Kernel], points: PooledPoints, *, ard:
         some, fewer = points.thinned(ROWS), points.thinned(CHOICE_POINTS)
         fitted = [_fitted(KernelFamily.of(kernel, points.u, ard), some) for kernel in kernels]
         least = sorted(fitted, key=lambda pair: pair[1])[:MAX_TIED]
-        found = [_Noisy.of(kernel, fewer) for kernel, _ in least]
-    weights = softmax([each.evidence for each in found])
+        found, evidence = zip(*(_likeliest_noise(kernel, fewer) for kernel, _ in least), strict=True)
+    weights = softmax(evidence)
     heaviest = np.argsort(-weights, kind="stable")[: MAX_MEMBERS if points.n <= MAX_AVERAGED_POINTS else 1]
     kept = heaviest[weights[heaviest] >= NEGLIGIBLE * weights[heaviest[0]]]
     weights = weights / np.sum(weights[kept])
-    members = [KernelMember(found[k].kernel, float(weights[k]), found[k].error, found[k].noise) for k in kept]
-    return KernelChoice(tuple(members), len(kernels))
+    return KernelChoice(tuple(replace(found[k], weight=float(weights[k])) for k in kept), len(kernels))
 
 
 def _fitted(family: KernelFamily, points: PooledPoints) -> tuple[Kernel, float]:
@@ -66,24 +65,15 @@ def _fitted(family: KernelFamily, points: PooledPoints) -> tuple[Kernel, float]:
     return bound.kernel_at(best), value
 
 
-@dataclass(frozen=True, eq=False)
-class _Noisy:
-    """A kernel with its likeliest noise in units of the amplitude, its evidence, and its leave-one-out error.
+def _likeliest_noise(kernel: Kernel, points: PooledPoints) -> tuple[KernelMember, float]:
+    """A kernel with its likeliest noise in units of the amplitude and its leave-one-out error, and its evidence.
 
-    The error is what the noise does not explain of it.
+    The error is the part that the noise does not explain.
     """
-
-    kernel: Kernel
-    noise: float
-    evidence: float
-    error: float
-
-    @classmethod
-    def of(cls, kernel: Kernel, points: PooledPoints) -> _Noisy:
-        solver, f = Spectral.of(kernel(points.u), NOISES), points.f[:, :1]
-        evidence = Process(solver, f).evidence[:, 0]
-        best = int(np.argmax(evidence))
-        process = Process(solver[best : best + 1], f)
-        unexplained = process.residuals[0] ** 2 - process.amplitude[0] * NOISES[best]
-        error2 = np.mean(unexplained[:, 0] / points.spread[:, 0] ** 2)
-        return cls(kernel, float(NOISES[best]), float(evidence[best]), float(np.sqrt(max(error2, 0.0))))
+    solver, f = Spectral.of(kernel(points.u), NOISES), points.f[:, :1]
+    evidence = Process(solver, f).evidence[:, 0]
+    best = int(np.argmax(evidence))
+    process = Process(solver[best : best + 1], f)
+    unexplained = process.residuals[0] ** 2 - process.amplitude[0] * NOISES[best]
+    error2 = max(float(np.mean(unexplained[:, 0] / points.spread[:, 0] ** 2)), 0.0)
+    return KernelMember(kernel, 1.0, float(np.sqrt(error2)), float(NOISES[best])), float(evidence[best])

@@ -11,7 +11,8 @@ at unit amplitude; a group B has the residuals P_BB^-1 a_B, with the covariance 
 
 A linear functional of f, such as an integral or a value, has the covariances mu (n,) with the values, the variance z
 and the basis h (q,). With psi = L^-1 mu and gap = R^-1 (h - G'psi), its mean is h'beta + mu'a, its variance at unit
-amplitude is z - |psi|^2 + |gap|^2, and its mean weighs the values by K^-1 mu + K^-1 H R^-T gap.
+amplitude is z - |psi|^2 + |gap|^2, and its mean weighs the values by K^-1 mu + K^-1 H R^-T gap. The evidence at A
+has the derivative dE/dK = -1/2 [P - a a' / A].
 
 Products V'K^-1 W come from L^-1 V, which keeps twice the digits of K^-1 V; energies are sums of squares, rather than
 differences. All arrays may have leading axes, one process for each.
@@ -27,33 +28,11 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.gp.solvers import Solver
-from cbq.linalg import Factor
 from cbq.linalg.dense import cholesky, eigh, solve_lower, solve_upper
-from cbq.linalg.resident import moved, on_host
+from cbq.linalg.resident import moved
 
 FLAT, ZERO = 0.0, np.inf  # tau of a mean of unknown coefficients, and of a mean that is zero
 EPS = float(np.finfo(float).eps)
-
-
-def centre(f: Array, H: Array, tau: float) -> Array:
-    """The constant (..., 1, C) to subtract from f (..., n, C) before all else: its average, if it is free to be so.
-
-    P 1 = 0, but only up to rounding errors that K^-1 amplifies: what is left of a constant may exceed what varies.
-    """
-    average = np.mean(f, axis=-2, keepdims=True)
-    has_constant = H.size > 0 and bool(np.all(H[:, 0] == 1.0))
-    return average if tau == FLAT and has_constant else np.zeros_like(average)
-
-
-def degrees_of_freedom(n: int, q: int, tau: float) -> int:
-    """The number of values that estimate the amplitude: coefficients with a flat prior take q of them."""
-    return n - q if tau == FLAT else n
-
-
-def mean_basis(n: int, basis: Array | None, tau: float) -> Array:
-    """H (n, q): the given one, by default a column of ones; no column where the mean is zero."""
-    H = np.ones((n, 1)) if basis is None else basis
-    return H[:, :0] if np.isinf(tau) else H
 
 
 class Process:
@@ -70,11 +49,14 @@ class Process:
         self, solver: Solver, values: Array, basis: Array | None = None, tau: float = FLAT, mu: Array | None = None
     ) -> None:
         n, C = values.shape[-2:]
-        self.solver, self.H, self.mu = solver, mean_basis(n, basis, tau), mu
+        H = np.ones((n, 1)) if basis is None else basis
+        self.solver, self.mu = solver, mu
+        self.H, self.tau = (H[:, :0], FLAT) if np.isinf(tau) else (H, tau)  # a mean of zero has no coefficients
         self.q = self.H.shape[1]
-        self.tau = FLAT if np.isinf(tau) else tau  # a mean that is zero has no coefficients
-        self.dof = degrees_of_freedom(n, self.q, self.tau)
-        self.centre = centre(values, self.H, self.tau)
+        self.dof = n - self.q if self.tau == FLAT else n  # the number of values that estimate the amplitude
+        # P 1 = 0, but only up to rounding errors that K^-1 amplifies: without the average, less is left to cancel
+        has_constant = self.tau == FLAT and self.q > 0 and bool(np.all(self.H[:, 0] == 1.0))
+        self.centre = np.mean(values, axis=-2, keepdims=True) * has_constant
         self.f = values - self.centre
         half = solver.solve_lower(self._columns(self.f))
         self._half_f, self._half_mu = half[..., :C], half[..., C : half.shape[-1] - self.q]
@@ -114,6 +96,22 @@ class Process:
         half = self.half(np.eye(self.f.shape[-2])[:, rows])
         return np.asarray(half.swapaxes(-1, -2) @ half)
 
+    def inverse(self) -> Any:
+        """P (..., n, n), where the engine keeps it."""
+        P, rows = self.solver.resident_inverse(), self._trend_rows
+        P -= moved(rows, P) @ moved(rows.swapaxes(-1, -2), P)
+        return P
+
+    def slope(self, weights: Array, amplitude: Array) -> Any:
+        """sum_c w_c [P - a_c a_c' / A_c] (..., n, n), where the engine keeps it: -2 dE/dK of the evidence.
+
+        weights: w (..., C), of the outputs. amplitude: A (..., C).
+        """
+        P = self.inverse()
+        P *= moved(np.sum(weights, axis=-1)[..., None, None], P)
+        P -= moved(self.a, P) @ moved((self.a * (weights / amplitude)[..., None, :]).swapaxes(-1, -2), P)
+        return P
+
     @cached_property
     def _solved(self) -> Array:
         """K^-1 (f - H beta, mu', H): (..., n, C + M + q)."""
@@ -124,10 +122,10 @@ class Process:
         """P f: (..., n, C)."""
         return self._solved[..., : self.f.shape[-1]]
 
-    @property
-    def solved_H(self) -> Array:
-        """K^-1 H: (..., n, q)."""
-        return self._solved[..., self._solved.shape[-1] - self.q :]
+    @cached_property
+    def _trend_rows(self) -> Array:
+        """K^-1 H R^-T (..., n, q), so that P = K^-1 less the products of these rows."""
+        return _down_rows(self.R, self._solved[..., self._solved.shape[-1] - self.q :])
 
     @cached_property
     def energy(self) -> Array:
@@ -137,7 +135,7 @@ class Process:
     @property
     def amplitude(self) -> Array:
         """A = f'P f / dof: (..., C)."""
-        return self.energy / max(self.dof, 1)
+        return np.asarray(self.energy / max(self.dof, 1))
 
     @cached_property
     def logdet(self) -> Array:
@@ -162,7 +160,7 @@ class Process:
     @cached_property
     def precision(self) -> Array:
         """The diagonal (..., n) of P, at least a rounding error: of one point, P = 0."""
-        known = np.sum(_down_rows(self.R, self.solved_H) ** 2, axis=-1)
+        known = np.sum(self._trend_rows**2, axis=-1)
         return np.asarray(np.maximum(self.inverse_diagonal - known, EPS * self.inverse_diagonal))
 
     @property
@@ -224,8 +222,7 @@ class Functionals:
     def weights(self) -> Array:
         """The weights (..., M, n) of the values in the mean."""
         solved = self.process.solver.solve(self.mu.swapaxes(-1, -2)) if self.solved is None else self.solved
-        found = solved + self.process.solved_H @ _up(self.process.R, self.gap)
-        return np.asarray(found.swapaxes(-1, -2))
+        return np.asarray((solved + self.process._trend_rows @ self.gap).swapaxes(-1, -2))
 
     def variance_terms(self, z: Array) -> tuple[Array, Array, Array]:
         """The terms (..., M) of the variances at unit amplitude, first less second plus third, for prior ones z."""
@@ -270,45 +267,6 @@ class LeftOut:
         """
         w = weights[..., self.rows]
         return w @ self.residuals, np.sum((w @ self.covariance) * w, axis=-1)
-
-
-@dataclass(frozen=True, eq=False)
-class Precision:
-    """All of P (..., n, n), where the engine keeps it, for gradients: dE/dK = -1/2 [P - a a' / A].
-
-    a: P f (..., n, C). energy: f'P f (..., C). logdet: log |K| + log |R R'| (...,).
-    """
-
-    P: Any
-    a: Array
-    energy: Array
-    logdet: Array
-
-    @classmethod
-    def of(cls, factor: Factor, values: Array, basis: Array | None = None, tau: float = FLAT) -> Precision:
-        """Given values (..., n, C) and H (n, q), by default of a constant."""
-        H, P, logdet = mean_basis(values.shape[-2], basis, tau), factor.resident_inverse(), factor.logdet
-        f = values - centre(values, H, tau)
-        if not H.size:
-            return cls(P, on_host(P @ moved(f, P)), np.sum(factor.solve_lower(f) ** 2, axis=-2), logdet)
-        solved = on_host(P @ moved(H, P))
-        R = cholesky(H.T @ solved + tau * np.eye(H.shape[1]))
-        rows = _down_rows(R, solved)  # (..., n, q): K^-1 H R^-T
-        P -= moved(rows, P) @ moved(rows.swapaxes(-1, -2), P)
-        beta = _up(R, rows.swapaxes(-1, -2) @ f)
-        left = f - H @ beta
-        # a sum of squares: f'a may come out negative
-        energy = np.sum(factor.solve_lower(left) ** 2, axis=-2) + tau * np.sum(beta**2, axis=-2)
-        logdet = logdet + 2.0 * np.sum(np.log(np.diagonal(R, axis1=-2, axis2=-1)), axis=-1)
-        # P H = 0 for a flat prior: less of the mean leaves less to cancel
-        return cls(P, on_host(P @ moved(left if tau == FLAT else f, P)), energy, logdet)
-
-    def slope(self, weights: Array, amplitude: Array) -> Any:
-        """-2 dE/dK (..., n, n), summed over outputs with weights (..., C), at amplitudes (..., C)."""
-        found = moved(np.sum(weights, axis=-1)[..., None, None], self.P) * self.P
-        scaled = self.a * (weights / amplitude)[..., None, :]
-        found -= moved(self.a, self.P) @ moved(scaled.swapaxes(-1, -2), self.P)
-        return found
 
 
 def _down(R: Array, V: Array) -> Array:

@@ -16,7 +16,7 @@ import numpy as np
 from cbq._arrays import Array
 from cbq.embeddings import embed
 from cbq.embeddings.many import in_threads
-from cbq.gp.process import Precision, Process, centre, degrees_of_freedom, mean_basis
+from cbq.gp.process import Process
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
 from cbq.linalg.gram import contract_gram, gram_features
@@ -203,12 +203,10 @@ def evidence_and_gradient(kernel: Kernel, data: GPData, tau: float, noise: float
     """
     bound = data.bound(kernel)
     factor = factor_gram(bound, data.x, nugget=noise, jitter=GRADIENT_JITTER)
-    precision = Precision.of(factor, data.f, tau=tau)
-    varies = variation(data.f - centre(data.f, mean_basis(data.n, None, tau), tau))
-    dof = degrees_of_freedom(data.n, 0 if np.isinf(tau) else 1, tau)
-    amplitude = np.maximum(precision.energy, data.n * np.finfo(float).eps ** 2) / max(dof, 1)
-    slope = precision.slope(varies, amplitude)
-    value = -0.5 * np.sum(varies * (dof * np.log(amplitude) + precision.logdet[:, None]))
+    process = Process(factor, data.f, tau=tau)
+    varies, amplitude = variation(process.f), process.least(process.energy) / max(process.dof, 1)
+    slope = process.slope(varies, amplitude)
+    value = -0.5 * np.sum(varies * (process.dof * np.log(amplitude) + process.logdet))
     features, _, _ = gram_features(bound, data.x)
     gradient = np.sum(contract_gram(bound, features, slope, bound.n_lengthscales), axis=0)
     if noise is not None:

@@ -13,7 +13,7 @@ new theta, and its trend and features are one regression, so that neither loses 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
@@ -37,6 +37,9 @@ class Solver(Protocol):
 
     def inverse_diagonal(self) -> Array:
         """The diagonal of K^-1: (..., n)."""
+
+    def resident_inverse(self) -> Any:
+        """A copy of K^-1 (..., n, n), where the engine keeps it, for gradients."""
 
 
 @dataclass(frozen=True, eq=False)
@@ -74,6 +77,9 @@ class Spectral:
     def inverse_diagonal(self) -> Array:
         return (1.0 / self.values) @ (self.vectors**2).T
 
+    def resident_inverse(self) -> Array:
+        return np.asarray((self.vectors / self.values[..., None, :]) @ self.vectors.T)
+
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
@@ -101,6 +107,9 @@ class Kronecker:
 
     def inverse_diagonal(self) -> Array:
         return np.outer(self.outer.inverse_diagonal(), self.inner.inverse_diagonal()).ravel()
+
+    def resident_inverse(self) -> Array:
+        return np.asarray(np.kron(self.outer.inverse(), self.inner.inverse()), dtype=np.float64)
 
     def _grid(self, V: Array) -> Array:
         return V.reshape(self.outer.n, self.inner.n, V.shape[-1])
