@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
-from cbq.gp.disagreement import disagreement
-from cbq.gp.gain import NUGGET
+from cbq.gp.acquisition import NUGGET, disagreement
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
 

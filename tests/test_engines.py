@@ -8,9 +8,10 @@ import pytest
 
 import cbq
 from cbq.embeddings import embed
-from cbq.gp.constant_mean import FLAT, GPData, embedding_means, evidence_and_gradient
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates
 from cbq.gp.likelihood import Likelihood
+from cbq.gp.process import FLAT
+from cbq.gp.quadrature import GPData, embedding_means, evidence_and_gradient
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter, LinAlgError, NotPositiveDefinite, engines, factor, factor_gram
 from cbq.linalg.engines import NumpyEngine, current_engine

@@ -9,7 +9,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 from cbq.embeddings.many import Integrals
-from cbq.gp.gain import MEAN_VARIANCE, NUGGET, Gain
+from cbq.gp.acquisition import MEAN_VARIANCE, NUGGET, Gain
 from cbq.gp.pooled import ExactGP
 from cbq.kernels import RBF, Matern, XThetaKernel
 from cbq.linalg import Jitter
@@ -34,9 +34,9 @@ def mean_variance(kernel, points, noise):
     process = ExactGP(kernel, points, np.zeros((len(points), 1)), NONE, noise)
     integrals = Integrals(kernel, MEASURES, THETA)
     mu = integrals.mean(points)
-    slope = 1.0 - mu @ process.factor.solve(np.ones((len(points), 1)))[:, 0]
-    by_the_mean = np.mean(slope**2) / process.S  # the part that comes from the mean
-    return np.mean(process.variance(mu, integrals.variance())), by_the_mean / (1.0 + MEAN_VARIANCE * process.S)
+    by_the_mean = np.mean(process.process.functionals(mu).gap ** 2)  # the part that comes from the mean
+    S = process.process.R[0, 0] ** 2
+    return np.mean(process.variance(mu, integrals.variance())), by_the_mean / (1.0 + MEAN_VARIANCE * S)
 
 
 @pytest.mark.parametrize("noise", [0.0, 0.3])

@@ -45,7 +45,7 @@ def test_kronecker_and_dense_agree_on_means_variances_and_covariances():
     at = np.array([[0.0], [2.0], points.theta[7], [0.613], [1.99], [2.3]])
     process = KroneckerGP(KERNEL, points, NONE)
     dense = ExactGP(KERNEL, points.u, points.f.reshape(2, -1).T, NONE)
-    assert_allclose(process.beta, dense.beta, rtol=1e-8)
+    assert_allclose(process.process.beta, dense.process.beta, rtol=1e-8)
     assert_allclose(process.amplitude, dense.amplitude, rtol=1e-8)
     for joint in (False, True):
         mine = IntegralPosterior.of(process, process.integrals(at), joint=joint)
@@ -71,7 +71,7 @@ def test_the_process_is_that_of_kriging_with_an_unknown_constant():
     assert_allclose(process.mean(embedded), w.T @ f.T, rtol=1e-10)
     assert_allclose(process.variance(embedded, integrals.variance())[:, 1], np.diag(cov), rtol=1e-10)
     assert_allclose(process.covariance(embedded, integrals.cross())[0], cov, rtol=1e-10)
-    centred = f - process.beta[:, None]
+    centred = f - process.process.beta.T
     assert_allclose(process.amplitude, np.sum(centred * np.linalg.solve(K, centred.T).T, axis=1) / 19, rtol=1e-10)
 
 

@@ -12,7 +12,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
 from cbq import _memory as memory
-from cbq.gp import constant_mean
+from cbq.gp import quadrature
 from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates
 from cbq.kernels import RBF, Matern
 from cbq.linalg import Jitter, factor, lapack
@@ -126,20 +126,20 @@ def test_the_diagonal_of_a_large_inverse_needs_no_copy():
 def test_large_matrices_of_several_kernels_go_one_by_one(monkeypatch):
     rng = np.random.default_rng(3)
     x = rng.normal(size=(2, 40, 1))
-    data = constant_mean.GPData(x, np.sin(x), Gaussian(0.0, 1.0))
+    data = quadrature.GPData(x, np.sin(x), Gaussian(0.0, 1.0))
     kernel = Matern(1.5, np.array([0.5, 1.0, 2.0]).reshape(3, 1, 1))
 
     def integrated():
-        return constant_mean.integrate(kernel, data, 0.0, Jitter())
+        return quadrature.integrate(kernel, data, 0.0, Jitter())
 
     together = integrated()
-    monkeypatch.setattr(constant_mean, "LARGE", 40)
-    monkeypatch.setattr(constant_mean, "chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
+    monkeypatch.setattr(quadrature, "LARGE", 40)
+    monkeypatch.setattr(quadrature, "chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
     alone = integrated()
     for name in ("mean", "error2", "weights", "evidence", "residuals"):
         assert_array_equal(getattr(alone, name), getattr(together, name))
     x = np.linspace(-3.0, 3.0, 1100).reshape(1, 1100, 1)
-    data = constant_mean.GPData(x, np.sin(x), Gaussian(0.0, 1.0))
+    data = quadrature.GPData(x, np.sin(x), Gaussian(0.0, 1.0))
     assert traced(integrated) < 1.6 * 8 * 1100**2
 
 

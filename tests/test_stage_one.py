@@ -7,7 +7,7 @@ import pytest
 from numpy.testing import assert_allclose
 
 import cbq
-from cbq.gp.constant_mean import evidence_and_gradient, explain, integrate
+from cbq.gp.quadrature import evidence_and_gradient, explain, integrate
 from cbq.kernels import RBF, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, Uniform, Unnormalised
@@ -260,7 +260,7 @@ def test_many_points_are_worked_on_in_chunks_with_the_same_result(monkeypatch):
     theta, measures = gaussians(5)
     samples = samples_of(lambda x: np.sin(x[:, 0]), measures, theta, n=20)
     whole = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
-    monkeypatch.setattr("cbq.gp.constant_mean.chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
+    monkeypatch.setattr("cbq.gp.quadrature.chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
     pieces = cbq.CBQ(kernel_x=Matern(1.5)).fit(samples)
     assert_allclose(pieces.stage1.mean, whole.stage1.mean, rtol=1e-12)
     assert_allclose(pieces.stage1.std, whole.stage1.std, rtol=1e-9)

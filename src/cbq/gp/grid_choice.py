@@ -16,11 +16,11 @@ from collections.abc import Sequence
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.gp.calibration import Calibration, LeftOut, LocalAmplitude
-from cbq.gp.constant_mean import FLAT
+from cbq.gp.calibration import LocalAmplitude
 from cbq.gp.families import KernelFamily, fit_lengthscales
 from cbq.gp.kronecker import GridPoints, quadratures
 from cbq.gp.pooled import ExactGP
+from cbq.gp.process import FLAT
 from cbq.gp.selection import KernelChoice, KernelMember, PooledPoints, Selection, choose_kernel, keep
 from cbq.kernels import Kernel, XThetaKernel
 from cbq.linalg import Jitter
@@ -91,16 +91,14 @@ def left_out_points(kernel: Kernel, points: GridPoints, jitter: Jitter) -> Array
     """The leave-one-out residuals (n, C) of f as a function of v, at some thetas, in units of the spread of f there."""
     some = points.thinned(CHOICE_THETAS, CHOICE_POINTS)
     with one_blas_thread():
-        process = ExactGP(kernel.on_x, some.v, some.columns.f[0], jitter)
-        found = LeftOut(process, process.precision(), np.arange(len(some.v))).residuals
+        found = ExactGP(kernel.on_x, some.v, some.columns.f[0], jitter).process.residuals
     return (found.T.reshape(some.f.shape) / some.spread).reshape(len(some.f), -1).T
 
 
-def grid_amplitude(choice: KernelChoice, points: GridPoints, jitter: Jitter, options: Calibration) -> LocalAmplitude:
-    """The amplitudes of integrals, by a dense process on a part of the grid."""
+def grid_amplitude(choice: KernelChoice, points: GridPoints, jitter: Jitter, n: int) -> LocalAmplitude:
+    """The amplitudes of integrals, by a dense process on up to n points of the grid."""
     T = min(len(points.theta), CALIBRATION_THETAS)
-    some = points.thinned(T, max(options.points // T, 1))
+    some = points.thinned(T, max(n // T, 1))
     T, N = some.f.shape[1:]
-    thetas, columns = np.repeat(np.arange(T), N), np.tile(np.arange(N), T)
-    process = ExactGP(choice.kernel, some.u, some.f.reshape(len(some.f), -1).T, jitter)
-    return LocalAmplitude(process, [thetas, columns], options)
+    dense = ExactGP(choice.kernel, some.u, some.f.reshape(len(some.f), -1).T, jitter)
+    return LocalAmplitude(dense, np.repeat(np.arange(T), N), np.tile(np.arange(N), T))

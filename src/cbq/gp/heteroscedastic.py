@@ -1,8 +1,7 @@
 """A Gaussian process over theta with a polynomial trend and a given noise variance at each node.
 
-y (T,) are the values at the nodes, v (T,) their noise variances. K = A k(z, z) + diag(v + lambda), and the coefficients
-of the trend H (T, q) have a flat prior: S = H'K^-1 H, Q = K^-1 - K^-1 H S^-1 H'K^-1. With a constant trend and one
-noise variance for all nodes this is kernel ridge regression.
+y (T,) are the values at the nodes, v (T,) their noise variances. It is a `process` with K = A k(z, z) + diag(v +
+lambda) at amplitude 1; the polynomials H (T, q) of theta are the basis of its mean.
 """
 
 from __future__ import annotations
@@ -16,11 +15,12 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans
 from cbq._checks import LARGEST
+from cbq.gp.process import Process
 from cbq.io import Instance, Integer, Number, Numbers, Optional, saved
 from cbq.kernels import Kernel
 from cbq.kernels.combinations import SMALLEST_FACTOR
 from cbq.linalg import Jitter, factor_gram
-from cbq.linalg.dense import cholesky, has_full_column_rank, solve_lower, solve_upper
+from cbq.linalg.dense import has_full_column_rank
 
 Trend = int | None  # the degree of the polynomial; None means that the mean is known
 MAX_DEGREE = 50  # beyond it, monomials of float64 cannot be told apart
@@ -174,7 +174,7 @@ class PosteriorMean:
     """The mean of a conditioned process as a function of theta; unlike the process, it holds no matrix.
 
     z: (T, p), the nodes. standardised: coordinates of theta for the trend. coefficients: (q,), of the trend.
-    alpha: (T,), Q y.
+    alpha: (T,), P y.
     """
 
     prior: GPPrior
@@ -205,7 +205,7 @@ class ThetaGP(Protocol):
     def width(self) -> int: ...
 
     def leave_one_out(self) -> tuple[Array, Array]:
-        """Q y and the diagonal of Q, each (T,): leave-one-out residuals are their ratios, with variances that are the
+        """P y and the diagonal of P, each (T,): leave-one-out residuals are their ratios, with variances that are the
         inverses of the diagonal.
         """
 
@@ -223,51 +223,30 @@ class HeteroscedasticGP:
         self.H = polynomial_basis(self.standardised(theta), prior.degree)
         kernel = max(prior.amplitude, SMALLEST_FACTOR) * prior.kernel
         self.factor = factor_gram(kernel, self.z, nugget=v + prior.noise, jitter=JITTER)
-        self.solved_H = self.factor.solve(self.H) if self.H.size else self.H  # K^-1 H
-        self.L = cholesky(self.H.T @ self.solved_H) if self.H.size else np.empty((0, 0))  # of S
-        coefficients = (
-            solve_upper(self.L, solve_lower(self.L, self.solved_H.T @ self.y)) if self.H.size else np.empty(0)
-        )
-        alpha = self.factor.solve((self.y - self.H @ coefficients)[:, None])[:, 0]
-        self.mean = PosteriorMean(prior, self.z, self.standardised, coefficients, alpha)
+        self.process = Process(self.factor, self.y[:, None], self.H)
+        coefficients, a = self.process.beta[:, 0], self.process.a[:, 0]
+        self.mean = PosteriorMean(prior, self.z, self.standardised, coefficients, a)
 
     @property
     def width(self) -> int:
         return len(self.z)
 
     def leave_one_out(self) -> tuple[Array, Array]:
-        y = self.y - self.H @ self.mean.coefficients  # Q H = 0: less of the trend leaves less to cancel
-        solved = self.factor.solve(np.column_stack([y, self.H]))
-        Qy, diagonal = solved[:, 0], self.factor.inverse_diagonal()
-        if self.H.size:
-            half = solve_lower(cholesky(self.H.T @ solved[:, 1:]), solved[:, 1:])  # rows: L^-1 H'K^-1
-            Qy = Qy - half @ (half.T @ y)
-            diagonal = np.maximum(diagonal - np.sum(half**2, axis=1), np.finfo(float).eps * diagonal)
-        return Qy, diagonal
+        return self.mean.alpha, self.process.precision
 
     def predict(self, theta: Array, *, joint: bool = False) -> ExactPrediction:
         prior, z = self.prior, self.prior.coordinates(theta)
-        k = prior.amplitude * prior.kernel(z, self.z)  # (M, T)
-        solved = self.factor.solve(k.T).T  # k K^-1
-        weights = solved
-        rest = np.empty((len(z), 0))
-        if self.H.size:
-            h = polynomial_basis(self.standardised(theta), prior.degree)
-            rest = solve_lower(self.L, h - k @ self.solved_H)  # (M, q): rows L^-1 (h - H'K^-1 k)
-            weights = solved + rest @ solve_lower(self.L, self.solved_H).T
-        noise = self.v + prior.noise + self.factor.jitter
+        h = polynomial_basis(self.standardised(theta), prior.degree)
+        at = self.process.functionals(prior.amplitude * prior.kernel(z, self.z), h)
+        weights, noise = at.weights, self.v + prior.noise + self.factor.jitter
         if joint:
-            variance = prior.kernel(z)  # in place: three matrices (M, M) at a time are enough
+            variance = prior.kernel(z)
             variance *= prior.amplitude
-            variance -= k @ solved.T
-            variance += rest @ rest.T
+            variance = at.covariance(variance)
             variance -= (weights * noise) @ weights.T
             variance = variance + variance.T
             variance *= 0.5
         else:
-            own = prior.amplitude * prior.kernel.diag(z)
-            variance = own - np.einsum("mt,mt->m", k, solved) + np.sum(rest**2, axis=1) - weights**2 @ noise
-            variance = np.maximum(variance, 0.0)
-        centre = float(np.mean(self.y)) if self.H.size else 0.0  # weights that sum to one reproduce it
-        mean = prior.offset + centre + weights @ (self.y - centre)
+            variance = np.maximum(at.variance(prior.amplitude * prior.kernel.diag(z)) - weights**2 @ noise, 0.0)
+        mean = prior.offset + float(self.process.centre[0, 0]) + weights @ self.process.f[:, 0]
         return ExactPrediction(mean, weights, variance, prior.noise)

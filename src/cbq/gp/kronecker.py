@@ -1,15 +1,14 @@
 """One Gaussian process with an unknown constant mean on a grid: N points v, the same ones at each of T thetas.
 
 With a kernel k_X(v, v') k_Theta(theta, theta'), the Gram matrix of all T N points is K = K_Theta (x) K_X, the Kronecker
-product of those of thetas and of points, and so is its inverse. With values F (T, N) and the notation of
-`constant_mean`, K^-1 (f - beta) is K_Theta^-1 (F - beta) K_X^-1, and S = 1'K_Theta^-1 1 1'K_X^-1 1: T^3 + N^3 +
-T N (T + N) operations, and a few arrays (T, N). Each of the two matrices has a jitter of its own.
+product of those of thetas and of points (see `solvers.Kronecker`): T^3 + N^3 + T N (T + N) operations, and a few arrays
+(T, N). Each of the two matrices has a jitter of its own.
 
 All integrals are under one measure of v, with the embedding mu (N,) and the initial error z of k_X. The embeddings of
 an integral at theta are products mu(v_n) k(theta_t), with k = k_Theta(., theta), and its variance at unit amplitude is
 
     z [k_Theta(theta, theta) - k'K_Theta^-1 k]
-    + [z - mu'K_X^-1 mu] k'K_Theta^-1 k + [1 - 1'K_Theta^-1 k 1'K_X^-1 mu]^2 / S:
+    + [z - mu'K_X^-1 mu] k'K_Theta^-1 k + gap^2:
 
 what interpolation would leave, were the integrals at the observed thetas known, and what quadrature leaves of these. As
 a `PooledGP`, the process has T nodes: the thetas.
@@ -24,13 +23,16 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.embeddings import embed
-from cbq.gp.constant_mean import GPData
 from cbq.gp.pooled import ROUNDING, ExactGP
+from cbq.gp.process import Process
+from cbq.gp.quadrature import GPData
+from cbq.gp.solvers import Kronecker
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Measure
 
 SEED = 0  # of the choice of some thetas and points
+LEAST_AMPLITUDE = np.finfo(float).eps ** 2  # of f in units near 1: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
@@ -120,19 +122,15 @@ class KroneckerGP:
         self.kernel, self.kernel_theta, self.nodes = kernel, kernel.on_theta, points.theta
         self.factor = factor_gram(self.kernel_theta, points.theta, nugget=noise, jitter=jitter)
         on_x, embedding = factor_gram(kernel.on_x, points.v, jitter=jitter), embed(kernel.on_x, points.measure)
+        self.process = Process(Kronecker(self.factor, on_x), points.f.reshape(C, -1).T)
         mu, self.z = embedding.mean(points.v), float(embedding.variance)
-        half_mu, half_one = on_x.solve_lower(np.column_stack([mu, np.ones(N)])).T
-        self.explained, self.sum_mu = float(half_mu @ half_mu), float(half_one @ half_mu)  # mu'K_X^-1 mu, 1'K_X^-1 mu
-        self.half_one = self.factor.solve_lower(np.ones((T, 1)))[:, 0]  # L^-1 1 of the thetas
-        self.S = float(self.half_one @ self.half_one) * float(half_one @ half_one)
-        half = np.empty_like(points.f)  # L_Theta^-1 F L_X^-T
-        for c in range(C):
-            half[c] = self.factor.solve_lower(on_x.solve_lower(points.f[c].T).T)
-        self.beta = self.half_one @ half @ half_one / self.S
-        half -= self.beta[:, None, None] * np.outer(self.half_one, half_one)
-        self.amplitude = np.sum(half**2, axis=(1, 2)) / max(points.n - 1, 1)
+        half_mu = on_x.solve_lower(mu[:, None])[:, 0]
+        self.explained = float(half_mu @ half_mu)  # mu'K_X^-1 mu
+        self.products = self.process.G.reshape(T, N) @ half_mu  # (T,): G'(L^-1 k (x) L^-1 mu) is linear in L^-1 k (T,)
+        self.amplitude = self.process.amplitude
         weights = on_x.solve(mu[:, None])[:, 0]
-        self.alpha = self.factor.solve(((points.f - self.beta[:, None, None]) @ weights).T)  # (T, C), integrated over v
+        integrated = np.einsum("tnc,n->tc", self.process.detrended.reshape(T, N, C), weights)
+        self.alpha = self.factor.solve(integrated)  # (T, C)
         self.noise = np.full(C, noise)
         self.rounding = np.finfo(float).eps * np.sum(np.abs(self.alpha), axis=0)
 
@@ -141,25 +139,25 @@ class KroneckerGP:
         return GridIntegrals(self.kernel_theta, theta, self.z)
 
     def mean(self, mu: Array) -> Array:
-        return np.asarray(self.beta + mu @ self.alpha)
+        return np.asarray(self.process.beta + mu @ self.alpha)
 
     def variance(self, mu: Array, z: Array) -> Array:
         half = self.factor.solve_lower(mu.T)  # (T, M)
-        known, missed = np.sum(half * half, axis=0), self._missed(half)
+        known, gap = np.sum(half * half, axis=0), self._gap(half)
         between = np.maximum(z - self.z * known, ROUNDING * z)
-        within = np.maximum((self.z - self.explained) * known + missed**2 / self.S, ROUNDING * z)
+        within = np.maximum((self.z - self.explained) * known + gap**2, ROUNDING * z)
         return np.repeat((between + within)[:, None], len(self.amplitude), axis=1)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
         half = self.factor.solve_lower(mu.T)
-        known, missed = half.T @ half, self._missed(half)
+        known, gap = half.T @ half, self._gap(half)
         between = cross - self.z * known
-        within = (self.z - self.explained) * known + np.outer(missed, missed) / self.S
+        within = (self.z - self.explained) * known + np.outer(gap, gap)
         return np.broadcast_to(between + within, (len(self.amplitude), *between.shape))
 
-    def _missed(self, half: Array) -> Array:
-        """1 - 1'K^-1 mu (M,) of integrals, from L^-1 k (T, M)."""
-        return np.asarray(1.0 - self.sum_mu * (self.half_one @ half))
+    def _gap(self, half: Array) -> Array:
+        """What the values leave unknown of the mean, (M,), from L^-1 k (T, M)."""
+        return np.asarray(self.process.gap((self.products @ half)[None], np.ones((half.shape[1], 1)))[0])
 
 
 def quadratures(kernel_x: Kernel, points: GridPoints, jitter: Jitter) -> Array:

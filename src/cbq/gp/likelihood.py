@@ -13,10 +13,10 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans
 from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates, Trend, largest_degree, polynomial_basis
+from cbq.gp.process import Process
 from cbq.gp.search import newton
 from cbq.kernels import Kernel
 from cbq.linalg import factor
-from cbq.linalg.dense import cholesky, solve_lower, solve_upper
 from cbq.linalg.engines import resident_gram
 from cbq.linalg.gram import fill
 from cbq.linalg.resident import empty, moved, namespace, on_host
@@ -70,18 +70,11 @@ class Likelihood:
         P, n_free = len(parameters), int(np.count_nonzero(self.free))
         try:
             f = factor(A * k, nugget=self.v + noise, jitter=JITTER, overwrite=True)
-            Q, logdet, y = f.resident_inverse(), float(f.logdet), self.y
-            if self.H.size:
-                solved = on_host(Q @ moved(self.H, Q))
-                L = cholesky(self.H.T @ solved)
-                half = solve_lower(L, solved)
-                Q -= moved(half, Q) @ moved(half.T, Q)
-                logdet += 2.0 * float(np.sum(np.log(np.diagonal(L))))
-                y = y - self.H @ solve_upper(L, half.T @ y)
+            process = Process(f, self.y[:, None], self.H)
         except ValueError:  # a matrix that is not positive definite: K, or H'K^-1 H
             return np.inf, np.zeros(P), np.eye(P)
-        rest = f.solve_lower(y[:, None])[:, 0]  # rest'rest = y'Qy, a sum of squares: y'a may come out negative
-        a, trace = on_host(Q @ moved(y, Q)), float(Q.trace())
+        Q, a = process.inverse(), process.a[:, 0]
+        trace = float(Q.trace())
         # for each parameter: tr(Q dK) and dK a
         traces, pushed = np.empty(P), np.empty((P, len(a)))
         there = moved(a, Q)
@@ -96,7 +89,8 @@ class Likelihood:
             slopes = A * slopes[np.flatnonzero(self.free)]
             traces[-n_free:] = on_host(slopes.reshape(n_free, -1) @ Q.ravel())
             pushed[-n_free:] = on_host(slopes @ there)
-        value, information = 0.5 * (float(rest @ rest) + logdet), on_host(moved(0.5 * pushed, Q) @ Q) @ pushed.T
+        value = 0.5 * float(process.energy[0] + process.logdet[0])
+        information = on_host(moved(0.5 * pushed, Q) @ Q) @ pushed.T
         return self._with_prior(parameters, value, 0.5 * (traces - pushed @ a), information)
 
     def _with_prior(

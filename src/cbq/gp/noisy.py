@@ -1,8 +1,8 @@
 """Kernels of a process whose values are draws: lengthscales and noise by the evidence.
 
 Lengthscales are fitted through landmarks (see `sparse`), at a cost that is linear in the number of points. Then the
-eigenvalues of one Gram matrix K = V diag(l) V' give the evidence of every noise variance r, in units of the amplitude,
-at O(n) each: with q = 1 / (l + r), o = V'1 and v = V'f, S = sum q o^2, the energy is sum q v^2 - (sum q o v)^2 / S.
+eigenvalues of one Gram matrix give the evidence of every noise variance, in units of the amplitude, at O(n) each (see
+`solvers.Spectral`).
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ import numpy as np
 from cbq._arrays import Array, evenly
 from cbq.gp.families import LONGEST, SHORTEST, KernelFamily
 from cbq.gp.pooled import NOISES
+from cbq.gp.process import Process
 from cbq.gp.search import quasi_newton
+from cbq.gp.solvers import Spectral
 from cbq.gp.sparse import Bound, Targets
 from cbq.kernels import Kernel
-from cbq.linalg.engines import eigh
 
 LANDMARKS = 100  # at most, of the points, for lengthscales
 LOG_RATIO_BOUNDS = (-20.0, 20.0)  # of the amplitude over the noise variance
@@ -54,10 +55,4 @@ def _likeliest(family: KernelFamily, points: Values) -> Kernel:
 
 def likeliest_noise(kernel: Kernel, points: Values) -> float:
     """The noise variance, in units of the amplitude, with the largest evidence."""
-    values, V = eigh(kernel(points.u))
-    values, dof = np.maximum(values, 0.0), len(points.u) - 1
-    o, v = np.sum(V, axis=0), V.T @ points.f[:, 0]
-    q = 1.0 / (values + NOISES[:, None])  # (R, n)
-    S = q @ o**2
-    A = np.maximum(q @ v**2 - (q @ (o * v)) ** 2 / S, np.finfo(float).tiny) / dof
-    return float(NOISES[np.argmax(-0.5 * (dof * np.log(A) - np.sum(np.log(q), axis=1) + np.log(S)))])
+    return float(NOISES[np.argmax(Process(Spectral.of(kernel(points.u), NOISES), points.f).evidence[:, 0])])

@@ -1,29 +1,29 @@
 """One Gaussian process with an unknown constant mean on many points, and its integrals: exact, or through landmarks.
 
-Exact: with alpha = K^-1 (f - beta), an integral of f with the embedding mu (n,) and the initial error z has the mean
-beta + mu'alpha and, at unit amplitude, the variance z - mu'K^-1 mu + (1 - mu'K^-1 1)^2 / S, in the notation of
-`constant_mean`.
+Exact: an integral of f is a linear functional in the sense of `process`, with its embedding as mu and its initial error
+as z; so is a value of f, with mu = k(x, points) and z = k(x, x).
 
 Landmarks (Nystrom): f lies in the span of the kernel at m landmarks, and the rest is noise. With K_mm = L L' of the
 landmarks, Phi = K_nm L^-T (n, m) are features under which the prior of f is f = b + Phi w + e, w ~ N(0, A),
-e ~ N(0, A s2), with a flat prior for b. An integral with the embedding mu (m,) at the landmarks is b + psi'w,
-psi = L^-1 mu, and what the landmarks do not see of it keeps its prior variance z - psi'psi. With the singular values
-of the centred features, the likelihood of every s2 costs m operations.
+e ~ N(0, A s2), with a flat prior for b: a process with K = Phi Phi' + s2. An integral with the embedding mu (m,) at the
+landmarks is b + psi'w, psi = L^-1 mu, and the part that the landmarks do not represent keeps its prior variance. With
+the singular values of the features, the likelihood of every s2 costs m operations.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import partial
 from typing import Protocol
 
 import numpy as np
 
 from cbq._arrays import Array
+from cbq.gp.process import EPS, Functionals, Process
+from cbq.gp.solvers import Spectral
 from cbq.kernels import Kernel
-from cbq.linalg import Factor, Jitter, factor_gram
-from cbq.linalg.dense import append_rows, nearest_psd, thin_svd
+from cbq.linalg import Jitter, factor_gram
+from cbq.linalg.dense import append_rows, nearest_psd, symmetric_root, thin_svd
 from cbq.linalg.threads import blas_threads
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
@@ -44,13 +44,33 @@ class Embedded(Protocol):
         """The cross terms (M, M) of all pairs."""
 
 
+@dataclass(frozen=True, eq=False)
+class PointValues:
+    """The values of f at points u (M, D), as integrals under measures of one atom each."""
+
+    kernel: Kernel
+    u: Array
+
+    def mean(self, u: Array) -> Array:
+        return self.kernel(self.u, u)
+
+    def variance(self) -> Array:
+        return self.kernel.diag(self.u)
+
+    def cross(self) -> Array:
+        return self.kernel(self.u)
+
+
 class PooledGP(Protocol):
-    """What a process with C outputs knows about integrals."""
+    """A process with C outputs, as far as integrals need it."""
 
     nodes: Array  # (m, D): the points at which embeddings are needed
     amplitude: Array  # (C,), A: the prior covariance of f is A k
     noise: Array  # (C,), of the values, in units of the amplitude
-    rounding: Array  # (C,), up to which rounding errors may move the mean of an integral
+
+    @property
+    def rounding(self) -> Array:
+        """How far (C,) rounding errors may move the mean of an integral."""
 
     def mean(self, mu: Array) -> Array:
         """The means (M, C) of integrals with embeddings mu (M, m) at the nodes."""
@@ -102,6 +122,12 @@ class IntegralPosterior:
         A = np.where(A > 0, A, np.finfo(float).tiny)
         return cls(process.mean(mu), (A * process.variance(mu, z)).T)
 
+    def draws(self, size: int, rng: np.random.Generator) -> Array:
+        """Joint normal draws (size, M, C), from covariances (C, M, M)."""
+        roots = np.stack([symmetric_root(cov) for cov in self.spread])
+        normal = rng.standard_normal((size, *self.spread.shape[:2]))
+        return np.asarray(self.mean + np.einsum("cij,scj->sic", roots, normal))
+
 
 class ExactGP:
     """The process given all values f (n, C) at points u (n, D), with a noise variance in units of the amplitude."""
@@ -109,91 +135,37 @@ class ExactGP:
     def __init__(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter, noise: float = 0.0) -> None:
         self.nodes = u
         self.noise = np.full(f.shape[1], noise)
-        self.factor = factor_gram(kernel, u, nugget=noise, jitter=jitter)
-        half = self.factor.solve_lower(np.column_stack([f, np.ones(len(u))]))
-        self.half_one = half[:, -1]  # L^-1 1
-        self.S = float(self.half_one @ self.half_one)
-        self.beta = self.half_one @ half[:, :-1] / self.S
-        self.alpha = self.factor.solve(f - self.beta)
-        # a sum of squares, not a difference: with thousands of points the energy is far smaller than its terms
-        energy = np.sum((half[:, :-1] - np.outer(self.half_one, self.beta)) ** 2, axis=0)
-        self.amplitude = energy / max(len(u) - 1, 1)
-        self.rounding = np.finfo(float).eps * np.sum(np.abs(self.alpha), axis=0)  # of K alpha, where K is at most 1
+        self.process = Process(factor_gram(kernel, u, nugget=noise, jitter=jitter), f)
+        self.amplitude = self.process.amplitude
 
     @property
-    def evidence(self) -> float:
-        """The restricted log-likelihood of all outputs, up to a constant."""
-        amplitude = np.maximum(self.amplitude, np.finfo(float).eps ** 2)
-        logdet = float(self.factor.logdet) + np.log(self.S)
-        return float(-0.5 * np.sum((len(self.nodes) - 1) * np.log(amplitude) + logdet))
-
-    def precision(self) -> Array:
-        """P = K^-1 - k1 k1' / S (n, n)."""
-        P = self.factor.inverse()
-        k1 = np.sum(P, axis=1)
-        P -= np.outer(k1, k1 / self.S)
-        return P
-
-    def weights(self, mu: Array) -> Array:
-        """The weights (M, n) of the values in integrals with embeddings mu (M, n): P mu + k1 / S."""
-        missed = 1.0 - self.half_one @ self.factor.solve_lower(mu.T)
-        whole = self.factor.solve(np.column_stack([mu.T, np.ones(len(self.nodes))]))
-        return np.asarray(whole[:, :-1].T + np.outer(missed / self.S, whole[:, -1]))
+    def rounding(self) -> Array:
+        return np.asarray(EPS * np.sum(np.abs(self.process.a), axis=0))  # of K a, where K is at most 1
 
     def mean(self, mu: Array) -> Array:
-        return np.asarray(self.beta + mu @ self.alpha)
+        return np.asarray(self.process.beta + mu @ self.process.a)
 
     def variance(self, mu: Array, z: Array) -> Array:
-        half = self.factor.solve_lower(mu.T)  # (n, M)
-        missed = 1.0 - self.half_one @ half
-        error2 = np.maximum(z - np.sum(half * half, axis=0) + missed**2 / self.S, ROUNDING * z)
+        error2 = np.maximum(self.process.functionals(mu).variance(z), ROUNDING * z)
         return np.repeat(error2[:, None], len(self.amplitude), axis=1)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
-        half = self.factor.solve_lower(mu.T)
-        missed = 1.0 - self.half_one @ half
-        left = cross - half.T @ half + np.outer(missed, missed) / self.S
-        return np.broadcast_to(left, (len(self.amplitude), *left.shape))
+        found = self.process.functionals(mu).covariance(cross)
+        return np.broadcast_to(found, (len(self.amplitude), *found.shape))
 
 
-@dataclass(frozen=True, eq=False)
-class _Triangle:
-    """The upper triangular factor R of the n rows (1, features, values), which has all that a process needs of them.
+def _triangle(features: Callable[[Array], Array], u: Array, f: Array) -> Array:
+    """The triangular factor (r, r) of n rows (1, features, values), for points u (n, D) and values f (n, C).
 
-    Rows are added in blocks, so that memory does not grow with n.
+    Rows are added in blocks of bounded memory. It is the rows themselves, rotated, but for n - r rows of zeros: a
+    process sees no difference.
     """
-
-    R: Array  # (1 + m + C, 1 + m + C)
-    n: int
-
-    @classmethod
-    def of(cls, features: Callable[[Array], Array], u: Array, f: Array) -> _Triangle:
-        """That of features (n, m) of points u (n, D), and of values f (n, C)."""
-        R = np.zeros((0, 0))
-        for start in range(0, len(u), BLOCK_ROWS):
-            rows = slice(start, start + BLOCK_ROWS)
-            block = np.column_stack([np.ones(len(u[rows])), features(u[rows]), f[rows]])
-            R = append_rows(R if R.size else np.zeros((block.shape[1],) * 2), block)
-        return cls(R, len(u))
-
-    def parts(self, m: int) -> tuple[Array, Array, Array, Array, Array]:
-        """The averages (m,), (C,) of features and values, and for both less these: the factor (m, m) of the features,
-        the values along them (m, C), and the squares (C,) of what is left of the values.
-        """
-        features, values = slice(1, 1 + m), slice(1 + m, None)
-        rest = self.R[values, values]
-        return (
-            self.R[0, features] / self.R[0, 0],
-            self.R[0, values] / self.R[0, 0],
-            self.R[features, features],
-            self.R[features, values],
-            np.sum(rest * rest, axis=0),
-        )
-
-
-def _features(kernel: Kernel, landmarks: Array, factor: Factor, u: Array) -> Array:
-    """Phi (n, m) of points u (n, D)."""
-    return factor.solve_lower(kernel(landmarks, u)).T
+    R = np.zeros((0, 0))
+    for start in range(0, len(u), BLOCK_ROWS):
+        rows = slice(start, start + BLOCK_ROWS)
+        block = np.column_stack([np.ones(len(u[rows])), features(u[rows]), f[rows]])
+        R = append_rows(R if R.size else np.zeros((block.shape[1],) * 2), block)
+    return R
 
 
 class NystromGP:
@@ -203,44 +175,39 @@ class NystromGP:
         self.nodes, self.n = landmarks, len(u)
         with blas_threads(len(landmarks)):
             self.factor = factor_gram(kernel, landmarks, jitter=jitter)
-            triangle = _Triangle.of(partial(_features, kernel, landmarks, self.factor), u, f)
-            self.centre, self.average, R, projected, rest2 = triangle.parts(len(landmarks))
-            U, self.roots, self.axes = thin_svd(R)  # centred features = Q U diag(roots) axes, Q'Q = I
-        self.seen = U.T @ projected  # (m, C)
-        self.noise, self.amplitude = self._likeliest(rest2)
-        self.coefficients = self.roots[:, None] / (self.roots[:, None] ** 2 + self.noise) * self.seen  # (m, C)
-        self.rounding = np.finfo(float).eps * np.sum(np.abs(self.coefficients), axis=0)
+            self._set(_triangle(lambda some: self.factor.solve_lower(kernel(landmarks, some)).T, u, f))
 
-    def _likeliest(self, rest2: Array) -> tuple[Array, Array]:
-        """s2 and A (C,) by the restricted likelihood, from the squares (C,) that no feature explains."""
-        dof, m = max(self.n - 1, 1), len(self.roots)
-        total = self.roots**2 + NOISES[:, None]  # (S, m)
-        explained = np.sum(self.seen[None] ** 2 / total[:, :, None], axis=1)
-        A = np.maximum((explained + rest2 / NOISES[:, None]) / dof, np.finfo(float).tiny)
-        determinant = np.sum(np.log(total), axis=1) + max(dof - m, 0) * np.log(NOISES)
-        best = np.argmin(dof * np.log(A) + determinant[:, None], axis=0)
+    def _set(self, triangle: Array) -> None:
+        """Set the process from the rotated rows (r, r) of a constant, features and values."""
+        m = len(self.nodes)
+        one, self.rows, values = np.split(triangle, [1, 1 + m], axis=1)  # (r, 1), (r, m), (r, C)
+        # with columns of zeros, so that U is square
+        self.U, self.roots, _ = thin_svd(np.column_stack([self.rows, np.zeros((len(one), len(one) - m))]))
+        self.noise, self.amplitude = self._likeliest(values, one)
+        solver = Spectral(self.U, self.roots**2 + self.noise[:, None])
+        self.process = Process(solver, values.T[:, :, None], one)  # one for each output
+
+    def _likeliest(self, values: Array, one: Array) -> tuple[Array, Array]:
+        """s2 and A (C,) by the restricted likelihood, for values (r, C) and a constant (r, 1); rows of zeros count."""
+        process, dof = Process(Spectral(self.U, self.roots**2 + NOISES[:, None]), values, one), max(self.n - 1, 1)
+        A = np.maximum(process.energy / dof, np.finfo(float).tiny)
+        determinant = process.logdet + (self.n - len(values)) * np.log(NOISES)[:, None]
+        best = np.argmin(dof * np.log(A) + determinant, axis=0)
         return NOISES[best], A[best, np.arange(A.shape[1])]
 
+    @property
+    def rounding(self) -> Array:
+        return np.asarray(EPS * np.sum(np.abs(self.roots * (self.process.a[..., 0] @ self.U)), axis=1))
+
     def mean(self, mu: Array) -> Array:
-        return np.asarray(self.average + self._turned(self._psi(mu)) @ self.coefficients)
+        return self._integrals(mu).mean[..., 0].T
 
     def variance(self, mu: Array, z: Array) -> Array:
-        psi = self._psi(mu)
-        unseen = np.maximum(z - np.sum(psi * psi, axis=1), ROUNDING * z)
-        spread = self._turned(psi) ** 2 @ (self.noise / (self.roots[:, None] ** 2 + self.noise))
-        return np.asarray(unseen[:, None] + spread + self.noise / self.n)
+        return np.asarray(np.maximum(self._integrals(mu).variance(z), ROUNDING * z).T)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
-        psi = self._psi(mu)
-        turned, unseen = self._turned(psi), cross - psi @ psi.T
-        shares = self.noise / (self.roots[:, None] ** 2 + self.noise)
-        pairs = zip(shares.T, self.noise, strict=True)
-        return np.stack([unseen + (turned * each) @ turned.T + s2 / self.n for each, s2 in pairs])
+        return self._integrals(mu).covariance(cross)
 
-    def _psi(self, mu: Array) -> Array:
-        """The features (M, m) of integrals with embeddings mu (M, m)."""
-        return self.factor.solve_lower(mu.T).T
-
-    def _turned(self, psi: Array) -> Array:
-        """Features (M, m), centred, along the axes in which those of the points are uncorrelated."""
-        return np.asarray((psi - self.centre) @ self.axes.T)
+    def _integrals(self, mu: Array) -> Functionals:
+        """Integrals with embeddings mu (M, m) at the landmarks: psi'w has the covariances Phi psi with the values."""
+        return self.process.functionals(self.factor.solve_lower(mu.T).T @ self.rows.T)

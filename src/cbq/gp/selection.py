@@ -25,11 +25,12 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq._checks import is_number, is_whole, shown
-from cbq.gp.calibration import MIN_GROUPS, LeftOut
-from cbq.gp.constant_mean import FLAT, GPData
+from cbq.gp.calibration import useful_groups
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
 from cbq.gp.noisy import noisy_kernels
 from cbq.gp.pooled import ExactGP, PooledGP, pooled_gp
+from cbq.gp.process import FLAT
+from cbq.gp.quadrature import GPData
 from cbq.gp.search import climb
 from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels import Kernel
@@ -108,11 +109,6 @@ class PooledPoints:
     def data(self) -> GPData:
         """The points as a single process."""
         return GPData(self.u[None], self.f[None])
-
-    @property
-    def groupings(self) -> list[Integers]:
-        """The groups of points that are left out together: those of each theta, if points have thetas."""
-        return [] if self.owners is None else [self.owners]
 
     def take(self, rows: Integers | Booleans | slice) -> PooledPoints:
         """Some of the points."""
@@ -222,21 +218,20 @@ def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0
     points have no thetas, fewer than three, or each its own.
     """
     try:
-        process = ExactGP(kernel, points.u, points.f, jitter, noise)
+        process = ExactGP(kernel, points.u, points.f, jitter, noise).process
     except NotPositiveDefinite:
         return KernelMember(kernel, np.inf, np.inf, noise)
     share = np.ones(points.n) if points.share is None else points.share
-    precision = process.precision()
-    single = _mean_square(LeftOut(process, precision, np.arange(points.n)).residuals / points.spread, share)
+    single = _mean_square(process.residuals / points.spread, share)
     explained = _mean_square(np.sqrt(noise * process.amplitude) / points.spread, share)
     residual = float(np.sqrt(max(single - explained, 0.0)))
-    groups = 0 if points.owners is None else len(np.unique(points.owners))
-    if not MIN_GROUPS <= groups < points.n:
+    owners = useful_groups(points.owners, points.n)
+    if owners is None:
         return KernelMember(kernel, float(np.sqrt(single)), residual, noise)
-    assert points.owners is not None
-    left_out = LeftOut(process, precision, points.owners)
-    shares = np.concatenate([np.sum(share[rows], axis=1) for rows in left_out.groups])
-    return KernelMember(kernel, float((single * _mean_square(left_out.means, shares)) ** 0.25), residual, noise)
+    left_out = process.leave_groups_out(owners)
+    means = np.array([np.mean(group.residuals, axis=0) for group in left_out])
+    averaged = _mean_square(means, np.array([np.sum(share[group.rows]) for group in left_out]))
+    return KernelMember(kernel, float((single * averaged) ** 0.25), residual, noise)
 
 
 def processes_of(
@@ -251,8 +246,7 @@ def left_out_residuals(choice: KernelChoice, points: PooledPoints, jitter: Jitte
     """The leave-one-out residuals (m, C) at up to n of the points, in units of the spread of f at the theta of each."""
     some = points.thinned(n)
     with one_blas_thread():
-        process = ExactGP(choice.kernel, some.u, some.f, jitter, choice.noise)
-        return LeftOut(process, process.precision(), np.arange(some.n)).residuals / some.spread
+        return ExactGP(choice.kernel, some.u, some.f, jitter, choice.noise).process.residuals / some.spread
 
 
 _Refine = Callable[[PooledPoints], KernelMember]

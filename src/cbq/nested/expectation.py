@@ -17,7 +17,7 @@ from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
-from cbq.gp.calibration import Calibration, LocalAmplitude
+from cbq.gp.calibration import LocalAmplitude
 from cbq.gp.pooled import ExactGP
 from cbq.gp.selection import PooledPoints, choose_kernel
 from cbq.measures import Gaussian, Measure
@@ -192,7 +192,7 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     mu, z = integrals.mean(nodes), integrals.variance()
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
     averaged = ExactGP(chosen.kernel, nodes, f, POOLED_JITTER)
-    amplitude = LocalAmplitude(averaged, [], Calibration())(mu)[0, 0]
+    amplitude = LocalAmplitude(averaged)(mu)[0, 0]
     std = scale[0] * np.sqrt(amplitude * process.variance(mu, z)[0, 0])
     return process.mean(mu)[0, 1:], np.asarray(std)
 

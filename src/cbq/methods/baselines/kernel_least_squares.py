@@ -13,9 +13,11 @@ from cbq._checks import shown
 from cbq._memory import require_memory
 from cbq.fit.summary import on_one_line
 from cbq.gp.families import KernelFamily
-from cbq.gp.homoscedastic import HomoscedasticGP, leave_one_out_by_noise
+from cbq.gp.process import Process
+from cbq.gp.solvers import Spectral
 from cbq.io import Instance, Number
 from cbq.kernels import RBF, Kernel, Matern
+from cbq.linalg import Jitter, factor_gram
 from cbq.methods.baselines.averages import averages
 from cbq.methods.baselines.smoothing import (
     SmoothedFit,
@@ -34,6 +36,9 @@ from cbq.samples import Samples
 LENGTHSCALES = tuple(10.0 ** (k / 4) for k in range(4, -5, -1))  # in units of the spread of the thetas
 RIDGES = tuple(10.0**k for k in range(2, -9, -1))  # in units of the mean of k(theta, theta)
 MAX_VALIDATION_THETAS = 500  # that lengthscale and ridge are chosen with
+LEAST_RIDGE = 1e-10  # of the mean of k(theta, theta): with less, equal thetas would leave nothing but rounding errors
+LEAST_LEVERAGE = 1e-10  # of the diagonal of K^-1: below, P_tt is rounding, and other averages do not predict this one
+NO_JITTER = Jitter(start=0.0)  # unless it is needed
 
 
 @estimator(
@@ -127,25 +132,40 @@ def _require_memory(T: int, curves: int) -> None:
 
 def _errors(kernel: Kernel, theta: Array, y: Array, ridges: tuple[float, ...]) -> Array:
     """The mean squared leave-one-out errors (len(ridges), C) over thetas."""
-    return np.stack([validation_errors(each) for each in leave_one_out_by_noise(kernel, theta, y, ridges)])
+    gram = kernel.gram(theta)
+    least = LEAST_RIDGE * float(np.mean(np.diagonal(gram)))
+    process = Process(Spectral.of(gram, np.maximum(ridges, least)), y)
+    return np.stack([validation_errors(each) for each in _leave_one_out(process, process.a)])
+
+
+def _leave_one_out(process: Process, a: Array) -> Array:
+    """The leave-one-out residuals (..., T, C) for a = P y (..., T, C); infinite where P_tt is zero up to rounding."""
+    known = process.precision > LEAST_LEVERAGE * process.inverse_diagonal
+    return np.where(known[..., None], a / process.precision[..., None], np.inf)
 
 
 class KernelCurve(Smoother):
-    """Kernel ridge regression with an unpenalised constant."""
+    """Kernel ridge regression with an unpenalised constant: the mean of a process with one noise variance, the ridge.
+
+    The residuals of y are ridge P y.
+    """
 
     def __init__(self, theta: Array, kernel: Kernel, ridge: float) -> None:
         self.theta, self.kernel, self.ridge = theta, kernel, float(ridge)
-        self._process = HomoscedasticGP(kernel, theta, self.ridge)
-        self.residual_df = self._process.residual_df
+        nugget = max(self.ridge, LEAST_RIDGE * float(np.mean(kernel.diag(theta))))
+        factor = factor_gram(kernel, theta, nugget=nugget, jitter=NO_JITTER)
+        self._process = Process(factor, np.empty((len(theta), 0)))  # weights do not depend on values
+        self._noise = nugget + float(factor.jitter)
+        self.residual_df = self._noise * float(np.sum(self._process.precision))
 
     def weights(self, theta: Array) -> Array:
-        return self._process.weights(theta)
+        return self._process.functionals(self.kernel.gram(theta, self.theta)).weights
 
     def residuals(self, y: Array) -> Array:
-        return self._process.residuals(y)
+        return np.asarray(self._noise * self._process.apply(y[:, None])[:, 0])
 
     def leave_one_out(self, y: Array) -> Array:
-        return self._process.leave_one_out(y)
+        return _leave_one_out(self._process, self._process.apply(y[:, None]))[:, 0]
 
     @property
     def description(self) -> str:

@@ -15,7 +15,7 @@ from itertools import compress
 import numpy as np
 
 from cbq._arrays import Array, Booleans, evenly
-from cbq.gp.constant_mean import KernelEvidence, explain
+from cbq.gp.quadrature import KernelEvidence, explain
 from cbq.linalg import Jitter
 from cbq.methods.conditional.blocks import BlockedSamples
 from cbq.methods.conditional.candidates import Candidate

@@ -11,7 +11,7 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.gp.constant_mean import GPData, Result
+from cbq.gp.quadrature import GPData, Result
 from cbq.kernels.warped import Log
 from cbq.linalg import engine
 from cbq.linalg.threads import at_most, one_blas_thread

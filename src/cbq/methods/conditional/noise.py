@@ -13,7 +13,7 @@ from functools import partial
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.gp.constant_mean import explain
+from cbq.gp.quadrature import explain
 from cbq.kernels import RBF, Matern, Stein, TensorProduct
 from cbq.linalg import Jitter
 from cbq.methods.conditional.averaging import total_evidence

@@ -15,9 +15,10 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.embeddings import embed
-from cbq.gp.constant_mean import ZERO, Conditioned, GPData, integrate
 from cbq.gp.families import KernelFamily
 from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates
+from cbq.gp.process import ZERO, Process
+from cbq.gp.quadrature import GPData, integrate
 from cbq.kernels import RBF, Kernel, Stein, Warped
 from cbq.kernels.warped import Log
 from cbq.linalg import Jitter, factor, factor_gram
@@ -106,29 +107,33 @@ def kernels_on_grid(kernel: Kernel, points: Array) -> Iterator[Kernel]:
 def likeliest_amplitude(kernel: Kernel, data: GPData, nugget: float) -> tuple[float, float]:
     """The log-likelihood of f (N,) at one theta, up to a constant, at the likeliest A; and that A."""
     n = data.n
-    q, b, S, logdet = (float(part[0]) for part in quadratic_forms(kernel, data, nugget))
+    rest, beta, S, logdet = (float(part[0]) for part in quadratic_forms(kernel, data, nugget))
     if is_stein(kernel):
-        A, c = likeliest_stein(q, b, S, n)
-        return -0.5 * (n * np.log(A) + logdet + np.log1p(c * S / A) + (q - c * b**2 / (A + c * S)) / A), A
+        A, c = likeliest_stein(rest, beta, S, n)
+        energy = rest + S * beta**2 * A / (A + c * S)
+        return -0.5 * (n * np.log(A) + logdet + np.log1p(c * S / A) + energy / A), A
+    q = rest + S * beta**2
     likelihoods = [-0.5 * (q / A + n * np.log(A) + logdet) for A in AMPLITUDES]
     best = int(np.argmax(likelihoods))
     return likelihoods[best], AMPLITUDES[best]
 
 
 def quadratic_forms(kernel: Kernel, data: GPData, nugget: float) -> tuple[Array, Array, Array, Array]:
-    """f'K^-1 f, 1'K^-1 f, 1'K^-1 1 and log |K| of each process, for one output: (B,) each. K contains the nugget."""
+    """f'P f, beta, 1'K^-1 1 and log |K| of each process, for one output: (B,) each. K contains the nugget."""
     gram = factor_gram(data.bound(kernel), data.x, nugget=nugget, jitter=AS_SMALL_AS_POSSIBLE)
-    conditioned = Conditioned(gram, data.f)
-    total, b, S = (part[0, :, 0] for part in (conditioned.total, conditioned.b, conditioned.S))
-    return total, b, S, gram.logdet
+    process = Process(gram, data.f)
+    return process.energy[:, 0], process.beta[:, 0, 0], process.R[:, 0, 0] ** 2, gram.logdet
 
 
-def likeliest_stein(q: float, b: float, S: float, n: int) -> tuple[float, float]:
-    """The A and c that maximise the likelihood of the kernel A k_p + c at one theta, in closed form."""
-    rest = max(q - b**2 / S, n * np.finfo(float).eps ** 2)
-    signal = (n - 1) * b**2 / (S * rest)
+def likeliest_stein(rest: float, beta: float, S: float, n: int) -> tuple[float, float]:
+    """The A and c that maximise the likelihood of the kernel A k_p + c at one theta, in closed form.
+
+    rest: f'P f. beta: the flat mean of f, with the variance A / S.
+    """
+    rest = max(rest, n * np.finfo(float).eps ** 2)
+    signal = (n - 1) * S * beta**2 / rest
     if signal <= 1:
-        return max(q, n * np.finfo(float).eps ** 2) / n, 0.0
+        return (rest + S * beta**2) / n, 0.0
     A = rest / (n - 1)
     return A, A * (signal - 1) / S
 
@@ -136,11 +141,11 @@ def likeliest_stein(q: float, b: float, S: float, n: int) -> tuple[float, float]
 def stein_precision(kernel: Kernel, whole: BlockedSamples, amplitude: float, nugget: float) -> float:
     """tau = A / c for all thetas, with c from all of them: where f is centred, one theta alone may say that c is zero.
 
-    Given A, b / S at a theta is N(0, c + A / S), whose variance the mean square over thetas estimates.
+    Given A, beta at a theta is N(0, c + A / S), whose variance the mean square over thetas estimates.
     """
     parts = [quadratic_forms(kernel, block, nugget) for block in whole.blocks("raw")]
-    b, S = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
-    c = float(np.mean((b / S) ** 2 - amplitude / S))
+    beta, S = (np.concatenate([part[i] for part in parts]) for i in (1, 2))
+    c = float(np.mean(beta**2 - amplitude / S))
     return amplitude / max(c, SMALLEST_CONSTANT * amplitude * float(np.mean(1 / S)))
 
 

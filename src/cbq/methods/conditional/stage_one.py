@@ -12,14 +12,9 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.fit.findings import Finding
-from cbq.gp.constant_mean import (
-    FLAT,
-    ZERO,
-    BayesianQuadrature,
-    evidence_and_gradient,
-    integrate,
-)
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
+from cbq.gp.process import FLAT, ZERO
+from cbq.gp.quadrature import BayesianQuadrature, evidence_and_gradient, integrate
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation

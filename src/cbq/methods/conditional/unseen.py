@@ -7,7 +7,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans
 from cbq.fit.findings import Finding, for_some
 from cbq.fit.of_samples import HEAVY_SHARE, missed_variance, outer_share, outermost_sets
-from cbq.gp.constant_mean import BayesianQuadrature
+from cbq.gp.quadrature import BayesianQuadrature
 from cbq.methods.conditional.averaging import KernelWeights
 from cbq.samples import Samples
 

@@ -33,7 +33,7 @@ from cbq.samples import Samples
 
 ROUNDING_THETAS = 5  # of the observed ones, at which rounding errors are compared with standard deviations
 BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
-MOVED_THETAS = 20  # of the observed ones, at which moves are reported
+SOME_THETAS = 20  # of the observed ones, over which variances are averaged
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
 
 
@@ -136,8 +136,9 @@ class PooledFit(Fit):
             measures = together(self._measures(theta))
             for g, group in enumerate(self.groups):
                 mean, scales2 = self._posterior(g, theta, measures, joint=joint)
+                common = self.calibrated_by.common * self._average_scales2[g]
                 for j, (c, location) in enumerate(self._columns(group, mean).items()):
-                    mine = self._points.scale[c] ** 2 * scales2[j]
+                    mine = self._points.scale[c] ** 2 * (scales2[j] + common[j])
                     found[c] = PredictiveDistribution(location[None], mine[None], self.calibrated_by.df)
         return [found[c] for c in self._outputs]
 
@@ -177,12 +178,19 @@ class PooledFit(Fit):
         return {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
 
     @cached_property
+    def _average_scales2(self) -> list[Array]:
+        """For each group, the average squared scales (K,) at some of the observed thetas."""
+        some = self.theta[evenly(len(self.theta), SOME_THETAS)]
+        measures = together(self._measures(some))
+        return [np.mean(self._posterior(g, some, measures, joint=False)[1], axis=1) for g in range(len(self.groups))]
+
+    @cached_property
     def _moved(self) -> list[Array]:
         """For each group, how much more than predicted by one amplitude leaving out values moves its integrals: (K,).
 
         At some of the observed thetas, as a ratio of standard deviations.
         """
-        some = self.theta[evenly(len(self.theta), MOVED_THETAS)]
+        some = self.theta[evenly(len(self.theta), SOME_THETAS)]
         found = []
         with self._threads():
             measures = together(self._measures(some))

@@ -13,8 +13,8 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, SharedRule, line_for, together
 from cbq.fit.findings import Finding
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
-from cbq.gp.calibration import Calibration, LeftOut, LocalAmplitude
-from cbq.gp.disagreement import disagreement
+from cbq.gp.acquisition import disagreement
+from cbq.gp.calibration import Calibration, LocalAmplitude
 from cbq.gp.pooled import Embedded, ExactGP, PooledGP
 from cbq.gp.selection import KernelChoice, PooledPoints, left_out_residuals, processes_of
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
@@ -133,7 +133,7 @@ class MOBQFit(PooledFit):
         some = points.thinned(self.calibrated_by.points)
         if some.n < points.n or not isinstance(process, ExactGP):
             process = ExactGP(chosen.kernel, some.u, some.f, self.jitter, chosen.noise)
-        return LocalAmplitude(process, some.groupings, self.calibrated_by)
+        return LocalAmplitude(process, some.owners)
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)
@@ -163,12 +163,10 @@ class MOBQFit(PooledFit):
         squares = np.zeros(self._points.n)
         for group in self.groups:
             points, chosen = self._points.outputs(group.outputs), group.chosen
-            process = ExactGP(chosen.kernel, points.u, points.f, self.jitter, chosen.noise)
-            precision = process.precision()
-            residuals = LeftOut(process, precision, np.arange(points.n)).residuals
+            process = ExactGP(chosen.kernel, points.u, points.f, self.jitter, chosen.noise).process
             amplitude = np.where(process.amplitude > 0, process.amplitude, 1.0)
-            expected = amplitude / np.diagonal(precision)[:, None]  # (n, K)
-            squares += np.sum(residuals**2 / expected, axis=1) / len(self._outputs)
+            expected = amplitude / process.precision[:, None]  # (n, K)
+            squares += np.sum(process.residuals**2 / expected, axis=1) / len(self._outputs)
         return self._points.u, squares
 
     @property

@@ -94,7 +94,7 @@ class KroneckerFit(PooledFit):
                 for group, points in zip(self.groups, each, strict=True)
             ]
             self._amplitudes = [
-                grid_amplitude(group.chosen, points, self.jitter, self.calibrated_by)
+                grid_amplitude(group.chosen, points, self.jitter, self.calibrated_by.points)
                 for group, points in zip(self.groups, each, strict=True)
             ]
 

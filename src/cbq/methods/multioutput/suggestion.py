@@ -23,7 +23,7 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.embeddings.many import Integrals, line_for, together
-from cbq.gp.gain import Gain
+from cbq.gp.acquisition import Gain
 from cbq.kernels import Kernel, Matern, XThetaKernel
 from cbq.linalg.threads import one_blas_thread
 from cbq.measures import Measure
