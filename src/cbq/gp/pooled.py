@@ -5,9 +5,9 @@ as z; so is a value of f, with mu = k(x, points) and z = k(x, x).
 
 Landmarks (Nystrom): f lies in the span of the kernel at m landmarks, and the rest is noise. With K_mm = L L' of the
 landmarks, Phi = K_nm L^-T (n, m) are features under which the prior of f is f = b + Phi w + e, w ~ N(0, A),
-e ~ N(0, A s2), with a flat prior for b: a process with K = Phi Phi' + s2. An integral with the embedding mu (m,) at the
-landmarks is b + psi'w, psi = L^-1 mu, and the part that the landmarks do not represent keeps its prior variance. With
-the singular values of the features, the likelihood of every s2 costs m operations.
+e ~ N(0, A s2), with a flat prior for b. An integral with the embedding mu (m,) at the landmarks is b + psi'w,
+psi = L^-1 mu, and the part that the landmarks do not represent keeps its prior variance z - psi'psi. With the singular
+values of the centred features, the likelihood of every s2 costs m operations.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq.gp.process import EPS, Functionals, Process
-from cbq.gp.solvers import Spectral
+from cbq.gp.process import EPS, Process
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor_gram
 from cbq.linalg.dense import append_rows, nearest_psd, symmetric_root, thin_svd
@@ -196,12 +195,12 @@ class ExactGP:
 
 @dataclass(frozen=True, eq=False)
 class _Triangle:
-    """The upper triangular factor R (r, r) of n rows (1, features, values), added in blocks of bounded memory.
+    """The upper triangular factor R of the n rows (1, features, values), which has all that a process needs of them.
 
-    It is the rows themselves, rotated, but for n - r rows of zeros: a process sees no difference.
+    Rows are added in blocks, so that memory does not grow with n.
     """
 
-    R: Array
+    R: Array  # (1 + m + C, 1 + m + C)
     n: int
 
     @classmethod
@@ -218,12 +217,28 @@ class _Triangle:
         """The factor of the rows of both."""
         return _Triangle(append_rows(self.R, other.R), self.n + other.n)
 
+    def parts(self, m: int) -> tuple[Array, Array, Array, Array, Array]:
+        """The averages (m,), (C,) of features and values, and for both less these: the factor (m, m) of the features,
+        the values along them (m, C), and the squares (C,) of what is left of the values.
+        """
+        features, values = slice(1, 1 + m), slice(1 + m, None)
+        rest = self.R[values, values]
+        return (
+            self.R[0, features] / self.R[0, 0],
+            self.R[0, values] / self.R[0, 0],
+            self.R[features, features],
+            self.R[features, values],
+            np.sum(rest * rest, axis=0),
+        )
+
 
 class NystromGP:
     """The process given values f (n, C) at points u (n, D), through landmarks (m, D), in bounded memory.
 
     noise: s2 (C,), if it is known; otherwise the likeliest.
     """
+
+    # No `Process`: with s2 near rounding, variances are sums of terms that z - |psi|^2 + |gap|^2 would lose.
 
     def __init__(
         self, kernel: Kernel, u: Array, f: Array, landmarks: Array, jitter: Jitter, noise: Array | None = None
@@ -239,15 +254,15 @@ class NystromGP:
         self._halves = halves
 
     def _set(self, landmarks: Array, factor: Factor, triangle: _Triangle, noise: Array | None) -> None:
-        self.nodes, self.factor, self.n, m = landmarks, factor, triangle.n, len(landmarks)
-        one, self.rows, values = np.split(triangle.R, [1, 1 + m], axis=1)  # (r, 1), (r, m), (r, C)
-        # with columns of zeros, so that U is square
-        self.U, self.roots, _ = thin_svd(np.column_stack([self.rows, np.zeros((len(one), len(one) - m))]))
-        self.noise, self.amplitude = self._likeliest(values, one)
+        self.nodes, self.factor, self.n = landmarks, factor, triangle.n
+        self.centre, self.average, R, projected, rest2 = triangle.parts(len(landmarks))
+        U, self.roots, self.axes = thin_svd(R)  # centred features = Q U diag(roots) axes, for orthonormal columns Q
+        self.seen = U.T @ projected  # (m, C)
+        self.noise, self.amplitude = self._likeliest(rest2)
         if noise is not None:
             self.noise = noise
-        solver = Spectral(self.U, self.roots**2 + self.noise[:, None])
-        self.process = Process(solver, values.T[:, :, None], one)  # one for each output
+        self.coefficients = self.roots[:, None] / (self.roots[:, None] ** 2 + self.noise) * self.seen  # (m, C)
+        self.rounding = EPS * np.sum(np.abs(self.coefficients), axis=0)
 
     def half(self, k: int) -> NystromGP:
         found = object.__new__(NystromGP)
@@ -255,27 +270,36 @@ class NystromGP:
             found._set(self.nodes, self.factor, self._halves[k], self.noise)
         return found
 
-    def _likeliest(self, values: Array, one: Array) -> tuple[Array, Array]:
-        """s2 and A (C,) by the restricted likelihood, for values (r, C) and a constant (r, 1); rows of zeros count."""
-        process, dof = Process(Spectral(self.U, self.roots**2 + NOISES[:, None]), values, one), max(self.n - 1, 1)
-        A = np.maximum(process.energy / dof, np.finfo(float).tiny)
-        determinant = process.logdet + (self.n - len(values)) * np.log(NOISES)[:, None]
-        best = np.argmin(dof * np.log(A) + determinant, axis=0)
+    def _likeliest(self, rest2: Array) -> tuple[Array, Array]:
+        """s2 and A (C,) by the restricted likelihood, from the squares (C,) that no feature explains."""
+        dof, m = max(self.n - 1, 1), len(self.roots)
+        total = self.roots**2 + NOISES[:, None]  # (S, m)
+        explained = np.sum(self.seen[None] ** 2 / total[:, :, None], axis=1)
+        A = np.maximum((explained + rest2 / NOISES[:, None]) / dof, np.finfo(float).tiny)
+        determinant = np.sum(np.log(total), axis=1) + max(dof - m, 0) * np.log(NOISES)
+        best = np.argmin(dof * np.log(A) + determinant[:, None], axis=0)
         return NOISES[best], A[best, np.arange(A.shape[1])]
 
-    @property
-    def rounding(self) -> Array:
-        return np.asarray(EPS * np.sum(np.abs(self.roots * (self.process.a[..., 0] @ self.U)), axis=1))
-
     def mean(self, mu: Array) -> Array:
-        return self._integrals(mu).mean[..., 0].T
+        return np.asarray(self.average + self._turned(self._psi(mu)) @ self.coefficients)
 
     def variance(self, mu: Array, z: Array) -> Array:
-        return np.asarray(np.maximum(self._integrals(mu).variance(z), ROUNDING * z).T)
+        psi = self._psi(mu)
+        unseen = np.maximum(z - np.sum(psi * psi, axis=1), ROUNDING * z)
+        spread = self._turned(psi) ** 2 @ (self.noise / (self.roots[:, None] ** 2 + self.noise))
+        return np.asarray(unseen[:, None] + spread + self.noise / self.n)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
-        return self._integrals(mu).covariance(cross)
+        psi = self._psi(mu)
+        turned, unseen = self._turned(psi), cross - psi @ psi.T
+        shares = self.noise / (self.roots[:, None] ** 2 + self.noise)
+        pairs = zip(shares.T, self.noise, strict=True)
+        return np.stack([unseen + (turned * each) @ turned.T + s2 / self.n for each, s2 in pairs])
 
-    def _integrals(self, mu: Array) -> Functionals:
-        """Integrals with embeddings mu (M, m) at the landmarks: psi'w has the covariances Phi psi with the values."""
-        return self.process.functionals(self.factor.solve_lower(mu.T).T @ self.rows.T)
+    def _psi(self, mu: Array) -> Array:
+        """The features (M, m) of integrals with embeddings mu (M, m)."""
+        return self.factor.solve_lower(mu.T).T
+
+    def _turned(self, psi: Array) -> Array:
+        """Features (M, m), centred, along the axes in which those of the points are uncorrelated."""
+        return np.asarray((psi - self.centre) @ self.axes.T)
