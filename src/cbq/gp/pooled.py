@@ -27,7 +27,7 @@ from cbq.linalg.threads import blas_threads
 
 ROUNDING = 1e-15  # of the prior variance: the smallest posterior variance that means anything
 NOISES = np.exp(np.linspace(np.log(1e-15), np.log(10.0), 120))  # s2 to choose from
-HALVES = slice(0, None, 2), slice(1, None, 2)  # of the points, whose fits calibrate that of all
+HALVES = slice(0, None, 2), slice(1, None, 2)  # of the points: fits to them calibrate the fit to all
 BLOCK_ROWS = 2048  # points whose features are in memory at a time
 
 
@@ -83,7 +83,7 @@ class PooledGP(Protocol):
 
 
 class HalvedGP(PooledGP, Protocol):
-    """A process that knows what it would be given half of its values."""
+    """A process that can be conditioned on half of its values."""
 
     def half(self, k: int) -> PooledGP:
         """The process given every second value, the first ones (k = 0) or the others (k = 1), with the same noise."""
@@ -104,7 +104,7 @@ def pooled_gp(
 
 @dataclass(frozen=True, eq=False)
 class IntegralPosterior:
-    """What processes say about M integrals of C outputs.
+    """The posterior of M integrals of C outputs.
 
     mean: (M, C). spread: their variances (C, M), or their covariances (C, M, M).
     """
@@ -114,7 +114,7 @@ class IntegralPosterior:
 
     @classmethod
     def of(cls, process: PooledGP, integrals: Embedded, *, joint: bool = False) -> IntegralPosterior:
-        """That of one process."""
+        """Of the integrals by one process."""
         mu = integrals.mean(process.nodes)
         found = cls.at(process, mu, integrals.variance())
         if not joint:
@@ -219,7 +219,7 @@ class _Triangle:
 
     def parts(self, m: int) -> tuple[Array, Array, Array, Array, Array]:
         """The averages (m,), (C,) of features and values, and for both less these: the factor (m, m) of the features,
-        the values along them (m, C), and the squares (C,) of what is left of the values.
+        the values along them (m, C), and the squares (C,) of the rest of the values.
         """
         features, values = slice(1, 1 + m), slice(1 + m, None)
         rest = self.R[values, values]
@@ -301,5 +301,5 @@ class NystromGP:
         return self.factor.solve_lower(mu.T).T
 
     def _turned(self, psi: Array) -> Array:
-        """Features (M, m), centred, along the axes in which those of the points are uncorrelated."""
+        """Features (M, m), centred, along the axes in which the features of the points are uncorrelated."""
         return np.asarray((psi - self.centre) @ self.axes.T)

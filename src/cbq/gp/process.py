@@ -142,7 +142,7 @@ class Process:
         return np.asarray(-0.5 * (self.dof * np.log(self.least(self.energy)) + self.logdet))
 
     def least(self, energy: Array) -> Array:
-        """The energy, at least that of rounding errors, for f in units near 1."""
+        """An energy, at least as large as rounding makes it for f in units near 1."""
         return np.asarray(np.maximum(energy, self.f.shape[-2] * EPS**2))
 
     @cached_property
@@ -162,7 +162,7 @@ class Process:
         return np.asarray(self.a / self.precision[..., None])
 
     def leave_groups_out(self, owners: Integers) -> list[LeftOut]:
-        """What all others predict of each group of values, in the order of the groups; owners: (n,), of each value."""
+        """Each group of values, predicted from all others, in the order of the groups; owners: (n,), of each value."""
         Z = self.half(np.eye(len(owners)))  # P = Z'Z
         groups = [np.flatnonzero(owners == group) for group in np.unique(owners)]
         return [LeftOut.of(rows, Z[..., rows], self.a[..., rows, :]) for rows in groups]
@@ -203,7 +203,7 @@ class Functionals:
 
     @cached_property
     def gap(self) -> Array:
-        """What the values leave unknown of the mean: (..., q, M)."""
+        """The part of the mean that the values leave unknown: (..., q, M)."""
         return self.process.gap(self.process.G.swapaxes(-1, -2) @ self.psi, self.h)
 
     @property

@@ -84,7 +84,7 @@ class Spectral:
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """K = K_a (x) K_b of a grid: n = T N values, those of the second axis together.
+    """K = K_a (x) K_b of a grid: n = T N values, the second axis fastest.
 
     L^-1 = L_a^-1 (x) L_b^-1, so that a right-hand side F (T, N) takes T N (T + N) operations: L_a^-1 F L_b^-T.
 
