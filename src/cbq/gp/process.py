@@ -180,6 +180,9 @@ class Process:
         return Functionals(self, self.mu, self._ones(self.mu), self._half_mu, solved)
 
     def _ones(self, mu: Array) -> Array:
+        """h (M, q) of functionals that are one for a constant."""
+        if self.q > 1:
+            raise ValueError(f"the mean has {self.q} coefficients: pass the basis h (M, {self.q}) of the functionals.")
         return np.ones((mu.shape[-2], self.q))
 
     def gap(self, products: Array, h: Array) -> Array:
