@@ -560,8 +560,9 @@ def test_blocks_of_points_make_the_process_of_all_in_memory(monkeypatch):
     monkeypatch.setattr("cbq.gp.pooled.BLOCK_ROWS", 7)
     each = NystromGP(ROUGH, u, f, u[rows], NONE)
     features = each.factor.solve_lower(ROUGH(u[rows], u)).T
-    assert_allclose(each.roots[: len(rows)], np.linalg.svd(features, compute_uv=False), rtol=1e-9)
     Q, R = np.linalg.qr(features - np.mean(features, axis=0))
+    assert_allclose(each.roots, np.linalg.svd(R, compute_uv=False), rtol=1e-9)
+    assert_allclose(each.centre, np.mean(features, axis=0), rtol=1e-10)
     apart = f - np.mean(f, axis=0)
     shares = np.linalg.solve(R.T @ R + each.noise[0] * np.eye(len(rows)), R.T @ (Q.T @ apart[:, 0]))
     psi = (features - np.mean(features, axis=0)) @ shares

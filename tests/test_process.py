@@ -123,6 +123,11 @@ def test_functionals_that_are_given_with_the_values_are_the_same():
         assert_allclose(getattr(found.given, name), getattr(found.functionals(mu), name), rtol=1e-11, err_msg=name)
 
 
+def test_polynomials_need_the_basis_of_functionals():
+    with pytest.raises(ValueError, match=r"3 coefficients: pass the basis h \(M, 3\)"):
+        process(3, FLAT).functionals(KERNEL(NEW, X))
+
+
 def test_leaving_one_out_is_refitting_without_it(mean):
     found = process(*mean)
     for i in range(N):

@@ -217,13 +217,12 @@ class HeteroscedasticGP:
     """`ThetaGP` through the factor of K."""
 
     def __init__(self, prior: GPPrior, theta: Array, y: Array, v: Array) -> None:
-        self.prior, self.y, self.v = prior, y - prior.offset, v
-        self.z = prior.coordinates(theta)
+        self.prior, self.v, self.z = prior, v, prior.coordinates(theta)
         self.standardised = ThetaCoordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
-        self.H = polynomial_basis(self.standardised(theta), prior.degree)
+        H = polynomial_basis(self.standardised(theta), prior.degree)
         kernel = max(prior.amplitude, SMALLEST_FACTOR) * prior.kernel
         self.factor = factor_gram(kernel, self.z, nugget=v + prior.noise, jitter=JITTER)
-        self.process = Process(self.factor, self.y[:, None], self.H)
+        self.process = Process(self.factor, (y - prior.offset)[:, None], H)
         coefficients, a = self.process.beta[:, 0], self.process.a[:, 0]
         self.mean = PosteriorMean(prior, self.z, self.standardised, coefficients, a)
 

@@ -1,8 +1,8 @@
 """One Gaussian process with an unknown constant mean on a grid: N points v, the same ones at each of T thetas.
 
 With a kernel k_X(v, v') k_Theta(theta, theta'), the Gram matrix of all T N points is K = K_Theta (x) K_X, the Kronecker
-product of those of thetas and of points (see `solvers.Kronecker`): T^3 + N^3 + T N (T + N) operations, and a few arrays
-(T, N). Each of the two matrices has a jitter of its own.
+product of the matrices of thetas and of points (see `solvers.Kronecker`): T^3 + N^3 + T N (T + N) operations, and a few
+arrays (T, N). Each of the two matrices has a jitter of its own.
 
 All integrals are under one measure of v, with the embedding mu (N,) and the initial error z of k_X. The embeddings of
 an integral at theta are products mu(v_n) k(theta_t), with k = k_Theta(., theta), and its variance at unit amplitude is
@@ -89,7 +89,7 @@ class GridPoints:
 
 
 class GridIntegrals:
-    """What integrals at M thetas (M, p) are, up to what all of them share: see `embeddings.many.Integrals`.
+    """Integrals at M thetas (M, p), without the factor of v that all share: see `embeddings.many.Integrals`.
 
     z: the initial error of the kernel of v.
     """
@@ -156,7 +156,7 @@ class KroneckerGP:
         return np.broadcast_to(between + within, (len(self.amplitude), *between.shape))
 
     def _gap(self, half: Array) -> Array:
-        """What the values leave unknown of the mean, (M,), from L^-1 k (T, M)."""
+        """The part of the mean that the values leave unknown, (M,), from L^-1 k (T, M)."""
         return np.asarray(self.process.gap((self.products @ half)[None], np.ones((half.shape[1], 1)))[0])
 
 

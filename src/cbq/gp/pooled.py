@@ -5,9 +5,9 @@ as z; so is a value of f, with mu = k(x, points) and z = k(x, x).
 
 Landmarks (Nystrom): f lies in the span of the kernel at m landmarks, and the rest is noise. With K_mm = L L' of the
 landmarks, Phi = K_nm L^-T (n, m) are features under which the prior of f is f = b + Phi w + e, w ~ N(0, A),
-e ~ N(0, A s2), with a flat prior for b: a process with K = Phi Phi' + s2. An integral with the embedding mu (m,) at the
-landmarks is b + psi'w, psi = L^-1 mu, and the part that the landmarks do not represent keeps its prior variance. With
-the singular values of the features, the likelihood of every s2 costs m operations.
+e ~ N(0, A s2), with a flat prior for b. An integral with the embedding mu (m,) at the landmarks is b + psi'w,
+psi = L^-1 mu, and the part that the landmarks do not represent keeps its prior variance z - psi'psi. With the singular
+values of the centred features, the likelihood of every s2 costs m operations.
 """
 
 from __future__ import annotations
@@ -19,8 +19,7 @@ from typing import Protocol
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.gp.process import EPS, Functionals, Process
-from cbq.gp.solvers import Spectral
+from cbq.gp.process import EPS, Process
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 from cbq.linalg.dense import append_rows, nearest_psd, symmetric_root, thin_svd
@@ -97,7 +96,7 @@ def pooled_gp(
 
 @dataclass(frozen=True, eq=False)
 class IntegralPosterior:
-    """What processes say about M integrals of C outputs.
+    """The posterior of M integrals of C outputs.
 
     mean: (M, C). spread: their variances (C, M), or their covariances (C, M, M).
     """
@@ -107,7 +106,7 @@ class IntegralPosterior:
 
     @classmethod
     def of(cls, process: PooledGP, integrals: Embedded, *, joint: bool = False) -> IntegralPosterior:
-        """That of one process."""
+        """Of the integrals by one process."""
         mu = integrals.mean(process.nodes)
         found = cls.at(process, mu, integrals.variance())
         if not joint:
@@ -155,10 +154,9 @@ class ExactGP:
 
 
 def _triangle(features: Callable[[Array], Array], u: Array, f: Array) -> Array:
-    """The triangular factor (r, r) of n rows (1, features, values), for points u (n, D) and values f (n, C).
+    """The triangular factor (1 + m + C, 1 + m + C) of rows (1, features, values), for points u (n, D), values f (n, C).
 
-    Rows are added in blocks of bounded memory. It is the rows themselves, rotated, but for n - r rows of zeros: a
-    process sees no difference.
+    It has all that a process needs of the rows, which are added in blocks, so that memory does not grow with n.
     """
     R = np.zeros((0, 0))
     for start in range(0, len(u), BLOCK_ROWS):
@@ -171,6 +169,8 @@ def _triangle(features: Callable[[Array], Array], u: Array, f: Array) -> Array:
 class NystromGP:
     """The process given values f (n, C) at points u (n, D), through landmarks (m, D), in bounded memory."""
 
+    # No `Process`: with s2 near rounding, variances are sums of terms that z - |psi|^2 + |gap|^2 would lose.
+
     def __init__(self, kernel: Kernel, u: Array, f: Array, landmarks: Array, jitter: Jitter) -> None:
         self.nodes, self.n = landmarks, len(u)
         with blas_threads(len(landmarks)):
@@ -178,36 +178,48 @@ class NystromGP:
             self._set(_triangle(lambda some: self.factor.solve_lower(kernel(landmarks, some)).T, u, f))
 
     def _set(self, triangle: Array) -> None:
-        """Set the process from the rotated rows (r, r) of a constant, features and values."""
-        m = len(self.nodes)
-        one, self.rows, values = np.split(triangle, [1, 1 + m], axis=1)  # (r, 1), (r, m), (r, C)
-        # with columns of zeros, so that U is square
-        self.U, self.roots, _ = thin_svd(np.column_stack([self.rows, np.zeros((len(one), len(one) - m))]))
-        self.noise, self.amplitude = self._likeliest(values, one)
-        solver = Spectral(self.U, self.roots**2 + self.noise[:, None])
-        self.process = Process(solver, values.T[:, :, None], one)  # one for each output
+        """Set the process from the triangular factor of a constant, features and values."""
+        features, values = slice(1, 1 + len(self.nodes)), slice(1 + len(self.nodes), None)
+        # averages of features (m,) and of values (C,)
+        self.centre, self.average = triangle[0, features] / triangle[0, 0], triangle[0, values] / triangle[0, 0]
+        R, projected = triangle[features, features], triangle[features, values]
+        rest2 = np.sum(triangle[values, values] ** 2, axis=0)
+        U, self.roots, self.axes = thin_svd(R)  # centred features = Q U diag(roots) axes, for orthonormal columns Q
+        self.seen = U.T @ projected  # (m, C)
+        self.noise, self.amplitude = self._likeliest(rest2)
+        self.coefficients = self.roots[:, None] / (self.roots[:, None] ** 2 + self.noise) * self.seen  # (m, C)
+        self.rounding = EPS * np.sum(np.abs(self.coefficients), axis=0)
 
-    def _likeliest(self, values: Array, one: Array) -> tuple[Array, Array]:
-        """s2 and A (C,) by the restricted likelihood, for values (r, C) and a constant (r, 1); rows of zeros count."""
-        process, dof = Process(Spectral(self.U, self.roots**2 + NOISES[:, None]), values, one), max(self.n - 1, 1)
-        A = np.maximum(process.energy / dof, np.finfo(float).tiny)
-        determinant = process.logdet + (self.n - len(values)) * np.log(NOISES)[:, None]
-        best = np.argmin(dof * np.log(A) + determinant, axis=0)
+    def _likeliest(self, rest2: Array) -> tuple[Array, Array]:
+        """s2 and A (C,) by the restricted likelihood, from the squares (C,) that no feature explains."""
+        dof, m = max(self.n - 1, 1), len(self.roots)
+        total = self.roots**2 + NOISES[:, None]  # (S, m)
+        explained = np.sum(self.seen[None] ** 2 / total[:, :, None], axis=1)
+        A = np.maximum((explained + rest2 / NOISES[:, None]) / dof, np.finfo(float).tiny)
+        determinant = np.sum(np.log(total), axis=1) + max(dof - m, 0) * np.log(NOISES)
+        best = np.argmin(dof * np.log(A) + determinant[:, None], axis=0)
         return NOISES[best], A[best, np.arange(A.shape[1])]
 
-    @property
-    def rounding(self) -> Array:
-        return np.asarray(EPS * np.sum(np.abs(self.roots * (self.process.a[..., 0] @ self.U)), axis=1))
-
     def mean(self, mu: Array) -> Array:
-        return self._integrals(mu).mean[..., 0].T
+        return np.asarray(self.average + self._turned(self._psi(mu)) @ self.coefficients)
 
     def variance(self, mu: Array, z: Array) -> Array:
-        return np.asarray(np.maximum(self._integrals(mu).variance(z), ROUNDING * z).T)
+        psi = self._psi(mu)
+        unseen = np.maximum(z - np.sum(psi * psi, axis=1), ROUNDING * z)
+        spread = self._turned(psi) ** 2 @ (self.noise / (self.roots[:, None] ** 2 + self.noise))
+        return np.asarray(unseen[:, None] + spread + self.noise / self.n)
 
     def covariance(self, mu: Array, cross: Array) -> Array:
-        return self._integrals(mu).covariance(cross)
+        psi = self._psi(mu)
+        turned, unseen = self._turned(psi), cross - psi @ psi.T
+        shares = self.noise / (self.roots[:, None] ** 2 + self.noise)
+        pairs = zip(shares.T, self.noise, strict=True)
+        return np.stack([unseen + (turned * each) @ turned.T + s2 / self.n for each, s2 in pairs])
 
-    def _integrals(self, mu: Array) -> Functionals:
-        """Integrals with embeddings mu (M, m) at the landmarks: psi'w has the covariances Phi psi with the values."""
-        return self.process.functionals(self.factor.solve_lower(mu.T).T @ self.rows.T)
+    def _psi(self, mu: Array) -> Array:
+        """The features (M, m) of integrals with embeddings mu (M, m)."""
+        return self.factor.solve_lower(mu.T).T
+
+    def _turned(self, psi: Array) -> Array:
+        """Features (M, m), centred, along the axes in which the features of the points are uncorrelated."""
+        return np.asarray((psi - self.centre) @ self.axes.T)

@@ -29,7 +29,7 @@ import numpy as np
 from cbq._arrays import Array, Integers
 from cbq.gp.solvers import Solver
 from cbq.linalg.dense import cholesky, eigh, solve_lower, solve_upper
-from cbq.linalg.resident import moved
+from cbq.linalg.resident import moved, on_host
 
 FLAT, ZERO = 0.0, np.inf  # tau of a mean of unknown coefficients, and of a mean that is zero
 EPS = float(np.finfo(float).eps)
@@ -59,37 +59,32 @@ class Process:
         self.centre = np.mean(values, axis=-2, keepdims=True) * has_constant
         self.f = values - self.centre
         half = solver.solve_lower(self._columns(self.f))
-        self._half_f, self._half_mu = half[..., :C], half[..., C : half.shape[-1] - self.q]
-        self.G = half[..., half.shape[-1] - self.q :]
+        self._half_mu, self.G = half[..., C : half.shape[-1] - self.q], half[..., half.shape[-1] - self.q :]
         self.R = cholesky(self.G.swapaxes(-1, -2) @ self.G + self.tau * np.eye(self.q))
-        beta = self._coefficients(self._half_f)
+        beta, rest = self._projected(half[..., :C])
+        self.energy = np.sum(rest**2, axis=-2) + self.tau * np.sum(beta**2, axis=-2)  # f'P f: (..., C)
         self.detrended = self.f - self.H @ beta  # (..., n, C)
         self.beta = beta + np.eye(self.q, 1) * self.centre  # a zero where there is no column of ones
 
     def _columns(self, values: Array) -> Array:
         """The right-hand sides (values, mu', H), which one call solves for: (..., n, C + M + q)."""
-        functionals = np.empty((*values.shape[-2:-1], 0)) if self.mu is None else self.mu.swapaxes(-1, -2)
-        parts = values, functionals, self.H
+        parts = (values, self.H) if self.mu is None else (values, self.mu.swapaxes(-1, -2), self.H)
         lead = np.broadcast_shapes(*(part.shape[:-2] for part in parts))
         return np.concatenate([np.broadcast_to(part, (*lead, *part.shape[-2:])) for part in parts], axis=-1)
 
-    def _coefficients(self, half: Array) -> Array:
-        """(R R')^-1 G'L^-1 V (..., q, M) from L^-1 V (..., n, M)."""
-        return _up(self.R, _down(self.R, self.G.swapaxes(-1, -2) @ half))
-
-    def _projected(self, half: Array) -> Array:
-        """Rows (..., n, M) whose products are V'P W, from L^-1 V; a prior of the coefficients adds q rows."""
-        beta = self._coefficients(half)
-        left = half - self.G @ beta
-        return left if self.tau == FLAT else np.concatenate([left, np.sqrt(self.tau) * beta], axis=-2)
+    def _projected(self, half: Array) -> tuple[Array, Array]:
+        """The coefficients (..., q, M) of V, and L^-1 V without their part, from L^-1 V (..., n, M)."""
+        beta = _up(self.R, _down(self.R, self.G.swapaxes(-1, -2) @ half))
+        return beta, half - self.G @ beta
 
     def half(self, V: Array) -> Array:
-        """Rows Z (..., n or n + q, M) with V'P W = Z_V'Z_W, for V (..., n, M)."""
-        return self._projected(self.solver.solve_lower(V))
+        """Rows Z (..., n, M) with V'P W = Z_V'Z_W, for V (..., n, M); a prior of the coefficients adds q rows."""
+        beta, rest = self._projected(self.solver.solve_lower(V))
+        return rest if self.tau == FLAT else np.concatenate([rest, np.sqrt(self.tau) * beta], axis=-2)
 
     def apply(self, V: Array) -> Array:
         """P V (..., n, M), for V (..., n, M)."""
-        return self.solver.solve(V - self.H @ self._coefficients(self.solver.solve_lower(V)))
+        return self.solver.solve(V - self.H @ self._projected(self.solver.solve_lower(V))[0])
 
     def block(self, rows: Integers) -> Array:
         """P_BB (..., b, b) of some rows."""
@@ -98,7 +93,10 @@ class Process:
 
     def inverse(self) -> Any:
         """P (..., n, n), where the engine keeps it."""
-        P, rows = self.solver.resident_inverse(), self._trend_rows
+        P = self.solver.resident_inverse()
+        if "_solved" not in vars(self):  # a product with the inverse costs less than two solves
+            self._solved = on_host(P @ moved(self._columns(self.detrended), P))
+        rows = self._trend_rows
         P -= moved(rows, P) @ moved(rows.swapaxes(-1, -2), P)
         return P
 
@@ -127,11 +125,6 @@ class Process:
         """K^-1 H R^-T (..., n, q), so that P = K^-1 less the products of these rows."""
         return _down_rows(self.R, self._solved[..., self._solved.shape[-1] - self.q :])
 
-    @cached_property
-    def energy(self) -> Array:
-        """f'P f: (..., C)."""
-        return np.asarray(np.sum(self._projected(self._half_f) ** 2, axis=-2))
-
     @property
     def amplitude(self) -> Array:
         """A = f'P f / dof: (..., C)."""
@@ -149,7 +142,7 @@ class Process:
         return np.asarray(-0.5 * (self.dof * np.log(self.least(self.energy)) + self.logdet))
 
     def least(self, energy: Array) -> Array:
-        """The energy, at least that of rounding errors, for f in units near 1."""
+        """An energy, at least as large as rounding makes it for f in units near 1."""
         return np.asarray(np.maximum(energy, self.f.shape[-2] * EPS**2))
 
     @cached_property
@@ -169,7 +162,7 @@ class Process:
         return np.asarray(self.a / self.precision[..., None])
 
     def leave_groups_out(self, owners: Integers) -> list[LeftOut]:
-        """What all others predict of each group of values, in the order of the groups; owners: (n,), of each value."""
+        """Each group of values, predicted from all others, in the order of the groups; owners: (n,), of each value."""
         Z = self.half(np.eye(len(owners)))  # P = Z'Z
         groups = [np.flatnonzero(owners == group) for group in np.unique(owners)]
         return [LeftOut.of(rows, Z[..., rows], self.a[..., rows, :]) for rows in groups]
@@ -187,6 +180,9 @@ class Process:
         return Functionals(self, self.mu, self._ones(self.mu), self._half_mu, solved)
 
     def _ones(self, mu: Array) -> Array:
+        """h (M, q) of functionals that are one for a constant."""
+        if self.q > 1:
+            raise ValueError(f"the mean has {self.q} coefficients: pass the basis h (M, {self.q}) of the functionals.")
         return np.ones((mu.shape[-2], self.q))
 
     def gap(self, products: Array, h: Array) -> Array:
@@ -210,7 +206,7 @@ class Functionals:
 
     @cached_property
     def gap(self) -> Array:
-        """What the values leave unknown of the mean: (..., q, M)."""
+        """The part of the mean that the values leave unknown: (..., q, M)."""
         return self.process.gap(self.process.G.swapaxes(-1, -2) @ self.psi, self.h)
 
     @property
@@ -276,9 +272,10 @@ def _down(R: Array, V: Array) -> Array:
 
 def _down_rows(R: Array, rows: Array) -> Array:
     """R^-1 v for each row v of rows (..., M, q)."""
-    return solve_lower(R[..., None, :, :], rows)
+    # the mean is nearly always a constant: a division, many times
+    return rows / R if R.shape[-1] == 1 else solve_lower(R[..., None, :, :], rows)
 
 
 def _up(R: Array, V: Array) -> Array:
     """R^-T V (..., q, M)."""
-    return solve_upper(R[..., None, :, :], V.swapaxes(-1, -2)).swapaxes(-1, -2)
+    return V / R if R.shape[-1] == 1 else solve_upper(R[..., None, :, :], V.swapaxes(-1, -2)).swapaxes(-1, -2)

@@ -1,6 +1,6 @@
 """Many processes with several kernels each, conditioned at once: evidence, leave-one-out, Bayesian quadrature.
 
-The algebra, and its letters, are those of `process`: K is the Gram matrix of one kernel and one process, mu the mean
+`process` has the algebra and its letters: K is the Gram matrix of one kernel and one process, mu the mean
 embedding at its points, z the initial error. The mean of f is an unknown constant (tau = 0), zero (tau = inf), or has a
 prior between them: a Stein kernel k_p + c is k_p with tau = A / c.
 """
@@ -49,7 +49,7 @@ class GPData:
         return int(self.x.shape[1])
 
     def bound(self, kernel: Kernel) -> Kernel:
-        """The kernel with what it takes from the measure."""
+        """The kernel, completed by the measure."""
         return kernel if self.measure is None else kernel.bind(self.measure)
 
     def __getitem__(self, index: Any) -> Self:
@@ -103,8 +103,8 @@ Result = TypeVar("Result", bound=KernelEvidence)
 def variation(f: Array) -> Array:
     """Whether centred values f (B, N, C), in units near 1, vary: (B, C), 0 for a constant, exactly 1 from 6e-5 on.
 
-    The energy of a constant is that of rounding errors, which K^-1 amplifies: it says nothing about the kernel, and its
-    evidence must not count. The weight rises smoothly, so that all results are continuous in f.
+    The energy of a constant consists of rounding errors, which K^-1 amplifies: it is no evidence about the kernel and
+    must not count. The weight rises smoothly, so that all results are continuous in f.
     """
     return np.asarray(-np.expm1(-np.mean((f / LEAST_VARIATION) ** 2, axis=-2)))
 

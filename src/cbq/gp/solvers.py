@@ -6,8 +6,9 @@ K^-1, for the diagonal of K^-1 and for log |K|, and never for K or L themselves:
 
 Dense matrices, single ones and batches, without noise, with one noise variance or with one for each value (the nugget),
 are the factors of `cbq.linalg.factor_gram`, which satisfy the contract as they are. Here are those with more structure.
-Only `theta_landmarks.LandmarkGP` keeps a factor of its own: with thousands of nodes it forms no right-hand side for a
-new theta, and its trend and features are one regression, so that neither loses the digits of the other.
+Processes through landmarks (`pooled.NystromGP`, `theta_landmarks.LandmarkGP`) keep factors of their own and answer as
+the others do: they form no right-hand side for thousands of values, and features and mean are one regression, by
+orthogonal transformations, so that neither loses the digits of the other.
 """
 
 from __future__ import annotations
@@ -83,7 +84,7 @@ class Spectral:
 
 @dataclass(frozen=True, eq=False)
 class Kronecker:
-    """K = K_a (x) K_b of a grid: n = T N values, those of the second axis together.
+    """K = K_a (x) K_b of a grid: n = T N values, the second axis fastest.
 
     L^-1 = L_a^-1 (x) L_b^-1, so that a right-hand side F (T, N) takes T N (T + N) operations: L_a^-1 F L_b^-T.
 
