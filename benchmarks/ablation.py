@@ -107,7 +107,7 @@ def _problem(name: str) -> tuple[cbq.Problem, np.ndarray, np.ndarray]:
 def score(name: str, T: int, N: int, design: str, seed: int, method: str, switch: str) -> Score:
     """The scores of one fit; only the reason where there is none."""
     problem, theta, truth = _problem(name)
-    samples = problem.collect(T, N, rng=seed, design=design, progress=False)
+    samples = CASES[name].collect(problem, T, N, seed, design)
     start = time.process_time()
     try:
         with switched(switch):
@@ -209,6 +209,7 @@ def main() -> None:
         for name in options.problems
         for T, N in CASES[name].sizes
         for design in options.designs
+        if design in CASES[name].designs
         for method in options.methods
         for switch in switches
         if method in SWITCHES[switch][0]
