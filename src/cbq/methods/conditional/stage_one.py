@@ -25,11 +25,21 @@ from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
 from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
-from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
 from cbq.methods.conditional.blocks import BlockedSamples, concatenated
-from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
+from cbq.methods.conditional.candidates import (
+    Candidate,
+    KernelWeights,
+    StageOneSelection,
+    asks_for_noise,
+    automatic_kernels,
+    candidate,
+    is_costly,
+    refuse_unembedded,
+    screen,
+    screening_subset,
+    weigh,
+)
 from cbq.methods.conditional.integrals import KernelShare, StageOne
-from cbq.methods.conditional.noise import asks_for_noise
 from cbq.methods.conditional.unseen import standardised_residuals, tail_findings, tail_stretch, unseen_variance
 from cbq.samples import Samples
 from cbq.samples.arrays import units
@@ -51,6 +61,7 @@ class StageOneOptions:
     lengthscales: Literal["per-theta", "shared"] = "per-theta"
     outputs: Literal["separate", "shared"] = "separate"
     jitter: Jitter = DEFAULT_JITTER
+    selection: StageOneSelection = StageOneSelection()
     student: bool = True  # variances of the Student-t distribution that an unknown amplitude gives, not of the Gaussian
     drawn: bool = True  # whether the points are draws of their measures, which go on beyond the outermost of them
 
@@ -110,13 +121,14 @@ def fit_stage_one(samples: Samples, options: StageOneOptions, executor: Executor
 
 def _fit(samples: Samples, options: StageOneOptions, executor: Executor | None) -> tuple[StageOne, Array]:
     """Stage 1 of outputs that share their kernels, in units of f near 1, and its leave-one-out residuals (n, C)."""
-    subset = BlockedSamples(screening_subset(samples))
+    subset = BlockedSamples(screening_subset(samples, options.selection))
     candidates = _candidates(samples, subset, options)
     findings = []
     if len(candidates) > 1 or len(candidates[0].factors) > 1:
         n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
-        tried, (candidates, evidence) = candidates, screen(candidates, subset, n, options.tau, options.jitter)
-        if not samples.stochastic and asks_for_noise(tried, subset, evidence, options.tau, options.jitter):
+        how = options.tau, options.jitter, options.selection
+        tried, (candidates, evidence) = candidates, screen(candidates, subset, n, *how)
+        if not samples.stochastic and asks_for_noise(tried, subset, evidence, *how):
             findings.append(Finding("noise", SCATTERED))
     whole = BlockedSamples(samples)
     results = [
@@ -127,7 +139,7 @@ def _fit(samples: Samples, options: StageOneOptions, executor: Executor | None) 
         )
         for each in candidates
     ]
-    weights = weigh(results, samples)
+    weights = weigh(results, samples, options.selection)
     labels = [(each.coordinates, repr(kernel)) for each in candidates for kernel in each.members()]
     shares = [
         [KernelShare(*label, float(share)) for label, share in zip(labels, column, strict=True)]
@@ -228,7 +240,7 @@ def _averaged(
         within = np.sum((f - average(f)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
         draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
         if samples.design != "adaptive":
-            variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
+            variance = np.where(counts < options.selection.few, np.minimum(variance, draws), variance)
         variance = np.maximum(variance, unseen_variance(samples))
         if options.drawn and samples.drawn:
             z = standardised_residuals(result, weights, amplitude, samples)
@@ -247,7 +259,7 @@ def _averaged(
         point_weights=point_weights,
         counts=samples.counts,
         hyperparameters=[sorted(each, key=lambda kernel: -kernel.share) for each in shares],
-        findings=[*findings, *_findings(samples, result)],
+        findings=[*findings, *_findings(samples, result, options.selection.few)],
         single=samples.C is None,
         stretch=stretch,
     )
@@ -271,7 +283,7 @@ def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOp
     take it: that all of their values are equal does not say that f is constant.
     """
     own = (counts - (options.tau == 0))[:, None]
-    few = (counts < FEW)[:, None]
+    few = (counts < options.selection.few)[:, None]
     pooled = np.sum(result.varies * own, axis=1, keepdims=True)
     common = np.sum(result.varies * result.energy, axis=1, keepdims=True) / np.maximum(pooled, 1)
     varies = np.where(few, 0.0, result.varies)
@@ -282,12 +294,12 @@ def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOp
     return amplitude, nu / (nu - 2.0)
 
 
-def _findings(samples: Samples, result: BayesianQuadrature) -> list[Finding]:
+def _findings(samples: Samples, result: BayesianQuadrature, least: int) -> list[Finding]:
     """What a user should know about stage 1."""
     found = []
-    few = int(np.count_nonzero(samples.counts < FEW))
+    few = int(np.count_nonzero(samples.counts < least))
     if few:
-        text = f"{few} of {samples.T} thetas have fewer than {FEW} points: their amplitude is taken from all thetas."
+        text = f"{few} of {samples.T} thetas have fewer than {least} points: their amplitude is taken from all thetas."
         found.append(Finding("design", text))
     exact = int(np.count_nonzero(np.any(result.error2 == 0, axis=0)))
     if exact:

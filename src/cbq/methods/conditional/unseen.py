@@ -8,7 +8,7 @@ from cbq._arrays import Array, Booleans
 from cbq.fit.findings import Finding, for_some
 from cbq.fit.of_samples import HEAVY_SHARE, missed_variance, outer_share, outermost_sets
 from cbq.gp.constant_mean import BayesianQuadrature
-from cbq.methods.conditional.averaging import KernelWeights
+from cbq.methods.conditional.candidates import KernelWeights
 from cbq.samples import Samples
 
 MIN_COMPARED = 8  # points, outermost ones and others
