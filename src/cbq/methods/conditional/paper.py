@@ -171,7 +171,7 @@ class PaperCBQ(Parameters):
             self._stage_one(samples, parts, processes),
             [[process.prior] for process in processes],
             design=samples.design,
-            calibrate=False,
+            calibration=None,
             settings={"recipe": "the paper's", **settings(self)},
         )
 
