@@ -167,6 +167,11 @@ def _ragged(problem: cbq.Problem, T: int, N: int, seed: int, design: str) -> cbq
     return problem.collect(T, counts, rng=seed, design=design, progress=False)
 
 
+def _one_large(problem: cbq.Problem, T: int, N: int, seed: int, design: str) -> cbq.Samples:
+    """N points at all thetas but one, which has 40."""
+    return problem.collect(T, [N] * (T - 1) + [40], rng=seed, design=design, progress=False)
+
+
 def _chain(problem: cbq.Problem, T: int, N: int, seed: int, design: str) -> cbq.Samples:
     """N steps of an autoregressive chain at each theta, stationary under N(theta, 1), with correlations of 0.5."""
     drawn = problem.collect(T, N, rng=seed, progress=False)
@@ -280,6 +285,7 @@ CASES: dict[str, Case] = {
         lambda: cbq.problems.get("health"), collect=_common_scramble, sizes=((10, 16), (15, 40)), designs=("sobol",)
     ),
     "ragged": Case(_of_x(_smooth), _smooth_truth, collect=_ragged),
+    "one theta with 40 points": Case(_of_x(_smooth), _smooth_truth, ((10, 1), (10, 2), (20, 3)), _one_large),
     "2 or 3 points": Case(_of_x(_smooth), _smooth_truth, ((40, 2), (40, 3), (200, 3))),
     "2 or 3 points, butterfly": Case(lambda: cbq.problems.get("butterfly"), sizes=((40, 2), (40, 3), (200, 3))),
     "300 thetas": Case(lambda: cbq.problems.get("butterfly"), sizes=((300, 8),)),

@@ -224,7 +224,7 @@ def test_evidence_of_minus_infinity_comes_back(fit, tmp_path):
     from dataclasses import replace
 
     priors = [[*each, replace(each[0], evidence=-np.inf)] for each in fit.priors]
-    odd = CBQFit(fit.theta, fit.stage1, priors, design="iid", calibrate=True, settings=fit.settings)
+    odd = CBQFit(fit.theta, fit.stage1, priors, design="iid", calibration=fit.theta_calibration, settings=fit.settings)
     again = through_a_file(odd, tmp_path)
     assert again.priors[1][-1].evidence == -np.inf
     assert_same(again.predict(THETA), fit.predict(THETA))
@@ -870,7 +870,7 @@ def test_what_could_not_be_loaded_is_not_saved(fit, tmp_path):
     columns = {**old.columns, "amplitude": np.full((5, 2), np.nan)}
     rest = {"point_weights": old.point_weights, "counts": old.counts, "hyperparameters": old.hyperparameters}
     stage1 = StageOne(**columns, **rest, findings=(), single=False)
-    odd = CBQFit(fit.theta, stage1, fit.priors, design="iid", calibrate=True, settings={})
+    odd = CBQFit(fit.theta, stage1, fit.priors, design="iid", calibration=fit.theta_calibration, settings={})
     with pytest.raises(ValueError, match="cannot be saved: fit/stage1/amplitude must be finite, but 10 values are NaN"):
         odd.save(tmp_path / "fit")
     assert os.listdir(tmp_path) == []
@@ -883,7 +883,7 @@ def test_fits_of_other_kinds_are_refused(fit, tmp_path):
     class Unknown(Fit):
         theta, C, _predictives, _description = np.zeros((1, 1)), None, *(lambda self: None,) * 2
 
-    other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibrate=True, settings={})
+    other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibration=fit.theta_calibration, settings={})
     for thing in (other, Unknown()):
         with pytest.raises(TypeError, match=r"cannot be saved: only fits of the classes CBQFit, .*KLSMCFit.* can"):
             thing.save(tmp_path / "fit")
@@ -995,7 +995,7 @@ WRONG_JSON = {
     "fit": (("fit",), [], r"damaged: fit must be an object with a type, but it is \[\]"),
     "another class": (("fit",), {"type": "RBF", "lengthscale": 1.0}, "holds fit of type 'RBF', but this cbq knows"),
     "design": (("fit", "design"), "grid", "fit/design must be one of iid, sobol, mcmc, adaptive, but it is 'grid'"),
-    "calibrate": (("fit", "calibrate"), 1, "fit/calibrate must be true or false, but it is 1"),
+    "calibration": (("fit", "calibration"), 1, "fit/calibration must be an object, but it is 1"),
     "unknown": (("fit", "noise"), 1.0, "damaged: fit/noise is unknown: the fields are theta, stage1, "),
     "settings": (("fit", "settings"), {"noise": 1}, "fit/settings/noise must be a text, but it is 1"),
     "findings": (("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),

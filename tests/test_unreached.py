@@ -1,4 +1,4 @@
-"""Where the points of all thetas do not reach, and where plain averages contradict quadratures."""
+"""Where the points of all thetas do not reach, and biases that thetas share."""
 
 from __future__ import annotations
 
@@ -82,32 +82,11 @@ QUIET = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 
 @pytest.mark.slow
 @QUIET
-def test_averages_of_sobol_points_show_a_bias_that_many_thetas_share():
+def test_many_thetas_with_few_sobol_points_share_a_bias_that_their_intervals_hold():
     problem = cbq.problems.get("butterfly")
     theta = problem.prior.sample(200, 5)
-    truth, inside, warned = problem.exact(theta), [], []
+    truth, inside = problem.exact(theta), []
     for seed in range(4):
-        fit = cbq.CBQ().fit(problem.collect(300, 8, rng=seed, design="sobol"))
-        low, high = fit.interval(theta)
+        low, high = cbq.CBQ().fit(problem.collect(300, 8, rng=seed, design="sobol")).interval(theta)
         inside.append(np.mean((low <= truth) & (truth <= high)))
-        warned.append(any(each.kind == "disagreement" for each in fit.findings))
-    assert np.mean(warned) > 0.5
-    assert np.mean(inside) > 0.85  # 0.78 without the averages
-
-
-@QUIET
-@pytest.mark.parametrize(("name", "T", "N"), [("linear", 60, 20), ("butterfly", 20, 50), ("sir", 40, 20)])
-def test_averages_say_nothing_where_quadratures_are_good(name, T, N):
-    problem = cbq.problems.get(name)
-    found = [cbq.CBQ().fit(problem.collect(T, N, rng=seed, design="sobol")) for seed in (1, 2)]
-    assert not any(each.kind == "disagreement" for fit in found for each in fit.findings)
-
-
-@QUIET
-def test_a_contradicted_fit_is_saved_with_its_stretch(tmp_path):
-    fit = cbq.CBQ().fit(cbq.problems.get("butterfly").collect(300, 8, rng=0, design="sobol"))
-    fit.save(tmp_path / "fit.cbq")
-    again = cbq.load(tmp_path / "fit.cbq")
-    assert fit.stage1.stretch[0] > 1
-    assert_allclose(again.interval([[100.0]]), fit.interval([[100.0]]), rtol=1e-12)
-    assert again.findings == fit.findings
+    assert np.mean(inside) > 0.85  # 0.78 where small residuals over theta lower the variances

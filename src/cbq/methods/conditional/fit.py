@@ -270,13 +270,14 @@ class CBQFit(Fit):
         std = np.sqrt(self.stage1.columns["variance"][:, c])
         posterior = self.posteriors[c]
         prior = posterior.process.prior
+        weight = 1.0 / sum(np.exp(other.evidence - prior.evidence) for other in self.priors[c])
         logs = [self.names.theta[j] for j in np.flatnonzero(prior.coordinates.logs)]
         of = "" if not logs else " on log theta" if len(logs) == self.p else f" with log {', log '.join(logs)}"
         lines = [
             f"Stage 1 kernels: {named}{more}.",
             f"  Standard deviations of the estimates: median {np.median(std):.3g}, largest {np.max(std):.3g}.",
             f"Stage 2 kernel: {on_one_line(repr(prior.kernel))}{of}, the likeliest of {len(self.priors[c])} "
-            f"(weight {posterior.weights[0]:.0%}); amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
+            f"(weight {weight:.0%}); amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
         ]
         noise = np.sqrt(self.stage1.columns["noise"][:, c])
         if np.any(noise > 0):

@@ -235,6 +235,11 @@ def _averaged(
     variance = np.sum(weights.kernel * variances, axis=0)
     point_weights = np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights)
     stretch = np.ones(mean.shape[1])
+    if options.calibration is not None and samples.design != "adaptive":
+        # With few points and a pooled amplitude, no worse than a weighted average of draws of f.
+        within = np.sum((samples.table - average(samples.table)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
+        draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
+        variance = np.where(counts < options.selection.few, np.minimum(variance, draws), variance)
     if options.calibration is not None and options.drawn and samples.drawn:
         z = standardised_residuals(result, weights, amplitude, samples)
         stretch = tail_stretch(z, result.varies[0], samples, options.calibration)

@@ -1,11 +1,11 @@
 """Stage 2: a Gaussian process over theta through the estimates of stage 1, with calibrated intervals.
 
 The plain posterior takes the errors of stage 1 as independent, their variances as known and the hyperparameters as
-true. None of this holds, and its intervals are too short. The calibrated predictive distribution corrects each with
-what the data say: leave-one-out residuals over thetas give the factor tau^2 of all variances; the biases of stage 1,
-estimated by leaving out points, have a common part that is subtracted (iid points) or added to the error (other
-designs); and the noise is read in two ways, as stage 1 says and smoothed over neighbouring thetas, the predictive
-distribution being the mixture of both.
+true. None of this holds, and its intervals are too short. The calibrated predictive distribution corrects each from
+the data: leave-one-out residuals over thetas give the factor tau^2 of all variances; the biases of stage 1, estimated
+by leaving out points, have a common part that is subtracted (iid points) or added to the error (other designs); and the
+noise has two readings, the variances of stage 1 and their averages over neighbouring thetas: the predictive
+distribution is the mixture of both.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import numpy as np
 from cbq._arrays import Array, Integers, evenly
 from cbq.fit.of_samples import HEAVY_SHARE
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import GPPrior, PosteriorMean, Prediction, ThetaCoordinates, ThetaGP, Trend
+from cbq.gp.heteroscedastic import GPPrior, Prediction, ThetaCoordinates, ThetaGP, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
 from cbq.gp.theta_landmarks import MAX_EXACT_NODES, Landmarks, landmarks_for, theta_gp
 from cbq.io import Many, Number, saved
@@ -31,8 +31,7 @@ MAX_COMPARED = 500  # thetas at which the two curves are compared
 
 @saved(
     "ThetaCalibration",
-    significance=Number(least=0.0),
-    negligible=Number(least=0.0),
+    significance=Number(least=0.0, null=np.inf),
     common_error=Number(least=0.0),
     tail_ratios=Many(Number()),
     tail_shares=Many(Number()),
@@ -43,9 +42,8 @@ class ThetaCalibration:
     """How calibrated intervals differ from those of the plain posterior; docs/theory/calibration.md explains each step.
 
     significance : the second curve, through unbiased estimates, counts from a mean squared difference of so many times
-        its variance on. With 1, chance moves the answer at 15 to 50 thetas; without the curve, 300 thetas with 8 points
-        each share a bias that is three times the error.
-    negligible : a fitted kernel of stage 2 with less weight does not add to the variance.
+        its variance on: 1, as a difference beyond its expected size is a bias of the first curve. Infinite for no
+        second curve: 300 thetas with 8 points each then share a bias of up to three times the error.
     common_error : where thetas share their points, the size of the error that all have in common, in units of the own
         error of each: 1, as nothing is known about it.
     tail_ratios : where the tails carry the answer, standardised residuals of the outermost points are larger than
@@ -54,8 +52,7 @@ class ThetaCalibration:
     tail_stretch : the factor of standard deviations is this share of the ratio. With 0 tails are not looked at.
     """
 
-    significance: float = 3.0
-    negligible: float = 1e-3
+    significance: float = 1.0
     common_error: float = 1.0
     tail_ratios: tuple[float, float] = (3.0, 5.0)
     tail_shares: tuple[float, float] = (1.25, HEAVY_SHARE)
@@ -188,22 +185,16 @@ class ThetaPosterior:
         calibration: ThetaCalibration | None,
         shared: bool = False,
     ) -> None:
-        evidence = np.array([prior.evidence for prior in priors])
-        weights = np.exp(evidence - evidence.max())
-        kept = weights > (0.0 if calibration is None else calibration.negligible)
-        self.weights = weights[kept] / np.sum(weights[kept])
-        best, *others = (prior for prior, keep in zip(priors, kept, strict=True) if keep)
+        best = max(priors, key=lambda prior: prior.evidence)
         self.nodes, self.landmarks = nodes, nodes.landmarks(best)
         self.readings: list[NoiseReading] = []
-        self.other_means: list[PosteriorMean] = []
         self.correction: UnbiasedCurve | None = None
         if calibration is None:
             self.process = nodes.process(best, nodes.variance, self.landmarks)
             return
         iid = iid and not shared
-        # Every process has a large matrix. That of the likeliest prior stays, so the others come and go before it.
-        self.other_means = [nodes.process(prior, nodes.variance, nodes.landmarks(prior)).mean for prior in others]
         near = nearest_nodes(ThetaCoordinates.standard(nodes.theta, best.coordinates.logs)(nodes.theta))
+        # Every process has a large matrix: the one of the second reading goes before the one that stays is made.
         smoothed = smoothed_noise_reading(best, nodes, self.landmarks, near, iid=iid, shared=shared)
         self.process = nodes.process(best, nodes.variance, self.landmarks)
         self.readings = [noise_reading(self.process, nodes, iid=iid), smoothed]
@@ -218,15 +209,10 @@ class ThetaPosterior:
         if not self.readings:
             spread = at.noise(self.nodes.variance) + at.variance
             return PredictiveDistribution(at.mean[None], spread[None], np.inf)
-        between = np.zeros_like(at.variance)
-        for weight, mean in zip(self.weights[1:], self.other_means, strict=True):
-            if mean.prior.coordinates.covers(theta):
-                between += _squared(mean(theta) - at.mean, joint, weight)
         locations = np.empty((len(self.readings), len(theta)))
         scales2 = np.empty((len(self.readings), *at.variance.shape))
         for j, reading in enumerate(self.readings):
             locations[j], scales2[j] = _component(at, reading, joint=joint)
-            scales2[j] += between
         if self.correction is not None:
             self.correction.apply(theta, locations, scales2, joint=joint)
         # With three degrees of freedom more than thetas, one theta has a variance, too.
@@ -330,8 +316,9 @@ def noise_reading(process: ThetaGP, nodes: NodeEstimates, *, iid: bool, common: 
         return NoiseReading(noise, 1.0, 0.0, common)
     Qy, diagonal = process.leave_one_out()
     z2 = float(np.mean(Qy**2 / diagonal))
-    # Small residuals do not show an error that thetas have in common: variances fall by the root of what they ask for.
-    tau2 = max(z2, float(np.sqrt(z2)))
+    # Small residuals do not show an error that thetas have in common. Variances are lowered by the root of what the
+    # residuals ask for, and only where a second curve would find such an error.
+    tau2 = max(z2, float(np.sqrt(z2)) if iid else 1.0)
     size = np.sqrt(noise)
     ratio = np.divide(nodes.bias, size, out=np.zeros(T), where=size > 0)
     bias, se2 = float(np.mean(ratio)), float(np.var(ratio, ddof=1)) / T
