@@ -88,9 +88,8 @@ def candidate(kernel: Kernel, coordinates: XCoordinates, x: Array, ard: bool, *,
     return Candidate(family.kernel, family.free, factors, coordinates=coordinates, costly=costly)
 
 
-def automatic_kernels(samples: Samples) -> dict[XCoordinates, list[Kernel]]:
+def automatic_kernels(samples: Samples, measures: Sequence[Measure]) -> dict[XCoordinates, list[Kernel]]:
     """The kernels to try where none is given, from rough to smooth, on the coordinates that suit the measures."""
-    measures = _distinct(samples)
     matern = [Matern(1.5), Matern(2.5)]
     if _any(measures, Unnormalised):
         return {"raw": [Stein(k) for k in (*matern, RBF())]}
@@ -116,9 +115,8 @@ def automatic_kernels(samples: Samples) -> dict[XCoordinates, list[Kernel]]:
     return found
 
 
-def is_costly(coordinates: XCoordinates, samples: Samples) -> bool:
+def is_costly(coordinates: XCoordinates, measures: Sequence[Measure]) -> bool:
     """Whether the embeddings on these coordinates take long: panel rules for each theta."""
-    measures = _distinct(samples)
     if coordinates == "gaussianised" or _any(measures, Unnormalised | Empirical | Mixture):
         return False
     return coordinates == "log" or not _have_closed_forms(measures)
@@ -126,7 +124,7 @@ def is_costly(coordinates: XCoordinates, samples: Samples) -> bool:
 
 def refuse_unembedded(kernel: Kernel, samples: Samples) -> None:
     """Raise where a kernel that the user gave has no embedding under one of the measures."""
-    for measure in _distinct(samples):
+    for measure in distinct_measures(samples):
         try:
             embed(kernel, measure)
         except NoEmbedding as error:
@@ -136,7 +134,7 @@ def refuse_unembedded(kernel: Kernel, samples: Samples) -> None:
             ) from error
 
 
-def _distinct(samples: Samples) -> Sequence[Measure]:
+def distinct_measures(samples: Samples) -> Sequence[Measure]:
     """The measures of x: a batched one that holds them all, if there is one."""
     whole = samples.batched_measure()
     return samples.measures if whole is None else (whole,)

@@ -34,6 +34,7 @@ from cbq.methods.conditional.candidates import (
     asks_for_noise,
     automatic_kernels,
     candidate,
+    distinct_measures,
     is_costly,
     refuse_unembedded,
     screen,
@@ -168,9 +169,10 @@ def _candidates(samples: Samples, subset: BlockedSamples, options: StageOneOptio
 def _automatic(samples: Samples, subset: BlockedSamples, ard: bool, tau: float) -> list[Candidate]:
     """The families to choose from where no kernel is given; ard: whether their lengthscales are fitted one by one."""
     found: list[Candidate] = []
-    for coordinates, kernels in automatic_kernels(samples).items():
+    measures = distinct_measures(samples)
+    for coordinates, kernels in automatic_kernels(samples, measures).items():
         x = np.concatenate([block.x.reshape(-1, samples.d) for block in subset.blocks(coordinates)])
-        costly = is_costly(coordinates, samples)
+        costly = is_costly(coordinates, measures)
         tried = kernels[1:] if costly else kernels  # coordinates matter most to smooth kernels
         mine = [candidate(kernel, coordinates, x, ard, costly=costly) for kernel in tried]
         found += _reshaped(mine, subset, tau) if ard else mine

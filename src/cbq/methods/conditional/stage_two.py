@@ -194,8 +194,11 @@ class ThetaPosterior:
             return
         iid = iid and not shared
         near = nearest_nodes(ThetaCoordinates.standard(nodes.theta, best.coordinates.logs)(nodes.theta))
-        # Every process has a large matrix: the one of the second reading goes before the one that stays is made.
-        smoothed = smoothed_noise_reading(best, nodes, self.landmarks, near, iid=iid, shared=shared)
+        # Every process has a large matrix: the one of the second reading goes before the one that stays is made. Where
+        # thetas share points, that reading takes their errors for the same one.
+        other = nodes.process(best, smoothed_noise(nodes, near), self.landmarks)
+        smoothed = noise_reading(other, nodes, iid=iid, common=float(shared))
+        del other
         self.process = nodes.process(best, nodes.variance, self.landmarks)
         self.readings = [noise_reading(self.process, nodes, iid=iid), smoothed]
         if iid and len(nodes.mean) > 1:
@@ -275,15 +278,13 @@ def unbiased_curve(
     return replace(curve, weight=weight) if weight > 0 else None
 
 
-def smoothed_noise_reading(
-    prior: GPPrior, nodes: NodeEstimates, landmarks: Landmarks | None, near: Integers, *, iid: bool, shared: bool
-) -> NoiseReading:
-    """The second reading of the noise: the larger of the two sizes from stage 1, averaged over the nodes near (T, k).
+def smoothed_noise(nodes: NodeEstimates, near: Integers) -> Array:
+    """The noise variances (T,) of the second reading: the larger of two sizes of the errors, averaged over neighbours.
 
-    Where thetas share points, it takes their errors for the same one.
+    near: (T, k), the nearest nodes of each. A variance from N points is one random draw of the size of the error, small
+    exactly where the points missed what matters.
     """
-    smoothed = np.mean(np.maximum(nodes.variance, nodes.spread2)[near], axis=1)
-    return noise_reading(nodes.process(prior, smoothed, landmarks), nodes, iid=iid, common=float(shared))
+    return np.asarray(np.mean(np.maximum(nodes.variance, nodes.spread2)[near], axis=1))
 
 
 def nearest_nodes(z: Array, most: int = 2**22) -> Integers:
