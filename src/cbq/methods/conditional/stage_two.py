@@ -26,8 +26,6 @@ from cbq.io import Many, Number, saved
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.engines import require_matrices
 
-MAX_COMPARED = 500  # thetas at which the two curves are compared
-
 
 @saved(
     "ThetaCalibration",
@@ -202,7 +200,7 @@ class ThetaPosterior:
         self.process = nodes.process(best, nodes.variance, self.landmarks)
         self.readings = [noise_reading(self.process, nodes, iid=iid), smoothed]
         if iid and len(nodes.mean) > 1:
-            some = evenly(len(nodes.mean), MAX_COMPARED)
+            some = evenly(len(nodes.mean), 500)  # thetas are enough to compare the two curves at
             first = self.predictive(nodes.theta[some]).mean
             self.correction = unbiased_curve(best, nodes, self.landmarks, near, some, first, calibration.significance)
 
@@ -316,14 +314,14 @@ def noise_reading(process: ThetaGP, nodes: NodeEstimates, *, iid: bool, common: 
     if T == 1:
         return NoiseReading(noise, 1.0, 0.0, common)
     Qy, diagonal = process.leave_one_out()
-    z2 = float(np.mean(Qy**2 / diagonal))
+    z2 = float(np.sum(Qy**2 / diagonal)) / max(T - process.prior.n_fitted, 1)
     # Small residuals do not show an error that thetas have in common. Variances are lowered by the root of what the
     # residuals ask for, and only where a second curve would find such an error.
     tau2 = max(z2, float(np.sqrt(z2)) if iid else 1.0)
     size = np.sqrt(noise)
     ratio = np.divide(nodes.bias, size, out=np.zeros(T), where=size > 0)
     bias, se2 = float(np.mean(ratio)), float(np.var(ratio, ddof=1)) / T
-    share = max(0.0, 1.0 - se2 / bias**2) if bias else 0.0  # of the bias that is not chance
+    share = max(0.0, 1.0 - se2 / bias / bias) if bias else 0.0  # of the bias that is not chance
     if not iid:
         return NoiseReading(noise, tau2, 0.0, share * bias**2 + common)
     return NoiseReading(noise, tau2, share * bias, share * se2 + common)
