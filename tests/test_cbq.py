@@ -627,7 +627,7 @@ def test_thetas_that_share_a_design_have_errors_in_common():
 
 
 def test_a_user_may_pass_the_choices_of_both_stages(tmp_path):
-    samples = cbq.problems.get("butterfly").collect(40, 8, rng=1)
+    samples = cbq.problems.get("butterfly").collect(100, 8, rng=1)
     with silent():
         plain = cbq.CBQ().fit(samples)
         fit = cbq.CBQ(calibration=ThetaCalibration(significance=np.inf, tail_stretch=0.0)).fit(samples)
