@@ -15,7 +15,7 @@ from scipy.special import erfc
 from scipy.stats import norm
 
 import cbq
-from cbq.measures import Beta, Gamma, LogNormal, Measure, Normal, Product, StudentT, Uniform
+from cbq.measures import Beta, Gamma, LogNormal, Measure, Normal, Poisson, Product, StudentT, Uniform
 
 Array = np.ndarray
 Truth = Callable[[Array], Array]
@@ -25,13 +25,22 @@ LEVELS = (np.arange(200_000) + 0.5) / 200_000  # a midpoint rule on (0, 1)
 SCORES = norm.ppf(LEVELS)
 
 
+def _collected(problem: cbq.Problem, T: int, N: int, seed: int, design: str) -> cbq.Samples:
+    return problem.collect(T, N, rng=seed, design=design, progress=False)
+
+
 @dataclass(frozen=True)
 class Case:
-    """A problem, made when it is needed; its exact I at theta (M, p), None for the problem's own; and sizes (T, N)."""
+    """A problem, made when it is needed; its exact I at theta (M, p), None for the problem's own; and sizes (T, N).
+
+    collect: the samples of a problem from T, N, a seed and a design. designs: those at which the case is judged.
+    """
 
     problem: Callable[[], cbq.Problem]
     truth: Truth | None = None
     sizes: Sequence[tuple[int, int]] = SIZES
+    collect: Callable[[cbq.Problem, int, int, int, str], cbq.Samples] = _collected
+    designs: Sequence[str] = ("iid", "sobol")
 
 
 def _line(theta: Array) -> Measure:
@@ -147,11 +156,53 @@ def _laplace(m: Array) -> Array:
     return half(m) + half(-m)
 
 
+def _common_scramble(problem: cbq.Problem, T: int, N: int, seed: int, design: str) -> cbq.Samples:
+    """All thetas with the same Sobol points, in the coordinates of their measures."""
+    return problem.collect(T, N, rng=seed, design="sobol", scramble="common", progress=False)
+
+
+def _ragged(problem: cbq.Problem, T: int, N: int, seed: int, design: str) -> cbq.Samples:
+    """From 2 to 2 N points at a theta."""
+    counts = np.random.default_rng(seed).integers(2, 2 * N, T)
+    return problem.collect(T, counts, rng=seed, design=design, progress=False)
+
+
+def _one_large(problem: cbq.Problem, T: int, N: int, seed: int, design: str) -> cbq.Samples:
+    """N points at all thetas but one, which has 40."""
+    return problem.collect(T, [N] * (T - 1) + [40], rng=seed, design=design, progress=False)
+
+
+def _chain(problem: cbq.Problem, T: int, N: int, seed: int, design: str) -> cbq.Samples:
+    """N steps of an autoregressive chain at each theta, stationary under N(theta, 1), with correlations of 0.5."""
+    drawn = problem.collect(T, N, rng=seed, progress=False)
+    z = drawn.x[..., 0] - drawn.theta
+    for i in range(1, N):
+        z[:, i] = 0.5 * z[:, i - 1] + np.sqrt(0.75) * z[:, i]
+    x = (drawn.theta + z)[..., None]
+    f = np.stack([problem.integrand(points, t) for points, t in zip(x, drawn.theta, strict=True)])
+    return cbq.Samples(drawn.theta, x, f, _line, depends_on_theta=False, design="mcmc")
+
+
+def _smooth(x: Array) -> Array:
+    return np.asarray(np.sin(x[:, 0]) + 0.5 * np.cos(2 * x[:, 0]))
+
+
+def _smooth_truth(t: Array) -> Array:
+    return _wave(t, 1.0, -0.5 * np.pi) + 0.5 * _wave(t, 2.0)
+
+
+def _rare(c: float, bounds: tuple[float, float] | None) -> Callable[[], cbq.Problem]:
+    """The event x > c."""
+    return lambda: cbq.Problem(
+        lambda x, theta: 1.0 * (x[:, 0] > c), _line, Uniform(0.0, 2.0), depends_on_theta=False, bounds=bounds
+    )
+
+
 CASES: dict[str, Case] = {
     **{name: Case(lambda name=name: cbq.problems.get(name)) for name in ("linear", "sir", "butterfly", "health")},
     "smooth": Case(
-        _of_x(lambda x: np.sin(x[:, 0]) + 0.5 * np.cos(2 * x[:, 0])),
-        lambda t: _wave(t, 1.0, -0.5 * np.pi) + 0.5 * _wave(t, 2.0),
+        _of_x(_smooth),
+        _smooth_truth,
     ),
     "kink": Case(
         _of_x(lambda x: np.maximum(x[:, 0] - 1.0, 0.0)),
@@ -229,4 +280,20 @@ CASES: dict[str, Case] = {
         LARGE,
     ),
     "2500 thetas": Case(_of_x(lambda x: np.sin(x[:, 0])), lambda t: _wave(t, 1.0, -0.5 * np.pi), ((2500, 3),)),
+    "a common design": Case(_of_x(_smooth), _smooth_truth, collect=_common_scramble, designs=("sobol",)),
+    "health, a common design": Case(
+        lambda: cbq.problems.get("health"), collect=_common_scramble, sizes=((10, 16), (15, 40)), designs=("sobol",)
+    ),
+    "ragged": Case(_of_x(_smooth), _smooth_truth, collect=_ragged),
+    "one theta with 40 points": Case(_of_x(_smooth), _smooth_truth, ((10, 1), (10, 2), (20, 3)), _one_large),
+    "2 or 3 points": Case(_of_x(_smooth), _smooth_truth, ((40, 2), (40, 3), (200, 3))),
+    "2 or 3 points, butterfly": Case(lambda: cbq.problems.get("butterfly"), sizes=((40, 2), (40, 3), (200, 3))),
+    "300 thetas": Case(lambda: cbq.problems.get("butterfly"), sizes=((300, 8),)),
+    "atoms": Case(
+        _of_x(lambda x: np.exp(-0.2 * x[:, 0]), lambda t: Poisson(3.0 + 2 * t[0])),
+        lambda t: np.exp(-(3.0 + 2 * t[:, 0]) * (1 - np.exp(-0.2))),
+    ),
+    "a rare event": Case(_rare(3.0, None), lambda t: norm.sf(3.0 - t[:, 0])),
+    "a rare event, bounds": Case(_rare(3.5, (0.0, 1.0)), lambda t: norm.sf(3.5 - t[:, 0])),
+    "a chain": Case(_of_x(_smooth), _smooth_truth, collect=_chain, designs=("iid",)),
 }

@@ -21,7 +21,8 @@ import time
 from argparse import ArgumentParser
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import lru_cache
+from dataclasses import replace
+from functools import lru_cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -32,11 +33,17 @@ import numpy as np
 import cbq
 from _common import TEST_SEED, OneThreadPool, positive_integer, print_record, share_inside, with_progress
 from _matrix import CASES
+from cbq.methods.conditional import StageOneSelection, ThetaCalibration
+from cbq.methods.conditional.stage_two import noise_reading
 
 M = 100  # test thetas
 FAILED = 0.75  # the coverage of a fit, below which it has failed
 SEEDS = {"choosing": 0, "judging": 10_000}  # the first of each kind
-METHODS: dict[str, Callable[[], Any]] = {"Auto": cbq.Auto, "CBQ": cbq.CBQ, "MOBQ": lambda: cbq.MOBQ(nystrom="auto")}
+METHODS: dict[str, Callable[..., Any]] = {
+    "Auto": cbq.Auto,
+    "CBQ": cbq.CBQ,
+    "MOBQ": partial(cbq.MOBQ, nystrom="auto"),
+}
 RESULTS = Path(__file__).parent / "results" / "ablation.jsonl"
 Job = tuple[str, int, int, str, int, str, str]  # problem, T, N, design, seed, method, switch
 Score = dict[str, Any]
@@ -51,7 +58,21 @@ def _no_halves(choice: Any, processes: Any, integrals: Any) -> Any:
     return import_module("cbq.gp.halves").SplitHalfCalibration(np.ones(C), np.zeros(C))
 
 
-# The attributes of the package that a switch replaces, by "module.attribute", and the methods that it concerns.
+def _own_noise(nodes: Any, near: Any) -> np.ndarray:
+    return np.asarray(nodes.variance)
+
+
+def _no_shift(process: Any, nodes: Any, *, iid: bool, common: float = 0.0) -> Any:
+    found = noise_reading(process, nodes, iid=iid, common=common)
+    return replace(found, shift=0.0, shift2=found.shift2 + found.shift**2)
+
+
+def _no_scale(process: Any, nodes: Any, *, iid: bool, common: float = 0.0) -> Any:
+    return replace(noise_reading(process, nodes, iid=iid, common=common), tau2=1.0)
+
+
+# The methods that a switch concerns, and what it replaces: attributes of the package, by "module.attribute", or options
+# of the method, by their names.
 SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "as it is": (tuple(METHODS), {}),
     "MOBQ: no split halves": (["Auto", "MOBQ"], {"methods.multioutput.estimator.split_half_calibration": _no_halves}),
@@ -66,16 +87,22 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "MOBQ: unreached mass ignored": (["Auto", "MOBQ"], {"methods.multioutput.base.UNREACHED": 0.0}),
     "MOBQ: one size of errors": (["Auto", "MOBQ"], {"methods.multioutput.base.PREDICTIVE_SHARES": np.array([1.0])}),
     "MOBQ: one kernel": (["Auto", "MOBQ"], {"gp.choice.MAX_MEMBERS": 1}),
-    "CBQ: no second curve": (["Auto", "CBQ"], {"methods.conditional.stage_two.MIN_THETAS": np.inf}),
-    "CBQ: one prior of stage 2": (["Auto", "CBQ"], {"methods.conditional.stage_two.NEGLIGIBLE": 1 - 1e-12}),
+    "CBQ: no second curve": (["Auto", "CBQ"], {"methods.conditional.stage_two.unbiased_curve": lambda *given: None}),
     "CBQ: no stretch for tails": (
         ["Auto", "CBQ"],
-        {"methods.conditional.stage_one.tail_stretch": lambda z, varies, samples: np.ones(z.shape[-1])},
+        {"methods.conditional.stage_one.tail_stretch": lambda z, *given: np.ones(z.shape[-1])},
     ),
-    "CBQ: averages not compared": (
-        ["Auto", "CBQ"],
-        {"methods.conditional.estimator.contradiction_findings": lambda before, after: []},
-    ),
+    "CBQ: variances of stage 1 alone": (["Auto", "CBQ"], {"methods.conditional.stage_two.smoothed_noise": _own_noise}),
+    "CBQ: bias counts as error": (["Auto", "CBQ"], {"methods.conditional.stage_two.noise_reading": _no_shift}),
+    "CBQ: errors as predicted": (["Auto", "CBQ"], {"methods.conditional.stage_two.noise_reading": _no_scale}),
+    "CBQ: own amplitude, few points": (["CBQ"], {"selection": StageOneSelection(few=0)}),
+    "CBQ: families by mse^-1": (["CBQ"], {"selection": StageOneSelection(power=1.0)}),
+    "CBQ: the best family alone": (["CBQ"], {"selection": StageOneSelection(power=200.0)}),
+    "CBQ: 24 kernels at any N": (["CBQ"], {"selection": StageOneSelection(least=24)}),
+    "CBQ: 2 kernels from N = 350 on": (["CBQ"], {"selection": StageOneSelection(least=2)}),
+    "CBQ: no kernel is negligible": (["CBQ"], {"selection": StageOneSelection(negligible=0.0)}),
+    "CBQ: slow embeddings equal": (["CBQ"], {"selection": StageOneSelection(costly_share=1.0)}),
+    "CBQ: no error of shared points": (["CBQ"], {"calibration": ThetaCalibration(common_error=0.0)}),
     "Auto: not checked by CBQ": (["Auto"], {"methods.auto._doubted": lambda samples, pooled, plain: pooled}),
     "Auto: smallest predicted error": (
         ["Auto"],
@@ -89,6 +116,8 @@ def switched(name: str) -> Iterator[None]:
     """Replace the attributes of a switch."""
     with ExitStack() as stack:
         for path, value in SWITCHES[name][1].items():
+            if "." not in path:
+                continue
             module, attribute = f"cbq.{path}".rsplit(".", 1)
             stack.enter_context(patch.object(import_module(module), attribute, value))
         yield
@@ -107,11 +136,12 @@ def _problem(name: str) -> tuple[cbq.Problem, np.ndarray, np.ndarray]:
 def score(name: str, T: int, N: int, design: str, seed: int, method: str, switch: str) -> Score:
     """The scores of one fit; only the reason where there is none."""
     problem, theta, truth = _problem(name)
-    samples = problem.collect(T, N, rng=seed, design=design, progress=False)
+    samples = CASES[name].collect(problem, T, N, seed, design)
     start = time.process_time()
     try:
         with switched(switch):
-            fit = METHODS[method]().fit(samples)
+            options = {name: value for name, value in SWITCHES[switch][1].items() if "." not in name}
+            fit = METHODS[method](**options).fit(samples)
             wide, narrow = fit.interval(theta, 0.95), fit.interval(theta, 0.5)
             mean = fit.predict(theta).reshape(truth.shape)
             seconds = time.process_time() - start
@@ -209,6 +239,7 @@ def main() -> None:
         for name in options.problems
         for T, N in CASES[name].sizes
         for design in options.designs
+        if design in CASES[name].designs
         for method in options.methods
         for switch in switches
         if method in SWITCHES[switch][0]

@@ -14,7 +14,7 @@ from cbq.gp.pooled import ExactGP
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Gaussian
-from cbq.methods.conditional.suggestion import RATE, best_thetas
+from cbq.methods.conditional.fit import RATE, best_thetas
 
 NONE = Jitter(start=0.0)
 THETA = np.array([[0.0], [0.4], [1.1]])

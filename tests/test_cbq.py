@@ -6,8 +6,10 @@ from numpy.testing import assert_allclose
 from scipy import stats
 
 import cbq
+from cbq.fit.findings import silent
 from cbq.kernels import RBF, Additive, Matern, Stein, TensorProduct, Warped
 from cbq.measures import Gamma, Gaussian, LogNormal, Mixture, Product, StudentT, Uniform
+from cbq.methods.conditional import StageOneSelection, ThetaCalibration
 from refusals import refusals
 
 
@@ -622,3 +624,25 @@ def test_thetas_that_share_a_design_have_errors_in_common():
     with pytest.warns(cbq.FitWarning) as caught:
         cbq.CBQ().fit(few)
     assert any("shared design" in str(each.message) for each in caught)
+
+
+def test_a_user_may_pass_the_choices_of_both_stages(tmp_path):
+    samples = cbq.problems.get("butterfly").collect(100, 8, rng=1)
+    with silent():
+        plain = cbq.CBQ().fit(samples)
+        fit = cbq.CBQ(calibration=ThetaCalibration(significance=np.inf, tail_stretch=0.0)).fit(samples)
+        one = cbq.CBQ(selection=StageOneSelection(most=1, least=1)).fit(samples)
+    assert plain.posteriors[0].correction is not None
+    assert fit.posteriors[0].correction is None
+    assert fit.stage1.stretch[0] == 1.0
+    assert len(one.stage1.hyperparameters[0]) == 1 < len(plain.stage1.hyperparameters[0])
+    fit.save(tmp_path / "fit.cbq")
+    again = cbq.load(tmp_path / "fit.cbq")
+    assert again.theta_calibration == fit.theta_calibration
+    assert_allclose(again.interval([[100.0]]), fit.interval([[100.0]]), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["selection", "calibration"])
+def test_choices_of_another_type_are_refused(name):
+    with pytest.raises(TypeError, match=f"{name} must be a .*, but it is 3"):
+        cbq.CBQ(**{name: 3})

@@ -4,15 +4,15 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
+from cbq.gp.choice import MAX_AVERAGED_POINTS, STRETCHES, KernelChoice, PooledPoints, choose_kernel, processes_of
+from cbq.gp.halves import left_out_inflation, split_half_calibration
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
 from cbq.embeddings import embed, many
 from cbq.embeddings.many import Integrals, line_for
 from cbq.embeddings.panels import PanelEmbedding
-from cbq.gp.choice import MAX_AVERAGED_POINTS, STRETCHES, KernelChoice, PooledPoints, choose_kernel, processes_of
 from cbq.gp.families import KernelFamily
-from cbq.gp.halves import left_out_inflation, split_half_calibration
 from cbq.gp.landmarks import choose_landmarks, enough_landmarks
 from cbq.gp.noisy import choose_noisy_kernel
 from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, pooled_gp

@@ -224,7 +224,7 @@ def test_evidence_of_minus_infinity_comes_back(fit, tmp_path):
     from dataclasses import replace
 
     priors = [[*each, replace(each[0], evidence=-np.inf)] for each in fit.priors]
-    odd = CBQFit(fit.theta, fit.stage1, priors, design="iid", calibrate=True, settings=fit.settings)
+    odd = CBQFit(fit.theta, fit.stage1, priors, design="iid", calibration=fit.theta_calibration, settings=fit.settings)
     again = through_a_file(odd, tmp_path)
     assert again.priors[1][-1].evidence == -np.inf
     assert_same(again.predict(THETA), fit.predict(THETA))
@@ -770,7 +770,7 @@ def test_the_file_is_json_and_plain_arrays(fit, tmp_path):
         "fit",
         "names",
     ]
-    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 8, cbq.__version__, None]
+    assert [header[name] for name in ("format", "version", "cbq", "choice")] == ["cbq-fit", 9, cbq.__version__, None]
     assert header["fit"]["type"] == "CBQ"
     assert header["fit"]["settings"] == fit.settings
     assert header["fit"]["priors"][1][0]["amplitude"] == fit.priors[1][0].amplitude
@@ -870,7 +870,7 @@ def test_what_could_not_be_loaded_is_not_saved(fit, tmp_path):
     columns = {**old.columns, "amplitude": np.full((5, 2), np.nan)}
     rest = {"point_weights": old.point_weights, "counts": old.counts, "hyperparameters": old.hyperparameters}
     stage1 = StageOne(**columns, **rest, findings=(), single=False)
-    odd = CBQFit(fit.theta, stage1, fit.priors, design="iid", calibrate=True, settings={})
+    odd = CBQFit(fit.theta, stage1, fit.priors, design="iid", calibration=fit.theta_calibration, settings={})
     with pytest.raises(ValueError, match="cannot be saved: fit/stage1/amplitude must be finite, but 10 values are NaN"):
         odd.save(tmp_path / "fit")
     assert os.listdir(tmp_path) == []
@@ -883,7 +883,7 @@ def test_fits_of_other_kinds_are_refused(fit, tmp_path):
     class Unknown(Fit):
         theta, C, _predictives, _description = np.zeros((1, 1)), None, *(lambda self: None,) * 2
 
-    other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibrate=True, settings={})
+    other = Other(fit.theta, fit.stage1, fit.priors, design="iid", calibration=fit.theta_calibration, settings={})
     for thing in (other, Unknown()):
         with pytest.raises(TypeError, match=r"cannot be saved: only fits of the classes CBQFit, .*KLSMCFit.* can"):
             thing.save(tmp_path / "fit")
@@ -978,7 +978,7 @@ STAGE1, COORDINATES, KERNEL = ("fit", "stage1"), (*PRIOR, "coordinates"), (*PRIO
 WRONG_JSON = {
     "no format": (("format",), "removed", "is not a fit of cbq: its format is None, not 'cbq-fit'. Pass a file"),
     "format": (("format",), "cbq-samples", "is not a fit of cbq: its format is 'cbq-samples'"),
-    "newer": (("version",), 9, "has version 9 of its format, but this cbq reads version 8: .*install --upgrade cbq"),
+    "newer": (("version",), 10, "has version 10 of its format, but this cbq reads version 9: .*install --upgrade cbq"),
     "older": (("version",), 3, "has version 3 .* older development version wrote it. Fit and save again"),
     "no version": (("version",), 0, "damaged: version must be 1 or more, but it is 0"),
     "version": (("version",), "4", "damaged: version must be an integer, but it is '4'"),
@@ -995,7 +995,7 @@ WRONG_JSON = {
     "fit": (("fit",), [], r"damaged: fit must be an object with a type, but it is \[\]"),
     "another class": (("fit",), {"type": "RBF", "lengthscale": 1.0}, "holds fit of type 'RBF', but this cbq knows"),
     "design": (("fit", "design"), "grid", "fit/design must be one of iid, sobol, mcmc, adaptive, but it is 'grid'"),
-    "calibrate": (("fit", "calibrate"), 1, "fit/calibrate must be true or false, but it is 1"),
+    "calibration": (("fit", "calibration"), 1, "fit/calibration must be an object with a type, but it is 1"),
     "unknown": (("fit", "noise"), 1.0, "damaged: fit/noise is unknown: the fields are theta, stage1, "),
     "settings": (("fit", "settings"), {"noise": 1}, "fit/settings/noise must be a text, but it is 1"),
     "findings": (("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),
@@ -1074,7 +1074,8 @@ SMALL = {
     "MOBQ": POOLED["x and theta, landmarks"],
     "MOBQ.kronecker": lambda: cbq.MOBQ(structure="kronecker").fit(on_a_grid(outputs=False)),
 }
-MAY_BE_NULL = {"choice", "degree", "evidence"}  # a sentence or none, a trend or none, and minus infinity
+# A sentence or none, a trend or none, minus infinity; a plain posterior, and no second curve.
+MAY_BE_NULL = {"choice", "degree", "evidence", "calibration", "significance"}
 
 
 def test_there_is_a_small_fit_of_every_kind():
@@ -1382,7 +1383,7 @@ def test_a_file_without_a_checksum_is_told_from_a_damaged_one(entries, tmp_path)
     with zipfile.ZipFile(path, "w") as file:  # which had no checksum
         for name, data in with_json(entries, "version", value=3).items():
             file.writestr(name, data)
-    refuses(path, "has version 3 of its format, but this cbq reads version 8: an older development version wrote it")
+    refuses(path, "has version 3 of its format, but this cbq reads version 9: an older development version wrote it")
 
 
 def test_a_path_with_a_nul_is_refused(fit, tmp_path):

@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
+from cbq.gp.choice import MISSED, choose_kernel
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 from scipy.stats import uniform
 
 import cbq
 from cbq.embeddings.many import Integrals, LineRule, line_for
-from cbq.gp.choice import MISSED, choose_kernel
 from cbq.kernels import RBF, Matern, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Categorical, Gamma, Gaussian, Poisson, Product, Uniform

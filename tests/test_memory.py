@@ -18,8 +18,7 @@ from cbq.kernels import RBF, Matern
 from cbq.linalg import Jitter, factor, lapack
 from cbq.measures import Gaussian
 from cbq.methods import auto
-from cbq.methods.conditional import stage_two
-from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, nearest_nodes
+from cbq.methods.conditional.stage_two import NodeEstimates, ThetaCalibration, ThetaPosterior, nearest_nodes
 
 GIB = 2**30
 
@@ -82,37 +81,36 @@ def priors():
 @pytest.mark.parametrize(("iid", "matrices"), [(False, 2.5), (True, 3.5)])
 def test_stage_two_has_few_matrices_of_all_thetas_in_memory_at_a_time(iid, matrices):
     T = 1500
-    peak = traced(lambda: ThetaPosterior(priors(), nodes(T), iid=iid, calibrate=True))
+    peak = traced(lambda: ThetaPosterior(priors(), nodes(T), iid=iid, calibration=ThetaCalibration()))
     assert peak < matrices * 8 * T**2  # with neighbours, in blocks; iid points have a second curve
 
 
 def test_a_fitted_posterior_keeps_one_matrix_of_all_thetas():
     T = 700
     tracemalloc.start()
-    posterior = ThetaPosterior(priors(), nodes(T), iid=True, calibrate=True)
+    posterior = ThetaPosterior(priors(), nodes(T), iid=True, calibration=ThetaCalibration())
     kept = tracemalloc.get_traced_memory()[0]
     tracemalloc.stop()
-    assert len(posterior.other_means) == 1
+    assert len(posterior.readings) == 2
     assert kept < 1.2 * 8 * T**2
 
 
 def test_the_readings_of_the_noise_are_those_of_their_own_processes():
     given = nodes(30)
-    first, second = ThetaPosterior(priors(), given, iid=True, calibrate=True).readings
+    first, second = ThetaPosterior(priors(), given, iid=True, calibration=ThetaCalibration()).readings
     assert_array_equal(first.noise, given.variance)
     for reading in (first, second):
         Qy, diagonal = HeteroscedasticGP(priors()[0], given.theta, given.mean, reading.noise).leave_one_out()
-        assert_allclose(reading.tau2, (4.0 + 30 * np.mean(Qy**2 / diagonal) * 30 / 30) / 34.0, rtol=1e-12)
+        z2 = np.sum(Qy**2 / diagonal) / (30 - priors()[0].n_fitted)
+        assert_allclose(reading.tau2, max(z2, np.sqrt(z2)), rtol=1e-12)
 
 
-def test_neighbours_are_found_in_blocks(monkeypatch):
+def test_neighbours_are_found_in_blocks():
     z = np.random.default_rng(2).integers(0, 5, size=(60, 2)).astype(float)  # with ties
     expected = nearest_nodes(z)
-    monkeypatch.setattr(stage_two, "MAX_DIFFERENCES", 7 * z.size)
-    assert_array_equal(nearest_nodes(z), expected)
+    assert_array_equal(nearest_nodes(z, most=7 * z.size), expected)
     T = 900
-    monkeypatch.setattr(stage_two, "MAX_DIFFERENCES", 2**14)
-    assert traced(lambda: nearest_nodes(np.linspace(0.0, 1.0, T)[:, None])) < 8 * T**2 / 4
+    assert traced(lambda: nearest_nodes(np.linspace(0.0, 1.0, T)[:, None], most=2**14)) < 8 * T**2 / 4
 
 
 def test_the_diagonal_of_a_large_inverse_needs_no_copy():

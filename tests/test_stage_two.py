@@ -23,6 +23,7 @@ from cbq.kernels import RBF, Matern, Warped
 from cbq.methods.conditional.stage_two import (
     NodeEstimates,
     StageTwoOptions,
+    ThetaCalibration,
     ThetaPosterior,
     fit_stage_two,
     nearest_nodes,
@@ -272,7 +273,7 @@ def calibrated(bias, design, T=40):
         theta, y, np.full(T, size**2), np.full(T, bias * size) + 0.2 * size * rng.normal(size=T), np.full(T, size**2)
     )
     priors = fit_stage_two(theta, y, nodes.variance, 1.0, StageTwoOptions())
-    return [ThetaPosterior(priors, nodes, iid=design == "iid", calibrate=c) for c in (True, False)]
+    return [ThetaPosterior(priors, nodes, iid=design == "iid", calibration=c) for c in (ThetaCalibration(), None)]
 
 
 def test_a_common_bias_is_subtracted_for_iid_points_and_counts_as_error_for_others():

@@ -3,14 +3,13 @@
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy.stats import beta, norm
+from scipy.stats import norm
 
 import cbq
 from cbq.fit.findings import silent
 from cbq.fit.of_samples import linear_shares, outermost
 from cbq.measures import Gaussian, LogNormal, StudentT, Uniform
 from cbq.methods.conditional.stage_two import UnbiasedCurve
-from cbq.methods.conditional.unseen import unseen_variance
 
 QUIET = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 
@@ -107,18 +106,6 @@ def test_the_share_of_the_outermost_points_of_a_linear_function_is_that_of_draws
 
 
 # Rare events -------------------------------------------------------------------------------------------------------
-
-
-def test_the_variance_of_an_event_that_no_point_met_is_that_of_its_probability():
-    N = 20
-    x = np.tile(np.linspace(-1, 1, N), (2, 1))
-    f = np.stack([np.zeros(N), np.arange(N) % 2])
-    samples = cbq.Samples([0.0, 1.0], x, f, Gaussian(0.0, 1.0))
-    expected = beta(1, N + 1).expect(lambda q: q**2)
-    assert_allclose(unseen_variance(samples), [[expected], [0.0]])
-    assert_allclose(unseen_variance(samples.rescaled(0.0, 0.1)), [[100 * expected], [0.0]])
-    bounded = cbq.Samples([0.0, 1.0], x, np.full((2, N), 2.0), Gaussian(0.0, 1.0), bounds=(0, 5))
-    assert_allclose(unseen_variance(bounded), 9 * expected)
 
 
 @QUIET

@@ -13,7 +13,7 @@ from cbq.collect.draws import THETA_KEY, X_KEY, keyed_generator, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
 from cbq.methods.conditional import CBQ, CBQFit
-from cbq.methods.conditional.suggestion import NEW_THETAS, RANDOM_RATE, RATE, best_thetas
+from cbq.methods.conditional.fit import NEW_THETAS, RANDOM_RATE, RATE, best_thetas
 from cbq.methods.multioutput import MOBQ, MOBQFit
 from cbq.methods.multioutput.steep import between_steepest
 from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_points, rough_kernels, with_tails

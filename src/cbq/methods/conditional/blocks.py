@@ -21,9 +21,6 @@ from cbq.workers import Workers, call_each
 
 XCoordinates = Literal["raw", "log", "gaussianised"]
 PER_POINT = ("residuals", "precision", "evidence_without", "weights")  # results that have an axis of points
-SHARDS_PER_WORKER = 4  # so that a slow worker does not leave the others idle
-MAX_SHARD_NUMBERS = 2**20  # in the points of a shard: larger messages are slow, and clusters warn of them
-_MAX_NORMAL = 9.0  # a standard normal point beyond has a mass of 1e-19: on the edge of the support, up to rounding
 
 
 @dataclass(frozen=True, eq=False, kw_only=True)
@@ -75,7 +72,9 @@ class BlockedSamples:
 def _shards(block: SampleBlock, workers: int) -> Iterator[SampleBlock]:
     """A block as shards of some thetas each, several for each worker."""
     B = len(block.x)
-    step = max(1, min(-(-B // (SHARDS_PER_WORKER * workers)), MAX_SHARD_NUMBERS // block.x[0].size))
+    # Four for each worker, so that a slow one does not leave the others idle; and of up to 2^20 numbers, as larger
+    # messages are slow, and clusters warn of them.
+    step = max(1, min(-(-B // (4 * workers)), 2**20 // block.x[0].size))
     return (block[i : i + step] for i in range(0, B, step))
 
 
@@ -139,4 +138,5 @@ def _gaussianised(part: Samples) -> Array:
         u = whole.inverse_transport(np.asarray(part.x), base="normal")
     else:
         u = np.stack([part.measure(t).inverse_transport(part.points(t), base="normal") for t in range(part.T)])
-    return np.clip(u, -_MAX_NORMAL, _MAX_NORMAL)
+    # A standard normal point beyond 9 has a mass of 1e-19: it is on the edge of the support, up to rounding.
+    return np.clip(u, -9.0, 9.0)

@@ -14,11 +14,6 @@ from cbq.methods.conditional.integrals import StageOne
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.samples import Samples
 
-TAIL = 1e-4  # the share of a measure that is outside its bulk
-CANDIDATES_PER_POINT = 10  # that is borrowed: where there are more, they are thinned
-MIN_HALVED = 8  # points that can be halved
-ERROR_FALL = 0.25  # the share of the squared error with half of the points that is left with all
-
 
 def borrowed(samples: Samples, most: int, among: slice = slice(None)) -> tuple[Samples, Integers]:
     """The samples with points of other thetas added, up to `most` at each theta; and the row that each came from.
@@ -52,12 +47,13 @@ def fit_borrowing_stage_one(
     options = replace(options, drawn=False)
     whole, rows = borrowed(samples, most)
     found = fit_stage_one(whole, options, executor)
-    if samples.n_evaluations < MIN_HALVED:
+    if samples.n_evaluations < 8:  # too few to halve
         return found, rows
     mean = found.columns["mean"]
     halves = [fit_stage_one(borrowed(samples, most, slice(k, None, 2))[0], options, executor) for k in (0, 1)]
     apart2 = np.mean([(half.columns["mean"] - mean) ** 2 for half in halves], axis=0)
-    return found.with_variance(np.maximum(found.columns["variance"], ERROR_FALL * apart2)), rows
+    # Twice as many points are taken to halve the error.
+    return found.with_variance(np.maximum(found.columns["variance"], 0.25 * apart2)), rows
 
 
 def _choose(measure: Measure, x: Array, own: Array, wanted: int) -> Integers:
@@ -67,9 +63,9 @@ def _choose(measure: Measure, x: Array, own: Array, wanted: int) -> Integers:
     if measure.has_atoms or isinstance(measure, Unnormalised):
         raise ValueError(f"borrow needs measures whose bulk is known, but {measure!r} has none: pass borrow=0.")
     u = measure.inverse_transport(x, base="normal")
-    radius2 = 2.0 * gammaincinv(0.5 * measure.dim, 1.0 - TAIL)  # the quantile of a chi-square distribution
+    radius2 = 2.0 * gammaincinv(0.5 * measure.dim, 1.0 - 1e-4)  # a chi-square quantile: the bulk holds 99.99%
     candidates = np.flatnonzero(np.sum(u * u, axis=1) <= radius2)
-    stride = max(1, len(candidates) // (CANDIDATES_PER_POINT * wanted))
+    stride = max(1, len(candidates) // (10 * wanted))  # ten for each point are enough to spread them evenly
     candidates = candidates[::stride]
     if len(candidates) <= wanted:
         return candidates

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass
-from functools import partial
+from dataclasses import dataclass, field
 from typing import ClassVar, Literal
 
 import numpy as np
@@ -18,11 +17,16 @@ from cbq.linalg import Jitter
 from cbq.linalg.jitter import DEFAULT_JITTER, check_jitter
 from cbq.measures import Unnormalised
 from cbq.methods.conditional.borrowing import fit_borrowing_stage_one
-from cbq.methods.conditional.contradiction import contradiction_findings, stretch_to_averages
+from cbq.methods.conditional.candidates import StageOneSelection
 from cbq.methods.conditional.fit import CBQFit
 from cbq.methods.conditional.paper import PaperCBQ
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
-from cbq.methods.conditional.stage_two import StageTwoOptions, fit_stage_two, require_memory_for_stage_two
+from cbq.methods.conditional.stage_two import (
+    StageTwoOptions,
+    ThetaCalibration,
+    fit_stage_two,
+    require_memory_for_stage_two,
+)
 from cbq.methods.options import (
     check_choices,
     check_kernels,
@@ -39,7 +43,6 @@ Automatic = Literal["auto"]
 Mean = Literal["constant", "zero"]
 Lengthscales = Literal["per-theta", "shared"]
 Outputs = Literal["separate", "shared"]
-ERROR_IN_COMMON = np.sqrt(2.0)  # the stretch of an error that all thetas have in common, as large as that of each
 BORROWED_POINTS = 200  # up to which thetas borrow in comparisons, and where Auto tries it
 CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
 
@@ -76,6 +79,8 @@ class CBQ(Parameters):
         by itself (0), and cheaper than all points for all thetas (`cbq.MOBQ`).
     calibrate : calibrated intervals (docs/theory/calibration.md); False is the plain posterior of the paper.
     jitter : what may be added to the diagonal of the Gram matrices of stage 1.
+    selection : how stage 1 chooses and weighs kernels, `StageOneSelection`.
+    calibration : how intervals are calibrated, `ThetaCalibration`; without effect where `calibrate` is False.
 
     `CBQ.paper` is the estimator with the choices of the paper, to reproduce it and to compare with it: see `PaperCBQ`.
 
@@ -102,6 +107,8 @@ class CBQ(Parameters):
     borrow: int = 0
     calibrate: bool = True
     jitter: Jitter = DEFAULT_JITTER
+    selection: StageOneSelection = field(default_factory=StageOneSelection)
+    calibration: ThetaCalibration = field(default_factory=ThetaCalibration)
 
     def __post_init__(self) -> None:
         check_kernels(self)
@@ -123,6 +130,9 @@ class CBQ(Parameters):
         if self._needs_logs and not is_auto(self.kernel_theta):
             raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
         check_jitter(self.jitter)
+        for name, kind in {"selection": StageOneSelection, "calibration": ThetaCalibration}.items():
+            if not isinstance(value := getattr(self, name), kind):
+                raise TypeError(f"{name} must be a {kind.__name__}, but it is {shown(value)}.")
 
     def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> CBQFit:
         """Estimate I over theta from samples.
@@ -140,32 +150,26 @@ class CBQ(Parameters):
                 else (fit_stage_one(samples, self._stage_one(), pool), None)
             )
         if samples.shares_design and self.calibrate:
-            stage1 = stage1.with_stretch(np.maximum(stage1.stretch, ERROR_IN_COMMON))
+            stage1 = stage1.with_stretch(np.maximum(stage1.stretch, np.hypot(1.0, self.calibration.common_error)))
         columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
         options = StageTwoOptions(self.kernel_theta, self.trend, self.noise, self.log_theta)
         priors = [
             fit_stage_two(samples.theta, mean, variance, float(typical), options)
             for mean, variance, typical in zip(columns["mean"].T, columns["variance"].T, spread2, strict=True)
         ]
-        build = partial(
-            CBQFit,
+        return CBQFit(
             samples.theta,
-            priors=priors,
+            stage1,
+            priors,
             design=samples.design,
-            calibrate=self.calibrate,
+            calibration=self.calibration if self.calibrate else None,
             settings=settings(self),
+            findings=_findings(samples, self.trend, priors),
             counts=samples.counts,
             rows=rows,
             drawn=samples.drawn,
             shared=samples.shares_design,
         )
-        findings = _findings(samples, self.trend, priors)
-        fit = build(stage1, findings=findings)
-        if not self.calibrate or samples.design != "sobol" or not fit.drawn:
-            return fit
-        stretch = stretch_to_averages(fit.posteriors, samples)
-        contradicted = contradiction_findings(stage1.stretch, stretch)
-        return build(stage1.with_stretch(stretch), findings=[*findings, *contradicted]) if contradicted else fit
 
     @property
     def _needs_logs(self) -> bool:
@@ -195,7 +199,8 @@ class CBQ(Parameters):
             lengthscales=self.lengthscales,
             outputs=self.outputs,
             jitter=self.jitter,
-            student=self.calibrate,
+            selection=self.selection,
+            calibration=self.calibration if self.calibrate else None,
         )
 
 

@@ -24,14 +24,19 @@ from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
 from cbq.methods.conditional.integrals import StageOne
-from cbq.methods.conditional.stage_two import NodeEstimates, ThetaPosterior, require_memory_for_stage_two
-from cbq.methods.conditional.suggestion import BATCH, MAX_OBSERVED, NEW_THETAS, best_thetas
+from cbq.methods.conditional.stage_two import (
+    NodeEstimates,
+    ThetaCalibration,
+    ThetaPosterior,
+    require_memory_for_stage_two,
+)
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
+from cbq.samples.conditional import find_thetas
 from cbq.samples.samples import Design
 
-BADLY_PREDICTED = 3.0  # the size of leave-one-theta-out residuals, relative to that predicted, worth a warning
-MAX_NAMED_KERNELS = 4  # in a summary, for each output
+NEW_THETAS = 32  # candidates for further points, besides the observed thetas
+RATE, RANDOM_RATE = 2.0, 1.0  # the power of the number of points with which the variance of quadrature falls
 
 
 @dataclass(frozen=True, eq=False)
@@ -89,13 +94,13 @@ def _check_saved(
 
 @saved(
     "CBQ",
-    read=lambda fit: {"findings": fit.own_findings},
+    read=lambda fit: {"findings": fit.own_findings, "calibration": fit.theta_calibration},
     check=_check_saved,
     theta=Numbers("T p"),
     stage1=Instance(StageOne),
     priors=Many(Many(Instance(GPPrior), least=1), "C"),
     design=Text(get_args(Design)),
-    calibrate=Boolean(),
+    calibration=Optional(Instance(ThetaCalibration)),
     settings=Texts(),
     findings=Many(Instance(Finding)),
     counts=Numbers("T", int, least=1),
@@ -132,7 +137,7 @@ class CBQFit(Fit):
         priors: Sequence[Sequence[GPPrior]],
         *,
         design: Design,
-        calibrate: bool,
+        calibration: ThetaCalibration | None,
         settings: Mapping[str, str],
         findings: Sequence[Finding] = (),
         counts: Integers | None = None,
@@ -140,7 +145,7 @@ class CBQFit(Fit):
         drawn: bool = True,
         shared: bool = False,
     ) -> None:
-        self.theta, self.stage1, self.design, self.calibrate = theta, stage1, design, bool(calibrate)
+        self.theta, self.stage1, self.design, self.theta_calibration = theta, stage1, design, calibration
         self.drawn, self.shared = bool(drawn), bool(shared)
         self.counts, self.rows = stage1.counts if counts is None else counts, rows
         self.C = None if stage1.single else int(stage1.columns["mean"].shape[1])
@@ -149,9 +154,14 @@ class CBQFit(Fit):
         self.settings, self.own_findings = dict(settings), tuple(findings)
         iid = design == "iid" and self.drawn and not self.shared
         self.posteriors = tuple(
-            ThetaPosterior(each, self._nodes(c), iid=iid, calibrate=calibrate, shared=rows is not None)
+            ThetaPosterior(each, self._nodes(c), iid=iid, calibration=calibration, shared=rows is not None)
             for c, each in enumerate(self.priors)
         )
+
+    @property
+    def calibrate(self) -> bool:
+        """Whether intervals are calibrated."""
+        return self.theta_calibration is not None
 
     @property
     def correlation(self) -> Array:
@@ -164,7 +174,7 @@ class CBQFit(Fit):
     def _findings(self) -> tuple[Finding, ...]:
         """The findings of stage 1, then those of the whole fit."""
         worst = max((posterior.readings[0].tau2 for posterior in self.posteriors if posterior.readings), default=1.0)
-        if worst <= BADLY_PREDICTED**2:
+        if worst <= 9.0:  # residuals of three times their predicted size are worth a warning
             return (*self.stage1.findings, *self.own_findings)
         text = (
             f"thetas that are left out differ from what all others predict {np.sqrt(worst):.2g} times as much as "
@@ -178,12 +188,12 @@ class CBQFit(Fit):
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
         first, group = equal_rows(self.theta)
-        some = evenly(len(first), MAX_OBSERVED)
+        some = evenly(len(first), 2000)  # all pairs of candidates have a covariance
         fresh = thetas_between(self.theta, prior, NEW_THETAS, rng)
         theta = np.concatenate([self.theta[first[some]], fresh])
         counts = np.concatenate([np.bincount(group, self.counts)[some], np.zeros(NEW_THETAS)])
         wanted = thetas_between(self.theta, prior, N_WANTED, rng)
-        points = min(n, BATCH)  # one alone teaches little at a new theta
+        points = min(n, 5)  # one alone teaches little at a new theta
         rows = best_thetas(-(-n // points), self, theta, counts, wanted, points)
         return Suggestion(np.repeat(theta[rows], points, axis=0)[:n], None, self.names)
 
@@ -193,10 +203,6 @@ class CBQFit(Fit):
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         return [posterior.predictive(theta, joint=joint) for posterior in self.posteriors]
-
-    def _missed(self, mean: Array, low: float, high: float) -> float:
-        variance = super()._missed(mean, low, high)
-        return 0.0 if self.calibrate and np.isfinite(variance) else variance  # stage 1 knows of events within bounds
 
     @property
     def _width(self) -> int:
@@ -259,18 +265,19 @@ class CBQFit(Fit):
     def _described(self, c: int) -> list[str]:
         """Lines about output c."""
         shares = self.stage1.hyperparameters[c]
-        named = ", ".join(on_one_line(str(share)) for share in shares[:MAX_NAMED_KERNELS])
-        more = f" and {len(shares) - MAX_NAMED_KERNELS} more" * (len(shares) > MAX_NAMED_KERNELS)
+        named = ", ".join(on_one_line(str(share)) for share in shares[:4])
+        more = f" and {len(shares) - 4} more" * (len(shares) > 4)
         std = np.sqrt(self.stage1.columns["variance"][:, c])
         posterior = self.posteriors[c]
         prior = posterior.process.prior
+        weight = 1.0 / sum(np.exp(other.evidence - prior.evidence) for other in self.priors[c])
         logs = [self.names.theta[j] for j in np.flatnonzero(prior.coordinates.logs)]
         of = "" if not logs else " on log theta" if len(logs) == self.p else f" with log {', log '.join(logs)}"
         lines = [
             f"Stage 1 kernels: {named}{more}.",
             f"  Standard deviations of the estimates: median {np.median(std):.3g}, largest {np.max(std):.3g}.",
             f"Stage 2 kernel: {on_one_line(repr(prior.kernel))}{of}, the likeliest of {len(self.priors[c])} "
-            f"(weight {posterior.weights[0]:.0%}); amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
+            f"(weight {weight:.0%}); amplitude {prior.amplitude:.3g}, lambda {prior.noise:.3g}.",
         ]
         noise = np.sqrt(self.stage1.columns["noise"][:, c])
         if np.any(noise > 0):
@@ -288,3 +295,56 @@ class CBQFit(Fit):
                 f"{loo.coverage(0.95):.0%} inside 95% intervals."
             )
         return lines
+
+
+def best_thetas(
+    n: int,
+    fit: CBQFit,
+    theta: Array,
+    counts: Array | Integers,
+    wanted: Array,
+    points: int,
+    *,
+    need: Array | None = None,
+    price: Array | None = None,
+    rate: float = RATE,
+) -> Integers:
+    """Which of the thetas (M, p) are to have more points, n times; a theta may come several times.
+
+    With the posterior covariance c of I between thetas, an estimate of I at one of them with the variance v lowers the
+    variance of I(theta) by c(theta, .)^2 / (c(., .) + v). The variance of quadrature with N points is taken to fall as
+    a / N^2. Points that bring an observed theta from N to M are worth an independent estimate with
+    v = a / (M^2 - N^2).
+
+    counts: (M,), the points that each has. wanted: (G, p), draws of Q, at which I is wanted. points: how many are added
+    at a time. need: (C,), how much each output matters. price: (M,), of a point at each theta. By default, all are 1.
+    rate: the power of the number of points with which variances fall; 1 where f is random.
+    """
+    G = len(wanted)
+    finite = fit._replaced(unseen=None)  # what no point has seen is unknown everywhere alike
+    _, cov = finite.predict(np.concatenate([wanted, theta]), return_cov=True)
+    cov = np.moveaxis(np.atleast_3d(cov), -1, 0).copy()  # (C, G + M, G + M)
+    unit = np.maximum(np.mean(np.diagonal(cov, axis1=1, axis2=2)[:, :G], axis=1), np.finfo(float).tiny)
+    weight = (1.0 if need is None else need) / unit  # (C,)
+    cov *= weight[:, None, None]
+    of_one = weight[:, None] * _variances_of_one_point(fit, theta, rate)  # (C, M)
+    N, chosen, least = counts.astype(np.float64), list[int](), np.finfo(float).tiny  # a constant output has none
+    for _ in range(n):
+        variance = np.diagonal(cov, axis1=1, axis2=2)[:, G:] + of_one / ((N + points) ** rate - N**rate)
+        with np.errstate(over="ignore"):
+            gain = np.sum(np.mean(cov[:, :G, G:] ** 2, axis=1) / np.maximum(variance, least), axis=0)
+        j = int(np.argmax(gain if price is None else gain / price))
+        column = cov[:, :, G + j].copy()
+        cov -= column[:, :, None] * column[:, None] / np.maximum(variance[:, j, None, None], least)
+        N[j] += points
+        chosen.append(j)
+    return np.array(chosen, dtype=np.intp)
+
+
+def _variances_of_one_point(fit: CBQFit, theta: Array, rate: float) -> Array:
+    """The variances (C, M) that estimates at thetas (M, p) would have with one point, by how they fall."""
+    observed = (fit.stage1.columns["variance"] * fit.counts[:, None] ** rate).T  # (C, T)
+    found = np.repeat(np.median(observed, axis=1, keepdims=True), len(theta), axis=1)
+    at = find_thetas(theta, fit.theta)
+    found[:, at >= 0] = observed[:, at[at >= 0]]
+    return np.asarray(found)

@@ -12,8 +12,6 @@ from cbq._immutable import Immutable
 from cbq.fit.findings import Finding
 from cbq.io import Boolean, Correlation, Instance, Many, Number, Numbers, Text, saved
 
-OUTLYING = 0.25  # the least share of the variance of a quadrature that the unbiased estimate there has
-
 
 @saved("KernelShare", coordinates=Text(), kernel=Text(), share=Number())
 @dataclass(frozen=True)
@@ -57,7 +55,7 @@ class StageOne(Immutable):
     noise_std : (T,) or (T, C), the standard deviation of the noise of f; zero where f is not random.
     correlation : (C, C), or (1, 1), the correlation of the errors of outputs, from the leave-one-out residuals.
     stretch : (C,), or (1,), the factor of the standard deviations for an error that all thetas have in common: what
-        lies beyond the outermost points, or a bias that plain averages show.
+        lies beyond the outermost points, or the error of points that all thetas share.
     weights : the quadrature weights, (T, N) or (T, N, C), or a tuple of T arrays where the N_t differ: mean is their
         sum against f, unless values are centred.
     centred : whether stage 1 sees f less its average over the points of all thetas, as in the recipe of the paper: mean
@@ -102,10 +100,11 @@ class StageOne(Immutable):
     def unbiased(self) -> tuple[Array, Array]:
         """Estimates (T, C) from leaving out one point at a time, unbiased where points are draws, and their variances.
 
-        They share no bias over theta. Where a quadrature knows that it is bad, they are no better than half as bad.
+        They share no bias over theta. Their standard deviations are at least half as large as the quadrature's: where
+        points missed what matters, residuals are small.
         """
         columns = self.columns
-        return columns["mean"] - columns["bias"], np.maximum(columns["spread2"], OUTLYING * columns["variance"])
+        return columns["mean"] - columns["bias"], np.maximum(columns["spread2"], 0.25 * columns["variance"])
 
     def with_variance(self, variance: Array) -> StageOne:
         """The same with other variances (T, C)."""

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
-from cbq.fit.findings import Finding
+from cbq._arrays import Array, Booleans, Integers
+from cbq.fit.findings import Finding, for_some
+from cbq.fit.of_samples import outer_share, outermost_sets
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
 from cbq.gp.process import FLAT, ZERO
 from cbq.gp.quadrature import BayesianQuadrature, evidence_and_gradient, integrate
@@ -20,20 +21,29 @@ from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
 from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
-from cbq.methods.conditional.averaging import FEW, KernelWeights, screen, screening_subset, weigh
 from cbq.methods.conditional.blocks import BlockedSamples, concatenated
-from cbq.methods.conditional.candidates import Candidate, automatic_kernels, candidate, is_costly, refuse_unembedded
+from cbq.methods.conditional.candidates import (
+    Candidate,
+    KernelWeights,
+    StageOneSelection,
+    asks_for_noise,
+    automatic_kernels,
+    candidate,
+    distinct_measures,
+    is_costly,
+    refuse_unembedded,
+    screen,
+    screening_subset,
+    weigh,
+)
 from cbq.methods.conditional.integrals import KernelShare, StageOne
-from cbq.methods.conditional.noise import asks_for_noise
-from cbq.methods.conditional.unseen import standardised_residuals, tail_findings, tail_stretch, unseen_variance
+from cbq.methods.conditional.stage_two import ThetaCalibration
 from cbq.samples import Samples
 from cbq.samples.arrays import units
 from cbq.samples.enumerated import Enumerated
 from cbq.samples.samples import spread
 
 SCATTERED = "values of f scatter around a smooth function as if f were random."
-LARGEST_LOG_WEIGHT = 100.0  # of a point from a proposal, so that squares stay within float64
-MIDDLING_NOISE = 0.1  # a variance in units of the amplitude, for a first comparison of kernels of noisy values
 
 
 @dataclass(frozen=True)
@@ -46,7 +56,9 @@ class StageOneOptions:
     lengthscales: Literal["per-theta", "shared"] = "per-theta"
     outputs: Literal["separate", "shared"] = "separate"
     jitter: Jitter = DEFAULT_JITTER
-    student: bool = True  # variances of the Student-t distribution that an unknown amplitude gives, not of the Gaussian
+    selection: StageOneSelection = field(default_factory=StageOneSelection)
+    # None for the variances of a Gaussian in place of a Student-t distribution, with tails not looked at
+    calibration: ThetaCalibration | None = field(default_factory=ThetaCalibration)
     drawn: bool = True  # whether the points are draws of their measures, which go on beyond the outermost of them
 
     @property
@@ -105,13 +117,14 @@ def fit_stage_one(samples: Samples, options: StageOneOptions, executor: Executor
 
 def _fit(samples: Samples, options: StageOneOptions, executor: Executor | None) -> tuple[StageOne, Array]:
     """Stage 1 of outputs that share their kernels, in units of f near 1, and its leave-one-out residuals (n, C)."""
-    subset = BlockedSamples(screening_subset(samples))
+    subset = BlockedSamples(screening_subset(samples, options.selection))
     candidates = _candidates(samples, subset, options)
     findings = []
     if len(candidates) > 1 or len(candidates[0].factors) > 1:
         n = float(np.mean(samples.counts**3.0) ** (1 / 3))  # the size of a matrix of average cost
-        tried, (candidates, evidence) = candidates, screen(candidates, subset, n, options.tau, options.jitter)
-        if not samples.stochastic and asks_for_noise(tried, subset, evidence, options.tau, options.jitter):
+        how = options.tau, options.jitter, options.selection
+        tried, (candidates, evidence) = candidates, screen(candidates, subset, n, *how)
+        if not samples.stochastic and asks_for_noise(tried, subset, evidence, *how):
             findings.append(Finding("noise", SCATTERED))
     whole = BlockedSamples(samples)
     results = [
@@ -122,7 +135,7 @@ def _fit(samples: Samples, options: StageOneOptions, executor: Executor | None) 
         )
         for each in candidates
     ]
-    weights = weigh(results, samples)
+    weights = weigh(results, samples, options.selection)
     labels = [(each.coordinates, repr(kernel)) for each in candidates for kernel in each.members()]
     shares = [
         [KernelShare(*label, float(share)) for label, share in zip(labels, column, strict=True)]
@@ -151,9 +164,10 @@ def _candidates(samples: Samples, subset: BlockedSamples, options: StageOneOptio
 def _automatic(samples: Samples, subset: BlockedSamples, ard: bool, tau: float) -> list[Candidate]:
     """The families to choose from where no kernel is given; ard: whether their lengthscales are fitted one by one."""
     found: list[Candidate] = []
-    for coordinates, kernels in automatic_kernels(samples).items():
+    measures = distinct_measures(samples)
+    for coordinates, kernels in automatic_kernels(samples, measures).items():
         x = np.concatenate([block.x.reshape(-1, samples.d) for block in subset.blocks(coordinates)])
-        costly = is_costly(coordinates, samples)
+        costly = is_costly(coordinates, measures)
         tried = kernels[1:] if costly else kernels  # coordinates matter most to smooth kernels
         mine = [candidate(kernel, coordinates, x, ard, costly=costly) for kernel in tried]
         found += _reshaped(mine, subset, tau) if ard else mine
@@ -189,7 +203,7 @@ def _shared(family: Candidate, subset: BlockedSamples, tau: float) -> Candidate:
         return replace(family, factors=(1.0,))
 
     noisy = subset.samples.stochastic
-    noise = MIDDLING_NOISE if noisy else None
+    noise = 0.1 if noisy else None  # in units of the amplitude: a middling one, for a first comparison
 
     def evidence(kernel: Kernel) -> float:
         return sum(evidence_and_gradient(kernel, block, tau, noise)[0] for block in blocks)
@@ -218,17 +232,15 @@ def _averaged(
     variance = np.sum(weights.kernel * variances, axis=0)
     point_weights = np.einsum("knc,kn->nc", weights.kernel[:, owners], result.weights)
     stretch = np.ones(mean.shape[1])
-    if options.student:  # with few points and a pooled amplitude, no worse than a weighted average of draws of f
-        f = samples.table
-        within = np.sum((f - average(f)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
+    if options.calibration is not None and samples.design != "adaptive":
+        # With few points and a pooled amplitude, no worse than a weighted average of draws of f.
+        within = np.sum((samples.table - average(samples.table)[owners]) ** 2, axis=0) / max(int(np.sum(counts - 1)), 1)
         draws = within * np.add.reduceat(point_weights**2, samples.starts, axis=0)
-        if samples.design != "adaptive":
-            variance = np.where(counts < FEW, np.minimum(variance, draws), variance)
-        variance = np.maximum(variance, unseen_variance(samples))
-        if options.drawn and samples.drawn:
-            z = standardised_residuals(result, weights, amplitude, samples)
-            stretch = tail_stretch(z, result.varies[0], samples)
-            findings = [*findings, *tail_findings(stretch)]
+        variance = np.where(counts < options.selection.few, np.minimum(variance, draws), variance)
+    if options.calibration is not None and options.drawn and samples.drawn:
+        z = standardised_residuals(result, weights, amplitude, samples)
+        stretch = tail_stretch(z, result.varies[0], samples, options.calibration)
+        findings = [*findings, *tail_findings(stretch)]
     bias = mean - average(np.sum(weights.without * left_out, axis=0) + e)
     # Points at an atom predict each other without error, and one that is alone at its atom has all of the bias.
     bias[[measure.has_atoms for measure in samples.measures]] = 0.0
@@ -242,10 +254,65 @@ def _averaged(
         point_weights=point_weights,
         counts=samples.counts,
         hyperparameters=[sorted(each, key=lambda kernel: -kernel.share) for each in shares],
-        findings=[*findings, *_findings(samples, result)],
+        findings=[*findings, *_findings(samples, result, options.selection.few)],
         single=samples.C is None,
         stretch=stretch,
     )
+
+
+def standardised_residuals(
+    result: BayesianQuadrature, weights: KernelWeights, amplitude: Array, samples: Samples
+) -> Array:
+    """The leave-one-out residuals (n, C) of averaged kernels, in units of their predicted standard deviations.
+
+    amplitude: (K, T, C).
+    """
+    own = amplitude[:, samples.owners] / result.precision[..., None]
+    between = (result.residuals - weights.residuals) ** 2
+    predicted = np.sum(weights.without * (own + between), axis=0)
+    return np.asarray(weights.residuals / np.sqrt(np.maximum(predicted, np.finfo(float).tiny)))
+
+
+def tail_stretch(z: Array, varies: Array, samples: Samples, how: ThetaCalibration) -> Array:
+    """The factor (C,) of standard deviations because the tails beyond the outermost points may carry the answer.
+
+    z: (n, C), standardised leave-one-out residuals. varies: (T, C), whether f does, from 0 to 1. Where f grows towards
+    the tails faster than a Gaussian process expects, residuals of the outermost points are large, and all others small,
+    because the amplitude is that of the tails; and f varies at the outermost points more than at all others. What lies
+    beyond them is as badly foreseen as they were.
+    """
+    found = [_tail_stretch(z, varies, samples, outer, how) for outer in outermost_sets(samples)]
+    return np.asarray(np.max(found, axis=0))
+
+
+def _tail_stretch(z: Array, varies: Array, samples: Samples, outer: Booleans, how: ThetaCalibration) -> Array:
+    """The factor (C,) from one set of outermost points (n,)."""
+    if min(np.count_nonzero(outer), np.count_nonzero(~outer)) < 8:  # too few to compare their sizes
+        return np.ones(z.shape[1])
+    size2 = [np.mean(z[rows] ** 2, axis=0) for rows in (outer, ~outer)]
+    tiny = np.finfo(float).tiny
+    ratio = np.where(size2[1] > 0, np.sqrt(size2[0] / np.maximum(size2[1], tiny)), 1.0)
+    share = outer_share(samples, outer, varies)
+    power = _between(ratio, how.tail_ratios) * _between(share, how.tail_shares)
+    return np.asarray(np.maximum(how.tail_stretch * ratio, 1.0) ** power)
+
+
+def _between(values: Array, ends: tuple[float, float]) -> Array:
+    """How far values are on the way from one end to the other, from 0 to 1."""
+    return np.clip((values - ends[0]) / (ends[1] - ends[0]), 0.0, 1.0)
+
+
+def tail_findings(stretch: Array) -> list[Finding]:
+    """A finding where the tails dominate the answers of some outputs, from the factors (C,) of `tail_stretch`."""
+    heavy = int(np.count_nonzero(stretch > 1.5))  # a smaller one is hardly worth a warning
+    if not heavy:
+        return []
+    text = (
+        f"the outermost points decide the answer{for_some(heavy, len(stretch))}: f grows towards the tails of the "
+        f"measures, and what lies beyond the points is unknown. Standard deviations are multiplied by "
+        f"{np.max(stretch):.2g} because of it."
+    )
+    return [Finding("tails", text)]
 
 
 def _unbiased_residuals(residuals: Array, samples: Samples, options: StageOneOptions) -> Array:
@@ -255,7 +322,8 @@ def _unbiased_residuals(residuals: Array, samples: Samples, options: StageOneOpt
     """
     if samples.log_weights is None or not options.drawn:  # borrowed points have weights of another theta
         return residuals
-    return np.asarray(np.exp(np.minimum(samples.log_weights, LARGEST_LOG_WEIGHT))[:, None] * residuals)
+    # Weights of up to exp(100) keep squares within float64.
+    return np.asarray(np.exp(np.minimum(samples.log_weights, 100.0))[:, None] * residuals)
 
 
 def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOptions) -> tuple[Array, Array]:
@@ -266,23 +334,23 @@ def _amplitude(result: BayesianQuadrature, counts: Integers, options: StageOneOp
     take it: that all of their values are equal does not say that f is constant.
     """
     own = (counts - (options.tau == 0))[:, None]
-    few = (counts < FEW)[:, None]
+    few = (counts < options.selection.few)[:, None]
     pooled = np.sum(result.varies * own, axis=1, keepdims=True)
     common = np.sum(result.varies * result.energy, axis=1, keepdims=True) / np.maximum(pooled, 1)
     varies = np.where(few, 0.0, result.varies)
     amplitude = varies * result.energy / np.maximum(own, 1) + (1.0 - varies) * common
-    if not options.student:
+    if options.calibration is None:
         return amplitude, np.ones((len(counts), 1))
     nu = np.maximum(np.where(few, np.sum(own), own), 3.0)
     return amplitude, nu / (nu - 2.0)
 
 
-def _findings(samples: Samples, result: BayesianQuadrature) -> list[Finding]:
+def _findings(samples: Samples, result: BayesianQuadrature, least: int) -> list[Finding]:
     """What a user should know about stage 1."""
     found = []
-    few = int(np.count_nonzero(samples.counts < FEW))
+    few = int(np.count_nonzero(samples.counts < least))
     if few:
-        text = f"{few} of {samples.T} thetas have fewer than {FEW} points: their amplitude is taken from all thetas."
+        text = f"{few} of {samples.T} thetas have fewer than {least} points: their amplitude is taken from all thetas."
         found.append(Finding("design", text))
     exact = int(np.count_nonzero(np.any(result.error2 == 0, axis=0)))
     if exact:

@@ -1,11 +1,11 @@
 """Stage 2: a Gaussian process over theta through the estimates of stage 1, with calibrated intervals.
 
 The plain posterior takes the errors of stage 1 as independent, their variances as known and the hyperparameters as
-true. None of this holds, and its intervals are too short. The calibrated predictive distribution corrects each with
-what the data say: leave-one-out residuals over thetas give the factor tau^2 of all variances; the biases of stage 1,
-estimated by leaving out points, have a common part that is subtracted (iid points) or added to the error (other
-designs); and the noise is read in two ways, as stage 1 says and smoothed over neighbouring thetas, the predictive
-distribution being the mixture of both.
+true. None of this holds, and its intervals are too short. The calibrated predictive distribution corrects each from
+the data: leave-one-out residuals over thetas give the factor tau^2 of all variances; the biases of stage 1, estimated
+by leaving out points, have a common part that is subtracted (iid points) or added to the error (other designs); and the
+noise has two readings, the variances of stage 1 and their averages over neighbouring thetas: the predictive
+distribution is the mixture of both.
 """
 
 from __future__ import annotations
@@ -17,31 +17,58 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
+from cbq.fit.of_samples import HEAVY_SHARE
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.gp.heteroscedastic import GPPrior, Prediction, ThetaCoordinates, ThetaGP, Trend
 from cbq.gp.likelihood import CandidateKernel, fit_priors
 from cbq.gp.theta_landmarks import MAX_EXACT_NODES, Landmarks, landmarks_for, theta_gp
+from cbq.io import Many, Number, saved
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.engines import require_matrices
-from cbq.methods.conditional.integrals import OUTLYING
 
-MAX_FITTED_NODES = 500  # for hyperparameters: their likelihood costs T^3, and more nodes hardly change it
-NEGLIGIBLE = 1e-3  # the weight of a fitted kernel that is not worth its work
-PRIOR_NODES = 4.0  # what the prior tau^2 = 1 is worth, in nodes
-EXTRA_DF = 3.0  # of the predictive distribution, besides T
-MAX_DIFFERENCES = 2**22  # numbers: between nodes, at a time, when looking for neighbours
-MIN_THETAS = 5  # for a second curve through unbiased estimates
-LEAST_SE = 0.02  # of the common bias, in units of the errors
+
+@saved(
+    "ThetaCalibration",
+    significance=Number(least=0.0, null=np.inf),
+    common_error=Number(least=0.0),
+    tail_ratios=Many(Number()),
+    tail_shares=Many(Number()),
+    tail_stretch=Number(least=0.0),
+)
+@dataclass(frozen=True)
+class ThetaCalibration:
+    """How calibrated intervals differ from those of the plain posterior; docs/theory/calibration.md explains each step.
+
+    significance : the second curve, through unbiased estimates, counts from a mean squared difference of so many times
+        its variance on: 1, as a difference beyond its expected size is a bias of the first curve. Infinite for no
+        second curve: 300 thetas with 8 points each then share a bias of up to three times the error.
+    common_error : where thetas share their points, the size of the error that all have in common, in units of the own
+        error of each: 1, as nothing is known about it.
+    tail_ratios : where the tails carry the answer, standardised residuals of the outermost points are larger than
+        those of all others. The stretch rises from none to all between these two ratios.
+    tail_shares : the same for the share of the outermost points in the variance of f, in units of that of a linear f.
+    tail_stretch : the factor of standard deviations is this share of the ratio. With 0 tails are not looked at.
+    """
+
+    significance: float = 1.0
+    common_error: float = 1.0
+    tail_ratios: tuple[float, float] = (3.0, 5.0)
+    tail_shares: tuple[float, float] = (1.25, HEAVY_SHARE)
+    tail_stretch: float = 0.5
 
 
 @dataclass(frozen=True)
 class StageTwoOptions:
-    """How stage 2 is to be done; see `cbq.CBQ`."""
+    """How stage 2 is to be done; see `cbq.CBQ`.
+
+    nodes: hyperparameters are fitted to so many thetas, as their likelihood costs T^3 and more hardly change it.
+    """
 
     kernel: Kernel | Literal["auto"] = "auto"
     degree: Trend = 0
     noise: float | Sequence[float] | None = None
     log_theta: bool | Literal["auto"] = "auto"
+    nodes: int = 500
 
 
 def require_memory_for_stage_two(T: int, outputs: int) -> None:
@@ -64,7 +91,7 @@ def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, options: Sta
     """
     if len(theta) == 1:
         return [_single_node(theta, typical, options)]
-    some = evenly(len(theta), MAX_FITTED_NODES)
+    some = evenly(len(theta), options.nodes)
     nodes = theta[some], y[some], v[some]
     priors = fit_priors(_chains(theta, options), *nodes, degree=options.degree, noise=options.noise)
     return sorted(priors, key=lambda prior: -prior.evidence)
@@ -143,29 +170,39 @@ class ThetaPosterior:
     """The distribution of I over theta, of one output.
 
     iid: whether the points of each theta are independent draws of its measure, so that the estimate of its bias is
-    unbiased. shared: whether thetas use the same points, so that neighbours have the same errors.
+    unbiased. calibration: None for the plain posterior. shared: whether thetas use the same points, so that neighbours
+    have the same errors.
     """
 
     def __init__(
-        self, priors: Sequence[GPPrior], nodes: NodeEstimates, *, iid: bool, calibrate: bool, shared: bool = False
+        self,
+        priors: Sequence[GPPrior],
+        nodes: NodeEstimates,
+        *,
+        iid: bool,
+        calibration: ThetaCalibration | None,
+        shared: bool = False,
     ) -> None:
-        evidence = np.array([prior.evidence for prior in priors])
-        weights = np.exp(evidence - evidence.max())
-        kept = weights > NEGLIGIBLE
-        self.weights = weights[kept] / np.sum(weights[kept])
-        best, *others = (prior for prior, keep in zip(priors, kept, strict=True) if keep)
-        iid = iid and not shared
-        # Every process has a large matrix. That of the likeliest prior stays, so the others come and go before it.
-        self.other_means = [nodes.process(prior, nodes.variance, nodes.landmarks(prior)).mean for prior in others]
-        self.landmarks = nodes.landmarks(best)
-        smoothed = [smoothed_noise_reading(best, nodes, self.landmarks, iid=iid, shared=shared)] if calibrate else []
-        self.nodes, self.process = nodes, nodes.process(best, nodes.variance, self.landmarks)
-        self.readings = [noise_reading(self.process, nodes, iid=iid), *smoothed] if calibrate else []
+        best = max(priors, key=lambda prior: prior.evidence)
+        self.nodes, self.landmarks = nodes, nodes.landmarks(best)
+        self.readings: list[NoiseReading] = []
         self.correction: UnbiasedCurve | None = None
-        if calibrate and iid and len(nodes.mean) >= MIN_THETAS:
-            some = evenly(len(nodes.mean), MAX_FITTED_NODES)
+        if calibration is None:
+            self.process = nodes.process(best, nodes.variance, self.landmarks)
+            return
+        iid = iid and not shared
+        near = nearest_nodes(ThetaCoordinates.standard(nodes.theta, best.coordinates.logs)(nodes.theta))
+        # Every process has a large matrix: the one of the second reading goes before the one that stays is made. Where
+        # thetas share points, that reading takes their errors for the same one.
+        other = nodes.process(best, smoothed_noise(nodes, near), self.landmarks)
+        smoothed = noise_reading(other, nodes, iid=iid, common=float(shared))
+        del other
+        self.process = nodes.process(best, nodes.variance, self.landmarks)
+        self.readings = [noise_reading(self.process, nodes, iid=iid), smoothed]
+        if iid and len(nodes.mean) > 1:
+            some = evenly(len(nodes.mean), 500)  # thetas are enough to compare the two curves at
             first = self.predictive(nodes.theta[some]).mean
-            self.correction = unbiased_curve(best, nodes, self.landmarks, some, first)
+            self.correction = unbiased_curve(best, nodes, self.landmarks, near, some, first, calibration.significance)
 
     def predictive(self, theta: Array, *, joint: bool = False) -> PredictiveDistribution:
         """The predictive distribution of I at theta (M, p)."""
@@ -173,18 +210,14 @@ class ThetaPosterior:
         if not self.readings:
             spread = at.noise(self.nodes.variance) + at.variance
             return PredictiveDistribution(at.mean[None], spread[None], np.inf)
-        between = np.zeros_like(at.variance)
-        for weight, mean in zip(self.weights[1:], self.other_means, strict=True):
-            if mean.prior.coordinates.covers(theta):
-                between += _squared(mean(theta) - at.mean, joint, weight)
         locations = np.empty((len(self.readings), len(theta)))
         scales2 = np.empty((len(self.readings), *at.variance.shape))
         for j, reading in enumerate(self.readings):
             locations[j], scales2[j] = _component(at, reading, joint=joint)
-            scales2[j] += between
         if self.correction is not None:
             self.correction.apply(theta, locations, scales2, joint=joint)
-        return PredictiveDistribution(locations, scales2, len(self.nodes.mean) + EXTRA_DF)
+        # With three degrees of freedom more than thetas, one theta has a variance, too.
+        return PredictiveDistribution(locations, scales2, len(self.nodes.mean) + 3.0)
 
 
 @dataclass(frozen=True, eq=False)
@@ -220,41 +253,43 @@ class UnbiasedCurve:
 
 
 def unbiased_curve(
-    prior: GPPrior, nodes: NodeEstimates, landmarks: Landmarks | None, some: Integers, other: Array
+    prior: GPPrior,
+    nodes: NodeEstimates,
+    landmarks: Landmarks | None,
+    near: Integers,
+    some: Integers,
+    other: Array,
+    significance: float,
 ) -> UnbiasedCurve | None:
     """The curve through the unbiased estimates at the nodes; None where it has no weight.
 
-    other: (m,), the means of the first curve at some of the nodes (m,), where the two are compared.
+    near: (T, k), the nearest nodes of each. other: (m,), the means of the first curve at some of the nodes (m,), where
+    the two are compared.
     """
-    standardised = ThetaCoordinates.standard(nodes.theta, prior.coordinates.logs)
-    near = nearest_nodes(standardised(nodes.theta))
-    # Of many thetas, a weight that depends on the own variance, and so on the own error, would be a bias of the curve.
-    variance = nodes.variance if landmarks is None else np.mean(nodes.variance[near], axis=1)
-    noise = np.maximum(np.mean(nodes.spread2[near], axis=1), OUTLYING * variance)
+    noise = np.mean(nodes.spread2[near], axis=1)
     estimates = replace(nodes, mean=nodes.unbiased, variance=noise, bias=np.zeros_like(noise), spread2=noise)
     process = estimates.process(prior, noise, landmarks)
     curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False))
     mean, own = curve.at(nodes.theta[some])
     apart2 = float(np.mean((mean - other) ** 2))
-    weight = max(0.0, 1.0 - float(np.mean(own)) / apart2) if apart2 > 0 else 0.0
+    weight = max(0.0, 1.0 - significance * float(np.mean(own)) / apart2) if apart2 > 0 else 0.0
     return replace(curve, weight=weight) if weight > 0 else None
 
 
-def smoothed_noise_reading(
-    prior: GPPrior, nodes: NodeEstimates, landmarks: Landmarks | None, *, iid: bool, shared: bool
-) -> NoiseReading:
-    """The second reading of the noise: the larger of the two sizes that stage 1 knows, averaged over neighbours.
+def smoothed_noise(nodes: NodeEstimates, near: Integers) -> Array:
+    """The noise variances (T,) of the second reading: the larger of two sizes of the errors, averaged over neighbours.
 
-    Where thetas share points, it takes their errors for the same one.
+    near: (T, k), the nearest nodes of each. A variance from N points is one random draw of the size of the error, small
+    exactly where the points missed what matters.
     """
-    larger = np.maximum(nodes.variance, nodes.spread2)
-    standardised = ThetaCoordinates.standard(nodes.theta, prior.coordinates.logs)
-    smoothed = np.mean(larger[nearest_nodes(standardised(nodes.theta))], axis=1)
-    return noise_reading(nodes.process(prior, smoothed, landmarks), nodes, iid=iid, common=float(shared))
+    return np.asarray(np.mean(np.maximum(nodes.variance, nodes.spread2)[near], axis=1))
 
 
-def nearest_nodes(z: Array) -> Integers:
-    """The nearest max(3, sqrt T) nodes of each node z (T, p), itself included: (T, k)."""
+def nearest_nodes(z: Array, most: int = 2**22) -> Integers:
+    """The nearest max(3, sqrt T) nodes of each node z (T, p), itself included: (T, k).
+
+    most: numbers in the differences between nodes that are in memory at a time.
+    """
     T = len(z)
     k = min(T, max(3, int(np.ceil(np.sqrt(T)))))
     if T > MAX_EXACT_NODES:
@@ -262,7 +297,7 @@ def nearest_nodes(z: Array) -> Integers:
 
         return np.asarray(cKDTree(z).query(z, k=k)[1])
     found = np.empty((T, k), dtype=np.intp)
-    step = max(1, MAX_DIFFERENCES // z.size)
+    step = max(1, most // z.size)
     for rows in (slice(i, i + step) for i in range(0, T, step)):
         distance2 = np.sum((z[rows, None, :] - z[None, :, :]) ** 2, axis=-1)
         found[rows] = np.argsort(distance2, axis=1, kind="stable")[:, :k]
@@ -279,20 +314,17 @@ def noise_reading(process: ThetaGP, nodes: NodeEstimates, *, iid: bool, common: 
     if T == 1:
         return NoiseReading(noise, 1.0, 0.0, common)
     Qy, diagonal = process.leave_one_out()
-    spare = max(T - process.prior.n_fitted, 1)
-    tau2 = (PRIOR_NODES + T / spare * float(np.sum(Qy**2 / diagonal))) / (PRIOR_NODES + T)
+    z2 = float(np.sum(Qy**2 / diagonal)) / max(T - process.prior.n_fitted, 1)
+    # Small residuals do not show an error that thetas have in common. Variances are lowered by the root of what the
+    # residuals ask for, and only where a second curve would find such an error.
+    tau2 = max(z2, float(np.sqrt(z2)) if iid else 1.0)
     size = np.sqrt(noise)
     ratio = np.divide(nodes.bias, size, out=np.zeros(T), where=size > 0)
-    bias = float(np.mean(ratio))
-    se = max(float(np.std(ratio, ddof=1)) / np.sqrt(T), LEAST_SE)
-    share = max(0.0, 1.0 - (se / bias) ** 2) if bias else 0.0  # of the bias that is not chance
+    bias, se2 = float(np.mean(ratio)), float(np.var(ratio, ddof=1)) / T
+    share = max(0.0, 1.0 - se2 / bias / bias) if bias else 0.0  # of the bias that is not chance
     if not iid:
         return NoiseReading(noise, tau2, 0.0, share * bias**2 + common)
-    # Only the part on which the average of ratios and the ratio of averages agree is subtracted: where they differ, the
-    # bias is no fixed multiple of the error, and the rest of it counts as error.
-    overall = float(np.sum(nodes.bias)) / max(float(np.sum(size)), np.finfo(float).tiny)
-    agreed = np.sign(bias) * min(abs(bias), max(0.0, overall * np.sign(bias)))
-    return NoiseReading(noise, tau2, share * agreed, share * (se**2 + (bias - agreed) ** 2) + common)
+    return NoiseReading(noise, tau2, share * bias, share * se2 + common)
 
 
 def _component(at: Prediction, reading: NoiseReading, *, joint: bool) -> tuple[Array, Array]:
