@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import pairwise
 from os import PathLike
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +18,7 @@ from cbq._names import Names
 from cbq._tables import data_frame, short
 from cbq.adaptive.goal import MAX_SHARE, Goal
 from cbq.adaptive.plot import plot_answer, plot_history
-from cbq.adaptive.rounds import Round, achieved, calibration
+from cbq.adaptive.rounds import Round
 from cbq.fit.base import Fit
 from cbq.fit.labels import with_labels
 from cbq.fit.texts import Summary
@@ -36,22 +37,20 @@ MOST_FORESEEN = 20.0  # times the runs so far: more is guessing
 class History:
     """The rounds of an adaptive run, K of them.
 
-    runs: (K,), the runs with a value at each round. half_width: (K, C), what the half-widths of calibrated intervals
-    come to, by the criterion of the goal; NaN where they could not be calibrated yet. target: (K, C), what they may
-    come to, inf if nothing was asked for. of_fit: (K, C), those of the fit alone, without calibration. chosen: the runs
-    that were chosen from one round to the next, K sets. names: those of theta, x and f.
+    runs: (K,), the runs with a value at each round. half_width: (K, C), the half-widths of intervals, by the criterion
+    of the goal. target: (K, C), the largest half-widths that meet the goal, inf if nothing was asked for. chosen: the
+    runs that were chosen from one round to the next, K sets. names: of theta, x and f.
 
     Examples
     --------
     >>> history = cbq.problems.get("butterfly").solve(budget=16, rng=0).history
     >>> int(history.runs[-1]), list(history.to_columns())
-    (16, ['runs', 'chosen', 'half_width', 'of_fit', 'target'])
+    (16, ['runs', 'chosen', 'half_width', 'target'])
     """
 
     runs: Array
     half_width: Array
     target: Array
-    of_fit: Array
     chosen: tuple[Runs, ...]
     names: Names
 
@@ -59,10 +58,10 @@ class History:
         return len(self.runs)
 
     def to_columns(self) -> dict[str, Array]:
-        """The columns of a table, (K,) each: runs, chosen, and the half_width, of_fit and target of each output."""
+        """The columns of a table, (K,) each: runs, chosen, and the half_width and target of each output."""
         suffixes = ("",) if self.names.f == ("f_0",) else self.names.suffixes
         table: dict[str, Array] = {"runs": self.runs, "chosen": np.array([len(each) for each in self.chosen])}
-        for name in ("half_width", "of_fit", "target"):
+        for name in ("half_width", "target"):
             columns = getattr(self, name).T
             table |= {f"{name}{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
         return table
@@ -89,7 +88,7 @@ class History:
 class AdaptiveAnswer:
     """The answer of `problem.solve`: the fit, the samples behind it, and whether the goal was reached.
 
-    fit : the estimate of I; its intervals are calibrated by what the rounds of the run have shown.
+    fit : the estimate of I.
     samples : all runs with a value.
     reached : whether the accuracy that was asked for holds.
     runs : where f was evaluated, in the order of the runs, first those of the samples that the run started from.
@@ -123,15 +122,12 @@ class AdaptiveAnswer:
     @property
     def history(self) -> History:
         """What was known at each round."""
-        C, K = self.rounds[0].mean.shape[1], len(self.rounds)
-        sizes = [achieved(self.rounds[: k + 1], self.goal) for k in range(K)]
-        half_width = np.stack([np.full(C, np.nan) if size is None else size for size in sizes])
+        half_width = np.stack([self.goal.size(each.half_width) for each in self.rounds])
         target = np.stack([self.goal.target(each.mean) for each in self.rounds])
-        of_fit = np.stack([self.goal.size(each.half_width) for each in self.rounds])
         runs = np.array([each.runs for each in self.rounds])
         ends = [0, *(np.maximum(runs, self.n_start))]
-        chosen = tuple(self.runs.take(slice(ends[k], ends[k + 1])) for k in range(K))
-        return History(runs, half_width, target, of_fit, chosen, self.fit.names)
+        chosen = tuple(self.runs.take(slice(start, end)) for start, end in pairwise(ends))
+        return History(runs, half_width, target, chosen, self.fit.names)
 
     def summary(self) -> Summary:
         """What was reached, what it cost, and what would be next, in plain words, and the summary of the fit."""
@@ -145,7 +141,7 @@ class AdaptiveAnswer:
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
-        return [": ".join(self.outcome), cost, self._calibration_line(), self._next_line()]
+        return [": ".join(self.outcome), cost, self._next_line()]
 
     @property
     def outcome(self) -> tuple[str, str]:
@@ -156,9 +152,7 @@ class AdaptiveAnswer:
 
     @property
     def _accuracy(self) -> str:
-        last = achieved(self.rounds, self.goal)
-        if last is None:
-            return "there are too few rounds to judge the intervals"
+        last = self.goal.size(self.rounds[-1].half_width)
         target, spread = self.goal.target(self.rounds[-1].mean), np.std(self.rounds[-1].mean, axis=0)
         unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
         with np.errstate(over="ignore"):
@@ -169,12 +163,6 @@ class AdaptiveAnswer:
         return (
             f"the {self.goal.level:.0%} interval{of_output} has a half-width of {short(last[worst])} ({over}){relative}"
         )
-
-    def _calibration_line(self) -> str:
-        factor = calibration(self.rounds)
-        if factor is None:
-            return "The intervals are those of the fit: later rounds would calibrate them."
-        return "The intervals are calibrated by how far the curves of earlier rounds are from the present one."
 
     def _next_line(self) -> str:
         names = self.fit.names

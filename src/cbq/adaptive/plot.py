@@ -30,9 +30,6 @@ def plot_history(history: History, ax: Any = None) -> Figure:
     for c in range(C):
         colour = COLOURS[c % len(COLOURS)]
         label = "half-width" if C == 1 else f"half-width of {plain(history.names.output(c))}"
-        ax.plot(
-            history.runs, history.of_fit[:, c], ":", lw=1.2, color=colour, label="of the fit alone" if c == 0 else None
-        )
         ax.plot(history.runs, history.half_width[:, c], "o-", ms=4, lw=1.4, color=colour, label=label)
         if np.any(np.isfinite(history.target[:, c])):
             ax.plot(

@@ -12,6 +12,7 @@ from cbq.adaptive.repeats import REPEATS, with_repeats
 from cbq.collect.draws import THETA_KEY, X_KEY, keyed_generator, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
+from cbq.fit.of_samples import few_points_each, few_points_together, few_thetas
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.fit import NEW_THETAS, RANDOM_RATE, RATE, best_thetas
 from cbq.methods.multioutput import MOBQ, MOBQFit
@@ -22,7 +23,7 @@ from cbq.samples.arrays import equal_rows
 from cbq.samples.conditional import find_thetas
 from cbq.samples.runs import Cost, Runs
 
-FIRST_RUNS, FIRST_RUNS_PER_INPUT = 16, 2  # before the first fit of one process
+FIRST_RUNS, FIRST_RUNS_PER_INPUT = 8, 2  # before the first fit of one process
 FIRST_THETAS, POINTS_PER_THETA = 6, 6  # of two stages; and a point more for each coordinate of x
 
 
@@ -36,8 +37,8 @@ class Policy(ABC):
         """The fit to samples."""
 
     @abstractmethod
-    def is_slow(self, fit: Fit) -> bool:
-        """Whether errors fall slowly with the number of runs."""
+    def is_sound(self, fit: Fit, samples: Samples) -> bool:
+        """Whether the samples are enough for a fit that learns f, and the fit has learnt it."""
 
     @abstractmethod
     def choose(
@@ -72,9 +73,10 @@ class OneProcess(Policy):
         assert isinstance(fit, MOBQFit)
         return fit
 
-    def is_slow(self, fit: Fit) -> bool:
+    def is_sound(self, fit: Fit, samples: Samples) -> bool:
         assert isinstance(fit, MOBQFit)
-        return self._quantity.stochastic or (self._quantity.inputs > 1 and bool(fit.jumping))
+        between = few_thetas(samples) if samples.depends_on_theta else ()
+        return fit.is_learnt and not between and not few_points_together(samples)
 
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
@@ -120,8 +122,9 @@ class TwoStages(Policy):
         whole = samples.counts >= self._batch  # a few points of a theta say little, and their variances are huge
         return CBQ().fit(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
 
-    def is_slow(self, fit: Fit) -> bool:
-        return self._quantity.stochastic
+    def is_sound(self, fit: Fit, samples: Samples) -> bool:
+        assert isinstance(fit, CBQFit)
+        return not few_thetas(samples) and not few_points_each(samples, fit.stage1.counts)
 
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator

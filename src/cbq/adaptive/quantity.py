@@ -72,15 +72,6 @@ class Quantity:
             return Runs(np.empty((0, self.prior.dim)), np.empty((0, self.d)))
         return Runs(self.start.theta[self.start.owners], self.start.all_points)
 
-    def part_of_start(self, n: int, rng: np.random.Generator) -> Samples:
-        """n of the points of the samples that were there before, in random order."""
-        assert self.start is not None
-        rows = np.sort(rng.permutation(self.start.n_evaluations)[:n])
-        thetas, owners = np.unique(self.start.owners[rows], return_inverse=True)
-        some = self.start.select(thetas)
-        first = some.starts[owners] - self.start.starts[self.start.owners[rows]]  # where a row went
-        return some.regrouped([(rows + first)[owners == t] for t in range(len(thetas))])
-
     def samples(self, runs: Runs, values: Array, failed: Booleans) -> Samples | None:
         """The samples of runs with values (n, *outputs), NaN where they failed (n,), and of those before.
 

@@ -48,7 +48,6 @@ def _course(answer: AdaptiveAnswer) -> Html:
     for c, name in enumerate(answer.fit.names.f[:MAX_DRAWN]):
         of = f" of {name}" if C > 1 else ""
         half, target = history.half_width[:, c], history.target[:, c]
-        series.append(charts.line(f"of the fit alone{of}", history.runs, history.of_fit[:, c], c % 6, dashed=True))
         known = np.isfinite(half)
         series.append(charts.dots(f"half-width{of}", history.runs[known], half[known], colour=c % 6))
         series.append(charts.line(f"half-width{of}", history.runs[known], half[known], c % 6))

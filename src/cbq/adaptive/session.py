@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
-from functools import cached_property, wraps
+from functools import wraps
 from math import prod
 from threading import RLock
 from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar
@@ -23,7 +23,7 @@ from cbq.adaptive.costs import MeasuredCost
 from cbq.adaptive.goal import Goal
 from cbq.adaptive.policies import policy_for
 from cbq.adaptive.quantity import Quantity
-from cbq.adaptive.rounds import MORE_RUNS, Round, calibration, is_reached
+from cbq.adaptive.rounds import Round, is_reached
 from cbq.checkpoint.database import LOCK_TIMEOUT, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs, require_outputs
 from cbq.checkpoint.ledger import Ledger
@@ -49,7 +49,6 @@ Measured = Literal["measured"]
 MEASURED: Measured = "measured"
 P = ParamSpec("P")
 R = TypeVar("R")
-UNSOUND = frozenset({"few points", "few thetas", "not learnt"})  # findings of a fit that has not learnt f yet
 
 
 def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:
@@ -240,7 +239,7 @@ class Session:
     @property
     def rounds(self) -> tuple[Round, ...]:
         """What was known when runs were asked for, and what is known now if there are enough runs more."""
-        estimate, rounds = self._estimate(), self._rounds or self._rounds_of_start
+        estimate, rounds = self._estimate(), self._rounds
         last = rounds[-1].runs if rounds else 0
         if estimate is None or self._n_values < last + max(1, last // ROUND_GROWTH):
             return rounds
@@ -363,7 +362,7 @@ class Session:
 
     @_one_at_a_time
     def fit(self) -> Fit:
-        """The estimate of I from all results so far, with intervals calibrated by those of earlier rounds."""
+        """The estimate of I from all results so far."""
         estimate = self._estimate()
         if estimate is None:
             failed = f", and {len(self._failures)} failed" * bool(self._failures)
@@ -371,8 +370,7 @@ class Session:
                 f"{self._n_values} runs have values{failed}, but an estimate needs {self._policy.first} values: make "
                 f"more runs."
             )
-        factor = calibration(self._rounds_to_now)
-        return estimate.fit if factor is None else estimate.fit.calibrated(factor)
+        return estimate.fit
 
     @property
     def _rounds_to_now(self) -> tuple[Round, ...]:
@@ -445,22 +443,11 @@ class Session:
             fit = self._policy.fit(samples)
             free = fit._replaced(bounds=None, unseen=None)
             tails = 0.5 * (1 - self.goal.level), 0.5 * (1 + self.goal.level)
-            asked = free._read(theta, lambda each: (each.mean, each.variance, *map(each.quantile, tails)))
-            mean, variance, low, high = asked.reshape(4, len(theta), -1)
+            asked = free._read(theta, lambda each: (each.mean, *map(each.quantile, tails)))
+            mean, low, high = asked.reshape(3, len(theta), -1)
             # Equal values at one of many thetas say little, but where all are equal, nothing of f has been seen.
-            learnt = not any(finding.kind in UNSOUND for finding in fit.serious_findings)
-            sound = learnt and not all_equal(samples)
-        n, slow = samples.n_evaluations, self._policy.is_slow(fit)
-        return FittedRound(fit, Round(n, mean, np.sqrt(variance), 0.5 * (high - low), sound, slow))
-
-    @cached_property
-    def _rounds_of_start(self) -> tuple[Round, ...]:
-        """Rounds with parts of the samples that the run starts from, so that its first rounds can be judged."""
-        n, least = len(self._quantity.started), self._policy.first
-        parts = [round(n / MORE_RUNS**k) for k in (2, 1)]
-        rng = keyed_generator(self._entropy, WANTED_KEY, 1)
-        some = [self._quantity.part_of_start(m, rng) for m in parts if m >= least]
-        return tuple(self._fitted(samples).round for samples in some)
+            sound = self._policy.is_sound(fit, samples) and not all_equal(samples)
+        return FittedRound(fit, Round(samples.n_evaluations, mean, 0.5 * (high - low), sound))
 
     def _record_round(self) -> None:
         """Keep what is known as a round. Looking at the estimate keeps nothing, so that it does not change the run."""

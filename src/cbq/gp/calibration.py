@@ -36,7 +36,7 @@ class Calibration:
     """
 
     df: float = 2.5
-    common: float = 0.25
+    common: float = 0.5
     points: int = 1000
 
     def __post_init__(self) -> None:

@@ -59,9 +59,9 @@ class Selection:
 
     within: float = 2.0
     most: int = 3
-    screened: int = 250
+    screened: int = 120
     judged: int = 1000
-    refined: int = 8
+    refined: int = 4
     promising: float = 10.0
     shaped: int = 500
     step: float = 0.5

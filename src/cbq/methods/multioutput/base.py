@@ -47,11 +47,6 @@ class OutputGroup:
     outputs: tuple[int, ...]
     chosen: KernelChoice
 
-    @property
-    def is_learnt(self) -> bool:
-        """Whether the process predicts f better than its mean does."""
-        return self.chosen.residual < NOT_LEARNT
-
 
 class Part(Protocol):
     """The process of one kernel."""
@@ -205,6 +200,11 @@ class PooledFit(Fit):
         return self._replaced(own_findings=(*self.own_findings, *findings))
 
     @property
+    def is_learnt(self) -> bool:
+        """Whether the processes predict f better than its mean does."""
+        return all(group.chosen.residual < NOT_LEARNT for group in self.groups)
+
+    @property
     def noise_std(self) -> Array:
         """The standard deviations (C,) of the noise of the values; zero where f is not random."""
         found = np.zeros(self.C or 1)
@@ -233,7 +233,7 @@ class PooledFit(Fit):
 
     def _findings(self) -> tuple[Finding, ...]:
         found = list(self.own_findings)
-        if not all(group.is_learnt for group in self.groups):
+        if not self.is_learnt:
             text = (
                 "f has not been learnt: predicting a value from all others is hardly better than using their mean. f "
                 "may be noise, or vary too fast for these points."
@@ -253,7 +253,6 @@ class PooledFit(Fit):
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         errors = ", ".join(_residuals(group.chosen, self.samples) for group in self.groups)
-        learnt = all(group.is_learnt for group in self.groups)
         factors = np.concatenate(self._moved)
         predicted = bool(np.max(factors) <= BADLY_PREDICTED)
         return (
@@ -262,8 +261,8 @@ class PooledFit(Fit):
                 "Each value of f is predicted from all others. Residuals are in units of the spread of f at the theta: "
                 "far below 1, f is learnt; at 1, a prediction would be no better than an average.",
                 f"Residuals are {errors}. "
-                f"{'This looks right.' if learnt else 'f is not learnt: the estimate is little better than averages.'}",
-                learnt,
+                f"{'This looks right.' if self.is_learnt else 'f is not learnt: averages would be as good.'}",
+                self.is_learnt,
             ),
             Diagnostic(
                 "Points and thetas left out",
