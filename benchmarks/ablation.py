@@ -49,15 +49,6 @@ Job = tuple[str, int, int, str, int, str, str]  # problem, T, N, design, seed, m
 Score = dict[str, Any]
 
 
-def _no_inflation(choice: Any, points: Any, jitter: Any) -> np.ndarray:
-    return np.zeros(points.f.shape[1])
-
-
-def _no_halves(choice: Any, processes: Any, integrals: Any) -> Any:
-    C = len(processes[0].amplitude)
-    return import_module("cbq.gp.halves").SplitHalfCalibration(np.ones(C), np.zeros(C))
-
-
 def _own_noise(nodes: Any, near: Any) -> np.ndarray:
     return np.asarray(nodes.variance)
 
@@ -75,18 +66,16 @@ def _no_scale(process: Any, nodes: Any, *, iid: bool, common: float = 0.0) -> An
 # of the method, by their names.
 SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "as it is": (tuple(METHODS), {}),
-    "MOBQ: no split halves": (["Auto", "MOBQ"], {"methods.multioutput.estimator.split_half_calibration": _no_halves}),
-    "MOBQ: thetas not left out": (
-        ["Auto", "MOBQ"],
-        {"methods.multioutput.estimator.left_out_inflation": _no_inflation},
-    ),
-    "MOBQ: likeliest lengthscales": (["Auto", "MOBQ"], {"gp.choice.STRETCHES": (), "gp.choice.ROUGHEST_STRETCHES": ()}),
+    "MOBQ: single values judge": (["Auto", "MOBQ"], {"gp.selection.useful_groups": lambda owners, n: None}),
+    "MOBQ: one kernel": (["MOBQ"], {"selection": cbq.Selection(most=1)}),
+    "MOBQ: kernels within 3": (["MOBQ"], {"selection": cbq.Selection(within=3.0, most=4)}),
+    "MOBQ: all kernels twice": (["MOBQ"], {"selection": cbq.Selection(screened=1000, refined=8)}),
+    "MOBQ: finer lengthscales": (["MOBQ"], {"selection": cbq.Selection(step=0.25)}),
     "MOBQ: no Matern 1/2": (["Auto", "MOBQ"], {"methods.multioutput.candidates.MANY_INPUTS": 0}),
-    "MOBQ: slow embeddings equal": (["Auto", "MOBQ"], {"gp.choice.SLOW_EMBEDDING_PENALTY": 1.0}),
-    "MOBQ: no interpolation filter": (["Auto", "MOBQ"], {"gp.choice.MISSED": np.inf}),
-    "MOBQ: unreached mass ignored": (["Auto", "MOBQ"], {"methods.multioutput.base.UNREACHED": 0.0}),
-    "MOBQ: one size of errors": (["Auto", "MOBQ"], {"methods.multioutput.base.PREDICTIVE_SHARES": np.array([1.0])}),
-    "MOBQ: one kernel": (["Auto", "MOBQ"], {"gp.choice.MAX_MEMBERS": 1}),
+    "MOBQ: points left out": (["Auto", "MOBQ"], {"gp.calibration.useful_groups": lambda owners, n: None}),
+    "MOBQ: no common error": (["MOBQ"], {"calibration": cbq.Calibration(common=0.0)}),
+    "MOBQ: 4 degrees of freedom": (["MOBQ"], {"calibration": cbq.Calibration(df=4.0)}),
+    "MOBQ: rounding ignored": (["Auto", "MOBQ"], {"gp.pooled.EPS": 0.0}),
     "CBQ: no second curve": (["Auto", "CBQ"], {"methods.conditional.stage_two.unbiased_curve": lambda *given: None}),
     "CBQ: no stretch for tails": (
         ["Auto", "CBQ"],
@@ -103,11 +92,6 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "CBQ: no kernel is negligible": (["CBQ"], {"selection": StageOneSelection(negligible=0.0)}),
     "CBQ: slow embeddings equal": (["CBQ"], {"selection": StageOneSelection(costly_share=1.0)}),
     "CBQ: no error of shared points": (["CBQ"], {"calibration": ThetaCalibration(common_error=0.0)}),
-    "Auto: not checked by CBQ": (["Auto"], {"methods.auto._doubted": lambda samples, pooled, plain: pooled}),
-    "Auto: smallest predicted error": (
-        ["Auto"],
-        {"methods.auto.RATIO_IF_ACCURATE": 1.0, "methods.auto.RATIO_WITH_THETA": 1.0},
-    ),
 }
 
 

@@ -23,7 +23,7 @@ from cbq.samples.arrays import equal_rows
 from cbq.samples.conditional import find_thetas
 from cbq.samples.runs import Cost, Runs
 
-FIRST_RUNS, FIRST_RUNS_PER_INPUT = 8, 2  # before the first fit of one process
+FIRST_RUNS, FIRST_RUNS_PER_INPUT = 16, 2  # before the first fit of one process
 FIRST_THETAS, POINTS_PER_THETA = 6, 6  # of two stages; and a point more for each coordinate of x
 
 
