@@ -47,6 +47,10 @@ class Auto(Parameters):
         require_samples(samples)
         with opened(executor) as pool:
             plain = CBQ().fit(samples, executor=pool)
+        return _with_noise_of(plain, self._chosen(samples, plain))
+
+    def _chosen(self, samples: Samples, plain: CBQFit) -> CBQFit | PooledFit:
+        """The fit of the estimator that suits the samples; plain: the fit of CBQ."""
         if plain.unseen is not None:
             return plain.with_choice("Chose CBQ. All values of f are equal, and one process cannot be judged by them.")
         if not samples.conditional.everywhere:
@@ -63,6 +67,12 @@ class Auto(Parameters):
         if ratio <= 1:
             return pooled.with_choice(f"Chose MOBQ. {compared}")
         return plain.with_choice(f"Chose CBQ. {compared}")
+
+
+def _with_noise_of(plain: CBQFit, chosen: CBQFit | PooledFit) -> CBQFit | PooledFit:
+    """The chosen fit with the noise that CBQ finds in samples of an f that was not declared random."""
+    noise = [each for each in plain._findings() if each.kind == "noise"]
+    return chosen._with_findings([each for each in noise if each not in chosen._findings()])
 
 
 def _compared_thetas(samples: Samples) -> Array:
