@@ -7,7 +7,7 @@ from scipy.special import gammaln, ndtr
 
 import cbq
 from cbq.measures import Empirical, Exponential, Gamma, Gaussian, Uniform, Unnormalised
-from cbq.methods import CBQFit, MOBQFit, auto
+from cbq.methods import CBQFit, MOBQFit
 from refusals import refusals
 
 
@@ -30,41 +30,15 @@ def test_a_smooth_f_of_x_is_learnt_once_for_all_thetas():
     pooled = [fit for fit in fits if isinstance(fit, MOBQFit)]
     assert len(pooled) >= 5  # one far point that others say nothing about may hide that f is learnt
     for fit in pooled:
-        assert fit.summary().startswith("Chose MOBQ. Its predicted error is ")
+        assert fit.summary().startswith("Chose MOBQ. MOBQ's intervals are ")
         assert_allclose(fit.predict([0.5, 1.5]), cbq.MOBQ().fit(fit.samples).predict([0.5, 1.5]), rtol=0)
-
-
-@pytest.mark.slow
-def test_a_step_that_is_not_learnt_goes_to_the_method_that_expects_the_smallest_error():
-    for seed in range(3):
-        samples = STEP.collect(20, 25, rng=seed)
-        both = np.concatenate([samples.theta, 0.5 * (samples.theta + samples.theta[_nearest(samples.theta[:, 0])])])
-        fits = [method.fit(samples) for method in (cbq.MOBQ(), cbq.CBQ(), cbq.CBQ(borrow=200))]
-        assert fits[0].groups[0].chosen.error > 0.02
-        sizes = [np.sqrt(np.mean(each.predict(both, return_std=True)[1] ** 2)) for each in fits]
-        assert_allclose(cbq.Auto().fit(samples).predict(both), fits[int(np.argmin(sizes))].predict(both), rtol=0)
-
-
-def _nearest(theta):
-    return [
-        min((j for j in range(len(theta)) if j != i), key=lambda j: abs(theta[j] - theta[i])) for i in range(len(theta))
-    ]
-
-
-def test_an_f_that_turns_with_theta_is_left_to_two_stages():
-    fit = cbq.Auto().fit(WITH_THETA.collect(15, 15, rng=1))
-    assert isinstance(fit, CBQFit)
-    assert fit.rows is None
-    assert fit.choice.startswith("Chose CBQ. MOBQ's predicted error is ")
-    assert "times that of CBQ; where f depends on theta, Auto switches at 0.25 or below." in fit.choice
 
 
 @pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
 def test_many_inputs_are_learnt_together_with_theta():
     fit = cbq.Auto().fit(MANY_INPUTS.collect(20, 25, rng=0))
     assert isinstance(fit, MOBQFit)
-    assert "Chose MOBQ. " in fit.choice
-    assert " times that of CBQ; where f depends on theta" in fit.choice
+    assert fit.choice.startswith("Chose MOBQ. ")
 
 
 def root_of_gamma(theta):
@@ -143,45 +117,10 @@ def test_many_points_are_pooled_through_landmarks(monkeypatch):
     monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 100)
     samples = SMOOTH.collect(15, 12, rng=0)
     fit = cbq.Auto().fit(samples)
-    assert fit.choice.startswith("Chose MOBQ. Its predicted error is ")
+    assert fit.choice.startswith("Chose MOBQ. ")
     assert fit.groups[0].landmarks is not None
     exact, std = cbq.MOBQ().fit(samples).predict([0.5, 1.5], return_std=True)
     assert np.all(np.abs(fit.predict([0.5, 1.5]) - exact) < 5 * std)
-
-
-def test_an_f_that_landmarks_do_not_represent_is_pooled_from_fewer_points(monkeypatch):
-    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 200)
-    for name in ("FEWEST", "MANY", "MOST"):
-        monkeypatch.setattr(f"cbq.gp.landmarks.{name}", 4)
-    samples = SMOOTH.collect(20, 20, rng=0)
-    assert len(auto._pooled_fit(samples).groups[0].landmarks) == 4  # all points together predict f accurately
-    monkeypatch.setattr(auto, "ACCURATE", 0.0)
-    fit = auto._pooled_fit(samples)
-    assert fit.groups[0].landmarks is None
-    assert fit.samples.n_evaluations == 200
-
-
-@pytest.mark.filterwarnings("ignore:tails:cbq.FitWarning")
-def test_tails_go_to_the_pooled_process_where_points_are_many_and_it_is_accurate(monkeypatch):
-    samples = on_line(lambda x, theta: np.exp(x[:, 0]), depends_on_theta=False).collect(20, 20, rng=0)
-    few = cbq.Auto().fit(samples)
-    assert few.choice == auto.TAILS
-    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 300)
-    many, theta = cbq.Auto().fit(samples), np.array([0.5, 1.5, 2.5])
-    assert isinstance(many, MOBQFit)
-    _, std = many.predict(theta, return_std=True)
-    _, plain = cbq.MOBQ(nystrom="auto").fit(samples).predict(theta, return_std=True)
-    assert np.all(std > 1.4 * plain)  # as far as those of CBQ are stretched
-    monkeypatch.setattr(auto, "ACCURATE", 0.0)
-    assert cbq.Auto().fit(samples).choice == auto.TAILS
-
-
-def test_many_points_tell_whether_one_kernel_of_x_and_theta_is_accurate(monkeypatch):
-    samples = on_line(lambda x, theta: theta[0] * np.sin(x[:, 0])).collect(15, 15, rng=0)
-    monkeypatch.setattr(auto, "RATIO_WITH_THETA", 0.0)
-    assert isinstance(cbq.Auto().fit(samples), CBQFit)
-    monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 200)
-    assert "where MOBQ predicts f accurately" in cbq.Auto().fit(samples).choice
 
 
 @pytest.mark.slow
@@ -255,23 +194,3 @@ test_what_says_nothing = refusals(
     },
     ValueError,
 )
-
-
-def test_one_process_is_not_believed_to_be_much_better_than_its_points_allow():
-    samples = SMOOTH.collect(15, 12, rng=0)
-    plain, chosen, pooled = cbq.CBQ().fit(samples), cbq.Auto().fit(samples), cbq.MOBQ().fit(samples)
-    assert isinstance(chosen, MOBQFit)
-    theta = auto._compared_thetas(samples)
-    std, alone = (fit.predict(theta, return_std=True)[1] for fit in (chosen, pooled))
-    assert np.all(std >= alone)
-    least = np.sqrt(np.mean(plain.predict(theta, return_std=True)[1] ** 2)) / (2 * samples.n_evaluations)
-    assert np.all(std > 0.9 * least)
-
-
-def test_unbiased_estimates_that_contradict_one_process_widen_its_intervals(monkeypatch):
-    samples = SMOOTH.collect(15, 12, rng=0)
-    monkeypatch.setattr(auto, "_contradiction", lambda *given: np.array([25.0]))
-    with pytest.warns(cbq.FitWarning, match=r"^disagreement: .* differ from this fit 5 times as much as expected"):
-        wide = cbq.Auto().fit(samples)
-    std, alone = (fit.predict([1.0, 2.0], return_std=True)[1] for fit in (wide, cbq.MOBQ().fit(samples)))
-    assert np.all(std >= 5 * alone * (1 - 1e-12))

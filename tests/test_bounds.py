@@ -31,6 +31,9 @@ def samples(outputs=False, **options):
     return cbq.Problem(f, family, PRIOR, depends_on_theta=False, **options).collect(8, 6, rng=1)
 
 
+WIDE = 0.9999  # a level at which the intervals of all estimators exceed the bounds
+
+
 def thetas(fit):
     return fit.theta if isinstance(fit, cbq.methods.MonteCarloFit) else NEW
 
@@ -40,7 +43,7 @@ def answers(fit):
     at = thetas(fit)
     mean, std = fit.predict(at, return_std=True)
     both, cov = fit.predict(at, return_cov=True)
-    return [fit.predict(at), mean, both, *fit.interval(at), fit.sample(at, 50, rng=0)], [std, cov]
+    return [fit.predict(at), mean, both, *fit.interval(at, WIDE), fit.sample(at, 50, rng=0)], [std, cov]
 
 
 @pytest.mark.parametrize("name", ESTIMATORS)
@@ -149,7 +152,7 @@ def test_contradicted_bounds_are_named_through_every_door(door):
             one = one + problem.collect(4, 6, rng=2)
         fit = cbq.LSMC().fit(one)
     assert "bounds" in kinds(fit)
-    assert np.min(fit.predict(NEW)) > 50
+    assert np.min(fit.predict(fit.theta)) > 50
 
 
 def test_only_a_part_of_the_thetas_may_contradict_the_bounds():

@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
 import cbq
 from cbq.fit.findings import silent
 from cbq.fit.of_samples import equal_values, tails
 from cbq.measures import Gaussian
-from cbq.methods import CBQFit, MOBQFit, auto
+from cbq.methods import MOBQFit
 from cbq.methods.multioutput.candidates import pooled_points
 
 NEW = np.linspace(0.2, 1.8, 9)
@@ -64,24 +64,14 @@ def test_few_chosen_points_at_each_theta_are_too_few_for_two_stages():
     assert fit.summary().startswith("Chose MOBQ. Points were chosen by a rule")
 
 
-def test_without_one_process_thetas_borrow_chosen_points(monkeypatch):
-    monkeypatch.setattr(auto, "_pooled", lambda *given: (None, "MOBQ could not be fitted"))
-    fit = cbq.Auto().fit(chosen(24, 1))
-    assert isinstance(fit, CBQFit)
-    assert fit.summary().startswith("Chose CBQ with borrowed points. MOBQ could not be fitted.")
-
-
 def test_no_estimate_that_needs_draws_is_made_of_chosen_points():
     samples, draws = chosen(12, 6), chosen(12, 6, "iid")
     with silent():
         fit, other = cbq.CBQ().fit(samples), cbq.CBQ().fit(draws)
-        pooled = cbq.MOBQ().fit(samples)
     assert (fit.drawn, other.drawn) == (False, True)
     assert all(posterior.correction is None for posterior in fit.posteriors)
     assert all(reading.shift == 0 for posterior in fit.posteriors for reading in posterior.readings)
     assert any(reading.shift != 0 for posterior in other.posteriors for reading in posterior.readings)
-    assert_array_equal(auto._contradiction(samples, pooled, fit), [1.0])
-    assert auto._contradiction(draws, pooled, other)[0] != 1.0
 
 
 def test_variances_of_few_chosen_points_are_not_those_of_draws():

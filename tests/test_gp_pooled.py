@@ -4,8 +4,7 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from cbq.gp.choice import MAX_AVERAGED_POINTS, STRETCHES, KernelChoice, PooledPoints, choose_kernel, processes_of
-from cbq.gp.halves import left_out_inflation, split_half_calibration
+from cbq.gp.choice import PooledPoints, choose_kernel
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
@@ -14,16 +13,15 @@ from cbq.embeddings.many import Integrals, line_for
 from cbq.embeddings.panels import PanelEmbedding
 from cbq.gp.families import KernelFamily
 from cbq.gp.landmarks import choose_landmarks, enough_landmarks
-from cbq.gp.noisy import choose_noisy_kernel
-from cbq.gp.pooled import NOISES, ExactGP, IntegralPosterior, NystromGP, pooled_gp
+from cbq.gp.pooled import NOISES, ExactGP, NystromGP, pooled_gp
 from cbq.gp.process import FLAT
 from cbq.gp.quadrature import GPData, explain, explain_likeliest
 from cbq.gp.search import climb
+from cbq.gp.selection import PooledPoints, choose_kernel
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Empirical, Gamma, Gaussian, LogNormal, Product, StudentT, TruncatedGaussian, Uniform
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
-from cbq.methods.multioutput.estimator import at_some_thetas
 
 NONE = Jitter(start=0.0)
 ROUGH = Matern(1.5, 0.6)
@@ -425,44 +423,6 @@ def test_an_exact_process_with_noise_is_kriging_of_noisy_values(kernel):
     assert_allclose(explained.residuals[0, 0], left_out, rtol=1e-8, atol=1e-12)
 
 
-def test_residuals_of_a_group_are_those_of_kriging_it_from_all_others():
-    u, f = made(joint=True)
-    owners = np.repeat(np.arange(6), 5)
-    V = JOINT(u) + 0.2 * np.eye(30)
-    means, variances = ExactGP(JOINT, u, f, NONE, 0.2).leave_groups_out(owners)
-    for g in range(6):
-        mine, rest = np.flatnonzero(owners == g), np.flatnonzero(owners != g)
-        w = kriging(V[np.ix_(rest, rest)], V[np.ix_(rest, mine)])
-        assert_allclose(means[g], np.mean(f[mine] - w.T @ f[rest], axis=0), rtol=1e-8)
-        covariance = errors_of(V[np.ix_(rest, rest)], V[np.ix_(rest, mine)], V[np.ix_(mine, mine)])
-        assert_allclose(variances[g], np.mean(covariance), rtol=1e-8)
-
-
-def test_variances_are_inflated_by_what_leaving_thetas_out_shows():
-    u, f = made(joint=True)
-    owners = np.repeat(np.arange(6), 5)
-    process = ExactGP(JOINT, u, f, NONE)
-    means, variances = process.leave_groups_out(owners)
-    expected = np.mean(means**2 / (process.amplitude * variances[:, None]), axis=0)
-    assert_allclose(left_out_inflation(KernelChoice.of(JOINT), pooled(u, f, owners=owners), NONE), expected, rtol=1e-9)
-    assert_array_equal(left_out_inflation(KernelChoice.of(JOINT), pooled(u, f), NONE), 0.0)
-    two = pooled(u, f, owners=np.repeat([0, 1], 15))
-    assert_array_equal(left_out_inflation(KernelChoice.of(JOINT), two, NONE), 0.0)
-
-
-def test_the_noise_of_draws_is_the_likeliest_of_all_that_are_tried():
-    u, f = made(outputs=1)
-    f = f + 0.4 * np.random.default_rng(1).normal(size=f.shape)
-    chosen = choose_noisy_kernel([ROUGH, RBF(0.7)], pooled(u, f))
-    likeliest = {k: min(reml(k(u) + r * np.eye(len(u)), f[:, 0])[0] for r in NOISES) for k in (ROUGH, RBF(0.7))}
-    for member in chosen.members:
-        found = reml(member.kernel(u) + member.noise * np.eye(len(u)), f[:, 0])[0]
-        assert_allclose(found, min(reml(member.kernel(u) + r * np.eye(len(u)), f[:, 0])[0] for r in NOISES), atol=1e-8)
-    rough, smooth = likeliest.values()
-    weights = {type(member.kernel): member.weight for member in chosen.members}
-    assert_allclose(weights[Matern] / weights[RBF], np.exp(0.5 * (smooth - rough)), rtol=1e-6)
-
-
 def test_one_point_and_two_are_no_error():
     one = ExactGP(ROUGH, np.zeros((1, 1)), np.full((1, 1), 2.0), NONE)
     assert_allclose(one.mean(np.array([[0.4]])), 2.0)
@@ -567,22 +527,6 @@ def test_blocks_of_points_make_the_process_of_all_in_memory(monkeypatch):
     shares = np.linalg.solve(R.T @ R + each.noise[0] * np.eye(len(rows)), R.T @ (Q.T @ apart[:, 0]))
     psi = (features - np.mean(features, axis=0)) @ shares
     assert_allclose(each.mean(ROUGH(u, u[rows]))[:, 0], np.mean(f[:, 0]) + psi, rtol=1e-8)
-
-
-@pytest.mark.parametrize("landmarks", [None, 12], ids=["exact", "landmarks"])
-def test_half_of_a_process_is_that_of_every_second_value(landmarks):
-    u, f = made(60)
-    nodes = None if landmarks is None else u[:landmarks]
-    whole = pooled_gp(ROUGH, u, f, nodes, NONE, noise=0.01)
-    for k in (0, 1):
-        half, part = whole.half(k), slice(k, None, 2)
-        alone = pooled_gp(ROUGH, u[part], f[part], nodes, NONE, noise=0.01)
-        if landmarks is not None:
-            alone = NystromGP(ROUGH, u[part], f[part], nodes, NONE, whole.noise)
-        mu, cross = discretised(ROUGH, atoms(), THETA, half.nodes)
-        assert_allclose(half.mean(mu), alone.mean(mu), rtol=1e-9)
-        assert_allclose(half.variance(mu, np.diag(cross)), alone.variance(mu, np.diag(cross)), rtol=1e-7)
-        assert_allclose(half.amplitude, alone.amplitude, rtol=1e-9)
 
 
 def test_a_rougher_f_takes_more_landmarks(monkeypatch):
@@ -749,140 +693,15 @@ def test_parts_of_a_pool():
     assert_array_equal(few.f, points.f[[0, 3, 6, 9]])
 
 
-# The choice of the kernel ------------------------------------------------------------------------------------------
-
-
-def leave_one_out(K, f):
-    """The errors (n, C) of kriging each value from all others."""
-    n = len(K)
-    rest = [np.delete(np.arange(n), i) for i in range(n)]
-    return np.array([f[i] - kriging(K[np.ix_(r, r)], K[r, i : i + 1])[:, 0] @ f[r] for i, r in enumerate(rest)])
-
-
-def test_the_only_kernel_is_taken_as_it_is():
-    u, f = made()
-    spread = np.random.default_rng(0).uniform(0.5, 2.0, f.shape)
-    chosen = choose_kernel([ROUGH], pooled(u, f, spread=spread), NONE)
-    assert chosen.kernel is ROUGH
-    assert chosen.tried == 1
-    assert_allclose(chosen.error, np.sqrt(np.mean((leave_one_out(ROUGH(u), f) / spread) ** 2)), rtol=1e-9)
-    both, _ = made(joint=True)
-    assert choose_kernel([JOINT], pooled(both, f), NONE).kernel is JOINT
-
-
-def test_kernels_with_nearly_the_same_error_are_averaged_by_its_inverse_square():
-    u, _ = made(40)
-    f = np.sin(2 * u)
-    kernels = [Matern(2.5, ell) for ell in np.linspace(0.1, 1.5, 15)]
-    errors = [np.sqrt(np.mean(leave_one_out(k(u), f) ** 2)) for k in kernels]
-    near = [(k, e) for k, e in zip(kernels, errors, strict=True) if 1.3 < e / errors[-1] < 2.5]
-    far = [k for k, e in zip(kernels, errors, strict=True) if e / errors[-1] > 3.1]
-    assert near
-    assert far
-    for kernel, error in near:
-        chosen = choose_kernel([kernel, kernels[-1]], pooled(u, f), NONE)
-        assert [member.kernel for member in chosen.members] == [kernels[-1], kernel]
-        assert_allclose(chosen.weights[0] / chosen.weights[1], (error / errors[-1]) ** 2, rtol=1e-6)
-        assert_allclose(np.sum(chosen.weights), 1.0, rtol=1e-12)
-    for kernel in far:
-        assert [member.kernel for member in choose_kernel([kernel, kernels[-1]], pooled(u, f), NONE).members] == [
-            kernels[-1]
-        ]
-
-
-def test_weights_fall_with_the_variance_that_is_promised_of_integrals():
-    u, f = made(40, outputs=1)
-    kernels = [Matern(1.5, 0.8), Matern(1.5, 1.2)]
-    measures = [Gaussian(t[0], 1.0) for t in THETA]
-
-    def integrals(kernel):
-        return Integrals(kernel, measures, THETA)
-
-    plain = choose_kernel(kernels, pooled(u, f), NONE)
-    chosen = choose_kernel(kernels, pooled(u, f), NONE, integrals=integrals)
-    promised = {}
-    for kernel in kernels:
-        mu, cross = integrals(kernel).mean(u), integrals(kernel).cross()
-        promised[kernel] = reml(kernel(u), f[:, 0])[1] * np.mean(np.diag(errors_of(kernel(u), mu.T, cross)))
-    by_error, by_both = ({m.kernel: m.weight for m in each.members} for each in (plain, chosen))
-    one, other = kernels
-    expected = by_error[one] / by_error[other] * promised[other] / promised[one]
-    assert_allclose(by_both[one] / by_both[other], expected, rtol=1e-6)
-
-
-def test_many_points_have_one_process():
-    rng = np.random.default_rng(0)
-    u = rng.normal(size=(MAX_AVERAGED_POINTS + 1, 1))
-    kernels = [Matern(1.5, 1.0), Matern(1.5, 1.1)]
-    points = pooled(u, np.abs(u))
-    assert len(choose_kernel(kernels, points.take(slice(1, None)), NONE).members) == 2
-    chosen = choose_kernel(kernels, points, NONE)
-    assert [member.weight for member in chosen.members] == [1.0]
-
-
-@pytest.mark.parametrize("joint", [False, True])
-def test_an_average_knows_what_its_processes_disagree_on(joint):
-    """The mean and the covariance of the mixture of the processes' posteriors."""
-    u, f = made()
-    measures, weights = [Gaussian(t[0], 1.0) for t in THETA], np.array([0.7, 0.3])
-    parts = [
-        IntegralPosterior.of(ExactGP(k, u, f, NONE), Integrals(k, measures, THETA), joint=joint)
-        for k in (ROUGH, RBF(1.5))
-    ]
-    found = IntegralPosterior.averaged(weights, parts)
-    mean = 0.7 * parts[0].mean + 0.3 * parts[1].mean
-    assert_allclose(found.mean, mean, rtol=1e-12)
-    for c in range(2):
-        second = [part.spread[c] + (np.outer(m, m) if joint else m**2) for part in parts for m in [part.mean[:, c]]]
-        expected = 0.7 * second[0] + 0.3 * second[1] - (np.outer(mean[:, c], mean[:, c]) if joint else mean[:, c] ** 2)
-        assert_allclose(found.spread[c], expected, atol=1e-12)
+# Candidates ----------------------------------------------------------------------------------------------------------
 
 
 def test_the_evidence_is_the_restricted_likelihood():
     u, f = made()
     points = pooled(u, f)
     losses = [sum(reml(Matern(1.5, ell)(u), column)[0] for column in f.T) for ell in (0.5, 2.0)]
-    found = [ExactGP(Matern(1.5, ell), points.u, points.f, NONE).evidence for ell in (0.5, 2.0)]
+    found = [np.sum(ExactGP(Matern(1.5, ell), points.u, points.f, NONE).process.evidence) for ell in (0.5, 2.0)]
     assert_allclose(np.diff(found), -0.5 * np.diff(losses), rtol=1e-9)
-
-
-@pytest.mark.parametrize("kernel", [Matern(1.5), Matern(2.5)], ids=repr)
-def test_a_lengthscale_is_near_the_likeliest(kernel):
-    u = made(40)[0]
-    f = draws(Matern(kernel.nu, 0.6), u, 1)
-    chosen = choose_kernel([kernel], pooled(u, f), Jitter(start=1e-13))
-    logs = np.linspace(-3.0, 4.0, 701)
-    losses = [reml(Matern(kernel.nu, np.exp(v))(u) + 1e-13 * np.eye(40), f[:, 0])[0] for v in logs]
-    factors = np.log([1.0, *STRETCHES])  # longer ones are taken where they predict left-out points as well
-    assert np.min(np.abs(chosen.kernel.log_lengthscales - logs[np.argmin(losses)] - factors)) < 0.12  # its last step
-
-
-def test_lengthscales_of_coordinates_that_do_not_matter_are_long():
-    rng = np.random.default_rng(0)
-    u = rng.normal(size=(80, 2))
-    chosen = choose_kernel([RBF()], pooled(u, np.sin(2 * u[:, :1])), Jitter(start=1e-13))
-    short, long = np.exp(chosen.kernel.log_lengthscales)
-    assert long > 20 * short
-    one = choose_kernel([RBF()], pooled(u, np.sin(2 * u[:, :1])), Jitter(start=1e-13), ard=False)
-    assert one.kernel.n_lengthscales == 1
-    assert chosen.error < 0.1 * one.error
-
-
-def chosen_for(f, measure, n=60):
-    x = measure.sample(n, rng=np.random.default_rng(5)).reshape(1, n)
-    samples = cbq.Samples([1.0], x, f(x), lambda theta: measure, depends_on_theta=False)
-    return choose_kernel(candidate_kernels(samples, "auto", "auto"), pooled_points(samples)[0], Jitter(start=1e-13))
-
-
-def test_the_kernel_is_as_smooth_as_f_and_on_its_coordinates():
-    normal, lognormal = Gaussian(0.0, 1.0), LogNormal(0.0, cov=0.5)
-    assert isinstance(chosen_for(np.sin, normal).kernel, RBF)
-    assert isinstance(chosen_for(lambda x: np.abs(x - 0.3), normal).kernel, Matern)
-    on_logs = chosen_for(lambda x: np.sin(3 * np.log(x)), lognormal)
-    assert isinstance(on_logs.kernel, Warped)
-    assert on_logs.tried == 8
-    assert chosen_for(lambda x: np.where(x > 0.3, 1.0, 0.0), normal).kernel.is_roughest
-    assert isinstance(chosen_for(np.sin, Uniform(0.5, 1.5)).kernel, RBF)
 
 
 def test_candidates_are_those_with_an_embedding_under_all_measures():
@@ -908,91 +727,6 @@ def test_candidates_are_those_with_an_embedding_under_all_measures():
     assert many[0] == repr(TensorProduct(Matern(1.5)))  # nothing tells a jump from what was not learnt
     given = candidate_kernels(some(np.ones((2, 2)), np.ones((2, 2)), depends_on_theta=True), RBF(1.0), Matern(2.5, 1.0))
     assert [type(k) for k in given] == [XThetaKernel]
-
-
-# Doubt -------------------------------------------------------------------------------------------------------------
-
-
-def calibrate(choice, points, rows, samples, jitter):
-    processes = processes_of(choice, points, rows, jitter)
-    return split_half_calibration(choice, processes, at_some_thetas(samples))
-
-
-@pytest.mark.parametrize("kernel", [ROUGH, JOINT], ids=["x", "x and theta"])
-def test_doubt_compares_halves_with_the_whole(kernel):
-    measures = atoms()
-    rng = np.random.default_rng(2)
-    x = np.stack([measure.sample(5, rng)[:, 0] + 1e-3 * rng.normal(size=5) for measure in measures])
-    f = np.stack([np.sin(2 * x) * THETA, np.abs(x)], axis=-1)
-    samples = cbq.Samples(THETA, x, f, measures, depends_on_theta=kernel is JOINT)
-    points, _ = pooled_points(samples)
-    mu, cross = discretised(kernel, measures, THETA, points.u)
-    K = kernel(points.u)
-    mean, variance = kriging(K, mu.T).T @ points.f, np.diag(errors_of(K, mu.T, cross))
-    errors2 = []
-    for rows in (np.arange(0, 20, 2), np.arange(1, 20, 2)):
-        k, m = K[np.ix_(rows, rows)], mu[:, rows]
-        fall = np.sqrt(variance / np.diag(errors_of(k, m.T, cross)))
-        errors2.append((kriging(k, m.T).T @ points.f[rows] - mean) ** 2 * fall[:, None])
-    error2 = np.mean(errors2, axis=0)
-    amplitude = np.array([reml(K, column)[1] for column in points.f.T])
-    ratio = np.mean(error2 / (amplitude * variance[:, None]), axis=0)
-    found = calibrate(KernelChoice.of(kernel), points, None, samples, NONE)
-    assert_allclose(found.inflation, np.maximum(ratio, np.sqrt(ratio)), rtol=1e-8)
-    assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-8)
-
-
-def test_calibration_of_a_nystrom_process_keeps_the_landmarks():
-    measures = [Gaussian(t[0], 1.0) for t in THETA]
-    rng = np.random.default_rng(2)
-    x = np.stack([measure.sample(10, rng)[:, 0] for measure in measures])
-    samples = cbq.Samples(THETA, x, np.sin(2 * x), measures, depends_on_theta=False)
-    points, _ = pooled_points(samples)
-    rows = choose_landmarks(ROUGH, points.u, 10, np.random.default_rng(0))
-    nodes, integrals = points.u[rows], Integrals(ROUGH, measures, THETA)
-    mu, z = integrals.mean(nodes), integrals.variance()
-    whole = NystromGP(ROUGH, points.u, points.f, nodes, NONE)
-    parts = [points.take(slice(k, None, 2)) for k in (0, 1)]
-    halves = [NystromGP(ROUGH, part.u, part.f, nodes, NONE, whole.noise) for part in parts]
-    fall = [np.sqrt(whole.variance(mu, z) / np.maximum(h.variance(mu, z), whole.variance(mu, z))) for h in halves]
-    error2 = np.mean([(h.mean(mu) - whole.mean(mu)) ** 2 * a for h, a in zip(halves, fall, strict=True)], axis=0)
-    found = calibrate(KernelChoice.of(ROUGH), points, rows, samples, NONE)
-    assert_allclose(found.common, np.median(error2, axis=0), rtol=1e-9)
-
-
-def test_doubt_is_what_it_should_be_of_functions_that_the_process_expects():
-    """The difference between half and whole has the variance v_half - v: (v_half / v - 1) / sqrt(v_half / v) of v."""
-    measures = [Gaussian(t[0], 1.0) for t in THETA]
-    x = np.random.default_rng(0).normal(THETA, 1.0, (4, 10))
-    f = draws(ROUGH, x.reshape(-1, 1), 1000).reshape(4, 10, 1000)
-    samples = cbq.Samples(THETA, x, f, measures, depends_on_theta=False)
-    inflation = calibrate(KernelChoice.of(ROUGH), pooled_points(samples)[0], None, samples, NONE).inflation
-    ratio = np.where(inflation < 1, inflation**2, inflation)
-    integrals, u = Integrals(ROUGH, measures, THETA), x.reshape(-1, 1)
-    mu, cross = integrals.mean(u), integrals.cross()
-    v = np.diag(errors_of(ROUGH(u), mu.T, cross))
-    halves = [np.diag(errors_of(ROUGH(u[i::2]), mu[:, i::2].T, cross)) / v for i in (0, 1)]
-    assert_allclose(np.mean(ratio), np.mean([(h - 1) / np.sqrt(h) for h in halves]), rtol=0.1)
-
-
-def test_doubt_is_large_where_a_kernel_is_far_too_smooth():
-    rng = np.random.default_rng(0)
-    x = rng.normal(THETA, 1.0, (4, 15))
-    samples = cbq.Samples(THETA, x, np.abs(x - 2.0), [Gaussian(t[0], 1.0) for t in THETA], depends_on_theta=False)
-    points, _ = pooled_points(samples)
-    smooth, rough = (
-        calibrate(KernelChoice.of(k), points, None, samples, Jitter(1e-13)).inflation[0]
-        for k in (RBF(2.5), Matern(1.5, 3.0))
-    )
-    assert smooth > 2 * rough
-
-
-def test_doubt_of_a_constant_is_none():
-    u = np.random.default_rng(0).normal(size=(4, 5))
-    samples = cbq.Samples(THETA, u, np.full((4, 5), 0.1), [Gaussian(0.0, 1.0)] * 4, depends_on_theta=False)
-    found = calibrate(KernelChoice.of(ROUGH), pooled_points(samples)[0], None, samples, NONE)
-    assert_allclose(found.common, 0.0, atol=1e-20)
-    assert np.all(np.isfinite(found.inflation))
 
 
 def test_the_rooms_change_nothing():

@@ -2,7 +2,6 @@
 
 import numpy as np
 import pytest
-from cbq.gp.choice import MISSED, choose_kernel
 from numpy.testing import assert_allclose, assert_array_equal
 from scipy.special import ndtr
 from scipy.stats import uniform
@@ -12,7 +11,6 @@ from cbq.embeddings.many import Integrals, LineRule, line_for
 from cbq.kernels import RBF, Matern, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Categorical, Gamma, Gaussian, Poisson, Product, Uniform
-from cbq.methods.multioutput.candidates import pooled_points
 from cbq.methods.multioutput.steep import LEAST_VOLUME, ROWS, between_steepest, steepest_pairs
 from cbq.samples.runs import Runs
 
@@ -80,23 +78,6 @@ def test_with_lengthscales_for_each_input_a_jump_is_explained_by_the_input_that_
     assert member.kernel.is_roughest
     on_x, on_theta = (np.exp(part.log_lengthscales[0]) for part in (member.kernel.on_x, member.kernel.on_theta))
     assert on_theta > 3 * on_x  # f does not vary with theta
-
-
-def test_kernels_that_take_values_for_noise_are_not_averaged_with_those_that_go_through_them():
-    """A long RBF kernel and its jitter are a polynomial and noise: it predicts a step badly, and promises much."""
-    samples = probability().collect(20, 5, rng=0)
-    points, _ = pooled_points(samples)
-    longest = RBF(1e7)
-    gram = longest(points.u) + 1e-13 * np.eye(points.n)
-    one = np.ones((points.n, 1))
-    solved = np.linalg.solve(gram, np.column_stack([points.f, one]))
-    beta = solved[:, 0].sum() / solved[:, 1].sum()
-    missed = 1e-13 * (solved[:, 0] - beta * solved[:, 1])
-    assert np.sqrt(np.mean(missed**2)) > 100 * MISSED  # so much is left of the values
-    jitter = Jitter(start=1e-13)
-    chosen = choose_kernel([Matern(0.5, 1.0), longest], points, jitter)
-    assert [type(member.kernel) for member in chosen.members] == [Matern]
-    assert choose_kernel([longest], points, jitter).kernel is longest  # if there is no other
 
 
 @pytest.mark.parametrize(

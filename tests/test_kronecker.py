@@ -75,21 +75,6 @@ def test_the_process_is_that_of_kriging_with_an_unknown_constant():
     assert_allclose(process.amplitude, np.sum(centred * np.linalg.solve(K, centred.T).T, axis=1) / 19, rtol=1e-10)
 
 
-def test_two_amplitudes_scale_the_errors_of_interpolation_and_of_quadrature():
-    points = grid(6, 7)
-    amplitudes = np.array([[2.0, 3.0], [5.0, 7.0]])
-    one, two = KroneckerGP(KERNEL, points, NONE), KroneckerGP(KERNEL, points, NONE, 0.0, amplitudes)
-
-    def variances(process, theta):
-        integrals = process.integrals(np.array([[theta]]))
-        return IntegralPosterior.at(process, integrals.mean(process.nodes), integrals.variance(), np.ones(2)).spread
-
-    assert_allclose(two.mean(np.eye(6)), one.mean(np.eye(6)), rtol=1e-12)
-    assert_allclose(variances(two, points.theta[2, 0])[:, 0] / variances(one, points.theta[2, 0])[:, 0], amplitudes[1])
-    far = variances(two, 90.0)[:, 0] / variances(one, 90.0)[:, 0]
-    assert np.all((amplitudes[0] <= far) & (far <= amplitudes[1]))
-
-
 # The design --------------------------------------------------------------------------------------------------------
 
 FAMILIES = {

@@ -17,7 +17,6 @@ from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates
 from cbq.kernels import RBF, Matern
 from cbq.linalg import Jitter, factor, lapack
 from cbq.measures import Gaussian
-from cbq.methods import auto
 from cbq.methods.conditional.stage_two import NodeEstimates, ThetaCalibration, ThetaPosterior, nearest_nodes
 
 GIB = 2**30
@@ -308,9 +307,8 @@ def test_weights_that_do_not_fit_are_refused(leave):
         fit.weights(np.linspace(1.0, 2.0, 100))
 
 
-def test_comparisons_and_auto_go_on_without_what_does_not_fit(leave, monkeypatch):
+def test_comparisons_and_auto_go_on_without_what_does_not_fit(leave):
     leave(3e6)
-    monkeypatch.setattr(auto, "_can_borrow", lambda given: False)
     chosen = cbq.Auto().fit(everywhere(30, 20))
     assert "MOBQ could not be fitted: an exact fit to 600 points takes at least" in chosen.summary()
     leave(8 * 3000)

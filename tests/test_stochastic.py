@@ -282,6 +282,6 @@ def test_residuals_that_are_nothing_but_noise_are_not_called_zero():
         f, lambda theta: cbq.measures.Gaussian(theta, 1.0), cbq.measures.Uniform(0.0, 2.0), stochastic=True
     )
     fit = cbq.MOBQ().fit(problem.collect(10, 20, rng=0, progress=False))
-    assert fit.groups[0].chosen.error == 0.0
+    assert fit.groups[0].chosen.residual == 0.0
     assert "  Leave-one-out residuals: no larger than the noise of f." in fit.summary().splitlines()
     assert not re.search(r"\b0 times", fit.summary() + "".join(each.verdict for each in fit._diagnostics()))

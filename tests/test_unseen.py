@@ -73,13 +73,6 @@ def test_one_process_for_all_points_warns_of_tails_too(name):
         cbq.MOBQ().fit(HEAVY[name].collect(15, 30, rng=0))
 
 
-@QUIET
-def test_auto_leaves_tails_to_the_intervals_that_know_them():
-    fit = cbq.Auto().fit(HEAVY["a wide lognormal measure"].collect(15, 30, rng=0))
-    assert isinstance(fit, cbq.methods.CBQFit)
-    assert "tails" in fit.choice
-
-
 def test_tails_warn():
     with pytest.warns(cbq.FitWarning, match=r"^tails: the outermost points decide the answer.*proposal="):
         cbq.CBQ().fit(HEAVY["a steep exponential"].collect(15, 30, rng=0))

@@ -9,6 +9,8 @@ from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
 from cbq.fit.base import Fit, load
 from cbq.fit.findings import FitWarning
+from cbq.gp.calibration import Calibration
+from cbq.gp.selection import Selection
 from cbq.linalg import engine
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
@@ -23,6 +25,7 @@ __all__ = [
     "LSMC",
     "MOBQ",
     "Auto",
+    "Calibration",
     "CheckpointError",
     "CollectWarning",
     "Comparison",
@@ -34,6 +37,7 @@ __all__ = [
     "Names",
     "Problem",
     "Samples",
+    "Selection",
     "WorkerError",
     "__version__",
     "available_pairs",

@@ -36,7 +36,6 @@ KINDS = {
     "not learnt": "Take more points, or try cbq.CBQ() or cbq.LSMC().",
     "rounding": "Pass a rougher kernel_x, or drop points that nearly coincide.",
     "design": "Nothing needs to be done if this is what was meant.",
-    "disagreement": "Compare the estimators by cbq.compare(samples), and take more points where they differ.",
 }
 REMARKS = frozenset({"rounding", "design"})  # these leave intervals as good as they are, and raise no warning
 PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"

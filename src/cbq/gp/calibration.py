@@ -33,6 +33,13 @@ class Calibration:
         error within a factor of about three.
     common : the variance of an error that integrals have in common, in units of their average variance.
     points : the largest number of points whose moves are computed; of more, so many evenly spaced ones serve.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> wide, narrow = (cbq.MOBQ(calibration=cbq.Calibration(df=df)).fit(samples) for df in (2.5, 10.0))
+    >>> bool(wide.interval([100.0])[1][0] > narrow.interval([100.0])[1][0])
+    True
     """
 
     df: float = 2.5

@@ -55,6 +55,13 @@ class Selection:
     promising : errors in the first comparison, in units of the smallest, that are worth a second.
     shaped : the largest number of points to which ratios of lengthscales are fitted.
     step : the resolution of the logarithm of lengthscales.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.MOBQ(selection=cbq.Selection(most=1)).fit(samples)  # no kernel but the best
+    >>> len(fit.groups[0].chosen.members)
+    1
     """
 
     within: float = 2.0

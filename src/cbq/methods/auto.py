@@ -11,6 +11,7 @@ from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
 from cbq.methods.conditional import CBQ, CBQFit
+from cbq.methods.conditional.stage_one import UNDECLARED_NOISE
 from cbq.methods.multioutput import MOBQ, PooledFit
 from cbq.methods.options import require_samples
 from cbq.methods.parameters import Parameters
@@ -47,6 +48,10 @@ class Auto(Parameters):
         require_samples(samples)
         with opened(executor) as pool:
             plain = CBQ().fit(samples, executor=pool)
+        return _with_noise_of(plain, self._chosen(samples, plain))
+
+    def _chosen(self, samples: Samples, plain: CBQFit) -> CBQFit | PooledFit:
+        """The fit of the estimator that suits the samples; plain: the fit of CBQ."""
         if plain.unseen is not None:
             return plain.with_choice("Chose CBQ. All values of f are equal, and one process cannot be judged by them.")
         if not samples.conditional.everywhere:
@@ -63,6 +68,13 @@ class Auto(Parameters):
         if ratio <= 1:
             return pooled.with_choice(f"Chose MOBQ. {compared}")
         return plain.with_choice(f"Chose CBQ. {compared}")
+
+
+def _with_noise_of(plain: CBQFit, chosen: CBQFit | PooledFit) -> CBQFit | PooledFit:
+    """The chosen fit with the noise that CBQ finds in samples of an f that was not declared random."""
+    if UNDECLARED_NOISE not in plain.stage1.findings or UNDECLARED_NOISE in chosen._findings():
+        return chosen
+    return chosen._with_findings([UNDECLARED_NOISE])
 
 
 def _compared_thetas(samples: Samples) -> Array:

@@ -17,9 +17,9 @@ from cbq.embeddings import NoEmbedding
 from cbq.embeddings.many import Integrals
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent
-from cbq.gp.calibration import LocalAmplitude
+from cbq.gp.calibration import Calibration, LocalAmplitude
 from cbq.gp.pooled import ExactGP
-from cbq.gp.selection import PooledPoints, choose_kernel
+from cbq.gp.selection import PooledPoints, choose_kernel, processes_of
 from cbq.measures import Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
@@ -30,6 +30,7 @@ from cbq.samples.arrays import units
 Method = Literal["mc", "bq"]
 DEFAULT_N = {"mc": NODES, "bq": 2**8}
 MIN_NODES, MAX_NODES = 4, 2000  # thetas of "bq": whole functions are drawn at all of them
+CALIBRATION = Calibration()
 WIDENING = 0.5  # by which, for p = 1, Sobol thetas lie farther out than draws: quadrature needs nodes in the tails
 
 
@@ -174,13 +175,13 @@ def _quadrature(
     except NoEmbedding:  # coordinates in which the prior is standard normal always have one
         normal = Gaussian(np.zeros(measure.dim), np.ones(measure.dim))
         found, outer_std = _integrals(measure.inverse_transport(theta, base="normal"), normal, values, at_mean)
-    return answer(fit, theta, found[0], found[1:], outer_std, outer_df=np.inf)
+    return answer(fit, theta, found[0], found[1:], outer_std, outer_df=CALIBRATION.df)
 
 
 def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:
     """The integrals of at_mean (n,) and of each of `values` (S, n) at nodes (n, p), under a measure: (1 + S,).
 
-    Also the standard error of the quadrature, (), by a process that is calibrated by leaving out nodes.
+    Also the scale, (), of the Student-t distribution of the error of the quadrature: that of one integral by MOBQ.
     """
     averages = np.mean(values, axis=0)[:, None]
     shift, scale = units(averages)
@@ -191,10 +192,13 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
     mu, z = integrals.mean(nodes), integrals.variance()
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
-    averaged = ExactGP(chosen.kernel, nodes, f, POOLED_JITTER)
-    amplitude = LocalAmplitude(averaged)(mu)[0, 0]
-    std = scale[0] * np.sqrt(amplitude * process.variance(mu, z)[0, 0])
-    return process.mean(mu)[0, 1:], np.asarray(std)
+    mean = process.mean(mu)[0]
+    averaged, *others = processes_of(chosen, points, None, POOLED_JITTER)
+    scale2 = (LocalAmplitude(averaged)(mu) * averaged.variance(mu, z) + averaged.rounding**2)[0, 0]
+    for weight, member, other in zip(chosen.weights[1:], chosen.members[1:], others, strict=True):
+        apart = other.mean(Integrals(member.kernel, [measure], np.empty((1, 0))).mean(nodes))[0, 0] - mean[0]
+        scale2 += weight * apart**2
+    return mean[1:], np.asarray(scale[0] * np.sqrt((1.0 + CALIBRATION.common) * scale2))
 
 
 def _widened_sobol(measure: Measure, n: int, rng: np.random.Generator) -> Array:

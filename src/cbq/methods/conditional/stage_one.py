@@ -43,7 +43,7 @@ from cbq.samples.arrays import units
 from cbq.samples.enumerated import Enumerated
 from cbq.samples.samples import spread
 
-SCATTERED = "values of f scatter around a smooth function as if f were random."
+UNDECLARED_NOISE = Finding("noise", "values of f scatter around a smooth function as if f were random.")
 
 
 @dataclass(frozen=True)
@@ -125,7 +125,7 @@ def _fit(samples: Samples, options: StageOneOptions, executor: Executor | None) 
         how = options.tau, options.jitter, options.selection
         tried, (candidates, evidence) = candidates, screen(candidates, subset, n, *how)
         if not samples.stochastic and asks_for_noise(tried, subset, evidence, *how):
-            findings.append(Finding("noise", SCATTERED))
+            findings.append(UNDECLARED_NOISE)
     whole = BlockedSamples(samples)
     results = [
         whole.evaluate(
