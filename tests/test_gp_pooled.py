@@ -4,7 +4,6 @@ from dataclasses import fields, replace
 
 import numpy as np
 import pytest
-from cbq.gp.choice import PooledPoints, choose_kernel
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq

@@ -19,7 +19,7 @@ from cbq.fit.base import Fit
 from cbq.fit.findings import silent
 from cbq.gp.calibration import Calibration, LocalAmplitude
 from cbq.gp.pooled import ExactGP
-from cbq.gp.selection import PooledPoints, choose_kernel, processes_of
+from cbq.gp.selection import PooledPoints, choose_kernel
 from cbq.measures import Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
@@ -189,15 +189,16 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     points = PooledPoints(nodes, f, np.broadcast_to(np.std(f), f.shape), shift, scale)
 
     chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, POOLED_JITTER)
-    integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
+    none = np.empty((1, 0))  # no theta
+    integrals = Integrals(chosen.kernel, [measure], none)
     mu, z = integrals.mean(nodes), integrals.variance()
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
     mean = process.mean(mu)[0]
-    averaged, *others = processes_of(chosen, points, None, POOLED_JITTER)
+    averaged = ExactGP(chosen.kernel, nodes, f, POOLED_JITTER)
     scale2 = (LocalAmplitude(averaged)(mu) * averaged.variance(mu, z) + averaged.rounding**2)[0, 0]
-    for weight, member, other in zip(chosen.weights[1:], chosen.members[1:], others, strict=True):
-        apart = other.mean(Integrals(member.kernel, [measure], np.empty((1, 0))).mean(nodes))[0, 0] - mean[0]
-        scale2 += weight * apart**2
+    for weight, member in zip(chosen.weights[1:], chosen.members[1:], strict=True):
+        other, at_nodes = ExactGP(member.kernel, nodes, f, POOLED_JITTER), Integrals(member.kernel, [measure], none)
+        scale2 += weight * (other.mean(at_nodes.mean(nodes))[0, 0] - mean[0]) ** 2
     return mean[1:], np.asarray(scale[0] * np.sqrt((1.0 + CALIBRATION.common) * scale2))
 
 
