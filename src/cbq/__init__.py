@@ -13,6 +13,7 @@ from cbq.gp.calibration import Calibration
 from cbq.gp.selection import Selection
 from cbq.linalg import engine
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
+from cbq.methods.conditional import StageOneSelection, ThetaCalibration
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
 from cbq.problem import Problem
 from cbq.psa import enbs, evpi, evppi_table, evsi
@@ -38,6 +39,8 @@ __all__ = [
     "Problem",
     "Samples",
     "Selection",
+    "StageOneSelection",
+    "ThetaCalibration",
     "WorkerError",
     "__version__",
     "available_pairs",

@@ -16,6 +16,7 @@ from itertools import compress
 import numpy as np
 
 from cbq._arrays import Array, Booleans, evenly
+from cbq._checks import is_number, is_whole, shown
 from cbq.embeddings import NoEmbedding, embed
 from cbq.gp.families import KernelFamily
 from cbq.gp.quadrature import KernelEvidence, explain
@@ -56,6 +57,13 @@ class StageOneSelection:
     costly_share : a family with slow embeddings must have less than this share of the squared error of any other.
     noise_evidence : the log-likelihood by which a smooth f with noise must be likelier than any f without, for a
         warning that f is random. Five or six is not chance.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.CBQ(selection=cbq.StageOneSelection(most=6)).fit(samples)
+    >>> len(fit.stage1.hyperparameters[0]) <= 6
+    True
     """
 
     power: float = 2.0
@@ -68,6 +76,14 @@ class StageOneSelection:
     least: int = 3
     costly_share: float = 0.5
     noise_evidence: float = 6.0
+
+    def __post_init__(self) -> None:
+        for name in ("few", "thetas", "points", "numbers", "most", "least"):
+            if not is_whole(value := getattr(self, name)):
+                raise ValueError(f"{name} must be a whole number, zero or more, but it is {shown(value)}.")
+        for name in ("power", "negligible", "costly_share", "noise_evidence"):
+            if not is_number(value := getattr(self, name), 0.0):
+                raise ValueError(f"{name} must be a number, zero or more, but it is {shown(value)}.")
 
 
 @dataclass(frozen=True, eq=False)

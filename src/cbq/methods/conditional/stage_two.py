@@ -17,6 +17,7 @@ from typing import Literal
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
+from cbq._checks import is_number, shown
 from cbq.fit.of_samples import HEAVY_SHARE
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.gp.heteroscedastic import GPPrior, Prediction, ThetaCoordinates, ThetaGP, Trend
@@ -30,6 +31,7 @@ from cbq.linalg.engines import require_matrices
 @saved(
     "ThetaCalibration",
     significance=Number(least=0.0, null=np.inf),
+    least_noise=Number(least=0.0),
     common_error=Number(least=0.0),
     tail_ratios=Many(Number()),
     tail_shares=Many(Number()),
@@ -42,19 +44,40 @@ class ThetaCalibration:
     significance : the second curve, through unbiased estimates, counts from a mean squared difference of so many times
         its variance on: 1, as a difference beyond its expected size is a bias of the first curve. Infinite for no
         second curve: 300 thetas with 8 points each then share a bias of up to three times the error.
+    least_noise : the noise of that curve is at least this share of the variances of stage 1. Residuals vanish where all
+        values at a theta are equal, and rare events then fail without it (95% intervals cover 0.88 in place of 0.99).
     common_error : where thetas share their points, the size of the error that all have in common, in units of the own
         error of each: 1, as nothing is known about it.
     tail_ratios : where the tails carry the answer, standardised residuals of the outermost points are larger than
         those of all others. The stretch rises from none to all between these two ratios.
     tail_shares : the same for the share of the outermost points in the variance of f, in units of that of a linear f.
     tail_stretch : the factor of standard deviations is this share of the ratio. With 0 tails are not looked at.
+
+    Examples
+    --------
+    >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
+    >>> fit = cbq.CBQ(calibration=cbq.ThetaCalibration(tail_stretch=0.0)).fit(samples)
+    >>> float(fit.stage1.stretch[0])
+    1.0
     """
 
     significance: float = 1.0
+    least_noise: float = 0.25
     common_error: float = 1.0
     tail_ratios: tuple[float, float] = (3.0, 5.0)
     tail_shares: tuple[float, float] = (1.25, HEAVY_SHARE)
     tail_stretch: float = 0.5
+
+    def __post_init__(self) -> None:
+        for name in ("significance", "least_noise", "common_error", "tail_stretch"):
+            if not is_number(value := getattr(self, name), 0.0, np.inf):
+                raise ValueError(f"{name} must be a number, zero or more, but it is {shown(value)}.")
+        for name in ("tail_ratios", "tail_shares"):
+            ends = getattr(self, name)
+            if not (isinstance(ends, tuple) and len(ends) == 2 and all(is_number(each, 0.0) for each in ends)):
+                raise ValueError(f"{name} must be two numbers, zero or more, in a tuple, but it is {shown(ends)}.")
+            if not ends[0] < ends[1]:
+                raise ValueError(f"{name} must be two numbers in ascending order, but it is {shown(ends)}.")
 
 
 @dataclass(frozen=True)
@@ -202,7 +225,7 @@ class ThetaPosterior:
         if iid and len(nodes.mean) > 1:
             some = evenly(len(nodes.mean), 500)  # thetas are enough to compare the two curves at
             first = self.predictive(nodes.theta[some]).mean
-            self.correction = unbiased_curve(best, nodes, self.landmarks, near, some, first, calibration.significance)
+            self.correction = unbiased_curve(best, nodes, self.landmarks, near, some, first, calibration)
 
     def predictive(self, theta: Array, *, joint: bool = False) -> PredictiveDistribution:
         """The predictive distribution of I at theta (M, p)."""
@@ -259,20 +282,22 @@ def unbiased_curve(
     near: Integers,
     some: Integers,
     other: Array,
-    significance: float,
+    how: ThetaCalibration,
 ) -> UnbiasedCurve | None:
     """The curve through the unbiased estimates at the nodes; None where it has no weight.
 
     near: (T, k), the nearest nodes of each. other: (m,), the means of the first curve at some of the nodes (m,), where
     the two are compared.
     """
-    noise = np.mean(nodes.spread2[near], axis=1)
+    # Both are averages over neighbours: weights that depend on the own error would be a bias of the curve.
+    noise, least = (np.mean(each[near], axis=1) for each in (nodes.spread2, how.least_noise * nodes.variance))
+    noise = np.maximum(noise, least)
     estimates = replace(nodes, mean=nodes.unbiased, variance=noise, bias=np.zeros_like(noise), spread2=noise)
     process = estimates.process(prior, noise, landmarks)
     curve = UnbiasedCurve(process, noise_reading(process, estimates, iid=False))
     mean, own = curve.at(nodes.theta[some])
     apart2 = float(np.mean((mean - other) ** 2))
-    weight = max(0.0, 1.0 - significance * float(np.mean(own)) / apart2) if apart2 > 0 else 0.0
+    weight = max(0.0, 1.0 - how.significance * float(np.mean(own)) / apart2) if apart2 > 0 else 0.0
     return replace(curve, weight=weight) if weight > 0 else None
 
 
