@@ -7,7 +7,7 @@ from scipy.special import gammaln, ndtr
 
 import cbq
 from cbq.measures import Empirical, Exponential, Gamma, Gaussian, Uniform, Unnormalised
-from cbq.methods import CBQFit, MOBQFit, auto
+from cbq.methods import CBQFit, MOBQFit
 from refusals import refusals
 
 

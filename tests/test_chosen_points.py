@@ -2,14 +2,14 @@
 
 import numpy as np
 import pytest
-from numpy.testing import assert_allclose, assert_array_equal
+from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
 import cbq
 from cbq.fit.findings import silent
 from cbq.fit.of_samples import equal_values, tails
 from cbq.measures import Gaussian
-from cbq.methods import CBQFit, MOBQFit
+from cbq.methods import MOBQFit
 from cbq.methods.multioutput.candidates import pooled_points
 
 NEW = np.linspace(0.2, 1.8, 9)
