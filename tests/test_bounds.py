@@ -25,7 +25,7 @@ def samples(outputs=False, **options):
     """Few points of a steep f between 0 and 1, and of its complement times 3."""
 
     def f(x, theta):
-        share = expit(6 * (x[:, 0] - 2))
+        share = expit(20 * (x[:, 0] - 2))
         return np.column_stack([share, 3 * (1 - share)]) if outputs else share
 
     return cbq.Problem(f, family, PRIOR, depends_on_theta=False, **options).collect(8, 6, rng=1)

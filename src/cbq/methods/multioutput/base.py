@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 import numpy as np
 
-from cbq._arrays import Array, evenly
+from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import together
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import Diagnostic
@@ -104,6 +104,10 @@ class PooledFit(Fit):
         """The measures of the points at thetas (M, p), or the one that all share."""
 
     @abstractmethod
+    def _observed(self, rows: Integers) -> Sequence[Measure]:
+        """The measures of the points at some of the observed thetas: the family need not be asked again."""
+
+    @abstractmethod
     def _left_out(self, group: OutputGroup) -> Array:
         """Leave-one-out residuals (m, K) of the outputs of a group at m points."""
 
@@ -175,8 +179,8 @@ class PooledFit(Fit):
     @cached_property
     def _average_scales2(self) -> list[Array]:
         """For each group, the average squared scales (K,) at some of the observed thetas."""
-        some = self.theta[evenly(len(self.theta), SOME_THETAS)]
-        measures = together(self._measures(some))
+        rows = evenly(len(self.theta), SOME_THETAS)
+        some, measures = self.theta[rows], together(self._observed(rows))
         return [np.mean(self._posterior(g, some, measures, joint=False)[1], axis=1) for g in range(len(self.groups))]
 
     @cached_property
@@ -185,10 +189,10 @@ class PooledFit(Fit):
 
         At some of the observed thetas, as a ratio of standard deviations.
         """
-        some = self.theta[evenly(len(self.theta), SOME_THETAS)]
-        found = []
+        rows = evenly(len(self.theta), SOME_THETAS)
+        some, found = self.theta[rows], []
         with self._threads():
-            measures = together(self._measures(some))
+            measures = together(self._observed(rows))
             for (best, *_), amplitudes in zip(self._parts, self._amplitudes, strict=True):
                 to_nodes = best.embeddings(amplitudes.nodes, best.integrals(some, measures), some)
                 one = np.maximum(best.process.amplitude, np.finfo(float).tiny)

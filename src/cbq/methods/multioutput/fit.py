@@ -138,6 +138,9 @@ class MOBQFit(PooledFit):
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)
 
+    def _observed(self, rows: Integers) -> Sequence[Measure]:
+        return [self.samples.measures[t] for t in rows]
+
     def _left_out(self, group: OutputGroup) -> Array:
         points = self._points.outputs(group.outputs)
         return left_out_residuals(group.chosen, points, self.jitter, self.calibrated_by.points)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Integers
 from cbq.embeddings import Embedding, embed
 from cbq.fit.findings import Finding
 from cbq.gp.calibration import Calibration
@@ -103,6 +103,9 @@ class KroneckerFit(PooledFit):
         return _GridPart(process, embed(member.kernel.on_x, points.measure))
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
+        return [self._points.measure]
+
+    def _observed(self, rows: Integers) -> Sequence[Measure]:
         return [self._points.measure]
 
     def _left_out(self, group: OutputGroup) -> Array:

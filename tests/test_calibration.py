@@ -1,0 +1,298 @@
+"""Calibration: amplitudes against refitted integrals, and predictive distributions against their parts."""
+
+from dataclasses import fields
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+from scipy import stats
+
+import cbq
+from cbq import MOBQ, Auto, Calibration, Selection
+from cbq.embeddings.many import Integrals
+from cbq.gp.calibration import LocalAmplitude, useful_groups
+from cbq.gp.grid_choice import grid_amplitude
+from cbq.gp.kronecker import GridPoints
+from cbq.gp.pooled import ExactGP
+from cbq.gp.selection import KernelChoice, KernelMember
+from cbq.kernels import RBF, Matern, XThetaKernel
+from cbq.linalg import Jitter
+from cbq.measures import Gaussian, Uniform
+from cbq.methods import CBQFit, MOBQFit
+from refusals import refusals
+
+NONE = Jitter(start=0.0)
+KERNEL = Matern(1.5, 0.8)
+OWNERS = np.repeat(np.arange(6), 5)
+U = np.random.default_rng(0).normal(size=(30, 1))
+F = np.column_stack([np.sin(2 * U[:, 0]), np.abs(U[:, 0] - 0.2)])
+MEASURES = [Gaussian(mean, 1.0) for mean in (-1.0, 0.0, 0.7)]
+INTEGRALS = Integrals(KERNEL, MEASURES, np.zeros((3, 0)))
+MU, Z = INTEGRALS.mean(U), INTEGRALS.variance()
+
+
+def integral(rows, noise=0.0, f=F):
+    """Means (M, C) and variances (M,) of the integrals given some values, by explicit inverses."""
+    inverse, one = np.linalg.inv(KERNEL(U[rows]) + noise * np.eye(len(rows))), np.ones(len(rows))
+    S = one @ inverse @ one
+    beta = one @ inverse @ f[rows] / S
+    mean = beta + MU[:, rows] @ inverse @ (f[rows] - beta)
+    gap = 1.0 - MU[:, rows] @ inverse @ one
+    return mean, Z - np.einsum("mi,ij,mj->m", MU[:, rows], inverse, MU[:, rows]) + gap**2 / S
+
+
+def refitted(groups, noise=0.0, f=F):
+    """The amplitudes (M, C) by refitting without each group of rows."""
+    every = np.arange(len(U))
+    mean, variance = integral(every, noise, f)
+    others = [integral(np.setdiff1d(every, rows), noise, f) for rows in groups]
+    return sum((mean - m) ** 2 for m, _ in others) / sum(v - variance for _, v in others)[:, None]
+
+
+# Amplitudes --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("noise", [0.0, 0.2])
+def test_the_amplitude_is_what_refitting_without_each_theta_moves(noise):
+    found = LocalAmplitude(ExactGP(KERNEL, U, F, NONE, noise), OWNERS)(MU)
+    expected = refitted([np.flatnonzero(t == OWNERS) for t in range(6)], noise)
+    assert_allclose(found, expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "owners", [None, np.arange(30), np.zeros(30, int), np.repeat([0, 1], 15)], ids=["none", "own", "one", "two"]
+)
+def test_where_thetas_say_little_points_are_left_out(owners):
+    assert useful_groups(owners, 30) is None
+    found = LocalAmplitude(ExactGP(KERNEL, U, F, NONE), owners)(MU)
+    assert_allclose(found, refitted([[i] for i in range(30)]), rtol=1e-6)
+
+
+def test_of_several_groupings_the_largest_amplitude_counts():
+    columns = np.tile(np.arange(5), 6)
+    process = ExactGP(KERNEL, U, F, NONE)
+    by_theta, by_column = (LocalAmplitude(process, each)(MU) for each in (OWNERS, columns))
+    assert_allclose(LocalAmplitude(process, OWNERS, columns)(MU), np.maximum(by_theta, by_column), rtol=1e-14)
+    assert_allclose(LocalAmplitude(process, OWNERS, None)(MU), by_theta, rtol=1e-14)
+
+
+def test_amplitudes_follow_scale_and_ignore_shift_and_order():
+    plain = LocalAmplitude(ExactGP(KERNEL, U, F, NONE), OWNERS)(MU)
+    moved = LocalAmplitude(ExactGP(KERNEL, U, 5.0 - 3.0 * F, NONE), OWNERS)(MU)
+    assert_allclose(moved, 9.0 * plain, rtol=1e-8)
+    order = np.random.default_rng(1).permutation(30)
+    mixed = LocalAmplitude(ExactGP(KERNEL, U[order], F[order], NONE), 7 - OWNERS[order])(MU[:, order])
+    assert_allclose(mixed, plain, rtol=1e-8)
+
+
+def test_draws_of_the_process_have_its_amplitude():
+    """A move D has the variance A V, so that the expectation of sum D^2 is A sum V, whatever the correlations."""
+    draws = np.linalg.cholesky(KERNEL(U)) @ np.random.default_rng(2).normal(size=(30, 4000))
+    found = LocalAmplitude(ExactGP(KERNEL, U, 2.0 * draws, NONE), OWNERS)(MU)
+    assert_allclose(np.mean(found, axis=1), 4.0, rtol=0.1)
+
+
+def test_of_a_constant_nothing_moves():
+    found = LocalAmplitude(ExactGP(KERNEL, U, np.full((30, 1), 0.1), NONE), OWNERS)(MU)
+    assert_allclose(found, 0.0, atol=1e-20)
+
+
+@pytest.mark.parametrize("n", [1, 2, 3])
+def test_few_points_are_no_error(n):
+    for owners in (None, np.arange(n), np.zeros(n, int)):
+        found = LocalAmplitude(ExactGP(KERNEL, U[:n], F[:n], NONE), owners)(MU[:, :n])
+        assert np.all(np.isfinite(found))
+        assert np.all(found >= 0)
+
+
+def test_on_a_grid_thetas_and_points_are_left_out():
+    v, theta = np.random.default_rng(3).normal(size=(7, 1)), np.linspace(0.0, 2.0, 5)[:, None]
+    f = (np.sin(2 * v[:, 0]) * (1 + theta))[None]
+    grid = GridPoints(theta, v, Gaussian(0.0, 1.0), f, np.ones((1, 5, 1)), np.zeros(1), np.ones(1))
+    kernel = XThetaKernel(Matern(1.5, 0.8), Matern(2.5, 1.0), 1)
+    choice = KernelChoice((KernelMember(kernel, 1.0, 1.0),), 1)
+    amplitude = grid_amplitude(choice, grid, NONE, 1000)
+    u = amplitude.nodes  # all points, in some order
+    assert_allclose(np.sort(u, axis=0), np.sort(grid.u, axis=0), rtol=0)
+    mu = Integrals(kernel, [grid.measure], np.array([[0.3], [1.0]])).mean(u)
+    dense = ExactGP(kernel, u, np.sin(2 * u[:, :1]) * (1 + u[:, 1:]), NONE)
+    both = [LocalAmplitude(dense, np.unique(u[:, j], return_inverse=True)[1]) for j in (0, 1)]
+    assert_allclose(amplitude(mu), np.max([each(mu) for each in both], axis=0), rtol=1e-10)
+    assert len(grid_amplitude(choice, grid, NONE, 20).nodes) <= 20
+
+
+# Predictive distributions ------------------------------------------------------------------------------------------
+
+NEW = np.linspace(1.1, 2.9, 5)
+
+
+def normal(theta):
+    return Gaussian(theta[0], 1.0)
+
+
+def drawn(T=8, N=10, outputs=False, seed=0, noise=0.0):
+    rng = np.random.default_rng(seed)
+    theta = np.linspace(1.0, 3.0, T)
+    x = rng.normal(theta[:, None], 1.0, (T, N))
+    f = np.stack([np.sin(3 * x), np.abs(x - 2.0)], axis=-1) if outputs else np.sin(3 * x)
+    f = f + noise * rng.normal(size=f.shape)
+    return cbq.Samples(theta, x, f, normal, depends_on_theta=False, stochastic=noise > 0)
+
+
+def assembled(fit, theta, c):
+    """The squared scales (M,) of output c, from the processes of all kernels."""
+    (group,) = (each for each in fit.groups if c in each.outputs)
+    j, points = group.outputs.index(c), fit._points.outputs(group.outputs)
+    few = points.thinned(fit.calibrated_by.points)
+    total, means = 0.0, []
+    for weight, member in zip(group.chosen.weights, group.chosen.members, strict=True):
+        process = ExactGP(member.kernel, points.u, points.f, fit.jitter, member.noise)
+        integrals = Integrals(member.kernel, [normal(t) for t in theta[:, None]], theta[:, None])
+        mu = integrals.mean(points.u)
+        means.append(process.mean(mu)[:, j])
+        if len(means) > 1:
+            total = total + weight * (means[-1] - means[0]) ** 2
+            continue
+        calibrating = ExactGP(member.kernel, few.u, few.f, fit.jitter, member.noise)
+        amplitude = LocalAmplitude(calibrating, few.owners)(integrals.mean(few.u))[:, j]
+        total = total + amplitude * process.variance(mu, integrals.variance())[:, j] + process.rounding[j] ** 2
+    return points.scale[j] ** 2 * total
+
+
+CASES = {
+    "one kernel": (drawn(), {"kernel_x": Matern(1.5, 0.9)}),
+    "chosen": (drawn(), {"selection": Selection(1e6, 5, promising=1e6)}),
+    "two outputs": (drawn(outputs=True), {"selection": Selection(1e6, promising=1e6)}),
+    "a part of the points": (drawn(), {"kernel_x": Matern(2.5, 0.9), "calibration": Calibration(points=30)}),
+    "other options": (drawn(), {"calibration": Calibration(df=6.0, common=0.0)}),
+    "draws": (drawn(noise=0.3), {"kernel_x": Matern(1.5, 0.9)}),
+    "one theta": (drawn(T=1, N=15), {"kernel_x": Matern(1.5, 0.9)}),
+    "two thetas": (drawn(T=2, N=8), {"kernel_x": Matern(1.5, 0.9)}),
+    "one point each": (drawn(T=20, N=1), {"kernel_x": Matern(1.5, 0.9)}),
+}
+pytestmark = pytest.mark.filterwarnings("ignore:(few thetas|few points|not learnt|beyond):cbq.FitWarning")
+
+
+@pytest.mark.parametrize(("samples", "options"), CASES.values(), ids=CASES)
+def test_scales_are_amplitude_disagreement_rounding_and_a_common_error(samples, options):
+    fit, level = MOBQ(**options).fit(samples), 0.9
+    df, common = fit.calibrated_by.df, fit.calibrated_by.common
+    mean, std = (each.reshape(5, -1) for each in fit.predict(NEW, return_std=True))
+    low, high = (each.reshape(5, -1) for each in fit.interval(NEW, level))
+    cov = fit.predict(NEW, return_cov=True)[1].reshape(5, 5, -1)
+    for c in range(samples.C or 1):
+        scales2 = assembled(fit, NEW, c) + common * np.mean(assembled(fit, samples.theta[:, 0], c))
+        assert_allclose(std[:, c], np.sqrt(scales2 * df / (df - 2)), rtol=1e-6)
+        assert_allclose(high[:, c] - mean[:, c], stats.t.ppf(0.95, df) * np.sqrt(scales2), rtol=1e-6)
+        assert_allclose(mean[:, c] - low[:, c], stats.t.ppf(0.95, df) * np.sqrt(scales2), rtol=1e-6)
+        assert_allclose(np.diag(cov[..., c]), std[:, c] ** 2, rtol=1e-6)
+        assert np.min(np.linalg.eigvalsh(cov[..., c])) >= -1e-12 * np.max(cov[..., c])
+
+
+def test_the_mean_is_that_of_the_best_kernel():
+    samples = drawn()
+    several, alone = (MOBQ(selection=Selection(1e6, k, promising=1e6)).fit(samples) for k in (5, 1))
+    assert len(several.groups[0].chosen.members) > 1
+    assert_array_equal(several.predict(NEW), alone.predict(NEW))
+    wide, narrow = (fit.predict(NEW, return_std=True)[1] for fit in (several, alone))
+    assert np.all(wide > narrow)
+
+
+def test_a_common_error_adds_to_all_covariances():
+    samples, kernel = drawn(), Matern(1.5, 0.9)
+    with_it, without = (
+        MOBQ(kernel, calibration=Calibration(common=common)).fit(samples).predict(NEW, return_cov=True)[1]
+        for common in (0.25, 0.0)
+    )
+    added = with_it - without
+    assert_allclose(added, added[0, 0], rtol=1e-6)
+    assert added[0, 0] > 0
+
+
+def test_landmarks_are_calibrated_by_an_exact_process():
+    fit = MOBQ(Matern(1.5, 0.9), nystrom=20).fit(drawn())
+    points = fit._points
+    exact = LocalAmplitude(ExactGP(Matern(1.5, 0.9), points.u, points.f, fit.jitter), points.owners)
+    integrals = Integrals(Matern(1.5, 0.9), [normal(t) for t in NEW[:, None]], NEW[:, None])
+    process = fit._parts[0][0].process
+    scales2 = (
+        exact(integrals.mean(points.u))[:, 0]
+        * process.variance(integrals.mean(process.nodes), integrals.variance())[:, 0]
+    )
+    scales2 = points.scale[0] ** 2 * (scales2 + process.rounding[0] ** 2)
+    without = MOBQ(Matern(1.5, 0.9), nystrom=20, calibration=Calibration(common=0.0)).fit(drawn())
+    low, high = without.interval(NEW, 0.5)
+    assert_allclose(high - low, 2 * stats.t.ppf(0.75, 2.5) * np.sqrt(scales2), rtol=1e-6)
+
+
+def test_a_saved_fit_answers_to_the_last_bit(tmp_path):
+    options = {"selection": Selection(within=30.0, most=4), "calibration": Calibration(3.5, 0.1, 40)}
+    fit = MOBQ(**options).fit(drawn(outputs=True))
+    fit.save(tmp_path / "fit")
+    again = cbq.load(tmp_path / "fit", family=normal)
+    assert again.calibrated_by == Calibration(3.5, 0.1, 40)
+    assert again.settings == fit.settings
+    assert_array_equal(again.predict(NEW, return_cov=True)[1], fit.predict(NEW, return_cov=True)[1])
+    assert_array_equal(again.interval(NEW), fit.interval(NEW))
+
+
+def test_the_summary_names_the_degrees_of_freedom():
+    text = MOBQ(calibration=Calibration(df=4.0)).fit(drawn()).summary()
+    assert "Predictive distribution: Student-t with 4 degrees of freedom." in text
+    assert "Leaving out points and thetas moves the estimate" in text
+
+
+# Auto --------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "f",
+    [lambda x, t: np.sin(2 * x[:, 0]), lambda x, t: np.sin(x[:, 0] * t[0]), lambda x, t: (x[:, 0] > 1.5) * 1.0],
+    ids=["smooth", "turns with theta", "a step"],
+)
+@pytest.mark.filterwarnings("ignore::cbq.FitWarning")
+def test_auto_takes_the_narrower_intervals_and_names_their_ratio(f):
+    samples = cbq.Problem(f, lambda theta: Gaussian(theta[0], 1.0), Uniform(0.0, 3.0)).collect(12, 10, rng=1)
+    theta = np.sort(samples.theta[:, 0])
+    nearest = [theta[np.argmin(np.where(theta == t, np.inf, np.abs(theta - t)))] for t in theta]
+    both = np.concatenate([theta, 0.5 * (theta + nearest)])  # observed, and between them
+    widths = []
+    for estimator in (MOBQ(nystrom="auto"), cbq.CBQ()):
+        low, high = estimator.fit(samples).interval(both, 0.95)
+        widths.append(np.sqrt(np.mean((high - low) ** 2)))
+    ratio, fit = widths[0] / widths[1], Auto().fit(samples)
+    assert isinstance(fit, MOBQFit if ratio <= 1 else CBQFit)
+    chosen = "MOBQ" if ratio <= 1 else "CBQ"
+    assert fit.choice == f"Chose {chosen}. MOBQ's intervals are {ratio:.2g} times as wide as CBQ's."
+
+
+# Options -----------------------------------------------------------------------------------------------------------
+
+
+def test_the_options_are_public_and_frozen():
+    assert [field.name for field in fields(cbq.Calibration)] == ["df", "common", "points"]
+    with pytest.raises(AttributeError):
+        Calibration().df = 3.0
+    assert MOBQ(calibration=Calibration(df=3.0)) == MOBQ(calibration=Calibration(3.0))
+
+
+test_what_is_no_calibration = refusals(
+    {
+        f"{name} = {value}": (lambda name=name, value=value: Calibration(**{name: value}), f"{name} must be {says}")
+        for name, values, says in (
+            ("df", (2.0, 1.0, np.nan, np.inf, "many", None, True), "a number above 2"),
+            ("common", (-0.1, np.nan, np.inf, "some"), "a ratio of variances, 0 or more"),
+            ("points", (2, 100.0, None, True), "a number of points, 3 or more"),
+        )
+        for value in values
+    },
+    ValueError,
+)
+
+test_what_is_no_option = refusals(
+    {
+        "calibration": (lambda: MOBQ(calibration=0.5), "calibration must be a cbq.Calibration, but it is 0.5"),
+        "rbf": (lambda: MOBQ(calibration=RBF()), "calibration must be a cbq.Calibration"),
+    },
+    TypeError,
+)
