@@ -32,7 +32,6 @@ from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Measure
 
 SEED = 0  # of the choice of some thetas and points
-LEAST_AMPLITUDE = np.finfo(float).eps ** 2  # of f in units near 1: less is rounding
 
 
 @dataclass(frozen=True, eq=False)
