@@ -19,7 +19,7 @@ from cbq.fit.base import Fit
 from cbq.fit.findings import silent
 from cbq.gp.calibration import Calibration, LocalAmplitude
 from cbq.gp.pooled import ExactGP
-from cbq.gp.selection import PooledPoints, choose_kernel, processes_of
+from cbq.gp.selection import PooledPoints, choose_kernel
 from cbq.measures import Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 from cbq.methods.multioutput.estimator import POOLED_JITTER
@@ -193,7 +193,7 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     mu, z = integrals.mean(nodes), integrals.variance()
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
     mean = process.mean(mu)[0]
-    averaged, *others = processes_of(chosen, points, None, POOLED_JITTER)
+    averaged, *others = (ExactGP(each.kernel, nodes, f, POOLED_JITTER) for each in chosen.members)
     scale2 = (LocalAmplitude(averaged)(mu) * averaged.variance(mu, z) + averaged.rounding**2)[0, 0]
     for weight, member, other in zip(chosen.weights[1:], chosen.members[1:], others, strict=True):
         apart = other.mean(Integrals(member.kernel, [measure], np.empty((1, 0))).mean(nodes))[0, 0] - mean[0]
