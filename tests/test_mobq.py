@@ -162,11 +162,9 @@ PROBLEMS = {
 
 FEW_LANDMARKS = "amplitudes are those of an exact process, which errs less than one through 20 landmarks"
 ON_LANDMARKS = [
-    pytest.param(
-        *each, {"nystrom": 20}, id=f"{name}, landmarks", marks=[pytest.mark.xfail(reason=FEW_LANDMARKS)] * kink
-    )
+    pytest.param(*each, {"nystrom": 20}, id=f"{name}, landmarks", marks=marks)
     for name, each in PROBLEMS.items()
-    for kink in [name == "kinked"]
+    for marks in [[pytest.mark.xfail(reason=FEW_LANDMARKS)] * (name == "kinked")]
 ]
 EXACT = [pytest.param(*each, {}, id=name) for name, each in PROBLEMS.items()]
 

@@ -189,16 +189,15 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     points = PooledPoints(nodes, f, np.broadcast_to(np.std(f), f.shape), shift, scale)
 
     chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, POOLED_JITTER)
-    none = np.empty((1, 0))  # no theta
-    integrals = Integrals(chosen.kernel, [measure], none)
+    integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
     mu, z = integrals.mean(nodes), integrals.variance()
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
     mean = process.mean(mu)[0]
-    averaged = ExactGP(chosen.kernel, nodes, f, POOLED_JITTER)
+    averaged, *others = (ExactGP(each.kernel, nodes, f, POOLED_JITTER) for each in chosen.members)
     scale2 = (LocalAmplitude(averaged)(mu) * averaged.variance(mu, z) + averaged.rounding**2)[0, 0]
-    for weight, member in zip(chosen.weights[1:], chosen.members[1:], strict=True):
-        other, at_nodes = ExactGP(member.kernel, nodes, f, POOLED_JITTER), Integrals(member.kernel, [measure], none)
-        scale2 += weight * (other.mean(at_nodes.mean(nodes))[0, 0] - mean[0]) ** 2
+    for weight, member, other in zip(chosen.weights[1:], chosen.members[1:], others, strict=True):
+        apart = other.mean(Integrals(member.kernel, [measure], np.empty((1, 0))).mean(nodes))[0, 0] - mean[0]
+        scale2 += weight * apart**2
     return mean[1:], np.asarray(scale[0] * np.sqrt((1.0 + CALIBRATION.common) * scale2))
 
 
