@@ -18,7 +18,7 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq._checks import is_number, is_whole, shown
-from cbq.gp.pooled import ExactGP
+from cbq.gp.pooled import ExactGP, SubsetGP
 from cbq.io import Integer, Number, saved
 
 MIN_GROUPS = 3  # with fewer, the groups that are left say nothing about the one that is not
@@ -67,14 +67,14 @@ class LocalAmplitude:
     where no grouping is useful.
     """
 
-    def __init__(self, exact: ExactGP, *groupings: Integers | None) -> None:
-        self.nodes, self._process = exact.nodes, exact.process
-        useful = [useful_groups(owners, len(exact.nodes)) for owners in groupings]
+    def __init__(self, given: ExactGP | SubsetGP, *groupings: Integers | None) -> None:
+        self.nodes, self._given, self._process = given.nodes, given, given.process
+        useful = [useful_groups(owners, len(given.process.f)) for owners in groupings]
         self._left_out = [self._process.leave_groups_out(owners) for owners in useful if owners is not None]
 
     def __call__(self, mu: Array) -> Array:
-        """The amplitudes (M, C) at integrals with embeddings mu (M, n)."""
-        weights = self._process.functionals(mu).weights
+        """The amplitudes (M, C) at integrals with embeddings mu (M, n) at the nodes."""
+        weights = self._given.functionals(mu).weights
         if not self._left_out:
             squares = weights**2
             return _ratio(squares @ self._process.residuals**2, squares @ (1.0 / self._process.precision))

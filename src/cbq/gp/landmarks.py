@@ -20,6 +20,7 @@ FEWEST, MANY, MOST = 250, 1000, 2000  # landmarks to begin with, at most, and at
 NEARLY = 1.25  # times the error of an exact process: then landmarks are enough
 FINE = 0.01  # an error in units of the spread of f with which `MANY` are enough in any case
 TRIAL_POINTS, HELD_OUT = 4800, 6  # points on which processes are compared, at most; one in so many is held out
+SHORTER = (1.0, 4.0, 16.0, 64.0, 256.0)  # factors by which lengthscales may be shorter
 CANDIDATES = 20_000  # points among which landmarks are chosen, at most
 
 
@@ -41,6 +42,22 @@ def enough_landmarks(kernel: Kernel, points: PooledPoints, jitter: Jitter, seed:
         residuals2 = np.mean(trial.residuals(process, candidates) ** 2, axis=1)
         m *= 2
         chosen = choose_landmarks(kernel, candidates.u, m, rng, chosen, residuals2 + np.mean(residuals2))
+
+
+def kernel_for_landmarks(kernel: Kernel, points: PooledPoints, jitter: Jitter, seed: int) -> Kernel:
+    """The kernel, or one with shorter lengthscales, that predicts held-out values of f best through few landmarks.
+
+    With long lengthscales an exact process extrapolates well, but landmarks soon represent the kernel up to rounding,
+    and take the rest of f for noise.
+    """
+    shorter = [kernel.with_log_lengthscales(kernel.log_lengthscales - np.log(factor)) for factor in SHORTER]
+
+    def error(kernel: Kernel) -> float:
+        trial = _Trial.of(kernel, points.thinned(TRIAL_POINTS), jitter)
+        rows = choose_landmarks(kernel, trial.known.u, FEWEST, generator(seed))
+        return trial.error(trial.process(trial.known.u[rows]))
+
+    return min(shorter, key=error)
 
 
 @dataclass(frozen=True, eq=False)

@@ -19,9 +19,9 @@ from typing import Protocol
 import numpy as np
 
 from cbq._arrays import Array
-from cbq.gp.process import EPS, Process
+from cbq.gp.process import EPS, Functionals, Process
 from cbq.kernels import Kernel
-from cbq.linalg import Jitter, factor_gram
+from cbq.linalg import Jitter, factor, factor_gram
 from cbq.linalg.dense import append_rows, nearest_psd, symmetric_root, thin_svd
 from cbq.linalg.threads import blas_threads
 
@@ -141,6 +141,10 @@ class ExactGP:
     def rounding(self) -> Array:
         return np.asarray(EPS * np.sum(np.abs(self.process.a), axis=0))  # of K a, where K is at most 1
 
+    def functionals(self, mu: Array) -> Functionals:
+        """Integrals with embeddings mu (M, n) at the nodes."""
+        return self.process.functionals(mu)
+
     def mean(self, mu: Array) -> Array:
         return np.asarray(self.process.beta + mu @ self.process.a)
 
@@ -223,3 +227,20 @@ class NystromGP:
     def _turned(self, psi: Array) -> Array:
         """Features (M, m), centred, along the axes in which the features of the points are uncorrelated."""
         return np.asarray((psi - self.centre) @ self.axes.T)
+
+
+class SubsetGP:
+    """The process of a `NystromGP` given some of its values f (n, C) at points u (n, D), with their covariances.
+
+    K = Phi Phi' + s2, with the largest noise of all outputs: n is at most a thousand.
+    """
+
+    def __init__(self, whole: NystromGP, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> None:
+        self.nodes, self._factor = whole.nodes, whole.factor
+        self._features = whole.factor.solve_lower(kernel(whole.nodes, u))  # Phi' (m, n)
+        gram = self._features.T @ self._features
+        self.process = Process(factor(gram, nugget=float(np.max(whole.noise)), jitter=jitter, overwrite=True), f)
+
+    def functionals(self, mu: Array) -> Functionals:
+        """Integrals with embeddings mu (M, m) at the landmarks."""
+        return self.process.functionals(self._factor.solve_lower(mu.T).T @ self._features)

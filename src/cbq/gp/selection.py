@@ -167,6 +167,10 @@ class KernelChoice:
         """The choice of the best kernel alone."""
         return replace(self, members=self.members[:1])
 
+    def with_kernel(self, kernel: Kernel) -> KernelChoice:
+        """The choice of the best kernel alone, with other lengthscales."""
+        return replace(self, members=(replace(self.members[0], kernel=kernel),))
+
     @property
     def kernel(self) -> Kernel:
         """The best kernel."""

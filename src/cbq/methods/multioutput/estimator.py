@@ -12,7 +12,7 @@ from cbq._memory import require_memory
 from cbq.gp.calibration import Calibration
 from cbq.gp.grid_choice import choose_grid_kernel
 from cbq.gp.kronecker import GridPoints
-from cbq.gp.landmarks import choose_landmarks, enough_landmarks
+from cbq.gp.landmarks import choose_landmarks, enough_landmarks, kernel_for_landmarks
 from cbq.gp.pooled import PooledGP
 from cbq.gp.selection import PooledPoints, Selection, choose_kernel, processes_of
 from cbq.kernels import RBF, Kernel, Matern
@@ -205,6 +205,8 @@ class MOBQ(Parameters):
             kernels, mine, self.jitter, ard=self.ard, noisy=samples.stochastic, options=self.selection
         )
         chosen = chosen if m is None and mine.n <= MAX_COMPARED_POINTS else chosen.best()
+        if m is not None and not samples.stochastic:
+            chosen = chosen.with_kernel(kernel_for_landmarks(chosen.kernel, mine, self.jitter, self.seed))
         rows = self._rows(m, chosen.kernel, mine)
         return PointsGroup(outputs, chosen, rows), processes_of(chosen, mine, rows, self.jitter)
 

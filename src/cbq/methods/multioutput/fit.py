@@ -15,7 +15,7 @@ from cbq.fit.findings import Finding
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.gp.acquisition import disagreement
 from cbq.gp.calibration import Calibration, LocalAmplitude
-from cbq.gp.pooled import Embedded, ExactGP, PooledGP
+from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PooledGP, SubsetGP
 from cbq.gp.selection import KernelChoice, PooledPoints, left_out_residuals, processes_of
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
 from cbq.kernels import Kernel
@@ -128,9 +128,11 @@ class MOBQFit(PooledFit):
             self._amplitudes = [self._amplitude(group, best) for group, (best, *_) in pairs]
 
     def _amplitude(self, group: PointsGroup, process: PooledGP) -> LocalAmplitude:
-        """The amplitudes of integrals by the best process, or by an exact one on some of the points."""
+        """The amplitudes of integrals by the best process given all points, or some of them."""
         points, chosen = self._points.outputs(group.outputs), group.chosen
         some = points.thinned(self.calibrated_by.points)
+        if isinstance(process, NystromGP):
+            return LocalAmplitude(SubsetGP(process, chosen.kernel, some.u, some.f, self.jitter), some.owners)
         if some.n < points.n or not isinstance(process, ExactGP):
             process = ExactGP(chosen.kernel, some.u, some.f, self.jitter, chosen.noise)
         return LocalAmplitude(process, some.owners)
