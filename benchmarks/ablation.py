@@ -92,6 +92,7 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "CBQ: no kernel is negligible": (["CBQ"], {"selection": StageOneSelection(negligible=0.0)}),
     "CBQ: slow embeddings equal": (["CBQ"], {"selection": StageOneSelection(costly_share=1.0)}),
     "CBQ: no least noise of 2nd curve": (["CBQ"], {"calibration": ThetaCalibration(least_noise=0.0)}),
+    "Auto: tails not left to CBQ": (["Auto"], {"methods.auto.TAILS": np.inf}),
     "CBQ: no error of shared points": (["CBQ"], {"calibration": ThetaCalibration(common_error=0.0)}),
 }
 

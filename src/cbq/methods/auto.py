@@ -20,6 +20,7 @@ from cbq.samples import Samples
 from cbq.workers import opened
 
 COMPARED_THETAS = 100  # at most
+TAILS = 1.5  # the stretch of CBQ's standard deviations for the tails, beyond which one process would be overconfident
 LEVEL = 0.95  # of the intervals whose widths are compared
 
 
@@ -30,8 +31,9 @@ class Auto(Parameters):
 
     `cbq.CBQ` is fitted and, where there is a family and kernels have embeddings in coordinates that all thetas share,
     `cbq.MOBQ(nystrom="auto")`. The narrower intervals win, at the observed thetas and between them: both estimators are
-    calibrated, so their intervals predict their errors. Where points were chosen by a rule, CBQ would take them for
-    draws, and MOBQ is chosen. docs/theory/estimators.md has measured how well this chooses.
+    calibrated, so their intervals predict their errors. Where the outermost points decide the answer, CBQ is chosen,
+    whose intervals allow for what lies beyond them. Where points were chosen by a rule, CBQ would take them for draws,
+    and MOBQ is chosen. docs/theory/estimators.md has measured how well this chooses.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
 
@@ -54,6 +56,8 @@ class Auto(Parameters):
         """The fit of the estimator that suits the samples; plain: the fit of CBQ."""
         if plain.unseen is not None:
             return plain.with_choice("Chose CBQ. All values of f are equal, and one process cannot be judged by them.")
+        if np.any(plain.stage1.stretch > TAILS):
+            return plain.with_choice("Chose CBQ. The outermost points decide the answer, and its intervals allow for that.")
         if not samples.conditional.everywhere:
             return plain.with_choice("Chose CBQ. MOBQ needs a family, and these samples have none.")
         try:
