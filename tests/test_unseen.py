@@ -74,7 +74,6 @@ def test_one_process_for_all_points_warns_of_tails_too(name):
 
 
 @QUIET
-@pytest.mark.xfail(reason="no point has reached the tails, and the intervals of one process do not allow for that")
 def test_the_intervals_of_auto_hold_what_lies_in_the_tails():
     problem, theta = HEAVY["a wide lognormal measure"], np.linspace(0.1, 0.9, 20)
     low, high = cbq.Auto().fit(problem.collect(20, 30, rng=200)).interval(theta)

@@ -57,7 +57,7 @@ class Auto(Parameters):
         if plain.unseen is not None:
             return plain.with_choice("Chose CBQ. All values of f are equal, and one process cannot be judged by them.")
         if np.any(plain.stage1.stretch > TAILS):
-            return plain.with_choice("Chose CBQ. The outermost points decide the answer, and its intervals allow for that.")
+            return plain.with_choice("Chose CBQ. The outermost points decide the answer, and it allows for the tails.")
         if not samples.conditional.everywhere:
             return plain.with_choice("Chose CBQ. MOBQ needs a family, and these samples have none.")
         try:

@@ -205,7 +205,7 @@ class MOBQ(Parameters):
             kernels, mine, self.jitter, ard=self.ard, noisy=samples.stochastic, options=self.selection
         )
         chosen = chosen if m is None and mine.n <= MAX_COMPARED_POINTS else chosen.best()
-        if m is not None and not samples.stochastic:
+        if m is not None and is_auto(self.kernel_x) and not samples.stochastic:
             chosen = chosen.with_kernel(kernel_for_landmarks(chosen.kernel, mine, self.jitter, self.seed))
         rows = self._rows(m, chosen.kernel, mine)
         return PointsGroup(outputs, chosen, rows), processes_of(chosen, mine, rows, self.jitter)
