@@ -8,7 +8,7 @@ from scipy import stats
 
 import cbq
 from cbq.fit.findings import silent
-from cbq.fit.heavy_tails import infinite_variance, power_tail, tail_exponent
+from cbq.fit.heavy_tails import has_long_tails, infinite_variance, power_tail, tail_exponent
 from cbq.measures import (
     Beta,
     Exponential,
@@ -110,3 +110,21 @@ def test_points_that_are_outermost_in_a_light_input_do_not_hide_those_of_a_heavy
     with silent():
         fit = cbq.CBQ().fit(collected(lambda x, theta: x[:, 0] ** 2 + np.sin(x[:, 1]), product, seed=seed))
     assert fit.stage1.stretch[0] > 2.0  # 1.3 to 1.5 with the outermost points of both inputs together
+
+
+@pytest.mark.parametrize(
+    ("measure", "is_long"),
+    [
+        (StudentT(2.5, 3.0, 0.1), True),
+        (LogNormal(0.0, std=2.0), True),  # between the probabilities x grows as exp(2 z), z from 2.33 to 3.72
+        (LogNormal(0.0, std=0.5), False),
+        (Gamma(0.3, 1.0), False),
+        (Normal(5.0, std=1e-3), False),
+        (product([0.5]), True),
+        (Unnormalised(score=lambda x: -x, dim=1), False),
+    ],
+    ids=repr,
+)
+def test_long_tails_fall_more_slowly_than_a_fourth_power(measure, is_long):
+    x = np.linspace(0.1, 1.0, 20).reshape(2, 10, 1) * np.ones(measure.dim)
+    assert has_long_tails(cbq.Samples([0.0, 1.0], x, x[..., 0], measure)) == is_long

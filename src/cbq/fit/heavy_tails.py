@@ -7,6 +7,7 @@ quantiles give a; the points give b.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +23,7 @@ FEW_THETAS, MOST_THETAS = 4, 100  # whose tails, and whose points are looked at
 MIN_OUTER = 30  # points beyond the deciles, to estimate a growth from
 DECILES = np.array([0.1, 0.5, 0.9])
 MAX_GROWTH = 20.0
+LONG = 4.0  # the power below which squares have no finite variance
 UNKNOWN = (NotImplementedError, TypeError, ValueError, ArithmeticError)  # of measures without far quantiles
 
 
@@ -64,14 +66,31 @@ def heavy_coordinates(samples: Samples) -> dict[int, float]:
     return {j: exponent for j, exponent in found.items() if np.isfinite(exponent)}
 
 
-def _exponent(samples: Samples, t: int, j: int) -> float:
+def has_long_tails(samples: Samples) -> bool:
+    """Whether some coordinate falls, between probabilities of 1e-2 and 1e-4, more slowly than its fourth power.
+
+    A linear function of such a coordinate has a variance that points hardly show. Wide lognormal distributions count,
+    which fall faster than any power further out.
+    """
+    some = evenly(samples.T, FEW_THETAS).tolist()
+    return any(_exponent(samples, t, j, _near_exponent) < LONG for t in some for j in range(samples.d))
+
+
+def _near_exponent(marginal: Measure) -> float:
+    """The power with which the heavier tail of a measure on the line falls between the two probabilities."""
+    middle, *apart = marginal.transport(np.array([[0.5], [1e-2], [1e-4], [1 - 1e-2], [1 - 1e-4]]))[:, 0]
+    near, far = np.log(np.abs(np.reshape(apart, (2, 2)) - middle)).T
+    return float(np.min(np.log(100.0) / np.maximum(far - near, np.finfo(float).tiny)))
+
+
+def _exponent(samples: Samples, t: int, j: int, exponent: Callable[[Measure], float] | None = None) -> float:
     """The exponent of the tails of coordinate j at theta t; inf where its distribution is not known."""
     measure = samples.measure(t)
     if measure.has_atoms or isinstance(measure, Empirical):
         return np.inf
     try:
         with np.errstate(all="ignore"):
-            return tail_exponent(measure.marginal(j))
+            return (exponent or tail_exponent)(measure.marginal(j))
     except UNKNOWN:
         return np.inf
 

@@ -10,6 +10,7 @@ import numpy as np
 from cbq._arrays import Array, evenly
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
+from cbq.fit.heavy_tails import has_long_tails
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.stage_one import UNDECLARED_NOISE
 from cbq.methods.multioutput import MOBQ, PooledFit
@@ -31,9 +32,9 @@ class Auto(Parameters):
 
     `cbq.CBQ` is fitted and, where there is a family and kernels have embeddings in coordinates that all thetas share,
     `cbq.MOBQ(nystrom="auto")`. The narrower intervals win, at the observed thetas and between them: both estimators are
-    calibrated, so their intervals predict their errors. Where the outermost points decide the answer, CBQ is chosen,
-    whose intervals allow for what lies beyond them. Where points were chosen by a rule, CBQ would take them for draws,
-    and MOBQ is chosen. docs/theory/estimators.md has measured how well this chooses.
+    calibrated, so their intervals predict their errors. Where long tails of the measures decide the answer, CBQ is
+    chosen, whose intervals allow for what lies beyond the points. Where points were chosen by a rule, CBQ would take
+    them for draws, and MOBQ is chosen. docs/theory/estimators.md has measured how well this chooses.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
 
@@ -56,7 +57,7 @@ class Auto(Parameters):
         """The fit of the estimator that suits the samples; plain: the fit of CBQ."""
         if plain.unseen is not None:
             return plain.with_choice("Chose CBQ. All values of f are equal, and one process cannot be judged by them.")
-        if np.any(plain.stage1.stretch > TAILS):
+        if np.any(plain.stage1.stretch > TAILS) and has_long_tails(samples):
             return plain.with_choice("Chose CBQ. The outermost points decide the answer, and it allows for the tails.")
         if not samples.conditional.everywhere:
             return plain.with_choice("Chose CBQ. MOBQ needs a family, and these samples have none.")
