@@ -413,7 +413,7 @@ def test_status_at_every_stage(simulator, tmp_path):
     before = (tmp_path / "run.sqlite").read_bytes()
     text = ok("status", "run.sqlite", "--out", "out")
     assert (tmp_path / "run.sqlite").read_bytes() == before
-    assert "Not reached: there are too few rounds to judge the intervals" in text
+    assert "Not reached: the 95% interval has a half-width of " in text  # at one round, whatever it is
     assert re.search(r"Next: cbq ask run.sqlite --n \d+ --out points.csv\.", text)
     assert {path.name for path in (tmp_path / "out").iterdir()} == FILES
     assert ok("predict", "out/fit.cbq", "--theta", 1.0)

@@ -176,16 +176,6 @@ def test_thetas_outside_of_the_prior_are_not_asked_for():
     assert set(np.unique(rough.suggest(5, problem.prior).theta)) <= set(centres)
 
 
-@pytest.mark.parametrize("depends_on_theta", [False, True])
-def test_intervals_about_a_jump_in_several_inputs_do_not_shrink(depends_on_theta):
-    with probability(depends_on_theta=depends_on_theta).session(budget=60, rng=3) as session:
-        while not session.is_over:
-            runs = session.ask(20)
-            session.tell(runs.ids, beyond(runs.x, None))
-        last = session.rounds[-1]
-    assert last.slow is depends_on_theta  # with one input, runs bisect it
-
-
 def test_nothing_lies_between_atoms():
     problem = cbq.Problem(
         lambda x, theta: np.where(x[:, 0] > 4.0, 1.0, 0.0),

@@ -83,7 +83,7 @@ def test_the_history_has_columns_for_every_output(problem):
     needed = session.missing
     tell_all(session, outputs=(2,))
     columns = session.answer().history.to_columns()
-    expected = [f"{name}_{c}" for name in ("half_width", "of_fit", "target") for c in (0, 1)]
+    expected = [f"{name}_{c}" for name in ("half_width", "target") for c in (0, 1)]
     assert list(columns) == ["runs", "chosen", *expected]
     assert columns["runs"].tolist() == [needed]
 
