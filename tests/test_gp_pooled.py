@@ -1,6 +1,6 @@
 """One process on the points of all thetas, against dense formulas: kriging weights from a saddle-point system."""
 
-from dataclasses import fields, replace
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -10,11 +10,10 @@ import cbq
 from cbq.embeddings import embed, many
 from cbq.embeddings.many import Integrals, line_for
 from cbq.embeddings.panels import PanelEmbedding
-from cbq.gp.families import KernelFamily
 from cbq.gp.landmarks import choose_landmarks, enough_landmarks
 from cbq.gp.pooled import NOISES, ExactGP, NystromGP, pooled_gp
 from cbq.gp.process import FLAT
-from cbq.gp.quadrature import GPData, explain, explain_likeliest
+from cbq.gp.quadrature import GPData, explain
 from cbq.gp.search import climb
 from cbq.gp.selection import PooledPoints, choose_kernel
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
@@ -342,20 +341,6 @@ def test_products_of_measures_that_are_equal_have_one_row_of_masses():
 
 
 # The search for kernels --------------------------------------------------------------------------------------------
-
-
-def test_the_likeliest_kernel_is_explained_as_among_all():
-    u, f = made(outputs=2, joint=True)
-    family = KernelFamily.of(XThetaKernel(Matern(1.5), Matern(2.5), 1), u, True)
-    data = GPData(u[None], f[None])
-    every = explain(family.batched(), data, FLAT, NONE)
-    best, alone = explain_likeliest(family.batched(), data, FLAT, NONE)
-    assert best == np.argmax(np.sum(every.evidence, axis=(1, 2)))
-    for field in fields(every):
-        assert_array_equal(getattr(alone, field.name)[0], getattr(every, field.name)[best])
-    fixed = explain_likeliest(JOINT, data, FLAT, NONE)
-    assert fixed[0] == 0
-    assert_array_equal(fixed[1].residuals, explain(JOINT, data, FLAT, NONE).residuals)
 
 
 @pytest.mark.parametrize("peak", [-2.3, -0.1, 0.4, 1.7])

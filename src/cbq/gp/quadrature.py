@@ -143,18 +143,6 @@ def explain(
     return _in_chunks(evaluate, kernel, data, noise)
 
 
-def explain_likeliest(kernel: Kernel, data: GPData, tau: float, jitter: Jitter) -> tuple[int, KernelEvidence]:
-    """Which of K kernels has the largest evidence, summed over processes and outputs, and how it explains f.
-
-    The others need no leave-one-out residuals. All Gram matrices are in memory at a time: the points must be few.
-    """
-    factor = factor_gram(data.bound(kernel), data.x, jitter=jitter)
-    every = _process(factor, data.f, tau)
-    best = int(np.argmax(np.sum(variation(every.f[0]) * every.evidence, axis=(1, 2))))
-    one = factor[best : best + 1]
-    return best, KernelEvidence(**_explained(_process(one, data.f, tau), one))
-
-
 def _process(factor: Factor, f: Array, tau: float, mu: Array | None = None) -> Process:
     """The processes of factors with the batch shape (K, B) or (B,), given f (B, N, C) and embeddings mu (..., B, N).
 
