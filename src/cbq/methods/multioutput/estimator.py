@@ -235,7 +235,7 @@ def _refuse_size(points: PooledPoints, landmarks: int | Automatic | None, groups
         raise ValueError(f"there are {points.n} different points, but a process takes 3 or more: evaluate f at more.")
     if landmarks is None:
         require_matrices(
-            groups * points.n**2,  # a process for each group
+            (groups + 0.5) * points.n**2,  # a process for each group, and room to condition one of them
             f"an exact fit to {points.n} points{f' with {groups} processes' * (groups > 1)}",
             "pass nystrom='auto' for an approximation through landmarks, or use cbq.CBQ()",
         )
