@@ -74,7 +74,7 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "MOBQ: no Matern 1/2": (["Auto", "MOBQ"], {"methods.multioutput.candidates.MANY_INPUTS": 0}),
     "MOBQ: points left out": (["Auto", "MOBQ"], {"gp.calibration.useful_groups": lambda owners, n: None}),
     "MOBQ: no common error": (["MOBQ"], {"calibration": cbq.Calibration(common=0.0)}),
-    "MOBQ: 4 degrees of freedom": (["MOBQ"], {"calibration": cbq.Calibration(df=4.0)}),
+    "MOBQ: scale within a factor of 2": (["MOBQ"], {"calibration": cbq.Calibration(factor=2.0)}),
     "MOBQ: rounding ignored": (["Auto", "MOBQ"], {"gp.pooled.EPS": 0.0}),
     "CBQ: no second curve": (["Auto", "CBQ"], {"methods.conditional.stage_two.unbiased_curve": lambda *given: None}),
     "CBQ: no stretch for tails": (

@@ -5,7 +5,7 @@ from dataclasses import fields
 import numpy as np
 import pytest
 from numpy.testing import assert_allclose, assert_array_equal
-from scipy import stats
+from scipy import optimize, stats
 
 import cbq
 from cbq import MOBQ, Auto, Calibration, Selection
@@ -159,12 +159,18 @@ def assembled(fit, theta, c):
     return points.scale[j] ** 2 * total
 
 
+def mixture_reach(factor, level):
+    """The half-width of the interval of an equal mixture of three Gaussians with the scales 1 / factor, 1, factor."""
+    scales = np.array([1 / factor, 1.0, factor])
+    return optimize.brentq(lambda q: np.mean(stats.norm.cdf(q / scales)) - 0.5 * (1 + level), 0.0, 10.0 * factor)
+
+
 CASES = {
     "one kernel": (drawn(), {"kernel_x": Matern(1.5, 0.9)}),
     "chosen": (drawn(), {"selection": Selection(1e6, 5, promising=1e6)}),
     "two outputs": (drawn(outputs=True), {"selection": Selection(1e6, promising=1e6)}),
     "a part of the points": (drawn(), {"kernel_x": Matern(2.5, 0.9), "calibration": Calibration(points=30)}),
-    "other options": (drawn(), {"calibration": Calibration(df=6.0, common=0.0)}),
+    "other options": (drawn(), {"calibration": Calibration(factor=2.0, common=0.0)}),
     "draws": (drawn(noise=0.3), {"kernel_x": Matern(1.5, 0.9)}),
     "one theta": (drawn(T=1, N=15), {"kernel_x": Matern(1.5, 0.9)}),
     "two thetas": (drawn(T=2, N=8), {"kernel_x": Matern(1.5, 0.9)}),
@@ -176,15 +182,16 @@ pytestmark = pytest.mark.filterwarnings("ignore:(few thetas|few points|not learn
 @pytest.mark.parametrize(("samples", "options"), CASES.values(), ids=CASES)
 def test_scales_are_amplitude_disagreement_rounding_and_a_common_error(samples, options):
     fit, level = MOBQ(**options).fit(samples), 0.9
-    df, common = fit.calibrated_by.df, fit.calibrated_by.common
+    factor, common = fit.calibrated_by.factor, fit.calibrated_by.common
+    reach, std2 = mixture_reach(factor, level), (factor**-2 + 1 + factor**2) / 3
     mean, std = (each.reshape(5, -1) for each in fit.predict(NEW, return_std=True))
     low, high = (each.reshape(5, -1) for each in fit.interval(NEW, level))
     cov = fit.predict(NEW, return_cov=True)[1].reshape(5, 5, -1)
     for c in range(samples.C or 1):
         scales2 = assembled(fit, NEW, c) + common * np.mean(assembled(fit, samples.theta[:, 0], c))
-        assert_allclose(std[:, c], np.sqrt(scales2 * df / (df - 2)), rtol=1e-6)
-        assert_allclose(high[:, c] - mean[:, c], stats.t.ppf(0.95, df) * np.sqrt(scales2), rtol=1e-6)
-        assert_allclose(mean[:, c] - low[:, c], stats.t.ppf(0.95, df) * np.sqrt(scales2), rtol=1e-6)
+        assert_allclose(std[:, c], np.sqrt(scales2 * std2), rtol=1e-6)
+        assert_allclose(high[:, c] - mean[:, c], reach * np.sqrt(scales2), rtol=1e-6)
+        assert_allclose(mean[:, c] - low[:, c], reach * np.sqrt(scales2), rtol=1e-6)
         assert_allclose(np.diag(cov[..., c]), std[:, c] ** 2, rtol=1e-6)
         assert np.min(np.linalg.eigvalsh(cov[..., c])) >= -1e-12 * np.max(cov[..., c])
 
@@ -239,7 +246,7 @@ def test_landmarks_are_calibrated_by_their_own_process():
     scales2 = points.scale[0] ** 2 * (amplitude * unit + process.rounding[0] ** 2)
     low, high = fit.interval(NEW, 0.5)
     # variances are differences of products with explicit inverses, which lose half of the digits or more
-    assert_allclose(high - low, 2 * stats.t.ppf(0.75, 2.5) * np.sqrt(scales2), rtol=2e-3)
+    assert_allclose(high - low, 2 * mixture_reach(3.0, 0.5) * np.sqrt(scales2), rtol=2e-3)
 
 
 def test_a_saved_fit_answers_to_the_last_bit(tmp_path):
@@ -253,9 +260,9 @@ def test_a_saved_fit_answers_to_the_last_bit(tmp_path):
     assert_array_equal(again.interval(NEW), fit.interval(NEW))
 
 
-def test_the_summary_names_the_degrees_of_freedom():
-    text = MOBQ(calibration=Calibration(df=4.0)).fit(drawn()).summary()
-    assert "Predictive distribution: Student-t with 4 degrees of freedom." in text
+def test_the_summary_names_the_factor():
+    text = MOBQ(calibration=Calibration(factor=4.0)).fit(drawn()).summary()
+    assert "Predictive distribution: normal, with a scale that is known within a factor of 4." in text
     assert "Leaving out points and thetas moves the estimate" in text
 
 
@@ -287,17 +294,17 @@ def test_auto_takes_the_narrower_intervals_and_names_their_ratio(f):
 
 
 def test_the_options_are_public_and_frozen():
-    assert [field.name for field in fields(cbq.Calibration)] == ["df", "common", "points"]
+    assert [field.name for field in fields(cbq.Calibration)] == ["factor", "common", "points"]
     with pytest.raises(AttributeError):
-        Calibration().df = 3.0
-    assert MOBQ(calibration=Calibration(df=3.0)) == MOBQ(calibration=Calibration(3.0))
+        Calibration().factor = 4.0
+    assert MOBQ(calibration=Calibration(factor=4.0)) == MOBQ(calibration=Calibration(4.0))
 
 
 test_what_is_no_calibration = refusals(
     {
         f"{name} = {value}": (lambda name=name, value=value: Calibration(**{name: value}), f"{name} must be {says}")
         for name, values, says in (
-            ("df", (2.0, 1.0, np.nan, np.inf, "many", None, True), "a number above 2"),
+            ("factor", (0.9, -1.0, np.nan, np.inf, "many", None, True), "a ratio of scales, 1 or more"),
             ("common", (-0.1, np.nan, np.inf, "some"), "a ratio of variances, 0 or more"),
             ("points", (2, 100.0, None, True), "a number of points, 3 or more"),
         )

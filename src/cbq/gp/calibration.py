@@ -24,35 +24,43 @@ from cbq.io import Integer, Number, saved
 MIN_GROUPS = 3  # with fewer, the groups that are left say nothing about the one that is not
 
 
-@saved("Calibration", df=Number(2.0), common=Number(0.0), points=Integer(3))
+@saved("Calibration", factor=Number(1.0), common=Number(0.0), points=Integer(3))
 @dataclass(frozen=True)
 class Calibration:
     """How variances follow from the moves of integrals when values are left out.
 
-    df : degrees of freedom of the predictive Student-t distribution. The moves of 8 to 20 thetas tell the size of an
-        error within a factor of about three.
+    factor : the size of an error is known within this factor, as it is estimated from the moves of 8 to 20 thetas. The
+        predictive distribution is the equal mixture of three Gaussians, whose scales are the estimate divided by the
+        factor, the estimate, and the estimate times the factor. Student-t distributions with few degrees of freedom
+        have 50% intervals that are too wide where their 95% intervals are right.
     common : the variance of an error that integrals have in common, in units of their average variance.
     points : the largest number of points whose moves are computed; of more, so many evenly spaced ones serve.
 
     Examples
     --------
     >>> samples = cbq.problems.get("butterfly").collect(T=12, N=20, rng=0)
-    >>> wide, narrow = (cbq.MOBQ(calibration=cbq.Calibration(df=df)).fit(samples) for df in (2.5, 10.0))
+    >>> wide, narrow = (cbq.MOBQ(calibration=cbq.Calibration(factor)).fit(samples) for factor in (3.0, 1.0))
     >>> bool(wide.interval([100.0])[1][0] > narrow.interval([100.0])[1][0])
     True
     """
 
-    df: float = 2.5
-    common: float = 0.5
+    factor: float = 3.0
+    common: float = 0.25
     points: int = 1000
 
     def __post_init__(self) -> None:
-        if not is_number(self.df, 2.0, 1e6) or self.df == 2.0:
-            raise ValueError(f"df must be a number above 2, so that variances are finite, but it is {shown(self.df)}.")
+        if not is_number(self.factor, 1.0, 1e6):
+            raise ValueError(f"factor must be a ratio of scales, 1 or more, but it is {shown(self.factor)}.")
         if not is_number(self.common, 0.0, 1e6):
             raise ValueError(f"common must be a ratio of variances, 0 or more, but it is {shown(self.common)}.")
         if not is_whole(self.points, 3):
             raise ValueError(f"points must be a number of points, 3 or more, but it is {shown(self.points)}.")
+
+
+    @property
+    def ratios2(self) -> Array:
+        """The squared scales (3,) of the mixture, in units of the estimate."""
+        return np.array([self.factor**-2, 1.0, self.factor**2])
 
 
 def useful_groups(owners: Integers | None, n: int) -> Integers | None:

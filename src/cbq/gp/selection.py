@@ -10,8 +10,8 @@ dense, and averages wherever errors cancel; a kernel that does both well has the
 and leave-one-out log density choose far worse: where f is analytic at most points, they prefer the kernel that is right
 about the many.
 
-The best kernel is the estimate. Others that cannot be told apart from it disagree with it where data decide little:
-the weighted squares of their differences add to the variance.
+The best kernel is the estimate. Others that cannot be told apart from it, among them itself with shorter and longer
+lengthscales, disagree with it where data decide little: the weighted squares of their differences add to the variance.
 """
 
 from __future__ import annotations
@@ -260,7 +260,7 @@ def left_out_residuals(choice: KernelChoice, points: PooledPoints, jitter: Jitte
         return ExactGP(choice.kernel, some.u, some.f, jitter, choice.noise).process.residuals / some.spread
 
 
-_Refine = Callable[[PooledPoints], KernelMember]
+_Refine = Callable[[PooledPoints], list[KernelMember]]
 
 
 def _promising(
@@ -275,11 +275,15 @@ def _promising(
     def refine(i: int) -> _Refine:
         family, start = families[i], float(np.log(families[i].factors[int(np.argmin(grids[i]))]))
 
-        def at(some: PooledPoints) -> KernelMember:
-            judged = cache(lambda factor: judge(family.at(factor), some, jitter))
-            if not family.has_free:
-                return judged(0.0)
-            return judged(climb(lambda factor: -judged(factor).error, start, (options.step,), np.inf))
+        def at(some: PooledPoints) -> list[KernelMember]:
+            judged: dict[float, KernelMember] = {}
+
+            def score(factor: float) -> float:
+                judged[factor] = judge(family.at(factor), some, jitter)
+                return -judged[factor].error
+
+            climb(score, start if family.has_free else 0.0, (options.step,) * family.has_free, np.inf)
+            return list(judged.values())
 
         return at
 
@@ -287,15 +291,15 @@ def _promising(
 
 
 def _refined(refine: Sequence[_Refine], points: PooledPoints) -> list[KernelMember]:
-    """The kernels that are uphill from those of the first comparison, on more points."""
-    found: list[KernelMember | None] = [None] * len(refine)
+    """The kernels on the way uphill from those of the first comparison, on more points."""
+    found: list[list[KernelMember]] = [[]] * len(refine)
 
     def one(k: int) -> None:
         found[k] = refine[k](points)
 
     with nullcontext() if current_engine().threaded else at_most(1):
         for_each(one, len(refine), points.n, EVALUATIONS * points.n**3)
-    return [each for each in found if each is not None]
+    return [member for members in found for member in members]
 
 
 def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool, options: Selection) -> list[KernelFamily]:

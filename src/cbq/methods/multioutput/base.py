@@ -31,7 +31,6 @@ from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.multioutput.candidates import refuse_theta
 from cbq.samples import Samples
 
-ROUNDING_THETAS = 5  # of the observed ones, at which rounding errors are compared with standard deviations
 BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
 SOME_THETAS = 20  # of the observed ones, over which variances are averaged
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
@@ -131,6 +130,7 @@ class PooledFit(Fit):
 
     def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
         found: dict[int, PredictiveDistribution] = {}
+        ratios2 = self.calibrated_by.ratios2
         with self._threads():
             measures = together(self._measures(theta))
             for g, group in enumerate(self.groups):
@@ -138,7 +138,8 @@ class PooledFit(Fit):
                 common = self.calibrated_by.common * self._average_scales2[g]
                 for j, (c, location) in enumerate(self._columns(group, mean).items()):
                     mine = self._points.scale[c] ** 2 * (scales2[j] + common[j])
-                    found[c] = PredictiveDistribution(location[None], mine[None], self.calibrated_by.df)
+                    locations = np.broadcast_to(location, (len(ratios2), *location.shape))
+                    found[c] = PredictiveDistribution(locations, np.multiply.outer(ratios2, mine), np.inf)
         return [found[c] for c in self._outputs]
 
     def _posterior(self, g: int, theta: Array, measures: Sequence[Measure], *, joint: bool) -> tuple[Array, Array]:
@@ -245,16 +246,6 @@ class PooledFit(Fit):
             found.append(Finding("not learnt", text))
         return tuple(found)
 
-    def _remarks(self) -> tuple[Finding, ...]:
-        found = []
-        if self._is_rounded():
-            text = (
-                "rounding errors may move the estimates by a standard deviation, for example on another machine: one "
-                "kernel for all points is too smooth for them."
-            )
-            found.append(Finding("rounding", text))
-        return tuple(found)
-
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
         errors = ", ".join(_residuals(group.chosen, self.samples) for group in self.groups)
         factors = np.concatenate(self._moved)
@@ -278,16 +269,6 @@ class PooledFit(Fit):
             ),
         )
 
-    def _is_rounded(self) -> bool:
-        """Whether rounding errors may move the estimate of an output by its standard deviation at observed thetas."""
-        some = self.theta[evenly(len(self.theta), ROUNDING_THETAS)]
-        std = np.median(self.predict(some, return_std=True)[1].reshape(len(some), -1), axis=0)
-        least = np.finfo(float).eps * np.max(np.abs(self.samples.table), axis=0)  # f itself is rounded
-        rounding = np.empty_like(std)
-        for group, parts in zip(self.groups, self._parts, strict=True):
-            rounding[list(group.outputs)] = parts[0].process.rounding
-        return bool(np.any(self._points.scale * rounding > np.maximum(std, least)))
-
     def _description(self) -> list[str]:
         samples = self.samples
         lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
@@ -299,7 +280,10 @@ class PooledFit(Fit):
             for c, std in zip(self._outputs, self.noise_std, strict=True):
                 each[c].append(f"  Values of f are draws: the standard deviation of their noise is {std:.3g}.")
         lines += per_output([each[c] for c in self._outputs], self)
-        lines.append(f"Predictive distribution: Student-t with {self.calibrated_by.df:g} degrees of freedom.")
+        lines.append(
+            f"Predictive distribution: normal, with a scale that is known within a factor of "
+            f"{self.calibrated_by.factor:g}."
+        )
         return lines + saving_lines(samples)
 
 

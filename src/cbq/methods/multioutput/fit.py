@@ -86,10 +86,10 @@ class _Part:
 class MOBQFit(PooledFit):
     """I over theta by multi-output Bayesian quadrature; see `Fit` for what it answers.
 
-    The predictive distribution is Student-t around the posterior mean of the best kernel. Its scale is the standard
-    deviation of the posterior, with an amplitude at each theta that follows from how much the integral there moves
-    when points, and all points of a theta, are left out, and with what other kernels disagree on that explain f nearly
-    as well.
+    The predictive distribution is a mixture of three Gaussians around the posterior mean of the best kernel. Their
+    scale is the standard deviation of the posterior, with an amplitude at each theta that follows from how much the
+    integral there moves when the points of a theta are left out, and with the disagreement of other kernels that
+    explain f nearly as well; it is known within a factor (`cbq.Calibration`).
 
     groups : the outputs that share their processes, and the kernels that were chosen for each group.
     calibrated_by : how intervals were calibrated.
