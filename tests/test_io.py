@@ -581,7 +581,7 @@ WRONG_POOLED = {
     "no ceiling": (("fit", "jitter", "ceiling"), "removed", "fit/jitter/ceiling is missing"),
     "settings": (("fit", "settings"), {"nystrom": 1}, "fit/settings/nystrom must be a text"),
     "findings": (("fit", "findings"), [1], "fit/findings/0 must be an object with a type"),
-    "degrees of freedom": ((*CALIBRATION, "df"), 2.0, "df must be a number above 2"),
+    "factor": ((*CALIBRATION, "factor"), 0.5, "factor must be a finite number of at least 1"),
     "common": ((*CALIBRATION, "common"), None, "calibrated_by/common must be a number, but it is None"),
     "negative common": ((*CALIBRATION, "common"), -1.0, "common must be a finite number of at least 0"),
     "points": ((*CALIBRATION, "points"), 2, "points must be 3 or more"),
