@@ -30,7 +30,7 @@ def test_a_smooth_f_of_x_is_learnt_once_for_all_thetas():
     pooled = [fit for fit in fits if isinstance(fit, MOBQFit)]
     assert len(pooled) >= 5  # one far point that others say nothing about may hide that f is learnt
     for fit in pooled:
-        assert fit.summary().startswith("Chose MOBQ. MOBQ's intervals are ")
+        assert fit.summary().startswith("Chose MOBQ. MOBQ's predicted error is ")
         assert_allclose(fit.predict([0.5, 1.5]), cbq.MOBQ().fit(fit.samples).predict([0.5, 1.5]), rtol=0)
 
 

@@ -188,7 +188,8 @@ def test_scales_are_amplitude_disagreement_rounding_and_a_common_error(samples, 
     low, high = (each.reshape(5, -1) for each in fit.interval(NEW, level))
     cov = fit.predict(NEW, return_cov=True)[1].reshape(5, 5, -1)
     for c in range(samples.C or 1):
-        scales2 = assembled(fit, NEW, c) + common * np.mean(assembled(fit, samples.theta[:, 0], c))
+        average = np.mean(np.sqrt(assembled(fit, samples.theta[:, 0], c)))
+        scales2 = assembled(fit, NEW, c) + (common * average) ** 2
         assert_allclose(std[:, c], np.sqrt(scales2 * std2), rtol=1e-6)
         assert_allclose(high[:, c] - mean[:, c], reach * np.sqrt(scales2), rtol=1e-6)
         assert_allclose(mean[:, c] - low[:, c], reach * np.sqrt(scales2), rtol=1e-6)
@@ -246,7 +247,7 @@ def test_landmarks_are_calibrated_by_their_own_process():
     scales2 = points.scale[0] ** 2 * (amplitude * unit + process.rounding[0] ** 2)
     low, high = fit.interval(NEW, 0.5)
     # variances are differences of products with explicit inverses, which lose half of the digits or more
-    assert_allclose(high - low, 2 * mixture_reach(3.0, 0.5) * np.sqrt(scales2), rtol=2e-3)
+    assert_allclose(high - low, 2 * mixture_reach(fit.calibrated_by.factor, 0.5) * np.sqrt(scales2), rtol=2e-3)
 
 
 def test_a_saved_fit_answers_to_the_last_bit(tmp_path):
@@ -275,19 +276,19 @@ def test_the_summary_names_the_factor():
     ids=["smooth", "turns with theta", "a step"],
 )
 @pytest.mark.filterwarnings("ignore::cbq.FitWarning")
-def test_auto_takes_the_narrower_intervals_and_names_their_ratio(f):
+def test_auto_takes_the_smaller_predicted_error_and_names_the_ratio(f):
     samples = cbq.Problem(f, lambda theta: Gaussian(theta[0], 1.0), Uniform(0.0, 3.0)).collect(12, 10, rng=1)
     theta = np.sort(samples.theta[:, 0])
     nearest = [theta[np.argmin(np.where(theta == t, np.inf, np.abs(theta - t)))] for t in theta]
     both = np.concatenate([theta, 0.5 * (theta + nearest)])  # observed, and between them
     widths = []
     for estimator in (MOBQ(nystrom="auto"), cbq.CBQ()):
-        low, high = estimator.fit(samples).interval(both, 0.95)
+        low, high = estimator.fit(samples).interval(both, 0.5)
         widths.append(np.sqrt(np.mean((high - low) ** 2)))
     ratio, fit = widths[0] / widths[1], Auto().fit(samples)
     assert isinstance(fit, MOBQFit if ratio <= 1 else CBQFit)
     chosen = "MOBQ" if ratio <= 1 else "CBQ"
-    assert fit.choice == f"Chose {chosen}. MOBQ's intervals are {ratio:.2g} times as wide as CBQ's."
+    assert fit.choice == f"Chose {chosen}. MOBQ's predicted error is {ratio:.2g} times CBQ's."
 
 
 # Options -----------------------------------------------------------------------------------------------------------
@@ -305,7 +306,7 @@ test_what_is_no_calibration = refusals(
         f"{name} = {value}": (lambda name=name, value=value: Calibration(**{name: value}), f"{name} must be {says}")
         for name, values, says in (
             ("factor", (0.9, -1.0, np.nan, np.inf, "many", None, True), "a ratio of scales, 1 or more"),
-            ("common", (-0.1, np.nan, np.inf, "some"), "a ratio of variances, 0 or more"),
+            ("common", (-0.1, np.nan, np.inf, "some"), "a ratio of standard deviations, 0 or more"),
             ("points", (2, 100.0, None, True), "a number of points, 3 or more"),
         )
         for value in values

@@ -7,7 +7,8 @@ and Mahsereci (2023) estimate one amplitude from all leave-one-out residuals in 
 
 Groups are the points of each theta. A theta that is left out leaves a gap as wide as the gaps between thetas, so its
 move foresees errors far better than the moves of single points, halves of the points or cells of neighbours do. Where
-thetas have one point each, or there are fewer than three, groups are single points.
+thetas share a design, its points are groups, too: each is left out at all thetas at once, as their errors are alike.
+Where thetas have one point each, or there are fewer than three, groups are single points.
 """
 
 from __future__ import annotations
@@ -29,11 +30,13 @@ MIN_GROUPS = 3  # with fewer, the groups that are left say nothing about the one
 class Calibration:
     """How variances follow from the moves of integrals when values are left out.
 
-    factor : the size of an error is known within this factor, as it is estimated from the moves of 8 to 20 thetas. The
-        predictive distribution is the equal mixture of three Gaussians, whose scales are the estimate divided by the
-        factor, the estimate, and the estimate times the factor. Student-t distributions with few degrees of freedom
-        have 50% intervals that are too wide where their 95% intervals are right.
-    common : the variance of an error that integrals have in common, in units of their average variance.
+    factor : the size of an error is known within this factor: the logarithm of actual over predicted errors has a
+        standard deviation of 1, whatever else is looked at. The predictive distribution is the equal mixture of three
+        Gaussians, whose scales are the estimate divided by the factor, the estimate, and the estimate times the factor.
+        Student-t distributions with few degrees of freedom have 50% intervals that are too wide where their 95%
+        intervals are right.
+    common : the standard deviation of an error that integrals have in common, in units of their average one. An
+        average of variances would serve as well, but one bad theta at the edge would widen all intervals.
     points : the largest number of points whose moves are computed; of more, so many evenly spaced ones serve.
 
     Examples
@@ -44,18 +47,17 @@ class Calibration:
     True
     """
 
-    factor: float = 3.0
-    common: float = 0.25
+    factor: float = 2.75
+    common: float = 1.0
     points: int = 1000
 
     def __post_init__(self) -> None:
         if not is_number(self.factor, 1.0, 1e6):
             raise ValueError(f"factor must be a ratio of scales, 1 or more, but it is {shown(self.factor)}.")
         if not is_number(self.common, 0.0, 1e6):
-            raise ValueError(f"common must be a ratio of variances, 0 or more, but it is {shown(self.common)}.")
+            raise ValueError(f"common must be a ratio of standard deviations, 0 or more, but it is {shown(self.common)}.")
         if not is_whole(self.points, 3):
             raise ValueError(f"points must be a number of points, 3 or more, but it is {shown(self.points)}.")
-
 
     @property
     def ratios2(self) -> Array:

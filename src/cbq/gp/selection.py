@@ -90,8 +90,9 @@ class PooledPoints:
 
     u: (n, D), x alone, or x and its theta where f depends on both. f: (n, C), in units near 1. spread: (n, C), the
     standard deviation of f at the theta of each point, or the least that counts. shift, scale: (C,), f was
-    shift + scale f. owners: (n,), the theta of each point, if they have any. share: (n,), of the measures that each
-    point stands for, where points were chosen and crowd where f is hard; None where they were drawn.
+    shift + scale f. owners: (n,), the theta of each point, if they have any. places: (n,), the place of each point in
+    a design that all thetas share, if they do. share: (n,), of the measures that each point stands for, where points
+    were chosen and crowd where f is hard; None where they were drawn.
     """
 
     u: Array
@@ -101,6 +102,7 @@ class PooledPoints:
     scale: Array
     owners: Integers | None = None
     share: Array | None = None
+    places: Integers | None = None
 
     @property
     def n(self) -> int:
@@ -119,9 +121,8 @@ class PooledPoints:
 
     def take(self, rows: Integers | Booleans | slice) -> PooledPoints:
         """Some of the points."""
-        owners = None if self.owners is None else self.owners[rows]
-        share = None if self.share is None else self.share[rows]
-        return replace(self, u=self.u[rows], f=self.f[rows], spread=self.spread[rows], owners=owners, share=share)
+        each = {name: getattr(self, name) for name in ("u", "f", "spread", "owners", "share", "places")}
+        return replace(self, **{name: value if value is None else value[rows] for name, value in each.items()})
 
     def outputs(self, which: Sequence[int]) -> PooledPoints:
         """Some of the outputs."""

@@ -22,7 +22,7 @@ from cbq.workers import opened
 
 COMPARED_THETAS = 100  # at most
 TAILS = 1.5  # the stretch of CBQ's standard deviations for the tails, beyond which one process would be overconfident
-LEVEL = 0.95  # of the intervals whose widths are compared
+LEVEL = 0.5  # of the intervals that are compared: an error is as likely below their half-width as above it
 
 
 @estimator("auto", title="chosen for the samples", order=10)
@@ -31,10 +31,10 @@ class Auto(Parameters):
     """The estimator that suits the samples. A configuration: `fit` changes nothing.
 
     `cbq.CBQ` is fitted and, where there is a family and kernels have embeddings in coordinates that all thetas share,
-    `cbq.MOBQ(nystrom="auto")`. The narrower intervals win, at the observed thetas and between them: both estimators are
-    calibrated, so their intervals predict their errors. Where long tails of the measures decide the answer, CBQ is
-    chosen, whose intervals allow for what lies beyond the points. Where points were chosen by a rule, CBQ would take
-    them for draws, and MOBQ is chosen. docs/theory/estimators.md has measured how well this chooses.
+    `cbq.MOBQ(nystrom="auto")`. The smaller predicted error wins: the half-width of 50% intervals, at the observed thetas
+    and between them. Where long tails of the measures decide the answer, CBQ is chosen, whose intervals allow for what
+    lies beyond the points. Where points were chosen by a rule, CBQ would take them for draws, and MOBQ is chosen.
+    docs/theory/estimators.md has measured how well this chooses.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
 
@@ -69,7 +69,7 @@ class Auto(Parameters):
             return pooled.with_choice("Chose MOBQ. Points were chosen by a rule, and CBQ would take them for draws.")
         theta = _compared_thetas(samples)
         ratio = float(np.exp(np.mean(np.log(_half_widths(pooled, theta)) - np.log(_half_widths(plain, theta)))))
-        compared = f"MOBQ's intervals are {ratio:.2g} times as wide as CBQ's."
+        compared = f"MOBQ's predicted error is {ratio:.2g} times CBQ's."
         if ratio <= 1:
             return pooled.with_choice(f"Chose MOBQ. {compared}")
         return plain.with_choice(f"Chose CBQ. {compared}")

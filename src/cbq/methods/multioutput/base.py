@@ -32,7 +32,7 @@ from cbq.methods.multioutput.candidates import refuse_theta
 from cbq.samples import Samples
 
 BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
-SOME_THETAS = 20  # of the observed ones, over which variances are averaged
+SOME_THETAS = 20  # of the observed ones, over which scales are averaged
 IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
 
 
@@ -135,7 +135,7 @@ class PooledFit(Fit):
             measures = together(self._measures(theta))
             for g, group in enumerate(self.groups):
                 mean, scales2 = self._posterior(g, theta, measures, joint=joint)
-                common = self.calibrated_by.common * self._average_scales2[g]
+                common = (self.calibrated_by.common * self._average_scales[g]) ** 2
                 for j, (c, location) in enumerate(self._columns(group, mean).items()):
                     mine = self._points.scale[c] ** 2 * (scales2[j] + common[j])
                     locations = np.broadcast_to(location, (len(ratios2), *location.shape))
@@ -178,11 +178,12 @@ class PooledFit(Fit):
         return {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
 
     @cached_property
-    def _average_scales2(self) -> list[Array]:
-        """For each group, the average squared scales (K,) at some of the observed thetas."""
+    def _average_scales(self) -> list[Array]:
+        """For each group, the average scales (K,) at some of the observed thetas."""
         rows = evenly(len(self.theta), SOME_THETAS)
         some, measures = self.theta[rows], together(self._observed(rows))
-        return [np.mean(self._posterior(g, some, measures, joint=False)[1], axis=1) for g in range(len(self.groups))]
+        each = (self._posterior(g, some, measures, joint=False)[1] for g in range(len(self.groups)))
+        return [np.mean(np.sqrt(scales2), axis=1) for scales2 in each]
 
     @cached_property
     def _moved(self) -> list[Array]:

@@ -7,7 +7,7 @@ from typing import Literal
 
 import numpy as np
 
-from cbq._arrays import Array, evenly
+from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings import NoEmbedding, embed
 from cbq.embeddings.many import together
 from cbq.fit.findings import Finding
@@ -15,6 +15,7 @@ from cbq.gp.selection import PooledPoints
 from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.kernels.warped import Log
 from cbq.measures import Measure
+from cbq.methods.multioutput.common_design import common_points
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows, group_averages, units
 from cbq.samples.samples import spread
@@ -35,11 +36,19 @@ def pooled_points(samples: Samples) -> tuple[PooledPoints, list[Finding]]:
     u = np.column_stack([samples.all_points, theta]) if samples.depends_on_theta else samples.all_points
     rows, group = equal_rows(u)
     if samples.stochastic or len(rows) == len(u):
-        return PooledPoints(u, f, deviation, shift, scale, samples.owners, _shares(samples, u)), []
+        places = _places(samples)
+        return PooledPoints(u, f, deviation, shift, scale, samples.owners, _shares(samples, u), places), []
     averages = group_averages(f, group)
     share = _shares(samples, u[rows])
     merged = PooledPoints(u[rows], averages, deviation[rows], shift, scale, samples.owners[rows], share)
     return merged, _noise_findings(samples, float(np.max(np.abs(f - averages[group]))))
+
+
+def _places(samples: Samples) -> Integers | None:
+    """The place (n,) of each point in the design that all thetas share; None if they share none."""
+    if not samples.shares_design or common_points(samples) is None:
+        return None
+    return np.tile(np.arange(samples.counts[0]), samples.T)
 
 
 def _shares(samples: Samples, u: Array) -> Array | None:

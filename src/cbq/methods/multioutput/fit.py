@@ -132,10 +132,11 @@ class MOBQFit(PooledFit):
         points, chosen = self._points.outputs(group.outputs), group.chosen
         some = points.thinned(self.calibrated_by.points)
         if isinstance(process, NystromGP):
-            return LocalAmplitude(SubsetGP(process, chosen.kernel, some.u, some.f, self.jitter), some.owners)
+            subset = SubsetGP(process, chosen.kernel, some.u, some.f, self.jitter)
+            return LocalAmplitude(subset, some.owners, some.places)
         if some.n < points.n or not isinstance(process, ExactGP):
             process = ExactGP(chosen.kernel, some.u, some.f, self.jitter, chosen.noise)
-        return LocalAmplitude(process, some.owners)
+        return LocalAmplitude(process, some.owners, some.places)
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)
