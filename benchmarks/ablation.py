@@ -33,8 +33,10 @@ import numpy as np
 import cbq
 from _common import TEST_SEED, OneThreadPool, positive_integer, print_record, share_inside, with_progress
 from _matrix import CASES
+from cbq.kernels.combinations import SumKernel
 from cbq.methods.conditional import StageOneSelection, ThetaCalibration
 from cbq.methods.conditional.stage_two import noise_reading
+from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 
 M = 100  # test thetas
 FAILED = 0.75  # the coverage of a fit, below which it has failed
@@ -62,6 +64,11 @@ def _no_scale(process: Any, nodes: Any, *, iid: bool, common: float = 0.0) -> An
     return replace(noise_reading(process, nodes, iid=iid, common=common), tau2=1.0)
 
 
+def _no_sums(*given: Any, **options: Any) -> list[Any]:
+    found = automatic_kernels_of_x(*given, **options)
+    return [each for each in found if not isinstance(getattr(each, "base", each), SumKernel)]
+
+
 # The methods that a switch concerns, and what it replaces: attributes of the package, by "module.attribute", or options
 # of the method, by their names.
 SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
@@ -72,9 +79,19 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "MOBQ: all kernels twice": (["MOBQ"], {"selection": cbq.Selection(screened=1000, refined=8)}),
     "MOBQ: finer lengthscales": (["MOBQ"], {"selection": cbq.Selection(step=0.25)}),
     "MOBQ: no Matern 1/2": (["Auto", "MOBQ"], {"methods.multioutput.candidates.MANY_INPUTS": 0}),
+    "MOBQ: no sums of kernels": (
+        ["Auto", "MOBQ"],
+        {"methods.multioutput.candidates.automatic_kernels_of_x": _no_sums},
+    ),
+    "MOBQ: ratios by 300 points": (["MOBQ"], {"selection": cbq.Selection(shaped=300)}),
+    "MOBQ: likeliest amplitudes ignored": (
+        ["Auto", "MOBQ"],
+        {"gp.calibration.likeliest_amplitude": lambda given: np.zeros(given.process.f.shape[-1])},
+    ),
     "MOBQ: points left out": (["Auto", "MOBQ"], {"gp.calibration.useful_groups": lambda owners, n: None}),
     "MOBQ: no common error": (["MOBQ"], {"calibration": cbq.Calibration(common=0.0)}),
     "MOBQ: scale within a factor of 2": (["MOBQ"], {"calibration": cbq.Calibration(factor=2.0)}),
+    "MOBQ: shared points stay": (["Auto", "MOBQ"], {"methods.multioutput.candidates._places": lambda samples: None}),
     "MOBQ: rounding ignored": (["Auto", "MOBQ"], {"gp.pooled.EPS": 0.0}),
     "CBQ: no second curve": (["Auto", "CBQ"], {"methods.conditional.stage_two.unbiased_curve": lambda *given: None}),
     "CBQ: no stretch for tails": (
@@ -93,6 +110,7 @@ SWITCHES: dict[str, tuple[Sequence[str], dict[str, Any]]] = {
     "CBQ: slow embeddings equal": (["CBQ"], {"selection": StageOneSelection(costly_share=1.0)}),
     "CBQ: no least noise of 2nd curve": (["CBQ"], {"calibration": ThetaCalibration(least_noise=0.0)}),
     "Auto: tails not left to CBQ": (["Auto"], {"methods.auto.TAILS": np.inf}),
+    "Auto: 95% intervals compared": (["Auto"], {"methods.auto.LEVEL": 0.95}),
     "CBQ: no error of shared points": (["CBQ"], {"calibration": ThetaCalibration(common_error=0.0)}),
 }
 

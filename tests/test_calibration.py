@@ -76,6 +76,37 @@ def test_of_several_groupings_the_largest_amplitude_counts():
     assert_allclose(LocalAmplitude(process, OWNERS, None)(MU), by_theta, rtol=1e-14)
 
 
+@pytest.mark.parametrize("lengthscale", [0.3, 1.2])
+def test_an_analytic_kernel_has_the_geometric_mean_with_the_likeliest_amplitude_if_that_is_larger(lengthscale):
+    kernel, jitter = RBF(lengthscale), 1e-6
+    inverse = np.linalg.inv(kernel(U) + jitter * np.eye(30))
+    P = inverse - np.outer(inverse.sum(axis=0), inverse.sum(axis=0)) / inverse.sum()
+    mu = Integrals(kernel, MEASURES, np.zeros((3, 0))).mean(U)
+    gap = 1.0 - mu @ inverse.sum(axis=0)
+    w = mu @ inverse + np.outer(gap, inverse.sum(axis=0)) / inverse.sum()
+    moves2, variance = np.zeros((3, 2)), np.zeros(3)
+    for t in range(6):
+        rows = np.flatnonzero(t == OWNERS)
+        covariance = np.linalg.inv(P[np.ix_(rows, rows)])
+        moves2 += (w[:, rows] @ covariance @ (P @ F)[rows]) ** 2
+        variance += np.einsum("mi,ij,mj->m", w[:, rows], covariance, w[:, rows])
+    moved, likeliest = moves2 / variance[:, None], np.einsum("ic,ij,jc->c", F, P, F) / 29
+    assert np.any(moved < likeliest)
+    found = LocalAmplitude(ExactGP(kernel, U, F, NONE, jitter), OWNERS)(mu)
+    assert_allclose(found, np.where(moved < likeliest, np.sqrt(moved * likeliest), moved), rtol=1e-4)
+
+
+def test_points_of_a_shared_design_are_left_out_at_all_thetas():
+    problem = cbq.Problem(lambda x, t: np.sin(x[:, 0] + t[0] * x[:, 1]), wide, Uniform(0.5, 2.0))
+    shared = problem.collect(6, 8, rng=0, design="sobol", scramble="common")
+    fit = MOBQ(Matern(1.5, 0.8), Matern(1.5, 1.0)).fit(shared)
+    process = fit._parts[0][0].process
+    mu = fit._parts[0][0].integrals(shared.theta, list(shared.measures)).mean(process.nodes)
+    by_theta, by_place = (LocalAmplitude(process, each)(mu) for each in (shared.owners, np.tile(np.arange(8), 6)))
+    assert_allclose(fit._amplitudes[0](mu), np.maximum(by_theta, by_place), rtol=1e-12)
+    assert np.any(by_place > by_theta)
+
+
 def test_amplitudes_follow_scale_and_ignore_shift_and_order():
     plain = LocalAmplitude(ExactGP(KERNEL, U, F, NONE), OWNERS)(MU)
     moved = LocalAmplitude(ExactGP(KERNEL, U, 5.0 - 3.0 * F, NONE), OWNERS)(MU)
@@ -128,6 +159,10 @@ NEW = np.linspace(1.1, 2.9, 5)
 
 def normal(theta):
     return Gaussian(theta[0], 1.0)
+
+
+def wide(theta):
+    return Gaussian([theta[0], 0.0], cov=[1.0, 0.5])
 
 
 def drawn(T=8, N=10, outputs=False, seed=0, noise=0.0):

@@ -697,7 +697,7 @@ def test_the_summary_says_what_was_done():
         assert " ".join(repr(group.chosen.kernel).split()) in text
         assert f"One Gaussian process on 80 points ({len(group.landmarks)} landmarks): " in text
     assert "the best of 14 kernels." in text
-    assert "Predictive distribution: normal, with a scale that is known within a factor of 2.75." in text
+    assert "Predictive distribution: normal, with a scale that is known within a factor of 2.5." in text
     assert text.endswith("No warnings.")
     exact = MOBQ(kernel_x=RBF(1.0)).fit(drawn()).summary()
     assert "on 80 points (exact): RBF(lengthscale=1.), the best of 1 kernels." in exact

@@ -21,6 +21,7 @@ from cbq.gp.selection import (
     processes_of,
 )
 from cbq.kernels import RBF, Matern, Warped, XThetaKernel
+from cbq.kernels.combinations import SumKernel
 from cbq.linalg import Jitter
 from cbq.measures import Gaussian, LogNormal, Uniform
 from cbq.methods.multioutput.candidates import candidate_kernels, pooled_points
@@ -289,3 +290,19 @@ test_what_is_no_option = refusals(
     },
     TypeError,
 )
+
+
+def test_a_sum_of_functions_of_one_input_each_is_learnt_as_one():
+    def family(theta):
+        return Gaussian(np.append(theta, np.zeros(4)), cov=np.ones(5))
+
+    problem = cbq.Problem(
+        lambda x, t: np.sum(np.sin(x + np.arange(5.0)), axis=1), family, Uniform(0.0, 2.0), depends_on_theta=False
+    )
+    samples = problem.collect(8, 12, rng=0)
+    found = {name: cbq.MOBQ(kernel).fit(samples) for name, kernel in {"auto": "auto", "radial": RBF()}.items()}
+    assert isinstance(found["auto"].groups[0].chosen.kernel, SumKernel)
+    theta = np.linspace(0.2, 1.8, 9)
+    truth = np.exp(-0.5) * (np.sin(theta) + np.sum(np.sin(np.arange(1.0, 5.0))))
+    error = {name: np.max(np.abs(fit.predict(theta) - truth)) for name, fit in found.items()}
+    assert error["auto"] < 0.01 * error["radial"]

@@ -132,7 +132,7 @@ class ExactGP:
     """The process given all values f (n, C) at points u (n, D), with a noise variance in units of the amplitude."""
 
     def __init__(self, kernel: Kernel, u: Array, f: Array, jitter: Jitter, noise: float = 0.0) -> None:
-        self.nodes = u
+        self.kernel, self.nodes = kernel, u
         self.noise = np.full(f.shape[1], noise)
         self.process = Process(factor_gram(kernel, u, nugget=noise, jitter=jitter), f)
         self.amplitude = self.process.amplitude
@@ -236,7 +236,7 @@ class SubsetGP:
     """
 
     def __init__(self, whole: NystromGP, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> None:
-        self.nodes, self._factor = whole.nodes, whole.factor
+        self.kernel, self.nodes, self._factor = kernel, whole.nodes, whole.factor
         self._features = whole.factor.solve_lower(kernel(whole.nodes, u))  # Phi' (m, n)
         gram = self._features.T @ self._features
         self.process = Process(factor(gram, nugget=float(np.max(whole.noise)), jitter=jitter, overwrite=True), f)

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
@@ -121,8 +120,10 @@ class PooledPoints:
 
     def take(self, rows: Integers | Booleans | slice) -> PooledPoints:
         """Some of the points."""
-        each = {name: getattr(self, name) for name in ("u", "f", "spread", "owners", "share", "places")}
-        return replace(self, **{name: value if value is None else value[rows] for name, value in each.items()})
+        owners, places = (None if each is None else each[rows] for each in (self.owners, self.places))
+        share = None if self.share is None else self.share[rows]
+        some = replace(self, owners=owners, share=share, places=places)
+        return replace(some, u=self.u[rows], f=self.f[rows], spread=self.spread[rows])
 
     def outputs(self, which: Sequence[int]) -> PooledPoints:
         """Some of the outputs."""
@@ -304,27 +305,39 @@ def _refined(refine: Sequence[_Refine], points: PooledPoints) -> list[KernelMemb
 
 
 def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool, options: Selection) -> list[KernelFamily]:
-    """Each kernel with a first guess of its free lengthscales; where there are several, the smoothest shapes all."""
+    """Each kernel with a first guess of its free lengthscales; of those with equally many, the smoothest shapes all."""
     some = points.thinned(options.shaped)
     found = [KernelFamily.of(kernel, points.u, ard) for kernel in kernels]
     if np.count_nonzero(found[-1].free) < 2 or some.n * some.f.shape[1] <= 2 * points.u.shape[1]:
         return found  # which differ by a common factor of lengthscales in units of the coordinates
-    change = _change(found[-1], some)
-    smooth, rough = change, change
-    if np.min(change[found[-1].free]) > MAX_LOG_LENGTHSCALE:  # a kink, which the roughest with derivatives sees best
-        rough = _change(next((each for each in found if not each.kernel.is_roughest), found[0]), some)
-    changes = [smooth if np.isinf(each.kernel.on_x.smoothness) else rough for each in found]
-    return [_shaped(each, by) if len(by) == len(each.free) else each for each, by in zip(found, changes, strict=True)]
+    alike: dict[int, list[int]] = {}
+    for i, each in enumerate(found):
+        alike.setdefault(len(each.free), []).append(i)
+    for rows in alike.values():
+        for i, family in zip(rows, _shaped([found[i] for i in rows], some), strict=True):
+            found[i] = family
+    return found
+
+
+def _shaped(families: Sequence[KernelFamily], points: PooledPoints) -> list[KernelFamily]:
+    """Families from rough to smooth, with the ratios of lengthscales that are the likeliest for the smoothest."""
+    smooth = rough = _change(families[-1], points)
+    if np.min(smooth[families[-1].free], initial=np.inf) > MAX_LOG_LENGTHSCALE:
+        # a kink, which the roughest with derivatives sees best
+        rough = _change(next((each for each in families if not each.kernel.is_roughest), families[0]), points)
+
+    def shaped(kernel: Kernel) -> Kernel:
+        return kernel.with_log_lengthscales(kernel.log_lengthscales + (smooth if kernel.on_x.is_analytic else rough))
+
+    return [replace(each, kernel=shaped(each.kernel)) for each in families]
 
 
 def _change(family: KernelFamily, points: PooledPoints) -> Array:
-    """What fitting its lengthscales one by one adds to their logarithms."""
+    """What fitting its lengthscales one by one adds to their logarithms; zeros where none is free."""
+    if not family.has_free:
+        return np.zeros(len(family.free))
     fitted = fit_lengthscales(family.kernel, family.free, [points.data], FLAT)
     return np.asarray(fitted.log_lengthscales - family.kernel.log_lengthscales)
-
-
-def _shaped(family: KernelFamily, change: Array) -> KernelFamily:
-    return replace(family, kernel=family.kernel.with_log_lengthscales(family.kernel.log_lengthscales + change))
 
 
 def _mean_square(values: Array, shares: Array) -> float:

@@ -127,6 +127,14 @@ class Kernel(Immutable, ABC):
             f"a Matern kernel that is as smooth (numpy.inf if the kernel is analytic)."
         )
 
+    @property
+    def is_analytic(self) -> bool:
+        """Whether draws are analytic functions, as of RBF; False where a kernel does not declare its smoothness."""
+        try:
+            return bool(np.isinf(self.smoothness))
+        except NotImplementedError:
+            return False
+
     def rougher(self) -> Kernel:
         """A kernel a step rougher, with the same lengthscales; the kernel itself if there is none.
 

@@ -31,10 +31,10 @@ class Auto(Parameters):
     """The estimator that suits the samples. A configuration: `fit` changes nothing.
 
     `cbq.CBQ` is fitted and, where there is a family and kernels have embeddings in coordinates that all thetas share,
-    `cbq.MOBQ(nystrom="auto")`. The smaller predicted error wins: the half-width of 50% intervals, at the observed thetas
-    and between them. Where long tails of the measures decide the answer, CBQ is chosen, whose intervals allow for what
-    lies beyond the points. Where points were chosen by a rule, CBQ would take them for draws, and MOBQ is chosen.
-    docs/theory/estimators.md has measured how well this chooses.
+    `cbq.MOBQ(nystrom="auto")`. The smaller predicted error wins: the half-width of 50% intervals, at the observed
+    thetas and between them. Where long tails of the measures decide the answer, CBQ is chosen, whose intervals allow
+    for what lies beyond the points. Where points were chosen by a rule, CBQ would take them for draws, and MOBQ is
+    chosen. docs/theory/estimators.md has measured how well this chooses.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
 

@@ -12,7 +12,7 @@ from cbq.embeddings import NoEmbedding, embed
 from cbq.embeddings.many import together
 from cbq.fit.findings import Finding
 from cbq.gp.selection import PooledPoints
-from cbq.kernels import RBF, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
+from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.kernels.warped import Log
 from cbq.measures import Measure
 from cbq.methods.multioutput.common_design import common_points
@@ -139,6 +139,8 @@ def automatic_kernels_of_x(x: Array, measures: tuple[Measure, ...], *, may_jump:
     rough: list[Kernel] = list(matern)
     if x.shape[1] > 1:  # radial Matern kernels have embeddings under Gaussians, tensor products under independence
         rough = [TensorProduct(k) if _has_embeddings(TensorProduct(k), x, measures) else k for k in matern]
+    if x.shape[1] > 2:  # most functions of many inputs are sums of functions of few
+        rough.append(RBF() + Additive(RBF()))
     found = [
         kernel
         for base in (*rough, RBF())
