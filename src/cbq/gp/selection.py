@@ -25,7 +25,7 @@ import numpy as np
 from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq._checks import is_number, is_whole, shown
 from cbq.gp.calibration import useful_groups
-from cbq.gp.families import MAX_LOG_LENGTHSCALE, KernelFamily, fit_lengthscales
+from cbq.gp.families import KernelFamily, fit_lengthscales
 from cbq.gp.noisy import noisy_kernels
 from cbq.gp.pooled import ExactGP, PooledGP, pooled_gp
 from cbq.gp.process import FLAT
@@ -320,11 +320,12 @@ def _families(kernels: Sequence[Kernel], points: PooledPoints, ard: bool, option
 
 
 def _shaped(families: Sequence[KernelFamily], points: PooledPoints) -> list[KernelFamily]:
-    """Families from rough to smooth, with the ratios of lengthscales that are the likeliest for the smoothest."""
+    """Families from rough to smooth, with the likeliest ratios of lengthscales: of the smoothest, or of a rough one."""
     smooth = rough = _change(families[-1], points)
-    if np.min(smooth[families[-1].free], initial=np.inf) > MAX_LOG_LENGTHSCALE:
-        # a kink, which the roughest with derivatives sees best
-        rough = _change(next((each for each in families if not each.kernel.is_roughest), families[0]), points)
+    # where f has a kink, the smoothest sees nothing but the kink; the roughest has no derivatives, and no ratios
+    with_kink = [each for each in families if not (each.kernel.on_x.is_analytic or each.kernel.is_roughest)]
+    if with_kink:
+        rough = _change(with_kink[0], points)
 
     def shaped(kernel: Kernel) -> Kernel:
         return kernel.with_log_lengthscales(kernel.log_lengthscales + (smooth if kernel.on_x.is_analytic else rough))
