@@ -139,7 +139,7 @@ class LapackFactor(Factor):
 
     @property
     def lower(self) -> Array:
-        return np.tril(self.storage)
+        return lapack.tril(stacked(self.storage)).reshape(self.storage.shape)
 
     @property
     def logdet(self) -> Array:
@@ -173,9 +173,9 @@ class LapackFactor(Factor):
         out = np.empty(factors.shape[:-1])
 
         def task(span: slice) -> None:
-            a = np.tril(factors[span])
+            a = lapack.tril(factors[span])
             lapack.trtri(a)
-            np.sum(np.square(a, out=a), axis=-2, out=out[span])
+            np.einsum("...ij,...ij->...j", a, a, out=out[span])
 
         def by_columns(span: slice) -> None:  # of one matrix: large ones go alone
             for i in range(0, self.n, _COLUMNS):
