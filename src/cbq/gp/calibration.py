@@ -56,7 +56,6 @@ class Calibration:
         if not is_whole(self.points, 3):
             raise ValueError(f"points must be a number of points, 3 or more, but it is {shown(self.points)}.")
 
-
     @property
     def ratios2(self) -> Array:
         """The squared scales (3,) of the mixture, in units of the estimate."""

@@ -170,9 +170,13 @@ class Process:
         """Each group of values, predicted from all others, in the order of the groups; owners: (n,), of each value."""
         inverse = self.solver.inverse_root()
         self.inverse_diagonal = np.einsum("...ij,...ij->...j", inverse, inverse)  # residuals need no second L^-1
-        Z = self._root(inverse)  # P = Z'Z
-        groups = [np.flatnonzero(owners == group) for group in np.unique(owners)]
-        return [LeftOut.of(rows, Z[..., rows], self.a[..., rows, :]) for rows in groups]
+        Z, order = self._root(inverse), np.argsort(owners, kind="stable")  # P = Z'Z
+        _, starts, counts = np.unique(owners[order], return_index=True, return_counts=True)
+        found: dict[int, LeftOut] = {}
+        for b in np.unique(counts):  # groups of one size together: there may be many small ones
+            first = starts[counts == b]
+            found |= zip(first, LeftOut.of(order[first[:, None] + np.arange(b)], Z, self.a), strict=True)
+        return [found[start] for start in starts]
 
     def functionals(self, mu: Array, h: Array | None = None) -> Functionals:
         """Functionals with the covariances mu (..., M, n) and the basis h (..., M, q), by default of integrals of 1."""
@@ -248,17 +252,19 @@ class Functionals:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """A group of b values that was left out: its rows (b,), residuals (..., b, C), and W (..., b, b), see `covariance`."""
+    """A group of b values that was left out: its rows (b,), residuals (..., b, C), and the root W (..., b, b)."""
 
     rows: Integers
     residuals: Array
     root: Array
 
     @classmethod
-    def of(cls, rows: Integers, half: Array, a: Array) -> LeftOut:
-        """From Z (..., n, b) with P_BB = Z'Z, and a_B (..., b, C)."""
+    def of(cls, rows: Integers, Z: Array, a: Array) -> list[LeftOut]:
+        """Of each of g groups with the rows (g, b), from Z (..., m, n) with P = Z'Z, and a = P f (..., n, C)."""
+        half = np.moveaxis(Z[..., rows], -3, -2)  # (..., g, m, b)
         W = inverse_root(half.swapaxes(-1, -2) @ half)
-        return cls(rows, W.swapaxes(-1, -2) @ (W @ a), W)
+        residuals = W.swapaxes(-1, -2) @ (W @ a[..., rows, :])
+        return [cls(mine, residuals[..., i, :, :], W[..., i, :, :]) for i, mine in enumerate(rows)]
 
     @property
     def covariance(self) -> Array:

@@ -19,7 +19,6 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from contextlib import nullcontext
 from dataclasses import dataclass, replace
-from functools import cache
 
 import numpy as np
 
@@ -240,8 +239,12 @@ def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0
     residual = float(np.sqrt(max(single - explained, 0.0)))
     if not left_out:
         return KernelMember(kernel, float(np.sqrt(single)), residual, noise)
-    means = np.array([np.mean(group.residuals, axis=0) for group in left_out])
-    averaged = _mean_square(means, np.array([np.sum(share[group.rows]) for group in left_out]))
+    rows, residuals = (
+        np.concatenate(parts) for parts in zip(*((each.rows, each.residuals) for each in left_out), strict=True)
+    )
+    counts = np.array([len(each.rows) for each in left_out])
+    starts = np.cumsum(counts) - counts
+    averaged = _mean_square(np.add.reduceat(residuals, starts) / counts[:, None], np.add.reduceat(share[rows], starts))
     return KernelMember(kernel, float((single * averaged) ** 0.25), residual, noise)
 
 

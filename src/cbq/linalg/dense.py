@@ -94,16 +94,17 @@ def inverse_root(a: Array) -> Array:
     """
     eps = np.finfo(float).eps
     try:
-        W = np.linalg.cholesky(a)
+        W = np.ascontiguousarray(np.linalg.cholesky(a))
         known = np.all(np.diagonal(W, axis1=-2, axis2=-1) ** 2 > a.shape[-1] * eps * np.diagonal(a, axis1=-2, axis2=-1))
     except np.linalg.LinAlgError:
         known = False
     if known:
         trtri(stacked(W))
         return np.asarray(W)
+    if a.ndim > 2:
+        return np.stack([inverse_root(each) for each in a])
     values, vectors = eigh(a)
-    values = np.maximum(values, eps * values[..., -1:])
-    return np.asarray((vectors / np.sqrt(values)[..., None, :]).swapaxes(-1, -2))
+    return np.asarray((vectors / np.sqrt(np.maximum(values, eps * values[-1]))).T)
 
 
 def pivots(a: Array, negligible: float) -> Integers:
