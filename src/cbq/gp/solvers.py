@@ -113,7 +113,7 @@ class Kronecker:
         return self.outer.solve(solved.reshape(self.outer.n, -1)).reshape(V.shape)
 
     def inverse_root(self) -> Array:
-        return np.kron(self.outer.inverse_root(), self.inner.inverse_root())
+        return np.asarray(np.kron(self.outer.inverse_root(), self.inner.inverse_root()), dtype=np.float64)
 
     def inverse_diagonal(self) -> Array:
         return np.outer(self.outer.inverse_diagonal(), self.inner.inverse_diagonal()).ravel()

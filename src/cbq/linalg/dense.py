@@ -95,7 +95,8 @@ def inverse_root(a: Array) -> Array:
     eps = np.finfo(float).eps
     try:
         W = np.ascontiguousarray(np.linalg.cholesky(a))
-        known = np.all(np.diagonal(W, axis1=-2, axis2=-1) ** 2 > a.shape[-1] * eps * np.diagonal(a, axis1=-2, axis2=-1))
+        own, pivots2 = np.diagonal(a, axis1=-2, axis2=-1), np.diagonal(W, axis1=-2, axis2=-1) ** 2
+        known = bool(np.all(pivots2 > a.shape[-1] * eps * own))
     except np.linalg.LinAlgError:
         known = False
     if known:
