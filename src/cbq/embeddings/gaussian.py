@@ -12,6 +12,7 @@ from cbq.embeddings.products import Factorised, ScaleMixture
 from cbq.kernels import RBF, Matern
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.gram import sqdist
+from cbq.linalg.threads import spans
 from cbq.measures import Gaussian, Measure
 
 
@@ -32,7 +33,8 @@ class RBFGaussian(Embedding):
             return _smoothed(ell[..., None, :], cov[..., None, :, :], x - mean[..., None, :])
         if _common(cov).ndim == 2:
             return _all_pairs(ell, cov[0], mean, x)
-        return np.concatenate([_all_pairs(ell, S, m[None], x) for S, m in zip(cov, mean, strict=True)])
+        pieces = spans(len(mean), x.size)
+        return np.concatenate([_smoothed(ell, cov[some, None], x - mean[some, None]) for some in pieces])
 
     def _cross(self, other: Measure) -> Array:
         if not isinstance(other, Gaussian):

@@ -28,7 +28,7 @@ import numpy as np
 
 from cbq._arrays import Array, Integers
 from cbq.gp.solvers import Solver
-from cbq.linalg.dense import cholesky, eigh, solve_lower, solve_upper
+from cbq.linalg.dense import cholesky, inverse_root, solve_lower, solve_upper
 from cbq.linalg.resident import moved, on_host
 
 FLAT, ZERO = 0.0, np.inf  # tau of a mean of unknown coefficients, and of a mean that is zero
@@ -75,11 +75,16 @@ class Process:
     def _projected(self, half: Array) -> tuple[Array, Array]:
         """The coefficients (..., q, M) of V, and L^-1 V without their part, from L^-1 V (..., n, M)."""
         beta = _up(self.R, _down(self.R, self.G.swapaxes(-1, -2) @ half))
-        return beta, half - self.G @ beta
+        rest = self.G @ beta
+        return beta, np.subtract(half, rest, out=rest)
 
     def half(self, V: Array) -> Array:
         """Rows Z (..., n, M) with V'P W = Z_V'Z_W, for V (..., n, M); a prior of the coefficients adds q rows."""
-        beta, rest = self._projected(self.solver.solve_lower(V))
+        return self._root(self.solver.solve_lower(V))
+
+    def _root(self, half: Array) -> Array:
+        """The rows Z of V, from L^-1 V (..., n, M)."""
+        beta, rest = self._projected(half)
         return rest if self.tau == FLAT else np.concatenate([rest, np.sqrt(self.tau) * beta], axis=-2)
 
     def apply(self, V: Array) -> Array:
@@ -163,9 +168,15 @@ class Process:
 
     def leave_groups_out(self, owners: Integers) -> list[LeftOut]:
         """Each group of values, predicted from all others, in the order of the groups; owners: (n,), of each value."""
-        Z = self.half(np.eye(len(owners)))  # P = Z'Z
-        groups = [np.flatnonzero(owners == group) for group in np.unique(owners)]
-        return [LeftOut.of(rows, Z[..., rows], self.a[..., rows, :]) for rows in groups]
+        inverse = self.solver.inverse_root()
+        self.inverse_diagonal = np.einsum("...ij,...ij->...j", inverse, inverse)  # residuals need no second L^-1
+        Z, order = self._root(inverse), np.argsort(owners, kind="stable")  # P = Z'Z
+        _, starts, counts = np.unique(owners[order], return_index=True, return_counts=True)
+        found: dict[int, LeftOut] = {}
+        for b in np.unique(counts):  # groups of one size together: there may be many small ones
+            first = starts[counts == b]
+            found |= zip(first, LeftOut.of(order[first[:, None] + np.arange(b)], Z, self.a), strict=True)
+        return [found[start] for start in starts]
 
     def functionals(self, mu: Array, h: Array | None = None) -> Functionals:
         """Functionals with the covariances mu (..., M, n) and the basis h (..., M, q), by default of integrals of 1."""
@@ -241,19 +252,24 @@ class Functionals:
 
 @dataclass(frozen=True, eq=False)
 class LeftOut:
-    """A group of b values that was left out: its rows (b,), residuals (..., b, C), and their covariance (..., b, b)."""
+    """A group of b values that was left out: its rows (b,), residuals (..., b, C), and the root W (..., b, b)."""
 
     rows: Integers
     residuals: Array
-    covariance: Array
+    root: Array
 
     @classmethod
-    def of(cls, rows: Integers, half: Array, a: Array) -> LeftOut:
-        """From Z (..., n, b) with P_BB = Z'Z, and a_B (..., b, C)."""
-        values, vectors = eigh(half.swapaxes(-1, -2) @ half)
-        values = np.maximum(values, EPS * values[..., -1:])  # one group of all values: P 1 = 0
-        inverse = (vectors / values[..., None, :]) @ vectors.swapaxes(-1, -2)
-        return cls(rows, inverse @ a, inverse)
+    def of(cls, rows: Integers, Z: Array, a: Array) -> list[LeftOut]:
+        """Of each of g groups with the rows (g, b), from Z (..., m, n) with P = Z'Z, and a = P f (..., n, C)."""
+        half = np.moveaxis(Z[..., rows], -3, -2)  # (..., g, m, b)
+        W = inverse_root(half.swapaxes(-1, -2) @ half)
+        residuals = W.swapaxes(-1, -2) @ (W @ a[..., rows, :])
+        return [cls(mine, residuals[..., i, :, :], W[..., i, :, :]) for i, mine in enumerate(rows)]
+
+    @property
+    def covariance(self) -> Array:
+        """The covariance P_BB^-1 = W'W (..., b, b) of the residuals at unit amplitude."""
+        return np.asarray(self.root.swapaxes(-1, -2) @ self.root)
 
     def move(self, weights: Array) -> tuple[Array, Array]:
         """How far the group moves the means of functionals, (..., M, C), and the variance (..., M) of that move.
@@ -262,7 +278,7 @@ class LeftOut:
         D = w_B'P_BB^-1 a_B, and V = w_B'P_BB^-1 w_B is, at unit amplitude, how much smaller their variances are.
         """
         w = weights[..., self.rows]
-        return w @ self.residuals, np.sum((w @ self.covariance) * w, axis=-1)
+        return w @ self.residuals, np.sum((w @ self.root.swapaxes(-1, -2)) ** 2, axis=-1)
 
 
 def _down(R: Array, V: Array) -> Array:

@@ -235,15 +235,19 @@ def judge(kernel: Kernel, points: PooledPoints, jitter: Jitter, noise: float = 0
     except NotPositiveDefinite:
         return KernelMember(kernel, np.inf, np.inf, noise)
     share = np.ones(points.n) if points.share is None else points.share
+    owners = useful_groups(points.owners, points.n)
+    left_out = [] if owners is None else process.leave_groups_out(owners)
     single = _mean_square(process.residuals / points.spread, share)
     explained = _mean_square(np.sqrt(noise * process.amplitude) / points.spread, share)
     residual = float(np.sqrt(max(single - explained, 0.0)))
-    owners = useful_groups(points.owners, points.n)
-    if owners is None:
+    if not left_out:
         return KernelMember(kernel, float(np.sqrt(single)), residual, noise)
-    left_out = process.leave_groups_out(owners)
-    means = np.array([np.mean(group.residuals, axis=0) for group in left_out])
-    averaged = _mean_square(means, np.array([np.sum(share[group.rows]) for group in left_out]))
+    rows, residuals = (
+        np.concatenate(parts) for parts in zip(*((each.rows, each.residuals) for each in left_out), strict=True)
+    )
+    counts = np.array([len(each.rows) for each in left_out])
+    starts = np.cumsum(counts) - counts
+    averaged = _mean_square(np.add.reduceat(residuals, starts) / counts[:, None], np.add.reduceat(share[rows], starts))
     return KernelMember(kernel, float((single * averaged) ** 0.25), residual, noise)
 
 

@@ -36,6 +36,9 @@ class Solver(Protocol):
     def solve(self, V: Array, /) -> Array:
         """K^-1 V: (..., n, M)."""
 
+    def inverse_root(self) -> Array:
+        """L^-1: (..., n, n)."""
+
     def inverse_diagonal(self) -> Array:
         """The diagonal of K^-1: (..., n)."""
 
@@ -75,6 +78,9 @@ class Spectral:
     def solve(self, V: Array) -> Array:
         return np.asarray(self.vectors @ ((self.vectors.T @ V) / self.values[..., None]))
 
+    def inverse_root(self) -> Array:
+        return np.asarray(self.vectors.T / np.sqrt(self.values)[..., None])
+
     def inverse_diagonal(self) -> Array:
         return (1.0 / self.values) @ (self.vectors**2).T
 
@@ -105,6 +111,9 @@ class Kronecker:
     def solve(self, V: Array) -> Array:
         solved = self.inner.solve(self._grid(V))
         return self.outer.solve(solved.reshape(self.outer.n, -1)).reshape(V.shape)
+
+    def inverse_root(self) -> Array:
+        return np.asarray(np.kron(self.outer.inverse_root(), self.inner.inverse_root()), dtype=np.float64)
 
     def inverse_diagonal(self) -> Array:
         return np.outer(self.outer.inverse_diagonal(), self.inner.inverse_diagonal()).ravel()

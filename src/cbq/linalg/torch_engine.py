@@ -160,6 +160,9 @@ class TorchFactor(Factor):
     def resident_solve_lower(self, b: Tensor) -> Tensor:
         return torch.linalg.solve_triangular(self.storage, b, upper=False)
 
+    def inverse_root(self) -> Array:
+        return on_host(_inverse(self._stack)).reshape(self.storage.shape)
+
     def inverse_diagonal(self) -> Array:
         return on_host(_inverse(self._stack).square_().sum(-2)).reshape(self.storage.shape[:-1])
 
