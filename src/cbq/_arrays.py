@@ -6,7 +6,7 @@ Every argument that becomes an array passes through `real`: it is the one door.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -20,6 +20,7 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
 
+ROUNDING = 1e-12  # of the largest of some numbers: a smaller spread, or a smaller part of them, is rounding
 NESTED = (list, tuple, np.ma.MaskedArray)  # what NumPy looks into, or drops the mask of
 LEAST_DIGITS, MAX_DIGITS = 6, 16  # of numbers beside others
 MAX_NESTING = 32  # of lists: the largest number of axes in every version of NumPy
@@ -146,6 +147,11 @@ def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int,
         listed = ", ".join(f"{name} {shape}" for name, shape in shapes.items())
         rule = "leading axes must broadcast as in NumPy, so that each is equal, 1 or absent"
         raise ValueError(f"{what}: the batch shapes {listed} do not fit together: {rule}.") from error
+
+
+def blocks(n: int, size: int = 4096) -> Iterator[slice]:
+    """The rows 0 to n - 1 in blocks, which bound the memory; `size` of them are enough for fast matrix products."""
+    return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
 def evenly(n: int, most: int) -> Integers:

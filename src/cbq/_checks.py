@@ -140,6 +140,24 @@ def count(n: Any, name: str = "n") -> int:
     return int(n)
 
 
+def check_fields(options: object, names: Iterable[str], what: str, valid: Callable[[Any], bool]) -> None:
+    """Raise unless these fields of an option object are `valid`; what: they must be, such as "a number above 0"."""
+    for name in names:
+        if not valid(value := getattr(options, name)):
+            raise ValueError(f"{name} must be {what}, but it is {shown(value)}.")
+
+
+def is_range(value: Any, least: float = -sys.float_info.max) -> bool:
+    """Whether it is a tuple of two numbers in ascending order, `least` or more."""
+    is_pair = isinstance(value, tuple) and len(value) == 2 and all(is_number(each, least) for each in value)
+    return is_pair and bool(value[0] < value[1])
+
+
+def are_numbers(value: Any, least: float = 0.0) -> bool:
+    """Whether it is a tuple of numbers, `least` or more, and has at least one."""
+    return isinstance(value, tuple) and bool(value) and all(is_number(each, least) for each in value)
+
+
 def generator(rng: Any) -> np.random.Generator:
     """The Generator of a Generator or of a seed. None is an error, so that results are reproducible."""
     if isinstance(rng, np.random.Generator):

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import ROUNDING, Array
 from cbq.gp.calibration import LocalAmplitude
 from cbq.gp.families import KernelFamily, fit_lengthscales
 from cbq.gp.kronecker import GridPoints, quadratures
@@ -25,11 +25,6 @@ from cbq.gp.selection import KernelChoice, KernelMember, PooledPoints, Selection
 from cbq.kernels import Kernel, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import one_blas_thread
-
-LENGTHSCALE_POINTS, CHOICE_POINTS, CHOICE_THETAS = 200, 500, 20  # for the choice of a kernel of v
-MAX_THETAS = 500  # for that of theta
-LEAST_SCALE = 1e-13  # of integrals of f in units near 1: less is rounding
-CALIBRATION_THETAS = 30
 
 
 def choose_grid_kernel(
@@ -59,10 +54,21 @@ def choose_grid_kernel(
 
 
 def _choose_on_x(
-    kernels: Sequence[Kernel], points: GridPoints, jitter: Jitter, ard: bool, options: Selection
+    kernels: Sequence[Kernel],
+    points: GridPoints,
+    jitter: Jitter,
+    ard: bool,
+    options: Selection,
+    *,
+    thetas: int = 20,
+    shaped: int = 200,
 ) -> KernelChoice:
-    """The kernels of v that explain f at single thetas best: each theta is an output with an amplitude of its own."""
-    few = points.thinned(CHOICE_THETAS, LENGTHSCALE_POINTS)
+    """The kernels of v that explain f at single thetas best: each theta is an output with an amplitude of its own.
+
+    thetas, shaped: the largest numbers of thetas and of points to which lengthscales are fitted. Thetas share them, so
+    that a few are enough.
+    """
+    few = points.thinned(thetas, shaped)
 
     def refined(kernel: Kernel) -> KernelMember:
         family = KernelFamily.of(kernel, few.v, ard and few.v.shape[1] > 1)
@@ -74,30 +80,48 @@ def _choose_on_x(
 
 
 def _choose_on_theta(
-    kernels: Sequence[Kernel], kernel_x: Kernel, points: GridPoints, jitter: Jitter, ard: bool, options: Selection
+    kernels: Sequence[Kernel],
+    kernel_x: Kernel,
+    points: GridPoints,
+    jitter: Jitter,
+    ard: bool,
+    options: Selection,
+    *,
+    thetas: int = 500,
 ) -> KernelChoice:
-    """The best kernels of theta for the quadratures at the thetas; one without free lengthscales as it is."""
+    """The best kernels of theta for the quadratures at the thetas; one without free lengthscales as it is.
+
+    thetas: the largest number that kernels are compared at.
+    """
     first = KernelFamily.of(kernels[0], points.theta, ard)
-    some = points.thinned(MAX_THETAS, len(points.v))
+    some = points.thinned(thetas, len(points.v))
     estimates = quadratures(kernel_x, some, jitter)
     shift, scale = np.mean(estimates, axis=0), np.std(estimates, axis=0)
-    if np.all(scale <= LEAST_SCALE) or (len(kernels) == 1 and not first.has_free):
+    if np.all(scale <= ROUNDING) or (len(kernels) == 1 and not first.has_free):
         return KernelChoice((KernelMember(first.kernel, 0.0, 0.0),), 1)
     of_thetas = PooledPoints(some.theta, (estimates - shift) / scale, some.spread[..., 0].T / scale, shift, scale)
     return choose_kernel(kernels, of_thetas, jitter, ard=ard, noisy=True, options=options)
 
 
-def left_out_points(kernel: Kernel, points: GridPoints, jitter: Jitter) -> Array:
-    """The leave-one-out residuals (n, C) of f as a function of v, at some thetas, in units of the spread of f there."""
-    some = points.thinned(CHOICE_THETAS, CHOICE_POINTS)
+def left_out_points(kernel: Kernel, points: GridPoints, jitter: Jitter, *, thetas: int = 20, most: int = 500) -> Array:
+    """The leave-one-out residuals (n, C) of f as a function of v, in units of the spread of f at the theta.
+
+    thetas, most: the largest numbers of thetas and of points, as of n^3 operations.
+    """
+    some = points.thinned(thetas, most)
     with one_blas_thread():
         found = ExactGP(kernel.on_x, some.v, some.columns.f[0], jitter).process.residuals
     return (found.T.reshape(some.f.shape) / some.spread).reshape(len(some.f), -1).T
 
 
-def grid_amplitude(choice: KernelChoice, points: GridPoints, jitter: Jitter, n: int) -> LocalAmplitude:
-    """The amplitudes of integrals, by a dense process on up to n points of the grid."""
-    T = min(len(points.theta), CALIBRATION_THETAS)
+def grid_amplitude(
+    choice: KernelChoice, points: GridPoints, jitter: Jitter, n: int, *, thetas: int = 30
+) -> LocalAmplitude:
+    """The amplitudes of integrals, by a dense process on up to n points of the grid.
+
+    thetas: the largest number that are left out, one by one; moves of more would tell little more about their size.
+    """
+    T = min(len(points.theta), thetas)
     some = points.thinned(T, max(n // T, 1))
     T, N = some.f.shape[1:]
     dense = ExactGP(choice.kernel, some.u, some.f.reshape(len(some.f), -1).T, jitter)

@@ -13,19 +13,18 @@ from typing import Protocol
 
 import numpy as np
 
-from cbq._arrays import Array, Booleans
+from cbq._arrays import ROUNDING, Array, Booleans
 from cbq._checks import LARGEST
 from cbq.gp.process import Process
 from cbq.io import Instance, Integer, Number, Numbers, Optional, saved
 from cbq.kernels import Kernel
 from cbq.kernels.combinations import SMALLEST_FACTOR
-from cbq.linalg import Jitter, factor_gram
+from cbq.linalg import factor_gram
 from cbq.linalg.dense import has_full_column_rank
+from cbq.linalg.jitter import SMALL_JITTER
 
 Trend = int | None  # the degree of the polynomial; None means that the mean is known
-MAX_DEGREE = 50  # beyond it, monomials of float64 cannot be told apart
 _LOG_ZERO = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
-JITTER = Jitter(start=1e-13)  # of A: less than any noise that matters
 
 
 @saved(
@@ -47,7 +46,7 @@ class ThetaCoordinates:
         """Coordinates in which the thetas (T, p) have mean 0 and standard deviation 1."""
         raw = cls(logs, np.zeros(theta.shape[1]), np.ones(theta.shape[1]))(theta)
         spread = np.std(raw, axis=0)
-        constant = spread <= 1e-12 * np.max(np.abs(raw), axis=0)
+        constant = spread <= ROUNDING * np.max(np.abs(raw), axis=0)
         return cls(logs, np.mean(raw, axis=0), np.where(constant, 1.0, spread))
 
     @classmethod
@@ -88,12 +87,15 @@ def polynomial_basis(z: Array, degree: Trend) -> Array:
     return basis
 
 
-def largest_degree(z: Array, wanted: Trend) -> Trend:
-    """The largest degree, at most `wanted`, whose monomials the thetas z (T, p) can tell apart."""
+def largest_degree(z: Array, wanted: Trend, most: int = 50) -> Trend:
+    """The largest degree, at most `wanted`, whose monomials the thetas z (T, p) can tell apart.
+
+    most: the degree beyond which monomials in float64 cannot be told apart.
+    """
     if wanted is None:
         return None
     T, p = z.shape
-    for degree in range(min(wanted, T, MAX_DEGREE), 0, -1):
+    for degree in range(min(wanted, T, most), 0, -1):
         if math.comb(p + degree, p) < T and has_full_column_rank(polynomial_basis(z, degree)):
             return degree
     return 0
@@ -221,7 +223,7 @@ class HeteroscedasticGP:
         self.standardised = ThetaCoordinates.standard(theta, prior.coordinates.logs)  # for all but the kernel
         H = polynomial_basis(self.standardised(theta), prior.degree)
         kernel = max(prior.amplitude, SMALLEST_FACTOR) * prior.kernel
-        self.factor = factor_gram(kernel, self.z, nugget=v + prior.noise, jitter=JITTER)
+        self.factor = factor_gram(kernel, self.z, nugget=v + prior.noise, jitter=SMALL_JITTER)
         self.process = Process(self.factor, (y - prior.offset)[:, None], H)
         coefficients, a = self.process.beta[:, 0], self.process.a[:, 0]
         self.mean = PosteriorMean(prior, self.z, self.standardised, coefficients, a)

@@ -31,8 +31,6 @@ from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 from cbq.measures import Measure
 
-SEED = 0  # of the choice of some thetas and points
-
 
 @dataclass(frozen=True, eq=False)
 class GridPoints:
@@ -76,9 +74,9 @@ class GridPoints:
         f = self.f[:, thetas][:, :, points]
         return replace(self, theta=self.theta[thetas], v=self.v[points], f=f, spread=self.spread[:, thetas])
 
-    def thinned(self, T: int, N: int) -> GridPoints:
+    def thinned(self, T: int, N: int, seed: int = 0) -> GridPoints:
         """At most T thetas and N points: at random, as every second point of a Sobol sequence is in one half space."""
-        rng = np.random.default_rng(SEED)
+        rng = np.random.default_rng(seed)
         return self.take(rng.permutation(len(self.theta))[:T], rng.permutation(len(self.v))[:N])
 
     def outputs(self, which: Sequence[int]) -> GridPoints:

@@ -21,11 +21,6 @@ from cbq.gp.solvers import Spectral
 from cbq.gp.sparse import Bound, Targets
 from cbq.kernels import Kernel
 
-LANDMARKS = 100  # at most, of the points, for lengthscales
-LOG_RATIO_BOUNDS = (-20.0, 20.0)  # of the amplitude over the noise variance
-STARTS = tuple((gamma, shift) for gamma in (0.0, 4.0) for shift in (-1.0, 0.0, 1.0))  # log ratio, log-lengthscales
-MAX_ITERATIONS = 40
-
 
 class Values(Protocol):
     """Points u (n, D), and the values f (n, 1) of one output there."""
@@ -42,14 +37,29 @@ def noisy_kernels(kernels: Sequence[Kernel], points: Values, ard: bool) -> list[
     return [(kernel, likeliest_noise(kernel, points)) for kernel in fitted]
 
 
-def _likeliest(family: KernelFamily, points: Values) -> Kernel:
-    """The kernel with its likeliest free lengthscales."""
+def _likeliest(
+    family: KernelFamily,
+    points: Values,
+    *,
+    landmarks: int = 100,
+    ratios: tuple[float, float] = (-20.0, 20.0),
+    first_ratios: tuple[float, ...] = (0.0, 4.0),
+    shifts: tuple[float, ...] = (-1.0, 0.0, 1.0),
+    steps: int = 40,
+) -> Kernel:
+    """The kernel with its likeliest free lengthscales.
+
+    landmarks: of the points, at most: noise hides what more of them would show of f. ratios: the ends of the log of the
+    amplitude over the noise variance, where one of both is nothing. first_ratios, shifts: of that log and of all
+    log-lengthscales, the best pair of which starts the search: the likelihood may have a maximum where all is noise.
+    steps: of the search, at most; the last ones change little.
+    """
     y = points.f[:, 0] - np.mean(points.f[:, 0])
-    bound = Bound(family.kernel, points.u, Targets.of(y), points.u[evenly(len(y), LANDMARKS)])
+    bound = Bound(family.kernel, points.u, Targets.of(y), points.u[evenly(len(y), landmarks)])
     guess, low, high = family.kernel.log_lengthscales, np.log(SHORTEST), np.log(LONGEST)
-    starts = [np.array([gamma, *(guess + shift * family.free)]) for gamma, shift in STARTS]
-    limits = [LOG_RATIO_BOUNDS, *((g + low * f, g + high * f) for g, f in zip(guess, family.free, strict=True))]
-    best, _ = quasi_newton(bound, min(starts, key=bound.value), limits, options={"maxiter": MAX_ITERATIONS})
+    starts = [np.array([gamma, *(guess + shift * family.free)]) for gamma in first_ratios for shift in shifts]
+    limits = [ratios, *((g + low * f, g + high * f) for g, f in zip(guess, family.free, strict=True))]
+    best, _ = quasi_newton(bound, min(starts, key=bound.value), limits, options={"maxiter": steps})
     return bound.kernel_at(best)
 
 

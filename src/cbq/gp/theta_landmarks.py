@@ -13,15 +13,13 @@ and the posterior variance is u + e e'. Nothing larger than (T, m) is in memory.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 
-from cbq._arrays import Array, evenly
+from cbq._arrays import ROUNDING, Array, blocks, evenly
 from cbq._memory import require_memory
 from cbq.gp.heteroscedastic import (
-    JITTER,
     GPPrior,
     HeteroscedasticGP,
     PosteriorMean,
@@ -33,11 +31,9 @@ from cbq.kernels.combinations import SMALLEST_FACTOR
 from cbq.linalg import factor_gram
 from cbq.linalg.cholesky import LapackFactor
 from cbq.linalg.dense import append_rows, pivots
+from cbq.linalg.jitter import SMALL_JITTER
 
 MAX_EXACT_NODES = 2000  # beyond, matrices of all pairs of nodes are too much work
-MAX_LANDMARKS, MAX_CANDIDATES = 1000, 4000
-ROUNDING = 1e-12  # of the prior variance: the least part of it that landmarks can be told to represent
-MAX_ROWS = 4096  # of features at a time
 
 
 class Landmarks:
@@ -45,22 +41,25 @@ class Landmarks:
 
     They are the nodes with the largest prior variance given those before, until no node has more left than the variance
     of a constant given all values.
+
+    most: landmarks, as the cost is T m^2. candidates: nodes that they are chosen from, evenly spaced, as all pairs of
+    them are compared.
     """
 
-    def __init__(self, prior: GPPrior, theta: Array, noise: Array) -> None:
+    def __init__(self, prior: GPPrior, theta: Array, noise: Array, *, most: int = 1000, candidates: int = 4000) -> None:
         self.kernel = max(prior.amplitude, SMALLEST_FACTOR) * prior.kernel
-        candidates = prior.coordinates(theta[evenly(len(theta), MAX_CANDIDATES)])
+        z = prior.coordinates(theta[evenly(len(theta), candidates)])
         with np.errstate(divide="ignore"):
             of_constant = 1.0 / float(np.sum(1.0 / (noise + prior.noise)))
-        negligible = max(of_constant, ROUNDING * float(np.max(self.kernel.diag(candidates))))
-        self.z = candidates[pivots(self.kernel(candidates), negligible)[:MAX_LANDMARKS]]
-        self._root = factor_gram(self.kernel, self.z, jitter=JITTER)
+        negligible = max(of_constant, ROUNDING * float(np.max(self.kernel.diag(z))))
+        self.z = z[pivots(self.kernel(z), negligible)[:most]]
+        self._root = factor_gram(self.kernel, self.z, jitter=SMALL_JITTER)
 
     def features(self, z: Array) -> tuple[Array, Array]:
         """phi (M, m) of coordinates z (M, p), and the variances (M,) that they leave."""
         phi = self._root.solve_lower(self.kernel(self.z, z)).T
         own = self.kernel.diag(z)
-        return phi, np.maximum(own - np.einsum("tm,tm->t", phi, phi), JITTER.start * own)
+        return phi, np.maximum(own - np.einsum("tm,tm->t", phi, phi), SMALL_JITTER.start * own)
 
     def alpha(self, coefficients: Array) -> Array:
         """alpha (m,) with k(z, landmarks) alpha = phi coefficients, for coefficients (m,)."""
@@ -108,12 +107,12 @@ class LandmarkGP:
         require_memory(T * (m + q), f"stage 2 with {T} thetas", "fit some of them")
         self.e, self.D = np.empty((T, m + q)), np.empty(T)
         R = np.diag(np.repeat([1.0, 0.0], [m, q]))  # the prior of the coefficients; that of the trend is flat
-        for rows in _blocks(T):
+        for rows in blocks(T):
             self.e[rows], unseen = self._rows(theta[rows])
             self.D[rows] = unseen + self.v[rows] + self.prior.noise
             R = append_rows(R, self.e[rows] / np.sqrt(self.D[rows])[:, None])
         self._R = LapackFactor(np.ascontiguousarray(R.T), np.zeros(()), np.zeros(()))  # R' is lower triangular
-        for rows in _blocks(T):
+        for rows in blocks(T):
             self.e[rows] = self._R.solve_lower(self.e[rows].T).T
 
     def _rows(self, theta: Array) -> tuple[Array, Array]:
@@ -165,15 +164,11 @@ class LandmarkGP:
             return known
         roots = np.sqrt(noise + self.prior.noise) / self.D
         found = np.zeros((self.width, self.width))
-        for rows in _blocks(len(noise)):
+        for rows in blocks(len(noise)):
             scaled = self.e[rows] * roots[rows, None]
             found += scaled.T @ scaled
         self._of_noise.append((noise, found))
         return found
-
-
-def _blocks(T: int) -> Iterator[slice]:
-    return (slice(i, i + MAX_ROWS) for i in range(0, T, MAX_ROWS))
 
 
 def landmarks_for(prior: GPPrior, theta: Array, noise: Array) -> Landmarks | None:
