@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from math import prod
 from threading import RLock
@@ -13,17 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array, real, rows_not_finite
-from cbq._checks import is_number, shown, whole
+from cbq._checks import check_fields, is_number, is_whole, shown, whole
 from cbq._memory import require_memory
 from cbq._names import Names
 from cbq._wording import arg
 from cbq.adaptive.answer import AdaptiveAnswer
 from cbq.adaptive.asked import Asked, RefusedResult
-from cbq.adaptive.costs import MeasuredCost
-from cbq.adaptive.goal import Goal
-from cbq.adaptive.policies import policy_for
+from cbq.adaptive.goal import Goal, Round, is_reached
+from cbq.adaptive.policies import MeasuredCost, policy_for
 from cbq.adaptive.quantity import Quantity
-from cbq.adaptive.rounds import Round, is_reached
 from cbq.checkpoint.database import LOCK_TIMEOUT, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs, require_outputs
 from cbq.checkpoint.ledger import Ledger
@@ -41,9 +40,6 @@ from cbq.samples.arrays import check_magnitude, rows_outside, shown_bounds
 from cbq.samples.conditional import measures_at
 from cbq.samples.runs import Cost, Runs
 
-N_NEXT = 8  # runs that an answer names
-GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
-ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
 GOAL_NOTE, SECONDS_NOTE = "goal", "seconds"  # names under which a checkpoint keeps what was asked for, and times
 Measured = Literal["measured"]
 MEASURED: Measured = "measured"
@@ -60,6 +56,26 @@ def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Con
             return method(self, *args, **options)
 
     return alone
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a session proceeds.
+
+    batch : a batch has at least one run for so many runs so far, since a fit to a few more runs teaches little.
+    round : and from one round to the next there must be one run more for so many.
+    in_a_row : rounds at which the goal must hold.
+    named : runs that would come next and that an answer names.
+    """
+
+    batch: int = 8
+    round: int = 10
+    in_a_row: int = 2
+    named: int = 8
+
+    def __post_init__(self) -> None:
+        names = ("batch", "round", "in_a_row", "named")
+        check_fields(self, names, "a whole number, 1 or more", lambda value: is_whole(value, 1))
 
 
 class FittedRound(NamedTuple):
@@ -101,8 +117,9 @@ class Session:
         checkpoint: str | os.PathLike[str] | None = None,
         sources: Sources | None = None,
         wait: float = LOCK_TIMEOUT,
+        pace: Pace | None = None,
     ) -> None:
-        self.goal, self._quantity, self._entropy = goal, quantity, entropy
+        self.goal, self._quantity, self._entropy, self._pace = goal, quantity, entropy, pace or Pace()
         self._lock, self._sources = RLock(), sources or Sources({})
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
@@ -241,7 +258,7 @@ class Session:
         """What was known when runs were asked for, and what is known now if there are enough runs more."""
         estimate, rounds = self._estimate(), self._rounds
         last = rounds[-1].runs if rounds else 0
-        if estimate is None or self._n_values < last + max(1, last // ROUND_GROWTH):
+        if estimate is None or self._n_values < last + max(1, last // self._pace.round):
             return rounds
         return (*rounds, estimate.round)
 
@@ -308,7 +325,7 @@ class Session:
     def batch_size(self, workers: int) -> int:
         """How many runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
         done = self.n_told + len(self._quantity.started)
-        wanted = self._policy.first - done if done < self._policy.first else -(-done // GROWTH)
+        wanted = self._policy.first - done if done < self._policy.first else -(-done // self._pace.batch)
         return -(-max(wanted, 1) // workers) * workers
 
     @_one_at_a_time
@@ -383,7 +400,7 @@ class Session:
     @property
     def reached(self) -> bool:
         """Whether the goal is reached."""
-        return is_reached(self.rounds, self.goal)
+        return is_reached(self.rounds, self.goal, self._pace.in_a_row)
 
     @property
     def is_over(self) -> bool:
@@ -405,7 +422,7 @@ class Session:
             goal=self.goal,
             rounds=self._rounds_to_now,
             runs=self._quantity.started + self._runs.take(np.array(sorted(self._values), dtype=np.intp)),
-            next=self._next(N_NEXT),
+            next=self._next(self._pace.named),
             seconds=sum(self._seconds.values()) if self._seconds else None,
             n_failed=len(self._failures),
             n_start=len(self._quantity.started),

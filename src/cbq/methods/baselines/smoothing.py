@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq._arrays import Array
-from cbq._checks import LARGEST, is_number, shown
+from cbq._checks import LARGEST, are_numbers, check_fields, is_number, shown
 from cbq._immutable import Immutable
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
@@ -24,6 +24,7 @@ from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 MIN_RESIDUAL_DF = 1.0 - 1e-9  # degrees of freedom that a standard error needs
+LEAST_LEVERAGE = 1e-10  # of what an average has on its own residual: with less, the others do not predict it
 
 
 class Smoother(Immutable, ABC):
@@ -212,7 +213,10 @@ def _centre(y: Array) -> float:
     return float(y[0] + np.mean(y - y[0]))
 
 
-def check_ridge(ridge: object) -> None:
-    """Raise unless it is None or a penalty."""
-    if ridge is not None and not is_number(ridge, 0, LARGEST):
-        raise ValueError(f"ridge must be a number, zero or more, or None to choose it, but it is {shown(ridge)}.")
+def check_penalties(estimator: Any) -> None:
+    """Raise unless `ridge` is None or a penalty, and `ridges` are some to choose from."""
+    if estimator.ridge is not None and not is_number(estimator.ridge, 0, LARGEST):
+        raise ValueError(
+            f"ridge must be a number, zero or more, or None to choose it, but it is {shown(estimator.ridge)}."
+        )
+    check_fields(estimator, ("ridges",), "numbers, zero or more, in a tuple", lambda value: are_numbers(value))

@@ -43,7 +43,6 @@ Automatic = Literal["auto"]
 Mean = Literal["constant", "zero"]
 Lengthscales = Literal["per-theta", "shared"]
 Outputs = Literal["separate", "shared"]
-BORROWED_POINTS = 200  # up to which thetas borrow in comparisons, and where Auto tries it
 CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
 
 
@@ -53,7 +52,7 @@ CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
     order=20,
     compared=[
         Compared("CBQ"),
-        Compared("CBQ, borrowing", {"borrow": BORROWED_POINTS}, suits=lambda samples: not samples.depends_on_theta),
+        Compared("CBQ, borrowing", {"borrow": 200}, suits=lambda samples: not samples.depends_on_theta),
     ],
 )
 @dataclass(frozen=True)

@@ -35,9 +35,6 @@ from cbq.samples.arrays import equal_rows
 from cbq.samples.conditional import find_thetas
 from cbq.samples.samples import Design
 
-NEW_THETAS = 32  # candidates for further points, besides the observed thetas
-RATE, RANDOM_RATE = 2.0, 1.0  # the power of the number of points with which the variance of quadrature falls
-
 
 @dataclass(frozen=True, eq=False)
 class LeaveOneOut:
@@ -186,12 +183,13 @@ class CBQFit(Fit):
         """The same fit with more findings."""
         return self._replaced(own_findings=(*self.own_findings, *findings))
 
-    def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
+    def _suggest(self, n: int, prior: Any, rng: np.random.Generator, *, new: int = 32) -> Suggestion:
+        """new: further thetas that compete with those observed."""
         first, group = equal_rows(self.theta)
         some = evenly(len(first), 2000)  # all pairs of candidates have a covariance
-        fresh = thetas_between(self.theta, prior, NEW_THETAS, rng)
+        fresh = thetas_between(self.theta, prior, new, rng)
         theta = np.concatenate([self.theta[first[some]], fresh])
-        counts = np.concatenate([np.bincount(group, self.counts)[some], np.zeros(NEW_THETAS)])
+        counts = np.concatenate([np.bincount(group, self.counts)[some], np.zeros(new)])
         wanted = thetas_between(self.theta, prior, N_WANTED, rng)
         points = min(n, 5)  # one alone teaches little at a new theta
         rows = best_thetas(-(-n // points), self, theta, counts, wanted, points)
@@ -307,20 +305,20 @@ def best_thetas(
     *,
     need: Array | None = None,
     price: Array | None = None,
-    rate: float = RATE,
+    random: bool = False,
 ) -> Integers:
     """Which of the thetas (M, p) are to have more points, n times; a theta may come several times.
 
     With the posterior covariance c of I between thetas, an estimate of I at one of them with the variance v lowers the
     variance of I(theta) by c(theta, .)^2 / (c(., .) + v). The variance of quadrature with N points is taken to fall as
-    a / N^2. Points that bring an observed theta from N to M are worth an independent estimate with
-    v = a / (M^2 - N^2).
+    a / N^2, that of a random f as a / N. Points that bring an observed theta from N to M are worth an independent
+    estimate with v = a / (M^2 - N^2), or a / (M - N).
 
     counts: (M,), the points that each has. wanted: (G, p), draws of Q, at which I is wanted. points: how many are added
     at a time. need: (C,), how much each output matters. price: (M,), of a point at each theta. By default, all are 1.
-    rate: the power of the number of points with which variances fall; 1 where f is random.
+    random: whether f is.
     """
-    G = len(wanted)
+    G, rate = len(wanted), 1.0 if random else 2.0
     finite = fit._replaced(unseen=None)  # what no point has seen is unknown everywhere alike
     _, cov = finite.predict(np.concatenate([wanted, theta]), return_cov=True)
     cov = np.moveaxis(np.atleast_3d(cov), -1, 0).copy()  # (C, G + M, G + M)

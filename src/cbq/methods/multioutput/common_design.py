@@ -14,9 +14,6 @@ from cbq.measures import Gaussian, Measure
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
 
-TOLERANCE = 1e-9  # by which normal scores of one point may differ between thetas, where rounding is smaller
-LOST_DIGITS = 256.0  # the rounding errors of probabilities, in units of eps, that normal scores are made from
-
 
 def common_points(samples: Samples) -> tuple[Array, Measure] | None:
     """The points v (N, d) that all thetas share, and the measure of v; None if they do not share a design.
@@ -49,14 +46,18 @@ def _normal_scores(samples: Samples, x: Array) -> Array | None:
         return None
 
 
-def _agree(v: Array) -> bool:
-    """Whether normal scores (T, N, d) are the same for all thetas, but for rounding errors."""
+def _agree(v: Array, *, tolerance: float = 1e-9, lost: float = 256.0) -> bool:
+    """Whether normal scores (T, N, d) are the same for all thetas, but for rounding errors.
+
+    tolerance: by which scores of one point may differ, where rounding is smaller. lost: the rounding errors, in units
+    of eps, of the probabilities that scores are made from.
+    """
     if not np.all(np.isfinite(v)):
         return False
     low, high = np.min(v, axis=0), np.max(v, axis=0)
     size = np.maximum(np.abs(low), np.abs(high))
-    lost = LOST_DIGITS * np.finfo(float).eps * ndtr(high) / (np.exp(-0.5 * size**2) / np.sqrt(2 * np.pi))
-    return bool(np.all(high - low <= TOLERANCE * (1.0 + size) + lost))
+    rounding = lost * np.finfo(float).eps * ndtr(high) / (np.exp(-0.5 * size**2) / np.sqrt(2 * np.pi))
+    return bool(np.all(high - low <= tolerance * (1.0 + size) + rounding))
 
 
 def standard_normal(d: int) -> Gaussian:

@@ -26,8 +26,7 @@ from cbq.measures.base import measure_argument
 from cbq.methods.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
 from cbq.methods.multioutput.candidates import pooled_points
 from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
-from cbq.methods.multioutput.steep import between_steepest
-from cbq.methods.multioutput.suggestion import MAX_JOINT, N_CANDIDATES, Wanted, choose_points, with_tails
+from cbq.methods.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
 
@@ -198,16 +197,16 @@ class MOBQFit(PooledFit):
         return squares
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
-        if n > MAX_JOINT:
+        if n > (most := EXPLORATION.most):
             raise ValueError(
-                f"n must be at most {MAX_JOINT} runs, which MOBQ chooses jointly, but it is {n}: make some of them "
+                f"n must be at most {most} runs, which MOBQ chooses jointly, but it is {n}: make some of them "
                 f"first, and fit again, as their values show where others help."
             )
         family, samples = self.samples.conditional, self.samples
         if not family.everywhere:
             raise ValueError("the samples have no family, so the measure of x at other thetas is not known: pass one.")
         wanted = thetas_between(samples.theta, prior, N_WANTED, rng)
-        M = max(N_CANDIDATES, 2 * n)  # a candidate is chosen once
+        M = max(EXPLORATION.candidates, 2 * n)  # a candidate is chosen once
         theta = thetas_between(samples.theta, prior, M, rng)
         candidates = Runs.at(theta, family.one, with_tails(rng.random((M, samples.d))))
         known = Runs(samples.theta[samples.owners], samples.all_points)

@@ -19,8 +19,6 @@ if TYPE_CHECKING:
     from cbq.methods.multioutput.base import OutputGroup
     from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
 
-EMBEDDING_CHECK_POINTS = 5  # points at which embeddings are saved, to recognise measures that have no density
-
 
 def read_fit(fit: MOBQFit) -> dict[str, Any]:
     """The fields of a saved fit that are not its attributes."""
@@ -84,7 +82,7 @@ def _check_kernel(kernel: Kernel, d: int, p: int | None) -> None:
             raise ValueError("the kernel has the lengthscales of several kernels.")
 
 
-def _embedding(kernel: Kernel, samples: Samples) -> Array:
-    """The embeddings (T, m) of the measures of all thetas at m of the points."""
-    points = pooled_points(samples)[0].thinned(EMBEDDING_CHECK_POINTS)
+def _embedding(kernel: Kernel, samples: Samples, m: int = 5) -> Array:
+    """The embeddings (T, m) of the measures of all thetas at m of the points, by which measures are recognised."""
+    points = pooled_points(samples)[0].thinned(m)
     return Integrals(kernel, samples.measures, samples.theta).mean(points.u)
