@@ -20,9 +20,18 @@ from cbq._arrays import Array, Integers, evenly
 from cbq._checks import check_fields, is_number, is_range
 from cbq.fit.of_samples import HEAVY_SHARE
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import GPPrior, Prediction, ThetaCoordinates, ThetaGP, Trend
+from cbq.gp.heteroscedastic import (
+    MAX_EXACT_NODES,
+    GPPrior,
+    Landmarks,
+    Prediction,
+    ThetaCoordinates,
+    ThetaGP,
+    Trend,
+    landmarks_for,
+    theta_gp,
+)
 from cbq.gp.likelihood import CandidateKernel, LikelihoodOptions, fit_priors
-from cbq.gp.theta_landmarks import MAX_EXACT_NODES, Landmarks, landmarks_for, theta_gp
 from cbq.io import Many, Number, saved
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.engines import require_matrices

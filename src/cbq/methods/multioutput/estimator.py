@@ -10,8 +10,7 @@ from cbq._arrays import Integers
 from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.gp.calibration import Calibration
-from cbq.gp.grid_choice import choose_grid_kernel
-from cbq.gp.kronecker import GridPoints
+from cbq.gp.kronecker import GridPoints, choose_grid_kernel
 from cbq.gp.landmarks import LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
 from cbq.gp.pooled import PooledGP
 from cbq.gp.selection import PooledPoints, Selection, choose_kernel, processes_of

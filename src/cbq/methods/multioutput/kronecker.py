@@ -12,8 +12,7 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings import Embedding, embed
 from cbq.fit.findings import Finding
 from cbq.gp.calibration import Calibration
-from cbq.gp.grid_choice import grid_amplitude, left_out_points
-from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP
+from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, grid_amplitude, left_out_points
 from cbq.gp.pooled import Embedded, PooledGP
 from cbq.gp.selection import KernelChoice, KernelMember
 from cbq.io import Instance, Integer, Many, Texts, saved
