@@ -31,7 +31,7 @@ from cbq.fit.findings import Finding, silent, warn_of
 from cbq.fit.of_samples import few_points_each
 from cbq.linalg import engine
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
-from cbq.methods.registry import REFUSALS, Estimator, default_estimators, reason
+from cbq.methods.estimators import REFUSALS, Estimator, default_estimators, reason
 from cbq.samples import Samples
 from cbq.workers import call_each, opened
 

@@ -20,9 +20,7 @@ from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.baselines.smoothing import rms
-from cbq.methods.options import check_choices, require_samples
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
+from cbq.methods.estimators import Compared, Parameters, check_choices, estimator, require_samples
 from cbq.samples import Samples
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE
 from cbq.samples.samples import Design

@@ -29,9 +29,7 @@ from cbq.methods.baselines.smoothing import (
     saved_curves,
     validation_errors,
 )
-from cbq.methods.options import require_samples, settings
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
+from cbq.methods.estimators import Compared, Parameters, estimator, require_samples, settings
 from cbq.samples import Samples
 
 

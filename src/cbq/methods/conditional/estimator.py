@@ -27,15 +27,16 @@ from cbq.methods.conditional.stage_two import (
     fit_stage_two,
     require_memory_for_stage_two,
 )
-from cbq.methods.options import (
+from cbq.methods.estimators import (
+    Compared,
+    Parameters,
     check_choices,
     check_kernels,
+    estimator,
     is_auto,
     require_several_values,
     settings,
 )
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.workers import opened
 

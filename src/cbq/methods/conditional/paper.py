@@ -33,9 +33,7 @@ from cbq.methods.conditional.fit import CBQFit
 from cbq.methods.conditional.integrals import KernelShare, StageOne
 from cbq.methods.conditional.stage_one import require_memory_for_stage_one
 from cbq.methods.conditional.stage_two import require_memory_for_stage_two
-from cbq.methods.options import require_several_values, settings
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import estimator
+from cbq.methods.estimators import Parameters, estimator, require_several_values, settings
 from cbq.samples import Samples
 from cbq.samples.arrays import check_magnitude
 

@@ -19,20 +19,20 @@ from cbq.linalg import Jitter
 from cbq.linalg.engines import current_engine, require_matrices
 from cbq.linalg.jitter import SMALL_JITTER, check_jitter
 from cbq.linalg.threads import blas_threads
-from cbq.methods.multioutput.base import IN_ONE_THREAD
-from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
-from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
-from cbq.methods.multioutput.grid import design_of_grid, grid_kernels_of_x, grid_points
-from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit
-from cbq.methods.options import (
+from cbq.methods.estimators import (
+    Compared,
+    Parameters,
     check_choices,
     check_kernels,
+    estimator,
     is_auto,
     require_samples,
     settings,
 )
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
+from cbq.methods.multioutput.base import IN_ONE_THREAD
+from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
+from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
+from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit, design_of_grid, grid_kernels_of_x, grid_points
 from cbq.samples import Samples
 
 Automatic = Literal["auto"]

@@ -1,12 +1,20 @@
-"""The fit of multi-output Bayesian quadrature to a design that all thetas share, by Kronecker products."""
+"""Multi-output Bayesian quadrature where all thetas share a design exactly, by Kronecker products.
+
+The thetas have the same points v, which each theta's own transport has moved to its measure. In these coordinates,
+I(theta) = E f(x_theta(V), theta) is an integral under one measure for all thetas, and the values of f lie on a grid of
+thetas and points. `samples.shares_design` is less strict: there some thetas may share some points, in any order, and
+what matters is that their errors are alike.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+from scipy.special import ndtr
 
 from cbq._arrays import Array, Integers
 from cbq.embeddings import Embedding, embed
@@ -16,14 +24,104 @@ from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, grid_amplit
 from cbq.gp.pooled import Embedded, PooledGP
 from cbq.gp.selection import KernelChoice, KernelMember
 from cbq.io import Instance, Integer, Many, Texts, saved
-from cbq.kernels import Kernel
+from cbq.kernels import Kernel, Warped
+from cbq.kernels.warped import NormalCdf
 from cbq.linalg import Jitter
 from cbq.linalg.threads import blas_threads
-from cbq.measures import Measure
+from cbq.measures import Gaussian, Measure
 from cbq.methods.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
-from cbq.methods.multioutput.grid import grid_points
-from cbq.methods.multioutput.saving import check_grid_fit
+from cbq.methods.multioutput.candidates import LEAST_SPREAD, Automatic, kernels_of_x
+from cbq.methods.multioutput.fit import check_groups, check_kernel
 from cbq.samples import Samples
+from cbq.samples.arrays import equal_rows, units
+from cbq.samples.samples import spread
+
+LEAST_THETAS = 5  # with fewer, what quadratures have in common cannot be told from noise
+
+
+def common_points(samples: Samples) -> tuple[Array, Measure] | None:
+    """The points v (N, d) that all thetas share, and the measure of v; None if they do not share a design.
+
+    Where thetas share their measure and their points, v is x; otherwise its normal scores under the measures.
+    """
+    x = samples.x
+    one_theta_twice = len(equal_rows(samples.theta)[0]) < samples.T
+    if not isinstance(x, np.ndarray) or one_theta_twice or samples.T < 2 or x.shape[1] < 2:
+        return None
+    measure = samples.batched_measure()
+    if measure is not None and not measure.batch_shape:
+        found = (x[0], measure) if np.all(x == x[0]) else None
+    else:
+        v = _normal_scores(samples, x)
+        found = None if v is None or not _agree(v) else (np.median(v, axis=0), standard_normal(samples.d))
+    return None if found is None or len(equal_rows(found[0])[0]) < len(found[0]) else found
+
+
+def _normal_scores(samples: Samples, x: Array) -> Array | None:
+    """Standard normal coordinates (T, N, d) of the points; None if a measure has none or is discrete."""
+    measure = samples.batched_measure()
+    if any(each.has_atoms for each in samples.measures):
+        return None  # scores of atoms are not normal
+    try:
+        if measure is not None:
+            return measure.inverse_transport(x, base="normal")
+        return np.stack([m.inverse_transport(each, base="normal") for m, each in zip(samples.measures, x, strict=True)])
+    except (NotImplementedError, TypeError, ValueError):  # no transport, or points outside of the support
+        return None
+
+
+def _agree(v: Array, *, tolerance: float = 1e-9, lost: float = 256.0) -> bool:
+    """Whether normal scores (T, N, d) are the same for all thetas, but for rounding errors.
+
+    tolerance: by which scores of one point may differ, where rounding is smaller. lost: the rounding errors, in units
+    of eps, of the probabilities that scores are made from.
+    """
+    if not np.all(np.isfinite(v)):
+        return False
+    low, high = np.min(v, axis=0), np.max(v, axis=0)
+    size = np.maximum(np.abs(low), np.abs(high))
+    rounding = lost * np.finfo(float).eps * ndtr(high) / (np.exp(-0.5 * size**2) / np.sqrt(2 * np.pi))
+    return bool(np.all(high - low <= tolerance * (1.0 + size) + rounding))
+
+
+def standard_normal(d: int) -> Gaussian:
+    """The measure of normal scores in d dimensions."""
+    return Gaussian(np.zeros(d), np.ones(d))
+
+
+def design_of_grid(samples: Samples) -> tuple[Array, Measure] | None:
+    """`common_points`, where there are thetas enough for a grid."""
+    return common_points(samples) if samples.T >= LEAST_THETAS else None
+
+
+def require_design_of_grid(samples: Samples) -> tuple[Array, Measure]:
+    """`design_of_grid`, or an error where there is none."""
+    found = design_of_grid(samples)
+    if found is None:
+        raise ValueError(
+            f"structure='kronecker' needs the same points at {LEAST_THETAS} or more thetas, in coordinates in which "
+            f"all have one measure of x, and no theta or point twice, but these samples have others. Collect them with "
+            f"problem.collect(..., design='sobol', scramble='common'), or pass structure='dense'."
+        )
+    return found
+
+
+def grid_points(samples: Samples) -> GridPoints:
+    """The values of f on the grid of thetas and of the points that they share; raises where they share none."""
+    v, measure = require_design_of_grid(samples)
+    shift, scale = units(samples.table)
+    f = ((samples.table - shift) / scale).T.reshape(-1, samples.T, len(v))
+    deviation = np.maximum(spread(samples.rescaled(shift, scale)), LEAST_SPREAD).T[:, :, None]
+    return GridPoints(samples.theta, v, measure, f, deviation, shift, scale)
+
+
+def grid_kernels_of_x(samples: Samples, points: GridPoints, kernel_x: Kernel | Automatic) -> list[Kernel]:
+    """The kernels of v to choose from, rough ones first; where x is bounded, also on the probabilities of v."""
+    found = kernels_of_x(points.v, (points.measure,), kernel_x)
+    bounded = all(np.all(np.isfinite(end)) for measure in samples.measures for end in measure.support)
+    if isinstance(kernel_x, Kernel) or not bounded or not points.measure.equals(standard_normal(samples.d)):
+        return found
+    return [each for kernel in found for each in (kernel, Warped(kernel, NormalCdf()))]
 
 
 @saved("GridGroup", outputs=Many(Integer(0), "K", least=1), chosen=Instance(KernelChoice))
@@ -49,6 +147,15 @@ class _GridPart:
     def embeddings(self, nodes: Array, integrals: Embedded, theta: Array) -> Array:
         d = nodes.shape[1] - theta.shape[1]
         return np.asarray(self.embedding.mean(nodes[:, :d]) * self.process.kernel_theta(theta, nodes[:, d:]))
+
+
+def check_grid_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None:
+    """Raise unless the groups go with samples whose thetas share a design."""
+    require_design_of_grid(samples)
+    check_groups(groups, samples.C or 1)
+    for group in groups:
+        for member in group.chosen.members:
+            check_kernel(member.kernel, samples.d, samples.p)
 
 
 @saved(
