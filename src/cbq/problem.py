@@ -11,10 +11,9 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq import _html
-from cbq._arrays import Array, finite, real
+from cbq._arrays import Array, Immutable, finite, real
 from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
 from cbq._columns import named_row
-from cbq._immutable import Immutable
 from cbq._memory import require_memory
 from cbq._names import Names
 from cbq._progress import Progress, as_progress

@@ -20,7 +20,7 @@ from cbq.adaptive.goal import MAX_SHARE, Goal, Round
 from cbq.adaptive.plot import plot_answer, plot_history
 from cbq.fit.base import Fit
 from cbq.fit.labels import with_labels
-from cbq.fit.texts import Summary
+from cbq.fit.summary import Summary
 from cbq.measures import Measure
 from cbq.samples import Samples
 from cbq.samples.runs import Runs

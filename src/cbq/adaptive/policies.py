@@ -14,7 +14,7 @@ from cbq.adaptive.quantity import Quantity
 from cbq.collect.draws import THETA_KEY, X_KEY, keyed_generator, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
-from cbq.fit.of_samples import few_points_each, few_points_together, few_thetas
+from cbq.fit.findings import few_points_each, few_points_together, few_thetas
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.fit import best_thetas
 from cbq.methods.multioutput import MOBQ, MOBQFit

@@ -31,8 +31,7 @@ from cbq.collect.integrand import Evaluator
 from cbq.collect.resuming import Evaluate, OnChange, Sources, forget_restless, require_same_f
 from cbq.collect.trial import Evaluates, repeated
 from cbq.fit.base import Fit
-from cbq.fit.findings import silent
-from cbq.fit.of_samples import all_equal
+from cbq.fit.findings import all_equal, silent
 from cbq.fit.suggestion import N_WANTED
 from cbq.methods.multioutput.suggestion import Wanted
 from cbq.samples import Samples

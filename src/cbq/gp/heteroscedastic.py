@@ -38,6 +38,7 @@ from cbq.linalg.jitter import SMALL_JITTER
 
 Trend = int | None  # the degree of the polynomial; None means that the mean is known
 _LOG_ZERO = 1e3  # the coordinate of log 0, in units of the spread: correlated with nothing
+MAX_EXACT_NODES = 2000  # beyond, matrices of all pairs of nodes are too much work
 
 
 @saved(
@@ -264,9 +265,6 @@ class HeteroscedasticGP:
             variance = np.maximum(at.variance(prior.amplitude * prior.kernel.diag(z)) - weights**2 @ noise, 0.0)
         mean = prior.offset + float(self.process.centre[0, 0]) + weights @ self.process.f[:, 0]
         return ExactPrediction(mean, weights, variance, prior.noise)
-
-
-MAX_EXACT_NODES = 2000  # beyond, matrices of all pairs of nodes are too much work
 
 
 class Landmarks:

@@ -60,6 +60,9 @@ class LandmarkSelection:
         check_fields(self, ("shorter",), "factors, 1 or more, in a tuple", lambda value: are_numbers(value, 1.0))
 
 
+LANDMARKS = LandmarkSelection()  # unless others are given
+
+
 def enough_landmarks(
     kernel: Kernel, points: PooledPoints, jitter: Jitter, seed: int, options: LandmarkSelection
 ) -> Integers:

@@ -28,6 +28,7 @@ from cbq.samples.unknown import WHY
 
 # What an estimator raises when it cannot fit these samples or predict at these thetas. Any other exception is a bug.
 REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, LinAlgError, MemoryError)
+_REGISTRATIONS: dict[str, Registration] = {}
 
 
 class Estimator(Protocol):
@@ -61,9 +62,6 @@ class Registration:
     compared: tuple[Compared, ...]
     needs_measure: bool
     presets: Mapping[str, Mapping[str, Any]]
-
-
-_REGISTRATIONS: dict[str, Registration] = {}
 
 
 def estimator(

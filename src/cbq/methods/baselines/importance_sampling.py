@@ -11,8 +11,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, blocks
 from cbq.fit.base import Fit
-from cbq.fit.findings import Finding
-from cbq.fit.of_samples import shared_design
+from cbq.fit.findings import Finding, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_findings, heading, saving_lines
 from cbq.io import Instance, Numbers, Text, saved

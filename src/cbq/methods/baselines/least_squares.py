@@ -8,9 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Immutable
 from cbq._checks import is_whole, shown
-from cbq._immutable import Immutable
 from cbq.fit.findings import Finding
 from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
 from cbq.io import Integer, Number

@@ -9,12 +9,10 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Immutable
 from cbq._checks import LARGEST, are_numbers, check_fields, is_number, shown
-from cbq._immutable import Immutable
 from cbq.fit.base import Fit
-from cbq.fit.findings import Finding
-from cbq.fit.of_samples import few_thetas, shared_design
+from cbq.fit.findings import Finding, few_thetas, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import chosen_findings, heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved

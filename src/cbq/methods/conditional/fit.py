@@ -16,8 +16,7 @@ from cbq._checks import between_0_and_1
 from cbq._memory import require_memory
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import Diagnostic, left_out
-from cbq.fit.findings import Finding
-from cbq.fit.of_samples import few_points_each, few_thetas, shared_design
+from cbq.fit.findings import Finding, few_points_each, few_thetas, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.fit.summary import count_range, heading, on_one_line, per_output

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
-from cbq._immutable import Immutable
+from cbq._arrays import Array, Immutable, Integers
 from cbq.fit.findings import Finding
 from cbq.io import Boolean, Correlation, Instance, Many, Number, Numbers, Text, saved
 

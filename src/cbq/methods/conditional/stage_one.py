@@ -12,7 +12,7 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans, Integers
 from cbq.fit.findings import Finding, for_some
-from cbq.fit.of_samples import outer_share, outermost_sets
+from cbq.fit.heavy_tails import outer_share, outermost_sets
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
 from cbq.gp.process import FLAT, ZERO
 from cbq.gp.quadrature import BayesianQuadrature, evidence_and_gradient, integrate

@@ -18,7 +18,7 @@ import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
 from cbq._checks import check_fields, is_number, is_range
-from cbq.fit.of_samples import HEAVY_SHARE
+from cbq.fit.heavy_tails import HEAVY_SHARE
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.gp.heteroscedastic import (
     MAX_EXACT_NODES,

@@ -11,7 +11,7 @@ from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.gp.calibration import Calibration
 from cbq.gp.kronecker import GridPoints, choose_grid_kernel
-from cbq.gp.landmarks import LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
+from cbq.gp.landmarks import LANDMARKS, LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
 from cbq.gp.pooled import PooledGP
 from cbq.gp.selection import PooledPoints, Selection, choose_kernel, processes_of
 from cbq.kernels import RBF, Kernel, Matern
@@ -98,7 +98,7 @@ class MOBQ(Parameters):
     structure: Structure = "auto"
     selection: Selection = field(default_factory=Selection)
     calibration: Calibration = field(default_factory=Calibration)
-    landmarks: LandmarkSelection = field(default_factory=LandmarkSelection)
+    landmarks: LandmarkSelection = LANDMARKS
 
     def __post_init__(self) -> None:
         check_kernels(self)

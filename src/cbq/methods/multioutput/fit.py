@@ -30,6 +30,8 @@ from cbq.samples import Samples
 from cbq.samples.conditional import TOLERANCE, other_measures
 from cbq.samples.runs import Runs
 
+MAX_NUMBERS = 2**20  # in the embeddings, and in the masses of measures, of a block of thetas: more leave the cache
+
 
 def read_fit(fit: MOBQFit) -> dict[str, Any]:
     """The fields of a saved fit that are not its attributes."""
@@ -88,9 +90,6 @@ def _embedding(kernel: Kernel, samples: Samples, m: int = 5) -> Array:
     """The embeddings (T, m) of the measures of all thetas at m of the points, by which measures are recognised."""
     points = pooled_points(samples)[0].thinned(m)
     return Integrals(kernel, samples.measures, samples.theta).mean(points.u)
-
-
-MAX_NUMBERS = 2**20  # in the embeddings, and in the masses of measures, of a block of thetas: more leave the cache
 
 
 @saved(
