@@ -19,9 +19,9 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
 
 from cbq._arrays import Array, evenly
+from cbq.embeddings.composite import blocks
 from cbq.embeddings.embedding import embed
 from cbq.embeddings.panels import breakpoints
-from cbq.embeddings.products import blocks
 from cbq.kernels import Kernel
 from cbq.linalg.threads import CACHED_NUMBERS, SMALLEST_IN_THREADS, for_each, spans
 from cbq.measures import Measure
