@@ -117,8 +117,8 @@ class Wanted:
 def with_tails(u: Array, options: Exploration = EXPLORATION) -> Array:
     """Uniform coordinates (M, k) of candidates, some of which reach further into the tails.
 
-    Beyond the outermost run nothing is known of f, and draws hardly reach where f may still matter: the last quarter of
-    the rows, or another part, has the arcsine distribution.
+    Beyond the outermost run nothing is known of f, and draws hardly reach where f may still matter: the last rows, one
+    in `options.tails`, have the arcsine distribution.
     """
     found, tails = u.copy(), slice(-(len(u) // options.tails), None)
     found[tails] = np.sin(0.5 * np.pi * u[tails]) ** 2
