@@ -22,7 +22,7 @@ from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
-from cbq.methods.conditional.integrals import StageOne
+from cbq.methods.conditional.stage_one_data import StageOne
 from cbq.methods.conditional.stage_two import (
     NodeEstimates,
     ThetaCalibration,

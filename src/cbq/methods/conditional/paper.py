@@ -27,11 +27,10 @@ from cbq.linalg import Jitter, factor, factor_gram
 from cbq.linalg.jitter import SMALL_JITTER
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Gamma, Gaussian, LogNormal, Unnormalised
-from cbq.methods.conditional.blocks import BlockedSamples
 from cbq.methods.conditional.candidates import refuse_unembedded
 from cbq.methods.conditional.fit import CBQFit
-from cbq.methods.conditional.integrals import KernelShare, StageOne
 from cbq.methods.conditional.stage_one import require_memory_for_stage_one
+from cbq.methods.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne
 from cbq.methods.conditional.stage_two import require_memory_for_stage_two
 from cbq.methods.estimators import Parameters, estimator, require_several_values, settings
 from cbq.samples import Samples

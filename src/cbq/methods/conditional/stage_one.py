@@ -21,7 +21,6 @@ from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
 from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
-from cbq.methods.conditional.blocks import BlockedSamples, concatenated
 from cbq.methods.conditional.candidates import (
     Candidate,
     KernelWeights,
@@ -36,7 +35,7 @@ from cbq.methods.conditional.candidates import (
     screening_subset,
     weigh,
 )
-from cbq.methods.conditional.integrals import KernelShare, StageOne
+from cbq.methods.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne, concatenated
 from cbq.methods.conditional.stage_two import ThetaCalibration
 from cbq.samples import Samples
 from cbq.samples.arrays import units
