@@ -157,7 +157,7 @@ def blocks(n: int, size: int = 4096) -> Iterator[slice]:
 
 def evenly(n: int, most: int) -> Integers:
     """At most `most` evenly spaced integers between 0 and n - 1, both included."""
-    return np.unique(np.linspace(0, n - 1, most).round().astype(np.intp))
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
 
 
 def digits_apart(values: Array) -> int:

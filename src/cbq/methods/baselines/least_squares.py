@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from math import comb
 from typing import Any
 
@@ -96,7 +97,7 @@ class LSMC(Parameters):
                     f"monomials, but there are T = {T} thetas: take a lower degree, or more thetas."
                 )
             return [int(self.degree)]
-        allowed = [k for k in range(1, self.largest + 1) if comb(p + k, p) < T]
+        allowed = list(takewhile(lambda k: comb(p + k, p) < T, range(1, self.largest + 1)))
         ranks = [Monomials(theta, k).rank for k in [0, *allowed]]
         return [k for k in allowed if ranks[k] > ranks[k - 1]] or [0]  # equal thetas do not identify higher ones
 
