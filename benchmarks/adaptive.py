@@ -27,8 +27,7 @@ from scipy.special import gammaincc, ndtr
 
 import cbq
 from _common import TEST_SEED, OneThreadPool, met, positive_integer, print_record, with_progress
-from cbq.adaptive.goal import Goal
-from cbq.adaptive.rounds import is_reached
+from cbq.adaptive.goal import Goal, is_reached
 from cbq.measures import Exponential, Gamma, Gaussian, Uniform
 
 Array = NDArray[np.float64]

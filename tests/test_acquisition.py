@@ -9,14 +9,15 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 from cbq.embeddings.many import Integrals
-from cbq.gp.acquisition import MEAN_VARIANCE, NUGGET, Gain, disagreement
+from cbq.gp.acquisition import NUGGET, Gain, disagreement
 from cbq.gp.pooled import ExactGP
 from cbq.kernels import RBF, Matern, TensorProduct, Warped, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Gaussian
-from cbq.methods.conditional.fit import RATE, best_thetas
+from cbq.methods.conditional.fit import best_thetas
 
 NONE = Jitter(start=0.0)
+MEAN_VARIANCE = 100.0  # the default of `Gain`
 THETA = np.array([[0.0], [0.4], [1.1]])
 MEASURES = tuple(Gaussian(theta, cov=0.5) for theta in THETA)
 KERNELS = {
@@ -181,7 +182,7 @@ class Process:
 
     def __init__(self, theta, a, counts):
         self.theta, self.counts = theta, np.array(counts)
-        self.stage1 = SimpleNamespace(columns={"variance": (a / self.counts**RATE)[:, None]})
+        self.stage1 = SimpleNamespace(columns={"variance": (a / self.counts**2.0)[:, None]})
 
     def _replaced(self, *, unseen):
         assert unseen is None

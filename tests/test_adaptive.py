@@ -11,8 +11,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 from scipy import stats
 
 import cbq
-from cbq.adaptive.goal import Goal
-from cbq.adaptive.rounds import Round, is_reached
+from cbq.adaptive.goal import Goal, Round, is_reached
 from cbq.checkpoint.ledger import read_ledger
 from cbq.collect import IntegrandError
 from cbq.fit.findings import silent

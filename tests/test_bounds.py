@@ -8,8 +8,8 @@ from scipy.special import expit
 
 import cbq
 from cbq.measures import Gaussian, Uniform
-from cbq.methods.registry import registrations
-from cbq.samples.bounds_agreement import bounds_contradictions
+from cbq.methods.estimators import registrations
+from cbq.samples.agreement import bounds_contradictions
 
 pytestmark = pytest.mark.filterwarnings("ignore::cbq.FitWarning")
 ESTIMATORS = {each.name: each.create for each in registrations()}

@@ -11,8 +11,7 @@ import cbq
 from cbq import MOBQ, Auto, Calibration, Selection
 from cbq.embeddings.many import Integrals
 from cbq.gp.calibration import LocalAmplitude, useful_groups
-from cbq.gp.grid_choice import grid_amplitude
-from cbq.gp.kronecker import GridPoints
+from cbq.gp.kronecker import GridPoints, grid_amplitude
 from cbq.gp.pooled import ExactGP
 from cbq.gp.selection import KernelChoice, KernelMember
 from cbq.kernels import RBF, Matern, XThetaKernel

@@ -6,8 +6,8 @@ from numpy.testing import assert_allclose
 from scipy.special import ndtr
 
 import cbq
-from cbq.fit.findings import silent
-from cbq.fit.of_samples import equal_values, tails
+from cbq.fit.findings import equal_values, silent
+from cbq.fit.heavy_tails import tails
 from cbq.measures import Gaussian
 from cbq.methods import MOBQFit
 from cbq.methods.multioutput.candidates import pooled_points

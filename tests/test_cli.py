@@ -16,7 +16,7 @@ import pytest
 import cbq
 from cbq import problems
 from cbq.cli import main
-from cbq.methods.registry import registrations
+from cbq.methods.estimators import registrations
 from cbq.problems import registry
 from command_line import ok, process, read, refused, run
 

@@ -18,7 +18,7 @@ import cbq
 from cbq.comparison import Comparison, ComparisonRow, compare
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.methods.registry import Compared, create, default_estimators, estimator, registrations
+from cbq.methods.estimators import Compared, create, default_estimators, estimator, registrations
 from refusals import refusals
 
 
@@ -352,7 +352,7 @@ def test_the_default_comparison_is_that_of_the_registry():
 
 
 def test_an_estimator_enters_the_registry_by_its_declaration(monkeypatch):
-    monkeypatch.setattr("cbq.methods.registry._REGISTRATIONS", {each.name: each for each in registrations()})
+    monkeypatch.setattr("cbq.methods.estimators._REGISTRATIONS", {each.name: each for each in registrations()})
     known = [each.name for each in registrations()]
     wide = Compared("wide", {"std": 3.0}, suits=lambda samples: samples.C is None)
     declared = estimator("average", title="the average of f", order=0, compared=[Compared("average"), wide])(Average)

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from cbq.checkpoint.seeds import run_entropy
+from cbq._checks import run_entropy
 from cbq.collect.draws import Draws
 from cbq.measures import (
     Beta,

@@ -243,6 +243,7 @@ def test_embeddings_do_not_depend_on_how_many_thetas_go_together(measure, monkey
     expected = embed(kernel, measure).mean(X)
     monkeypatch.setattr("cbq.linalg.threads.CACHED_NUMBERS", 1)
     monkeypatch.setattr("cbq.linalg.threads.LEAST_WORK", 0.0)
+    monkeypatch.setattr("cbq.linalg.threads.LEAST_TASK", 0.0)
     np.testing.assert_array_equal(embedding_means(kernel, data), expected)
 
 

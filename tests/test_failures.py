@@ -9,7 +9,7 @@ import pytest
 
 import cbq
 from cbq.measures import Gaussian, Uniform
-from cbq.methods.registry import registrations
+from cbq.methods.estimators import registrations
 from cbq.samples import Failures
 
 PRIOR = Uniform(0.0, 2.0)

@@ -11,8 +11,7 @@ import pytest
 import cbq
 from cbq.collect.draws import sobol
 from cbq.fit.beyond import beyond
-from cbq.fit.findings import KINDS, REMARKS, Finding, silent, warn_of
-from cbq.fit.of_samples import _autocorrelation, chains
+from cbq.fit.findings import KINDS, REMARKS, Finding, _autocorrelation, chains, silent, warn_of
 from cbq.measures import Empirical, Gaussian, LogNormal, Uniform
 
 RNG = np.random.default_rng(5)

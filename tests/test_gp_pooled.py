@@ -513,13 +513,12 @@ def test_blocks_of_points_make_the_process_of_all_in_memory(monkeypatch):
     assert_allclose(each.mean(ROUGH(u, u[rows]))[:, 0], np.mean(f[:, 0]) + psi, rtol=1e-8)
 
 
-def test_a_rougher_f_takes_more_landmarks(monkeypatch):
-    for name, value in (("FEWEST", 8), ("MANY", 32), ("MOST", 64), ("CANDIDATES", 150)):
-        monkeypatch.setattr(f"cbq.gp.landmarks.{name}", value)
+def test_a_rougher_f_takes_more_landmarks():
+    options = cbq.LandmarkSelection(fewest=8, many=32, most=64, candidates=150)
     u = np.linspace(-3.0, 3.0, 300)[:, None]
     noise = np.random.default_rng(0).normal(size=(300, 1))
     functions = {"noise": noise, "smooth": np.sin(u), "rough": np.sin(40 * u)}
-    rows = {name: enough_landmarks(ROUGH, pooled(u, f), Jitter(1e-13), 0) for name, f in functions.items()}
+    rows = {name: enough_landmarks(ROUGH, pooled(u, f), Jitter(1e-13), 0, options) for name, f in functions.items()}
     assert len(rows["noise"]) == 8  # an exact process predicts nothing more
     assert 8 < len(rows["smooth"]) <= 32 < len(rows["rough"]) == 64
     for each in rows.values():

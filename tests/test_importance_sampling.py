@@ -102,7 +102,7 @@ def test_the_joint_measure_has_the_covariance_of_sums_over_the_same_points(kind,
         assert_allclose((cov[0, 0] + cov[1, 1] + 2 * cov[0, 1]) * (df - 2) / df, both, rtol=1e-10)
     draws = fit.sample(theta, 100_000, 0)
     assert_allclose(np.cov(draws.T), cov, atol=0.03 * np.max(cov))
-    monkeypatch.setattr("cbq.methods.baselines.importance_sampling.MAX_NUMBERS", 2 * samples.n_evaluations + 1)
+    monkeypatch.setattr("cbq.fit.base.MAX_NUMBERS", 2 * samples.n_evaluations + 1)
     assert_allclose(fit.predict(theta, return_cov=True)[1], cov, rtol=1e-12)
 
 

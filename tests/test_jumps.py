@@ -11,7 +11,7 @@ from cbq.embeddings.many import Integrals, LineRule, line_for
 from cbq.kernels import RBF, Matern, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Categorical, Gamma, Gaussian, Poisson, Product, Uniform
-from cbq.methods.multioutput.steep import LEAST_VOLUME, ROWS, between_steepest, steepest_pairs
+from cbq.methods.multioutput.suggestion import EXPLORATION, between_steepest, steepest_pairs
 from cbq.samples.runs import Runs
 
 CUT = 0.4
@@ -101,7 +101,7 @@ def test_the_steepest_pairs_are_those_found_one_by_one():
     u, f = rng.standard_normal((40, 2)), rng.standard_normal((40, 2)) * [1.0, 1e6]
     scaled = u / np.std(u, axis=0), f / np.std(f, axis=0)
     apart, change = (np.linalg.norm(each[:, None] - each, axis=-1) for each in scaled)
-    assert np.min(apart[apart > 0]) > LEAST_VOLUME**0.5
+    assert np.min(apart[apart > 0]) > EXPLORATION.least_volume**0.5
     slopes = change / (apart + np.eye(40))
     expected = {}
     for i in range(40):
@@ -114,8 +114,8 @@ def test_the_steepest_pairs_are_those_found_one_by_one():
 
 
 def test_the_steepest_pair_holds_the_jump_however_many_points_there_are():
-    u = np.linspace(0.0, 1.0, 3 * ROWS)[:, None]
-    cut = 2 * ROWS + 5
+    u = np.linspace(0.0, 1.0, 3 * 256)[:, None]
+    cut = 2 * 256 + 5
     assert steepest_pairs(u, np.where(u >= u[cut], 1.0, 0.0)).tolist() == [[cut - 1, cut]]
     assert len(steepest_pairs(u, np.zeros_like(u))) == 0
 

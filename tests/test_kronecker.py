@@ -15,7 +15,7 @@ from cbq.kernels import RBF, Matern, TensorProduct, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.measures import Beta, Gamma, Gaussian, LogNormal, Product, TruncatedGaussian, Uniform
 from cbq.methods import KroneckerFit, MOBQFit
-from cbq.methods.multioutput.common_design import common_points
+from cbq.samples.shared_design import common_points
 
 NONE = Jitter(start=0.0)
 

@@ -9,7 +9,6 @@ import cbq
 from cbq import KLSMC, LSMC
 from cbq.kernels import RBF, Matern, Stein, TensorProduct, Warped
 from cbq.measures import Gaussian
-from cbq.methods.baselines import kernel_least_squares, least_squares
 from refusals import refusals
 
 MEASURE = Gaussian(0.0, 1.0)
@@ -107,7 +106,7 @@ def test_degree_and_ridge_are_those_that_predict_best_without_a_theta():
     for c in range(2):
         errors = {}
         for degree in (1, 2, 3):  # of degree 4 there are 15 monomials
-            for ridge in least_squares.RIDGES:
+            for ridge in LSMC().ridges:
                 left = [
                     MEANS[t, c] - (polynomial_weights(THETA[t : t + 1], degree, ridge, keep) @ MEANS[keep, c])[0]
                     for t in range(T)
@@ -122,15 +121,15 @@ def test_degree_and_ridge_are_those_that_predict_best_without_a_theta():
     assert fit.smoothers[0] is not fit.smoothers[1]
 
 
-def test_kernel_and_ridge_are_those_that_predict_best_without_a_theta(monkeypatch):
-    monkeypatch.setattr(kernel_least_squares, "RIDGES", (1.0, 0.1, 0.01, 1e-3, 1e-4))  # that a plain solve can do, too
-    fit = KLSMC().fit(at(THETA, MEANS))
+def test_kernel_and_ridge_are_those_that_predict_best_without_a_theta():
+    method = KLSMC(ridges=(1.0, 0.1, 0.01, 1e-3, 1e-4))  # that a plain solve can do, too
+    fit = method.fit(at(THETA, MEANS))
     spread = np.sqrt(2) * THETA.std(axis=0)
     for c in range(2):
         errors = {}
         for family in (Matern(1.5), RBF()):
-            for factor in kernel_least_squares.LENGTHSCALES:
-                for ridge in kernel_least_squares.RIDGES:
+            for factor in method.lengthscales:
+                for ridge in method.ridges:
                     kernel = family.with_lengthscale(factor * spread)
                     left = [
                         MEANS[t, c] - (kernel_weights(THETA[t : t + 1], kernel, ridge, keep) @ MEANS[keep, c])[0]
@@ -143,11 +142,10 @@ def test_kernel_and_ridge_are_those_that_predict_best_without_a_theta(monkeypatc
 
 
 @pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")
-def test_more_thetas_than_choose_the_kernel(monkeypatch):
-    monkeypatch.setattr(kernel_least_squares, "MAX_VALIDATION_THETAS", 7)
+def test_more_thetas_than_choose_the_kernel():
     some = np.linspace(0, T - 1, 7).round().astype(int)
     few = KLSMC(RBF([1.0, 80.0])).fit(at(THETA[some], MEANS[some, 0]))
-    whole = KLSMC(RBF([1.0, 80.0])).fit(at(THETA, MEANS[:, 0]))
+    whole = KLSMC(RBF([1.0, 80.0]), thetas=7).fit(at(THETA, MEANS[:, 0]))
     assert whole.smoothers[0].ridge == few.smoothers[0].ridge
     assert whole.weights(NEW).shape == (5, T)
 
@@ -307,7 +305,8 @@ def test_summaries_say_what_was_chosen():
 
 def test_configurations_and_fits_are_frozen():
     fit = LSMC().fit(at(THETA, MEANS))
-    assert fit.settings == {"degree": "None", "ridge": "None"}
+    chosen_from = {"largest": "4", "ridges": repr(LSMC().ridges)}
+    assert fit.settings == {"degree": "None", "ridge": "None", **chosen_from}
     with pytest.raises(AttributeError):
         LSMC().degree = 3
     with pytest.raises(AttributeError, match="cannot be changed"):

@@ -282,9 +282,7 @@ def test_landmarks_are_taken_by_themselves_where_points_are_many(monkeypatch):
     exact = MOBQ().fit(samples)
     assert_array_equal(answers(MOBQ(nystrom="auto").fit(samples)), answers(exact))
     monkeypatch.setattr("cbq.linalg.engines.NumpyEngine.largest_exact", 2 * 79)
-    monkeypatch.setattr("cbq.gp.landmarks.FEWEST", 20)
-    monkeypatch.setattr("cbq.gp.landmarks.MANY", 40)
-    fit = MOBQ(nystrom="auto").fit(samples)
+    fit = MOBQ(nystrom="auto", landmarks=cbq.LandmarkSelection(fewest=20, many=40)).fit(samples)
     assert 20 <= len(fit.groups[0].landmarks) <= 40
     _, std = exact.predict(NEW, return_std=True)
     assert np.all(np.abs(fit.predict(NEW) - exact.predict(NEW)) < 5 * std)
@@ -336,10 +334,8 @@ def test_equal_points_with_draws_stay_apart():
     assert "noise" not in [finding.kind for finding in fit.findings]
 
 
-def test_many_draws_have_landmarks_without_being_asked(monkeypatch):
-    monkeypatch.setattr("cbq.methods.multioutput.estimator.MAX_EXACT_DRAWS", 300)
-    monkeypatch.setattr("cbq.methods.multioutput.estimator.NOISY_LANDMARKS", 30)
-    fit = MOBQ().fit(random_values())
+def test_many_draws_have_landmarks_without_being_asked():
+    fit = MOBQ(landmarks=cbq.LandmarkSelection(draws=300, noisy=30)).fit(random_values())
     assert len(fit.groups[0].landmarks) <= 30
     assert_allclose(fit.noise_std, 0.5, rtol=0.25)
     assert_allclose(fit.predict(NEW), np.exp(-0.5) * np.sin(NEW), atol=0.3)

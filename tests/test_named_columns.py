@@ -8,7 +8,7 @@ import pytest
 from numpy.testing import assert_array_equal
 
 import cbq
-from cbq._columns import named_columns
+from cbq._names import named_columns
 from cbq.measures import Gaussian, Uniform
 
 NAMES = {"theta": ["dose", "age"], "x": ["u", "v"], "f": ["cost", "qaly"]}

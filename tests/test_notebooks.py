@@ -15,7 +15,7 @@ import pytest
 import cbq
 from cbq import _html, _progress
 from cbq._progress import Bar, reporting
-from cbq.fit.texts import Summary
+from cbq.fit.summary import Summary
 from cbq.measures import Gaussian, Mixture, Uniform
 
 NAMES = {"theta": "<stock>", "x": "demand & co", "f": "profit"}

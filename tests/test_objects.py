@@ -8,7 +8,7 @@ from sklearn.metrics import r2_score
 
 import cbq
 from cbq.measures import Gaussian, Uniform
-from cbq.methods.registry import registrations
+from cbq.methods.estimators import registrations
 
 RNG = np.random.default_rng(7)
 THETA = np.linspace(0.1, 0.9, 6)

@@ -10,9 +10,9 @@ import cbq
 from cbq.kernels import RBF, Matern, Stein, Warped
 from cbq.kernels.warped import Columns
 from cbq.measures import Gamma, Gaussian, LogNormal, Uniform, Unnormalised
-from cbq.methods.conditional.blocks import sample_blocks
 from cbq.methods.conditional.paper import likeliest_amplitude, likeliest_stein, quadratic_forms
-from cbq.methods.registry import create
+from cbq.methods.conditional.stage_one_data import sample_blocks
+from cbq.methods.estimators import create
 
 GRID_L, GRID_A = [0.1, 0.3, 1.0, 3.0, 10.0], [1.0, 10.0, 100.0, 1000.0]
 

@@ -10,7 +10,7 @@ from scipy import stats
 from scipy.special import stdtr, stdtrit
 
 import cbq
-from cbq.fit import base, quantiles
+from cbq.fit import base, predictive
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.measures import Gaussian
 
@@ -90,7 +90,7 @@ def test_quantiles_have_the_digits_of_extended_precision(df, probability, scales
 
 def test_few_evaluations_of_the_distribution_function_are_enough(monkeypatch):
     evaluated = []
-    monkeypatch.setattr(quantiles, "stdtr", lambda df, z: evaluated.append(z.size) or stdtr(df, z))
+    monkeypatch.setattr(predictive, "stdtr", lambda df, z: evaluated.append(z.size) or stdtr(df, z))
     locations, scales = mixtures(2, 0.2, 0.2)
     for df in DFS.values():
         for probability in (0.005, 0.025, 0.25, 0.75, 0.975, 0.995):
@@ -102,7 +102,7 @@ def test_few_evaluations_of_the_distribution_function_are_enough(monkeypatch):
 @pytest.mark.parametrize("J", [1, 2, 3])
 @pytest.mark.parametrize("df", DFS.values(), ids=DFS)
 def test_components_that_agree_need_no_search(J, df, monkeypatch):
-    monkeypatch.setattr(quantiles, "stdtr", None)
+    monkeypatch.setattr(predictive, "stdtr", None)
     location, scale = (np.tile(part[0], (J, 1)) for part in mixtures(1, 3.0, 2.0))
     for probability in PROBABILITIES:
         found = PredictiveDistribution(location, scale**2, df).quantile(probability)
@@ -113,7 +113,7 @@ def test_components_that_agree_need_no_search(J, df, monkeypatch):
 
 def test_only_the_thetas_that_have_not_converged_are_searched(monkeypatch):
     evaluated = []
-    monkeypatch.setattr(quantiles, "stdtr", lambda df, z: evaluated.append(z.shape[1]) or stdtr(df, z))
+    monkeypatch.setattr(predictive, "stdtr", lambda df, z: evaluated.append(z.shape[1]) or stdtr(df, z))
     locations, scales = mixtures(3, 0.1, 0.1)
     locations[:, :5], scales[:, :5] = mixtures(3, 1.0, 12.0, M=5)  # scales that differ by many orders take bisections
     PredictiveDistribution(locations, scales**2, 9.0).quantile(0.45)

@@ -8,7 +8,6 @@ from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
 from cbq import Selection
-from cbq.gp.noisy import noisy_kernels
 from cbq.gp.pooled import NOISES, ExactGP
 from cbq.gp.selection import (
     KernelChoice,
@@ -20,6 +19,7 @@ from cbq.gp.selection import (
     left_out_residuals,
     processes_of,
 )
+from cbq.gp.sparse import noisy_kernels
 from cbq.kernels import RBF, Matern, Warped, XThetaKernel
 from cbq.kernels.combinations import SumKernel
 from cbq.linalg import Jitter

@@ -9,7 +9,7 @@ from numpy.testing import assert_allclose, assert_array_equal
 import cbq
 from cbq import problems
 from cbq.adaptive.asked import RefusedResult
-from cbq.adaptive.costs import MeasuredCost
+from cbq.adaptive.policies import MeasuredCost
 from cbq.checkpoint.ledger import read_ledger
 from cbq.measures import Gaussian, Uniform
 from cbq.samples.runs import Runs

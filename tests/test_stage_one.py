@@ -11,7 +11,7 @@ from cbq.gp.quadrature import evidence_and_gradient, explain, integrate
 from cbq.kernels import RBF, Matern, Stein, TensorProduct, Warped
 from cbq.linalg import Jitter
 from cbq.measures import Empirical, Gamma, Gaussian, Uniform, Unnormalised
-from cbq.methods.conditional.blocks import sample_blocks
+from cbq.methods.conditional.stage_one_data import sample_blocks
 
 pytestmark = pytest.mark.filterwarnings("ignore:few thetas:cbq.FitWarning")  # stage 1 does without others
 

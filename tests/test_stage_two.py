@@ -10,7 +10,6 @@ from scipy.optimize import minimize
 from cbq.fit import predictive
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.gp.heteroscedastic import (
-    JITTER,
     GPPrior,
     HeteroscedasticGP,
     ThetaCoordinates,
@@ -20,6 +19,7 @@ from cbq.gp.heteroscedastic import (
 from cbq.gp.likelihood import Likelihood, fit_priors
 from cbq.gp.search import newton
 from cbq.kernels import RBF, Matern, Warped
+from cbq.linalg.jitter import SMALL_JITTER
 from cbq.methods.conditional.stage_two import (
     NodeEstimates,
     StageTwoOptions,
@@ -131,7 +131,7 @@ def test_the_likelihood_is_right_where_some_nodes_are_known_exactly_and_others_h
     y, v = np.where(hardly, np.linspace(-2.0, 2.0, T), 0.0) - 0.3, np.where(hardly, 0.1, 1e-31)
     target = Likelihood(kernel, np.zeros(3, dtype=bool), theta, np.ones((T, 1)), y, v, 0.0)
     with mpmath.workdps(80):
-        noise = mpmath.diag([mpmath.mpf(each) + JITTER.start * A for each in v])
+        noise = mpmath.diag([mpmath.mpf(each) + SMALL_JITTER.start * A for each in v])
         K, one, exact_y = (
             A * mpmath.matrix(kernel(theta).tolist()) + noise,
             mpmath.ones(T, 1),

@@ -9,9 +9,8 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
-from cbq.gp import theta_landmarks as module
-from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates
-from cbq.gp.theta_landmarks import LandmarkGP, Landmarks
+from cbq.gp import heteroscedastic as module
+from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, LandmarkGP, Landmarks, ThetaCoordinates
 from cbq.kernels import RBF, Matern
 from cbq.linalg.dense import pivots
 from cbq.methods.conditional import stage_two

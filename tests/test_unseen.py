@@ -7,7 +7,7 @@ from scipy.stats import norm
 
 import cbq
 from cbq.fit.findings import silent
-from cbq.fit.of_samples import linear_shares, outermost
+from cbq.fit.heavy_tails import linear_shares, outermost
 from cbq.measures import Gaussian, LogNormal, StudentT, Uniform
 from cbq.methods.conditional.stage_two import UnbiasedCurve
 

@@ -10,6 +10,7 @@ from cbq.embeddings import available_pairs, embed
 from cbq.fit.base import Fit, load
 from cbq.fit.findings import FitWarning
 from cbq.gp.calibration import Calibration
+from cbq.gp.landmarks import LandmarkSelection
 from cbq.gp.selection import Selection
 from cbq.linalg import engine
 from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
@@ -34,6 +35,7 @@ __all__ = [
     "FitWarning",
     "ImportanceSampling",
     "IntegrandError",
+    "LandmarkSelection",
     "MonteCarlo",
     "Names",
     "Problem",

@@ -1,4 +1,4 @@
-"""Types of arrays, the checks that turn arguments into float64 arrays, and small operations on arrays.
+"""Types of arrays, the checks that turn arguments into float64 arrays, operations on arrays, and immutable objects.
 
 Every argument that becomes an array passes through `real`: it is the one door.
 """
@@ -6,8 +6,9 @@ Every argument that becomes an array passes through `real`: it is the one door.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Iterator
+from functools import cached_property
+from typing import Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
 
+ROUNDING = 1e-12  # of the largest of some numbers: a smaller spread, or a smaller part of them, is rounding
 NESTED = (list, tuple, np.ma.MaskedArray)  # what NumPy looks into, or drops the mask of
 LEAST_DIGITS, MAX_DIGITS = 6, 16  # of numbers beside others
 MAX_NESTING = 32  # of lists: the largest number of axes in every version of NumPy
@@ -148,9 +150,14 @@ def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int,
         raise ValueError(f"{what}: the batch shapes {listed} do not fit together: {rule}.") from error
 
 
+def blocks(n: int, size: int = 4096) -> Iterator[slice]:
+    """The rows 0 to n - 1 in blocks, which bound the memory; `size` of them are enough for fast matrix products."""
+    return (slice(i, min(i + size, n)) for i in range(0, n, size))
+
+
 def evenly(n: int, most: int) -> Integers:
     """At most `most` evenly spaced integers between 0 and n - 1, both included."""
-    return np.unique(np.linspace(0, n - 1, most).round().astype(np.intp))
+    return np.unique(np.linspace(0, n - 1, min(n, most)).round().astype(np.intp))
 
 
 def digits_apart(values: Array) -> int:
@@ -197,3 +204,31 @@ def checked_out(out: Any, shape: tuple[int, ...], *, contiguous: bool = False) -
         flaws = ", not C-ordered" * not_ordered + ", read-only" * (not out.flags.writeable)
         raise ValueError(f"{required} {out.dtype} {out.shape}{flaws}.")
     return out
+
+
+class Immutable:
+    """A base class whose attributes can be set only once, and whose arrays become read-only, also in copies."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if name in self.__dict__:
+            kind = type(self).__name__
+            raise AttributeError(f"{kind}.{name} cannot be changed: a {kind} is immutable. Make a new {kind} instead.")
+        for part in value.values() if isinstance(value, dict) else (value,):
+            if isinstance(part, np.ndarray):
+                part.setflags(write=False)
+        object.__setattr__(self, name, value)
+
+    def __delattr__(self, name: str) -> None:
+        raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: a {type(self).__name__} is immutable.")
+
+    def _replaced(self, **changes: Any) -> Self:
+        """A copy with other values of some attributes. What was computed from them and cached is computed again."""
+        kind = type(self)
+        given = {k: v for k, v in self.__dict__.items() if not isinstance(getattr(kind, k, None), cached_property)}
+        new = object.__new__(kind)
+        new.__setstate__({**given, **changes})
+        return new
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        for name, value in state.items():
+            setattr(self, name, value)

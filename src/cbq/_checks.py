@@ -6,7 +6,7 @@ import math
 import os
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from difflib import get_close_matches
 from typing import Any, TypeGuard, get_args
 
@@ -17,6 +17,8 @@ from cbq._wording import arg
 LARGEST = 1e153  # of a number whose square, and a sum of squares, stay within float64
 MAX_SHOWN, MAX_DESCRIBED = 100, 400  # characters of a value, and of another error, in a message
 MAX_PATH = 4096  # characters
+ENTROPY_WORDS = 4  # of 32 bits, which a run takes from the generator that it is given
+TRIED_SEEDS = 1000  # among which a message looks for the seed of a file
 ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of a function or an object, which differs from run to run
 
 
@@ -140,6 +142,24 @@ def count(n: Any, name: str = "n") -> int:
     return int(n)
 
 
+def check_fields(options: object, names: Iterable[str], what: str, valid: Callable[[Any], bool]) -> None:
+    """Raise unless these fields of an option object are `valid`; what: they must be, such as "a number above 0"."""
+    for name in names:
+        if not valid(value := getattr(options, name)):
+            raise ValueError(f"{name} must be {what}, but it is {shown(value)}.")
+
+
+def is_range(value: Any, least: float = -sys.float_info.max) -> bool:
+    """Whether it is a tuple of two numbers in ascending order, `least` or more."""
+    is_pair = isinstance(value, tuple) and len(value) == 2 and all(is_number(each, least) for each in value)
+    return is_pair and bool(value[0] < value[1])
+
+
+def are_numbers(value: Any, least: float = 0.0) -> bool:
+    """Whether it is a tuple of numbers, `least` or more, and has at least one."""
+    return isinstance(value, tuple) and bool(value) and all(is_number(each, least) for each in value)
+
+
 def generator(rng: Any) -> np.random.Generator:
     """The Generator of a Generator or of a seed. None is an error, so that results are reproducible."""
     if isinstance(rng, np.random.Generator):
@@ -150,6 +170,19 @@ def generator(rng: Any) -> np.random.Generator:
             f"{arg('rng', 0)}, for example, or rng=numpy.random.default_rng(...)."
         )
     return np.random.default_rng(rng)
+
+
+def run_entropy(rng: np.random.Generator | int) -> list[int]:
+    """The entropy of a run, from a Generator or a seed."""
+    return [int(word) for word in generator(rng).integers(2**32, size=ENTROPY_WORDS)]
+
+
+def shown_seed(entropy: Sequence[int]) -> str:
+    """The seed that has this entropy, if it is a small number; else what can be said about its generator."""
+    for seed in range(TRIED_SEEDS):
+        if run_entropy(seed) == list(entropy):
+            return f"rng={seed}"
+    return f"a generator or a seed above {TRIED_SEEDS - 1}, whose first number is {next(iter(entropy), None)}"
 
 
 def called(function: Callable[..., Any], name: str, *arguments: Any) -> Any:

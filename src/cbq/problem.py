@@ -11,12 +11,10 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq import _html
-from cbq._arrays import Array, finite, real
-from cbq._checks import called, file_name, flag, is_number, one_of, shown, text, whole
-from cbq._columns import named_row
-from cbq._immutable import Immutable
+from cbq._arrays import Array, Immutable, finite, real
+from cbq._checks import called, file_name, flag, is_number, one_of, run_entropy, shown, text, whole
 from cbq._memory import require_memory
-from cbq._names import Names
+from cbq._names import Names, named_row
 from cbq._progress import Progress, as_progress
 from cbq._wording import arg
 from cbq.adaptive import AdaptiveAnswer, Session
@@ -25,7 +23,6 @@ from cbq.adaptive.quantity import Quantity
 from cbq.adaptive.session import MEASURED, Measured
 from cbq.adaptive.solve import solve
 from cbq.checkpoint.database import LOCK_TIMEOUT
-from cbq.checkpoint.seeds import run_entropy
 from cbq.collect.draws import CollectDesign, Draws, Scramble
 from cbq.collect.integrand import Evaluator, Integrand, Points, rng_parameter
 from cbq.collect.resuming import COST, FAMILY, INTEGRAND, OnChange, Sources

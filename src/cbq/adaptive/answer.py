@@ -16,21 +16,17 @@ from cbq._arrays import Array
 from cbq._checks import file_name
 from cbq._names import Names
 from cbq._tables import data_frame, short
-from cbq.adaptive.goal import MAX_SHARE, Goal
+from cbq.adaptive.goal import MAX_SHARE, Goal, Round
 from cbq.adaptive.plot import plot_answer, plot_history
-from cbq.adaptive.rounds import Round
 from cbq.fit.base import Fit
 from cbq.fit.labels import with_labels
-from cbq.fit.texts import Summary
+from cbq.fit.summary import Summary
 from cbq.measures import Measure
 from cbq.samples import Samples
 from cbq.samples.runs import Runs
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
-
-TREND_ROUNDS = 5  # from which the number of runs that a goal would take is foreseen
-MOST_FORESEEN = 20.0  # times the runs so far: more is guessing
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -178,18 +174,7 @@ class AdaptiveAnswer:
     @property
     def foreseen_runs(self) -> float | None:
         """How many runs, with those before, would reach the goal by the trend of the last rounds; None if unknown."""
-        history = self.history
-        with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-            ratio = np.max(history.half_width / history.target, axis=1)
-        known = np.flatnonzero(np.isfinite(ratio) & (ratio > 0))[-TREND_ROUNDS:]
-        if len(known) < 3:
-            return None
-        slope, level = np.polyfit(np.log(history.runs[known]), np.log(ratio[known]), 1)
-        if slope >= 0:
-            return None
-        runs = float(np.exp(min(-level / slope, 700.0)))
-        now = float(history.runs[-1])
-        return runs if now < runs <= MOST_FORESEEN * now else None
+        return foreseen_runs(self.history)
 
     def plot(self, **options: Any) -> Figure:
         """A figure of I over the range of the prior, with the thetas of the next runs marked.
@@ -221,3 +206,20 @@ class AdaptiveAnswer:
 
     def _repr_html_(self) -> str:
         return self.summary()._repr_html_()
+
+
+def foreseen_runs(history: History, rounds: int = 5, most: float = 20.0) -> float | None:
+    """How many runs would reach the goal by the trend of the last `rounds`; None if it is not known.
+
+    most: times the runs so far: more would be a guess.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.max(history.half_width / history.target, axis=1)
+    known = np.flatnonzero(np.isfinite(ratio) & (ratio > 0))[-rounds:]
+    if len(known) < 3:
+        return None
+    slope, level = np.polyfit(np.log(history.runs[known]), np.log(ratio[known]), 1)
+    if slope >= 0:
+        return None
+    runs, now = float(np.exp(min(-level / slope, 700.0))), float(history.runs[-1])
+    return runs if now < runs <= most * now else None

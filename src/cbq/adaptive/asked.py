@@ -1,8 +1,8 @@
-"""The runs that a session asks for, and the error for results that it does not take."""
+"""The runs that a session asks for, and the results that it takes: those of runs, each told once, and within bounds."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -10,9 +10,12 @@ import numpy as np
 import numpy.typing as npt
 
 from cbq import _html
-from cbq._arrays import Array
+from cbq._arrays import Array, real, rows_not_finite
+from cbq._checks import is_number, shown
 from cbq._names import Names, by_run
 from cbq._tables import data_frame
+from cbq.checkpoint.evaluations import Batch, BatchResult, Outputs
+from cbq.samples.arrays import rows_outside, shown_bounds
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -64,3 +67,93 @@ class RefusedResult(ValueError):
     def __init__(self, id: int, message: str) -> None:
         super().__init__(message)
         self.id = id
+
+
+@dataclass(frozen=True, eq=False)
+class ExpectedResults:
+    """What results must be.
+
+    n: how many runs were asked for. known: their values so far, by id. outputs: the shape of a value, None before one
+    is known. names: of the coordinates and outputs. bounds: of f, (2, 1) or (2, C), unless it is random.
+    """
+
+    n: int
+    known: Mapping[int, Array]
+    outputs: Outputs | None
+    names: Names
+    bounds: Array | None
+
+    def values(self, ids: npt.ArrayLike, values: npt.ArrayLike | None) -> list[BatchResult]:
+        """Results from ids (n,) and values (n, *outputs), checked."""
+        given = real(ids, "ids")
+        if given.ndim > 1:
+            raise ValueError(f"ids must be a number or of shape (n,), but their shape is {given.shape}.")
+        numbers = np.atleast_1d(given).tolist()
+        rows = self._checked([int(each) if each.is_integer() else each for each in numbers], "ids")
+        if values is None:
+            if rows:
+                raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
+            return []
+        f = np.atleast_1d(real(self.names.ordered("f", values, "values"), "values"))
+        if given.ndim == 0 and (f.shape != (1,) or self.outputs == (1,)):
+            f = f[None]
+        n, as_before = len(rows), self.outputs is None or f.shape[1:] == self.outputs
+        if f.ndim > 2 or 0 in f.shape[1:] or len(f) != n or not as_before:
+            needed = f"({n},) or ({n}, C)" if self.outputs is None else f"{(n, *self.outputs)}"
+            raise ValueError(f"values have shape {f.shape}, but for {n} ids they must have shape {needed}.")
+        bad = rows_not_finite(f)
+        if np.any(bad):
+            i = int(np.argmax(bad))
+            raise RefusedResult(
+                rows[i],
+                f"the value of run {rows[i]} is {f[i]}, but values must be finite: tell a run without a value as "
+                f"failures={{{rows[i]}: 'what f did'}}.",
+            )
+        self._check_bounds(rows, f)
+        for t, value in zip(rows, f, strict=True):
+            if t in self.known and not np.array_equal(self.known[t], value):
+                raise RefusedResult(
+                    t,
+                    f"values have {value} for run {t}, which was told before, with the value {self.known[t]}: a run "
+                    f"is told once. Ask for more runs to make one again.",
+                )
+        pairs = [(t, value) for t, value in zip(rows, f, strict=True) if t not in self.known]
+        return [BatchResult(Batch(t, 0, 1), np.array(value, dtype=np.float64)[None], {}) for t, value in pairs]
+
+    def _check_bounds(self, rows: Sequence[int], f: Array) -> None:
+        bounds = self.bounds
+        if bounds is None:
+            return
+        table = f.reshape(len(f), -1)
+        if bounds.shape[1] not in (1, table.shape[1]):
+            raise ValueError(
+                f"values have shape {f.shape}, but the bounds of the problem are those of {bounds.shape[1]} outputs."
+            )
+        outside = rows_outside(table, bounds)
+        if np.any(outside):
+            i = int(np.argmax(outside))
+            raise RefusedResult(
+                rows[i],
+                f"the value of run {rows[i]} is {f[i]}, but it must lie within the bounds {shown_bounds(bounds)}.",
+            )
+
+    def failures(self, failures: Mapping[int, str]) -> list[BatchResult]:
+        if not isinstance(failures, Mapping):
+            raise TypeError(f"failures must be a mapping from ids to texts, but it is {shown(failures)}.")
+        rows = self._checked(list(failures), "failures")
+        for t in rows:
+            if t in self.known:
+                raise RefusedResult(
+                    t, f"run {t} was told before, with the value {self.known[t]}: it cannot fail any more."
+                )
+        return [BatchResult(Batch(t, 0, 1), np.array([np.nan]), {0: str(failures[t])}) for t in rows]
+
+    def _checked(self, ids: Sequence[Any], name: str) -> list[int]:
+        n = self.n
+        for each in ids:
+            if not is_number(each) or not 0 <= each < n or each != int(each):
+                known = f"runs 0 to {n - 1} were asked for" if n else "nothing was asked for yet"
+                raise RefusedResult(each, f"{name} must be those of runs, but there is no run {shown(each)}: {known}.")
+        if len(set(ids)) < len(ids):
+            raise ValueError(f"{name} have a run twice: tell each run once.")
+        return [int(each) for each in ids]

@@ -1,13 +1,14 @@
-"""What is asked of an adaptive run: how narrow the interval of I must be, on average or nearly everywhere."""
+"""What is asked of an adaptive run, how narrow the interval of I must be, and whether its rounds have reached it."""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
 import numpy as np
 
-from cbq._arrays import Array, finite
+from cbq._arrays import ROUNDING, Array, finite
 from cbq._checks import between_0_and_1, one_of, shown, whole
 from cbq._wording import arg
 from cbq.checkpoint.evaluations import Outputs
@@ -15,7 +16,6 @@ from cbq.checkpoint.evaluations import Outputs
 Criterion = Literal["rms", "max"]
 MAX_SHARE = 0.95  # of Q, over which "max" takes the largest half-width
 DEFAULT_BUDGET, MAX_BUDGET = 500, 10_000  # runs: with more, choosing them takes longer than it saves
-ROUNDING = 1e-12  # of I, below which a half-width is as good as zero
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,3 +104,45 @@ class Goal:
         parts = [] if self.tolerance is None else [", ".join(f"{each:g}" for each in self.tolerance)]
         parts += [] if self.rtol is None else [f"{self.rtol:.3g} of the spread of I"]
         return f"{' and '.join(parts)}, with {self.budget} runs at most"
+
+
+@dataclass(frozen=True, eq=False)
+class Round:
+    """The estimates of I at G thetas of Q when `runs` runs had been made: means and half-widths of intervals.
+
+    Both are (G, C). sound: whether the fit had enough runs to learn f, and learnt it.
+    """
+
+    runs: int
+    mean: Array
+    half_width: Array
+    sound: bool
+
+    @classmethod
+    def of_record(cls, record: dict[str, Any]) -> Round:
+        """From a record of the ledger."""
+        arrays = {name: np.array(record[name], dtype=np.float64) for name in ("mean", "half_width")}
+        return cls(runs=int(record["runs"]), sound=bool(record["sound"]), **arrays)
+
+    @property
+    def record(self) -> dict[str, Any]:
+        """As JSON has it."""
+        return {
+            "runs": self.runs,
+            "sound": self.sound,
+            "mean": self.mean.tolist(),
+            "half_width": self.half_width.tolist(),
+        }
+
+
+def is_reached(rounds: Sequence[Round], goal: Goal, in_a_row: int = 2) -> bool:
+    """Whether the goal holds at the last rounds, so many in a row.
+
+    An interval that is read when it first looks good is biased: runs are chosen where they narrow it.
+    """
+    last = rounds[-in_a_row:]
+    return goal.has_target and len(last) == in_a_row and all(_holds(each, goal) for each in last)
+
+
+def _holds(last: Round, goal: Goal) -> bool:
+    return last.sound and bool(np.all(goal.size(last.half_width) <= goal.target(last.mean)))

@@ -1,4 +1,7 @@
-"""How an adaptive run learns: by one process on all runs, or in two stages where no kernel has embeddings."""
+"""How an adaptive run learns, and which runs come next: the policies, repeats of runs, and what runs cost.
+
+A policy is one process on all runs, or two stages where no kernel has embeddings.
+"""
 
 from __future__ import annotations
 
@@ -8,23 +11,26 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.adaptive.quantity import Quantity
-from cbq.adaptive.repeats import REPEATS, with_repeats
 from cbq.collect.draws import THETA_KEY, X_KEY, keyed_generator, sobol
 from cbq.embeddings import NoEmbedding
 from cbq.fit.base import Fit
-from cbq.fit.of_samples import few_points_each, few_points_together, few_thetas
+from cbq.fit.findings import few_points_each, few_points_together, few_thetas
 from cbq.methods.conditional import CBQ, CBQFit
-from cbq.methods.conditional.fit import NEW_THETAS, RANDOM_RATE, RATE, best_thetas
+from cbq.methods.conditional.fit import best_thetas
 from cbq.methods.multioutput import MOBQ, MOBQFit
-from cbq.methods.multioutput.steep import between_steepest
-from cbq.methods.multioutput.suggestion import N_CANDIDATES, Wanted, choose_points, rough_kernels, with_tails
+from cbq.methods.multioutput.suggestion import (
+    EXPLORATION,
+    Exploration,
+    Wanted,
+    between_steepest,
+    choose_points,
+    rough_kernels,
+    with_tails,
+)
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
-from cbq.samples.conditional import find_thetas
+from cbq.samples.conditional import Family, find_thetas, measures_at
 from cbq.samples.runs import Cost, Runs
-
-FIRST_RUNS, FIRST_RUNS_PER_INPUT = 16, 2  # before the first fit of one process
-FIRST_THETAS, POINTS_PER_THETA = 6, 6  # of two stages; and a point more for each coordinate of x
 
 
 class Policy(ABC):
@@ -62,11 +68,23 @@ def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int]) -> Policy
 
 
 class OneProcess(Policy):
-    """One Gaussian process on all runs, most of which have a theta of their own."""
+    """One Gaussian process on all runs, most of which have a theta of their own.
 
-    def __init__(self, quantity: Quantity, wanted: Wanted) -> None:
-        self._quantity, self._wanted = quantity, wanted
-        self.first = max(FIRST_RUNS, FIRST_RUNS_PER_INPUT * quantity.inputs)
+    least, per_input: runs before the first fit, in all and for each input: with fewer, f is not learnt.
+    exploration: how runs are chosen.
+    """
+
+    def __init__(
+        self,
+        quantity: Quantity,
+        wanted: Wanted,
+        *,
+        least: int = 16,
+        per_input: int = 2,
+        exploration: Exploration = EXPLORATION,
+    ) -> None:
+        self._quantity, self._wanted, self._exploration = quantity, wanted, exploration
+        self.first = max(least, per_input * quantity.inputs)
 
     def fit(self, samples: Samples) -> MOBQFit:
         fit = MOBQ(structure="dense").fit(samples)
@@ -82,11 +100,12 @@ class OneProcess(Policy):
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
     ) -> Runs:
         assert fit is None or isinstance(fit, MOBQFit)
-        quantity, p = self._quantity, self._quantity.prior.dim
-        u = with_tails(sobol(max(N_CANDIDATES, 2 * n), p + quantity.d, rng))  # a candidate is chosen once
+        quantity, p, options = self._quantity, self._quantity.prior.dim, self._exploration
+        M = max(options.candidates, 2 * n)  # a candidate is chosen once
+        u = with_tails(sobol(M, p + quantity.d, rng), options)
         candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
         if fit is not None and fit.jumping:
-            candidates += between_steepest(fit, quantity.prior, rng)
+            candidates += between_steepest(fit, quantity.prior, rng, options)
         if quantity.stochastic:
             candidates += known  # a further draw where there is one may be worth more than one elsewhere
         rows = choose_points(
@@ -98,24 +117,39 @@ class OneProcess(Policy):
             of_theta=quantity.depends_on_theta,
             need=need,
             cost=None if cost is None else candidates.costs(cost),
+            options=options,
         )
         chosen = candidates.take(rows)
         if quantity.depends_on_theta or quantity.stochastic:
             return chosen
-        return with_repeats(chosen, known, max(self.first - REPEATS, len(quantity.started)), quantity.family)
+        first = max(self.first - 2, len(quantity.started))  # both repeats are made before the first fit
+        return with_repeats(chosen, known, first, quantity.family)
 
 
 class TwoStages(Policy):
     """Bayesian quadrature at each of several thetas, and a process over theta: for measures without embeddings.
 
     The points of a theta are those of a Sobol sequence of its own; a batch of them goes to one theta.
+
+    thetas: at least so many before the first fit, and more where theta has several coordinates. points: of a batch,
+    besides one for each coordinate of x: with fewer, a theta has no error of its own. new: further thetas that compete
+    with those observed for the next batch.
     """
 
-    def __init__(self, quantity: Quantity, wanted: Wanted, entropy: list[int]) -> None:
-        self._quantity, self._wanted, self._entropy = quantity, wanted, entropy
+    def __init__(
+        self,
+        quantity: Quantity,
+        wanted: Wanted,
+        entropy: list[int],
+        *,
+        thetas: int = 6,
+        points: int = 6,
+        new: int = 32,
+    ) -> None:
+        self._quantity, self._wanted, self._entropy, self._new = quantity, wanted, entropy, new
         p = quantity.prior.dim
-        self._thetas = self._prior_thetas(max(FIRST_THETAS, (p + 1) * (p + 2)), keyed_generator(entropy, THETA_KEY))
-        self._batch = quantity.d + POINTS_PER_THETA
+        self._thetas = self._prior_thetas(max(thetas, (p + 1) * (p + 2)), keyed_generator(entropy, THETA_KEY))
+        self._batch = quantity.d + points
         self.first = len(self._thetas) * self._batch
 
     def fit(self, samples: Samples) -> CBQFit:
@@ -152,16 +186,25 @@ class TwoStages(Policy):
     ) -> list[tuple[Array, int]]:
         """The thetas, observed or new, at which points help most, and how many points each is to have more."""
         first, group = equal_rows(known.theta)
-        theta = np.concatenate([known.theta[first], self._prior_thetas(NEW_THETAS, rng)])
-        counts = np.concatenate([np.bincount(group), np.zeros(NEW_THETAS, dtype=np.intp)])
+        theta = np.concatenate([known.theta[first], self._prior_thetas(self._new, rng)])
+        counts = np.concatenate([np.bincount(group), np.zeros(self._new, dtype=np.intp)])
         price = None
         if cost is not None:
             middle = np.full((len(theta), self._quantity.d), 0.5)
             price = Runs.at(theta, self._quantity.family, middle).costs(cost)
         begun = [(each, self._batch - int(N)) for each, N in zip(theta, counts, strict=True) if 0 < N < self._batch]
         batches = -(-max(n - sum(missing for _, missing in begun), 0) // self._batch)
-        rate, wanted = RANDOM_RATE if self._quantity.stochastic else RATE, self._wanted.theta
-        rows = best_thetas(batches, fit, theta, counts, wanted, self._batch, need=need, price=price, rate=rate)
+        rows = best_thetas(
+            batches,
+            fit,
+            theta,
+            counts,
+            self._wanted.theta,
+            self._batch,
+            need=need,
+            price=price,
+            random=self._quantity.stochastic,
+        )
         return [*begun, *((theta[j], self._batch) for j in rows)]
 
     def _next_points(self, theta: Array, known: Runs, n: int) -> Runs:
@@ -172,3 +215,79 @@ class TwoStages(Policy):
         key = int(mine[0]) if len(mine) else len(known)
         u = sobol(len(mine) + n, self._quantity.d, keyed_generator(self._entropy, X_KEY, key))[len(mine) :]
         return Runs.at(np.repeat(theta[None], n, axis=0), self._quantity.family, u)
+
+
+def with_repeats(chosen: Runs, known: Runs, first: int, family: Family) -> Runs:
+    """The chosen runs, of which those numbered first and first + 1, after the known ones, are repeats of earlier runs.
+
+    They test whether f depends on theta, where it is said not to: one process on all runs learns f as a function of x
+    alone then, and no other run would contradict it, as each has an x of its own. For a random f there are none: two
+    draws differ anyway.
+
+    They repeat the runs at both ends of the thetas, each at the theta that is furthest from its own, among those whose
+    measure of x supports its point; there is no repeat if no measure does.
+    """
+    theta, x, every = chosen.theta.copy(), chosen.x.copy(), known + chosen
+    for k in (0, 1):
+        row = first + k - len(known)
+        if 0 <= row < len(chosen):
+            repeat = _repeat(every.take(slice(first)), k, family)
+            if repeat is not None:
+                theta[row], x[row] = repeat
+    return Runs(theta, x)
+
+
+def _repeat(runs: Runs, k: int, family: Family) -> tuple[Array, Array] | None:
+    """Theta (p,) and x (d,) of a repeat of the run at end k, 0 or 1, of the thetas; None if no measure supports x."""
+    z = (runs.theta - np.mean(runs.theta, axis=0)) / np.maximum(np.std(runs.theta, axis=0), np.finfo(float).tiny)
+    end = int(np.argmax(np.sum(z**2, axis=1)))
+    if k:
+        end = int(np.argmax(np.sum((z - z[end]) ** 2, axis=1)))
+    apart2 = np.sum((z - z[end]) ** 2, axis=1)
+    there = Runs(runs.theta, np.repeat(runs.x[end][None], len(runs), axis=0))
+    apart2[~there.inside(lambda theta: measures_at(family, theta))] = 0.0
+    furthest = int(np.argmax(apart2))
+    return (runs.theta[furthest], runs.x[end]) if apart2[furthest] > 0 else None
+
+
+def dependence_on_theta(samples: Samples, tolerance: float = 1e-6) -> str | None:
+    """Where f has other values at the same x and another theta, in a sentence; None if it has none, or is random.
+
+    tolerance: of the range of values, by which those of a simulator in single precision may differ. Smaller differences
+    are the finding "noise".
+    """
+    if samples.stochastic:
+        return None
+    f, theta, x = samples.table, samples.theta[samples.owners], samples.all_points
+    rows, group = equal_rows(x)
+    apart = np.max(np.abs(f - f[rows][group]) / np.maximum(np.ptp(f, axis=0), np.finfo(float).tiny), axis=1)
+    apart[np.all(theta == theta[rows][group], axis=1)] = 0.0
+    j = int(np.argmax(apart))
+    if apart[j] <= tolerance:
+        return None
+    i, names = int(rows[group[j]]), samples.names
+    one, other = (f"{_value(f[row])} at {names.at('theta', theta[row])}" for row in (i, j))
+    return f"at {names.at('x', x[j])}, f is {one} and {other}"
+
+
+def _value(f: Array) -> str:
+    return f"{f[0]:.6g}" if len(f) == 1 else str(f)
+
+
+class MeasuredCost:
+    """The geometric mean of the seconds (n,) of the nearest runs, in theta and x, each in units of its spread.
+
+    nearest: how many are averaged. least: the seconds below which runs cost the same: they are those of the call.
+    """
+
+    def __init__(self, runs: Runs, seconds: Array, *, nearest: int = 5, least: float = 1e-3) -> None:
+        inputs = runs.inputs(of_theta=True)
+        self._unit = np.maximum(np.std(inputs, axis=0), np.finfo(float).tiny)
+        self._inputs, self._logs = inputs / self._unit, np.log(np.maximum(seconds, least))
+        self._nearest = nearest
+
+    def __call__(self, theta: Array, x: Array) -> float:
+        """The expected seconds of a run at theta (p,) and x (d,)."""
+        apart2 = np.sum((self._inputs - np.concatenate([x, theta]) / self._unit) ** 2, axis=1)
+        nearest = np.argsort(apart2, kind="stable")[: self._nearest]
+        return float(np.exp(np.mean(self._logs[nearest])))

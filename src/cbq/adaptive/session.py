@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import wraps
 from math import prod
 from threading import RLock
@@ -12,18 +13,16 @@ from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeV
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, real, rows_not_finite
-from cbq._checks import is_number, shown, whole
+from cbq._arrays import Array
+from cbq._checks import check_fields, is_whole, whole
 from cbq._memory import require_memory
 from cbq._names import Names
 from cbq._wording import arg
 from cbq.adaptive.answer import AdaptiveAnswer
-from cbq.adaptive.asked import Asked, RefusedResult
-from cbq.adaptive.costs import MeasuredCost
-from cbq.adaptive.goal import Goal
-from cbq.adaptive.policies import policy_for
+from cbq.adaptive.asked import Asked, ExpectedResults
+from cbq.adaptive.goal import Goal, Round, is_reached
+from cbq.adaptive.policies import MeasuredCost, policy_for
 from cbq.adaptive.quantity import Quantity
-from cbq.adaptive.rounds import Round, is_reached
 from cbq.checkpoint.database import LOCK_TIMEOUT, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs, require_outputs
 from cbq.checkpoint.ledger import Ledger
@@ -32,18 +31,14 @@ from cbq.collect.integrand import Evaluator
 from cbq.collect.resuming import Evaluate, OnChange, Sources, forget_restless, require_same_f
 from cbq.collect.trial import Evaluates, repeated
 from cbq.fit.base import Fit
-from cbq.fit.findings import silent
-from cbq.fit.of_samples import all_equal
+from cbq.fit.findings import all_equal, silent
 from cbq.fit.suggestion import N_WANTED
 from cbq.methods.multioutput.suggestion import Wanted
 from cbq.samples import Samples
-from cbq.samples.arrays import check_magnitude, rows_outside, shown_bounds
+from cbq.samples.arrays import check_magnitude
 from cbq.samples.conditional import measures_at
 from cbq.samples.runs import Cost, Runs
 
-N_NEXT = 8  # runs that an answer names
-GROWTH = 8  # a batch is at least this part of the runs so far, since a fit to a few more runs teaches little
-ROUND_GROWTH = 10  # and runs must grow by this part of them from one round to the next
 GOAL_NOTE, SECONDS_NOTE = "goal", "seconds"  # names under which a checkpoint keeps what was asked for, and times
 Measured = Literal["measured"]
 MEASURED: Measured = "measured"
@@ -60,6 +55,26 @@ def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Con
             return method(self, *args, **options)
 
     return alone
+
+
+@dataclass(frozen=True)
+class Pace:
+    """How a session proceeds.
+
+    batch : a batch has at least one run for so many runs so far, since a fit to a few more runs teaches little.
+    round : and from one round to the next there must be one run more for so many.
+    in_a_row : rounds at which the goal must hold.
+    named : runs that would come next and that an answer names.
+    """
+
+    batch: int = 8
+    round: int = 10
+    in_a_row: int = 2
+    named: int = 8
+
+    def __post_init__(self) -> None:
+        names = ("batch", "round", "in_a_row", "named")
+        check_fields(self, names, "a whole number, 1 or more", lambda value: is_whole(value, 1))
 
 
 class FittedRound(NamedTuple):
@@ -101,8 +116,9 @@ class Session:
         checkpoint: str | os.PathLike[str] | None = None,
         sources: Sources | None = None,
         wait: float = LOCK_TIMEOUT,
+        pace: Pace | None = None,
     ) -> None:
-        self.goal, self._quantity, self._entropy = goal, quantity, entropy
+        self.goal, self._quantity, self._entropy, self._pace = goal, quantity, entropy, pace or Pace()
         self._lock, self._sources = RLock(), sources or Sources({})
         theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
         self._wanted = Wanted.at(theta, quantity.family)
@@ -241,7 +257,7 @@ class Session:
         """What was known when runs were asked for, and what is known now if there are enough runs more."""
         estimate, rounds = self._estimate(), self._rounds
         last = rounds[-1].runs if rounds else 0
-        if estimate is None or self._n_values < last + max(1, last // ROUND_GROWTH):
+        if estimate is None or self._n_values < last + max(1, last // self._pace.round):
             return rounds
         return (*rounds, estimate.round)
 
@@ -308,7 +324,7 @@ class Session:
     def batch_size(self, workers: int) -> int:
         """How many runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
         done = self.n_told + len(self._quantity.started)
-        wanted = self._policy.first - done if done < self._policy.first else -(-done // GROWTH)
+        wanted = self._policy.first - done if done < self._policy.first else -(-done // self._pace.batch)
         return -(-max(wanted, 1) // workers) * workers
 
     @_one_at_a_time
@@ -322,7 +338,9 @@ class Session:
         Results that were told before may be told again; other values for them are refused, as are ids that nobody asked
         for. Either all of these results are taken, or none.
         """
-        results = self._values_told(ids, values) + self._failures_told({} if failures is None else failures)
+        bounds = None if self._quantity.stochastic else self._quantity.bounds
+        expected = ExpectedResults(len(self._runs), self._values, self._outputs, self.names, bounds)
+        results = expected.values(ids, values) + expected.failures({} if failures is None else failures)
         rows = [result.batch.t for result in results]
         if len(set(rows)) < len(rows):
             raise ValueError("a run is told with a value and as a failure: tell one of them.")
@@ -383,7 +401,7 @@ class Session:
     @property
     def reached(self) -> bool:
         """Whether the goal is reached."""
-        return is_reached(self.rounds, self.goal)
+        return is_reached(self.rounds, self.goal, self._pace.in_a_row)
 
     @property
     def is_over(self) -> bool:
@@ -405,7 +423,7 @@ class Session:
             goal=self.goal,
             rounds=self._rounds_to_now,
             runs=self._quantity.started + self._runs.take(np.array(sorted(self._values), dtype=np.intp)),
-            next=self._next(N_NEXT),
+            next=self._next(self._pace.named),
             seconds=sum(self._seconds.values()) if self._seconds else None,
             n_failed=len(self._failures),
             n_start=len(self._quantity.started),
@@ -471,78 +489,3 @@ class Session:
         with np.errstate(over="ignore"):
             ratio = np.minimum(size / np.maximum(unit, np.finfo(float).tiny), np.finfo(float).max)
         return np.asarray((ratio / np.max(ratio)) ** 2) if np.any(ratio > 0) else np.ones_like(ratio)
-
-    def _values_told(self, ids: npt.ArrayLike, values: npt.ArrayLike | None) -> list[BatchResult]:
-        """Results from ids (n,) and values (n, *outputs), checked."""
-        given = real(ids, "ids")
-        if given.ndim > 1:
-            raise ValueError(f"ids must be a number or of shape (n,), but their shape is {given.shape}.")
-        numbers = np.atleast_1d(given).tolist()
-        rows = self._checked_ids([int(each) if each.is_integer() else each for each in numbers], "ids")
-        if values is None:
-            if rows:
-                raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
-            return []
-        f = np.atleast_1d(real(self.names.ordered("f", values, "values"), "values"))
-        if given.ndim == 0 and (f.shape != (1,) or self._outputs == (1,)):
-            f = f[None]
-        n, as_before = len(rows), self._outputs is None or f.shape[1:] == self._outputs
-        if f.ndim > 2 or 0 in f.shape[1:] or len(f) != n or not as_before:
-            needed = f"({n},) or ({n}, C)" if self._outputs is None else f"{(n, *self._outputs)}"
-            raise ValueError(f"values have shape {f.shape}, but for {n} ids they must have shape {needed}.")
-        bad = rows_not_finite(f)
-        if np.any(bad):
-            i = int(np.argmax(bad))
-            raise RefusedResult(
-                rows[i],
-                f"the value of run {rows[i]} is {f[i]}, but values must be finite: tell a run without a value as "
-                f"failures={{{rows[i]}: 'what f did'}}.",
-            )
-        self._check_bounds(rows, f)
-        for t, value in zip(rows, f, strict=True):
-            if t in self._values and not np.array_equal(self._values[t], value):
-                raise RefusedResult(
-                    t,
-                    f"values have {value} for run {t}, which was told before, with the value {self._values[t]}: a run "
-                    f"is told once. Ask for more runs to make one again.",
-                )
-        pairs = [(t, value) for t, value in zip(rows, f, strict=True) if t not in self._values]
-        return [BatchResult(Batch(t, 0, 1), np.array(value, dtype=np.float64)[None], {}) for t, value in pairs]
-
-    def _check_bounds(self, rows: Sequence[int], f: Array) -> None:
-        bounds = self._quantity.bounds
-        if bounds is None or self._quantity.stochastic:
-            return
-        table = f.reshape(len(f), -1)
-        if bounds.shape[1] not in (1, table.shape[1]):
-            raise ValueError(
-                f"values have shape {f.shape}, but the bounds of the problem are those of {bounds.shape[1]} outputs."
-            )
-        outside = rows_outside(table, bounds)
-        if np.any(outside):
-            i = int(np.argmax(outside))
-            raise RefusedResult(
-                rows[i],
-                f"the value of run {rows[i]} is {f[i]}, but it must lie within the bounds {shown_bounds(bounds)}.",
-            )
-
-    def _failures_told(self, failures: Mapping[int, str]) -> list[BatchResult]:
-        if not isinstance(failures, Mapping):
-            raise TypeError(f"failures must be a mapping from ids to texts, but it is {shown(failures)}.")
-        rows = self._checked_ids(list(failures), "failures")
-        for t in rows:
-            if t in self._values:
-                raise RefusedResult(
-                    t, f"run {t} was told before, with the value {self._values[t]}: it cannot fail any more."
-                )
-        return [BatchResult(Batch(t, 0, 1), np.array([np.nan]), {0: str(failures[t])}) for t in rows]
-
-    def _checked_ids(self, ids: Sequence[Any], name: str) -> list[int]:
-        n = len(self._runs)
-        for each in ids:
-            if not is_number(each) or not 0 <= each < n or each != int(each):
-                known = f"runs 0 to {n - 1} were asked for" if n else "nothing was asked for yet"
-                raise RefusedResult(each, f"{name} must be those of runs, but there is no run {shown(each)}: {known}.")
-        if len(set(ids)) < len(ids):
-            raise ValueError(f"{name} have a run twice: tell each run once.")
-        return [int(each) for each in ids]

@@ -8,15 +8,13 @@ from contextlib import closing
 from cbq._progress import Report, reporting
 from cbq._wording import again, arg
 from cbq.adaptive.answer import AdaptiveAnswer
-from cbq.adaptive.repeats import dependence_on_theta
+from cbq.adaptive.policies import dependence_on_theta
 from cbq.adaptive.session import Session
 from cbq.checkpoint.evaluations import BatchResult
 from cbq.collect.integrand import Evaluator, IntegrandError, Points, Task
 from cbq.collect.run import RunOptions, workers_for
 from cbq.collect.scheduling import Scheduler, ThisProcess
 from cbq.workers import WorkerError
-
-FAILURES_IN_A_ROW = 10  # from the first run on, after which an f that fails everywhere is reported
 
 
 def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> AdaptiveAnswer:
@@ -45,8 +43,18 @@ def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str
     return session.answer()
 
 
-def _make_pending(session: Session, workers: ThisProcess | Scheduler, options: RunOptions, report: Report) -> None:
-    """Make the runs that were asked for. The first one alone, until one has a value, which shows what f returns."""
+def _make_pending(
+    session: Session,
+    workers: ThisProcess | Scheduler,
+    options: RunOptions,
+    report: Report,
+    *,
+    failures: int = 10,
+) -> None:
+    """Make the runs that were asked for. The first one alone, until one has a value, which shows what f returns.
+
+    failures: at so many, from the first run on, an f that fails everywhere is reported.
+    """
 
     def on_finished(results: Sequence[BatchResult]) -> None:
         session.take(results)
@@ -57,7 +65,7 @@ def _make_pending(session: Session, workers: ThisProcess | Scheduler, options: R
         some = list(pending) if session.outputs is not None else list(pending)[:1]
         points = [Points(theta, x[None], t) for t, theta, x in some]
         workers.evaluate([Task(each, session.outputs, skip) for each in points], on_finished)
-        if session.outputs is None and session.n_told >= FAILURES_IN_A_ROW:
+        if session.outputs is None and session.n_told >= failures:
             did = session.failures[some[0][0]]
             raise points[0].failure(0, did, f", and it failed at all {session.n_told} runs so far.")
 

@@ -18,7 +18,7 @@ from cbq._wording import Wording, in_words_of
 from cbq.cli import ask, compare, evppi, evsi, predict, psa, reproduce, run, solve, status, tell
 from cbq.cli.tables import TYPED, show
 from cbq.collect import IntegrandError
-from cbq.methods.registry import REFUSALS
+from cbq.methods.estimators import REFUSALS
 from cbq.problems import names
 from cbq.problems.registry import builder
 from cbq.workers import WorkerError

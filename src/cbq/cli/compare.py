@@ -14,7 +14,7 @@ from cbq.cli.tables import write_csv, write_figure
 from cbq.comparison import ComparisonRow
 from cbq.comparison import compare as compare_estimators
 from cbq.linalg import engine as use_engine
-from cbq.methods.registry import create
+from cbq.methods.estimators import create
 
 Methods = Annotated[
     list[str] | None,

@@ -22,7 +22,7 @@ from cbq.fit.beyond import FRESH
 from cbq.fit.findings import silent, warn_of
 from cbq.fit.report import FitReport
 from cbq.fit.theta_grids import TAIL
-from cbq.methods.registry import REFUSALS, reason
+from cbq.methods.estimators import REFUSALS, reason
 from cbq.problem import Problem
 from cbq.samples import Samples
 from cbq.samples.conditional import measures_at

@@ -10,11 +10,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cbq._checks import one_of
+from cbq._checks import one_of, run_entropy, shown_seed
 from cbq.adaptive import Session
 from cbq.adaptive.session import GOAL_NOTE
 from cbq.checkpoint.ledger import StoredLedger, read_ledger
-from cbq.checkpoint.seeds import run_entropy, shown_seed
 from cbq.cli import options
 from cbq.cli.source import ProblemSource
 from cbq.collect.resuming import OnChange

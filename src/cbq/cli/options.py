@@ -17,7 +17,7 @@ from cbq._checks import between_0_and_1
 from cbq.adaptive.goal import DEFAULT_BUDGET, Goal
 from cbq.cli.source import ProblemSource
 from cbq.linalg import engine as use_engine
-from cbq.methods.registry import registrations
+from cbq.methods.estimators import registrations
 from cbq.problem import Problem
 from cbq.samples import Samples
 

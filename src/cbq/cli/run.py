@@ -11,7 +11,7 @@ from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.source import RECORD, ProblemSource, write_record
 from cbq.linalg import engine as use_engine
-from cbq.methods.registry import create
+from cbq.methods.estimators import create
 
 
 def run(

@@ -8,8 +8,8 @@ from typing import Annotated, Any
 
 import typer
 
+from cbq._checks import run_entropy
 from cbq.adaptive import AdaptiveAnswer
-from cbq.checkpoint.seeds import run_entropy
 from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.ledger import PROBLEM_NOTE

@@ -20,7 +20,7 @@ from cbq.cli.formulas import as_text, is_formula
 from cbq.cli.separated import SEPARATORS
 from cbq.cli.sheets import PARQUET
 from cbq.cli.workbooks import require_packages
-from cbq.methods.registry import reason
+from cbq.methods.estimators import reason
 
 Row = Sequence[str]
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())  # the arguments of the command that is running

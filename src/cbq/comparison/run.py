@@ -27,11 +27,10 @@ from cbq.comparison.scores import (
 )
 from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.fit.base import Fit
-from cbq.fit.findings import Finding, silent, warn_of
-from cbq.fit.of_samples import few_points_each
+from cbq.fit.findings import Finding, few_points_each, silent, warn_of
 from cbq.linalg import engine
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
-from cbq.methods.registry import REFUSALS, Estimator, default_estimators, reason
+from cbq.methods.estimators import REFUSALS, Estimator, default_estimators, reason
 from cbq.samples import Samples
 from cbq.workers import call_each, opened
 

@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from cbq._arrays import Array, Booleans, finite, squarable
 from cbq._checks import called
 from cbq.fit.base import Fit
-from cbq.methods.registry import REFUSALS, Estimator, reason
+from cbq.methods.estimators import REFUSALS, Estimator, reason
 from cbq.problem import Problem
 from cbq.samples import Samples
 from cbq.samples.arrays import thetas_in

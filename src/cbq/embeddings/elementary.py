@@ -8,9 +8,9 @@ import numpy as np
 from scipy.special import erf, erfc, erfcx, gammainc, ndtr
 
 from cbq._arrays import Array
+from cbq.embeddings.composite import by_coordinates
 from cbq.embeddings.embedding import Embedding, register
 from cbq.embeddings.panels import NODES, WEIGHTS
-from cbq.embeddings.products import by_coordinates
 from cbq.kernels import RBF, Matern
 from cbq.measures import Exponential, Measure, Uniform
 

@@ -7,8 +7,8 @@ from numpy.polynomial import chebyshev
 from scipy.special import ndtr
 
 from cbq._arrays import Array
+from cbq.embeddings.composite import Factorised, ScaleMixture
 from cbq.embeddings.embedding import Embedding, register
-from cbq.embeddings.products import Factorised, ScaleMixture
 from cbq.kernels import RBF, Matern
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.linalg.gram import sqdist

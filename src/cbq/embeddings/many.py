@@ -9,7 +9,7 @@ coordinate that has no formula has a line of its own.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property, reduce
 from math import prod
@@ -19,15 +19,14 @@ import numpy as np
 from numpy.polynomial.legendre import leggauss, legvander
 
 from cbq._arrays import Array, evenly
+from cbq.embeddings.composite import blocks
 from cbq.embeddings.embedding import embed
 from cbq.embeddings.panels import breakpoints
-from cbq.embeddings.products import blocks
 from cbq.kernels import Kernel
-from cbq.linalg.threads import CACHED_NUMBERS, SMALLEST_IN_THREADS, for_each, spans
+from cbq.linalg.threads import in_threads, spans
 from cbq.measures import Measure
 from cbq.measures.base import stack
 
-OPERATIONS = 100.0  # for an embedding at one point, approximately
 MAX_CROSS_SIZE = 2**23  # numbers in the covariances of all pairs of measures that are processed at a time
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends
 N_COARSE_PANELS = 100
@@ -293,17 +292,6 @@ class LineRules:
 
 
 SharedRule = LineRule | LineRules
-
-
-def in_threads(embedded: Callable[[slice], Array], pieces: Sequence[slice], axis: int) -> Array:
-    """The embeddings of all pieces, of points or of measures, along an axis; in threads where they are many."""
-    parts = [np.empty(0)] * len(pieces)
-
-    def task(t: int) -> None:
-        parts[t] = embedded(pieces[t])
-
-    for_each(task, len(pieces), SMALLEST_IN_THREADS, OPERATIONS * CACHED_NUMBERS)
-    return np.concatenate(parts, axis=axis)
 
 
 def line_for(

@@ -5,20 +5,23 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property, partial
+from math import isfinite
 
 import numpy as np
 
 from cbq._arrays import Array, Integers, digits_apart
 from cbq.fit.base import Fit
+from cbq.fit.naming import capital
 from cbq.fit.plot_lines import as_columns
 from cbq.fit.theta_grids import SPARE_DIGITS, is_logarithmic, round_axis, theta_range
 from cbq.measures import Measure
-from cbq.page.charts import Reader
+from cbq.page.charts import Reader, resolved
 
 POINTS = {1: 241, 2: 41, 3: 15, 4: 8}  # along each coordinate of a full grid; more coordinates have slices
 SLICE_POINTS, LEAST_POINTS = 41, 5
 MAX_NUMBERS = 12_000  # of all outputs on a grid, at most, which keeps a report small
 OBSERVED_ONLY = (ValueError, TypeError, NotImplementedError)  # raised by fits that predict at the observed thetas only
+ROUNDING = 1e-14  # of I: a smaller difference is no difference
 
 
 @dataclass(frozen=True, eq=False)
@@ -154,3 +157,49 @@ def _along(axes: Sequence[Array], middle: Sequence[int]) -> Array:
         places[:, j] = axis
         found.append(places)
     return np.concatenate(found)
+
+
+@dataclass(frozen=True, eq=False)
+class Extreme:
+    """The rows (k,) of a grid at which I may be smallest, or largest, and between which numbers it is there."""
+
+    rows: Integers
+    low: float
+    high: float
+
+
+def smallest_and_largest(low: Array, high: Array) -> tuple[Extreme, Extreme]:
+    """The extremes of an I with intervals from low (M,) to high (M,), which may be infinite."""
+    ends = np.abs([low, high])
+    rounding = ROUNDING * np.max(ends, initial=0.0, where=np.isfinite(ends))
+    bottom, top = float(np.min(high)), float(np.max(low))
+    least, most = np.flatnonzero(low <= bottom + rounding), np.flatnonzero(high >= top - rounding)
+    return Extreme(least, float(np.min(low)), bottom), Extreme(most, top, float(np.max(high)))
+
+
+def extremes_in_words(grid: AnswerGrid, c: int, name: str, names: Sequence[str]) -> str:
+    """A sentence on where output c, which has this name, is smallest and largest; names: those of theta."""
+    mean, half = grid.mean[:, c], grid.half_width[:, c]
+    if len(mean) == 1:
+        return f"{capital(name)} is {resolved(float(mean[0]), float(half[0]))} {grid.place(names, np.array([0]))}."
+    if np.any(np.isnan(grid.low)):
+        rows = (np.array([np.argmin(mean)]), np.array([np.argmax(mean)]))
+        ends = [f"{mean[i][0]:.6g} {grid.place(names, i)}" for i in rows]
+        return f"The estimate of {name} is smallest, {ends[0]}, and largest, {ends[1]}; it has no intervals."
+    found = smallest_and_largest(grid.low[:, c], grid.high[:, c])
+    if len(found[0].rows) == len(mean):
+        reach = f"reach from {_from_to(found[0].low, found[1].high)}"
+        return f"Where {name} is smallest or largest cannot be told: its intervals at all thetas overlap, and {reach}."
+    ends = [
+        f"{resolved(float(mean[each.rows[0]]), float(half[each.rows[0]]))} {grid.place(names, each.rows)}"
+        if len(each.rows) == 1
+        else f"{_from_to(each.low, each.high)}, somewhere {grid.place(names, each.rows)}"
+        for each in found
+    ]
+    return f"{capital(name)} is smallest, {ends[0]}, and largest, {ends[1]}."
+
+
+def _from_to(low: float, high: float) -> str:
+    """Two numbers with the digits that tell them apart; one if they are equal."""
+    half, ends = 0.5 * (high - low), (low, high) if high > low else (low,)
+    return " to ".join(resolved(end, half) if isfinite(half) else f"{end:.6g}" for end in ends)

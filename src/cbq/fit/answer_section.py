@@ -10,9 +10,8 @@ from scipy.special import ndtri
 
 from cbq._arrays import Array, evenly
 from cbq._tables import short
-from cbq.fit.answer_grid import AnswerGrid
+from cbq.fit.answer_grid import AnswerGrid, extremes_in_words
 from cbq.fit.base import Fit
-from cbq.fit.extremes import extremes_in_words
 from cbq.fit.naming import expectation_names
 from cbq.fit.plot_lines import single_theta_estimates
 from cbq.fit.styles import spans_decades

@@ -11,32 +11,33 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, finite, squarable
+from cbq._arrays import Array, Booleans, Immutable, finite, squarable
 from cbq._checks import between_0_and_1, count, file_name, flag, generator, is_whole, shown, text
 from cbq._deprecation import DeprecatedAttribute
-from cbq._immutable import Immutable
 from cbq._memory import require_memory
 from cbq._names import Names, by_theta
 from cbq._progress import Progress, as_progress, reporting
 from cbq._tables import data_frame
 from cbq.fit.beyond import beyond
-from cbq.fit.findings import REMARKS, Finding, silent, warn_of
-from cbq.fit.frames import keeping_index
-from cbq.fit.heavy_tails import infinite_variance
-from cbq.fit.html import fit_html
-from cbq.fit.of_samples import (
+from cbq.fit.findings import (
+    REMARKS,
+    Finding,
     carried,
     chains,
     contradicted_bounds,
     contradicted_measures,
     equal_values,
     missed_variance,
+    silent,
     unseen_points,
+    warn_of,
 )
+from cbq.fit.frames import keeping_index
+from cbq.fit.heavy_tails import infinite_variance
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
-from cbq.fit.scoring import r_squared
 from cbq.fit.suggestion import Suggestion
-from cbq.fit.texts import Summary
+from cbq.fit.summary import Summary, fit_html
+from cbq.fit.truth import r_squared
 from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in

@@ -1,4 +1,4 @@
-"""Whether f has no finite variance, because it grows towards tails of x that fall as slowly as a power.
+"""What the tails of the measures may hide: no finite variance of f, and a share of it in the outermost points.
 
 Where the distribution of a coordinate falls as P(|x - m| > r) ~ r^-a and f grows as |x - m|^b, E f^2 is infinite if
 2 b >= a. Points hardly show it: those that matter are the rare ones that were not drawn. The measure is known, and its
@@ -11,9 +11,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
+from scipy.special import ndtri
 
-from cbq._arrays import Array, evenly
-from cbq.fit.findings import Finding
+from cbq._arrays import Array, Booleans, Integers, evenly
+from cbq.fit.findings import EQUAL, Finding
 from cbq.measures import Empirical, Measure
 from cbq.samples import Samples
 
@@ -23,6 +24,9 @@ FEW_THETAS, MOST_THETAS = 4, 100  # whose tails, and whose points are looked at
 MIN_OUTER = 30  # points beyond the deciles, to estimate a growth from
 DECILES = np.array([0.1, 0.5, 0.9])
 MAX_GROWTH = 20.0
+HEAVY_SHARE = 1.45  # of the outermost points in the variance of f, see `outer_share`
+GROWTH, USUAL_N = 0.3, 30  # that of a square grows with (N / 30)^0.3, relative to that of a linear function
+TAILS_SHARE, MIN_FOR_TAILS = 1.3, 25  # a share that is worth a warning by itself, with so many points at a theta
 LONG = 4.0  # the power below which squares have no finite variance
 UNKNOWN = (NotImplementedError, TypeError, ValueError, ArithmeticError)  # of measures without far quantiles
 
@@ -140,3 +144,67 @@ def _power(r: Array, y: Array) -> float:
     b = float(minimize_scalar(loss, bounds=(0.0, MAX_GROWTH), method="bounded").x)
     ratio = y * np.exp(-b * (r - np.mean(r)))
     return b - float(np.std(ratio) / np.mean(ratio) / (np.sqrt(len(r)) * np.std(r)))
+
+
+def tails(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where the outermost points of the thetas have a large share in the variance of some output."""
+    if np.mean(samples.counts) < MIN_FOR_TAILS or not samples.drawn:
+        return ()
+    f = samples.table
+    unit = np.maximum(np.max(np.abs(f), axis=0), np.finfo(float).tiny)
+    varies = samples.averages(np.abs(f - samples.averages(f)[samples.owners]) / unit) > EQUAL
+    scaled = samples.rescaled(0.0, unit)
+    if not any(np.any(outer_share(scaled, outer, varies) > TAILS_SHARE) for outer in outermost_sets(samples)):
+        return ()
+    text = (
+        "f varies most at the outermost points: what lies beyond them, in the tails of the measures, is unknown. "
+        "Intervals are not widened because of it."
+    )
+    return (Finding("tails", text),)
+
+
+def outer_share(samples: Samples, outer: Booleans, varies: Array | Booleans) -> Array:
+    """The share (C,) of the outermost points in the variance of f at the thetas at which it varies (T, C).
+
+    In units of that of a linear function of normal inputs, and of how much larger that of a square is with N points
+    than with a usual number.
+    """
+    apart2 = (samples.table - samples.averages(samples.table)[samples.owners]) ** 2
+    there, everywhere = samples.averages(apart2 * outer[:, None]), samples.averages(apart2)  # (T, C)
+    shares = np.divide(there, everywhere, out=np.zeros_like(there), where=everywhere > 0)
+    shares /= linear_shares(samples.counts, samples.averages(outer.astype(np.float64)))[:, None]
+    share = np.sum(varies * shares, axis=0) / np.maximum(np.sum(varies, axis=0), np.finfo(float).tiny)
+    return np.asarray(share / (float(np.mean(samples.counts)) / USUAL_N) ** GROWTH)
+
+
+def linear_shares(counts: Integers, parts: Array) -> Array:
+    """The share (T,) of the variance of a linear function of one normal input that its outermost points have.
+
+    counts: (T,), the numbers N of points. parts: (T,), which part of them are outermost in some coordinate.
+    """
+    found = np.ones(len(counts))
+    for N in np.unique(counts[counts > 2]):
+        scores2 = ndtri((np.arange(1, N + 1) - 0.375) / (N + 0.25)) ** 2  # near the expected order statistics
+        own = 2 * scores2[0] / np.sum(scores2)
+        others = np.maximum(parts[counts == N] * N - 2, 0.0) / (N - 2)  # those of other coordinates are any points
+        found[counts == N] = own + (1 - own) * others
+    return found
+
+
+def outermost_sets(samples: Samples) -> list[Booleans]:
+    """Sets of points (n,) that are outermost in any coordinate, and in each coordinate with heavy tails by itself.
+
+    Among several coordinates, the points that are outermost in the others would hide those of a heavy one.
+    """
+    heavy = heavy_coordinates(samples) if samples.d > 1 else []
+    return [outermost(samples), *(outermost(samples, j) for j in heavy)]
+
+
+def outermost(samples: Samples, j: int | None = None) -> Booleans:
+    """Which of the points (n,) are the largest or the smallest of their theta in any coordinate, or in coordinate j."""
+    found = np.zeros(samples.n_evaluations, dtype=bool)
+    for t in range(samples.T):
+        x = samples.points(t) if j is None else samples.points(t)[:, j : j + 1]
+        found[samples.starts[t] + np.argmax(x, axis=0)] = True
+        found[samples.starts[t] + np.argmin(x, axis=0)] = True
+    return found

@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from cbq._arrays import Array
 from cbq._checks import between_0_and_1, flag, is_whole, shown
-from cbq._columns import named_row
+from cbq._names import named_row
 from cbq.fit.base import Fit
 from cbq.fit.labels import Labels
 from cbq.fit.plot_lines import Curve, draw_into, lines_figure, slices_figure

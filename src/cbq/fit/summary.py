@@ -1,16 +1,21 @@
-"""Lines that the summaries of all fits share."""
+"""The summary of a fit, a string with structured attributes: its lines, and how notebooks show it."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from cbq import _html
 from cbq._arrays import Integers
-from cbq.fit.base import Fit
 from cbq.fit.findings import Finding
 from cbq.samples import Samples
 from cbq.samples.samples import Design
+
+if TYPE_CHECKING:
+    from cbq.fit.base import Fit
+
 
 DESIGNS = {"iid": "iid", "sobol": "Sobol", "mcmc": "MCMC", "adaptive": "adaptive"}
 
@@ -77,3 +82,53 @@ def saving_lines(samples: Samples) -> list[str]:
     if samples.conditional.fits_in_file:
         return []
     return ["Saving: a file holds no code, so loading needs the family again: cbq.load(path, family=...)."]
+
+
+class Summary(str):
+    """A text of several lines, whose parts are attributes.
+
+    choice : why the estimator was chosen, where several were tried; else None.
+    description : the lines on how the fit was made and what was chosen.
+    findings : what a user should know, each with a `kind`, a `text` and a `remedy`; their texts are `warnings`.
+    """
+
+    choice: str | None
+    description: tuple[str, ...]
+    findings: tuple[Finding, ...]
+
+    def __new__(
+        cls,
+        text: str,
+        choice: str | None = None,
+        description: Sequence[str] = (),
+        findings: Sequence[Finding] = (),
+    ) -> Summary:
+        found = super().__new__(cls, text)
+        found.choice, found.description, found.findings = choice, tuple(description), tuple(findings)
+        return found
+
+    @property
+    def warnings(self) -> tuple[str, ...]:
+        """The texts of all findings."""
+        return tuple(map(str, self.findings))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+    def __getnewargs__(self) -> tuple[Any, ...]:
+        return str(self), self.choice, self.description, self.findings
+
+    def _repr_html_(self) -> str:
+        title, *lines = self.description or str(self).split("\n")
+        notes = [f"Warning: {each} {each.remedy}" for each in self.findings] or ["No warnings."]
+        return _html.box(title, {"": "\n".join(filter(None, [self.choice, *lines]))}, notes=notes)
+
+
+def fit_html(fit: Fit) -> str:
+    """What the fit is of, and its summary, warnings included."""
+    entries = {
+        "thetas": f"{len(fit.theta)}: {fit.names.ranges('theta', fit.theta)}",
+        "outputs": "" if fit.C is None else f"{fit.C}: {', '.join(fit.names.f)}",
+        "names": fit.names.listed,
+    }
+    return _html.box(type(fit).__name__, entries, _html.folded("summary", str(fit.summary())))

@@ -3,12 +3,12 @@
 process: all algebra of a process with a mean of unknown coefficients; solvers: the matrices that it stands on.
 quadrature: many small processes at once, with several kernels each: evidence, leave-one-out, integrals (stage 1).
 families: the kernels that are tried, and their lengthscales by the evidence.
-heteroscedastic: one process with a trend and a given noise at each node (stage 2); likelihood: its hyperparameters;
-theta_landmarks: the same for many nodes.
-pooled: one process on many points, exact or through landmarks; choice: its kernel, and how far to trust it; landmarks:
-which points they are, and how many are enough.
-kronecker: one process on a grid of thetas and points; grid_choice: its kernel.
+heteroscedastic: one process with a trend and a given noise at each node (stage 2), exact or through landmarks;
+likelihood: its hyperparameters.
+pooled: one process on many points, exact or through landmarks; selection: its kernels; calibration: how far to trust
+it; landmarks: which points they are, and how many are enough.
+kronecker: one process on a grid of thetas and points, and its kernels.
 acquisition: where further values would help.
-sparse: one process with noise on many rows, by a variational bound (regression of PSA tables).
+sparse: one process with noise on many rows, by a variational bound (regression of PSA tables, and draws as values).
 search: the algorithms that look for hyperparameters.
 """

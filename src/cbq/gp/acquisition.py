@@ -23,25 +23,33 @@ from cbq.gp.process import Process
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, factor_gram
 
-MEAN_VARIANCE = 100.0  # of the constant mean, in units of the amplitude: not flat, as there may be no points yet
-LEAST_ROOM = 64  # rows
 NUGGET = 1e-9  # in units of the amplitude: a smaller variance of a value is rounding
 
 
 class Gain:
     """Covariances between I at G thetas and f at M candidates u (M, D), given values at points (n, D).
 
-    noise: the variance of a value given f, in units of the amplitude.
+    noise, mean_variance: the variances of a value given f, and of the constant mean, in units of the amplitude. That of
+    the mean is large, but not infinite, as there may be no points yet.
     """
 
-    def __init__(self, kernel: Kernel, integrals: Integrals, points: Array, u: Array, noise: float = 0.0) -> None:
+    def __init__(
+        self,
+        kernel: Kernel,
+        integrals: Integrals,
+        points: Array,
+        u: Array,
+        noise: float = 0.0,
+        *,
+        mean_variance: float = 100.0,
+    ) -> None:
         self._kernel, self._u, self._noise = kernel, u, noise + NUGGET
-        self._with_integrals = integrals.mean(u) + MEAN_VARIANCE  # (G, M), covariances
+        self._with_integrals = integrals.mean(u) + mean_variance  # (G, M), covariances
         self._rows = np.empty((0, len(u)))  # room for further ones, so that adding a point copies none
-        self._gap = np.full((1, len(u)), np.sqrt(MEAN_VARIANCE))  # of which the unknown mean adds the products
+        self._gap = np.full((1, len(u)), np.sqrt(mean_variance))  # of which the unknown mean adds the products
         if len(points):
             factor = factor_gram(kernel, points, nugget=self._noise)
-            process = Process(factor, np.empty((len(points), 0)), tau=1.0 / MEAN_VARIANCE)  # no gain depends on values
+            process = Process(factor, np.empty((len(points), 0)), tau=1.0 / mean_variance)  # no gain depends on values
             candidates, wanted = (process.functionals(mu) for mu in (kernel(u, points), integrals.mean(points)))
             self._with_integrals = wanted.covariance(integrals.mean(u), candidates)
             self._rows, self._gap = candidates.psi, candidates.gap
@@ -66,7 +74,7 @@ class Gain:
         """Append a row (M,); the room for rows doubles when it is full."""
         n = len(self._explained)
         if n == len(self._rows):
-            self._rows = np.concatenate([self._explained, np.empty((max(n, LEAST_ROOM), len(row)))])
+            self._rows = np.concatenate([self._explained, np.empty((n + 1, len(row)))])
         self._rows[n] = row
         self._explained = self._rows[: n + 1]
 

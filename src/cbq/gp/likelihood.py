@@ -6,34 +6,69 @@ are of the order of the spread of the thetas, and differences between nodes are 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import product
 from typing import Any
 
 import numpy as np
 
 from cbq._arrays import Array, Booleans
-from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates, Trend, largest_degree, polynomial_basis
+from cbq._checks import LARGEST, are_numbers, check_fields, is_number, is_range
+from cbq.gp.heteroscedastic import GPPrior, ThetaCoordinates, Trend, largest_degree, polynomial_basis
 from cbq.gp.process import Process
 from cbq.gp.search import newton
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, factor
 from cbq.linalg.engines import resident_gram
 from cbq.linalg.gram import fill
+from cbq.linalg.jitter import SMALL_JITTER
 from cbq.linalg.resident import empty, moved, namespace, on_host
 from cbq.linalg.threads import blas_threads
 
-# In units of the variance of y, and of the spread of the thetas.
-LOG_AMPLITUDE_BOUNDS = (-30.0, 12.0)
-LOG_NOISE_BOUNDS = (-30.0, 3.0)  # the lower end stands for zero
-LOG_LENGTHSCALE_BOUNDS = (-4.0, 6.0)  # relative to the first guess
-PRIOR_LOG_LENGTHSCALE, PRIOR_LENGTHSCALE_WIDTH = np.log(3.0), 1.5  # a normal prior: few thetas must not go to extremes
-PRIOR_LOG_NOISE, PRIOR_NOISE_WIDTH = -10.0, 5.0  # a half-normal prior, flat below
-ROUGH_TOLERANCE, FINE_TOLERANCE = 0.1, 1e-6  # changes of the log-likelihood to stop at
-REFINE_WITHIN = 1.0  # of the best log-likelihood: others need not be known closely
-SKIP_BELOW = 5.0  # a log-likelihood so far below that of the smoother kernel before it ends a chain
-STARTS = tuple((s, n) for s in (-0.5, 1.0) for n in (-14.0, -4.0))  # log A = s, log ell = guess + s, log lambda = n
 CandidateKernel = tuple[ThetaCoordinates, Kernel]
+
+
+@dataclass(frozen=True)
+class LikelihoodOptions:
+    """What is expected of the logarithms of hyperparameters, and how the search for the likeliest ones goes.
+
+    Amplitude and noise are in units of the variance of y, lengthscales in units of the spread of the thetas.
+
+    amplitudes, noises, lengthscales : the ends of log A, of log lambda and of log-lengthscales less the first guess, so
+        wide that beyond them nothing changes. The lower end of the noise stands for zero.
+    lengthscale, lengthscale_width : a normal prior of log-lengthscales less the first guess, about log 3: a few thetas
+        must not lead to extremes.
+    noise, noise_width : a half-normal prior of log lambda, flat below `noise`: differences between nodes are those of I
+        rather than noise.
+    rough, fine : a search stops where the log-likelihood changes by less; first roughly for all candidates.
+    within : candidates whose log-likelihood is this close to the best are searched finely: others need not be known.
+    skip : a log-likelihood so far below that of the smoother kernel before it ends a chain.
+    starts, first_noises : of log A and log-lengthscales together, and of log lambda: the best pair starts the search,
+        as a smooth curve with noise and a rough one without may both be likely.
+    """
+
+    amplitudes: tuple[float, float] = (-30.0, 12.0)
+    noises: tuple[float, float] = (-30.0, 3.0)
+    lengthscales: tuple[float, float] = (-4.0, 6.0)
+    lengthscale: float = math.log(3.0)
+    lengthscale_width: float = 1.5
+    noise: float = -10.0
+    noise_width: float = 5.0
+    rough: float = 0.1
+    fine: float = 1e-6
+    within: float = 1.0
+    skip: float = 5.0
+    starts: tuple[float, ...] = (-0.5, 1.0)
+    first_noises: tuple[float, ...] = (-14.0, -4.0)
+
+    def __post_init__(self) -> None:
+        check_fields(self, ("amplitudes", "noises", "lengthscales"), "two ascending numbers in a tuple", is_range)
+        check_fields(self, ("lengthscale", "noise"), "a number", is_number)
+        positive = ("lengthscale_width", "noise_width", "rough", "fine", "within", "skip")
+        check_fields(self, positive, "a number above 0", lambda value: is_number(value, math.ulp(0.0)))
+        check_fields(self, ("starts", "first_noises"), "numbers in a tuple", lambda value: are_numbers(value, -LARGEST))
 
 
 @dataclass(frozen=True, eq=False)
@@ -50,11 +85,12 @@ class Likelihood:
     y: Array
     v: Array
     noise: float | None
+    options: LikelihoodOptions = LikelihoodOptions()
 
     def unpack(self, parameters: Array) -> tuple[float, float, Kernel]:
         """Amplitude, noise and kernel."""
         noise = np.exp(parameters[1]) if self.noise is None else self.noise
-        if self.noise is None and parameters[1] <= LOG_NOISE_BOUNDS[0] + 1e-9:
+        if self.noise is None and parameters[1] <= self.options.noises[0] + 1e-9:
             noise = 0.0
         values = self.kernel.log_lengthscales.copy()
         values[self.free] = parameters[len(parameters) - np.count_nonzero(self.free) :]
@@ -103,40 +139,42 @@ class Likelihood:
 
     def _process(self, gram: Any, noise: float) -> tuple[Factor, Process]:
         """The process of a Gram matrix A k (T, T), which is overwritten, and its factor."""
-        f = factor(gram, nugget=self.v + noise, jitter=JITTER, overwrite=True)
+        f = factor(gram, nugget=self.v + noise, jitter=SMALL_JITTER, overwrite=True)
         return f, Process(f, self.y[:, None], self.H)
 
     def _with_prior(
         self, parameters: Array, value: float, gradient: Array, information: Array
     ) -> tuple[float, Array, Array]:
         """The three with those of minus the log prior added."""
-        guess = self.kernel.log_lengthscales[self.free]
+        guess, expected = self.kernel.log_lengthscales[self.free], self.options
         if guess.size:
-            width = PRIOR_LENGTHSCALE_WIDTH
-            apart = (parameters[-guess.size :] - guess - PRIOR_LOG_LENGTHSCALE) / width
+            width = expected.lengthscale_width
+            apart = (parameters[-guess.size :] - guess - expected.lengthscale) / width
             value += 0.5 * float(apart @ apart)
             gradient[-guess.size :] += apart / width
             information[-guess.size :, -guess.size :] += np.eye(guess.size) / width**2
         if self.noise is None:
-            excess = max(float(parameters[1]) - PRIOR_LOG_NOISE, 0.0) / PRIOR_NOISE_WIDTH
+            width = expected.noise_width
+            excess = max(float(parameters[1]) - expected.noise, 0.0) / width
             value += 0.5 * excess**2
-            gradient[1] += excess / PRIOR_NOISE_WIDTH
-            information[1, 1] += (excess > 0) / PRIOR_NOISE_WIDTH**2
+            gradient[1] += excess / width
+            information[1, 1] += (excess > 0) / width**2
         return value, gradient, information
 
     def minimum(self, start: Array, tolerance: float) -> Optimum:
         """The optimum that is downhill from `start`."""
         guess = self.kernel.log_lengthscales[self.free]
-        noise = [] if self.noise is not None else [LOG_NOISE_BOUNDS]
-        low, high = LOG_LENGTHSCALE_BOUNDS
-        bounds = [LOG_AMPLITUDE_BOUNDS, *noise, *((g + low, g + high) for g in guess)]
+        noise = [] if self.noise is not None else [self.options.noises]
+        low, high = self.options.lengthscales
+        bounds = [self.options.amplitudes, *noise, *((g + low, g + high) for g in guess)]
         return Optimum(self, *newton(self, start, bounds, tolerance))
 
     def start(self) -> Array:
         """The best of a few parameters to start from."""
         guess = self.kernel.log_lengthscales[self.free]
         noise = [] if self.noise is not None else [0.0]
-        starts = [np.array([s, *(n + each for each in noise), *(guess + s)]) for s, n in STARTS]
+        pairs = product(self.options.starts, self.options.first_noises)
+        starts = [np.array([s, *(n + each for each in noise), *(guess + s)]) for s, n in pairs]
         return min(starts, key=self.value)
 
 
@@ -157,6 +195,7 @@ def fit_priors(
     *,
     degree: Trend = 0,
     noise: float | Sequence[float] | None = None,
+    options: LikelihoodOptions | None = None,
 ) -> list[GPPrior]:
     """The best hyperparameters of each candidate for nodes theta (T, p), y (T,) with variances v (T,).
 
@@ -164,6 +203,7 @@ def fit_priors(
     one is far less likely than the one before, the rest of its chain is skipped.
     noise: lambda, if it is known, or the values to choose from; None to fit it.
     """
+    options = LikelihoodOptions() if options is None else options
     unit = _unit(y, v)
     centre = float(np.mean(y)) if degree is not None else 0.0
     noises = [None] if noise is None else [float(n) / unit**2 for n in np.atleast_1d(noise)]
@@ -180,7 +220,7 @@ def fit_priors(
                 f"kernel_theta = {kernel!r} cannot act on theta: it needs a measure, or is a batch of kernels. Pass a "
                 f"single kernel such as cbq.kernels.Matern(1.5)."
             )
-        return [Likelihood(guess, free, z, H, (y - centre) / unit, v / unit**2, n) for n in noises]
+        return [Likelihood(guess, free, z, H, (y - centre) / unit, v / unit**2, n, options) for n in noises]
 
     rough: list[tuple[ThetaCoordinates, Optimum]] = []
     with blas_threads(len(y)):
@@ -189,15 +229,15 @@ def fit_priors(
             for coordinates, kernel in chain:
                 best = _best(alternatives(coordinates, kernel), near)
                 rough.append((coordinates, best))
-                if near is not None and best.value > near.value + SKIP_BELOW:
+                if near is not None and best.value > near.value + options.skip:
                     break
                 near = best
         least = min(optimum.value for _, optimum in rough)
         found = []
         for coordinates, optimum in rough:
             best = optimum
-            if optimum.value < least + REFINE_WITHIN:
-                best = optimum.likelihood.minimum(optimum.parameters, FINE_TOLERANCE)
+            if optimum.value < least + options.within:
+                best = optimum.likelihood.minimum(optimum.parameters, options.fine)
             A, lam, fitted = best.likelihood.unpack(best.parameters)
             used, n_fitted = largest_degree(standardised(coordinates), degree), len(best.parameters)
             found.append(GPPrior(coordinates, fitted, A * unit**2, lam * unit**2, used, -best.value, n_fitted))
@@ -212,7 +252,7 @@ def _value(process: Process) -> float:
 def _best(alternatives: Sequence[Likelihood], near: Optimum | None) -> Optimum:
     """Roughly the optimum of the best of some likelihoods, from that of a similar one if there is one."""
     starts = [each.start() if near is None else near.parameters for each in alternatives]
-    tried = [each.minimum(start, ROUGH_TOLERANCE) for each, start in zip(alternatives, starts, strict=True)]
+    tried = [each.minimum(start, each.options.rough) for each, start in zip(alternatives, starts, strict=True)]
     return min(tried, key=lambda optimum: optimum.value)
 
 

@@ -15,13 +15,12 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq.embeddings import embed
-from cbq.embeddings.many import in_threads
 from cbq.gp.process import Process
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, chunks, factor_gram
 from cbq.linalg.gram import contract_gram, gram_features
 from cbq.linalg.resident import namespace
-from cbq.linalg.threads import LARGE, spans
+from cbq.linalg.threads import LARGE, in_threads, spans
 from cbq.measures import Measure
 
 GRADIENT_JITTER = Jitter(start=1e-10)  # larger than for quadrature: gradients need the digits of the inverse

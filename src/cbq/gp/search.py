@@ -20,33 +20,50 @@ WithGradient = Callable[[Array], tuple[float, Array]]  # parameters (P,) to valu
 WithInformation = Callable[[Array], tuple[float, Array, Array]]  # and to the approximate Hessian (P, P)
 Bounds = Sequence[tuple[float, float]]
 
-_MAX_STEPS = 100
-_MIN_DAMPING, _MAX_DAMPING, _DAMPING_FACTOR = 1e-3, 1e9, 4.0
-_MIN_CURVATURE = 0.1
-_MAX_STEP = 3.0  # of any parameter: a variance on its way to zero has no slope to bring it back
 
-
-def newton(objective: WithInformation, start: Array, bounds: Bounds, tolerance: float) -> tuple[Array, float]:
+def newton(
+    objective: WithInformation,
+    start: Array,
+    bounds: Bounds,
+    tolerance: float,
+    *,
+    steps: int = 100,
+    damping: tuple[float, float] = (1e-3, 1e9),
+    change: float = 4.0,
+    curvature: float = 0.1,
+    longest: float = 3.0,
+) -> tuple[Array, float]:
     """The minimum (P,) that is downhill from `start` (P,), and its value, by damped Newton steps.
 
-    The search ends when a step promises to lower the objective by less than `tolerance`.
+    The search ends when a step promises to lower the objective by less than `tolerance`, or after so many `steps`, far
+    more than searches take.
+
+    damping: the least, and the largest, at which a step is too short to help; in units of the diagonal of the Hessian.
+    change: the factor by which it rises where a step failed, and falls where one helped.
+    curvature: the least diagonal of the Hessian that damping is in units of; parameters are of order 1.
+    longest: of the steps of any parameter: a variance on its way to zero has no slope to bring it back.
     """
     low, high = np.array(bounds).T
     x = np.clip(start, low, high)
     value, gradient, information = objective(x)
-    damping = _MIN_DAMPING
-    for _ in range(_MAX_STEPS):
+    least, most = damping
+    now = least
+    for _ in range(steps):
         free = ~((x <= low) & (gradient > 0) | (x >= high) & (gradient < 0))
-        step, damping = _step(gradient, information, free, damping)
+        unit = np.maximum(np.diagonal(information), curvature)
+        step = _step(gradient, information, free, now * unit)
+        while np.max(np.abs(step), initial=0.0) > longest and now <= most:
+            now *= change
+            step = _step(gradient, information, free, now * unit)
         trial = np.clip(x + step, low, high)
-        if not -float(gradient @ (trial - x)) >= tolerance or damping > _MAX_DAMPING:
+        if not -float(gradient @ (trial - x)) >= tolerance or now > most:
             break
         new = objective(trial)
         if new[0] < value:
             x, (value, gradient, information) = trial, new
-            damping = max(damping / _DAMPING_FACTOR, _MIN_DAMPING)
+            now = max(now / change, least)
         else:
-            damping *= _DAMPING_FACTOR
+            now *= change
     return x, value
 
 
@@ -69,14 +86,9 @@ def climb(objective: Callable[[float], float], start: float, steps: Sequence[flo
     return at
 
 
-def _step(gradient: Array, information: Array, free: Booleans, damping: float) -> tuple[Array, float]:
-    """A step downhill (P,) of the free parameters, none of which moves too far, and the damping that this took."""
+def _step(gradient: Array, information: Array, free: Booleans, damping: Array) -> Array:
+    """The Newton step (P,) of the free parameters, with `damping` (P,) added to the diagonal of the Hessian."""
     step = np.zeros_like(gradient)
-    matrix = information[np.ix_(free, free)]
-    unit = np.diag(np.maximum(np.diagonal(matrix), _MIN_CURVATURE))
-    while np.any(free) and damping <= _MAX_DAMPING:
-        step[free] = -solve(matrix + damping * unit, gradient[free])
-        if np.max(np.abs(step)) <= _MAX_STEP:
-            break
-        damping *= _DAMPING_FACTOR
-    return step, damping
+    if np.any(free):
+        step[free] = -solve(information[np.ix_(free, free)] + np.diag(damping[free]), gradient[free])
+    return step

@@ -26,11 +26,11 @@ from cbq._arrays import Array, Booleans, Integers, evenly
 from cbq._checks import is_number, is_whole, shown
 from cbq.gp.calibration import useful_groups
 from cbq.gp.families import KernelFamily, fit_lengthscales
-from cbq.gp.noisy import noisy_kernels
 from cbq.gp.pooled import ExactGP, PooledGP, pooled_gp
 from cbq.gp.process import FLAT
 from cbq.gp.quadrature import GPData
 from cbq.gp.search import climb
+from cbq.gp.sparse import noisy_kernels
 from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels import Kernel
 from cbq.linalg import Jitter, NotPositiveDefinite, at_most

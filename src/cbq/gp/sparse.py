@@ -10,29 +10,34 @@ up to a constant, with
 
 Rows that share their coordinates are one row with a count, which enters all sums as its weight. An evaluation takes
 O(n m^2) operations, with n the number of distinct rows, and the features of one block of rows are in memory at a time.
+
+For points whose values are draws, the bound gives the lengthscales; then the eigenvalues of one Gram matrix give the
+evidence of every noise variance, in units of the amplitude, at O(n) each (see `solvers.Spectral`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 from scipy.special import expit, logsumexp
 
-from cbq._arrays import Array, Integers
+from cbq._arrays import ROUNDING, Array, Integers, blocks, evenly
+from cbq.gp.families import LONGEST, SHORTEST, KernelFamily
+from cbq.gp.pooled import NOISES
+from cbq.gp.process import Process
+from cbq.gp.search import quasi_newton
+from cbq.gp.solvers import Spectral
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, Jitter, factor
 from cbq.linalg.engines import eigh, resident_gram
 from cbq.linalg.gram import contract, fill
 from cbq.linalg.resident import empty, moved, namespace, on_host
 
-MAX_BLOCK_ROWS = 4096
-LOG_RATIOS = np.linspace(-25.0, 20.0, 361)  # grid of log gamma
 LANDMARK_JITTER = Jitter(start=1e-9)  # of K_mm; the variance that it removes counts as not represented
-MIN_RELATIVE_NOISE = 1e-12  # of s2, relative to the variance of y
 
 
 @dataclass(frozen=True, eq=False)
@@ -99,8 +104,7 @@ class LandmarkFeatures:
     def blocks(self) -> Iterator[tuple[slice, Any]]:
         """Blocks of rows with their features, (rows, m), where the engine works."""
         at_landmarks = self.kernel.features(self.landmarks)
-        for start in range(0, len(self.z), MAX_BLOCK_ROWS):
-            rows = slice(start, start + MAX_BLOCK_ROWS)
+        for rows in blocks(len(self.z)):
             k = empty((len(self.z[rows]), len(self.landmarks)), self.root.storage)
             fill(self.kernel.fill, self.kernel.features(self.z[rows]), at_landmarks, k)
             yield rows, self.root.resident_solve_lower(k.T).T
@@ -150,7 +154,7 @@ class State:
         weights = gamma * T.solve(moments.projected[:, None])[:, 0]
         explained = float(weights @ moments.projected)
         dof = max(moments.n - 1.0, 1.0)
-        noise = max(moments.total - explained, MIN_RELATIVE_NOISE * moments.total) / dof
+        noise = max(moments.total - explained, ROUNDING * moments.total) / dof
         value = 0.5 * (dof * np.log(noise) + float(T.logdet) + gamma * moments.unseen)
         return cls(float(value), noise, T, weights)
 
@@ -206,18 +210,24 @@ class Bound:
         return found + kernel.contract_features(at_landmarks, at_landmarks, outer)
 
 
-def average_ratio(moments: Moments) -> tuple[float, float]:
+def average_ratio(
+    moments: Moments, *, low: float = -25.0, high: float = 20.0, number: int = 361
+) -> tuple[float, float]:
     """The posterior mean of gamma given that it is not 0, and the posterior probability that it is 0.
 
     Where the rows determine gamma poorly, its maximum-likelihood estimate is often near 0, and the posterior of g far
     too narrow. A priori gamma is 0 with probability 1/2, and else sqrt(gamma) is half-Cauchy.
+
+    low, high, number: the grid of log gamma, which is wide enough to hold the prior, and fine enough for eight values
+    to each factor of e.
     """
-    J = bound_by_ratio(np.array([0.0, *np.exp(LOG_RATIOS)]), moments)
-    prior = 0.5 * LOG_RATIOS - np.logaddexp(0.0, LOG_RATIOS)  # of log gamma
+    logs = np.linspace(low, high, number)
+    J = bound_by_ratio(np.array([0.0, *np.exp(logs)]), moments)
+    prior = 0.5 * logs - np.logaddexp(0.0, logs)  # of log gamma
     prior -= logsumexp(prior)
     posterior = J[0] - J[1:] + prior  # relative to the likelihood at 0
     evidence = float(logsumexp(posterior))
-    return float(np.exp(logsumexp(posterior + LOG_RATIOS) - evidence)), float(expit(-evidence))
+    return float(np.exp(logsumexp(posterior + logs) - evidence)), float(expit(-evidence))
 
 
 def bound_by_ratio(gamma: Array, moments: Moments) -> Array:
@@ -227,5 +237,51 @@ def bound_by_ratio(gamma: Array, moments: Moments) -> Array:
     shrunk = 1.0 + gamma[:, None] * roots
     explained = np.sum(gamma[:, None] * projected2 / shrunk, axis=1)
     dof = max(moments.n - 1.0, 1.0)
-    noise = np.maximum(moments.total - explained, MIN_RELATIVE_NOISE * moments.total) / dof
+    noise = np.maximum(moments.total - explained, ROUNDING * moments.total) / dof
     return np.asarray(0.5 * (dof * np.log(noise) + np.sum(np.log(shrunk), axis=1) + gamma * moments.unseen))
+
+
+class Values(Protocol):
+    """Points u (n, D), and the values f (n, 1) of one output there."""
+
+    @property
+    def u(self) -> Array: ...
+    @property
+    def f(self) -> Array: ...
+
+
+def noisy_kernels(kernels: Sequence[Kernel], points: Values, ard: bool) -> list[tuple[Kernel, float]]:
+    """The kernels with their likeliest lengthscales for the draws of one output, each with its likeliest noise."""
+    fitted = [_likeliest(KernelFamily.of(kernel, points.u, ard), points) for kernel in kernels]
+    return [(kernel, likeliest_noise(kernel, points)) for kernel in fitted]
+
+
+def _likeliest(
+    family: KernelFamily,
+    points: Values,
+    *,
+    landmarks: int = 100,
+    ratios: tuple[float, float] = (-20.0, 20.0),
+    first_ratios: tuple[float, ...] = (0.0, 4.0),
+    shifts: tuple[float, ...] = (-1.0, 0.0, 1.0),
+    steps: int = 40,
+) -> Kernel:
+    """The kernel with its likeliest free lengthscales.
+
+    landmarks: of the points, at most: noise hides what more of them would show of f. ratios: the ends of the log of the
+    amplitude over the noise variance, where one of both is nothing. first_ratios, shifts: of that log and of all
+    log-lengthscales, the best pair of which starts the search: the likelihood may have a maximum where all is noise.
+    steps: of the search, at most; the last ones change little.
+    """
+    y = points.f[:, 0] - np.mean(points.f[:, 0])
+    bound = Bound(family.kernel, points.u, Targets.of(y), points.u[evenly(len(y), landmarks)])
+    guess, low, high = family.kernel.log_lengthscales, np.log(SHORTEST), np.log(LONGEST)
+    starts = [np.array([gamma, *(guess + shift * family.free)]) for gamma in first_ratios for shift in shifts]
+    limits = [ratios, *((g + low * f, g + high * f) for g, f in zip(guess, family.free, strict=True))]
+    best, _ = quasi_newton(bound, min(starts, key=bound.value), limits, options={"maxiter": steps})
+    return bound.kernel_at(best)
+
+
+def likeliest_noise(kernel: Kernel, points: Values) -> float:
+    """The noise variance, in units of the amplitude, with the largest evidence."""
+    return float(NOISES[np.argmax(Process(Spectral.of(kernel(points.u), NOISES), points.f).evidence[:, 0])])

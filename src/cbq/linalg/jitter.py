@@ -74,6 +74,7 @@ class Jitter:
 
 
 DEFAULT_JITTER = Jitter()
+SMALL_JITTER = Jitter(start=1e-13)  # of a process with an amplitude or a noise: less than any that matters
 
 
 def check_jitter(jitter: object) -> None:

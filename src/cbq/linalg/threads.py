@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from contextvars import ContextVar, copy_context
@@ -14,6 +14,7 @@ from itertools import pairwise
 from math import prod
 from typing import Any
 
+import numpy as np
 from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 
 from cbq._arrays import Array
@@ -115,6 +116,22 @@ def for_each_span(task: Callable[[slice], None], count: int, n: int, flops: floa
     """
     pieces = spans(count, n * n)
     for_each(lambda t: task(pieces[t]), len(pieces), n, flops * pieces[0].stop if pieces else 0.0)
+
+
+def in_threads(
+    function: Callable[[slice], Array], pieces: Sequence[slice], axis: int, *, operations: float = 100.0
+) -> Array:
+    """`function` of all pieces of an array, along an axis; in threads where they are many.
+
+    operations: for each number, approximately; 100 are those of an embedding at one point.
+    """
+    parts = [np.empty(0)] * len(pieces)
+
+    def task(t: int) -> None:
+        parts[t] = function(pieces[t])
+
+    for_each(task, len(pieces), SMALLEST_IN_THREADS, operations * CACHED_NUMBERS)
+    return np.concatenate(parts, axis=axis)
 
 
 def run(task: Callable[[int], None], span: range) -> None:

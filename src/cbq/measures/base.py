@@ -18,6 +18,7 @@ from cbq import _html
 from cbq._arrays import (
     Array,
     Booleans,
+    Immutable,
     broadcast_batch,
     finite,
     indexed,
@@ -28,7 +29,6 @@ from cbq._arrays import (
     take_rows,
 )
 from cbq._checks import LARGEST, count, generator, one_of, position, shown
-from cbq._immutable import Immutable
 from cbq._memory import require_memory
 
 Base = Literal["uniform", "normal"]

@@ -13,10 +13,8 @@ from cbq.fit.base import Fit
 from cbq.fit.heavy_tails import has_long_tails
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.stage_one import UNDECLARED_NOISE
+from cbq.methods.estimators import Parameters, estimator, require_samples
 from cbq.methods.multioutput import MOBQ, PooledFit
-from cbq.methods.options import require_samples
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import estimator
 from cbq.samples import Samples
 from cbq.workers import opened
 

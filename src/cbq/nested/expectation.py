@@ -20,9 +20,9 @@ from cbq.fit.findings import silent
 from cbq.gp.calibration import LocalAmplitude
 from cbq.gp.pooled import ExactGP
 from cbq.gp.selection import PooledPoints, choose_kernel
+from cbq.linalg.jitter import SMALL_JITTER
 from cbq.measures import Gaussian, Measure
 from cbq.methods.multioutput.candidates import automatic_kernels_of_x
-from cbq.methods.multioutput.estimator import POOLED_JITTER
 from cbq.nested.answer import Answer, OuterPosterior, answer, drawn, output_selector, require_fit
 from cbq.nested.outer import NODES, Design, PriorLike, as_prior, is_table
 from cbq.samples.arrays import units
@@ -190,12 +190,12 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     f = (averages - shift) / scale
     points = PooledPoints(nodes, f, np.broadcast_to(np.std(f), f.shape), shift, scale)
 
-    chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, POOLED_JITTER)
+    chosen = choose_kernel(automatic_kernels_of_x(nodes, (measure,)), points, SMALL_JITTER)
     integrals = Integrals(chosen.kernel, [measure], np.empty((1, 0)))
     mu, z = integrals.mean(nodes), integrals.variance()
-    process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), POOLED_JITTER)
+    process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), SMALL_JITTER)
     mean = process.mean(mu)[0]
-    averaged, *others = (ExactGP(each.kernel, nodes, f, POOLED_JITTER) for each in chosen.members)
+    averaged, *others = (ExactGP(each.kernel, nodes, f, SMALL_JITTER) for each in chosen.members)
     scale2 = (LocalAmplitude(averaged)(mu) * averaged.variance(mu, z) + averaged.rounding**2)[0, 0]
     for weight, member, other in zip(chosen.weights[1:], chosen.members[1:], others, strict=True):
         apart = other.mean(Integrals(member.kernel, [measure], np.empty((1, 0))).mean(nodes))[0, 0] - mean[0]

@@ -12,9 +12,8 @@ import numpy.typing as npt
 
 from cbq._arrays import Array, Integers
 from cbq._checks import generator, is_whole, one_of, shown
-from cbq._columns import named_columns
 from cbq._memory import require_memory
-from cbq._names import Names
+from cbq._names import Names, named_columns
 from cbq.collect.draws import iid, sobol
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.base import measure_argument

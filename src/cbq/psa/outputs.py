@@ -10,7 +10,7 @@ import numpy as np
 
 from cbq._arrays import Array
 from cbq._checks import listed
-from cbq._columns import named_columns
+from cbq._names import named_columns
 from cbq._wording import arg
 from cbq.nested.decisions import Decisions, make_decisions
 from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows

@@ -1,6 +1,6 @@
 """Tables with one row per draw, and net benefits in units near 1.
 
-A table has named columns, as `cbq._columns` recognises them, or is a plain array. Units are powers of two, so that
+A table has named columns, as `cbq._names` recognises them, or is a plain array. Units are powers of two, so that
 dividing by them rounds nothing.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, Integers, as_array, real
-from cbq._columns import NamedColumns, named_columns
+from cbq._names import NamedColumns, named_columns
 from cbq.nested.decisions import Decisions
 
 MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits

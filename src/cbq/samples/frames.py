@@ -10,8 +10,7 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans, real, rows_not_finite
 from cbq._checks import shown
-from cbq._columns import named_columns
-from cbq._names import PARTS, Names, Part, by_point
+from cbq._names import PARTS, Names, Part, by_point, named_columns
 from cbq._tables import data_frame
 from cbq.samples.arrays import equal_rows
 from cbq.samples.failures import Failures

@@ -18,8 +18,6 @@ from cbq.samples import Samples
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE, check_magnitude, effective_sizes
 from cbq.samples.conditional import find_thetas
 
-LARGEST_LOG_WEIGHT = 300.0  # so that w f stays within float64
-
 
 @saved(
     "Averages",
@@ -89,12 +87,15 @@ def averages(samples: Samples, *, pool: bool = False) -> Averages:
     return Averages(samples.theta[firsts], counts, mean, variance, correlation(apart), sizes)
 
 
-def _weighted(samples: Samples) -> tuple[Array, Array | None]:
-    """The values w f (n, C) whose averages estimate I, and the log weights (n,) if points come from a proposal."""
+def _weighted(samples: Samples, largest: float = 300.0) -> tuple[Array, Array | None]:
+    """The values w f (n, C) whose averages estimate I, and the log weights (n,) if points come from a proposal.
+
+    largest: log weight, with which w f stays within float64.
+    """
     logs = samples.log_weights
     if logs is None:
         return samples.table, None
-    if np.max(logs) > LARGEST_LOG_WEIGHT:
+    if np.max(logs) > largest:
         i = int(np.argmax(logs))
         raise ValueError(
             f"the weight of a point of theta = {samples.theta[samples.owners[i]]} is exp({logs[i]:.0f}): its proposal "

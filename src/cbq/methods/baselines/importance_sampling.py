@@ -9,10 +9,9 @@ from typing import Any, Literal, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq._arrays import Array, blocks
 from cbq.fit.base import Fit
-from cbq.fit.findings import Finding
-from cbq.fit.of_samples import shared_design
+from cbq.fit.findings import Finding, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_findings, heading, saving_lines
 from cbq.io import Instance, Numbers, Text, saved
@@ -20,15 +19,12 @@ from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.baselines.smoothing import rms
-from cbq.methods.options import check_choices, require_samples
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
+from cbq.methods.estimators import Compared, Parameters, check_choices, estimator, require_samples
 from cbq.samples import Samples
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE
 from cbq.samples.samples import Design
 
 Kind = Literal["plain", "self-normalised", "balance"]
-MAX_NUMBERS = 2**23  # weighted values in memory at a time, for a joint distribution
 FORMULAS = {
     "plain": "p_theta(x) / p_theta_t(x)",
     "self-normalised": "p_theta(x) / p_theta_t(x), normalised to sum to one",
@@ -149,6 +145,10 @@ class ImportanceSamplingFit(Fit):
         measures = self.samples.conditional(thetas)
         return np.array([self._weights(*each).effective_sample_size for each in zip(thetas, measures, strict=True)])
 
+    @property
+    def _width(self) -> int:
+        return len(self.log_q)  # the weights of all points
+
     def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
         measures, f = self.samples.conditional(theta), self.samples.table[:, c]
         location, scales2 = (self._joint if joint else self._apart)(theta, measures, f)
@@ -167,13 +167,12 @@ class ImportanceSamplingFit(Fit):
 
     def _joint(self, theta: Array, measures: Sequence[Measure], f: Array) -> tuple[Array, Array]:
         """Estimates at theta (M, p), and their covariance (M, M)."""
-        M, size = len(theta), max(1, MAX_NUMBERS // len(f))
-        blocks = [slice(i, min(i + size, M)) for i in range(0, M, size)]
+        M, every = len(theta), list(blocks(len(theta), self._block_size))
         location, cov = np.empty(M), np.empty((M, M))
-        for i, rows in enumerate(blocks):
+        for i, rows in enumerate(every):
             location[rows], errors = self._estimates(theta[rows], measures[rows], f)
             cov[rows, rows] = errors @ errors.T
-            for columns in blocks[i + 1 :]:
+            for columns in every[i + 1 :]:
                 cov[rows, columns] = errors @ self._estimates(theta[columns], measures[columns], f)[1].T
                 cov[columns, rows] = cov[rows, columns].T
         return location, cov

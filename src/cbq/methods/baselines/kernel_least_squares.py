@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
@@ -9,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from cbq._arrays import Array, evenly
-from cbq._checks import shown
+from cbq._checks import are_numbers, check_fields, is_whole, shown
 from cbq._memory import require_memory
 from cbq.fit.summary import on_one_line
 from cbq.gp.families import KernelFamily
@@ -20,25 +21,16 @@ from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter, factor_gram
 from cbq.methods.baselines.averages import averages
 from cbq.methods.baselines.smoothing import (
+    LEAST_LEVERAGE,
     SmoothedFit,
     Smoother,
-    check_ridge,
+    check_penalties,
     in_units,
     saved_curves,
     validation_errors,
 )
-from cbq.methods.options import require_samples, settings
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
+from cbq.methods.estimators import Compared, Parameters, estimator, require_samples, settings
 from cbq.samples import Samples
-
-# The stiffest first, which wins where all are equally good.
-LENGTHSCALES = tuple(10.0 ** (k / 4) for k in range(4, -5, -1))  # in units of the spread of the thetas
-RIDGES = tuple(10.0**k for k in range(2, -9, -1))  # in units of the mean of k(theta, theta)
-MAX_VALIDATION_THETAS = 500  # that lengthscale and ridge are chosen with
-LEAST_RIDGE = 1e-10  # of the mean of k(theta, theta): with less, equal thetas would leave nothing but rounding errors
-LEAST_LEVERAGE = 1e-10  # of the diagonal of K^-1: below, P_tt is rounding, and other averages do not predict this one
-NO_JITTER = Jitter(start=0.0)  # unless it is needed
 
 
 @estimator(
@@ -54,14 +46,18 @@ class KLSMC(Parameters):
     Those of points from a proposal q in place of the measure p are unbiased means of w f, w = p / q.
 
     Kernel, lengthscale and ridge, where they are not given, minimise the squared leave-one-out error over thetas, which
-    is exact and needs no refitting (with more than 500 thetas, 500 of them decide). Each output chooses for itself.
+    is exact and needs no refitting. Each output chooses for itself.
 
     Parameters
     ----------
-    kernel : a kernel on theta. Lengthscales that are None are chosen from 0.1 to 10 times sqrt(p) standard deviations
-        of the thetas, the same factor for all coordinates. None chooses between Matern 3/2 and RBF, too.
-    ridge : the penalty, in units of the kernel; None to choose from 1e-8 to 100 times the mean of k(theta, theta). Zero
-        interpolates, up to 1e-10 of that mean.
+    kernel : a kernel on theta. Lengthscales that are None are chosen, the same factor for all coordinates. None chooses
+        between Matern 3/2 and RBF, too.
+    ridge : the penalty, in units of the kernel; None to choose it. Zero interpolates, up to 1e-10 of the mean of
+        k(theta, theta): with less, equal thetas would leave nothing but rounding errors.
+    lengthscales : factors to choose from, of sqrt(p) standard deviations of the thetas. The stiffest comes first, as it
+        wins where all are equally good.
+    ridges : penalties to choose from, in units of the mean of k(theta, theta), the stiffest first.
+    thetas : with more of them, so many decide on the kernel and the ridge.
 
     Examples
     --------
@@ -72,20 +68,26 @@ class KLSMC(Parameters):
 
     kernel: Kernel | None = None
     ridge: float | None = None
+    lengthscales: tuple[float, ...] = tuple(10.0 ** (k / 4) for k in range(4, -5, -1))
+    ridges: tuple[float, ...] = tuple(10.0**k for k in range(2, -9, -1))
+    thetas: int = 500
 
     def __post_init__(self) -> None:
         if self.kernel is not None and not isinstance(self.kernel, Kernel):
             raise TypeError(
                 f"kernel must be a kernel such as cbq.kernels.RBF(), or None, but it is {shown(self.kernel)}."
             )
-        check_ridge(self.ridge)
+        check_penalties(self)
+        lengthscales = "numbers above 0 in a tuple"
+        check_fields(self, ("lengthscales",), lengthscales, lambda value: are_numbers(value, math.ulp(0.0)))
+        check_fields(self, ("thetas",), "a whole number, 2 or more", lambda value: is_whole(value, 2))
 
     def fit(self, samples: Samples) -> KLSMCFit:
         """Fit the curve through the averages."""
         require_samples(samples)
         _require_memory(samples.T, 1)
         found = averages(samples)
-        some = evenly(samples.T, MAX_VALIDATION_THETAS)
+        some = evenly(samples.T, self.thetas)
         kernels = list(self._kernels(found.theta))
         y, theta = in_units(found.mean)[some], found.theta[some]
         ridges = [self._ridges(kernel, theta) for kernel in kernels]
@@ -112,13 +114,13 @@ class KLSMC(Parameters):
                     f"single kernel such as cbq.kernels.Matern(1.5)."
                 )
             guess.check_dim(theta.shape[1])
-            yield from KernelFamily(guess, free, LENGTHSCALES).members()
+            yield from KernelFamily(guess, free, self.lengthscales).members()
 
     def _ridges(self, kernel: Kernel, theta: Array) -> tuple[float, ...]:
         if self.ridge is not None:
             return (float(self.ridge),)
         size = float(np.mean(kernel.diag(theta)))
-        return tuple(size * ridge for ridge in RIDGES)
+        return tuple(size * ridge for ridge in self.ridges)
 
 
 def _require_memory(T: int, curves: int) -> None:
@@ -133,9 +135,13 @@ def _require_memory(T: int, curves: int) -> None:
 def _errors(kernel: Kernel, theta: Array, y: Array, ridges: tuple[float, ...]) -> Array:
     """The mean squared leave-one-out errors (len(ridges), C) over thetas."""
     gram = kernel.gram(theta)
-    least = LEAST_RIDGE * float(np.mean(np.diagonal(gram)))
-    process = Process(Spectral.of(gram, np.maximum(ridges, least)), y)
+    process = Process(Spectral.of(gram, np.array([_nugget(kernel, theta, ridge) for ridge in ridges])), y)
     return np.stack([validation_errors(each) for each in _leave_one_out(process, process.a)])
+
+
+def _nugget(kernel: Kernel, theta: Array, ridge: float, least: float = 1e-10) -> float:
+    """The ridge, or the least part of the mean of k(theta, theta), with which equal thetas leave more than rounding."""
+    return max(ridge, least * float(np.mean(kernel.diag(theta))))
 
 
 def _leave_one_out(process: Process, a: Array) -> Array:
@@ -152,8 +158,8 @@ class KernelCurve(Smoother):
 
     def __init__(self, theta: Array, kernel: Kernel, ridge: float) -> None:
         self.theta, self.kernel, self.ridge = theta, kernel, float(ridge)
-        nugget = max(self.ridge, LEAST_RIDGE * float(np.mean(kernel.diag(theta))))
-        factor = factor_gram(kernel, theta, nugget=nugget, jitter=NO_JITTER)
+        nugget = _nugget(kernel, theta, self.ridge)
+        factor = factor_gram(kernel, theta, nugget=nugget, jitter=Jitter(start=0.0))
         self._process = Process(factor, np.empty((len(theta), 0)))  # weights do not depend on values
         self._noise = nugget + float(factor.jitter)
         self.residual_df = self._noise * float(np.sum(self._process.precision))

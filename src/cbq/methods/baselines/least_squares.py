@@ -3,35 +3,30 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from itertools import takewhile
 from math import comb
 from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq._arrays import Array, Immutable
 from cbq._checks import is_whole, shown
-from cbq._immutable import Immutable
 from cbq.fit.findings import Finding
 from cbq.gp.heteroscedastic import ThetaCoordinates, polynomial_basis
 from cbq.io import Integer, Number
 from cbq.linalg.dense import thin_svd
 from cbq.methods.baselines.averages import averages
 from cbq.methods.baselines.smoothing import (
+    LEAST_LEVERAGE,
     SmoothedFit,
     Smoother,
-    check_ridge,
+    check_penalties,
     in_units,
     saved_curves,
     validation_errors,
 )
-from cbq.methods.options import require_samples, settings
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
+from cbq.methods.estimators import Compared, Parameters, estimator, require_samples, settings
 from cbq.samples import Samples
-
-LARGEST_DEGREE = 4
-RIDGES = (*(10.0**k for k in range(2, -7, -1)), 0.0)  # the stiffest first, which wins where all are equally good
-LEAST_LEVERAGE_LEFT = 1e-10  # below, a curve follows an average whatever the others are
 
 
 @estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")], needs_measure=False)
@@ -49,9 +44,11 @@ class LSMC(Parameters):
 
     Parameters
     ----------
-    degree : the total degree; None to choose from 1 to 4, of those with fewer monomials than there are thetas. Where
-        not even degree 1 has fewer, the curve is a constant.
-    ridge : the penalty; None to choose from 0 and 1e-6 to 100.
+    degree : the total degree; None to choose from 1 to `largest`, of those with fewer monomials than there are
+        thetas. Where not even degree 1 has fewer, the curve is a constant.
+    ridge : the penalty; None to choose one of `ridges`.
+    largest : the largest degree to choose from: higher ones oscillate between the thetas.
+    ridges : the penalties to choose from. The stiffest comes first, as it wins where all are equally good.
 
     Examples
     --------
@@ -62,13 +59,17 @@ class LSMC(Parameters):
 
     degree: int | None = None
     ridge: float | None = None
+    largest: int = 4
+    ridges: tuple[float, ...] = (*(10.0**k for k in range(2, -7, -1)), 0.0)
 
     def __post_init__(self) -> None:
         if self.degree is not None and not is_whole(self.degree, 0):
             raise ValueError(
                 f"degree must be a whole number, 0 or more, or None to choose it, but it is {shown(self.degree)}."
             )
-        check_ridge(self.ridge)
+        check_penalties(self)
+        if not is_whole(self.largest, 1):
+            raise ValueError(f"largest must be a degree, 1 or more, but it is {shown(self.largest)}.")
 
     def fit(self, samples: Samples) -> LSMCFit:
         """Fit the polynomial through the averages."""
@@ -96,14 +97,14 @@ class LSMC(Parameters):
                     f"monomials, but there are T = {T} thetas: take a lower degree, or more thetas."
                 )
             return [int(self.degree)]
-        allowed = [k for k in range(1, LARGEST_DEGREE + 1) if comb(p + k, p) < T]
+        allowed = list(takewhile(lambda k: comb(p + k, p) < T, range(1, self.largest + 1)))
         ranks = [Monomials(theta, k).rank for k in [0, *allowed]]
         return [k for k in allowed if ranks[k] > ranks[k - 1]] or [0]  # equal thetas do not identify higher ones
 
     def _ridges(self, monomials: Monomials) -> tuple[float, ...]:
         if self.ridge is not None:
             return (float(self.ridge),)
-        return RIDGES if monomials.degree > 0 else (0.0,)
+        return self.ridges if monomials.degree > 0 else (0.0,)
 
     def _findings(self, theta: Array, largest: int) -> list[Finding]:
         if self.degree is not None or largest > 0:
@@ -167,7 +168,7 @@ class Polynomial(Smoother):
     def leave_one_out(self, y: Array) -> Array:
         U = self.monomials.U
         left = 1.0 - 1.0 / len(U) - (U * U) @ self._kept  # one less the leverage
-        known = (left > LEAST_LEVERAGE_LEFT).reshape(-1, *(1,) * (y.ndim - 1))
+        known = (left > LEAST_LEVERAGE).reshape(-1, *(1,) * (y.ndim - 1))
         return np.where(known, self.residuals(y) / np.where(known, left.reshape(known.shape), 1.0), np.inf)
 
     @property

@@ -14,9 +14,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_findings, heading, per_output
 from cbq.io import Boolean, Instance, Text, saved
 from cbq.methods.baselines.averages import Averages, averages
-from cbq.methods.options import require_samples
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
+from cbq.methods.estimators import Compared, Parameters, estimator, require_samples
 from cbq.samples import Samples
 from cbq.samples.conditional import find_thetas
 from cbq.samples.samples import Design

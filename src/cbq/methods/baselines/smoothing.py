@@ -9,12 +9,10 @@ from typing import Any, TypeVar, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
-from cbq._checks import LARGEST, is_number, shown
-from cbq._immutable import Immutable
+from cbq._arrays import Array, Immutable
+from cbq._checks import LARGEST, are_numbers, check_fields, is_number, shown
 from cbq.fit.base import Fit
-from cbq.fit.findings import Finding
-from cbq.fit.of_samples import few_thetas, shared_design
+from cbq.fit.findings import Finding, few_thetas, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import chosen_findings, heading, per_output
 from cbq.io import Boolean, Field, Instance, Many, Record, Text, Texts, saved
@@ -24,6 +22,7 @@ from cbq.samples import Samples
 from cbq.samples.samples import Design
 
 MIN_RESIDUAL_DF = 1.0 - 1e-9  # degrees of freedom that a standard error needs
+LEAST_LEVERAGE = 1e-10  # of what an average has on its own residual: with less, the others do not predict it
 
 
 class Smoother(Immutable, ABC):
@@ -212,7 +211,10 @@ def _centre(y: Array) -> float:
     return float(y[0] + np.mean(y - y[0]))
 
 
-def check_ridge(ridge: object) -> None:
-    """Raise unless it is None or a penalty."""
-    if ridge is not None and not is_number(ridge, 0, LARGEST):
-        raise ValueError(f"ridge must be a number, zero or more, or None to choose it, but it is {shown(ridge)}.")
+def check_penalties(estimator: Any) -> None:
+    """Raise unless `ridge` is None or a penalty, and `ridges` are some to choose from."""
+    if estimator.ridge is not None and not is_number(estimator.ridge, 0, LARGEST):
+        raise ValueError(
+            f"ridge must be a number, zero or more, or None to choose it, but it is {shown(estimator.ridge)}."
+        )
+    check_fields(estimator, ("ridges",), "numbers, zero or more, in a tuple", lambda value: are_numbers(value))

@@ -10,8 +10,8 @@ from scipy.special import gammaincinv
 
 from cbq._arrays import Array, Integers
 from cbq.measures import Measure, Unnormalised
-from cbq.methods.conditional.integrals import StageOne
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
+from cbq.methods.conditional.stage_one_data import StageOne
 from cbq.samples import Samples
 
 

@@ -35,7 +35,7 @@ from cbq.measures import (
     Uniform,
     Unnormalised,
 )
-from cbq.methods.conditional.blocks import BlockedSamples, XCoordinates
+from cbq.methods.conditional.stage_one_data import BlockedSamples, XCoordinates
 from cbq.samples import Samples
 from cbq.samples.samples import spread
 

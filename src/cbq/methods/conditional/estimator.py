@@ -27,15 +27,16 @@ from cbq.methods.conditional.stage_two import (
     fit_stage_two,
     require_memory_for_stage_two,
 )
-from cbq.methods.options import (
+from cbq.methods.estimators import (
+    Compared,
+    Parameters,
     check_choices,
     check_kernels,
+    estimator,
     is_auto,
     require_several_values,
     settings,
 )
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
 from cbq.samples import Samples
 from cbq.workers import opened
 
@@ -43,7 +44,6 @@ Automatic = Literal["auto"]
 Mean = Literal["constant", "zero"]
 Lengthscales = Literal["per-theta", "shared"]
 Outputs = Literal["separate", "shared"]
-BORROWED_POINTS = 200  # up to which thetas borrow in comparisons, and where Auto tries it
 CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
 
 
@@ -53,7 +53,7 @@ CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
     order=20,
     compared=[
         Compared("CBQ"),
-        Compared("CBQ, borrowing", {"borrow": BORROWED_POINTS}, suits=lambda samples: not samples.depends_on_theta),
+        Compared("CBQ, borrowing", {"borrow": 200}, suits=lambda samples: not samples.depends_on_theta),
     ],
 )
 @dataclass(frozen=True)

@@ -16,14 +16,13 @@ from cbq._checks import between_0_and_1
 from cbq._memory import require_memory
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import Diagnostic, left_out
-from cbq.fit.findings import Finding
-from cbq.fit.of_samples import few_points_each, few_thetas, shared_design
+from cbq.fit.findings import Finding, few_points_each, few_thetas, shared_design
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.suggestion import N_WANTED, Suggestion, thetas_between
 from cbq.fit.summary import count_range, heading, on_one_line, per_output
 from cbq.gp.heteroscedastic import GPPrior
 from cbq.io import Boolean, Instance, Many, Numbers, Optional, Text, Texts, saved
-from cbq.methods.conditional.integrals import StageOne
+from cbq.methods.conditional.stage_one_data import StageOne
 from cbq.methods.conditional.stage_two import (
     NodeEstimates,
     ThetaCalibration,
@@ -34,9 +33,6 @@ from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows
 from cbq.samples.conditional import find_thetas
 from cbq.samples.samples import Design
-
-NEW_THETAS = 32  # candidates for further points, besides the observed thetas
-RATE, RANDOM_RATE = 2.0, 1.0  # the power of the number of points with which the variance of quadrature falls
 
 
 @dataclass(frozen=True, eq=False)
@@ -186,12 +182,13 @@ class CBQFit(Fit):
         """The same fit with more findings."""
         return self._replaced(own_findings=(*self.own_findings, *findings))
 
-    def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
+    def _suggest(self, n: int, prior: Any, rng: np.random.Generator, *, new: int = 32) -> Suggestion:
+        """new: further thetas that compete with those observed."""
         first, group = equal_rows(self.theta)
         some = evenly(len(first), 2000)  # all pairs of candidates have a covariance
-        fresh = thetas_between(self.theta, prior, NEW_THETAS, rng)
+        fresh = thetas_between(self.theta, prior, new, rng)
         theta = np.concatenate([self.theta[first[some]], fresh])
-        counts = np.concatenate([np.bincount(group, self.counts)[some], np.zeros(NEW_THETAS)])
+        counts = np.concatenate([np.bincount(group, self.counts)[some], np.zeros(new)])
         wanted = thetas_between(self.theta, prior, N_WANTED, rng)
         points = min(n, 5)  # one alone teaches little at a new theta
         rows = best_thetas(-(-n // points), self, theta, counts, wanted, points)
@@ -307,20 +304,20 @@ def best_thetas(
     *,
     need: Array | None = None,
     price: Array | None = None,
-    rate: float = RATE,
+    random: bool = False,
 ) -> Integers:
     """Which of the thetas (M, p) are to have more points, n times; a theta may come several times.
 
     With the posterior covariance c of I between thetas, an estimate of I at one of them with the variance v lowers the
     variance of I(theta) by c(theta, .)^2 / (c(., .) + v). The variance of quadrature with N points is taken to fall as
-    a / N^2. Points that bring an observed theta from N to M are worth an independent estimate with
-    v = a / (M^2 - N^2).
+    a / N^2, that of a random f as a / N. Points that bring an observed theta from N to M are worth an independent
+    estimate with v = a / (M^2 - N^2), or a / (M - N).
 
     counts: (M,), the points that each has. wanted: (G, p), draws of Q, at which I is wanted. points: how many are added
     at a time. need: (C,), how much each output matters. price: (M,), of a point at each theta. By default, all are 1.
-    rate: the power of the number of points with which variances fall; 1 where f is random.
+    random: whether f is.
     """
-    G = len(wanted)
+    G, rate = len(wanted), 1.0 if random else 2.0
     finite = fit._replaced(unseen=None)  # what no point has seen is unknown everywhere alike
     _, cov = finite.predict(np.concatenate([wanted, theta]), return_cov=True)
     cov = np.moveaxis(np.atleast_3d(cov), -1, 0).copy()  # (C, G + M, G + M)

@@ -18,23 +18,21 @@ from cbq._arrays import Array, finite
 from cbq._checks import LARGEST, flag, is_number, shown
 from cbq.embeddings import embed
 from cbq.gp.families import KernelFamily
-from cbq.gp.heteroscedastic import JITTER, GPPrior, ThetaCoordinates
+from cbq.gp.heteroscedastic import GPPrior, ThetaCoordinates
 from cbq.gp.process import ZERO, Process
 from cbq.gp.quadrature import GPData, integrate
 from cbq.kernels import RBF, Kernel, Matern, Stein, Warped
 from cbq.kernels.warped import Columns, Log
 from cbq.linalg import Jitter, factor, factor_gram
+from cbq.linalg.jitter import SMALL_JITTER
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Gamma, Gaussian, LogNormal, Unnormalised
-from cbq.methods.conditional.blocks import BlockedSamples
 from cbq.methods.conditional.candidates import refuse_unembedded
 from cbq.methods.conditional.fit import CBQFit
-from cbq.methods.conditional.integrals import KernelShare, StageOne
 from cbq.methods.conditional.stage_one import require_memory_for_stage_one
+from cbq.methods.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne
 from cbq.methods.conditional.stage_two import require_memory_for_stage_two
-from cbq.methods.options import require_several_values, settings
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import estimator
+from cbq.methods.estimators import Parameters, estimator, require_several_values, settings
 from cbq.samples import Samples
 from cbq.samples.arrays import check_magnitude
 
@@ -418,7 +416,7 @@ def likelihoods(
     T = len(y)
     noiseless = float(factor(k, jitter=Jitter(start=0.0)).logdet) if literal else 0.0
     for A, noise in product(AMPLITUDES, lambdas):
-        gram = factor(A * k, nugget=v + noise, jitter=JITTER, overwrite=True)
+        gram = factor(A * k, nugget=v + noise, jitter=SMALL_JITTER, overwrite=True)
         logdet = T * np.log(A) + noiseless if literal else float(gram.logdet)
         whitened = gram.solve_lower(y[:, None])
         yield -0.5 * (float(np.sum(whitened**2)) + logdet + T * np.log(2 * np.pi)), A, noise

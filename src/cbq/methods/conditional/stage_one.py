@@ -12,7 +12,7 @@ import numpy as np
 
 from cbq._arrays import Array, Booleans, Integers
 from cbq.fit.findings import Finding, for_some
-from cbq.fit.of_samples import outer_share, outermost_sets
+from cbq.fit.heavy_tails import outer_share, outermost_sets
 from cbq.gp.families import MAX_LOG_LENGTHSCALE, VALUES_PER_LENGTHSCALE, fit_lengthscales
 from cbq.gp.process import FLAT, ZERO
 from cbq.gp.quadrature import BayesianQuadrature, evidence_and_gradient, integrate
@@ -21,7 +21,6 @@ from cbq.linalg import Jitter
 from cbq.linalg.dense import correlation
 from cbq.linalg.engines import require_matrices
 from cbq.linalg.jitter import DEFAULT_JITTER
-from cbq.methods.conditional.blocks import BlockedSamples, concatenated
 from cbq.methods.conditional.candidates import (
     Candidate,
     KernelWeights,
@@ -36,7 +35,7 @@ from cbq.methods.conditional.candidates import (
     screening_subset,
     weigh,
 )
-from cbq.methods.conditional.integrals import KernelShare, StageOne
+from cbq.methods.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne, concatenated
 from cbq.methods.conditional.stage_two import ThetaCalibration
 from cbq.samples import Samples
 from cbq.samples.arrays import units

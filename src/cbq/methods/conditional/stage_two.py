@@ -11,18 +11,27 @@ distribution is the mixture of both.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Literal
 
 import numpy as np
 
 from cbq._arrays import Array, Integers, evenly
-from cbq._checks import is_number, shown
-from cbq.fit.of_samples import HEAVY_SHARE
+from cbq._checks import check_fields, is_number, is_range
+from cbq.fit.heavy_tails import HEAVY_SHARE
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.gp.heteroscedastic import GPPrior, Prediction, ThetaCoordinates, ThetaGP, Trend
-from cbq.gp.likelihood import CandidateKernel, fit_priors
-from cbq.gp.theta_landmarks import MAX_EXACT_NODES, Landmarks, landmarks_for, theta_gp
+from cbq.gp.heteroscedastic import (
+    MAX_EXACT_NODES,
+    GPPrior,
+    Landmarks,
+    Prediction,
+    ThetaCoordinates,
+    ThetaGP,
+    Trend,
+    landmarks_for,
+    theta_gp,
+)
+from cbq.gp.likelihood import CandidateKernel, LikelihoodOptions, fit_priors
 from cbq.io import Many, Number, saved
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg.engines import require_matrices
@@ -69,15 +78,10 @@ class ThetaCalibration:
     tail_stretch: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("significance", "least_noise", "common_error", "tail_stretch"):
-            if not is_number(value := getattr(self, name), 0.0, np.inf):
-                raise ValueError(f"{name} must be a number, zero or more, but it is {shown(value)}.")
-        for name in ("tail_ratios", "tail_shares"):
-            ends = getattr(self, name)
-            if not (isinstance(ends, tuple) and len(ends) == 2 and all(is_number(each, 0.0) for each in ends)):
-                raise ValueError(f"{name} must be two numbers, zero or more, in a tuple, but it is {shown(ends)}.")
-            if not ends[0] < ends[1]:
-                raise ValueError(f"{name} must be two numbers in ascending order, but it is {shown(ends)}.")
+        names = ("significance", "least_noise", "common_error", "tail_stretch")
+        check_fields(self, names, "a number, zero or more", lambda value: is_number(value, 0.0, np.inf))
+        ascending = "two ascending numbers, zero or more, in a tuple"
+        check_fields(self, ("tail_ratios", "tail_shares"), ascending, lambda value: is_range(value, 0.0))
 
 
 @dataclass(frozen=True)
@@ -85,6 +89,7 @@ class StageTwoOptions:
     """How stage 2 is to be done; see `cbq.CBQ`.
 
     nodes: hyperparameters are fitted to so many thetas, as their likelihood costs T^3 and more hardly change it.
+    search: what is expected of hyperparameters, and how the likeliest are found.
     """
 
     kernel: Kernel | Literal["auto"] = "auto"
@@ -92,6 +97,7 @@ class StageTwoOptions:
     noise: float | Sequence[float] | None = None
     log_theta: bool | Literal["auto"] = "auto"
     nodes: int = 500
+    search: LikelihoodOptions = field(default_factory=LikelihoodOptions)
 
 
 def require_memory_for_stage_two(T: int, outputs: int) -> None:
@@ -116,7 +122,9 @@ def fit_stage_two(theta: Array, y: Array, v: Array, typical: float, options: Sta
         return [_single_node(theta, typical, options)]
     some = evenly(len(theta), options.nodes)
     nodes = theta[some], y[some], v[some]
-    priors = fit_priors(_chains(theta, options), *nodes, degree=options.degree, noise=options.noise)
+    priors = fit_priors(
+        _chains(theta, options), *nodes, degree=options.degree, noise=options.noise, options=options.search
+    )
     return sorted(priors, key=lambda prior: -prior.evidence)
 
 

@@ -15,8 +15,8 @@ from cbq._arrays import Array, Integers, evenly
 from cbq.embeddings.many import together
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import Diagnostic
-from cbq.fit.findings import Finding
-from cbq.fit.of_samples import few_points_together, few_thetas, tails
+from cbq.fit.findings import Finding, few_points_together, few_thetas
+from cbq.fit.heavy_tails import tails
 from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
 from cbq.gp.calibration import Calibration, LocalAmplitude

@@ -15,14 +15,12 @@ from cbq.gp.selection import PooledPoints
 from cbq.kernels import RBF, Additive, Kernel, Matern, Stein, TensorProduct, Warped, XThetaKernel
 from cbq.kernels.warped import Log
 from cbq.measures import Measure
-from cbq.methods.multioutput.common_design import common_points
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows, group_averages, units
 from cbq.samples.samples import spread
+from cbq.samples.shared_design import common_points
 
 Automatic = Literal["auto"]
-SHARE_DRAWS = 8000  # from the measures, to learn the share that each chosen point stands for
-LEAST_DRAWS = 0.05  # those of a point that has none: far out in the tails, f may be wrong by much, at no harm
 MANY_INPUTS = 6  # with more, all points are far apart, and nothing tells a jump from what was not learnt
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 
@@ -51,19 +49,22 @@ def _places(samples: Samples) -> Integers | None:
     return np.tile(np.arange(samples.counts[0]), samples.T)
 
 
-def _shares(samples: Samples, u: Array) -> Array | None:
+def _shares(samples: Samples, u: Array, *, draws: int = 8000, least: float = 0.05) -> Array | None:
     """The share of the measures that each of the points u (n, D) stands for, if they were chosen; otherwise None.
 
     It is the share of draws from the measures whose nearest point it is, which means nothing with many inputs. Chosen
     points crowd where f is hard: without this, residuals there would decide alone which kernel is best, and those there
     hardly tell kernels apart.
+
+    draws: how many there are, at the least. least: those of a point that has none: far out in the tails, f may be wrong
+    by much, at no harm.
     """
     if samples.design != "adaptive" or u.shape[1] > MANY_INPUTS:
         return None
     from scipy.spatial import cKDTree  # slow to import, and rarely needed
 
-    thetas = evenly(samples.T, SHARE_DRAWS)
-    each = -(-SHARE_DRAWS // len(thetas))
+    thetas = evenly(samples.T, draws)
+    each = -(-draws // len(thetas))
     rng = np.random.default_rng(0)
     drawn = np.concatenate([samples.measure(int(t)).sample(each, rng) for t in thetas])
     if samples.depends_on_theta:
@@ -72,7 +73,7 @@ def _shares(samples: Samples, u: Array) -> Array | None:
         u, drawn = np.log(u), np.log(drawn)
     unit = np.maximum(np.std(drawn, axis=0), np.finfo(float).tiny)
     _, nearest = cKDTree(u / unit).query(drawn / unit)
-    return np.asarray((np.bincount(nearest, minlength=len(u)) + LEAST_DRAWS) / len(drawn))
+    return np.asarray((np.bincount(nearest, minlength=len(u)) + least) / len(drawn))
 
 
 def _noise_findings(samples: Samples, apart: float) -> list[Finding]:

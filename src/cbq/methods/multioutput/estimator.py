@@ -10,39 +10,34 @@ from cbq._arrays import Integers
 from cbq._checks import flag, generator, is_whole, shown
 from cbq._memory import require_memory
 from cbq.gp.calibration import Calibration
-from cbq.gp.grid_choice import choose_grid_kernel
-from cbq.gp.kronecker import GridPoints
-from cbq.gp.landmarks import choose_landmarks, enough_landmarks, kernel_for_landmarks
+from cbq.gp.kronecker import GridPoints, choose_grid_kernel
+from cbq.gp.landmarks import LANDMARKS, LandmarkSelection, choose_landmarks, enough_landmarks, kernel_for_landmarks
 from cbq.gp.pooled import PooledGP
 from cbq.gp.selection import PooledPoints, Selection, choose_kernel, processes_of
 from cbq.kernels import RBF, Kernel, Matern
 from cbq.linalg import Jitter
 from cbq.linalg.engines import current_engine, require_matrices
-from cbq.linalg.jitter import check_jitter
+from cbq.linalg.jitter import SMALL_JITTER, check_jitter
 from cbq.linalg.threads import blas_threads
-from cbq.methods.multioutput.base import IN_ONE_THREAD
-from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
-from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
-from cbq.methods.multioutput.grid import design_of_grid, grid_kernels_of_x, grid_points
-from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit
-from cbq.methods.options import (
+from cbq.methods.estimators import (
+    Compared,
+    Parameters,
     check_choices,
     check_kernels,
+    estimator,
     is_auto,
     require_samples,
     settings,
 )
-from cbq.methods.parameters import Parameters
-from cbq.methods.registry import Compared, estimator
+from cbq.methods.multioutput.base import IN_ONE_THREAD
+from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
+from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
+from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit, design_of_grid, grid_kernels_of_x, grid_points
 from cbq.samples import Samples
 
 Automatic = Literal["auto"]
 Outputs = Literal["separate", "shared"]
 Structure = Literal["auto", "dense", "kronecker"]
-MAX_EXACT_DRAWS, NOISY_LANDMARKS = 3000, 500  # values of a random f, beyond which landmarks serve
-MAX_COMPARED_POINTS = 2000  # with more, one process is expensive enough
-GRID_COPIES = 4  # arrays of the values of one output
-POOLED_JITTER = Jitter(start=1e-13)
 
 
 @estimator("mobq", title="multi-output Bayesian quadrature", order=30, compared=[Compared("MOBQ")])
@@ -83,6 +78,7 @@ class MOBQ(Parameters):
         more than 10000 points, otherwise "dense", which is more accurate where f does not depend on theta.
     selection : how kernels are proposed, judged and kept.
     calibration : how variances follow from what leaving out points and thetas moves.
+    landmarks : how many landmarks there are where `nystrom` leaves it open, and which.
 
     Examples
     --------
@@ -98,17 +94,19 @@ class MOBQ(Parameters):
     outputs: Outputs = "separate"
     nystrom: int | Automatic | None = None
     seed: int = 0
-    jitter: Jitter = POOLED_JITTER
+    jitter: Jitter = SMALL_JITTER
     structure: Structure = "auto"
     selection: Selection = field(default_factory=Selection)
     calibration: Calibration = field(default_factory=Calibration)
+    landmarks: LandmarkSelection = LANDMARKS
 
     def __post_init__(self) -> None:
         check_kernels(self)
         check_choices(self, {"outputs": Outputs, "structure": Structure})
         check_jitter(self.jitter)
         flag(self.ard, "ard")
-        for name, kind in {"selection": Selection, "calibration": Calibration}.items():
+        kinds = {"selection": Selection, "calibration": Calibration, "landmarks": LandmarkSelection}
+        for name, kind in kinds.items():
             if not isinstance(value := getattr(self, name), kind):
                 raise TypeError(f"{name} must be a cbq.{kind.__name__}, but it is {shown(value)}.")
         if self.nystrom is not None and not is_auto(self.nystrom) and not is_whole(self.nystrom, 2):
@@ -144,9 +142,8 @@ class MOBQ(Parameters):
             )
         points = grid_points(samples)
         T, N = points.f.shape[1:]
-        require_memory(
-            GRID_COPIES * T * N + T**2 + N**2, f"a fit to {T} x {N} points", "collect fewer, or use cbq.CBQ()"
-        )
+        numbers = 4 * T * N + T**2 + N**2  # the values in four forms: given, in units, detrended, solved
+        require_memory(numbers, f"a fit to {T} x {N} points", "collect fewer, or use cbq.CBQ()")
         on_x = grid_kernels_of_x(samples, points, self.kernel_x)
         on_theta = kernels_of_theta(points.theta, self.kernel_theta, (Matern(1.5), Matern(2.5), RBF()))
         with blas_threads(max(T, N), IN_ONE_THREAD):
@@ -185,8 +182,8 @@ class MOBQ(Parameters):
         """
         if is_whole(self.nystrom):
             return int(self.nystrom) if self.nystrom < n else None
-        if samples.stochastic and n > MAX_EXACT_DRAWS:
-            return NOISY_LANDMARKS
+        if samples.stochastic and n > self.landmarks.draws:
+            return self.landmarks.noisy
         return None if self.nystrom is None or n <= exact_points() else "auto"
 
     def _groups(self, samples: Samples) -> list[tuple[int, ...]]:
@@ -197,23 +194,34 @@ class MOBQ(Parameters):
         return [every] if together or C == 1 else [(c,) for c in every]
 
     def _group(
-        self, samples: Samples, points: PooledPoints, kernels: Sequence[Kernel], outputs: tuple[int, ...]
+        self,
+        samples: Samples,
+        points: PooledPoints,
+        kernels: Sequence[Kernel],
+        outputs: tuple[int, ...],
+        *,
+        several: int = 2000,
     ) -> tuple[PointsGroup, list[PooledGP]]:
-        """The kernels of some outputs and the landmarks; and the processes."""
+        """The kernels of some outputs and the landmarks; and the processes.
+
+        several: points up to which there are processes with other kernels than the best; with more, one is expensive.
+        """
         mine, m = points.outputs(outputs), self._landmarks(samples, points.n)
         chosen = choose_kernel(
             kernels, mine, self.jitter, ard=self.ard, noisy=samples.stochastic, options=self.selection
         )
-        chosen = chosen if m is None and mine.n <= MAX_COMPARED_POINTS else chosen.best()
+        chosen = chosen if m is None and mine.n <= several else chosen.best()
         if m is not None and is_auto(self.kernel_x) and not samples.stochastic:
-            chosen = chosen.with_kernel(kernel_for_landmarks(chosen.kernel, mine, self.jitter, self.seed))
+            chosen = chosen.with_kernel(
+                kernel_for_landmarks(chosen.kernel, mine, self.jitter, self.seed, self.landmarks)
+            )
         rows = self._rows(m, chosen.kernel, mine)
         return PointsGroup(outputs, chosen, rows), processes_of(chosen, mine, rows, self.jitter)
 
     def _rows(self, m: int | Automatic | None, kernel: Kernel, points: PooledPoints) -> Integers | None:
         """The rows of the points that are landmarks, as many as there should be."""
         if m == "auto":
-            return enough_landmarks(kernel, points, self.jitter, self.seed)
+            return enough_landmarks(kernel, points, self.jitter, self.seed, self.landmarks)
         return None if m is None else choose_landmarks(kernel, points.u, m, generator(self.seed))
 
 

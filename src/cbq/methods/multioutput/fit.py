@@ -1,4 +1,4 @@
-"""The fit of multi-output Bayesian quadrature."""
+"""The fit of multi-output Bayesian quadrature, and what must hold in a saved one."""
 
 from __future__ import annotations
 
@@ -18,20 +18,78 @@ from cbq.gp.calibration import Calibration, LocalAmplitude
 from cbq.gp.pooled import Embedded, ExactGP, NystromGP, PooledGP, SubsetGP
 from cbq.gp.selection import KernelChoice, PooledPoints, left_out_residuals, processes_of
 from cbq.io import Instance, Integer, Many, Numbers, Optional, Texts, saved
-from cbq.kernels import Kernel
+from cbq.kernels import Kernel, XThetaKernel
 from cbq.linalg import Jitter
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 from cbq.methods.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
 from cbq.methods.multioutput.candidates import pooled_points
-from cbq.methods.multioutput.saving import build_fit, check_fit, read_fit
-from cbq.methods.multioutput.steep import between_steepest
-from cbq.methods.multioutput.suggestion import MAX_JOINT, N_CANDIDATES, Wanted, choose_points, with_tails
+from cbq.methods.multioutput.suggestion import EXPLORATION, Wanted, between_steepest, choose_points, with_tails
 from cbq.samples import Samples
+from cbq.samples.conditional import TOLERANCE, other_measures
 from cbq.samples.runs import Runs
 
 MAX_NUMBERS = 2**20  # in the embeddings, and in the masses of measures, of a block of thetas: more leave the cache
+
+
+def read_fit(fit: MOBQFit) -> dict[str, Any]:
+    """The fields of a saved fit that are not its attributes."""
+    return {"findings": fit.own_findings, "embedding": _embedding(fit.groups[0].chosen.kernel, fit.samples)}
+
+
+def check_fit(samples: Samples, groups: Sequence[PointsGroup], **_: Any) -> None:
+    """Raise unless the groups go with the samples."""
+    n = pooled_points(samples)[0].n
+    check_groups(groups, samples.C or 1)
+    for group in groups:
+        for member in group.chosen.members:
+            check_kernel(member.kernel, samples.d, samples.p if samples.depends_on_theta else None)
+        if len(group.chosen.members) > 1 and group.landmarks is not None:
+            raise ValueError("a group with landmarks must have one kernel.")
+        rows = group.landmarks
+        if rows is not None and (np.max(rows) >= n or len(np.unique(rows)) < len(rows)):
+            raise ValueError(f"the landmarks of a group must be different numbers below {n}, the number of points.")
+
+
+def check_groups(groups: Sequence[OutputGroup], C: int) -> None:
+    """Raise unless each output is in one group."""
+    if sorted(c for group in groups for c in group.outputs) != list(range(C)):
+        raise ValueError(f"the outputs of all groups must be the numbers below {C}, each of them once.")
+
+
+def build_fit(
+    cls: type[MOBQFit], _: Any, samples: Samples, groups: Sequence[PointsGroup], embedding: Array, **options: Any
+) -> MOBQFit:
+    """The fit, if the measures of the samples have the integrals that they had in it."""
+    found = _embedding(groups[0].chosen.kernel, samples)
+    if found.shape != embedding.shape:
+        raise ValueError(f"embedding must have the shape {found.shape}, but it has {embedding.shape}.")
+    other = np.any(np.abs(found - embedding) > TOLERANCE * np.max(np.abs(embedding)), axis=1)
+    if np.any(other):
+        why = f"at theta = {samples.theta[np.argmax(other)]} its measure has other integrals."
+        raise other_measures(samples.family, why)
+    return cls(samples, groups, **options)
+
+
+def check_kernel(kernel: Kernel, d: int, p: int | None) -> None:
+    """Raise unless it is a kernel on x in d dimensions, or on x and theta in p dimensions."""
+    parts = [kernel.on_x] if kernel.on_theta is None else [kernel.on_x, kernel.on_theta]
+    if (len(parts) == 2) != (p is not None):
+        what = "x" if p is None else "x and theta"
+        raise ValueError(f"the kernel must be one of {what}, but it is {kernel!r}.")
+    if isinstance(kernel, XThetaKernel) and kernel.d != d:
+        raise ValueError(f"the kernel is for x in {kernel.d} dimensions, but x has {d}.")
+    for part, dimension in zip(parts, (d, p or 0), strict=False):
+        part.check_dim(dimension)
+        if part.log_lengthscales.ndim > 1:
+            raise ValueError("the kernel has the lengthscales of several kernels.")
+
+
+def _embedding(kernel: Kernel, samples: Samples, m: int = 5) -> Array:
+    """The embeddings (T, m) of the measures of all thetas at m of the points, by which measures are recognised."""
+    points = pooled_points(samples)[0].thinned(m)
+    return Integrals(kernel, samples.measures, samples.theta).mean(points.u)
 
 
 @saved(
@@ -199,16 +257,16 @@ class MOBQFit(PooledFit):
         return squares
 
     def _suggest(self, n: int, prior: Any, rng: np.random.Generator) -> Suggestion:
-        if n > MAX_JOINT:
+        if n > (most := EXPLORATION.most):
             raise ValueError(
-                f"n must be at most {MAX_JOINT} runs, which MOBQ chooses jointly, but it is {n}: make some of them "
+                f"n must be at most {most} runs, which MOBQ chooses jointly, but it is {n}: make some of them "
                 f"first, and fit again, as their values show where others help."
             )
         family, samples = self.samples.conditional, self.samples
         if not family.everywhere:
             raise ValueError("the samples have no family, so the measure of x at other thetas is not known: pass one.")
         wanted = thetas_between(samples.theta, prior, N_WANTED, rng)
-        M = max(N_CANDIDATES, 2 * n)  # a candidate is chosen once
+        M = max(EXPLORATION.candidates, 2 * n)  # a candidate is chosen once
         theta = thetas_between(samples.theta, prior, M, rng)
         candidates = Runs.at(theta, family.one, with_tails(rng.random((M, samples.d))))
         known = Runs(samples.theta[samples.owners], samples.all_points)

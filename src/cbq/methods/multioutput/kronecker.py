@@ -1,10 +1,17 @@
-"""The fit of multi-output Bayesian quadrature to a design that all thetas share, by Kronecker products."""
+"""Multi-output Bayesian quadrature where all thetas share a design exactly, by Kronecker products.
+
+The thetas have the same points v, which each theta's own transport has moved to its measure. In these coordinates,
+I(theta) = E f(x_theta(V), theta) is an integral under one measure for all thetas, and the values of f lie on a grid of
+thetas and points. `samples.shares_design` is less strict: there some thetas may share some points, in any order, and
+what matters is that their errors are alike.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
@@ -12,19 +19,59 @@ from cbq._arrays import Array, Integers
 from cbq.embeddings import Embedding, embed
 from cbq.fit.findings import Finding
 from cbq.gp.calibration import Calibration
-from cbq.gp.grid_choice import grid_amplitude, left_out_points
-from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP
+from cbq.gp.kronecker import GridIntegrals, GridPoints, KroneckerGP, grid_amplitude, left_out_points
 from cbq.gp.pooled import Embedded, PooledGP
 from cbq.gp.selection import KernelChoice, KernelMember
 from cbq.io import Instance, Integer, Many, Texts, saved
-from cbq.kernels import Kernel
+from cbq.kernels import Kernel, Warped
+from cbq.kernels.warped import NormalCdf
 from cbq.linalg import Jitter
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Measure
 from cbq.methods.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
-from cbq.methods.multioutput.grid import grid_points
-from cbq.methods.multioutput.saving import check_grid_fit
+from cbq.methods.multioutput.candidates import LEAST_SPREAD, Automatic, kernels_of_x
+from cbq.methods.multioutput.fit import check_groups, check_kernel
 from cbq.samples import Samples
+from cbq.samples.arrays import units
+from cbq.samples.samples import spread
+from cbq.samples.shared_design import common_points, standard_normal
+
+LEAST_THETAS = 5  # with fewer, what quadratures have in common cannot be told from noise
+
+
+def design_of_grid(samples: Samples) -> tuple[Array, Measure] | None:
+    """`common_points`, where there are thetas enough for a grid."""
+    return common_points(samples) if samples.T >= LEAST_THETAS else None
+
+
+def require_design_of_grid(samples: Samples) -> tuple[Array, Measure]:
+    """`design_of_grid`, or an error where there is none."""
+    found = design_of_grid(samples)
+    if found is None:
+        raise ValueError(
+            f"structure='kronecker' needs the same points at {LEAST_THETAS} or more thetas, in coordinates in which "
+            f"all have one measure of x, and no theta or point twice, but these samples have others. Collect them with "
+            f"problem.collect(..., design='sobol', scramble='common'), or pass structure='dense'."
+        )
+    return found
+
+
+def grid_points(samples: Samples) -> GridPoints:
+    """The values of f on the grid of thetas and of the points that they share; raises where they share none."""
+    v, measure = require_design_of_grid(samples)
+    shift, scale = units(samples.table)
+    f = ((samples.table - shift) / scale).T.reshape(-1, samples.T, len(v))
+    deviation = np.maximum(spread(samples.rescaled(shift, scale)), LEAST_SPREAD).T[:, :, None]
+    return GridPoints(samples.theta, v, measure, f, deviation, shift, scale)
+
+
+def grid_kernels_of_x(samples: Samples, points: GridPoints, kernel_x: Kernel | Automatic) -> list[Kernel]:
+    """The kernels of v to choose from, rough ones first; where x is bounded, also on the probabilities of v."""
+    found = kernels_of_x(points.v, (points.measure,), kernel_x)
+    bounded = all(np.all(np.isfinite(end)) for measure in samples.measures for end in measure.support)
+    if isinstance(kernel_x, Kernel) or not bounded or not points.measure.equals(standard_normal(samples.d)):
+        return found
+    return [each for kernel in found for each in (kernel, Warped(kernel, NormalCdf()))]
 
 
 @saved("GridGroup", outputs=Many(Integer(0), "K", least=1), chosen=Instance(KernelChoice))
@@ -50,6 +97,15 @@ class _GridPart:
     def embeddings(self, nodes: Array, integrals: Embedded, theta: Array) -> Array:
         d = nodes.shape[1] - theta.shape[1]
         return np.asarray(self.embedding.mean(nodes[:, :d]) * self.process.kernel_theta(theta, nodes[:, d:]))
+
+
+def check_grid_fit(samples: Samples, groups: Sequence[OutputGroup], **_: Any) -> None:
+    """Raise unless the groups go with samples whose thetas share a design."""
+    require_design_of_grid(samples)
+    check_groups(groups, samples.C or 1)
+    for group in groups:
+        for member in group.chosen.members:
+            check_kernel(member.kernel, samples.d, samples.p)
 
 
 @saved(

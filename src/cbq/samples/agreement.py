@@ -1,4 +1,11 @@
-"""Whether points look like draws from the measures that they are said to come from."""
+"""Whether points and values contradict their measures, and the bounds of the mean of f.
+
+A single draw of a random f may lie anywhere, but the average of n draws whose means are at most b rarely exceeds b by
+much. Two tests see it. Student's t compares the excess with the spread of all draws; since a few values, such as 0 and
+1, do not show how far others may be, its degrees of freedom are those of the distinct values. Hoeffding's inequality
+(1963) bounds the probability by exp(-2 n e^2 / R^2) for an excess e and draws in a range of width R, which is known if
+both bounds are.
+"""
 
 from __future__ import annotations
 
@@ -7,9 +14,9 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 import numpy as np
-from scipy.special import ndtri
+from scipy.special import ndtri, stdtrit
 
-from cbq._arrays import Array, Booleans
+from cbq._arrays import Array, Booleans, Integers
 from cbq.samples import uniformity
 from cbq.samples.chains import effective_size
 from cbq.samples.enumerated import without_listed
@@ -19,6 +26,7 @@ from cbq.samples.uniformity import Transforms, combined
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
+
 
 # The chance that true draws fail any test, where thetas are independent and where they are not: 1 in 1000 in all.
 LEVEL = 5e-4
@@ -31,6 +39,8 @@ MIN_CHAIN = 50  # points, fewer of which do not show how slowly a chain mixes an
 CHAIN_MARGIN = 2.0  # by which the effective size of a Markov chain may be smaller than it is estimated
 FARTHEST = 6.0  # standard deviations that are told apart
 SMALLEST = -690.0  # log p, near the smallest float64
+BOUNDS_LEVEL = 1e-6  # of normal draws; those of an exponential distribution at its bound fail in less than 1 of 1000
+LEAST_DRAWS, MAX_PARTS = 16, 64  # in a part of the draws that is averaged by itself, and of parts along a coordinate
 
 
 def measure_contradiction(samples: Samples) -> str | None:
@@ -206,3 +216,53 @@ class _Checked:
 def _least(log_p: Array) -> float:
     """The smallest of log p-values (k,), for all of them together."""
     return float(np.min(log_p) + np.log(len(log_p)))
+
+
+@dataclass(frozen=True, eq=False)
+class BoundsContradiction:
+    """The average of some draws, rows (n,), of an output lies beyond one end of its bounds: 0, the lower, or 1."""
+
+    output: int
+    end: int
+    rows: Integers
+    average: float
+
+
+def bounds_contradictions(f: Array, theta: Array, bounds: Array) -> list[BoundsContradiction]:
+    """For each end of bounds (2, C) that draws f (n, C) at theta (n, p) contradict, the part that does it most."""
+    beyond = np.stack([np.min(f, axis=0) < bounds[0], np.max(f, axis=0) > bounds[1]])  # (2, C)
+    if not np.any(beyond):
+        return []
+    found, parts = [], list(_parts(theta))
+    delta = BOUNDS_LEVEL / (2 * np.count_nonzero(np.isfinite(bounds)) * len(parts))
+    for end, c in np.argwhere(beyond):
+        significance = _significance(f[:, c], bounds[:, c], end, parts, delta)
+        if np.max(significance) > 1:
+            rows = parts[int(np.argmax(significance))]
+            found.append(BoundsContradiction(int(c), int(end), rows, float(np.mean(f[rows, c]))))
+    return found
+
+
+def _parts(theta: Array) -> Iterator[Integers]:
+    """Rows of thetas (n, p): all, and halves, quarters, ... of them along each coordinate of theta."""
+    n, parts = len(theta), 2
+    yield np.arange(n)
+    orders = [np.argsort(column, kind="stable") for column in theta.T]
+    while parts <= min(n // LEAST_DRAWS, MAX_PARTS):
+        for order in orders:
+            yield from np.array_split(order, parts)
+        parts *= 2
+
+
+def _significance(f: Array, bounds: Array, end: int, parts: list[Integers], delta: float) -> list[float]:
+    """How far the averages of parts of draws f (n,) lie beyond an end of bounds (2,), where 1 has probability delta."""
+    seen, std = np.concatenate([f, bounds]), float(np.std(f)) * np.sqrt(len(f) / max(len(f) - 1, 1))
+    width = float(np.max(seen) - np.min(seen))  # inf if a bound is
+    found = []
+    for rows in parts:
+        df, n = len(np.unique(f[rows])) - 1, len(rows)
+        student = stdtrit(df, 1 - delta) * std / np.sqrt(n) if df else np.inf
+        limit = min(student, width * np.sqrt(np.log(1 / delta) / (2 * n)))
+        excess = float(np.mean(f[rows]) - bounds[end]) * (1 if end else -1)
+        found.append(excess / limit)
+    return found

@@ -1,8 +1,10 @@
-"""The registry of estimators: each declares here its name on the command line and its place in default comparisons.
+"""What every estimator shares: its place in the registry, its options by name, and checks of what it is given.
+
+Each estimator declares its name on the command line and its place in default comparisons:
 
     @estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
     @dataclass(frozen=True)
-    class LSMC: ...
+    class LSMC(Parameters): ...
 
 A new estimator needs a declaration in its own file and an import in `cbq/methods/__init__.py`.
 """
@@ -11,19 +13,22 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields, replace
 from functools import wraps
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol, Self, TypeVar, cast
 
-from cbq._checks import as_text, did_you_mean
+from cbq._checks import as_text, did_you_mean, flag, one_of, shown
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent, warn_of
+from cbq.kernels import Kernel
 from cbq.linalg import LinAlgError
+from cbq.linalg.engines import NumpyEngine, current_engine
 from cbq.samples import Samples
 from cbq.samples.unknown import WHY
 
 # What an estimator raises when it cannot fit these samples or predict at these thetas. Any other exception is a bug.
 REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, LinAlgError, MemoryError)
+_REGISTRATIONS: dict[str, Registration] = {}
 
 
 class Estimator(Protocol):
@@ -57,9 +62,6 @@ class Registration:
     compared: tuple[Compared, ...]
     needs_measure: bool
     presets: Mapping[str, Mapping[str, Any]]
-
-
-_REGISTRATIONS: dict[str, Registration] = {}
 
 
 def estimator(
@@ -139,3 +141,63 @@ def reason(error: Exception) -> str:
     text = " ".join(as_text(error).split())
     first = re.split(r"(?<=[.!?]) (?=[A-Z])", text)[0].rstrip(".")  # "[1. 2.]" does not end a sentence
     return first or type(error).__name__
+
+
+class Parameters:
+    """The base class of estimators: `get_params` and `set_params`. Estimators are configurations, and never change."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name. deep: as in scikit-learn; no option is an estimator, so that it changes nothing."""
+        flag(deep, "deep")
+        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
+
+    def set_params(self, **options: Any) -> Self:
+        """A copy with other options. The estimator itself stays as it is, unlike those of scikit-learn."""
+        known = self.get_params()
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"{type(self).__name__} has no option {shown(unknown[0])}: {has}.")
+        return cast(Self, replace(cast(Any, self), **options))
+
+
+def require_samples(samples: object) -> None:
+    """Raise unless these are samples."""
+    if not isinstance(samples, Samples):
+        raise TypeError(f"fit takes cbq.Samples, but a {type(samples).__name__} arrived as samples.")
+
+
+def require_several_values(samples: Samples) -> None:
+    """Raise unless these are samples from which an error can be estimated."""
+    require_samples(samples)
+    if samples.n_evaluations == 1:
+        raise ValueError(
+            "there is one theta with one value of f, which says nothing about its own error: evaluate f at more points "
+            "of that theta, or at more thetas."
+        )
+
+
+def check_kernels(estimator: Any) -> None:
+    """Raise unless kernel_x and kernel_theta are kernels or "auto"."""
+    for name in ("kernel_x", "kernel_theta"):
+        kernel = getattr(estimator, name)
+        if not isinstance(kernel, Kernel) and not is_auto(kernel):
+            raise TypeError(f"{name} must be 'auto' or a kernel such as cbq.kernels.RBF(), but it is {shown(kernel)}.")
+
+
+def check_choices(estimator: Any, choices: dict[str, Any]) -> None:
+    """Raise unless each option is one of those that its Literal type lists."""
+    for name, kind in choices.items():
+        one_of(getattr(estimator, name), kind, name)
+
+
+def is_auto(value: object) -> bool:
+    """Whether it is "auto"; arrays cannot be compared with a string."""
+    return isinstance(value, str) and value == "auto"
+
+
+def settings(estimator: Any) -> dict[str, str]:
+    """The options of an estimator, as text, and the engine of the fit, unless it is NumPy."""
+    found = {field.name: " ".join(repr(getattr(estimator, field.name)).split()) for field in fields(estimator)}
+    engine = current_engine()
+    return found if isinstance(engine, NumpyEngine) else {**found, "engine": engine.name}

@@ -1,11 +1,14 @@
-"""Products of kernels on the same points, and kernels that are products over independent coordinates.
+"""Embeddings that are made from others, of kernels and measures that are made of parts.
 
-Where blocks of coordinates are independent, a kernel that is a product over the blocks is embedded block by block. A
-radial Matern kernel is not such a product, but a mixture over the lengthscale of RBF kernels, which are.
+Sums and multiples of kernels, mixtures and atoms are linear. Where blocks of coordinates are independent, a kernel that
+is a product over the blocks is embedded block by block. A radial Matern kernel is not such a product, but a mixture
+over the lengthscale of RBF kernels, which are. A kernel on transformed points has the embedding of its base under the
+measure of these points; that of a Stein kernel is zero.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from functools import reduce
 
@@ -15,12 +18,25 @@ from scipy.special import gammaln
 from cbq._arrays import Array
 from cbq.embeddings.embedding import Delegated, Embedding, NoEmbedding, find, register
 from cbq.embeddings.panels import PanelEmbedding
-from cbq.kernels import RBF, Kernel, Matern, ProductKernel, ScaledKernel, SumKernel, TensorProduct
-from cbq.measures import LogNormal, Measure, Product
+from cbq.kernels import (
+    RBF,
+    Additive,
+    Kernel,
+    Matern,
+    ProductKernel,
+    ScaledKernel,
+    Stein,
+    SumKernel,
+    TensorProduct,
+    Warped,
+)
+from cbq.kernels.warped import Log, Whiten
+from cbq.measures import Empirical, LogNormal, Measure, Mixture, Product
 
 STEP = {0.5: 0.22, 1.5: 0.2, 2.5: 0.16}  # of the trapezoidal rule in log g, by nu
 LOWER_CUT, UPPER_CUT = 36.0, 45.0  # the rule omits weights of e^-36 at small g and e^-45 at large g
 NEGLIGIBLE = 1e-17  # relative size of the terms that the sum over g omits
+MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a time
 
 
 class Factorised(Embedding):
@@ -202,3 +218,178 @@ def _simplified(kernel: ProductKernel) -> Kernel:
         precision = sum(k.known_lengthscale**-2.0 for k in rbf)
         others.append(RBF(1 / np.sqrt(precision)))
     return others[0] if len(others) == 1 else ProductKernel(others)
+
+
+@register(SumKernel, Measure)
+@register(ScaledKernel, Measure)
+@register(Additive, Measure)
+class SumEmbedding(Embedding):
+    """Sum, or multiple, of the parts of the kernel, each under the measure of the coordinates that it acts on."""
+
+    kernel: SumKernel | ScaledKernel | Additive
+    rule = "sum over the parts of the kernel"
+
+    def __init__(self, kernel: SumKernel | ScaledKernel | Additive, measure: Measure) -> None:
+        super().__init__(kernel, measure)
+        pairs = zip(kernel.parts_for(measure.dim), kernel.measures(measure), strict=True)
+        self._parts = [find(k, part) for k, part in pairs]
+        self._factor = kernel.factor if isinstance(kernel, ScaledKernel) else 1.0
+
+    def _mean(self, x: Array) -> Array:
+        pairs = zip(self._parts, self.kernel.inputs(x), strict=True)
+        return np.asarray(self._factor * sum(part._mean(points) for part, points in pairs))
+
+    def _variance(self) -> Array:
+        return np.asarray(self._factor * sum(part._variance() for part in self._parts))
+
+    def _cross(self, other: Measure) -> Array:
+        pairs = zip(self._parts, self.kernel.measures(other), strict=True)
+        return np.asarray(self._factor * sum(part._cross_any(measure) for part, measure in pairs))
+
+
+@register(RBF, Mixture)
+@register(Matern, Mixture)
+@register(TensorProduct, Mixture)
+@register(ProductKernel, Mixture)
+class MixtureEmbedding(Embedding):
+    """Weighted sum over the components of the mixture."""
+
+    measure: Mixture
+    rule = "weighted sum over the components of the mixture"
+
+    def __init__(self, kernel: Kernel, measure: Mixture) -> None:
+        super().__init__(kernel, measure)
+        self._parts = [find(kernel, component) for component in measure.components]
+
+    def _mean(self, x: Array) -> Array:
+        w = self.measure.weights
+        return np.asarray(sum(w[..., k, None] * part._mean(x) for k, part in enumerate(self._parts)))
+
+    def _cross(self, other: Measure) -> Array:
+        w = self.measure.weights
+        return np.asarray(sum(w[..., k] * part._cross_any(other) for k, part in enumerate(self._parts)))
+
+
+@register(RBF, Empirical)
+@register(Matern, Empirical)
+@register(TensorProduct, Empirical)
+@register(ProductKernel, Empirical)
+class EmpiricalEmbedding(Embedding):
+    """Finite sum over the atoms."""
+
+    measure: Empirical
+    rule = "finite sum over the atoms"
+
+    def _mean(self, x: Array) -> Array:
+        batch = np.broadcast_shapes(x.shape[:-2], self.measure.batch_shape)
+        step = max(1, MAX_GRAM_SIZE // max(1, math.prod(batch) * x.shape[-2]))
+        total = np.zeros(())
+        for i in range(0, self.measure.points.shape[-2], step):
+            gram = self.kernel.gram(x, self.measure.points[..., i : i + step, :])
+            total = total + (gram @ self.measure.weights[..., i : i + step, None])[..., 0]
+        return total
+
+    def _cross(self, other: Measure) -> Array:
+        inner = find(self.kernel, other)
+        return np.asarray(np.sum(self.measure.weights * inner._mean(self.measure.points), axis=-1))
+
+
+class WarpedEmbedding(Embedding):
+    """Embedding of the base kernel under the measure of the transformed points."""
+
+    kernel: Warped
+
+    def __init__(self, kernel: Warped, measure: Measure) -> None:
+        super().__init__(kernel, measure)
+        self._inner = find(kernel.base, self._image(measure))
+        self.rule, self.uses_panels = f"{kernel.warp.name}, then {self._inner.rule}", self._inner.uses_panels
+
+    def _mean(self, x: Array) -> Array:
+        return self._inner._mean(self.kernel.warp(x))
+
+    def _variance(self) -> Array:
+        return self._inner._variance()
+
+    def _cross(self, other: Measure) -> Array:
+        return self._inner._cross_any(self._image(other))
+
+    def _factors(self) -> tuple[Embedding, ...]:
+        parts = self._inner._factors()
+        if len(parts) == 1 or not isinstance(self.kernel.warp, Log):  # which maps each coordinate on its own
+            return (self,)
+        pairs = zip(parts, self.measure.factors(), strict=True)
+        return tuple(find(Warped(part.kernel, self.kernel.warp), factor) for part, factor in pairs)
+
+    def _image(self, measure: Measure) -> Measure:
+        try:
+            return self.kernel.warp.image(measure)
+        except TypeError as error:
+            raise NoEmbedding(f"no closed form for {self.kernel!r}: {error} Use method='quadrature'.") from error
+
+
+@register(Warped, Measure)
+def warped(kernel: Warped, measure: Measure) -> Embedding:
+    """Embedding of the base kernel under the measure of the transformed points."""
+    if isinstance(kernel.warp, Whiten) and kernel.base.is_stationary:
+        scales = kernel.warp.scales()
+        if scales is not None:
+            return Delegated(kernel, measure, find(kernel.base.rescaled(scales), measure))
+    return WarpedEmbedding(kernel, measure)
+
+
+@register(Stein, Measure)
+class SteinEmbedding(Embedding):
+    """Zero, by Stein's identity, for a density that vanishes at the ends of its support."""
+
+    kernel: Stein
+    rule = "zero, by Stein's identity"
+
+    def __init__(self, kernel: Stein, measure: Measure) -> None:
+        super().__init__(kernel, measure)
+        self._refuse_other(measure)
+        if measure.has_atoms:
+            raise NoEmbedding(
+                f"a Stein kernel needs a score, and {measure!r} is discrete: use an RBF or Matern kernel."
+            )
+        if not _vanishes_at_ends(measure):
+            raise NoEmbedding(
+                f"a Stein kernel does not integrate to zero under {measure!r}, whose density does not vanish at "
+                f"the ends of its support: use coordinates without ends, Warped(Stein(base), 'log') for positive "
+                f"x or Warped(base, 'gaussianise')."
+            )
+
+    def _mean(self, x: Array) -> Array:
+        return np.zeros(x.shape[:-1])
+
+    def _variance(self) -> Array:
+        return np.zeros(self.measure.batch_shape)
+
+    def _cross(self, other: Measure) -> Array:
+        self._refuse_other(other)
+        return np.zeros(other.batch_shape)
+
+    def _refuse_other(self, measure: Measure) -> None:
+        if not measure.equals(self.kernel.measure):
+            raise NoEmbedding(
+                f"a Stein kernel bound to {self.kernel.measure!r} has a closed form under that measure only, not "
+                f"under {measure!r}: pass an unbound Stein kernel, or use method='quadrature'."
+            )
+
+
+def _vanishes_at_ends(measure: Measure) -> bool:
+    """Whether the density at every finite end of the support is below 1e-15 times its value at the median."""
+    if isinstance(measure, Empirical):
+        return False
+    if isinstance(measure, Mixture):
+        return all(_vanishes_at_ends(component) for component in measure.components)
+    if len(measure.factors()) > 1:
+        return all(_vanishes_at_ends(factor) for factor in measure.factors())
+    lower, upper = measure.support
+    if not np.any(np.isfinite([lower, upper])):
+        return True
+    median = measure._from_normal(np.zeros((*measure.batch_shape, 1, measure.dim)))
+    for end in (lower, upper):
+        at_end = measure._logpdf(np.where(np.isfinite(end)[..., None, :], end[..., None, :], median))
+        if np.any(np.isfinite(end) & (at_end - measure._logpdf(median) > -35)):
+            return False
+    return True
