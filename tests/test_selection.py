@@ -32,6 +32,11 @@ ROUGH = Matern(1.5, 0.6)
 OWNERS = np.repeat(np.arange(6), 5)
 
 
+LINE = cbq.Problem(
+    lambda x, t: np.abs(x[:, 0] - 0.7), lambda t: Gaussian(t[0], 1.0), Uniform(0.0, 2.0), depends_on_theta=False
+)
+
+
 def points(n=30, outputs=2, owners=OWNERS, seed=0, **options):
     rng = np.random.default_rng(seed)
     u = rng.normal(size=(n, 1))
@@ -306,3 +311,25 @@ def test_a_sum_of_functions_of_one_input_each_is_learnt_as_one():
     truth = np.exp(-0.5) * (np.sin(theta) + np.sum(np.sin(np.arange(1.0, 5.0))))
     error = {name: np.max(np.abs(fit.predict(theta) - truth)) for name, fit in found.items()}
     assert error["auto"] < 0.01 * error["radial"]
+
+
+def test_a_list_of_kernels_is_chosen_from():
+    samples = LINE.collect(8, 10, rng=0)
+    kernels = [RBF(), Matern(1.5)]
+    fit = cbq.MOBQ(kernels).fit(samples)
+    assert fit.groups[0].chosen.tried == 2
+    errors = [cbq.MOBQ(kernel).fit(samples).groups[0].chosen.members[0].error for kernel in kernels]
+    best = cbq.MOBQ(kernels[int(np.argmin(errors))]).fit(samples)
+    assert_allclose(fit.predict([0.3, 1.2]), best.predict([0.3, 1.2]), rtol=1e-12)
+    again = cbq.MOBQ(kernels[::-1]).fit(samples)
+    assert_array_equal(again.predict([0.3, 1.2]), fit.predict([0.3, 1.2]))
+    assert cbq.MOBQ(kernels) == cbq.MOBQ(tuple(kernels))  # a list that grows later changes no estimator
+
+
+@pytest.mark.parametrize("kernels", [[], ["auto"], [RBF(), 1.0], [RBF], "rbf", None], ids=repr)
+@pytest.mark.parametrize("name", ["kernel_x", "kernel_theta"])
+def test_other_lists_are_refused(kernels, name):
+    with pytest.raises(TypeError, match=f"{name} must be 'auto', a kernel such as .* or a list of kernels, but it is "):
+        cbq.MOBQ(**{name: kernels})
+    with pytest.raises(TypeError, match=f"{name} must be 'auto' or a kernel such as "):
+        cbq.CBQ(**{name: [RBF()]})

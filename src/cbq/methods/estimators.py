@@ -177,12 +177,19 @@ def require_several_values(samples: Samples) -> None:
         )
 
 
-def check_kernels(estimator: Any) -> None:
-    """Raise unless kernel_x and kernel_theta are kernels or "auto"."""
+def check_kernels(estimator: Any, *, lists: bool = False) -> None:
+    """Raise unless kernel_x and kernel_theta are kernels or "auto"; lists: or lists of kernels."""
     for name in ("kernel_x", "kernel_theta"):
-        kernel = getattr(estimator, name)
-        if not isinstance(kernel, Kernel) and not is_auto(kernel):
-            raise TypeError(f"{name} must be 'auto' or a kernel such as cbq.kernels.RBF(), but it is {shown(kernel)}.")
+        given = getattr(estimator, name)
+        several = lists and isinstance(given, list | tuple) and len(given) > 0
+        if is_auto(given) or all(isinstance(each, Kernel) for each in (given if several else [given])):
+            continue
+        what = (
+            ", a kernel such as cbq.kernels.RBF() or a list of kernels"
+            if lists
+            else " or a kernel such as cbq.kernels.RBF()"
+        )
+        raise TypeError(f"{name} must be 'auto'{what}, but it is {shown(given)}.")
 
 
 def check_choices(estimator: Any, choices: dict[str, Any]) -> None:

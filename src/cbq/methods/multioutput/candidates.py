@@ -21,6 +21,7 @@ from cbq.samples.samples import spread
 from cbq.samples.shared_design import common_points
 
 Automatic = Literal["auto"]
+Candidates = Kernel | Sequence[Kernel] | Automatic
 MANY_INPUTS = 6  # with more, all points are far apart, and nothing tells a jump from what was not learnt
 LEAST_SPREAD = 0.05  # of f at a theta, in units of that over all: where f is nearly constant, errors are small anyway
 
@@ -85,7 +86,7 @@ def _noise_findings(samples: Samples, apart: float) -> list[Finding]:
     return [Finding("noise", f"{text}{elsewhere}")]
 
 
-def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_theta: Kernel | Automatic) -> list[Kernel]:
+def candidate_kernels(samples: Samples, kernel_x: Candidates, kernel_theta: Candidates) -> list[Kernel]:
     """The kernels to choose from, rough ones first: of x, or of x and theta where f depends on both."""
     few = samples.d + samples.p * samples.depends_on_theta <= MANY_INPUTS
     may_jump = few and not samples.stochastic  # noise hides jumps
@@ -100,23 +101,31 @@ def candidate_kernels(samples: Samples, kernel_x: Kernel | Automatic, kernel_the
 
 
 def kernels_of_x(
-    x: Array, measures: tuple[Measure, ...], kernel_x: Kernel | Automatic, *, may_jump: bool = False
+    x: Array, measures: tuple[Measure, ...], kernel_x: Candidates, *, may_jump: bool = False
 ) -> list[Kernel]:
-    """The kernels of x (n, d) to choose from, rough ones first: those with embeddings under all measures, or one."""
-    if not isinstance(kernel_x, Kernel):
+    """The kernels of x (n, d) to choose from, rough ones first: those with embeddings under all measures, or given."""
+    if isinstance(kernel_x, str):  # "auto"
         return automatic_kernels_of_x(x, measures, may_jump=may_jump)
-    _refuse_unshared(kernel_x, x, "kernel_x")
-    require_embeddings(kernel_x, x, measures)
-    return [kernel_x]
+    given = _given(kernel_x, x, "kernel_x")
+    for kernel in given:
+        require_embeddings(kernel, x, measures)
+    return given
 
 
-def kernels_of_theta(theta: Array, kernel_theta: Kernel | Automatic, automatic: Sequence[Kernel]) -> list[Kernel]:
+def kernels_of_theta(theta: Array, kernel_theta: Candidates, automatic: Sequence[Kernel]) -> list[Kernel]:
     """The kernels of theta (T, p) to choose from: the automatic ones, on theta or, if it is positive, on log theta."""
-    if isinstance(kernel_theta, Kernel):
-        _refuse_unshared(kernel_theta, theta, "kernel_theta")
-        return [kernel_theta]
+    if not isinstance(kernel_theta, str):
+        return _given(kernel_theta, theta, "kernel_theta")
     positive = bool(np.all(theta > 0))
     return [each for kernel in automatic for each in ([kernel, Warped(kernel, "log")] if positive else [kernel])]
+
+
+def _given(kernels: Kernel | Sequence[Kernel], points: Array, name: str) -> list[Kernel]:
+    """Kernels that a user gave as `name`, rough ones first, if all points (n, d) can share them."""
+    found = [kernels] if isinstance(kernels, Kernel) else list(kernels)
+    for kernel in found:
+        _refuse_unshared(kernel, points, name)
+    return found if len(found) == 1 else sorted(found, key=lambda kernel: kernel.smoothness)
 
 
 def refuse_theta(kernel: Kernel, theta: Array) -> None:

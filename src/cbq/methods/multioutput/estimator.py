@@ -30,7 +30,7 @@ from cbq.methods.estimators import (
     settings,
 )
 from cbq.methods.multioutput.base import IN_ONE_THREAD
-from cbq.methods.multioutput.candidates import candidate_kernels, kernels_of_theta, pooled_points
+from cbq.methods.multioutput.candidates import Candidates, candidate_kernels, kernels_of_theta, pooled_points
 from cbq.methods.multioutput.fit import MOBQFit, PointsGroup
 from cbq.methods.multioutput.kronecker import GridGroup, KroneckerFit, design_of_grid, grid_kernels_of_x, grid_points
 from cbq.samples import Samples
@@ -53,12 +53,13 @@ class MOBQ(Parameters):
 
     Parameters
     ----------
-    kernel_x : the kernel of x. "auto" takes the best of Matern 1/2 (for an f that jumps; not if it is random or has
-        more than six inputs), 3/2, 5/2 and RBF, on x and, where it is positive, on log x, of the kernels with an
-        embedding under the measures: the smallest leave-one-out errors of single values and of averages over thetas
-        decide, and kernels that are nearly as good widen the intervals where they disagree (up to 2000 points). A
-        kernel is used as it is; its lengthscales that are None are fitted. Kernels made from one measure (Stein,
-        gaussianised, whitened) are refused: all thetas share the kernel.
+    kernel_x : the kernel of x, or a list of kernels to choose from. "auto" lists Matern 1/2 (for an f that jumps; not
+        if it is random or has more than six inputs), 3/2, 5/2, RBF and, with more than two inputs, RBF + Additive(RBF)
+        (for sums of functions of one input each), on x and, where it is positive, on log x: all that have an embedding
+        under the measures. The smallest leave-one-out errors of single values and of averages over thetas decide, and
+        kernels that are nearly as good widen the intervals where they disagree (up to 2000 points). Lengthscales that
+        are None are fitted. Kernels made from one measure (Stein, gaussianised, whitened) are refused: all thetas share
+        the kernel.
     kernel_theta : the kernel of theta, where f depends on it; likewise.
     ard : a lengthscale for every coordinate rather than one for all of x, and one for all of theta.
     outputs : "separate", outputs of f have kernels of their own where those have several lengthscales, or "shared": one
@@ -88,8 +89,8 @@ class MOBQ(Parameters):
     True
     """
 
-    kernel_x: Kernel | Automatic = "auto"
-    kernel_theta: Kernel | Automatic = "auto"
+    kernel_x: Candidates = "auto"
+    kernel_theta: Candidates = "auto"
     ard: bool = True
     outputs: Outputs = "separate"
     nystrom: int | Automatic | None = None
@@ -101,7 +102,10 @@ class MOBQ(Parameters):
     landmarks: LandmarkSelection = LANDMARKS
 
     def __post_init__(self) -> None:
-        check_kernels(self)
+        check_kernels(self, lists=True)
+        for name in ("kernel_x", "kernel_theta"):
+            if isinstance(given := getattr(self, name), list):
+                object.__setattr__(self, name, tuple(given))  # which nobody changes
         check_choices(self, {"outputs": Outputs, "structure": Structure})
         check_jitter(self.jitter)
         flag(self.ard, "ard")

@@ -29,7 +29,7 @@ from cbq.linalg import Jitter
 from cbq.linalg.threads import blas_threads
 from cbq.measures import Measure
 from cbq.methods.multioutput.base import IN_ONE_THREAD, OutputGroup, PooledFit
-from cbq.methods.multioutput.candidates import LEAST_SPREAD, Automatic, kernels_of_x
+from cbq.methods.multioutput.candidates import LEAST_SPREAD, Candidates, kernels_of_x
 from cbq.methods.multioutput.fit import check_groups, check_kernel
 from cbq.samples import Samples
 from cbq.samples.arrays import units
@@ -65,11 +65,11 @@ def grid_points(samples: Samples) -> GridPoints:
     return GridPoints(samples.theta, v, measure, f, deviation, shift, scale)
 
 
-def grid_kernels_of_x(samples: Samples, points: GridPoints, kernel_x: Kernel | Automatic) -> list[Kernel]:
+def grid_kernels_of_x(samples: Samples, points: GridPoints, kernel_x: Candidates) -> list[Kernel]:
     """The kernels of v to choose from, rough ones first; where x is bounded, also on the probabilities of v."""
     found = kernels_of_x(points.v, (points.measure,), kernel_x)
     bounded = all(np.all(np.isfinite(end)) for measure in samples.measures for end in measure.support)
-    if isinstance(kernel_x, Kernel) or not bounded or not points.measure.equals(standard_normal(samples.d)):
+    if not isinstance(kernel_x, str) or not bounded or not points.measure.equals(standard_normal(samples.d)):
         return found
     return [each for kernel in found for each in (kernel, Warped(kernel, NormalCdf()))]
 
