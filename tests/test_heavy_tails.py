@@ -99,6 +99,20 @@ def test_every_estimator_names_it(estimator):
     assert any("no finite variance" in each and "|x_0|^" in each for each in texts)
 
 
+def test_few_points_in_heavy_tails_are_named():
+    rng = np.random.default_rng(0)
+    theta = np.linspace(0.0, 1.0, 8)
+
+    def found(df, n):
+        x = theta[:, None] + rng.standard_t(df, (8, n))
+        samples = cbq.Samples(theta, x, np.sin(x), lambda t: StudentT(df, t[0], 1.0))
+        return [each.text for each in infinite_variance(samples)]
+
+    assert any("too few points lie there" in each and "power -2.5" in each for each in found(2.5, 5))
+    assert found(2.5, 60) == []  # which show that the sine does not grow
+    assert found(6.0, 5) == []
+
+
 def test_measures_without_quantiles_are_left_alone():
     x = np.random.default_rng(0).standard_normal((2, 40))
     for measure in (Unnormalised(score=lambda x: -x, dim=1), None):

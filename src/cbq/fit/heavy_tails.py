@@ -41,14 +41,28 @@ class PowerTail:
 
 
 def infinite_variance(samples: Samples) -> tuple[Finding, ...]:
-    """A finding where f has no finite variance along some coordinate of x, at the thetas that are looked at."""
+    """A finding where f has no finite variance along some coordinate of x, or too few points show whether it has."""
     found = power_tail(samples)
     if found is None:
-        return ()
+        return _unseen_growth(samples)
     name = samples.names.x[found.coordinate]
     text = (
         f"f grows about as |{name}|^{found.growth:.2g}, and probabilities of large |{name}| fall as its power "
         f"-{found.exponent:.2g}: f has no finite variance, rare points decide the answer, and intervals need not hold."
+    )
+    return (Finding("tails", text),)
+
+
+def _unseen_growth(samples: Samples) -> tuple[Finding, ...]:
+    """A finding where a coordinate has tails in which a square has no finite variance, and few points lie there."""
+    heavy = {j: a for j, a in heavy_coordinates(samples).items() if a < LONG and not len(_growths(samples, j))}
+    if not heavy:
+        return ()
+    j = min(heavy, key=lambda each: heavy[each])
+    name, a = samples.names.x[j], heavy[j]
+    text = (
+        f"probabilities of large |{name}| fall as its power -{a:.2g}, and too few points lie there to show how f "
+        f"grows: if as |{name}|^{a / 2:.2g} or faster, it has no finite variance, and intervals need not hold."
     )
     return (Finding("tails", text),)
 
