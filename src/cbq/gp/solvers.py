@@ -6,7 +6,7 @@ K^-1, for the diagonal of K^-1 and for log |K|, and never for K or L themselves:
 
 Dense matrices, single ones and batches, without noise, with one noise variance or with one for each value (the nugget),
 are the factors of `cbq.linalg.factor_gram`, which satisfy the contract as they are. Here are those with more structure.
-Processes through landmarks (`pooled.NystromGP`, `theta_landmarks.LandmarkGP`) keep factors of their own and answer as
+Processes through landmarks (`pooled.NystromGP`, `heteroscedastic.LandmarkGP`) keep factors of their own and answer as
 the others do: they form no right-hand side for thousands of values, and features and mean are one regression, by
 orthogonal transformations, so that neither loses the digits of the other.
 """
