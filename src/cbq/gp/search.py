@@ -17,7 +17,8 @@ from cbq._arrays import Array, Booleans
 from cbq.linalg.dense import solve
 
 WithGradient = Callable[[Array], tuple[float, Array]]  # parameters (P,) to value and gradient (P,)
-WithInformation = Callable[[Array], tuple[float, Array, Array]]  # and to the approximate Hessian (P, P)
+Derivatives = Callable[[], tuple[Array, Array]]  # the gradient (P,) and the approximate Hessian (P, P)
+WithInformation = Callable[[Array], tuple[float, Derivatives]]  # parameters (P,) to value, and derivatives if asked
 Bounds = Sequence[tuple[float, float]]
 
 _MAX_STEPS = 100
@@ -33,7 +34,8 @@ def newton(objective: WithInformation, start: Array, bounds: Bounds, tolerance: 
     """
     low, high = np.array(bounds).T
     x = np.clip(start, low, high)
-    value, gradient, information = objective(x)
+    value, derivatives = objective(x)
+    gradient, information = derivatives()
     damping = _MIN_DAMPING
     for _ in range(_MAX_STEPS):
         free = ~((x <= low) & (gradient > 0) | (x >= high) & (gradient < 0))
@@ -41,9 +43,9 @@ def newton(objective: WithInformation, start: Array, bounds: Bounds, tolerance: 
         trial = np.clip(x + step, low, high)
         if not -float(gradient @ (trial - x)) >= tolerance or damping > _MAX_DAMPING:
             break
-        new = objective(trial)
-        if new[0] < value:
-            x, (value, gradient, information) = trial, new
+        new, derivatives = objective(trial)
+        if new < value:
+            x, value, (gradient, information) = trial, new, derivatives()
             damping = max(damping / _DAMPING_FACTOR, _MIN_DAMPING)
         else:
             damping *= _DAMPING_FACTOR
