@@ -164,7 +164,7 @@ def test_scoring_finds_the_minimum_of_a_quadratic_within_bounds():
     centre, matrix = np.array([1.0, -2.0, 5.0]), np.diag([1.0, 10.0, 100.0])
 
     def objective(x):
-        return 0.5 * (x - centre) @ matrix @ (x - centre), matrix @ (x - centre), matrix
+        return 0.5 * (x - centre) @ matrix @ (x - centre), lambda: (matrix @ (x - centre), matrix)
 
     low, high = np.full(3, -3.0), np.array([3.0, 3.0, 2.0])
     x, value = newton(objective, np.zeros(3), list(zip(low, high, strict=True)), 1e-12)

@@ -18,7 +18,7 @@ from cbq._arrays import Array, Booleans
 from cbq._checks import LARGEST, are_numbers, check_fields, is_number, is_range
 from cbq.gp.heteroscedastic import GPPrior, ThetaCoordinates, Trend, largest_degree, polynomial_basis
 from cbq.gp.process import Process
-from cbq.gp.search import newton
+from cbq.gp.search import Derivatives, newton
 from cbq.kernels import Kernel
 from cbq.linalg import Factor, factor
 from cbq.linalg.engines import resident_gram
@@ -102,13 +102,25 @@ class Likelihood:
         That is the mean of the expected and the observed Hessian, up to terms that vanish on average (Gilmour, Thompson
         and Cullis 1995): 1/2 (dK_i a)'Q (dK_j a) with a = Q y.
         """
+        value, derivatives = self.at(parameters)
+        return (value, *derivatives())
+
+    def at(self, parameters: Array) -> tuple[float, Derivatives]:
+        """The first of the three, and a function for the others, which take twice as many operations."""
         A, noise, kernel = self.unpack(parameters)
         k = resident_gram(kernel, self.z)
-        P, n_free = len(parameters), int(np.count_nonzero(self.free))
         try:
-            f, process = self._process(A * k, noise)
+            f = factor(A * k, nugget=self.v + noise, jitter=SMALL_JITTER, overwrite=True)
+            process = Process(f, self.y[:, None], self.H)
         except ValueError:  # a matrix that is not positive definite: K, or H'K^-1 H
-            return np.inf, np.zeros(P), np.eye(P)
+            return np.inf, lambda: (np.zeros(len(parameters)), np.eye(len(parameters)))
+        value = 0.5 * float(process.energy[0] + process.logdet[0]) + self._prior(parameters)[0]
+        return value, lambda: self._derivatives(parameters, k, f, process)
+
+    def _derivatives(self, parameters: Array, k: Any, f: Factor, process: Process) -> tuple[Array, Array]:
+        """The gradient (P,) and the information (P, P), from the Gram matrix k, the factor and the process."""
+        A, noise, kernel = self.unpack(parameters)
+        P, n_free = len(parameters), int(np.count_nonzero(self.free))
         Q, a = process.inverse(), process.a[:, 0]
         trace = float(Q.trace())
         # for each parameter: tr(Q dK) and dK a
@@ -125,41 +137,20 @@ class Likelihood:
             traces[-n_free:] = A * on_host(slopes.reshape(len(slopes), -1) @ Q.ravel())[self.free]
             pushed[-n_free:] = A * on_host(slopes @ there)[self.free]
         information = on_host(moved(0.5 * pushed, Q) @ Q) @ pushed.T
-        return self._with_prior(parameters, _value(process), 0.5 * (traces - pushed @ a), information)
+        _, slope, curvature = self._prior(parameters)
+        return 0.5 * (traces - pushed @ a) + slope, information + np.diag(curvature)
 
-    def value(self, parameters: Array) -> float:
-        """The first of the three alone, for a third of the operations."""
-        A, noise, kernel = self.unpack(parameters)
-        try:
-            _, process = self._process(A * resident_gram(kernel, self.z), noise)
-        except ValueError:
-            return np.inf
-        P = len(parameters)
-        return self._with_prior(parameters, _value(process), np.zeros(P), np.zeros((P, P)))[0]
-
-    def _process(self, gram: Any, noise: float) -> tuple[Factor, Process]:
-        """The process of a Gram matrix A k (T, T), which is overwritten, and its factor."""
-        f = factor(gram, nugget=self.v + noise, jitter=SMALL_JITTER, overwrite=True)
-        return f, Process(f, self.y[:, None], self.H)
-
-    def _with_prior(
-        self, parameters: Array, value: float, gradient: Array, information: Array
-    ) -> tuple[float, Array, Array]:
-        """The three with those of minus the log prior added."""
+    def _prior(self, parameters: Array) -> tuple[float, Array, Array]:
+        """Minus the log prior, its gradient (P,), and the diagonal of its Hessian (P,)."""
+        apart, curvature = np.zeros(len(parameters)), np.zeros(len(parameters))  # apart: from the centres
         guess, expected = self.kernel.log_lengthscales[self.free], self.options
         if guess.size:
-            width = expected.lengthscale_width
-            apart = (parameters[-guess.size :] - guess - expected.lengthscale) / width
-            value += 0.5 * float(apart @ apart)
-            gradient[-guess.size :] += apart / width
-            information[-guess.size :, -guess.size :] += np.eye(guess.size) / width**2
+            apart[-guess.size :] = parameters[-guess.size :] - guess - expected.lengthscale
+            curvature[-guess.size :] = expected.lengthscale_width**-2
         if self.noise is None:
-            width = expected.noise_width
-            excess = max(float(parameters[1]) - expected.noise, 0.0) / width
-            value += 0.5 * excess**2
-            gradient[1] += excess / width
-            information[1, 1] += (excess > 0) / width**2
-        return value, gradient, information
+            apart[1] = max(float(parameters[1]) - expected.noise, 0.0)
+            curvature[1] = (apart[1] > 0) * expected.noise_width**-2
+        return 0.5 * float(curvature @ apart**2), curvature * apart, curvature
 
     def minimum(self, start: Array, tolerance: float) -> Optimum:
         """The optimum that is downhill from `start`."""
@@ -167,7 +158,7 @@ class Likelihood:
         noise = [] if self.noise is not None else [self.options.noises]
         low, high = self.options.lengthscales
         bounds = [self.options.amplitudes, *noise, *((g + low, g + high) for g in guess)]
-        return Optimum(self, *newton(self, start, bounds, tolerance))
+        return Optimum(self, *newton(self.at, start, bounds, tolerance))
 
     def start(self) -> Array:
         """The best of a few parameters to start from."""
@@ -175,7 +166,7 @@ class Likelihood:
         noise = [] if self.noise is not None else [0.0]
         pairs = product(self.options.starts, self.options.first_noises)
         starts = [np.array([s, *(n + each for each in noise), *(guess + s)]) for s, n in pairs]
-        return min(starts, key=self.value)
+        return min(starts, key=lambda parameters: self.at(parameters)[0])
 
 
 @dataclass(frozen=True, eq=False)
@@ -242,11 +233,6 @@ def fit_priors(
             used, n_fitted = largest_degree(standardised(coordinates), degree), len(best.parameters)
             found.append(GPPrior(coordinates, fitted, A * unit**2, lam * unit**2, used, -best.value, n_fitted))
     return found
-
-
-def _value(process: Process) -> float:
-    """Minus the log-likelihood."""
-    return 0.5 * float(process.energy[0] + process.logdet[0])
 
 
 def _best(alternatives: Sequence[Likelihood], near: Optimum | None) -> Optimum:

@@ -98,10 +98,7 @@ class Process:
 
     def inverse(self) -> Any:
         """P (..., n, n), where the engine keeps it."""
-        P = self.solver.resident_inverse()
-        if "_solved" not in vars(self):  # a product with the inverse costs less than two solves
-            self._solved = on_host(P @ moved(self._columns(self.detrended), P))
-        rows = self._trend_rows
+        P, rows = self._inverse_of_gram(), self._trend_rows
         P -= moved(rows, P) @ moved(rows.swapaxes(-1, -2), P)
         return P
 
@@ -110,10 +107,19 @@ class Process:
 
         weights: w (..., C), of the outputs. amplitude: A (..., C).
         """
-        P = self.inverse()
-        P *= moved(np.sum(weights, axis=-1)[..., None, None], P)
-        P -= moved(self.a, P) @ moved((self.a * (weights / amplitude)[..., None, :]).swapaxes(-1, -2), P)
+        P, total = self._inverse_of_gram(), np.sum(weights, axis=-1)[..., None, None]
+        rows = np.concatenate([self._trend_rows, self.a], axis=-1)
+        weighted = np.concatenate([self._trend_rows * total, self.a * (weights / amplitude)[..., None, :]], axis=-1)
+        P *= moved(total, P)
+        P -= moved(rows, P) @ moved(weighted.swapaxes(-1, -2), P)  # all at once: each pass over P takes long
         return P
+
+    def _inverse_of_gram(self) -> Any:
+        """A copy of K^-1 (..., n, n), where the engine keeps it; what else is solved for follows from it."""
+        inverse = self.solver.resident_inverse()
+        if "_solved" not in vars(self):  # a product with the inverse costs less than two solves
+            self._solved = on_host(inverse @ moved(self._columns(self.detrended), inverse))
+        return inverse
 
     @cached_property
     def _solved(self) -> Array:

@@ -17,7 +17,8 @@ from cbq._arrays import Array, Booleans
 from cbq.linalg.dense import solve
 
 WithGradient = Callable[[Array], tuple[float, Array]]  # parameters (P,) to value and gradient (P,)
-WithInformation = Callable[[Array], tuple[float, Array, Array]]  # and to the approximate Hessian (P, P)
+Derivatives = Callable[[], tuple[Array, Array]]  # the gradient (P,) and the approximate Hessian (P, P)
+WithInformation = Callable[[Array], tuple[float, Derivatives]]  # parameters (P,) to value, and derivatives if asked
 Bounds = Sequence[tuple[float, float]]
 
 
@@ -45,7 +46,8 @@ def newton(
     """
     low, high = np.array(bounds).T
     x = np.clip(start, low, high)
-    value, gradient, information = objective(x)
+    value, derivatives = objective(x)
+    gradient, information = derivatives()
     least, most = damping
     now = least
     for _ in range(steps):
@@ -58,9 +60,9 @@ def newton(
         trial = np.clip(x + step, low, high)
         if not -float(gradient @ (trial - x)) >= tolerance or now > most:
             break
-        new = objective(trial)
-        if new[0] < value:
-            x, (value, gradient, information) = trial, new
+        new, derivatives = objective(trial)
+        if new < value:
+            x, value, (gradient, information) = trial, new, derivatives()
             now = max(now / change, least)
         else:
             now *= change

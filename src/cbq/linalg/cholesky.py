@@ -115,10 +115,10 @@ class Factor(ABC):
         # right-hand sides that share a factor are solved together: their axes of the batch go last
         shared = [axis for axis, size in enumerate(own) if size == 1]
         last = range(lead - len(shared), lead)
-        rows = np.array(np.moveaxis(columns, shared, last), order="C")
+        rows = np.array(np.moveaxis(columns, shared, last) if shared else columns, order="C")
         count = prod(self.batch_shape)
         out = routine(rows.reshape(count, rows.size // max(1, count * self.n), self.n)).reshape(rows.shape)
-        return np.moveaxis(out, last, shared).swapaxes(-1, -2)
+        return (np.moveaxis(out, last, shared) if shared else out).swapaxes(-1, -2)
 
     def _columns(self, b: npt.ArrayLike) -> Array:
         """The columns of right-hand sides b (..., N, M) as rows (..., M, N), with the axes of the whole batch."""
