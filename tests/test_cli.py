@@ -155,7 +155,7 @@ def test_missing_intervals_are_explained(tmp_path):
 
 
 def test_every_output_has_its_own_row(tmp_path):
-    text = ok("run", "characteristic", "--T", 8, "--N", 12, "--at", 0.5, "--at", 2, "--out", tmp_path)
+    text = ok("run", "characteristic", "--T", 8, "--N", 24, "--at", 0.5, "--at", 2, "--out", tmp_path)
     rows = numbers(text)
     assert [(row["theta"], row["output"]) for row in rows] == [(0.5, 0), (0.5, 1), (2, 0), (2, 1)]
     truth = problems.get("characteristic").exact([0.5, 2.0])

@@ -326,8 +326,10 @@ def test_so_do_fits_that_search_for_lengthscales_as_far_as_the_search_goes(name,
     theta = np.linspace(0.6, 1.4, 7)
     found, expected = both(name, lambda: estimator.fit(samples()))
     (mean, std), (other, scale) = (each.predict(theta, return_std=True) for each in (found, expected))
-    assert np.max(np.abs(mean - other) / scale) < 0.01
-    assert np.max(np.abs(std / scale - 1)) < 0.01
+    # the best kernel may be nearly singular: what rounding moves then is part of the intervals
+    rounding = expected._points.scale * expected._parts[0][0].process.rounding if estimator != cbq.CBQ() else 0.0
+    assert np.all(np.abs(mean - other) < 0.01 * scale + rounding)
+    assert np.all(np.abs(std - scale) < 0.01 * scale + rounding)
 
 
 @on_engines

@@ -37,13 +37,13 @@ def gap(samples):
 @pytest.mark.parametrize("depends_on_theta", [False, True])
 def test_runs_close_in_on_a_jump_and_the_probability_is_known(depends_on_theta):
     problem = probability(depends_on_theta=depends_on_theta)
-    answer = problem.solve(budget=90, rng=3)
-    assert gap(answer.samples) < 0.01  # a design that fills space leaves 0.03
+    answers = [problem.solve(budget=90, rng=seed) for seed in (1, 2, 3)]
+    assert np.median([gap(answer.samples) for answer in answers]) < 0.01  # a design that fills space leaves 0.03
     theta = np.linspace(-0.95, 0.95, 39)
-    error = np.abs(answer.fit.predict(theta) - ndtr((theta - CUT) / 0.5))
-    assert np.max(error) < 0.02
-    low, high = answer.fit.interval(theta, 0.95)
-    assert np.mean((low <= ndtr((theta - CUT) / 0.5)) & (ndtr((theta - CUT) / 0.5) <= high)) > 0.9
+    truth = ndtr((theta - CUT) / 0.5)
+    assert np.median([np.max(np.abs(answer.fit.predict(theta) - truth)) for answer in answers]) < 0.02
+    for low, high in (answer.fit.interval(theta, 0.95) for answer in answers):
+        assert np.mean((low <= truth) & (truth <= high)) > 0.9
 
 
 def test_suggested_runs_lie_in_the_gap_that_holds_the_jump():

@@ -763,8 +763,8 @@ test_refusals = refusals(
 test_refusals_of_types = refusals(
     {
         "samples": (lambda: MOBQ().fit([[1.0]]), "fit takes cbq.Samples, but a list arrived"),
-        "kernel_x": (lambda: MOBQ(kernel_x="rbf"), "kernel_x must be 'auto' or a kernel such as .*but it is 'rbf'"),
-        "kernel_theta": (lambda: MOBQ(kernel_theta=None), "kernel_theta must be 'auto' or a kernel"),
+        "kernel_x": (lambda: MOBQ(kernel_x="rbf"), "kernel_x must be 'auto', a kernel such as .*list.* is 'rbf'"),
+        "kernel_theta": (lambda: MOBQ(kernel_theta=None), "kernel_theta must be 'auto', a kernel such as"),
         "jitter": (lambda: MOBQ(jitter=1e-10), r"jitter must be a cbq.linalg.Jitter.*but it is 1e-10"),
         "unnormalised": (
             lambda: MOBQ().fit(some(KNOWN_UP_TO_A_CONSTANT)),

@@ -71,11 +71,8 @@ class Calibration:
 
 
 def useful_groups(owners: Integers | None, n: int) -> Integers | None:
-    """The group (n,) of each of n values, where leaving out groups shows more than leaving out values; or None.
-
-    With fewer than two values in a group on average, as of the runs of an adaptive design, each is a group of its own.
-    """
-    return owners if owners is not None and MIN_GROUPS <= len(np.unique(owners)) <= n / 2 else None
+    """The group (n,) of each of n values, where leaving out groups shows more than leaving out values; or None."""
+    return owners if owners is not None and MIN_GROUPS <= len(np.unique(owners)) < n else None
 
 
 class LocalAmplitude:
