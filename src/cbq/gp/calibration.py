@@ -21,7 +21,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cbq._arrays import Array, Integers
-from cbq._checks import is_number, is_whole, shown
+from cbq._checks import check_fields, is_number, is_whole
 from cbq.gp.pooled import ExactGP, SubsetGP
 from cbq.io import Integer, Number, saved
 
@@ -55,14 +55,10 @@ class Calibration:
     points: int = 1000
 
     def __post_init__(self) -> None:
-        if not is_number(self.factor, 1.0, 1e6):
-            raise ValueError(f"factor must be a ratio of scales, 1 or more, but it is {shown(self.factor)}.")
-        if not is_number(self.common, 0.0, 1e6):
-            raise ValueError(
-                f"common must be a ratio of standard deviations, 0 or more, but it is {shown(self.common)}."
-            )
-        if not is_whole(self.points, 3):
-            raise ValueError(f"points must be a number of points, 3 or more, but it is {shown(self.points)}.")
+        check_fields(self, ("factor",), "a ratio of scales, 1 or more", lambda value: is_number(value, 1.0, 1e6))
+        ratio = "a ratio of standard deviations, 0 or more"
+        check_fields(self, ("common",), ratio, lambda value: is_number(value, 0.0, 1e6))
+        check_fields(self, ("points",), "a number of points, 3 or more", lambda value: is_whole(value, 3))
 
     @property
     def ratios2(self) -> Array:

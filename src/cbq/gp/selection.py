@@ -23,7 +23,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq._arrays import Array, Booleans, Integers, evenly
-from cbq._checks import is_number, is_whole, shown
+from cbq._checks import check_fields, is_number, is_whole
 from cbq.gp.calibration import useful_groups
 from cbq.gp.families import KernelFamily, fit_lengthscales
 from cbq.gp.pooled import ExactGP, PooledGP, pooled_gp
@@ -73,14 +73,12 @@ class Selection:
     step: float = 0.5
 
     def __post_init__(self) -> None:
-        for name in ("within", "promising"):
-            if not is_number(value := getattr(self, name), 1.0, 1e6):
-                raise ValueError(f"{name} must be a ratio of errors, 1 or more, but it is {shown(value)}.")
-        for name in ("most", "screened", "judged", "refined", "shaped"):
-            if not is_whole(value := getattr(self, name), 1):
-                raise ValueError(f"{name} must be a whole number, 1 or more, but it is {shown(value)}.")
-        if not is_number(self.step, 0.01, 1.0):
-            raise ValueError(f"step must be a number from 0.01 to 1, but it is {shown(self.step)}.")
+        check_fields(
+            self, ("within", "promising"), "a ratio of errors, 1 or more", lambda value: is_number(value, 1.0, 1e6)
+        )
+        whole = ("most", "screened", "judged", "refined", "shaped")
+        check_fields(self, whole, "a whole number, 1 or more", lambda value: is_whole(value, 1))
+        check_fields(self, ("step",), "a number from 0.01 to 1", lambda value: is_number(value, 0.01, 1.0))
 
 
 @dataclass(frozen=True, eq=False)

@@ -16,7 +16,7 @@ from itertools import compress
 import numpy as np
 
 from cbq._arrays import Array, Booleans, evenly
-from cbq._checks import is_number, is_whole, shown
+from cbq._checks import check_fields, is_number, is_whole
 from cbq.embeddings import NoEmbedding, embed
 from cbq.gp.families import KernelFamily
 from cbq.gp.quadrature import KernelEvidence, explain
@@ -78,12 +78,10 @@ class StageOneSelection:
     noise_evidence: float = 6.0
 
     def __post_init__(self) -> None:
-        for name in ("few", "thetas", "points", "numbers", "most", "least"):
-            if not is_whole(value := getattr(self, name)):
-                raise ValueError(f"{name} must be a whole number, zero or more, but it is {shown(value)}.")
-        for name in ("power", "negligible", "costly_share", "noise_evidence"):
-            if not is_number(value := getattr(self, name), 0.0):
-                raise ValueError(f"{name} must be a number, zero or more, but it is {shown(value)}.")
+        whole = ("few", "thetas", "points", "numbers", "most", "least")
+        check_fields(self, whole, "a whole number, zero or more", is_whole)
+        numbers = ("power", "negligible", "costly_share", "noise_evidence")
+        check_fields(self, numbers, "a number, zero or more", lambda value: is_number(value, 0.0))
 
 
 @dataclass(frozen=True, eq=False)
