@@ -194,3 +194,14 @@ test_what_says_nothing = refusals(
     },
     ValueError,
 )
+
+
+@pytest.mark.filterwarnings("ignore::cbq.FitWarning")
+@pytest.mark.parametrize("T", [3, 8])
+def test_one_value_at_each_theta_is_left_to_one_process(T):
+    problem = cbq.Problem(
+        lambda x, t: np.sin(x[:, 0]), lambda t: Gaussian(t[0], 1.0), Uniform(0.0, 2.0), depends_on_theta=False
+    )
+    fit = cbq.Auto().fit(problem.collect(T, 1, rng=0))
+    assert isinstance(fit, MOBQFit)
+    assert fit.choice == "Chose MOBQ. One value at each theta cannot show CBQ how large its error is."

@@ -31,8 +31,9 @@ class Auto(Parameters):
     `cbq.CBQ` is fitted and, where there is a family and kernels have embeddings in coordinates that all thetas share,
     `cbq.MOBQ(nystrom="auto")`. The smaller predicted error wins: the half-width of 50% intervals, at the observed
     thetas and between them. Where long tails of the measures decide the answer, CBQ is chosen, whose intervals allow
-    for what lies beyond the points. Where points were chosen by a rule, CBQ would take them for draws, and MOBQ is
-    chosen. docs/theory/estimators.md has measured how well this chooses.
+    for what lies beyond the points. Where points were chosen by a rule, CBQ would take them for draws, and where each
+    theta has one, they cannot show it its error: MOBQ is chosen. docs/theory/estimators.md has measured how well this
+    chooses.
 
     `fit` returns the fit of the chosen estimator, whose `summary()` begins with the choice and its reason.
 
@@ -65,6 +66,8 @@ class Auto(Parameters):
             return plain.with_choice(f"Chose CBQ. MOBQ could not be fitted: {str(error).rstrip('.')}.")
         if samples.design == "adaptive":
             return pooled.with_choice("Chose MOBQ. Points were chosen by a rule, and CBQ would take them for draws.")
+        if samples.n_evaluations == samples.T:
+            return pooled.with_choice("Chose MOBQ. One value at each theta cannot show CBQ how large its error is.")
         theta = _compared_thetas(samples)
         ratio = float(np.exp(np.mean(np.log(_half_widths(pooled, theta)) - np.log(_half_widths(plain, theta)))))
         compared = f"MOBQ's predicted error is {ratio:.2g} times CBQ's."
