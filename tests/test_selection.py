@@ -333,3 +333,18 @@ def test_other_lists_are_refused(kernels, name):
         cbq.MOBQ(**{name: kernels})
     with pytest.raises(TypeError, match=f"{name} must be 'auto' or a kernel such as "):
         cbq.CBQ(**{name: [RBF()]})
+
+
+def test_lengthscales_that_are_given_stay_in_a_list():
+    problem = cbq.Problem(
+        lambda x, t: np.sin(3 * x[:, 0]) + 0.1 * x[:, 1],
+        lambda t: Gaussian([t[0], 0.0], cov=[1.0, 1.0]),
+        Uniform(0.0, 2.0),
+        depends_on_theta=False,
+    )
+    given = RBF([0.6, 7.0])
+    fit = cbq.MOBQ([given, RBF(), Matern(2.5)], selection=Selection(within=1e6, most=50, promising=1e6, refined=9)).fit(
+        problem.collect(8, 10, rng=0)
+    )
+    kernels = [member.kernel for member in fit.groups[0].chosen.members]
+    assert any(isinstance(k, RBF) and np.allclose(k.lengthscale, given.lengthscale, rtol=1e-12) for k in kernels)
