@@ -10,7 +10,7 @@ from scipy import optimize, stats
 import cbq
 from cbq import MOBQ, Auto, Calibration, Selection
 from cbq.embeddings.many import Integrals
-from cbq.gp.calibration import LocalAmplitude, useful_groups
+from cbq.gp.calibration import Increments, LocalAmplitude, useful_groups
 from cbq.gp.kronecker import GridPoints, grid_amplitude
 from cbq.gp.pooled import ExactGP
 from cbq.gp.selection import KernelChoice, KernelMember
@@ -355,3 +355,44 @@ test_what_is_no_option = refusals(
     },
     TypeError,
 )
+
+
+# Jumps -------------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("sizes", [(0.1, 0.1, 0.1), (0.001, 0.1, 0.2), (0.2, 0.003, 0.001), (0.01, 0.02, 0.3)])
+def test_a_jump_may_be_anywhere_in_its_gap(sizes):
+    x = np.cumsum([0.0, 0.1, 0.1, *sizes, 0.1, 0.1])
+    left, right = x[3:5]  # the ends of the gap
+    density = 1.0 / x[-1]
+    f = np.where(x > 0.5 * (left + right), 2.0, 0.0)[:, None]
+    process = ExactGP(Matern(0.5, 1e4), x[:, None], f, NONE)
+    integrals = Integrals(process.kernel, [Uniform(0.0, x[-1])], np.zeros((1, 0)))
+    mu, z = integrals.mean(x[:, None]), integrals.variance()
+    amplitude = Increments(process).amplitude(process.functionals(mu).weights)
+    variance = (amplitude * process.variance(mu, z)).item()
+    assert variance == pytest.approx((2.0 * density * (right - left)) ** 2 / 12.0, rel=0.02)
+
+
+def test_increments_of_a_draw_have_its_amplitude():
+    kernel = Matern(0.5, 1.0)
+    draws = np.linalg.cholesky(kernel(U)) @ np.random.default_rng(1).standard_normal((30, 400))
+    process = ExactGP(kernel, U, 3.0 * draws, NONE)
+    mu = Integrals(kernel, MEASURES, np.zeros((3, 0))).mean(U)
+    found = Increments(process).amplitude(process.functionals(mu).weights)
+    errors = np.std(found, axis=1) / np.sqrt(400)
+    assert np.all(np.abs(np.mean(found, axis=1) - 9.0) < 4.0 * errors)
+
+
+def test_where_single_points_are_left_out_the_roughest_kernel_sees_jumps_by_their_increments():
+    x = np.array([0.0, 0.499, 0.5, 0.6, 0.601, 1.0])[:, None]  # either end of the gap has a close neighbour
+    process = ExactGP(Matern(0.5, 1.0), x, np.where(x > 0.55, 1.0, 0.0), NONE)
+    mu = Integrals(process.kernel, [Uniform(0.0, 1.0)], np.zeros((1, 0))).mean(x)
+    weights = process.functionals(mu).weights
+    local, squares = Increments(process).amplitude(weights), weights**2
+    moved = squares @ process.process.residuals**2 / (squares @ (1.0 / process.process.precision))
+    assert local > moved
+    assert_allclose(LocalAmplitude(process, None)(mu), np.sqrt(local * moved), rtol=1e-12)
+    by_groups = LocalAmplitude(process, np.array([0, 0, 1, 1, 2, 2]))(mu)  # of points that were drawn
+    moves = [group.move(weights) for group in process.process.leave_groups_out(np.arange(6) // 2)]
+    assert_allclose(by_groups, sum(D**2 for D, _ in moves) / sum(V for _, V in moves), rtol=1e-12)

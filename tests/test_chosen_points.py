@@ -13,6 +13,7 @@ from cbq.methods import MOBQFit
 from cbq.methods.multioutput.candidates import pooled_points
 
 NEW = np.linspace(0.2, 1.8, 9)
+OF_X = {"depends_on_theta": False, "design": "adaptive"}
 AVERAGING = [cbq.MonteCarlo(), cbq.LSMC(), cbq.KLSMC(), cbq.ImportanceSampling()]
 
 
@@ -152,3 +153,15 @@ def test_crowded_points_stand_for_little_of_the_measures():
     assert 0 < pooled_points(beyond)[0].share[-1] < 1e-5
     drawn, _ = pooled_points(cbq.Samples(theta, x[:, None], np.sin(x)[:, None], design="sobol", **made))
     assert drawn.share is None
+
+
+def test_thetas_of_chosen_points_are_mere_labels():
+    x = np.linspace(-1.0, 3.0, 24)
+    few, many = (
+        cbq.Samples(theta, x.reshape(len(theta), -1), np.tanh(x).reshape(len(theta), -1), family, **OF_X)
+        for theta in (np.linspace(0.0, 2.0, 6), np.linspace(0.0, 2.0, 24))
+    )
+    kernel = cbq.kernels.RBF(1.0)
+    one, other = (cbq.MOBQ(kernel_x=kernel).fit(samples) for samples in (few, many))
+    mu = np.abs(np.sin(np.arange(48.0))).reshape(2, 24)
+    assert_allclose(one._amplitudes[0](mu), other._amplitudes[0](mu), rtol=1e-6)

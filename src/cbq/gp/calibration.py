@@ -8,10 +8,24 @@ and Mahsereci (2023) estimate one amplitude from all leave-one-out residuals in 
 Groups are the points of each theta. A theta that is left out leaves a gap as wide as the gaps between thetas, so its
 move foresees errors far better than the moves of single points, halves of the points or cells of neighbours do. Where
 thetas share a design, its points are groups, too: each is left out at all thetas at once, as their errors are alike.
-Where thetas have one point each, or there are fewer than three, groups are single points.
+Where thetas have one point each, or there are fewer than three, groups are single points. So they are where points were
+chosen, as a theta is a mere label of a point then.
 
-Moves by an analytic kernel promise too much, as it was chosen for small residuals. The likelihood is right about
-functions that are as smooth as its draws, and the geometric mean of both amplitudes counts where this one is larger.
+The likelihood has an amplitude, too, and where it is larger, the geometric mean of both counts:
+
+- Moves by an analytic kernel promise too much, as it was chosen for small residuals, and the likelihood is right about
+  functions that are as smooth as its draws.
+- If the kernel is the roughest, f may jump. A jump lies between two points, and leaving out one of them shows it only
+  if the next point is not much closer. The increments between neighbours always show it. They split the energy,
+  f'P f = -sum_ij P_ij (f_i - f_j)^2 / 2, and so the amplitude of the likelihood has a local form: where single points
+  are left out,
+
+      A = sum_ij s_ij s_ji (f_i - f_j)^2 / sum_ij s_ij s_ji V_ij,    V_ij = K_ii + K_jj - 2 K_ij,
+
+  in which the weight w_i of value i in the integral is shared among its neighbours, s_ij = |w_i| e_ij / sum_j e_ij with
+  e_ij = max(-P_ij, 0) V_ij^2. On the line with a density q, a gap h has V = 2 h / ell, only neighbours have e_ij > 0,
+  and s_ij = q h / 2. A process with the amplitude D^2 / V of the gap has the variance (D q h)^2 / 12 of its integral there,
+  which is the variance for a step by D that may be anywhere in the gap.
 """
 
 from __future__ import annotations
@@ -24,6 +38,7 @@ from cbq._arrays import Array, Integers
 from cbq._checks import check_fields, is_number, is_whole
 from cbq.gp.pooled import ExactGP, SubsetGP
 from cbq.io import Integer, Number, saved
+from cbq.linalg.resident import on_host
 
 MIN_GROUPS = 3  # with fewer, the groups that are left say nothing about the one that is not
 
@@ -83,6 +98,7 @@ class LocalAmplitude:
         self._likeliest = likeliest_amplitude(given)
         useful = [useful_groups(owners, len(given.process.f)) for owners in groupings]
         self._left_out = [self._process.leave_groups_out(owners) for owners in useful if owners is not None]
+        self._increments = Increments(given) if given.kernel.is_roughest and not self._left_out else None
 
     def __call__(self, mu: Array) -> Array:
         """The amplitudes (M, C) at integrals with embeddings mu (M, n) at the nodes."""
@@ -95,7 +111,27 @@ class LocalAmplitude:
             moves, variances = zip(*(group.move(weights) for group in groups), strict=True)
             found.append(_ratio(np.sum(np.square(moves), axis=0), np.sum(variances, axis=0)))
         moved = np.max(found, axis=0)
-        return np.asarray(np.sqrt(moved) * np.sqrt(np.maximum(moved, self._likeliest)))
+        likeliest = self._likeliest if self._increments is None else self._increments.amplitude(weights)
+        return np.asarray(np.sqrt(moved) * np.sqrt(np.maximum(moved, likeliest)))
+
+
+class Increments:
+    """The local amplitude of a process by the increments of its values between neighbours."""
+
+    def __init__(self, given: ExactGP | SubsetGP) -> None:
+        K, self._process = given.prior_covariance(), given.process
+        variance = np.add.outer(K.diagonal(), K.diagonal()) - 2.0 * K
+        e = np.maximum(-on_host(self._process.inverse()), 0.0) * variance**2
+        share = e / np.maximum(np.sum(e, axis=1, keepdims=True), np.finfo(float).tiny)
+        pairs = share * share.T
+        self._expected = pairs * variance  # (n, n)
+        self._observed = [pairs * np.subtract.outer(f, f) ** 2 for f in self._process.f.T]  # of each output
+
+    def amplitude(self, weights: Array) -> Array:
+        """The amplitudes (M, C) of integrals with these weights (M, n) of the values."""
+        w = np.abs(weights)
+        expected, *observed = (np.sum((w @ pairs) * w, axis=1) for pairs in (self._expected, *self._observed))
+        return _ratio(np.stack(observed, axis=1), expected)
 
 
 def likeliest_amplitude(given: ExactGP | SubsetGP) -> Array:

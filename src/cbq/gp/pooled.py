@@ -145,6 +145,11 @@ class ExactGP:
         """Integrals with embeddings mu (M, n) at the nodes."""
         return self.process.functionals(mu)
 
+    def prior_covariance(self) -> Array:
+        """K (n, n) of the values at unit amplitude, noise included."""
+        K = self.kernel(self.nodes)
+        return K + np.max(self.noise) * np.eye(len(K))
+
     def mean(self, mu: Array) -> Array:
         return np.asarray(self.process.beta + mu @ self.process.a)
 
@@ -238,9 +243,14 @@ class SubsetGP:
     def __init__(self, whole: NystromGP, kernel: Kernel, u: Array, f: Array, jitter: Jitter) -> None:
         self.kernel, self.nodes, self._factor = kernel, whole.nodes, whole.factor
         self._features = whole.factor.solve_lower(kernel(whole.nodes, u))  # Phi' (m, n)
+        self._noise = float(np.max(whole.noise))
         gram = self._features.T @ self._features
-        self.process = Process(factor(gram, nugget=float(np.max(whole.noise)), jitter=jitter, overwrite=True), f)
+        self.process = Process(factor(gram, nugget=self._noise, jitter=jitter, overwrite=True), f)
 
     def functionals(self, mu: Array) -> Functionals:
         """Integrals with embeddings mu (M, m) at the landmarks."""
         return self.process.functionals(self._factor.solve_lower(mu.T).T @ self._features)
+
+    def prior_covariance(self) -> Array:
+        """K (n, n) of the values at unit amplitude, noise included."""
+        return np.asarray(self._features.T @ self._features + self._noise * np.eye(self._features.shape[1]))

@@ -189,12 +189,13 @@ class MOBQFit(PooledFit):
         """The amplitudes of integrals by the best process given all points, or some of them."""
         points, chosen = self._points.outputs(group.outputs), group.chosen
         some = points.thinned(self.calibrated_by.points)
+        owners = None if self.samples.design == "adaptive" else some.owners  # of chosen points, thetas are labels
         if isinstance(process, NystromGP):
             subset = SubsetGP(process, chosen.kernel, some.u, some.f, self.jitter)
-            return LocalAmplitude(subset, some.owners, some.places)
+            return LocalAmplitude(subset, owners, some.places)
         if some.n < points.n or not isinstance(process, ExactGP):
             process = ExactGP(chosen.kernel, some.u, some.f, self.jitter, chosen.noise)
-        return LocalAmplitude(process, some.owners, some.places)
+        return LocalAmplitude(process, owners, some.places)
 
     def _measures(self, theta: Array) -> Sequence[Measure]:
         return self.samples.conditional(theta)
