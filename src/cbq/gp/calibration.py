@@ -24,8 +24,8 @@ The likelihood has an amplitude, too, and where it is larger, the geometric mean
 
   in which the weight w_i of value i in the integral is shared among its neighbours, s_ij = |w_i| e_ij / sum_j e_ij with
   e_ij = max(-P_ij, 0) V_ij^2. On the line with a density q, a gap h has V = 2 h / ell, only neighbours have e_ij > 0,
-  and s_ij = q h / 2. A process with the amplitude D^2 / V of the gap has the variance (D q h)^2 / 12 of its integral there,
-  which is the variance for a step by D that may be anywhere in the gap.
+  and s_ij = q h / 2. With the amplitude D^2 / V of the gap, the integral has the variance (D q h)^2 / 12 there, as for
+  a step by D that may be anywhere in the gap.
 """
 
 from __future__ import annotations
