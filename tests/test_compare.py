@@ -18,7 +18,7 @@ import cbq
 from cbq.comparison import Comparison, ComparisonRow, compare
 from cbq.fit.base import Fit
 from cbq.fit.predictive import PredictiveDistribution
-from cbq.methods.estimators import Compared, create, default_estimators, estimator, registrations
+from cbq.methods.estimators import Compared, Estimator, create, default_estimators, estimator, registrations
 from refusals import refusals
 
 
@@ -44,18 +44,18 @@ class Flat(Fit):
 
 
 @dataclass(frozen=True)
-class Average:
+class Average(Estimator):
     """An estimator for which I is the average of f at all thetas."""
 
     std: float = 1.0
     observed_only: bool = False
 
-    def fit(self, samples):
+    def _fit(self, samples, pool):
         return Flat(samples.theta, samples.C, overall_mean(samples), self.std, self.observed_only)
 
 
 class NoIntervals(Average):
-    def fit(self, samples):
+    def _fit(self, samples, pool):
         class Bare(Flat):
             def interval(self, theta, level=0.95):
                 raise NotImplementedError("there is no standard error. Use the mean.")
@@ -69,7 +69,7 @@ class NoIntervals(Average):
 class SometimesNaN(Average):
     """An estimator whose mean at the second theta of a prediction is NaN."""
 
-    def fit(self, samples):
+    def _fit(self, samples, pool):
         class Patchy(Flat):
             def predict(self, theta, return_std=False, return_cov=False):
                 mean = np.array(super().predict(theta))

@@ -16,6 +16,7 @@ import numpy.typing as npt
 
 from cbq._checks import between_0_and_1, is_whole, shown
 from cbq.comparison.scores import (
+    HasFit,
     KnownTruth,
     Scores,
     Truth,
@@ -30,7 +31,7 @@ from cbq.fit.base import Fit
 from cbq.fit.findings import Finding, few_points_each, silent, warn_of
 from cbq.linalg import engine
 from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
-from cbq.methods.estimators import REFUSALS, Estimator, default_estimators, reason
+from cbq.methods.estimators import REFUSALS, default_estimators, reason
 from cbq.samples import Samples
 from cbq.workers import call_each, opened
 
@@ -39,7 +40,7 @@ Score = Callable[[Fit], Scores]
 
 def compare(
     samples: Samples | Sequence[Samples],
-    methods: Mapping[str, Estimator] | Sequence[Estimator] | Estimator | None = None,
+    methods: Mapping[str, HasFit] | Sequence[HasFit] | HasFit | None = None,
     truth: Truth | None = None,
     *,
     theta: npt.ArrayLike | None = None,
@@ -106,7 +107,7 @@ class _Task:
     """An estimator to fit and score. error: the name of the field of the error."""
 
     name: str
-    estimator: Estimator
+    estimator: HasFit
     samples: Samples
     score: Score
     error: str
@@ -114,7 +115,7 @@ class _Task:
 
 def _tasks(
     samples: Samples,
-    estimators: Mapping[str, Estimator],
+    estimators: Mapping[str, HasFit],
     known: KnownTruth | None,
     folds: int,
     level: float,
@@ -185,7 +186,7 @@ def _output(samples: Samples, c: int) -> int | str | None:
     return samples.names.f[c] if samples.names.are_given("f") else c
 
 
-def _left_out(samples: Samples, folds: int, level: float) -> Callable[[Estimator], Score]:
+def _left_out(samples: Samples, folds: int, level: float) -> Callable[[HasFit], Score]:
     """The score of an estimator at left-out thetas, against the Bayesian quadrature of stage 1 there."""
     if samples.design == "adaptive" and few_points_each(samples, samples.counts):
         note = "no leave-one-out error: points were chosen by a rule, and are too few to compare with at each theta"
@@ -218,7 +219,7 @@ def _checked_samples(samples: Any) -> list[Samples]:
     return sets
 
 
-def _named(methods: Mapping[str, Estimator] | Sequence[Estimator] | Estimator) -> dict[str, Estimator]:
+def _named(methods: Mapping[str, HasFit] | Sequence[HasFit] | HasFit) -> dict[str, HasFit]:
     """Estimators by name, from a mapping, a sequence or a single estimator."""
     if isinstance(methods, Mapping):
         estimators: list[Any] = list(methods.values())
@@ -243,7 +244,7 @@ def _named(methods: Mapping[str, Estimator] | Sequence[Estimator] | Estimator) -
     return dict(zip(names, estimators, strict=True))
 
 
-def _names(estimators: Sequence[Estimator]) -> list[str]:
+def _names(estimators: Sequence[HasFit]) -> list[str]:
     """The classes of estimators, with the options that differ from their defaults where a class occurs twice."""
     classes = [type(each).__name__ for each in estimators]
     twice = {name for name in classes if classes.count(name) > 1}
@@ -254,7 +255,7 @@ def _names(estimators: Sequence[Estimator]) -> list[str]:
     return names
 
 
-def _with_options(estimator: Estimator) -> str:
+def _with_options(estimator: HasFit) -> str:
     """The class of an estimator and its options that differ from their defaults."""
     kind = type(estimator)
     if not is_dataclass(kind):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -14,7 +14,7 @@ from scipy.special import ndtri
 from cbq._arrays import Array, Booleans, finite, squarable
 from cbq._checks import called
 from cbq.fit.base import Fit
-from cbq.methods.estimators import REFUSALS, Estimator, reason
+from cbq.methods.estimators import REFUSALS, reason
 from cbq.problem import Problem
 from cbq.samples import Samples
 from cbq.samples.arrays import thetas_in
@@ -23,6 +23,14 @@ Truth = Problem | Callable[[Array], npt.ArrayLike] | npt.ArrayLike
 References = list[Callable[[], tuple[Array, Array]]]  # of theta (M, p) and the values (M, C) to compare with
 
 PRIOR_DRAWS, SEED = 1000, 20240616  # thetas drawn from the prior of a problem, by a seed no samples are likely to have
+
+
+class HasFit(Protocol):
+    """What is compared: estimators, and the objects of users that have the method `fit`."""
+
+    def fit(self, samples: Samples) -> Fit:
+        """The fit to the samples."""
+        ...
 
 
 @dataclass(frozen=True, eq=False)
@@ -104,7 +112,7 @@ def _function(truth: Truth, p: int) -> Callable[[Array], Any] | None:
     return partial(called, truth, "truth") if callable(truth) else None
 
 
-def fit_checked(estimator: Estimator, samples: Samples) -> Fit:
+def fit_checked(estimator: HasFit, samples: Samples) -> Fit:
     """Fit the estimator, and raise TypeError unless it returns a cbq.Fit."""
     fit = estimator.fit(samples)
     if not isinstance(fit, Fit):
@@ -156,7 +164,7 @@ def score_against_truth(references: References, C: int, level: float, fit: Fit) 
 
 
 def score_left_out(
-    samples: Samples, estimates: Array, variance: Array, folds: int, level: float, estimator: Estimator, fit: Fit
+    samples: Samples, estimates: Array, variance: Array, folds: int, level: float, estimator: HasFit, fit: Fit
 ) -> Scores:
     """Scores of an estimator, fitted again, at left-out thetas, against estimates from their own points.
 

@@ -136,15 +136,17 @@ class Fit(Immutable, ABC):
         return self._replaced(calibration=np.broadcast_to(earlier * given, (self.C or 1,)).copy())
 
     def _with_samples(self, samples: Samples) -> Self:
-        """The same fit, which says what the samples show, and where f failed, and answers within the bounds of f."""
-        about = self._findings_about(samples)
+        """The same fit with the failures, the bounds, the unseen values and the names of the samples."""
         return self._replaced(
             failures=samples.failures,
             bounds=samples.known_bounds,
             unseen=unseen_points(samples),
-            about_samples=about,
             _names=samples.names,
         )
+
+    def _with_findings_about(self, samples: Samples) -> Self:
+        """The same fit with findings about the samples."""
+        return self._replaced(about_samples=self._findings_about(samples))
 
     @property
     def names(self) -> Names:

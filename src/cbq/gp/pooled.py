@@ -148,7 +148,7 @@ class ExactGP:
     def prior_covariance(self) -> Array:
         """K (n, n) of the values at unit amplitude, noise included."""
         K = self.kernel(self.nodes)
-        return K + np.max(self.noise) * np.eye(len(K))
+        return np.asarray(K + np.max(self.noise) * np.eye(len(K)))
 
     def mean(self, mu: Array) -> Array:
         return np.asarray(self.process.beta + mu @ self.process.a)

@@ -13,10 +13,9 @@ from cbq.fit.base import Fit
 from cbq.fit.heavy_tails import has_long_tails
 from cbq.methods.conditional import CBQ, CBQFit
 from cbq.methods.conditional.stage_one import UNDECLARED_NOISE
-from cbq.methods.estimators import Parameters, estimator, require_samples
+from cbq.methods.estimators import Estimator, estimator
 from cbq.methods.multioutput import MOBQ, PooledFit
 from cbq.samples import Samples
-from cbq.workers import opened
 
 COMPARED_THETAS = 100  # at most
 TAILS = 1.5  # the stretch of CBQ's standard deviations for the tails, beyond which one process would be overconfident
@@ -25,7 +24,7 @@ LEVEL = 0.5  # of the intervals that are compared: an error is as likely below t
 
 @estimator("auto", title="chosen for the samples", order=10)
 @dataclass(frozen=True)
-class Auto(Parameters):
+class Auto(Estimator[CBQFit | PooledFit]):
     """The estimator that suits the samples. A configuration: `fit` changes nothing.
 
     `cbq.CBQ` is fitted and, where there is a family and kernels have embeddings in coordinates that all thetas share,
@@ -45,11 +44,8 @@ class Auto(Parameters):
     'MOBQFit'
     """
 
-    def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> CBQFit | PooledFit:
-        """Estimate I over theta from samples, by the estimator that suits them; executor: as for `cbq.CBQ`."""
-        require_samples(samples)
-        with opened(executor) as pool:
-            plain = CBQ().fit(samples, executor=pool)
+    def _fit(self, samples: Samples, pool: Executor | None) -> CBQFit | PooledFit:
+        plain = CBQ()._undiagnosed(samples, pool)
         return _with_noise_of(plain, self._chosen(samples, plain))
 
     def _chosen(self, samples: Samples, plain: CBQFit) -> CBQFit | PooledFit:
@@ -61,7 +57,7 @@ class Auto(Parameters):
         if not samples.conditional.everywhere:
             return plain.with_choice("Chose CBQ. MOBQ needs a family, and these samples have none.")
         try:
-            pooled = MOBQ(nystrom="auto").fit(samples)
+            pooled = MOBQ(nystrom="auto")._undiagnosed(samples, None)
         except (NoEmbedding, ValueError, MemoryError) as error:
             return plain.with_choice(f"Chose CBQ. MOBQ could not be fitted: {str(error).rstrip('.')}.")
         if samples.design == "adaptive":

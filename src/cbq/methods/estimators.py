@@ -1,10 +1,13 @@
-"""What every estimator shares: its place in the registry, its options by name, and checks of what it is given.
+"""The base class of estimators, their registry, and checks of their options and samples.
 
 Each estimator declares its name on the command line and its place in default comparisons:
 
     @estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
     @dataclass(frozen=True)
-    class LSMC(Parameters): ...
+    class LSMC(Estimator[LSMCFit]):
+        needs_measure = False
+
+        def _fit(self, samples, pool): ...
 
 A new estimator needs a declaration in its own file and an import in `cbq/methods/__init__.py`.
 """
@@ -12,10 +15,11 @@ A new estimator needs a declaration in its own file and an import in `cbq/method
 from __future__ import annotations
 
 import re
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field, fields, replace
-from functools import wraps
-from typing import Any, Protocol, Self, TypeVar, cast
+from typing import Any, ClassVar, Generic, Self, TypeVar, cast, final
 
 from cbq._checks import as_text, did_you_mean, flag, one_of, shown
 from cbq.fit.base import Fit
@@ -25,21 +29,67 @@ from cbq.linalg import LinAlgError
 from cbq.linalg.engines import NumpyEngine, current_engine
 from cbq.samples import Samples
 from cbq.samples.unknown import WHY
+from cbq.workers import opened
 
 # What an estimator raises when it cannot fit these samples or predict at these thetas. Any other exception is a bug.
 REFUSALS = (ValueError, TypeError, NotImplementedError, ImportError, ArithmeticError, LinAlgError, MemoryError)
 _REGISTRATIONS: dict[str, Registration] = {}
 
 
-class Estimator(Protocol):
-    """A configuration that fits samples, such as `cbq.CBQ()`."""
-
-    def fit(self, samples: Samples) -> Fit:
-        """Return the fit to the samples, or raise one of `REFUSALS`."""
-        ...
+F = TypeVar("F", bound=Fit, covariant=True)
 
 
-E = TypeVar("E", bound=Estimator)
+class Estimator(ABC, Generic[F]):
+    """The base class of estimators: configurations that fit samples, and never change.
+
+    A subclass is a frozen dataclass of options, all of which have defaults, and implements `_fit`.
+    """
+
+    needs_measure: ClassVar[bool] = True  # whether it refuses samples without a measure of x
+
+    @final
+    def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> F:
+        """Estimate I over theta from samples.
+
+        executor: a number of processes to start, or any `concurrent.futures.Executor`, such as a Dask cluster's: its
+        workers share the thetas of stage 1 of `cbq.CBQ`. The fit does not depend on how many there are.
+        """
+        with opened(executor) as pool:
+            fit = self._undiagnosed(samples, pool)
+        fit = fit._with_findings_about(samples)
+        warn_of(fit.serious_findings)
+        return fit
+
+    @final
+    def _undiagnosed(self, samples: Samples, pool: Executor | None) -> F:
+        """The fit without a look for what makes its intervals doubtful, for an estimator that fits several."""
+        if not isinstance(samples, Samples):
+            raise TypeError(f"fit takes cbq.Samples, but a {type(samples).__name__} arrived as samples.")
+        if self.needs_measure and not samples.has_measure:
+            raise ValueError(f"{type(self).__name__} needs the measures of x, but {WHY}")
+        with silent():
+            return self._fit(samples, pool)._with_samples(samples)
+
+    @abstractmethod
+    def _fit(self, samples: Samples, pool: Executor | None) -> F:
+        """The fit to the samples; or raise one of `REFUSALS`."""
+
+    def get_params(self, deep: bool = True) -> dict[str, Any]:
+        """The options by name. deep: as in scikit-learn; no option is an estimator, so that it changes nothing."""
+        flag(deep, "deep")
+        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
+
+    def set_params(self, **options: Any) -> Self:
+        """A copy with other options. The estimator itself stays as it is, unlike those of scikit-learn."""
+        known = self.get_params()
+        unknown = [name for name in options if name not in known]
+        if unknown:
+            has = f"it has {', '.join(known)}" if known else "it has none"
+            raise ValueError(f"{type(self).__name__} has no option {shown(unknown[0])}: {has}.")
+        return cast(Self, replace(cast(Any, self), **options))
+
+
+E = TypeVar("E", bound=Estimator[Fit])
 
 
 @dataclass(frozen=True)
@@ -58,9 +108,8 @@ class Registration:
     name: str
     title: str
     order: int
-    create: Callable[..., Estimator]
+    create: type[Estimator[Fit]]
     compared: tuple[Compared, ...]
-    needs_measure: bool
     presets: Mapping[str, Mapping[str, Any]]
 
 
@@ -70,43 +119,24 @@ def estimator(
     title: str,
     order: int,
     compared: Sequence[Compared] = (),
-    needs_measure: bool = True,
     presets: Mapping[str, Mapping[str, Any]] | None = None,
 ) -> Callable[[type[E]], type[E]]:
-    """Register the decorated class, whose options all have defaults. Its fits say what was found.
+    """Register the decorated class.
 
     name : the name on the command line.
-    title : what the name stands for, in lower case, for help texts.
+    title : the long name, in lower case, for help texts.
     order : the position among all estimators, in steps of ten so that others fit in between.
     compared : the entries of default comparisons; by default there is none.
-    needs_measure : whether it refuses samples without a measure of x.
     presets : by the name of a registered problem, the options that the estimator has there on the command line.
     """
 
     def register(kind: type[E]) -> type[E]:
         if name in _REGISTRATIONS:
             raise ValueError(f"an estimator {name!r} is registered already: choose another name for {kind.__name__}.")
-        kind.fit = _saying_what_was_found(kind.fit, needs_measure=needs_measure)  # type: ignore[method-assign]
-        _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared), needs_measure, presets or {})
+        _REGISTRATIONS[name] = Registration(name, title, order, kind, tuple(compared), presets or {})
         return kind
 
     return register
-
-
-def _saying_what_was_found(fit: Callable[..., Fit], *, needs_measure: bool) -> Callable[..., Fit]:
-    """The method `fit` of an estimator, which looks at the samples, too, and warns of what makes intervals doubtful."""
-
-    @wraps(fit)
-    def fit_and_say(self: E, samples: Samples, **options: Any) -> Fit:
-        if needs_measure and isinstance(samples, Samples) and not samples.has_measure:
-            raise ValueError(f"{type(self).__name__} needs the measures of x, but {WHY}")
-        with silent():  # Auto fits others
-            found = fit(self, samples, **options)
-        found = found._with_samples(samples)
-        warn_of(found.serious_findings)
-        return found
-
-    return fit_and_say
 
 
 def registrations() -> list[Registration]:
@@ -114,7 +144,7 @@ def registrations() -> list[Registration]:
     return sorted(_REGISTRATIONS.values(), key=lambda each: each.order)
 
 
-def create(name: str, problem: str | None = None) -> Estimator:
+def create(name: str, problem: str | None = None) -> Estimator[Fit]:
     """Return the estimator with this name on the command line, with its default options.
 
     problem : the name of a registered problem, for which the estimator may have other defaults.
@@ -126,13 +156,13 @@ def create(name: str, problem: str | None = None) -> Estimator:
     return found.create(**found.presets.get(problem or "", {}))
 
 
-def default_estimators(samples: Samples) -> dict[str, Estimator]:
+def default_estimators(samples: Samples) -> dict[str, Estimator[Fit]]:
     """The estimators of a default comparison on these samples, by label."""
     return {
         entry.label: each.create(**entry.options)
         for each in registrations()
         for entry in each.compared
-        if entry.suits(samples) and (samples.has_measure or not each.needs_measure)
+        if entry.suits(samples) and (samples.has_measure or not each.create.needs_measure)
     }
 
 
@@ -143,33 +173,8 @@ def reason(error: Exception) -> str:
     return first or type(error).__name__
 
 
-class Parameters:
-    """The base class of estimators: `get_params` and `set_params`. Estimators are configurations, and never change."""
-
-    def get_params(self, deep: bool = True) -> dict[str, Any]:
-        """The options by name. deep: as in scikit-learn; no option is an estimator, so that it changes nothing."""
-        flag(deep, "deep")
-        return {field.name: getattr(self, field.name) for field in fields(cast(Any, self))}
-
-    def set_params(self, **options: Any) -> Self:
-        """A copy with other options. The estimator itself stays as it is, unlike those of scikit-learn."""
-        known = self.get_params()
-        unknown = [name for name in options if name not in known]
-        if unknown:
-            has = f"it has {', '.join(known)}" if known else "it has none"
-            raise ValueError(f"{type(self).__name__} has no option {shown(unknown[0])}: {has}.")
-        return cast(Self, replace(cast(Any, self), **options))
-
-
-def require_samples(samples: object) -> None:
-    """Raise unless these are samples."""
-    if not isinstance(samples, Samples):
-        raise TypeError(f"fit takes cbq.Samples, but a {type(samples).__name__} arrived as samples.")
-
-
 def require_several_values(samples: Samples) -> None:
-    """Raise unless these are samples from which an error can be estimated."""
-    require_samples(samples)
+    """Raise unless an error can be estimated from the samples."""
     if samples.n_evaluations == 1:
         raise ValueError(
             "there is one theta with one value of f, which says nothing about its own error: evaluate f at more points "

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any, Literal, get_args
 
@@ -19,7 +20,7 @@ from cbq.measures import Measure
 from cbq.methods.baselines.averages import Averages, averages
 from cbq.methods.baselines.importance_weights import ImportanceWeights, Strata, Supports, log_density, log_proposal
 from cbq.methods.baselines.smoothing import rms
-from cbq.methods.estimators import Compared, Parameters, check_choices, estimator, require_samples
+from cbq.methods.estimators import Compared, Estimator, check_choices, estimator
 from cbq.samples import Samples
 from cbq.samples.arrays import MIN_EFFECTIVE_SIZE
 from cbq.samples.samples import Design
@@ -34,7 +35,7 @@ FORMULAS = {
 
 @estimator("importance-sampling", title="weighted averages", order=60, compared=[Compared("ImportanceSampling")])
 @dataclass(frozen=True)
-class ImportanceSampling(Parameters):
+class ImportanceSampling(Estimator["ImportanceSamplingFit"]):
     """Importance sampling, for f that does not depend on theta. A configuration: `fit` changes nothing.
 
     With n points in all, those of theta_t drawn from p_t, and weights w = p_theta(x) / q(x):
@@ -58,9 +59,7 @@ class ImportanceSampling(Parameters):
     def __post_init__(self) -> None:
         check_choices(self, {"kind": Kind})
 
-    def fit(self, samples: Samples) -> ImportanceSamplingFit:
-        """Estimate I over theta, wherever the measure of x is known."""
-        require_samples(samples)
+    def _fit(self, samples: Samples, pool: Executor | None) -> ImportanceSamplingFit:
         if samples.depends_on_theta:
             raise ValueError(
                 "cbq.ImportanceSampling uses values of f from other thetas, but in these samples f depends on theta: "

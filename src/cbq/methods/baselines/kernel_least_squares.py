@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import Any
 
@@ -29,15 +30,13 @@ from cbq.methods.baselines.smoothing import (
     saved_curves,
     validation_errors,
 )
-from cbq.methods.estimators import Compared, Parameters, estimator, require_samples, settings
+from cbq.methods.estimators import Compared, Estimator, estimator, settings
 from cbq.samples import Samples
 
 
-@estimator(
-    "klsmc", title="kernel least-squares Monte Carlo", order=50, compared=[Compared("KLSMC")], needs_measure=False
-)
+@estimator("klsmc", title="kernel least-squares Monte Carlo", order=50, compared=[Compared("KLSMC")])
 @dataclass(frozen=True)
-class KLSMC(Parameters):
+class KLSMC(Estimator["KLSMCFit"]):
     """Kernel least-squares Monte Carlo: kernel ridge regression of the averages of f at each theta.
 
     The curve is c + g(theta), with an unknown constant c and g in the space of the kernel; it minimises the sum of
@@ -66,6 +65,8 @@ class KLSMC(Parameters):
     (2,)
     """
 
+    needs_measure = False
+
     kernel: Kernel | None = None
     ridge: float | None = None
     lengthscales: tuple[float, ...] = tuple(10.0 ** (k / 4) for k in range(4, -5, -1))
@@ -82,9 +83,7 @@ class KLSMC(Parameters):
         check_fields(self, ("lengthscales",), lengthscales, lambda value: are_numbers(value, math.ulp(0.0)))
         check_fields(self, ("thetas",), "a whole number, 2 or more", lambda value: is_whole(value, 2))
 
-    def fit(self, samples: Samples) -> KLSMCFit:
-        """Fit the curve through the averages."""
-        require_samples(samples)
+    def _fit(self, samples: Samples, pool: Executor | None) -> KLSMCFit:
         _require_memory(samples.T, 1)
         found = averages(samples)
         some = evenly(samples.T, self.thetas)

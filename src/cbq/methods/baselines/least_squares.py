@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from itertools import takewhile
 from math import comb
@@ -25,13 +26,13 @@ from cbq.methods.baselines.smoothing import (
     saved_curves,
     validation_errors,
 )
-from cbq.methods.estimators import Compared, Parameters, estimator, require_samples, settings
+from cbq.methods.estimators import Compared, Estimator, estimator, settings
 from cbq.samples import Samples
 
 
-@estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")], needs_measure=False)
+@estimator("lsmc", title="least-squares Monte Carlo", order=40, compared=[Compared("LSMC")])
 @dataclass(frozen=True)
-class LSMC(Parameters):
+class LSMC(Estimator["LSMCFit"]):
     """Least-squares Monte Carlo: a regression of the averages of f at each theta on polynomials in theta.
 
     The curve has all monomials of the coordinates of theta up to a total degree. It minimises the mean squared
@@ -57,6 +58,8 @@ class LSMC(Parameters):
     (2,)
     """
 
+    needs_measure = False
+
     degree: int | None = None
     ridge: float | None = None
     largest: int = 4
@@ -71,9 +74,7 @@ class LSMC(Parameters):
         if not is_whole(self.largest, 1):
             raise ValueError(f"largest must be a degree, 1 or more, but it is {shown(self.largest)}.")
 
-    def fit(self, samples: Samples) -> LSMCFit:
-        """Fit the polynomial through the averages."""
-        require_samples(samples)
+    def _fit(self, samples: Samples, pool: Executor | None) -> LSMCFit:
         found = averages(samples)
         monomials = [Monomials(found.theta, degree) for degree in self._degrees(found.theta)]
         curves = [Polynomial(m, ridge) for m in monomials for ridge in self._ridges(m)]

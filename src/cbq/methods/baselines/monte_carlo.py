@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import Executor
 from dataclasses import dataclass
 from typing import get_args
 
@@ -14,7 +15,7 @@ from cbq.fit.predictive import PredictiveDistribution
 from cbq.fit.summary import design_findings, heading, per_output
 from cbq.io import Boolean, Instance, Text, saved
 from cbq.methods.baselines.averages import Averages, averages
-from cbq.methods.estimators import Compared, Parameters, estimator, require_samples
+from cbq.methods.estimators import Compared, Estimator, estimator
 from cbq.samples import Samples
 from cbq.samples.conditional import find_thetas
 from cbq.samples.samples import Design
@@ -25,10 +26,9 @@ from cbq.samples.samples import Design
     title="averages at the observed thetas",
     order=70,
     compared=[Compared("MonteCarlo")],
-    needs_measure=False,
 )
 @dataclass(frozen=True)
-class MonteCarlo(Parameters):
+class MonteCarlo(Estimator["MonteCarloFit"]):
     """Plain averages: I(theta_t) is the mean of f over the N_t points of theta_t.
 
     For points from a proposal q in place of the measure p, it is the mean of w f, w = p / q, with the standard error of
@@ -44,9 +44,9 @@ class MonteCarlo(Parameters):
     True
     """
 
-    def fit(self, samples: Samples) -> MonteCarloFit:
-        """The averages at the observed thetas, with their standard errors."""
-        require_samples(samples)
+    needs_measure = False
+
+    def _fit(self, samples: Samples, pool: Executor | None) -> MonteCarloFit:
         return MonteCarloFit(averages(samples, pool=True), design=samples.design, single=samples.C is None)
 
 

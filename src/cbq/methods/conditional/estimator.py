@@ -29,7 +29,7 @@ from cbq.methods.conditional.stage_two import (
 )
 from cbq.methods.estimators import (
     Compared,
-    Parameters,
+    Estimator,
     check_choices,
     check_kernels,
     estimator,
@@ -38,7 +38,6 @@ from cbq.methods.estimators import (
     settings,
 )
 from cbq.samples import Samples
-from cbq.workers import opened
 
 Automatic = Literal["auto"]
 Mean = Literal["constant", "zero"]
@@ -57,7 +56,7 @@ CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
     ],
 )
 @dataclass(frozen=True)
-class CBQ(Parameters):
+class CBQ(Estimator[CBQFit]):
     """Conditional Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.
 
     Parameters
@@ -134,21 +133,15 @@ class CBQ(Parameters):
             if not isinstance(value := getattr(self, name), kind):
                 raise TypeError(f"{name} must be a {kind.__name__}, but it is {shown(value)}.")
 
-    def fit(self, samples: Samples, *, executor: Executor | int | None = None) -> CBQFit:
-        """Estimate I over theta from samples.
-
-        executor: a number of processes to start, or any `concurrent.futures.Executor`, such as that of a Dask cluster:
-        its workers share the thetas of stage 1. The fit does not depend on how many there are.
-        """
+    def _fit(self, samples: Samples, pool: Executor | None) -> CBQFit:
         require_several_values(samples)
         self._refuse(samples)
         require_memory_for_stage_two(samples.T, samples.C or 1)
-        with opened(executor) as pool:
-            stage1, rows = (
-                fit_borrowing_stage_one(samples, int(self.borrow), self._stage_one(), pool)
-                if self.borrow
-                else (fit_stage_one(samples, self._stage_one(), pool), None)
-            )
+        stage1, rows = (
+            fit_borrowing_stage_one(samples, int(self.borrow), self._stage_one(), pool)
+            if self.borrow
+            else (fit_stage_one(samples, self._stage_one(), pool), None)
+        )
         if samples.shares_design and self.calibrate:
             stage1 = stage1.with_stretch(np.maximum(stage1.stretch, np.hypot(1.0, self.calibration.common_error)))
         columns, spread2 = stage1.columns, np.var(samples.table, axis=0)

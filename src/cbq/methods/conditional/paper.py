@@ -7,6 +7,7 @@ see standardised values: f over all points of all thetas in stage 1, the estimat
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from concurrent.futures import Executor
 from dataclasses import KW_ONLY, dataclass
 from functools import partial
 from itertools import product
@@ -32,7 +33,7 @@ from cbq.methods.conditional.fit import CBQFit
 from cbq.methods.conditional.stage_one import require_memory_for_stage_one
 from cbq.methods.conditional.stage_one_data import BlockedSamples, KernelShare, StageOne
 from cbq.methods.conditional.stage_two import require_memory_for_stage_two
-from cbq.methods.estimators import Parameters, estimator, require_several_values, settings
+from cbq.methods.estimators import Estimator, estimator, require_several_values, settings
 from cbq.samples import Samples
 from cbq.samples.arrays import check_magnitude
 
@@ -60,7 +61,7 @@ PRESETS: dict[str, Kernel | tuple[Kernel, ...]] = {
     presets={name: {"kernel_x": kernel} for name, kernel in PRESETS.items()},
 )
 @dataclass(frozen=True)
-class PaperCBQ(Parameters):
+class PaperCBQ(Estimator[CBQFit]):
     """Conditional Bayesian quadrature with the choices of the paper; `cbq.CBQ.paper` is this class.
 
     Stage 1 sees f standardised over all points of all thetas. Its lengthscale, one for all coordinates, is the
@@ -147,8 +148,7 @@ class PaperCBQ(Parameters):
     def _kernels_x(self) -> tuple[Any, ...]:
         return self.kernel_x if isinstance(self.kernel_x, tuple) else (self.kernel_x,)
 
-    def fit(self, samples: Samples) -> CBQFit:
-        """Estimate I over theta from samples."""
+    def _fit(self, samples: Samples, pool: Executor | None) -> CBQFit:
         require_several_values(samples)
         require_memory_for_stage_one(samples)
         require_memory_for_stage_two(samples.T, samples.C or 1)

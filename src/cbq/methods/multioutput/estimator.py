@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import Executor
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -21,12 +22,11 @@ from cbq.linalg.jitter import SMALL_JITTER, check_jitter
 from cbq.linalg.threads import blas_threads
 from cbq.methods.estimators import (
     Compared,
-    Parameters,
+    Estimator,
     check_choices,
     check_kernels,
     estimator,
     is_auto,
-    require_samples,
     settings,
 )
 from cbq.methods.multioutput.base import IN_ONE_THREAD
@@ -42,7 +42,7 @@ Structure = Literal["auto", "dense", "kronecker"]
 
 @estimator("mobq", title="multi-output Bayesian quadrature", order=30, compared=[Compared("MOBQ")])
 @dataclass(frozen=True)
-class MOBQ(Parameters):
+class MOBQ(Estimator["MOBQFit | KroneckerFit"]):
     """Multi-output Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.
 
     One Gaussian process explains the values of f at the n points of all thetas, with a kernel of x where f does not
@@ -124,9 +124,7 @@ class MOBQ(Parameters):
                 f"seed must be a whole number, zero or more, so that fits repeat, but it is {shown(self.seed)}."
             )
 
-    def fit(self, samples: Samples) -> MOBQFit | KroneckerFit:
-        """Estimate I over theta from samples."""
-        require_samples(samples)
+    def _fit(self, samples: Samples, pool: Executor | None) -> MOBQFit | KroneckerFit:
         return self._fit_grid(samples) if self._uses_grid(samples) else self._fit_points(samples)
 
     def _uses_grid(self, samples: Samples) -> bool:
