@@ -488,8 +488,8 @@ class Problem(Immutable):
         if self.integrand is None:
             raise ValueError(
                 f"the integrand of {self.name!r} is None, so it cannot be evaluated here: pass the function to "
-                f"cbq.Problem, or evaluate f elsewhere with session = problem.session(): session.ask(n) returns the "
-                f"points, and session.tell(ids, values) stores their values."
+                f"cbq.Problem, or evaluate f elsewhere, where session = problem.session() returns points by "
+                f"session.ask(n) and stores their values by session.tell(ids, values)."
             )
         return self.integrand
 

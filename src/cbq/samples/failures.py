@@ -116,7 +116,7 @@ class Failures:
     def described(self, names: Names) -> str:
         """The failures in words; names: of the coordinates of x."""
         worst = int(np.argmax(self.shares))
-        of_one = f"up to {self.shares[worst]:.1%} at a single theta, theta = {self.theta[worst]}"
+        of_one = f"up to {self.shares[worst]:.1%} of the points of a theta, at theta = {self.theta[worst]}"
         return f"f failed at {len(self.x)} of {self.n_drawn} points ({self.share:.1%}; {of_one}), {self._where(names)}"
 
     def _where(self, names: Names) -> str:

@@ -59,4 +59,4 @@ def in_brief(findings: Sequence[SamplesFinding], kind: str, T: int) -> str:
     """The text of the first finding of a kind, and the number of thetas, of T, with findings of this kind."""
     of_kind = [finding for finding in findings if finding.kind == kind]
     alike = sum(finding.theta is not None for finding in of_kind)
-    return f"{of_kind[0].text}{f' This holds at {alike} of {T} thetas.' * (alike > 1)}"
+    return f"{of_kind[0].text}{f' {alike} of {T} thetas have this problem.' * (alike > 1)}"
