@@ -62,5 +62,5 @@ def _next(session: Session, run: Path) -> str:
     if not session.missing and session.reached:
         return f"nothing, the accuracy is reached. cbq status {run} --out out/ writes the estimate."
     if session.n_asked >= session.goal.budget:
-        return f"{lacking}the budget is spent. Continue: cbq ask {run} --budget {2 * session.goal.budget} {table}."
+        return f"{lacking}the budget is spent. cbq ask {run} --budget {2 * session.goal.budget} {table} continues."
     return f"{lacking}cbq ask {run} --n {session.missing or session.batch_size(1)} {table}."

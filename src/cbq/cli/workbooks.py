@@ -95,7 +95,7 @@ def _other_sheet(book: Book, first: Rows) -> tuple[str, Rows, str]:
     options = [*map(_option, tables)] or lines or [f"{_option(book.visible[-1])} --header-row 3"]
     raise UnsuitableSheet(
         f"the first sheet of {book.path} holds no table whose first row names its columns; the sheets are "
-        f"{book.listed}. Pass {' or '.join(options[:3])}, for example."
+        f"{book.listed}. Choose one, as in {' or '.join(options[:3])}."
     )
 
 
