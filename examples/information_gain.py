@@ -1,17 +1,17 @@
 """When to measure? The expected information gain of a measurement, as a nested expectation whose truth is known.
 
 A line has an unknown intercept and slope, x ~ N(0, PRIOR). One measurement y at time t has an error of known variance.
-How much it tells about x on average is the expected information gain,
+Its average information about x is the expected information gain,
 
     EIG(t) = E log p(y | x) - E log p(y),      p(y) = E p(y | X),  X ~ prior,
 
-and the second term is a nested expectation: y takes the place of theta, the likelihood that of f, and phi is a
+and the second term is a nested expectation: y replaces theta, the likelihood replaces f, and phi is a
 logarithm. Here x and y are Gaussian, so that EIG has a closed form to compare with: 1/2 log(Var y / NOISE).
 
-A logarithm needs I to be far from 0, in units of its error, at all y. Two steps see to that:
+A logarithm needs I to be far from 0, in units of its error, at all y. Two steps ensure this:
 
 1. The likelihood is divided by `reference`, a rough density of y, so that I(y) = p(y) / reference(y) varies little.
-2. Few draws of the prior are where the likelihood of a given y is large. Points come from `posterior`, a rough and wide
+2. For a given y, the likelihood is large at few draws of the prior. Points come from `posterior`, a rough and wide
    approximation of p(x | y), and `reweighted` integrates likelihood x prior / posterior under it, which hardly varies.
 
 Run it with `python examples/information_gain.py`.
@@ -26,7 +26,7 @@ from cbq.measures import Gaussian
 
 PRIOR = np.array([1.0, 0.5])  # variances of the intercept and the slope
 NOISE = 0.25  # variance of the error of a measurement
-WIDER = 1.25  # variances of approximations, relative to what they approximate
+WIDER = 1.25  # variances of approximations, relative to the exact ones
 
 
 def variance_of_y(t: float) -> float:

@@ -179,20 +179,20 @@ def _telling(*arguments, known=True, **options):
 REFUSED = {
     "unknown id": (
         _telling([1, 3], [1.0, 2.0]),
-        "ids must be those of runs, but there is no run 3: runs 0 to 2 were asked",
+        "ids must be numbers of runs, but there is no run 3: runs 0 to 2 were asked",
     ),
     "negative id": (_telling(-1, 1.0), "there is no run -1"),
     "half an id": (_telling(1.5, 1.0), "there is no run 1.5"),
     "no id": (_telling(None, 1.0), "ids must hold real numbers"),
     "text": (_telling("1", 1.0), "ids must hold real numbers"),
     "table of ids": (_telling([[1, 2]], [1.0, 2.0]), r"ids must be .* of shape \(n,\), but their shape is \(1, 2\)"),
-    "id twice": (_telling([1, 1], [1.0, 1.0]), "ids have a run twice"),
+    "id twice": (_telling([1, 1], [1.0, 1.0]), "ids contain a run twice"),
     "ragged ids": (_telling([1, [2]], [1.0, 2.0]), "ids"),
     "few values": (_telling([1, 2], [1.0]), r"values have shape \(1,\), but for 2 ids they must have shape \(2,\)"),
     "other outputs": (_telling([1, 2], np.ones((2, 2))), r"values have shape \(2, 2\), but .* must have shape \(2,\)"),
     "cube": (_telling([1], np.ones((1, 1, 1)), known=False), r"must have shape \(1,\) or \(1, C\)"),
     "no outputs": (_telling([1], np.ones((1, 0)), known=False), "values have shape"),
-    "nan": (_telling([1, 2], [1.0, np.nan]), r"the value of run 2 is nan, .*failures=\{2: 'what f did'\}"),
+    "nan": (_telling([1, 2], [1.0, np.nan]), r"the value of run 2 is nan, .*failures=\{2: 'the reason'\}"),
     "huge": (_telling([1, 2], [1.0, 1e300]), "too large"),
     "text value": (_telling([1], ["a"]), "values"),
     "no values": (_telling([1]), "tell needs the values of these runs, or failures="),
@@ -205,14 +205,14 @@ REFUSED = {
         "run 0 was told before, .*it cannot fail any more",
     ),
     "value and failure": (_telling([1], [1.0], failures={1: "x"}), "told with a value and as a failure"),
-    "unknown failure": (_telling([1], [1.0], failures={7: "x"}), "failures must be those of runs, .* no run 7"),
+    "unknown failure": (_telling([1], [1.0], failures={7: "x"}), "failures must be numbers of runs, .* no run 7"),
     "bounds": (
         _telling([1, 2], [0.5, 1.5], known=False, problem={"bounds": (0, 1)}),
         r"the value of run 2 is 1\.5, but it must lie within the bounds",
     ),
     "bounds of others": (
         _telling([1], [[0.5, 0.5, 0.5]], known=False, problem={"bounds": ([0, 0], [1, 1])}),
-        r"values have shape \(1, 3\), but the bounds of the problem are those of 2 outputs",
+        r"values have shape \(1, 3\), but the bounds of the problem have 2 outputs",
     ),
 }
 test_what_cannot_be_told_is_refused_and_nothing_taken = refusals(REFUSED, (ValueError, TypeError))
@@ -390,7 +390,7 @@ def test_samples_to_start_from_are_judged_by_their_parts():
     answer = problem.solve(rtol=0.1, start=samples, budget=30, rng=1, progress=False)
     assert answer.reached
     assert answer.n_runs <= 30
-    assert "besides 120 that were there before" in answer.summary()
+    assert "besides 120 from start" in answer.summary()
 
 
 def test_failures_are_no_runs_where_an_estimate_is_missing():

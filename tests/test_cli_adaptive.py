@@ -184,7 +184,7 @@ def test_a_run_remembers_its_problem_seed_and_goal(simulator):
         0.1,
         budget + 4,
     )  # a new accuracy replaces the old one
-    assert "was begun with --seed 7, but --seed 8 is passed" in refused("ask", "run.sqlite", "--seed", 8)
+    assert "began with --seed 7, but --seed 8 is passed" in refused("ask", "run.sqlite", "--seed", 8)
     assert "the level of the intervals is 0.95 in the file" in refused("ask", "run.sqlite", "--level", 0.5)
 
 
@@ -237,7 +237,7 @@ def test_results_and_failures_are_read_from_a_table(simulator, tmp_path, text, v
     [
         (
             "id,f\n1,0.5\n\n9,0.5\n",
-            "results.csv, line 4: ids must be those of runs, but there is no run 9: runs 0 to 3 were asked for",
+            "results.csv, line 4: ids must be numbers of runs, but there is no run 9: runs 0 to 3 were asked for",
         ),
         (
             "id,f\n1,0.5\n0,0.75\n",
@@ -248,7 +248,7 @@ def test_results_and_failures_are_read_from_a_table(simulator, tmp_path, text, v
         ("id,f\n1,half\n", "results.csv, line 2: f must be a number, or empty where f failed, not 'half'"),
         ("id,f\n1.5,0.5\n", "results.csv, line 2: the id of a run is a whole number, not '1.5'"),
         ("id,f\n1,0.5,3\n", "2 columns, but 3 values in line 2"),
-        ("id,f_0,f_1\n1,0.5,1\n", "results.csv has the values f_0, f_1, but those of earlier results were f"),
+        ("id,f_0,f_1\n1,0.5,1\n", "results.csv has the columns f_0, f_1, but earlier results had f"),
         ("run,f\n1,0.5\n", "results.csv must have a column id, but it has run, f"),
         ("id,x\n1,0.5\n", "must have a column f, or f_0, f_1, ... for several outputs, but it has id, x"),
         ("id,f_0,f_2\n1,0.5,1\n", "must have a column f, or f_0, f_1, ..."),
@@ -305,7 +305,7 @@ def test_a_problem_that_has_moved_is_named_once_again(simulator, tmp_path):
 def test_a_session_of_python_needs_its_problem_named_once(simulator):
     problem = ProblemSource.parse(simulator, None).load()
     problem.session(rtol=0.25, rng=0, checkpoint="run.sqlite").close()
-    assert "does not say where its problem is: pass --problem" in refused("status", "run.sqlite")
+    assert "does not name its problem: pass --problem" in refused("status", "run.sqlite")
     assert "Wanted: 0.25 of the spread of I" in ok("status", "run.sqlite", "--problem", simulator)
     assert "Wanted: 0.25 of the spread of I" in ok("status", "run.sqlite")
 
@@ -377,13 +377,15 @@ def test_the_documented_loop_makes_every_run_that_it_asks_for(tmp_path, monkeypa
 def test_runs_that_are_left_pending_are_not_forgotten(simulator):
     begin(simulator, 5, "--budget", 20)
     text = ok("ask", "run.sqlite", "--n", 15, "--out", "points.csv")
-    pending = "5 runs that were asked for earlier are pending: cbq ask run.sqlite --pending gives them again"
+    pending = "5 runs that were asked for earlier are pending: cbq ask run.sqlite --pending lists them"
     assert (
         text == f"15 runs are in points.csv: run f there, and tell the results with cbq tell run.sqlite. {pending}.\n"
     )
     result = run("ask", "run.sqlite")
     assert result.exit_code == 3
-    assert "which is the budget. A larger --budget goes on. 20 runs that were asked for earlier are" in result.stderr
+    assert (
+        "which is the budget. Continue with a larger --budget. 20 runs that were asked for earlier are" in result.stderr
+    )
     text = ok("ask", "run.sqlite", "--pending", "--out", "points.csv")
     assert text == "20 runs are in points.csv: run f there, and tell the results with cbq tell run.sqlite.\n"
 

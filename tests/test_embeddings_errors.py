@@ -176,11 +176,11 @@ NO_CLOSED_FORM = {
     ),
     "gaussianised cross": (
         lambda: embed(Warped(K, "gaussianise"), Gamma(3, 2)).cross(Exponential(2)),
-        "gaussianised under Gamma.* has no known measure if x follows another one, Exponential.*method='quadrature'",
+        "gaussianised under Gamma.* has no known measure if x follows Exponential.*method='quadrature'",
     ),
     "transport cross": (
         lambda: embed(K, Gamma(3, 2), "transport").cross(embed(K, Beta(2, 2), "transport")),
-        "gaussianised under Gamma.* if x follows another one, Beta",
+        "gaussianised under Gamma.* if x follows Beta",
     ),
     "cross, plane": (
         lambda: embed(K, CORRELATED).cross(Uniform([0, 0], [1, 1])),

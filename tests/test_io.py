@@ -739,7 +739,7 @@ def test_measures_in_a_file_that_are_not_those_of_its_points_are_refused(estimat
     fit = estimator.fit(cbq.Samples(THETA, X, np.sin(X), [family(t) for t in THETA], depends_on_theta=False))
     entries = entries_of(fit, tmp_path / "fit")
     wrong = with_array(entries, "samples/measure/1/mean", npy(np.array([0.5])))
-    refuses(written(tmp_path / "a", wrong), "is damaged: .*its measures are not those of its points: at theta = .* log")
+    refuses(written(tmp_path / "a", wrong), "is damaged: .*its measures do not match its points: at theta = .* log")
     listed = json.loads(entries["fit.json"])["fit"]["samples"]["measure"]
     few = written(tmp_path / "b", with_json(entries, "fit", "samples", "measure", value=listed[:2]))
     refuses(few, "is damaged: .* a list of 2 measures, but theta has T = 5 rows")

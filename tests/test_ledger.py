@@ -506,6 +506,6 @@ def test_what_cannot_be_written_is_not_taken(path, monkeypatch):
 
 
 def test_a_problem_without_integrand_makes_no_file(path):
-    with pytest.raises(ValueError, match=r"is None, so it cannot be evaluated here: session = problem\.session\(\)"):
+    with pytest.raises(ValueError, match=r"is None, so it cannot be evaluated here: pass the function to cbq\.Problem"):
         solve(path, changed(integrand=None))
     assert not path.exists()

@@ -58,7 +58,7 @@ def test_a_mapping_may_leave_parts_out():
         ({"theta": "a\nb"}, "must be printable"),
         ({"theta": "id"}, "must not be 'id'"),
         ({"theta": "a" * 201}, "at most 200 characters"),
-        ({"y": "a"}, "names are those of 'theta', 'x' and 'f', but there are some of 'y'"),
+        ({"y": "a"}, "the keys of names must be 'theta', 'x' or 'f', but one is 'y'"),
     ],
 )
 def test_names_that_cannot_be_are_refused(names, says):

@@ -615,12 +615,12 @@ def test_a_tail_that_no_run_has_seen_is_named(p, tail):
     prior = Gaussian(np.zeros(p), cov=np.eye(p))
     fit = observed(prior.transport(sobol(16, p, np.random.default_rng(2))), lambda theta: theta.sum(axis=1))
     for risk in (cbq.value_at_risk, cbq.conditional_value_at_risk):
-        with pytest.warns(cbq.FitWarning, match=r"^beyond: all of the tail, theta.* 16 observed thetas"):
+        with pytest.warns(cbq.FitWarning, match=r"^beyond: the whole tail, theta.* 16 observed thetas"):
             answer = risk(fit, prior, 0.995, tail=tail)
         assert len(answer.warnings) == 1
         assert risk(fit, prior, 0.8, tail=tail).warnings == ()
-    with pytest.warns(cbq.FitWarning, match="all of the tail"):
-        assert "all of the tail" in cbq.value_at_risk(fit, prior, 0.995, tail=tail).tail.warnings[0]
+    with pytest.warns(cbq.FitWarning, match="the whole tail"):
+        assert "the whole tail" in cbq.value_at_risk(fit, prior, 0.995, tail=tail).tail.warnings[0]
 
 
 def test_a_constant_loss_and_a_tail_that_was_seen_say_nothing():

@@ -104,7 +104,7 @@ def test_the_labels_of_maps_leave_their_colours_alone():
 
 @pytest.mark.parametrize("what", [None, 1, "fit", cbq.LSMC(), cbq.Fit])
 def test_what_has_no_figure_is_refused(what):
-    with pytest.raises(TypeError, match="result must have a figure"):
+    with pytest.raises(TypeError, match="result must be an object with a figure"):
         cbq.plot(what)
 
 

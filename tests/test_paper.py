@@ -477,7 +477,7 @@ def test_a_kernel_of_some_coordinates_integrates_under_their_measure():
 
 @pytest.mark.parametrize("columns", [[], [0, 0], [-1], [0.5], ["a"], 3])
 def test_columns_that_are_no_coordinates_are_refused(columns):
-    with pytest.raises(ValueError, match="columns must be the numbers of some coordinates"):
+    with pytest.raises(ValueError, match="columns must be distinct numbers of coordinates"):
         Columns(columns)
 
 

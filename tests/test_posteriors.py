@@ -148,7 +148,7 @@ def test_chains_that_do_not_mix_are_said(draws):
     with pytest.warns(ChainWarning, match="at theta = 0.5, R-hat of mu is .* above 1.01") as caught:
         cbq.Samples.from_arviz({0.5: {"mu": mu + np.arange(4)[:, None]}}, "mu")
     assert caught[0].filename == __file__
-    with pytest.warns(ChainWarning, match="1600 draws of mu are worth .* fewer than 100"):
+    with pytest.warns(ChainWarning, match="effective sample size of 1600 draws of mu is .*, below 100"):
         cbq.Samples.from_arviz({0.5: {"mu": slow_waves()}}, "mu")
 
 

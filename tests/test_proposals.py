@@ -124,14 +124,14 @@ def test_skipped_points_take_their_weights_with_them():
     [
         (Gamma(2.0, 1.0), Gaussian(2.0, 1.0), r"has the support \[-inf, inf\] along coordinate 0 of x, .* \[0, inf\]"),
         (Gaussian(2.0, 1.0), Gamma(2.0, 1.0), r"has the support \[0, inf\]"),
-        (Uniform(0.0, 9.0), Uniform(0.0, 8.0), "what a proposal does not reach is lost"),
+        (Uniform(0.0, 9.0), Uniform(0.0, 8.0), "points must reach all of it"),
         (Gaussian(2.0, 1.0), Unnormalised(lambda x: -(x[..., 0] ** 2), dim=1), "proposal .* up to a constant only"),
         (Unnormalised(lambda x: -(x[..., 0] ** 2), dim=1), Gaussian(2.0, 1.0), "measure .* up to a constant only"),
-        (Gaussian(2.0, 1.0), Empirical([[1.0], [2.0]]), "the proposal .* has no density that can be used"),
+        (Gaussian(2.0, 1.0), Empirical([[1.0], [2.0]]), "the proposal .* has no usable density"),
         (Gaussian(2.0, 1.0), Gaussian([0.0, 0.0], 1.0), "in 2 dimensions, but x has 1"),
         (Gaussian(2.0, 1.0), [Gaussian(0.0, 1.0)] * 2, "proposal is a list of 2 measures, but theta has T = 1 rows"),
         (Gaussian(2.0, 1.0), 3.0, "proposal"),
-        (Gaussian(2.0, 1.0), lambda theta: None, "what the proposal returns"),
+        (Gaussian(2.0, 1.0), lambda theta: None, "the value of the proposal"),
     ],
 )
 def test_what_is_no_proposal_is_refused(measure, proposal, says):
@@ -303,7 +303,7 @@ def test_a_file_without_proposals_is_one_that_older_versions_read(tmp_path):
         versions.append(json.loads(connection.execute("SELECT json FROM meta").fetchone()[0])["version"])
         connection.close()
     assert versions == [3, 4]
-    with pytest.raises(CheckpointError, match="of no proposal: leave proposal out"):
+    with pytest.raises(CheckpointError, match="not of a proposal: leave proposal out"):
         cbq.Samples.from_checkpoint(plain, proposal=wide)
 
 

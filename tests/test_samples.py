@@ -694,7 +694,7 @@ def test_values_may_exceed_their_bounds_by_rounding():
         ((1, 0), "low is 1 and high is 0: swap them"),
         ((np.inf, np.inf), "low is inf and high is inf"),
         ((0, np.nan), r"bounds\[1\] must not be NaN"),
-        ((0, [1, 2]), "bounds are those of 2 outputs, but f has no axis of outputs"),
+        ((0, [1, 2]), "bounds have 2 columns, one for each output, but f has no axis of outputs"),
         ((0, [[1, 2]]), r"bounds\[1\] has shape \(1, 2\), but it must be a number, or one for each output"),
         (([0, 1], [1, 2, 3]), r"bounds\[0\] has shape \(2,\), but"),
         ((0, "high"), r"bounds\[1\] must hold real numbers"),

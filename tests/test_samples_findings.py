@@ -61,7 +61,7 @@ def test_files_keep_findings(samples, tmp_path):
 
 def test_samples_show_their_findings_in_brief(samples):
     assert repr(samples).endswith("findings=(convergence))")
-    assert "2 of 8 thetas are like it." in samples._repr_html_()
+    assert "2 of 8 thetas have this problem." in samples._repr_html_()
     assert "findings" not in repr(samples[4:])
 
 
@@ -70,7 +70,7 @@ def test_fits_and_reports_say_what_samples_carry(samples, estimator, tmp_path):
     with warnings.catch_warnings(record=True, action="always") as caught:
         fit = estimator.fit(samples)
     (text,) = (text for each in caught if (text := str(each.message)).startswith("convergence: at theta = 3, R-hat"))
-    assert text.endswith("2 of 8 thetas are like it. Run longer or more chains.")
+    assert text.endswith("2 of 8 thetas have this problem. Run longer or more chains.")
     (found,) = (each for each in fit.serious_findings if each.kind == "convergence")
     assert found.text in fit.summary()
     fit.report(tmp_path / "report.html", samples)

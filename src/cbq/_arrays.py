@@ -1,6 +1,6 @@
 """Types of arrays, the checks that turn arguments into float64 arrays, operations on arrays, and immutable objects.
 
-Every argument that becomes an array passes through `real`: it is the one door.
+Every array argument passes through `real`.
 """
 
 from __future__ import annotations
@@ -21,18 +21,18 @@ Array = npt.NDArray[np.float64]
 Integers = npt.NDArray[np.intp]
 Booleans = npt.NDArray[np.bool_]
 
-ROUNDING = 1e-12  # of the largest of some numbers: a smaller spread, or a smaller part of them, is rounding
-NESTED = (list, tuple, np.ma.MaskedArray)  # what NumPy looks into, or drops the mask of
-LEAST_DIGITS, MAX_DIGITS = 6, 16  # of numbers beside others
-MAX_NESTING = 32  # of lists: the largest number of axes in every version of NumPy
+ROUNDING = 1e-12  # relative to the largest number: a smaller spread or difference counts as rounding
+NESTED = (list, tuple, np.ma.MaskedArray)  # types that NumPy unpacks, or whose mask it drops
+LEAST_DIGITS, MAX_DIGITS = 6, 16  # significant digits of numbers shown side by side
+MAX_NESTING = 32  # of lists: every version of NumPy has at least this many axes
 
 
 def finite(value: npt.ArrayLike, name: str) -> Array:
     """A read-only float64 copy of `value`, which must not contain NaN or inf."""
     array = real(value, name)
     if bad := np.count_nonzero(~np.isfinite(array)):
-        found = f"{bad} of its {array.size} values are NaN or inf"
-        raise ValueError(f"{arg(name)} must be finite, but {found}: remove or correct them.")
+        flaw = f"{bad} of its {array.size} values are NaN or inf"
+        raise ValueError(f"{arg(name)} must be finite, but {flaw}: remove or correct them.")
     return array
 
 
@@ -81,8 +81,8 @@ def _refuse_unreadable(value: Any, name: str, inside: list[int]) -> None:
         if id(value) in inside or len(inside) > MAX_NESTING:
             raise ValueError(f"{name} is a list that contains itself, or is nested too deeply: pass an array.")
         if any(issubclass(kind, NESTED) for kind in set(map(type, value))):  # most lists hold numbers alone
-            for each in value:
-                _refuse_unreadable(each, name, [*inside, id(value)])
+            for item in value:
+                _refuse_unreadable(item, name, [*inside, id(value)])
 
 
 def _numbers_in_objects(raw: npt.NDArray[Any], value: Any, name: str) -> Array:
@@ -91,9 +91,9 @@ def _numbers_in_objects(raw: npt.NDArray[Any], value: Any, name: str) -> Array:
     if raw.dtype != object or raw.ndim == 0:
         large = f" ({shown(value)}), which float64 cannot hold" if isinstance(value, int) else ""
         raise TypeError(f"{name} must hold real numbers, but its type is {kind}{large}.")
-    for each in raw.flat:
-        if not isinstance(each, float | np.floating | bool | np.bool_) and not is_number(each):
-            odd = f"its type is {kind} and it holds {shown(each)}"
+    for item in raw.flat:
+        if not isinstance(item, float | np.floating | bool | np.bool_) and not is_number(item):
+            odd = f"its type is {kind} and it holds {shown(item)}"
             raise TypeError(f"{name} must hold real numbers, but {odd}: remove or correct it.")
     return np.asarray(raw, dtype=np.float64)
 
@@ -141,7 +141,7 @@ def points(x: npt.ArrayLike, dim: int, name: str = "x") -> Array:
 
 
 def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int, ...]:
-    """Broadcast batch shapes against each other; the names of the shapes and `what` they belong to serve the error."""
+    """Broadcast batch shapes, given by name; `what` is the object that an error names."""
     try:
         return np.broadcast_shapes(*shapes.values())
     except ValueError as error:
@@ -151,7 +151,7 @@ def broadcast_batch(shapes: dict[str, tuple[int, ...]], what: str) -> tuple[int,
 
 
 def blocks(n: int, size: int = 4096) -> Iterator[slice]:
-    """The rows 0 to n - 1 in blocks, which bound the memory; `size` of them are enough for fast matrix products."""
+    """Slices of at most `size` rows, from 0 to n - 1, to bound memory; 4096 rows keep matrix products fast."""
     return (slice(i, min(i + size, n)) for i in range(0, n, size))
 
 
@@ -161,7 +161,7 @@ def evenly(n: int, most: int) -> Integers:
 
 
 def digits_apart(values: Array) -> int:
-    """The digits with which numbers (n,) can be told apart: six, and more where they are large and nearly equal."""
+    """Significant digits that distinguish numbers (n,): six, or more if they are large and nearly equal."""
     with np.errstate(over="ignore"):
         size, span = float(np.max(np.abs(values))), float(np.ptp(values))
     if not 0 < span < size:
@@ -176,7 +176,7 @@ def take_rows(values: Array, batch: tuple[int, ...], index: Any) -> Array:
 
 
 def indexed(array: npt.NDArray[Any], index: Any, name: str = "index") -> npt.NDArray[Any]:
-    """`array[index]`, with NumPy's indexing; an error says what does not fit."""
+    """`array[index]`, with NumPy's indexing; an error names the index and the shape."""
     _refuse_unreadable(index, name, [])
     try:
         return np.asarray(array[index])
@@ -222,7 +222,7 @@ class Immutable:
         raise AttributeError(f"{type(self).__name__}.{name} cannot be deleted: a {type(self).__name__} is immutable.")
 
     def _replaced(self, **changes: Any) -> Self:
-        """A copy with other values of some attributes. What was computed from them and cached is computed again."""
+        """A copy with other values of some attributes. Cached properties are computed again."""
         kind = type(self)
         given = {k: v for k, v in self.__dict__.items() if not isinstance(getattr(kind, k, None), cached_property)}
         new = object.__new__(kind)

@@ -1,4 +1,4 @@
-"""The checks of arguments that are not arrays: an error says what arrived, what was expected and what to do."""
+"""Checks of arguments that are not arrays; an error names the argument, its value, the rule and the remedy."""
 
 from __future__ import annotations
 
@@ -14,16 +14,16 @@ import numpy as np
 
 from cbq._wording import arg
 
-LARGEST = 1e153  # of a number whose square, and a sum of squares, stay within float64
+LARGEST = 1e153  # size of a number: sums of squares of smaller ones stay within float64
 MAX_SHOWN, MAX_DESCRIBED = 100, 400  # characters of a value, and of another error, in a message
 MAX_PATH = 4096  # characters
-ENTROPY_WORDS = 4  # of 32 bits, which a run takes from the generator that it is given
-TRIED_SEEDS = 1000  # among which a message looks for the seed of a file
-ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # of a function or an object, which differs from run to run
+ENTROPY_WORDS = 4  # words of 32 bits that a run draws from its generator
+TRIED_SEEDS = 1000  # seeds among which `shown_seed` searches
+ADDRESS = re.compile(r" at 0x[0-9a-fA-F]+")  # in a repr: it differs from run to run
 
 
 def shown(value: Any) -> str:
-    """A value as an error shows it: its `repr` on one line, shortened; its type where it has none."""
+    """The repr of a value in an error, on one line and shortened; its type if repr fails."""
     if isinstance(value, int) and abs(value) >= 10**20:
         return f"{'-' * (value < 0)}10**{int((abs(value).bit_length() - 1) * math.log10(2))} or more"
     try:
@@ -35,12 +35,12 @@ def shown(value: Any) -> str:
 
 def named(function: Callable[..., Any]) -> str:
     """The name of a function with its module, or the name of the type of another callable."""
-    found = function if hasattr(function, "__qualname__") else type(function)
-    return f"{found.__module__}.{found.__qualname__}"
+    owner = function if hasattr(function, "__qualname__") else type(function)
+    return f"{owner.__module__}.{owner.__qualname__}"
 
 
 def as_text(thing: Any) -> str:
-    """The name of a column, or the message of an error of the user, as a string, whatever its `__str__` does."""
+    """The text of a column name or of a user's error, even if its `__str__` raises."""
     try:
         return str(thing)
     except (Exception, SystemExit):
@@ -49,16 +49,16 @@ def as_text(thing: Any) -> str:
 
 def listed(names: Iterable[str], most: int = 20) -> str:
     """Names in quotes, at most the first `most` of them."""
-    every = list(names)
-    return ", ".join(map(repr, every[:most])) + f" and {len(every) - most} more" * (len(every) > most)
+    items = list(names)
+    return ", ".join(map(repr, items[:most])) + f" and {len(items) - most} more" * (len(items) > most)
 
 
 def did_you_mean(name: str, known: Iterable[str], otherwise: str) -> str:
-    """The known names that are spelt nearly as `name` is, as a question; or else all of them, which are `otherwise`."""
-    every = list(known)
-    lower = {each.lower(): each for each in reversed(every)}
-    close = [lower[each] for each in get_close_matches(name.lower()[:MAX_SHOWN], list(lower), n=3)]
-    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"the {otherwise} are {listed(every)}."
+    """A hint for an unknown name: similar names as a question, or all known names, called `otherwise`."""
+    options = list(known)
+    lower = {option.lower(): option for option in reversed(options)}
+    close = [lower[option] for option in get_close_matches(name.lower()[:MAX_SHOWN], list(lower), n=3)]
+    return f"did you mean {' or '.join(map(repr, close))}?" if close else f"the {otherwise} are {listed(options)}."
 
 
 def described(error: BaseException) -> str:
@@ -67,13 +67,13 @@ def described(error: BaseException) -> str:
 
 
 def sentence(message: str) -> str:
-    """A message that ends with the words of another error, with a full stop unless it has one."""
+    """A message with a full stop, unless it ends a sentence already."""
     whole = message.rstrip(" :")
     return whole if whole.endswith((".", "!", "?")) else f"{whole}."
 
 
 def flag(value: Any, name: str) -> bool:
-    """Return `value` if it is True or False: nothing else is, neither 1 nor "False"."""
+    """Return `value` as a bool if it is True or False; 1 and "False" are refused."""
     if not isinstance(value, bool | np.bool_):
         raise ValueError(f"{arg(name)} must be True or False, but it is {shown(value)}.")
     return bool(value)
@@ -95,7 +95,7 @@ def one_of(value: Any, options: Any, name: str) -> Any:
 
 
 def is_whole(value: Any, least: int = 0, most: int = 2**53) -> TypeGuard[int]:
-    """Whether it is a whole number in this range, by default one that float64 holds; True and False are not."""
+    """Whether `value` is a whole number in this range (default: exact in float64), and no bool."""
     return isinstance(value, int | np.integer) and not isinstance(value, bool) and bool(least <= value <= most)
 
 
@@ -107,14 +107,14 @@ def whole(value: Any, name: str, least: int = 0) -> int:
 
 
 def position(value: Any, length: int, name: str) -> int:
-    """The place from 0 to length - 1 of an index, which may count from the end, as -1 does."""
+    """An index as an int from 0 to length - 1; a negative one counts from the end."""
     if not is_whole(value, -length, length - 1):
         raise IndexError(f"{arg(name)} must be an integer from 0 to {length - 1}, but it is {shown(value)}.")
     return range(length)[int(value)]
 
 
 def is_number(value: Any, least: float = -sys.float_info.max, most: float = sys.float_info.max) -> TypeGuard[float]:
-    """Whether it is a real number in this range, by default a finite one; True and False are not."""
+    """Whether `value` is a real number in this range (default: finite), and no bool."""
     if not isinstance(value, int | float | np.integer | np.floating) or isinstance(value, bool):
         return False
     compared = float(value) if isinstance(value, np.floating) else value  # bounds may overflow in its own type
@@ -143,25 +143,25 @@ def count(n: Any, name: str = "n") -> int:
 
 
 def check_fields(options: object, names: Iterable[str], what: str, valid: Callable[[Any], bool]) -> None:
-    """Raise unless these fields of an option object are `valid`; what: they must be, such as "a number above 0"."""
+    """Raise unless these fields of an option object are `valid`; what: the rule, such as "a number above 0"."""
     for name in names:
         if not valid(value := getattr(options, name)):
             raise ValueError(f"{name} must be {what}, but it is {shown(value)}.")
 
 
 def is_range(value: Any, least: float = -sys.float_info.max) -> bool:
-    """Whether it is a tuple of two numbers in ascending order, `least` or more."""
-    is_pair = isinstance(value, tuple) and len(value) == 2 and all(is_number(each, least) for each in value)
+    """Whether `value` is a tuple of two numbers in ascending order, each at least `least`."""
+    is_pair = isinstance(value, tuple) and len(value) == 2 and all(is_number(end, least) for end in value)
     return is_pair and bool(value[0] < value[1])
 
 
 def are_numbers(value: Any, least: float = 0.0) -> bool:
-    """Whether it is a tuple of numbers, `least` or more, and has at least one."""
-    return isinstance(value, tuple) and bool(value) and all(is_number(each, least) for each in value)
+    """Whether `value` is a tuple of one number or more, each at least `least`."""
+    return isinstance(value, tuple) and bool(value) and all(is_number(item, least) for item in value)
 
 
 def generator(rng: Any) -> np.random.Generator:
-    """The Generator of a Generator or of a seed. None is an error, so that results are reproducible."""
+    """A Generator from a Generator or a seed. None is an error, so that results are reproducible."""
     if isinstance(rng, np.random.Generator):
         return rng
     if not isinstance(rng, int | np.integer) or isinstance(rng, bool) or rng < 0:
@@ -178,7 +178,7 @@ def run_entropy(rng: np.random.Generator | int) -> list[int]:
 
 
 def shown_seed(entropy: Sequence[int]) -> str:
-    """The seed that has this entropy, if it is a small number; else what can be said about its generator."""
+    """The seed with this entropy if it is below `TRIED_SEEDS`, else a description of the generator."""
     for seed in range(TRIED_SEEDS):
         if run_entropy(seed) == list(entropy):
             return f"rng={seed}"
@@ -186,7 +186,7 @@ def shown_seed(entropy: Sequence[int]) -> str:
 
 
 def called(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
-    """What a function of the user returns; an error in it says which argument the function was."""
+    """Call a function of the user; an error in it names the argument that held the function."""
     try:
         return function(*arguments)
     except Exception as error:
@@ -196,9 +196,9 @@ def called(function: Callable[..., Any], name: str, *arguments: Any) -> Any:
 def file_name(path: Any, name: str) -> str:
     """Return the file name of a path, a string, bytes or an os.PathLike."""
     try:
-        found = os.fsdecode(path)
+        decoded = os.fsdecode(path)
     except TypeError as error:
         raise TypeError(f"{name} must be the name of a file, but it is {shown(path)}.") from error
-    if not found or "\0" in found or len(found) > MAX_PATH:
-        raise ValueError(f"{name} must be the name of a file, but {shown(found)} is empty, too long or contains NUL.")
-    return found
+    if not decoded or "\0" in decoded or len(decoded) > MAX_PATH:
+        raise ValueError(f"{name} must be the name of a file, but {shown(decoded)} is empty, too long or contains NUL.")
+    return decoded

@@ -1,4 +1,4 @@
-"""Figures that no window shows, and that notebooks do; imported where one is drawn, since it needs matplotlib."""
+"""Figures that notebooks display and that open no window; imported on first use, since it needs matplotlib."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ COLORBAR = "<colorbar>"  # the label of axes that matplotlib makes for a scale o
 
 
 class ShownFigure(Figure):
-    """A figure that shows itself as an image in every notebook, whatever the settings of matplotlib there."""
+    """A figure that displays as a PNG image in every notebook, whatever its matplotlib backend."""
 
     def _repr_png_(self) -> bytes:
         buffer = io.BytesIO()
@@ -20,13 +20,13 @@ class ShownFigure(Figure):
 
 
 def labelled(figure: Figure, ax: Any, title: str | None, xlabel: str | None, ylabel: str | None) -> Figure:
-    """The figure with other labels, of the axes that have some; ax: the only axes to label, unless it is None."""
-    axes = [each for each in figure.axes if each.get_label() != COLORBAR] if ax is None else [ax]
-    for each in axes:
-        if xlabel is not None and (each.get_xlabel() or ax is not None):
-            each.set_xlabel(xlabel)
-        if ylabel is not None and (each.get_ylabel() or ax is not None):
-            each.set_ylabel(ylabel)
+    """The figure with new labels on its labelled axes; ax: the only axes to label, or None for all."""
+    axes = [panel for panel in figure.axes if panel.get_label() != COLORBAR] if ax is None else [ax]
+    for panel in axes:
+        if xlabel is not None and (panel.get_xlabel() or ax is not None):
+            panel.set_xlabel(xlabel)
+        if ylabel is not None and (panel.get_ylabel() or ax is not None):
+            panel.set_ylabel(ylabel)
     if title is not None and ax is None:
         figure.suptitle(title)
     elif title is not None:

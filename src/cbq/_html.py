@@ -1,6 +1,6 @@
-"""Tables and boxes in HTML, which notebooks show in place of text. Every text is escaped.
+"""HTML tables and boxes for notebooks. All text is escaped.
 
-Colours are those of the page, so that light and dark notebooks are readable; lines are grey with some transparency.
+Colours are inherited from the page, so that light and dark notebooks are readable; lines are half-transparent grey.
 """
 
 from __future__ import annotations
@@ -35,11 +35,11 @@ def box(title: str, entries: Mapping[str, Any], *parts: str, notes: Iterable[str
 
 
 def column_table(columns: Mapping[str, npt.NDArray[Any]], title: str = "") -> str:
-    """Columns (n,) by name; of many rows, the first and the last ones."""
+    """A table of columns (n,) by name; a long one shows its first and last rows."""
     n = len(next(iter(columns.values())))
     half = MAX_ROWS // 2
-    shown = list(range(n)) if n <= MAX_ROWS else [*range(half), *range(n - half, n)]
-    cells = [[cell(column[i]) for column in columns.values()] for i in shown]
+    rows = list(range(n)) if n <= MAX_ROWS else [*range(half), *range(n - half, n)]
+    cells = [[cell(column[i]) for column in columns.values()] for i in rows]
     if n > MAX_ROWS:
         cells.insert(half, ["..."] * len(columns))
     return table([list(columns), *cells], [f"{n} rows"] if n > MAX_ROWS else (), left=0, title=title)
@@ -52,7 +52,7 @@ def folded(summary: str, text: str) -> str:
 
 
 def cell(value: Any) -> str:
-    """A number, or anything else, as the text of a cell."""
+    """The text of a cell."""
     return f"{value:.6g}" if isinstance(value, float | np.floating) else str(value)
 
 

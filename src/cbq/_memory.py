@@ -1,7 +1,7 @@
-"""Whether a step fits into memory, asked before the work begins.
+"""Check that a step fits into memory before it begins.
 
-Exact steps take matrices whose sizes are squares of what a user chooses. Where memory runs out, many systems do not say
-so: they end the process, or swap for hours.
+Matrices of exact steps grow with the square of N or T. Out of memory, many systems end the process or swap for hours
+instead of raising an error.
 """
 
 from __future__ import annotations
@@ -14,15 +14,15 @@ from pathlib import Path
 GIB = 2**30
 PROC, CGROUPS = Path("/proc"), Path("/sys/fs/cgroup")
 LIMIT_AND_USAGE = (("memory.max", "memory.current"), ("memory.limit_in_bytes", "memory.usage_in_bytes"))  # of v2, v1
-CERTAIN = 2**25  # numbers that every machine can hold: less is not asked for
-PAGE_CACHE = ("inactive_file", "active_file")  # counts as used, but gives way
+CERTAIN = 2**25  # float64 values that every machine can hold: fewer are not checked
+PAGE_CACHE = ("inactive_file", "active_file")  # counted as used, but the system can reclaim it
 
 
 def require_memory(numbers: float, what: str, instead: str, memory: Callable[[], float] | None = None) -> None:
-    """Raise MemoryError, as NumPy does where it cannot allocate, unless `what` fits into memory; name the way out.
+    """Raise MemoryError, as NumPy does, unless `what` fits into memory; `instead` is the remedy in the message.
 
-    numbers: the float64 that are in memory at a time, at the least: nothing is refused that would have succeeded.
-    memory: the bytes that are available, where it is not the memory of this process.
+    numbers: float64 values in memory at a time, a lower bound, so that no feasible step is refused.
+    memory: returns the available bytes of another device (default: of this process).
     """
     if numbers <= CERTAIN:
         return
@@ -35,12 +35,12 @@ def require_memory(numbers: float, what: str, instead: str, memory: Callable[[],
 
 
 def available_memory() -> float:
-    """The bytes that this process can still have, at the most; infinite where the system does not say."""
+    """Upper bound of the bytes that this process can still allocate; infinite if unknown."""
     return max(0.0, min((*_in_machine(), *_in_cgroups(), *_in_address_space()), default=math.inf))
 
 
 def _in_machine() -> Iterator[float]:
-    """What the machine has left, swap included; where it does not say, the memory that it has."""
+    """Memory left on the machine, with swap; its total memory if that is unknown."""
     meminfo = _table(PROC / "meminfo")
     if "MemAvailable:" in meminfo:
         yield 1024 * (meminfo["MemAvailable:"] + meminfo.get("SwapFree:", 0))
@@ -49,11 +49,11 @@ def _in_machine() -> Iterator[float]:
 
 
 def _in_cgroups() -> Iterator[float]:
-    """What is left of the limits of the control groups that this process is in, as in a container; with swap."""
+    """Memory left in the control groups of this process (in a container, for example), with swap."""
     swap = 1024 * _table(PROC / "meminfo").get("SwapFree:", 0)
     for line in _lines(PROC / "self" / "cgroup"):
         _, controllers, path = line.split(":", 2)
-        if controllers not in ("", "memory"):  # the only group of version 2, or that of version 1
+        if controllers not in ("", "memory"):  # version 2 has one group without a name
             continue
         root = CGROUPS / controllers
         own = root / path.lstrip("/")
@@ -66,7 +66,7 @@ def _in_cgroups() -> Iterator[float]:
 
 
 def _in_address_space() -> Iterator[float]:
-    """What is left of a limit on the address space of this process, as `ulimit -v` sets."""
+    """Address space left to this process under a limit such as `ulimit -v`."""
     try:
         import resource
     except ImportError:  # not on Windows
@@ -78,7 +78,7 @@ def _in_address_space() -> Iterator[float]:
 
 
 def _lines(path: Path) -> list[str]:
-    """The lines of a file of the system; none if there is no such file."""
+    """The lines of a system file; empty if there is no such file."""
     try:
         return path.read_text().splitlines()
     except OSError:
@@ -86,7 +86,7 @@ def _lines(path: Path) -> list[str]:
 
 
 def _number(path: Path) -> int | None:
-    """The number in a file; None if there is none, as where a limit is `max`."""
+    """The number in a file; None if it holds none, such as the limit `max`."""
     lines = _lines(path)
     return int(lines[0]) if lines and lines[0].isdecimal() else None
 

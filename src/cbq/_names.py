@@ -1,8 +1,8 @@
 """The names of the coordinates of theta and x and of the outputs of f, and the columns of tables that carry them.
 
 Tables of any library have names: pandas, polars, pyarrow, xarray, structured arrays, mappings. They are recognised by
-their attributes, so that none of these libraries is imported. Names decide which column is which wherever names are
-known: NumPy would take the columns of such a table by their order.
+their attributes, so that none of these libraries is imported. Columns are matched by name where names are known; NumPy
+would take them by position.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from cbq.io import Many, Text, saved
 
 Part = Literal["theta", "x", "f"]
 PARTS: tuple[Part, ...] = ("theta", "x", "f")
-RESERVED = ("id", "failed", "beyond")  # columns that tables have besides
+RESERVED = ("id", "failed", "beyond")  # names of other columns in our tables
 MAX_LENGTH = 200  # characters of a name
 SHOWN = 4  # coordinates in a line
 COUNTED = {"theta": "coordinate", "x": "coordinate", "f": "output"}
@@ -30,7 +30,7 @@ COUNTED = {"theta": "coordinate", "x": "coordinate", "f": "output"}
 @saved("Names", theta=Many(Text(), "p"), x=Many(Text(), "d"), f=Many(Text(), "C"))
 @dataclass(frozen=True)
 class Names:
-    """What the coordinates of theta (p,) and of x (d,), and the outputs of f (C,) are called. Immutable.
+    """Names of the coordinates of theta (p,) and x (d,) and of the outputs of f (C,). Immutable.
 
     Each part is a name, or a sequence of names. A part that is left out is empty, until samples or a fit fill it in
     with the default names: theta, or theta_0, theta_1, ...; x, or x_0, ...; f, or f_0, .... All names differ.
@@ -48,10 +48,10 @@ class Names:
     def __init__(self, theta: str | Sequence[str] = (), x: str | Sequence[str] = (), f: str | Sequence[str] = ()):
         for part, given in zip(PARTS, (theta, x, f), strict=True):
             object.__setattr__(self, part, _checked(given, part))
-        every = Counter(name for part in PARTS for name in getattr(self, part))
+        counts = Counter(name for part in PARTS for name in getattr(self, part))
         for part in PARTS:
             for name in getattr(self, part):
-                if every[name] > 1:
+                if counts[name] > 1:
                     raise ValueError(f"names must differ, but {name!r} of {part} occurs twice: rename one of them.")
 
     @classmethod
@@ -66,11 +66,11 @@ class Names:
             )
         unknown = [key for key in names if not isinstance(key, str) or key not in PARTS]
         if unknown:
-            raise ValueError(f"names are those of 'theta', 'x' and 'f', but there are some of {shown(unknown[0])}.")
+            raise ValueError(f"the keys of names must be 'theta', 'x' or 'f', but one is {shown(unknown[0])}.")
         return cls(**names)
 
     def filled(self, p: int, d: int, C: int | None) -> Names:
-        """The names of p, d and C things, with default names for parts without any."""
+        """The names for p coordinates of theta, d of x and C outputs of f; missing parts get default names."""
         return self.with_theta(p).with_x(d).with_f(C)
 
     def with_theta(self, p: int) -> Names:
@@ -94,32 +94,32 @@ class Names:
             )
         if given:
             return self
-        found: dict[str, Any] = {part: default_names(part, n, single=single)}
-        return replace(self, **found)
+        change: dict[str, Any] = {part: default_names(part, n, single=single)}
+        return replace(self, **change)
 
     def for_output(self, c: int) -> Names:
         """The names of samples with output c alone."""
         return replace(self, f=(self.f[c],) if self.are_given("f") else ("f",))
 
     def are_given(self, part: Part) -> bool:
-        """Whether the names of a part are others than the default ones."""
-        found = getattr(self, part)
-        return bool(found) and all(found != default_names(part, len(found), single=single) for single in (True, False))
+        """Whether a part has names other than the default ones."""
+        given = getattr(self, part)
+        return bool(given) and all(given != default_names(part, len(given), single=single) for single in (True, False))
 
     def adopted(self, part: Part, table: Any) -> Self:
         """With the names of the columns of a table, if they are strings and the part has no names."""
         columns = named_columns(table)
         if columns is None or getattr(self, part) or not all(isinstance(name, str) for name in columns.names):
             return self
-        found: dict[str, Any] = {part: columns.labels}
-        return replace(self, **found)
+        change: dict[str, Any] = {part: columns.labels}
+        return replace(self, **change)
 
     def ordered(self, part: Part, table: Any, argument: str = "") -> Any:
-        """The columns of a table that have the names of a part, (n, k), in the order of these names.
+        """The columns of a table with the names of a part, (n, k), in the order of these names.
 
-        Columns with other names are left alone. Default names, or none, find columns with other names by their
-        order, if there are equally many. `table` itself is returned if it is no table with named columns.
-        argument : its name in errors, if it is not that of the part.
+        Columns with other names are ignored. Without given names, equally many columns with other names are taken in
+        their order. An array or any other object without named columns is returned unchanged.
+        argument : the name of the table in errors (default: the part).
         """
         columns = named_columns(table)
         if columns is None:
@@ -137,13 +137,13 @@ class Names:
 
     @property
     def suffixes(self) -> tuple[str, ...]:
-        """What the columns of each output end with: nothing for a single one without a name, else its name."""
+        """The suffix of the columns of each output: "" for a single unnamed one, else its name or number."""
         if self.are_given("f"):
             return tuple(f"_{name}" for name in self.f)
         return ("",) if self.f == ("f",) else tuple(f"_{c}" for c in range(len(self.f)))
 
     def output(self, c: int) -> str:
-        """What output c is called in a sentence."""
+        """The name of output c in a sentence."""
         return self.f[c] if self.are_given("f") else f"output {c}"
 
     def at(self, part: Part, values: Array) -> str:
@@ -153,27 +153,27 @@ class Names:
         return ", ".join(f"{name} = {value:.6g}" for name, value in zip(getattr(self, part), values, strict=True))
 
     def ranges(self, part: Part, values: Array) -> str:
-        """From where to where values (n, k) of the coordinates of theta or x go: "stock = 0.1 to 0.9"."""
-        found = []
+        """The ranges of values (n, k) of the coordinates of theta or x: "stock = 0.1 to 0.9"."""
+        texts = []
         for name, column in zip(getattr(self, part), values.T, strict=True):
             low, high, n = np.min(column), np.max(column), digits_apart(column)
-            found.append(f"{name} = {low:.{n}g}" + f" to {high:.{n}g}" * bool(low < high))
-        return ", ".join(found[:SHOWN] + ["..."] * (len(found) > SHOWN))
+            texts.append(f"{name} = {low:.{n}g}" + f" to {high:.{n}g}" * bool(low < high))
+        return ", ".join(texts[:SHOWN] + ["..."] * (len(texts) > SHOWN))
 
     def joined(self, other: Names) -> Self:
-        """The names of both, of which each part may have been left out in one."""
-        found: dict[str, Any] = {}
+        """The names of both; a part may be missing in one of them."""
+        parts: dict[str, Any] = {}
         for part in PARTS:
             mine, theirs = getattr(self, part), getattr(other, part)
             if mine != theirs and self.are_given(part) and other.are_given(part):
                 both = f"{', '.join(mine)} and {', '.join(theirs)}"
                 raise ValueError(f"samples that are added must have the same names of {part}, but they have {both}.")
-            found[part] = mine if self.are_given(part) else theirs
-        return replace(self, **found)
+            parts[part] = mine if self.are_given(part) else theirs
+        return replace(self, **parts)
 
     @property
     def record(self) -> dict[str, list[str]]:
-        """The names as JSON holds them, which `Names.of` reads."""
+        """The names as a JSON object, which `Names.of` reads."""
         return {part: list(getattr(self, part)) for part in PARTS}
 
     @property
@@ -183,16 +183,16 @@ class Names:
 
 
 def default_names(part: Part, n: int, *, single: bool) -> tuple[str, ...]:
-    """The names of n things without names; a single one has no number."""
+    """Default names of n coordinates or outputs; a single one has no number."""
     return (part,) if single else tuple(f"{part}_{j}" for j in range(n))
 
 
 def _checked(given: Any, part: Part) -> tuple[str, ...]:
     """The names of one part."""
-    each = (given,) if isinstance(given, str) else given
-    if not isinstance(each, Sequence) or isinstance(each, bytes):
+    names = (given,) if isinstance(given, str) else given
+    if not isinstance(names, Sequence) or isinstance(names, bytes):
         raise TypeError(f"names of {part} must be a string, or a list of strings, but they are {shown(given)}.")
-    for name in each:
+    for name in names:
         if not isinstance(name, str):
             raise TypeError(f"names of {part} must be strings, but one of them is {shown(name)}.")
         if not name or name != name.strip() or not name.isprintable() or len(name) > MAX_LENGTH:
@@ -202,7 +202,7 @@ def _checked(given: Any, part: Part) -> tuple[str, ...]:
             )
         if name in RESERVED:
             raise ValueError(f"names of {part} must not be {name!r}, which is a column of tables already: rename it.")
-    return tuple(each)
+    return tuple(names)
 
 
 def _stacked(columns: NamedColumns, names: Sequence[str], argument: str) -> Array:
@@ -244,7 +244,7 @@ def by_point(theta: Array, x: Array, f: npt.NDArray[Any], names: Names) -> dict[
 
 @dataclass(frozen=True, eq=False)
 class NamedColumns:
-    """The names of the columns as the table has them, and a function from a position to a column."""
+    """The original names of the columns of a table, and a function from a position to a column."""
 
     names: list[Any]
     take: Callable[[int], Any]
@@ -267,7 +267,7 @@ def named_columns(table: Any) -> NamedColumns | None:
     if isinstance(table, Mapping):
         keys = list(table)
         return NamedColumns(keys, lambda i: table[keys[i]])
-    if isinstance(table, str | bytes | Sequence) or hasattr(table, "collect"):  # without rows before `collect`
+    if isinstance(table, str | bytes | Sequence) or hasattr(table, "collect"):  # a lazy frame has no rows yet
         return None
     return _of_a_library(table)
 

@@ -1,4 +1,4 @@
-"""The figure of whatever has one."""
+"""`cbq.plot`: the figure of a result."""
 
 from __future__ import annotations
 
@@ -23,8 +23,8 @@ def plot(result: Any, **options: Any) -> Figure:
     draw = None if isinstance(result, type) else getattr(result, "plot", None)
     if not callable(draw) or not type(result).__module__.startswith("cbq."):
         raise TypeError(
-            f"result must have a figure, as a fit, an answer of problem.solve, a comparison or an EVPPI table has, but "
-            f"it is {shown(result)}."
+            f"result must be an object with a figure, such as a fit, an answer of problem.solve, a comparison or an "
+            f"EVPPI table, but it is {shown(result)}."
         )
     figure: Figure = draw(**options)
     return figure

@@ -13,7 +13,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-Report = Callable[[int, int], Any]  # the number of points, or of thetas, that are done, and of all
+Report = Callable[[int, int], Any]  # takes the numbers of finished and of all points, or thetas
 Progress = bool | Report | None
 EVERY = 0.1  # seconds between two drawings of a bar
 WIDTH = 30  # characters of a bar in plain text
@@ -23,19 +23,19 @@ def as_progress(progress: Any) -> Progress:
     """The argument `progress`, checked."""
     if progress is None or isinstance(progress, bool | np.bool_):
         return None if progress is None else bool(progress)
-    if callable(progress) and not isinstance(progress, type):  # which would make an object of each report
+    if callable(progress) and not isinstance(progress, type):  # calling a class would only make an object
         report: Report = progress
         return report
     kind = f"the class {progress.__name__}" if isinstance(progress, type) else f"a {type(progress).__name__}"
     raise TypeError(
-        f"progress must be True, False, None (a bar in a notebook or on a terminal) or a function of two numbers, "
-        f"those of finished and of all points or thetas, but it is {kind}."
+        f"progress must be True, False, None (a bar in a notebook or on a terminal) or a function of the numbers of "
+        f"finished and of all points or thetas, but it is {kind}."
     )
 
 
 @contextmanager
 def reporting(progress: Progress, name: str, done: int, total: int) -> Iterator[Report]:
-    """The function to call whenever some are finished; `done` of them are finished already."""
+    """A function to call with the finished and total numbers; `done` are finished at the start."""
     if callable(progress):
         yield progress
     elif progress or (progress is None and (in_notebook() or sys.stderr.isatty())):
@@ -53,12 +53,12 @@ def in_notebook() -> bool:
 
 @dataclass(frozen=True)
 class Bar:
-    """How far it is: HTML in a notebook, and a line of text elsewhere."""
+    """A progress bar: HTML in a notebook, a line of text elsewhere."""
 
     name: str
     done: int
     total: int
-    before: int  # that were done when it began
+    before: int  # done at the start
     seconds: float = 0.0
 
     @property
@@ -78,7 +78,7 @@ class Bar:
 
 @contextmanager
 def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
-    """A bar where this runs, drawn without any package that is not there."""
+    """A bar for this environment: in a notebook, by rich if it is installed, or in plain text."""
     if in_notebook():
         from IPython.display import display
 
@@ -96,7 +96,7 @@ def _bar(name: str, done: int, total: int, *, forced: bool) -> Iterator[Report]:
 
 
 def _drawing(bar: Bar, draw: Callable[[Bar], Any]) -> Report:
-    """A report that draws the bar now and then, and at the end."""
+    """A report that draws the bar at most every `EVERY` seconds, and at the end."""
     began, drawn = monotonic(), -EVERY
 
     def report(done: int, total: int) -> None:

@@ -1,7 +1,6 @@
-"""How messages name arguments: as Python has them, or as the program around the library does.
+"""Names of arguments in messages: those of Python, or of the program around the library.
 
-A message that tells a user what to pass says `arg("on_error", "skip")`. In Python this is on_error='skip', and for a
-user of the command line, who never sees a Python argument, --on-error skip.
+`arg("on_error", "skip")` reads on_error='skip' in Python and --on-error skip on the command line.
 """
 
 from __future__ import annotations
@@ -17,10 +16,10 @@ UNSET = object()
 
 @dataclass(frozen=True)
 class Wording:
-    """The words of a program for what the library calls otherwise.
+    """A program's words for the arguments of the library.
 
-    names : other names of arguments. between : what stands between such a name and its value.
-    value : how a value is written. again : how to resume what a function did.
+    names : the program's names of arguments. between : separates such a name from its value.
+    value : formats a value. again : how to resume a function.
     """
 
     names: Mapping[str, str] = field(default_factory=dict)
@@ -33,7 +32,7 @@ _WORDING: ContextVar[Wording] = ContextVar("wording", default=Wording())  # noqa
 
 
 def arg(name: str, value: Any = UNSET) -> str:
-    """An argument as the user knows it, with the value that a message speaks of, if any."""
+    """The user's name of an argument, with its value if one is given."""
     wording = _WORDING.get()
     known = wording.names.get(name)
     if value is UNSET:
@@ -42,13 +41,13 @@ def arg(name: str, value: Any = UNSET) -> str:
 
 
 def again(function: str) -> str:
-    """How to resume what this function did, as a clause."""
+    """A clause that explains how to resume this function."""
     return _WORDING.get().again.format(function=function)
 
 
 @contextmanager
 def in_words_of(wording: Wording) -> Iterator[None]:
-    """Use this wording in the messages that are made inside."""
+    """Use this wording in messages made inside the `with` block."""
     before = _WORDING.set(wording)
     try:
         yield

@@ -35,7 +35,7 @@ from cbq.samples.conditional import Family, measures_at
 from cbq.samples.runs import Cost
 from cbq.workers import as_executor
 
-NUMBERS_PER_THETA, NUMBERS_PER_POINT = 250, 4  # that a run needs at the least: a measure; x and f, each twice
+NUMBERS_PER_THETA, NUMBERS_PER_POINT = 250, 4  # float64 values that a run needs: a measure; x and f, twice each
 
 
 class Problem(Immutable):
@@ -46,12 +46,12 @@ class Problem(Immutable):
     integrand : f, a function of x (n, d) and theta (p,) that returns (n,), or (n, C) for C outputs; with
         `vectorized=False`, a function of x (d,) and theta (p,) that returns a number or (C,). A random one may take a
         third argument `rng`; see `stochastic`. None if f runs elsewhere, by hand or in another language: then
-        `problem.session()` says where to evaluate it.
+        `problem.session()` returns the points to evaluate.
     family : a function from theta (p,) to P_theta, a measure or a frozen scipy.stats distribution.
     prior : the distribution Q of theta, a measure or a frozen scipy.stats distribution in p dimensions.
     vectorized : whether f takes many points at a time.
-    depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points, and two runs of
-        `solve` test it.
+    depends_on_theta : whether f depends on theta, besides x. If not, thetas can share points; `solve` tests it by two
+        runs.
     exact : the exact answer, if it is known: a function from theta (M, p) to (M,) or (M, C).
     name : the name of the problem in messages, tables and checkpoints.
     stochastic : whether f is random: a value of f is a draw whose mean is wanted, I(theta) = E[E[f(X, theta) | X]]. If
@@ -60,12 +60,12 @@ class Problem(Immutable):
         exactly; f is therefore called for one point at a time, with x (1, d) unless `vectorized=False`. An f that is
         fast with many points has a parameter `rngs` in its place, and receives a list of n generators for n points.
     bounds : (low, high), the least and the largest value that f, or the mean of a random f, can take, each a number or
-        (C,); -inf and inf say nothing. Estimates and intervals stay inside.
-    names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
+        (C,); -inf and inf mean no bound. Estimates and intervals stay inside.
+    names : names of the coordinates of theta and x and of the outputs of f: a `cbq.Names`, or a mapping such as
         {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing. Samples, fits, tables,
-        axes and files have these names.
-    version : a text or a number that you change with whatever f reads or calls outside of Python: a data file, a
-        program, a server. A checkpoint keeps it, and a run of another version does not resume from it.
+        axes and files use them.
+    version : a string or a number. Change it with anything that f reads or calls outside of Python: a data file, a
+        program, a server. A checkpoint stores it and does not resume a run of another version.
 
     Examples
     --------
@@ -87,7 +87,7 @@ class Problem(Immutable):
     name: str
     stochastic: bool
     bounds: Array | None  # (2, C), or (2, 1) for all outputs
-    names: Names  # those of x and f are empty unless they were given: their numbers are known from samples
+    names: Names  # of x and f only if given: d and C are known from samples
     version: str | None
     _exact: Callable[[Array], Any] | None
 
@@ -210,8 +210,8 @@ class Problem(Immutable):
     ) -> Samples:
         """Draw T thetas and N points at each, evaluate f there, and return the samples.
 
-        f is first called with a few points, to check what it returns. The samples depend only on f, the seed and the
-        design, not on the executor or on how often the run was interrupted.
+        f is first called with a few points, to check its output. The samples depend only on f, the seed and the design,
+        not on the executor or on interruptions.
 
         Parameters
         ----------
@@ -232,29 +232,29 @@ class Problem(Immutable):
         in_flight : maximum number of pending batches (default: one for each process that the run starts; on an
             executor of yours, 2 x workers + 2). In this process, maximum number of quick batches that are written to
             the checkpoint together (default: 8).
-        checkpoint : a file that keeps what is evaluated. The same call again resumes an interrupted run, and a call
+        checkpoint : a file that keeps finished evaluations. The same call again resumes an interrupted run, and a call
             with a larger T or N extends a finished one; a file of another run, or in use by another, is refused. A run
             that was killed may leave a second file, with the suffix -wal, which belongs to the first.
         progress : True for a progress bar, False for none, or a function that is called with the number of finished
-            points and of all points; a batch is in the checkpoint before it is reported. By default, there is a bar in
-            notebooks and on terminals.
+            points and of all points; a batch is in the checkpoint before it is reported. By default, a bar in notebooks
+            and on terminals.
         on_error : what to do if f raises an exception or returns NaN or inf: "raise" an `IntegrandError`, or "skip"
             the point with a `CollectWarning`. A checkpoint remembers skipped points; "raise" evaluates them again.
             A point that ends its worker, or takes longer than `timeout`, fails like any other.
-        on_change : a run that resumes evaluates a few stored points again. Where f gives other values, or the problem
-            has another `version`, "raise" a `CheckpointError`. "reuse" the stored values evaluates nothing again: use
-            it if you know that they are right. A random f (`stochastic=True`) is evaluated again only if it takes
-            `rng`; otherwise its fingerprint decides.
+        on_change : a resumed run evaluates a few stored points again. If f returns other values, or the problem has
+            another `version`, "raise" a `CheckpointError`, or "reuse" the stored values. "reuse" evaluates nothing
+            again: use it if you know that they are right. A random f (`stochastic=True`) is evaluated again only if it
+            takes `rng`; otherwise fingerprints are compared.
         retries : how often a batch is tried again after its worker died (default: 2), before it is halved to find the
-            point that does it.
+            fatal point.
         timeout : seconds that each point may take, with processes that the run starts (`executor=2`). A batch of n
             points has n times as long, unless `vectorized=False`.
         proposal : a function from theta (p,) to the measure to draw x from, in place of P_theta and with the same
-            support: a wider one has more points in the tails of P_theta. `samples.log_weights` are the log densities of
-            P_theta over those of the proposal: Bayesian quadrature needs no weights, and averages use them.
-        start : samples of this problem; those that are returned are `start + new`. Before f is evaluated, they are
-            compared with the problem, and points that are in both are refused: pass another rng than that of `start`.
-            A checkpoint holds the new points only.
+            support: a wider one has more points in the tails of P_theta. `samples.log_weights` are log(p / q), for the
+            densities p of P_theta and q of the proposal: averages use them, Bayesian quadrature needs none.
+        start : samples of this problem to extend: `start + new` is returned. They are compared with the problem before
+            f is evaluated, and new points must differ from theirs: pass another rng than `start` had. A checkpoint
+            holds the new points only.
 
         Examples
         --------
@@ -330,27 +330,27 @@ class Problem(Immutable):
     ) -> AdaptiveAnswer:
         """Estimate I to an accuracy that you state: choose where to run f, run it there, and stop when it is reached.
 
-        The runs depend on f, on the seed and on the size of the batches, not on how often the run was interrupted.
+        The runs depend on f, on the seed and on the size of the batches, not on interruptions.
 
         Parameters
         ----------
-        tolerance : the half-width of the interval of I that is wanted, in units of I; a number, or one for each output.
-        rtol : the same in units of the spread of I, its standard deviation over Q, such as 0.01. With both, both must
-            hold; with neither, the budget is spent.
-        criterion : "rms", the root mean square of the half-width over Q must be small enough; "max", its largest value
-            over 95% of Q.
+        tolerance : the wanted half-width of the interval of I, in units of I; a number, or one for each output.
+        rtol : the same in units of the standard deviation of I over Q, such as 0.01. With both, both must hold; with
+            neither, the budget is spent.
+        criterion : the half-width that must be small enough: "rms", its root mean square over Q; "max", its largest
+            value over 95% of Q.
         level : of the interval.
-        budget : the most runs to make (default: 500; 10000 at the most), besides those of `start`.
+        budget : maximum number of new runs (default: 500; at most 10000), besides the points of `start`.
         rng : a Generator or a seed.
-        start : samples of this problem that are there already, from `collect` or from an earlier `solve`.
-        batch : how many runs are chosen jointly, before any of them is made: by default one for each worker, or an
-            eighth of the runs so far if that is more.
+        start : existing samples of this problem, from `collect` or from an earlier `solve`.
+        batch : number of runs that are chosen jointly, before any of them is made (default: one for each worker, or an
+            eighth of the runs so far if that is more).
         executor, progress, on_error, on_change, retries, timeout : as for `collect`.
-        checkpoint : a file that keeps the runs. The same call again goes on where it stopped, and makes no run twice;
-            with a smaller tolerance or a larger budget, it goes on from there. `cbq.Samples.from_checkpoint` reads it.
-        cost : a function of theta (p,) and x (d,) that gives what a run there costs, in any unit; runs are chosen by
-            what they gain for their cost. "measured": by how long runs near it took, so that runs depend on the
-            times, and do not repeat. By default, all runs cost the same.
+        checkpoint : a file that keeps the runs. The same call again resumes and repeats no run; with a smaller
+            tolerance or a larger budget, it continues. `cbq.Samples.from_checkpoint` reads it.
+        cost : the cost of a run, a function of theta (p,) and x (d,), in any unit; runs are chosen by gain per cost.
+            "measured": predicted from the seconds of runs nearby, which makes the choice of runs irreproducible. By
+            default, all runs cost the same.
 
         Examples
         --------
@@ -391,12 +391,12 @@ class Problem(Immutable):
         cost: Cost | Measured | None = None,
         on_change: OnChange = "raise",
     ) -> Session:
-        """A session in which you make the runs: `session.ask(n)` says where, `session.tell(ids, values)` takes results.
+        """A session in which you make the runs: `session.ask(n)` returns points, `session.tell(ids, values)` stores f.
 
-        For simulators that Python cannot call, batch systems, experiments: `Problem(None, family, prior)` will do. The
-        parameters are those of `solve`; a checkpoint keeps what was asked and told, also between processes. f is not
-        called, so a session that is opened again compares the fingerprint of the integrand, if there is one, and the
-        `version` of the problem: where they differ, on_change="raise" raises a `CheckpointError`.
+        For simulators that Python cannot call, batch systems and experiments: `Problem(None, family, prior)` is enough.
+        The parameters are those of `solve`; a checkpoint keeps asked and told runs, also between processes. f is not
+        called. A reopened session compares the fingerprint of the integrand, if there is one, and the `version` of the
+        problem instead: if they differ, on_change="raise" raises a `CheckpointError`.
 
         Examples
         --------
@@ -439,11 +439,11 @@ class Problem(Immutable):
         return Session(quantity, goal, entropy, cost=cost, checkpoint=path, sources=sources, wait=wait)
 
     def _sources(self, others: Mapping[str, Any] | None = None) -> Sources:
-        """What a run depends on besides its settings."""
+        """The functions and the version that a run depends on, besides its settings."""
         return Sources({INTEGRAND: self.integrand, FAMILY: self.family, **(others or {})}, self.version)
 
     def _require_own(self, samples: Any) -> None:
-        """Raise unless these are samples of this problem, as far as that can be seen."""
+        """Raise if these cannot be samples of this problem."""
         if not isinstance(samples, Samples):
             raise TypeError(f"start must be cbq.Samples, but it is {shown(samples)}.")
         for name in ("p", "depends_on_theta", "stochastic"):
@@ -484,12 +484,12 @@ class Problem(Immutable):
         return None if found is None else found.name
 
     def _require_integrand(self) -> Integrand:
-        """f, which some problems do not have."""
+        """The integrand; raise if it is None."""
         if self.integrand is None:
             raise ValueError(
-                f"the integrand of {self.name!r} is None, so it cannot be evaluated here: session = problem.session() "
-                f"says by session.ask(n) where to evaluate it, and session.tell(ids, values) takes the values; or pass "
-                f"the function to cbq.Problem."
+                f"the integrand of {self.name!r} is None, so it cannot be evaluated here: pass the function to "
+                f"cbq.Problem, or evaluate f elsewhere, where session = problem.session() returns points by "
+                f"session.ask(n) and stores their values by session.tell(ids, values)."
             )
         return self.integrand
 

@@ -1,4 +1,4 @@
-"""Adaptive runs: state the accuracy, and the library decides what to run next, and when to stop."""
+"""Adaptive runs: state an accuracy, and the library chooses the runs and decides when to stop."""
 
 from cbq.adaptive.answer import AdaptiveAnswer, History
 from cbq.adaptive.asked import Asked

@@ -1,4 +1,4 @@
-"""What an adaptive run has come to, and how it got there."""
+"""The answer and the history of an adaptive run."""
 
 from __future__ import annotations
 
@@ -33,9 +33,9 @@ if TYPE_CHECKING:
 class History:
     """The rounds of an adaptive run, K of them.
 
-    runs: (K,), the runs with a value at each round. half_width: (K, C), the half-widths of intervals, by the criterion
-    of the goal. target: (K, C), the largest half-widths that meet the goal, inf if nothing was asked for. chosen: the
-    runs that were chosen from one round to the next, K sets. names: of theta, x and f.
+    runs: (K,), the number of runs with a value at each round. half_width: (K, C), the half-widths of intervals, by the
+    criterion of the goal. target: (K, C), the largest half-widths that meet the goal; inf without a goal. chosen: K
+    sets of runs, chosen between consecutive rounds. names: of theta, x and f.
 
     Examples
     --------
@@ -56,7 +56,7 @@ class History:
     def to_columns(self) -> dict[str, Array]:
         """The columns of a table, (K,) each: runs, chosen, and the half_width and target of each output."""
         suffixes = ("",) if self.names.f == ("f_0",) else self.names.suffixes
-        table: dict[str, Array] = {"runs": self.runs, "chosen": np.array([len(each) for each in self.chosen])}
+        table: dict[str, Array] = {"runs": self.runs, "chosen": np.array([len(runs) for runs in self.chosen])}
         for name in ("half_width", "target"):
             columns = getattr(self, name).T
             table |= {f"{name}{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
@@ -86,9 +86,9 @@ class AdaptiveAnswer:
 
     fit : the estimate of I.
     samples : all runs with a value.
-    reached : whether the accuracy that was asked for holds.
-    runs : where f was evaluated, in the order of the runs, first those of the samples that the run started from.
-    next : the runs that would come next: those that reduce the uncertainty most, whatever f is there.
+    reached : whether the goal was reached.
+    runs : the runs with a value, in order; first the points of `start`.
+    next : the next runs, which would reduce the uncertainty most.
 
     Examples
     --------
@@ -105,35 +105,35 @@ class AdaptiveAnswer:
     runs: Runs
     next: Runs
     n_failed: int
-    n_start: int  # runs of the samples that were there before
-    seconds: float | None  # that f took in all, if it is known
+    n_start: int  # points of the samples that the run started from
+    seconds: float | None  # of all calls of f, if known
     name: str  # of the problem
     prior: Measure  # Q, of theta
 
     @property
     def n_runs(self) -> int:
-        """The number of runs that were made, with those that failed, and without those that were there before."""
+        """The number of new runs, with failed ones, without the points of `start`."""
         return self.samples.n_evaluations + self.n_failed - self.n_start
 
     @property
     def history(self) -> History:
-        """What was known at each round."""
-        half_width = np.stack([self.goal.size(each.half_width) for each in self.rounds])
-        target = np.stack([self.goal.target(each.mean) for each in self.rounds])
-        runs = np.array([each.runs for each in self.rounds])
+        """The accuracy at each round."""
+        half_width = np.stack([self.goal.size(round.half_width) for round in self.rounds])
+        target = np.stack([self.goal.target(round.mean) for round in self.rounds])
+        runs = np.array([round.runs for round in self.rounds])
         ends = [0, *(np.maximum(runs, self.n_start))]
         chosen = tuple(self.runs.take(slice(start, end)) for start, end in pairwise(ends))
         return History(runs, half_width, target, chosen, self.fit.names)
 
     def summary(self) -> Summary:
-        """What was reached, what it cost, and what would be next, in plain words, and the summary of the fit."""
+        """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
         lines, fit = [*self.lines(), ""], self.fit.summary()
         return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings)
 
     def lines(self) -> list[str]:
         """The sentences of the summary about the run itself."""
         failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
-        failed += f", besides {self.n_start} that were there before," * bool(self.n_start)
+        failed += f", besides {self.n_start} from start," * bool(self.n_start)
         K = len(self.rounds)
         took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
         cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
@@ -141,7 +141,7 @@ class AdaptiveAnswer:
 
     @property
     def outcome(self) -> tuple[str, str]:
-        """Whether the goal was reached, in a word or two, and in a sentence how narrow the intervals are."""
+        """A few words on whether the goal was reached, and a sentence on the width of intervals."""
         if not self.goal.has_target:
             return "No accuracy was asked for", f"{self._accuracy}."
         return "Reached" if self.reached else "Not reached", f"{self._accuracy}. Asked: {self.goal}."
@@ -167,13 +167,13 @@ class AdaptiveAnswer:
 
     @property
     def advice(self) -> str:
-        """How many runs a goal that was not reached would take, in a sentence; empty if it is not known."""
+        """A sentence on the number of runs that should reach the goal; empty if it is reached or unknown."""
         foreseen = None if self.reached else self.foreseen_runs
         return "" if foreseen is None else f"Extrapolating, about {short(foreseen, 2)} runs in total should suffice."
 
     @property
     def foreseen_runs(self) -> float | None:
-        """How many runs, with those before, would reach the goal by the trend of the last rounds; None if unknown."""
+        """The total number of runs to reach the goal, extrapolated from the last rounds; None if unknown."""
         return foreseen_runs(self.history)
 
     def plot(self, **options: Any) -> Figure:
@@ -191,7 +191,7 @@ class AdaptiveAnswer:
         title: str | None = None,
         repeat: str | None = None,
     ) -> None:
-        """Write a page to hand on, one HTML file that loads nothing: that of the fit, and how the run came to it.
+        """Write a self-contained HTML report: the report of the fit, and the course of the run.
 
         truth : the true I, a function of theta (M, p), to compare with. title : of the page.
         repeat : code or a command that makes this run.
@@ -209,9 +209,9 @@ class AdaptiveAnswer:
 
 
 def foreseen_runs(history: History, rounds: int = 5, most: float = 20.0) -> float | None:
-    """How many runs would reach the goal by the trend of the last `rounds`; None if it is not known.
+    """The total number of runs to reach the goal, extrapolated from the last `rounds`; None if unknown.
 
-    most: times the runs so far: more would be a guess.
+    most: the largest extrapolation, in multiples of the runs so far.
     """
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         ratio = np.max(history.half_width / history.target, axis=1)

@@ -1,4 +1,4 @@
-"""The runs that a session asks for, and the results that it takes: those of runs, each told once, and within bounds."""
+"""The runs that a session asks for, and checks of the results that it is told."""
 
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ class Asked:
         return iter([(int(i), theta, x) for i, theta, x in zip(self.ids, self.theta, self.x, strict=True)])
 
     def to_columns(self) -> dict[str, npt.NDArray[Any]]:
-        """The columns of a table, (n,) each: id, and those of theta and of x, by their names."""
+        """The columns of a table, (n,) each: id, and the coordinates of theta and x by their names."""
         return {"id": self.ids, **by_run(self.theta, self.x, self.names)}
 
     def __repr__(self) -> str:
@@ -62,7 +62,7 @@ class Asked:
 
 
 class RefusedResult(ValueError):
-    """A result that a session does not take. id : that of the run."""
+    """A result that a session refuses. id : of the run."""
 
     def __init__(self, id: int, message: str) -> None:
         super().__init__(message)
@@ -71,10 +71,10 @@ class RefusedResult(ValueError):
 
 @dataclass(frozen=True, eq=False)
 class ExpectedResults:
-    """What results must be.
+    """The rules for results.
 
-    n: how many runs were asked for. known: their values so far, by id. outputs: the shape of a value, None before one
-    is known. names: of the coordinates and outputs. bounds: of f, (2, 1) or (2, C), unless it is random.
+    n: the number of runs that were asked for. known: values so far, by id. outputs: the shape of a value, None before
+    the first. names: of the coordinates and outputs. bounds: of f, (2, 1) or (2, C), unless f is random.
     """
 
     n: int
@@ -89,10 +89,10 @@ class ExpectedResults:
         if given.ndim > 1:
             raise ValueError(f"ids must be a number or of shape (n,), but their shape is {given.shape}.")
         numbers = np.atleast_1d(given).tolist()
-        rows = self._checked([int(each) if each.is_integer() else each for each in numbers], "ids")
+        rows = self._checked([int(number) if number.is_integer() else number for number in numbers], "ids")
         if values is None:
             if rows:
-                raise ValueError("tell needs the values of these runs, or failures={id: what f did} if there are none.")
+                raise ValueError("tell needs the values of these runs, or failures={id: reason} for runs without one.")
             return []
         f = np.atleast_1d(real(self.names.ordered("f", values, "values"), "values"))
         if given.ndim == 0 and (f.shape != (1,) or self.outputs == (1,)):
@@ -107,7 +107,7 @@ class ExpectedResults:
             raise RefusedResult(
                 rows[i],
                 f"the value of run {rows[i]} is {f[i]}, but values must be finite: tell a run without a value as "
-                f"failures={{{rows[i]}: 'what f did'}}.",
+                f"failures={{{rows[i]}: 'the reason'}}.",
             )
         self._check_bounds(rows, f)
         for t, value in zip(rows, f, strict=True):
@@ -127,7 +127,7 @@ class ExpectedResults:
         table = f.reshape(len(f), -1)
         if bounds.shape[1] not in (1, table.shape[1]):
             raise ValueError(
-                f"values have shape {f.shape}, but the bounds of the problem are those of {bounds.shape[1]} outputs."
+                f"values have shape {f.shape}, but the bounds of the problem have {bounds.shape[1]} outputs."
             )
         outside = rows_outside(table, bounds)
         if np.any(outside):
@@ -150,10 +150,12 @@ class ExpectedResults:
 
     def _checked(self, ids: Sequence[Any], name: str) -> list[int]:
         n = self.n
-        for each in ids:
-            if not is_number(each) or not 0 <= each < n or each != int(each):
+        for number in ids:
+            if not is_number(number) or not 0 <= number < n or number != int(number):
                 known = f"runs 0 to {n - 1} were asked for" if n else "nothing was asked for yet"
-                raise RefusedResult(each, f"{name} must be those of runs, but there is no run {shown(each)}: {known}.")
+                raise RefusedResult(
+                    number, f"{name} must be numbers of runs, but there is no run {shown(number)}: {known}."
+                )
         if len(set(ids)) < len(ids):
-            raise ValueError(f"{name} have a run twice: tell each run once.")
-        return [int(each) for each in ids]
+            raise ValueError(f"{name} contain a run twice: tell each run once.")
+        return [int(number) for number in ids]

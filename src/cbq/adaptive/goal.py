@@ -1,4 +1,4 @@
-"""What is asked of an adaptive run, how narrow the interval of I must be, and whether its rounds have reached it."""
+"""The goal of an adaptive run: the wanted half-width of the interval of I, and whether rounds have reached it."""
 
 from __future__ import annotations
 
@@ -14,15 +14,15 @@ from cbq._wording import arg
 from cbq.checkpoint.evaluations import Outputs
 
 Criterion = Literal["rms", "max"]
-MAX_SHARE = 0.95  # of Q, over which "max" takes the largest half-width
+MAX_SHARE = 0.95  # share of Q over which "max" takes the largest half-width
 DEFAULT_BUDGET, MAX_BUDGET = 500, 10_000  # runs: with more, choosing them takes longer than it saves
 
 
 @dataclass(frozen=True, eq=False)
 class Goal:
-    """The half-width of the interval that is wanted, and the number of runs that may be made for it.
+    """The wanted half-width of the interval, and the number of runs to spend.
 
-    tolerance: in units of I. rtol: in units of the spread of I over Q. None asks for nothing.
+    tolerance: in units of I. rtol: in units of the spread of I over Q. None: no such goal.
     """
 
     tolerance: Array | None  # (1,) or (C,)
@@ -49,14 +49,14 @@ class Goal:
                     f"{shown(tolerance)}."
                 )
         if rtol is not None:
-            found = finite(rtol, "rtol")
-            if found.ndim or not found > 0:
+            ratio = finite(rtol, "rtol")
+            if ratio.ndim or not ratio > 0:
                 raise ValueError(f"{arg('rtol')} must be a number above 0, such as 0.01, but it is {shown(rtol)}.")
-            rtol = float(found)
+            rtol = float(ratio)
         if whole(budget, "budget", 1) > MAX_BUDGET:
             raise ValueError(
-                f"{arg('budget')} must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: where so many are "
-                f"cheap, draw them at once with collect."
+                f"{arg('budget')} must be at most {MAX_BUDGET} runs, but it is {shown(budget)}: for a cheap f, draw "
+                f"all points at once with collect."
             )
         return cls(
             tolerance,
@@ -67,7 +67,7 @@ class Goal:
         )
 
     def require_outputs(self, outputs: Outputs | None) -> None:
-        """Raise if the tolerance is not that of values of this shape; None if it is not known yet."""
+        """Raise if the tolerance does not match values of this shape; None if it is unknown."""
         C = outputs[0] if outputs else 1
         if self.tolerance is not None and outputs is not None and len(self.tolerance) not in (1, C):
             raise ValueError(
@@ -76,41 +76,41 @@ class Goal:
 
     @property
     def record(self) -> dict[str, Any]:
-        """The arguments of `of`, as JSON has them."""
+        """The arguments of `of` as a JSON object."""
         return {**asdict(self), "tolerance": None if self.tolerance is None else self.tolerance.tolist()}
 
     @property
     def has_target(self) -> bool:
-        """Whether an accuracy is asked for, rather than as much as the budget gives."""
+        """Whether there is a wanted accuracy; without one, the budget is spent."""
         return self.tolerance is not None or self.rtol is not None
 
     def size(self, half_width: Array) -> Array:
-        """The number (C,) that half-widths (G, C) at thetas of Q come to."""
+        """The criterion (C,) of half-widths (G, C) at thetas of Q."""
         if self.criterion == "rms":
             return np.asarray(np.sqrt(np.mean(half_width**2, axis=0)))
         return np.asarray(np.quantile(half_width, MAX_SHARE, axis=0, method="higher"))
 
     def target(self, mean: Array) -> Array:
-        """The largest number (C,) that it may come to, given the estimates (G, C) of I; inf if there is no target."""
+        """The largest value (C,) of `size` that meets the goal, for estimates (G, C) of I; inf without a target."""
         C = mean.shape[1]
         by_tolerance = np.full(C, np.inf) if self.tolerance is None else np.broadcast_to(self.tolerance, (C,))
-        rounding = ROUNDING * np.max(np.abs(mean), axis=0)  # an I that is constant has no spread
+        rounding = ROUNDING * np.max(np.abs(mean), axis=0)  # a constant I has no spread
         by_rtol = np.inf if self.rtol is None else np.maximum(self.rtol * np.std(mean, axis=0), rounding)
         return np.asarray(np.minimum(by_tolerance, by_rtol))
 
     def __str__(self) -> str:
         if not self.has_target:
             return f"no accuracy, and {self.budget} runs"
-        parts = [] if self.tolerance is None else [", ".join(f"{each:g}" for each in self.tolerance)]
+        parts = [] if self.tolerance is None else [", ".join(f"{number:g}" for number in self.tolerance)]
         parts += [] if self.rtol is None else [f"{self.rtol:.3g} of the spread of I"]
         return f"{' and '.join(parts)}, with {self.budget} runs at most"
 
 
 @dataclass(frozen=True, eq=False)
 class Round:
-    """The estimates of I at G thetas of Q when `runs` runs had been made: means and half-widths of intervals.
+    """The estimates of I at G thetas of Q after `runs` runs: means and half-widths of intervals, (G, C) each.
 
-    Both are (G, C). sound: whether the fit had enough runs to learn f, and learnt it.
+    sound: whether the fit had enough runs to learn f, and learnt it.
     """
 
     runs: int
@@ -126,7 +126,7 @@ class Round:
 
     @property
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The round as a JSON object."""
         return {
             "runs": self.runs,
             "sound": self.sound,
@@ -136,12 +136,12 @@ class Round:
 
 
 def is_reached(rounds: Sequence[Round], goal: Goal, in_a_row: int = 2) -> bool:
-    """Whether the goal holds at the last rounds, so many in a row.
+    """Whether the goal holds at each of the last `in_a_row` rounds.
 
-    An interval that is read when it first looks good is biased: runs are chosen where they narrow it.
+    Stopping at the first narrow interval would be biased: runs are chosen where they narrow it.
     """
     last = rounds[-in_a_row:]
-    return goal.has_target and len(last) == in_a_row and all(_holds(each, goal) for each in last)
+    return goal.has_target and len(last) == in_a_row and all(_holds(round, goal) for round in last)
 
 
 def _holds(last: Round, goal: Goal) -> bool:

@@ -1,4 +1,4 @@
-"""Figures of adaptive runs: the half-width against the number of runs, and I with the thetas that come next."""
+"""Figures of adaptive runs: the half-width against the number of runs, and I with the thetas of the next runs."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
-"""How an adaptive run learns, and which runs come next: the policies, repeats of runs, and what runs cost.
+"""The policies of adaptive runs, which fit and choose runs; repeats of runs, and the cost of runs.
 
-A policy is one process on all runs, or two stages where no kernel has embeddings.
+A policy is one process on all runs, or two stages if no kernel has embeddings.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ from cbq.samples.runs import Cost, Runs
 
 
 class Policy(ABC):
-    """What is fitted to runs, and which runs come next."""
+    """The interface of a policy: fit samples, and choose the next runs."""
 
     first: int  # runs before the first fit
 
@@ -44,21 +44,21 @@ class Policy(ABC):
 
     @abstractmethod
     def is_sound(self, fit: Fit, samples: Samples) -> bool:
-        """Whether the samples are enough for a fit that learns f, and the fit has learnt it."""
+        """Whether there are enough samples to learn f, and the fit has learnt it."""
 
     @abstractmethod
     def choose(
         self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
     ) -> Runs:
-        """The next n runs, given those that were made or are under way.
+        """The next n runs, given the known ones, finished or pending.
 
-        fit: of the runs that have values, None if they are few. need: (C,), how much each output matters. cost: of a
-        run; None if all cost the same.
+        fit: to the runs with values; None if there are few. need: (C,), how much each output matters. cost: of a run;
+        None if all cost the same.
         """
 
 
 def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int]) -> Policy:
-    """One process where kernels have embeddings under all measures, otherwise two stages."""
+    """One process if kernels have embeddings under all measures, otherwise two stages."""
     at_wanted = Runs.at(wanted.theta, quantity.family, np.full((len(wanted.theta), quantity.d), 0.5))
     try:
         rough_kernels(at_wanted, wanted, of_theta=quantity.depends_on_theta)
@@ -70,7 +70,7 @@ def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int]) -> Policy
 class OneProcess(Policy):
     """One Gaussian process on all runs, most of which have a theta of their own.
 
-    least, per_input: runs before the first fit, in all and for each input: with fewer, f is not learnt.
+    least, per_input: minimum number of runs before the first fit, in all and for each input: fewer do not show f.
     exploration: how runs are chosen.
     """
 
@@ -107,7 +107,7 @@ class OneProcess(Policy):
         if fit is not None and fit.jumping:
             candidates += between_steepest(fit, quantity.prior, rng, options)
         if quantity.stochastic:
-            candidates += known  # a further draw where there is one may be worth more than one elsewhere
+            candidates += known  # a replicate may reduce the variance most
         rows = choose_points(
             n,
             candidates,
@@ -129,11 +129,11 @@ class OneProcess(Policy):
 class TwoStages(Policy):
     """Bayesian quadrature at each of several thetas, and a process over theta: for measures without embeddings.
 
-    The points of a theta are those of a Sobol sequence of its own; a batch of them goes to one theta.
+    Each theta has a Sobol sequence of its own, and each batch of points belongs to one theta.
 
-    thetas: at least so many before the first fit, and more where theta has several coordinates. points: of a batch,
-    besides one for each coordinate of x: with fewer, a theta has no error of its own. new: further thetas that compete
-    with those observed for the next batch.
+    thetas: minimum number before the first fit; more if theta has several coordinates. points: of a batch, besides one
+    for each coordinate of x: with fewer, a theta has no error estimate. new: number of new thetas that compete with
+    observed ones for the next batch.
     """
 
     def __init__(
@@ -153,7 +153,7 @@ class TwoStages(Policy):
         self.first = len(self._thetas) * self._batch
 
     def fit(self, samples: Samples) -> CBQFit:
-        whole = samples.counts >= self._batch  # a few points of a theta say little, and their variances are huge
+        whole = samples.counts >= self._batch  # thetas with few points have huge variances
         return CBQ().fit(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
 
     def is_sound(self, fit: Fit, samples: Samples) -> bool:
@@ -177,14 +177,14 @@ class TwoStages(Policy):
         return self._quantity.prior.transport(sobol(n, self._quantity.prior.dim, rng))
 
     def _first_thetas(self, known: Runs) -> list[tuple[Array, int]]:
-        """The thetas to begin with, and how many points each still lacks."""
+        """The first thetas, with the number of points that each lacks."""
         counts = [np.count_nonzero(find_thetas(known.theta, theta[None]) == 0) for theta in self._thetas]
         return [(theta, max(self._batch - int(n), 0)) for theta, n in zip(self._thetas, counts, strict=True)]
 
     def _best_thetas(
         self, n: int, known: Runs, fit: CBQFit, need: Array | None, cost: Cost | None, rng: np.random.Generator
     ) -> list[tuple[Array, int]]:
-        """The thetas, observed or new, at which points help most, and how many points each is to have more."""
+        """The thetas, observed or new, at which points help most, with the number of points to add."""
         first, group = equal_rows(known.theta)
         theta = np.concatenate([known.theta[first], self._prior_thetas(self._new, rng)])
         counts = np.concatenate([np.bincount(group), np.zeros(self._new, dtype=np.intp)])
@@ -192,7 +192,7 @@ class TwoStages(Policy):
         if cost is not None:
             middle = np.full((len(theta), self._quantity.d), 0.5)
             price = Runs.at(theta, self._quantity.family, middle).costs(cost)
-        begun = [(each, self._batch - int(N)) for each, N in zip(theta, counts, strict=True) if 0 < N < self._batch]
+        begun = [(row, self._batch - int(N)) for row, N in zip(theta, counts, strict=True) if 0 < N < self._batch]
         batches = -(-max(n - sum(missing for _, missing in begun), 0) // self._batch)
         rows = best_thetas(
             batches,
@@ -218,20 +218,20 @@ class TwoStages(Policy):
 
 
 def with_repeats(chosen: Runs, known: Runs, first: int, family: Family) -> Runs:
-    """The chosen runs, of which those numbered first and first + 1, after the known ones, are repeats of earlier runs.
+    """The chosen runs, with repeats of earlier runs at positions first and first + 1 among all runs.
 
-    They test whether f depends on theta, where it is said not to: one process on all runs learns f as a function of x
-    alone then, and no other run would contradict it, as each has an x of its own. For a random f there are none: two
+    Repeats test whether f depends on theta although the problem denies it: the process then learns f as a function of x
+    alone, and since every run has its own x, no other run could contradict that. A random f has no repeats, because two
     draws differ anyway.
 
-    They repeat the runs at both ends of the thetas, each at the theta that is furthest from its own, among those whose
-    measure of x supports its point; there is no repeat if no measure does.
+    They repeat the runs at both ends of the thetas, each at the furthest theta whose measure of x supports the point;
+    without such a theta there is no repeat.
     """
-    theta, x, every = chosen.theta.copy(), chosen.x.copy(), known + chosen
+    theta, x, all_runs = chosen.theta.copy(), chosen.x.copy(), known + chosen
     for k in (0, 1):
         row = first + k - len(known)
         if 0 <= row < len(chosen):
-            repeat = _repeat(every.take(slice(first)), k, family)
+            repeat = _repeat(all_runs.take(slice(first)), k, family)
             if repeat is not None:
                 theta[row], x[row] = repeat
     return Runs(theta, x)
@@ -251,10 +251,10 @@ def _repeat(runs: Runs, k: int, family: Family) -> tuple[Array, Array] | None:
 
 
 def dependence_on_theta(samples: Samples, tolerance: float = 1e-6) -> str | None:
-    """Where f has other values at the same x and another theta, in a sentence; None if it has none, or is random.
+    """A sentence on different values of f at the same x and different thetas; None if there are none, or f is random.
 
-    tolerance: of the range of values, by which those of a simulator in single precision may differ. Smaller differences
-    are the finding "noise".
+    tolerance: share of the range of values by which simulators in single precision may differ. Smaller differences are
+    the finding "noise".
     """
     if samples.stochastic:
         return None
@@ -277,7 +277,7 @@ def _value(f: Array) -> str:
 class MeasuredCost:
     """The geometric mean of the seconds (n,) of the nearest runs, in theta and x, each in units of its spread.
 
-    nearest: how many are averaged. least: the seconds below which runs cost the same: they are those of the call.
+    nearest: number of runs to average. least: seconds below which runs cost the same, the overhead of a call.
     """
 
     def __init__(self, runs: Runs, seconds: Array, *, nearest: int = 5, least: float = 1e-3) -> None:

@@ -1,4 +1,4 @@
-"""What an adaptive run estimates, and where."""
+"""The quantity that an adaptive run estimates."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from cbq.samples.runs import Runs
 class Quantity:
     """The conditional expectation I(theta) of a problem, without its integrand.
 
-    start: samples that were there before the run; None if there are none. names: those that the problem gives.
+    start: samples that the run starts from, or None. names: of the problem.
     """
 
     name: str
@@ -49,7 +49,7 @@ class Quantity:
 
     @property
     def settings(self) -> dict[str, Any]:
-        """What makes a run another one."""
+        """The settings that identify a run."""
         return {
             "problem": self.name,
             "depends_on_theta": self.depends_on_theta,
@@ -67,25 +67,25 @@ class Quantity:
 
     @property
     def started(self) -> Runs:
-        """The runs of the samples that were there before."""
+        """The points of `start` as runs."""
         if self.start is None:
             return Runs(np.empty((0, self.prior.dim)), np.empty((0, self.d)))
         return Runs(self.start.theta[self.start.owners], self.start.all_points)
 
     def samples(self, runs: Runs, values: Array, failed: Booleans) -> Samples | None:
-        """The samples of runs with values (n, *outputs), NaN where they failed (n,), and of those before.
+        """The samples of runs with values (n, *outputs), NaN where they failed (n,), joined with `start`.
 
-        Runs with equal theta belong together. None where nothing has a value.
+        Runs with equal theta belong together. None if no run has a value.
         """
         if np.all(failed):
             return self.start
         first, group = equal_rows(runs.theta)
         rows = [np.flatnonzero((group == g) & ~failed) for g in range(len(first))]
-        some = [g for g, each in enumerate(rows) if len(each)]
-        found = Samples(
-            runs.theta[first[some]],
-            [runs.x[rows[g]] for g in some],
-            [values[rows[g]] for g in some],
+        with_values = [g for g, group_rows in enumerate(rows) if len(group_rows)]
+        samples = Samples(
+            runs.theta[first[with_values]],
+            [runs.x[rows[g]] for g in with_values],
+            [values[rows[g]] for g in with_values],
             self.family,
             depends_on_theta=self.depends_on_theta,
             design="adaptive",
@@ -95,9 +95,9 @@ class Quantity:
         )
         if np.any(failed):
             missing = [runs.x[(group == g) & failed] for g in range(len(first))]
-            known = [runs.x[each] for each in rows]
-            found = found._with_failures(Failures.of(runs.theta[first], missing, known))
-        return found if self.start is None else self.start + found
+            known = [runs.x[group_rows] for group_rows in rows]
+            samples = samples._with_failures(Failures.of(runs.theta[first], missing, known))
+        return samples if self.start is None else self.start + samples
 
 
 def _described(measure: Measure) -> str:
@@ -108,6 +108,6 @@ def _described(measure: Measure) -> str:
 
 
 def _digest(samples: Samples) -> str:
-    """A hash of what was observed."""
+    """A hash of thetas, points and values."""
     parts = (samples.theta, samples.counts, samples.all_points, samples.table)
     return hashlib.sha256(b"".join(np.ascontiguousarray(part).tobytes() for part in parts)).hexdigest()

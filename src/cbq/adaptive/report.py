@@ -1,4 +1,4 @@
-"""The report of an adaptive run: that of its fit, with what was asked for and how it was reached."""
+"""The report of an adaptive run: the report of its fit, with the goal and the course of the run."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def answer_page(answer: AdaptiveAnswer, truth: Any = None, title: Any = None, re
 
 
 def _headline(answer: AdaptiveAnswer) -> tuple[Kind, str, str, str]:
-    """The notice on whether the goal was reached, and what to do if it was not."""
+    """The notice on whether the goal was reached, with advice if it was not."""
     title, text = answer.outcome
     if answer.reached or not answer.goal.has_target:
         return "good" if answer.reached else "remark", f"{title}:", capital(text), ""
@@ -41,7 +41,7 @@ def _headline(answer: AdaptiveAnswer) -> tuple[Kind, str, str, str]:
 
 
 def _course(answer: AdaptiveAnswer) -> Html:
-    """The summary of the run, without that of its fit, and the half-width round by round."""
+    """The summary of the run, without the summary of its fit, and the half-width round by round."""
     lines = answer.lines()
     history, C = answer.history, answer.rounds[0].mean.shape[1]
     series = []
@@ -54,8 +54,6 @@ def _course(answer: AdaptiveAnswer) -> Html:
         if np.any(np.isfinite(target)):
             series.append(charts.line(f"asked for{of}", history.runs, target, (c + 1) % 6, dashed=True))
     chart = Lines(Axis("runs", log=True), Axis("half-width", log=True), series, height=240)
-    caption = (
-        "The half-width of the interval against the number of runs; the run stops when it is below what was asked."
-    )
+    caption = "The half-width of the interval against the number of runs; the run stops when it is below the goal."
     drawn = [figure([(chart, "half-width against runs")], caption)] if len(history) > 1 else []
     return joined([*(paragraph(line) for line in lines), *drawn])

@@ -1,4 +1,4 @@
-"""A session: runs are asked for, their results told, in any order, and the estimate is as good as the results allow."""
+"""A session: ask for runs, tell their results in any order, and read the estimate at any time."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ from cbq.samples.arrays import check_magnitude
 from cbq.samples.conditional import measures_at
 from cbq.samples.runs import Cost, Runs
 
-GOAL_NOTE, SECONDS_NOTE = "goal", "seconds"  # names under which a checkpoint keeps what was asked for, and times
+GOAL_NOTE, SECONDS_NOTE = "goal", "seconds"  # names of the goal and the times in a checkpoint
 Measured = Literal["measured"]
 MEASURED: Measured = "measured"
 P = ParamSpec("P")
@@ -47,7 +47,7 @@ R = TypeVar("R")
 
 
 def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:
-    """A method that waits until another thread is done with the session."""
+    """A method that holds the lock of the session."""
 
     @wraps(method)
     def alone(self: Session, /, *args: P.args, **options: P.kwargs) -> R:
@@ -59,12 +59,12 @@ def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Con
 
 @dataclass(frozen=True)
 class Pace:
-    """How a session proceeds.
+    """The pace of a session.
 
-    batch : a batch has at least one run for so many runs so far, since a fit to a few more runs teaches little.
-    round : and from one round to the next there must be one run more for so many.
-    in_a_row : rounds at which the goal must hold.
-    named : runs that would come next and that an answer names.
+    batch : a batch is at least the runs so far over this number, since a fit to a few more runs changes little.
+    round : a round adds at least the runs so far over this number.
+    in_a_row : consecutive rounds at which the goal must hold.
+    named : number of next runs in an answer.
     """
 
     batch: int = 8
@@ -78,7 +78,7 @@ class Pace:
 
 
 class FittedRound(NamedTuple):
-    """A fit, and what it says as a round."""
+    """A fit and its round."""
 
     fit: Fit
     round: Round
@@ -87,12 +87,11 @@ class FittedRound(NamedTuple):
 class Session:
     """The runs of a problem that were asked for, and their results. Made by `problem.session(...)`.
 
-    `ask(n)` says where to run next, `tell(ids, values)` takes results, in any order and any number, `fit()` is the
+    `ask(n)` returns the next runs, `tell(ids, values)` takes results, in any order and any number, `fit()` is the
     estimate so far. With a checkpoint, everything is on the disk when a call returns, and the same session can be
     opened again; use it as a context manager, or `close()` it, to let others open the file. Threads may share it.
 
-    What is asked for depends on the seed, on the results that were told and on the runs that are pending, and on
-    nothing else.
+    The choice of runs depends only on the seed, on the results that were told and on the pending runs.
 
     Examples
     --------
@@ -132,13 +131,13 @@ class Session:
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}
         self._failures: dict[int, str] = {}
-        self._seconds: dict[int, float] = {}  # that runs took
-        self._rounds: tuple[Round, ...] = ()  # those at which runs were asked for
+        self._seconds: dict[int, float] = {}  # of runs, by id
+        self._rounds: tuple[Round, ...] = ()  # at which runs were asked for
         self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
         self._require_outputs(self._outputs)
-        self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # and how many values and failures it has
+        self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # with its numbers of values and failures
         self._ledger: Ledger | None = None
-        self._calls_f = False  # in this process, or by workers
+        self._calls_f = False  # here or in workers
         if checkpoint is not None:
             settings = {**quantity.settings, "seed": entropy, "level": goal.level}
             self._ledger = Ledger(checkpoint, settings, self._sources.record, wait)
@@ -165,9 +164,9 @@ class Session:
     def _resume(
         self, on_change: OnChange, workers: Evaluates | None = None, evaluator: Evaluator | None = None
     ) -> None:
-        """Go on from the results in the checkpoint, or raise a CheckpointError if f is no longer their function.
+        """Resume from the results in the checkpoint, or raise a CheckpointError if f has changed since.
 
-        workers, evaluator: where f is called, if it is.
+        workers, evaluator: to call f; None if it is evaluated elsewhere.
         """
         if self._ledger is None:
             return
@@ -180,22 +179,22 @@ class Session:
         self.note(GOAL_NOTE, self.goal.record)
 
     def _warn_if_changed(self) -> None:
-        """Warn, and change nothing in the checkpoint, if f is no longer the function of its results."""
+        """Warn if f has changed since the results in the checkpoint; the checkpoint stays as it is."""
         if self._ledger is not None and self._values:
             require_same_f(self._ledger, self._sources, "reuse", None, keep=False)
 
     def _repeated(self, workers: Evaluates, evaluator: Evaluator) -> Evaluate | None:
-        """The function that makes runs again, each of which is a theta of its own with one point."""
+        """A function that repeats runs, each as a theta with one point."""
         assert self._ledger is not None
-        found = Evaluations([x[None] for x in self._runs.x])
-        found.allocate(self._outputs or ())
+        evaluations = Evaluations([x[None] for x in self._runs.x])
+        evaluations.allocate(self._outputs or ())
         for t, value in self._values.items():
-            found.add(BatchResult(Batch(t, 0, 1), value[None], {}))
+            evaluations.add(BatchResult(Batch(t, 0, 1), value[None], {}))
         random = self._quantity.stochastic
-        return repeated(workers, evaluator, self._runs.theta, found, self._ledger.path, stochastic=random)
+        return repeated(workers, evaluator, self._runs.theta, evaluations, self._ledger.path, stochastic=random)
 
     def note(self, name: str, record: Any) -> None:
-        """Keep a record, which JSON can hold, in the checkpoint, if there is one; `StoredLedger.notes` has it."""
+        """Keep a JSON record in `StoredLedger.notes` of the checkpoint, if there is one."""
         if self._ledger is not None and self._ledger.stored.notes.get(name) != record:
             self._ledger.note(name, record)
 
@@ -209,7 +208,7 @@ class Session:
         self.close()
 
     def close(self) -> None:
-        """Release the checkpoint, if there is one: then the estimate can still be read, and nothing asked or told."""
+        """Release the checkpoint, if there is one; afterwards the session is read-only."""
         if self._ledger is None:
             return
         try:
@@ -230,12 +229,12 @@ class Session:
 
     @property
     def names(self) -> Names:
-        """What the coordinates of theta and x and the outputs of f are called; those of f may be unknown: ()."""
-        found = self._quantity.names.with_x(self._quantity.d)
-        return found if self._outputs is None else found.with_f(self._outputs[0] if self._outputs else None)
+        """The names of the coordinates of theta and x and of the outputs of f; () for f if they are unknown."""
+        names = self._quantity.names.with_x(self._quantity.d)
+        return names if self._outputs is None else names.with_f(self._outputs[0] if self._outputs else None)
 
     def _require_outputs(self, outputs: Outputs | None) -> None:
-        """Raise unless the goal and the names go with the outputs of f, as far as these are known."""
+        """Raise unless the goal and the names match the outputs of f, as far as these are known."""
         self.goal.require_outputs(outputs)
         names = self._quantity.names.with_x(self._quantity.d)
         if outputs is not None:
@@ -254,7 +253,7 @@ class Session:
 
     @property
     def rounds(self) -> tuple[Round, ...]:
-        """What was known when runs were asked for, and what is known now if there are enough runs more."""
+        """The rounds at which runs were asked for, and the present one if there are enough new runs."""
         estimate, rounds = self._estimate(), self._rounds
         last = rounds[-1].runs if rounds else 0
         if estimate is None or self._n_values < last + max(1, last // self._pace.round):
@@ -263,23 +262,23 @@ class Session:
 
     @property
     def pending(self) -> Asked:
-        """The runs that were asked for, and whose results were not told."""
+        """The runs that were asked for and not told yet."""
         done = self._values.keys() | self._failures.keys()
         return self._asked([t for t in range(len(self._runs)) if t not in done])
 
     @property
     def failures(self) -> dict[int, str]:
-        """What f did at runs that failed, by their ids."""
+        """The reasons of failed runs, by their ids."""
         return dict(self._failures)
 
     @property
     def missing(self) -> int:
-        """How many more runs must have values before there is an estimate."""
+        """The number of further values that the first estimate needs."""
         return max(self._policy.first - self._n_values, 0)
 
     @property
     def samples(self) -> Samples | None:
-        """What was observed; None before there is a value."""
+        """The samples of all runs so far; None before there is a value."""
         if not self._values:
             return self._quantity.start
         ids = sorted(self._values.keys() | self._failures.keys())
@@ -290,9 +289,9 @@ class Session:
 
     @_one_at_a_time
     def ask(self, n: int | None = None) -> Asked:
-        """Where to run next: n runs that together reduce the uncertainty about I most.
+        """The next n runs, which together reduce the uncertainty about I most.
 
-        n : by default as many as are worth a new estimate: an eighth of the runs so far, 16 at first.
+        n : the number of runs (default: an eighth of the runs so far, and 16 at first).
         """
         n = self.batch_size(1) if n is None else whole(n, "n", 1)
         known = len(self._quantity.started) + len(self._runs)
@@ -314,7 +313,7 @@ class Session:
             return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng)
 
     def _cost_of_runs(self) -> Cost | None:
-        """What a run costs; None if all cost the same, or nothing is known yet."""
+        """The cost of a run; None if all cost the same, or no time is known yet."""
         if self._cost != MEASURED:
             return self._cost
         rows = np.array(sorted(self._seconds), dtype=np.intp)
@@ -322,7 +321,7 @@ class Session:
         return MeasuredCost(self._runs.take(rows), seconds) if len(rows) else None
 
     def batch_size(self, workers: int) -> int:
-        """How many runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
+        """The number of runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
         done = self.n_told + len(self._quantity.started)
         wanted = self._policy.first - done if done < self._policy.first else -(-done // self._pace.batch)
         return -(-max(wanted, 1) // workers) * workers
@@ -331,12 +330,11 @@ class Session:
     def tell(
         self, ids: npt.ArrayLike, values: npt.ArrayLike | None = None, *, failures: Mapping[int, str] | None = None
     ) -> None:
-        """Take results of runs that were asked for.
+        """Take results of runs that were asked for, all of them or none.
 
-        ids, values : the ids (n,) of runs, and the values of f there, (n,) or (n, C); for one run, numbers will do.
-        failures : what f did at runs without a value, by their ids.
-        Results that were told before may be told again; other values for them are refused, as are ids that nobody asked
-        for. Either all of these results are taken, or none.
+        ids, values : the ids (n,) of runs, and the values of f there, (n,) or (n, C); numbers for a single run.
+        failures : the reasons of runs without a value, by their ids.
+        Results may be told again with the same values; other values are refused, and so are unknown ids.
         """
         bounds = None if self._quantity.stochastic else self._quantity.bounds
         expected = ExpectedResults(len(self._runs), self._values, self._outputs, self.names, bounds)
@@ -348,9 +346,9 @@ class Session:
 
     @_one_at_a_time
     def take(self, results: Sequence[BatchResult]) -> None:
-        """Take results of single runs, each of which is a batch of its own."""
+        """Take results of runs, each a batch of one point."""
         for result in results:
-            if not result.failures:  # samples with a larger value cannot be made
+            if not result.failures:  # samples refuse larger values
                 check_magnitude(result.f.reshape(1, -1), smallest=0.0)
         outputs = self._outputs
         if outputs is None:
@@ -365,7 +363,7 @@ class Session:
             self._ledger.note(SECONDS_NOTE, self._seconds)
 
     def forget_failures(self) -> None:
-        """Take runs that failed for pending."""
+        """Make failed runs pending again."""
         self._failures.clear()
 
     def _take(self, result: BatchResult) -> None:
@@ -392,7 +390,7 @@ class Session:
 
     @property
     def _rounds_to_now(self) -> tuple[Round, ...]:
-        """The rounds, the last of which has all runs, however few they are more."""
+        """The rounds, with a last one for all runs, however few are new."""
         estimate, rounds = self._estimate(), self.rounds
         if estimate is None or (rounds and rounds[-1].runs == estimate.round.runs):
             return rounds
@@ -407,13 +405,13 @@ class Session:
     def is_over(self) -> bool:
         """Whether the goal is reached, or the budget spent."""
         spent = self.n_told >= self.goal.budget
-        if spent and self.missing:  # since runs failed: they do not count, unless most of them do
+        if spent and self.missing:  # failed runs do not count, unless they fill the budget
             spent = len(self._failures) >= self.goal.budget
         return spent or self.reached
 
     @_one_at_a_time
     def answer(self) -> AdaptiveAnswer:
-        """What the session has come to."""
+        """The answer from all results so far."""
         fit, samples = self.fit(), self.samples
         assert samples is not None
         return AdaptiveAnswer(
@@ -437,11 +435,11 @@ class Session:
 
     @property
     def _n_values(self) -> int:
-        """The number of runs with a value, with those of the samples that the session started from."""
+        """The number of runs with a value, with the points of `start`."""
         return len(self._values) + len(self._quantity.started)
 
     def _estimate(self) -> FittedRound | None:
-        """What all values say; None if they are too few."""
+        """The estimate from all values; None if they are too few."""
         if self._n_values < self._policy.first:
             return None
         known = len(self._values), len(self._failures)
@@ -452,23 +450,23 @@ class Session:
         return self._estimated[1]
 
     def _fitted(self, samples: Samples) -> FittedRound:
-        """A fit, and what it says as a round.
+        """A fit and its round.
 
-        Without bounds, which would hide how far curves are apart, and finite where all values of f are equal.
+        The half-widths ignore bounds, which would hide how far curves are apart, and are finite if all f are equal.
         """
         theta = self._wanted.theta
         with silent():
             fit = self._policy.fit(samples)
             free = fit._replaced(bounds=None, unseen=None)
             tails = 0.5 * (1 - self.goal.level), 0.5 * (1 + self.goal.level)
-            asked = free._read(theta, lambda each: (each.mean, *map(each.quantile, tails)))
+            asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
             mean, low, high = asked.reshape(3, len(theta), -1)
-            # Equal values at one of many thetas say little, but where all are equal, nothing of f has been seen.
+            # Equal values at one of many thetas are harmless, but if all are equal, the runs show nothing of f.
             sound = self._policy.is_sound(fit, samples) and not all_equal(samples)
         return FittedRound(fit, Round(samples.n_evaluations, mean, 0.5 * (high - low), sound))
 
     def _record_round(self) -> None:
-        """Keep what is known as a round. Looking at the estimate keeps nothing, so that it does not change the run."""
+        """Record the present round. Reading an estimate records nothing, so that it does not change the run."""
         rounds = self.rounds
         for k in range(len(self._rounds), len(rounds) if self._ledger is not None else 0):
             assert self._ledger is not None
@@ -476,10 +474,7 @@ class Session:
         self._rounds = rounds
 
     def _need(self) -> Array | None:
-        """How much each output matters, (C,): the square of its half-width in units of what is asked for.
-
-        The largest is 1.
-        """
+        """The weights (C,) of outputs: squared half-widths in units of the goal, the largest 1."""
         rounds = self.rounds
         if not rounds:
             return None

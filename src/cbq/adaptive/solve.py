@@ -1,4 +1,4 @@
-"""Running until the goal is reached: ask for a batch, evaluate it, and tell the results, round by round."""
+"""`problem.solve`: ask for a batch, evaluate it and tell the results, until the goal is reached."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from cbq.workers import WorkerError
 def solve(session: Session, evaluator: Evaluator, options: RunOptions, name: str, batch: int | None) -> AdaptiveAnswer:
     """Make runs until the goal is reached or the budget spent, and return the answer.
 
-    batch: how many runs are chosen at a time; by default one for each worker, or more where there are many runs.
+    batch: number of runs chosen at a time (default: `Session.batch_size`).
     """
     with (
         closing(workers_for(evaluator, options)) as workers,
@@ -51,9 +51,9 @@ def _make_pending(
     *,
     failures: int = 10,
 ) -> None:
-    """Make the runs that were asked for. The first one alone, until one has a value, which shows what f returns.
+    """Make the pending runs; one by one until the first value, which shows the outputs of f.
 
-    failures: at so many, from the first run on, an f that fails everywhere is reported.
+    failures: raise after this number of failures without a value.
     """
 
     def on_finished(results: Sequence[BatchResult]) -> None:
@@ -62,29 +62,29 @@ def _make_pending(
 
     skip = options.on_error == "skip"
     while len(pending := session.pending):
-        some = list(pending) if session.outputs is not None else list(pending)[:1]
-        points = [Points(theta, x[None], t) for t, theta, x in some]
-        workers.evaluate([Task(each, session.outputs, skip) for each in points], on_finished)
+        batch = list(pending) if session.outputs is not None else list(pending)[:1]
+        points = [Points(theta, x[None], t) for t, theta, x in batch]
+        workers.evaluate([Task(point, session.outputs, skip) for point in points], on_finished)
         if session.outputs is None and session.n_told >= failures:
-            did = session.failures[some[0][0]]
+            did = session.failures[batch[0][0]]
             raise points[0].failure(0, did, f", and it failed at all {session.n_told} runs so far.")
 
 
 def _require_independence(session: Session) -> None:
-    """Raise where runs show that f depends on theta, although it is said not to."""
+    """Raise if runs show that f depends on theta although the problem denies it."""
     if session.samples is None or session.samples.depends_on_theta:
         return
-    found = dependence_on_theta(session.samples)
-    if found is not None:
+    evidence = dependence_on_theta(session.samples)
+    if evidence is not None:
         kept = "" if session.checkpoint is None else f" {session.checkpoint} keeps all {session.n_told} runs."
         raise ValueError(
-            f"f depends on theta, although the problem has depends_on_theta=False: {found}. Pass "
+            f"f depends on theta, although the problem has depends_on_theta=False: {evidence}. Pass "
             f"depends_on_theta=True to cbq.Problem and start a new run.{kept}"
         )
 
 
 def _add_advice(error: BaseException, session: Session) -> None:
-    """Add to the message of an error what is kept and how to go on."""
+    """Add to an error how many runs are kept, and how to resume."""
     if session.checkpoint is None:
         advice = f"Nothing is kept: with {arg('checkpoint', 'run.sqlite')} an interrupted run can be resumed."
     else:

@@ -10,7 +10,7 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the program with these arguments (by default those of this process) and return its exit status."""
+    """Run the program with these arguments (default: sys.argv) and return its exit status."""
     missing = [name for name in ("typer", "rich") if not is_installed(name)]
     if missing:
         needed = " and ".join(missing)

@@ -28,7 +28,7 @@ Points = Annotated[
     ),
 ]
 Pending = Annotated[
-    bool, typer.Option("--pending", help="Give the runs again that were asked for and not told, and ask for no new.")
+    bool, typer.Option("--pending", help="List the runs that were asked for and not told, instead of new runs.")
 ]
 FirstSeed = Annotated[
     int | None,
@@ -52,12 +52,12 @@ def ask(
     option: options.Options = None,
     debug: options.Debug = False,
 ) -> None:
-    """Say where to run f next, for a simulator in any language.
+    """List the next runs of f, for a simulator in any language.
 
     Writes a table with a row for each run: its id, theta and x, in columns id, theta or theta_0, theta_1, ..., and x or
     x_0, x_1, ..., or by the names that the problem gives them. Run f there, in any order, and pass the results to `cbq
-    tell`. The first call names the problem, whose integrand may be None, and what is wanted; the file RUN remembers
-    both. Ends with exit status 3, and without a table, once the accuracy is reached or the budget spent.
+    tell`. The first call names the problem, whose integrand may be None, and the goal; the file RUN remembers both.
+    Ends with exit status 3, and without a table, once the accuracy is reached or the budget spent.
 
     \b
     Examples:
@@ -71,21 +71,21 @@ def ask(
         check_writable(out)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
     goal = {"tolerance": tolerance, "rtol": rtol, "criterion": criterion, "level": level, "budget": budget}
-    with opened(run, problem, option, begin=not pending, seed=seed, goal=goal, on_change=on_change) as found:
-        reason = _why_none(found.session, pending=pending)
-        earlier = "" if pending else _pending_note(len(found.session.pending), run)
+    with opened(run, problem, option, begin=not pending, seed=seed, goal=goal, on_change=on_change) as opened_run:
+        reason = _why_none(opened_run.session, pending=pending)
+        earlier = "" if pending else _pending_note(len(opened_run.session.pending), run)
         if reason is not None:
             typer.echo(f"Nothing to run: {reason}{earlier}", err=True)
             raise typer.Exit(OVER)
-        asked = found.session.pending if pending else found.session.ask(_within_budget(found.session, n))
+        asked = opened_run.session.pending if pending else opened_run.session.ask(_within_budget(opened_run.session, n))
         write_columns(out, asked.to_columns())
     if out is not None:
         typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.{earlier}")
 
 
 def _pending_note(n: int, run: Path) -> str:
-    """A sentence about n runs that are pending, if there are some: their points may have been lost."""
-    again = f"cbq ask {run} --pending gives them again"
+    """A sentence about n pending runs, if there are any: their table may have been lost."""
+    again = f"cbq ask {run} --pending lists them"
     return f" {n} runs that were asked for earlier are pending: {again}." * bool(n)
 
 
@@ -94,13 +94,13 @@ def _why_none(session: Session, *, pending: bool) -> str | None:
     if pending:
         return None if len(session.pending) else "no run is pending."
     if session.reached:
-        return f"the accuracy is reached ({session.goal}). A smaller --rtol or --tolerance goes on."
+        return f"the accuracy is reached ({session.goal}). Continue with a smaller --rtol or --tolerance."
     if session.n_asked >= session.goal.budget:
-        return f"{session.n_asked} runs were asked for, which is the budget. A larger --budget goes on."
+        return f"{session.n_asked} runs were asked for, which is the budget. Continue with a larger --budget."
     return None
 
 
 def _within_budget(session: Session, n: int | None) -> int:
-    """n, or as many runs as are worth a new estimate, and no more than the budget leaves."""
+    """n, or the default size of a batch, limited by the budget."""
     wanted = session.batch_size(1) if n is None else n
     return min(wanted, session.goal.budget - session.n_asked)

@@ -1,4 +1,4 @@
-"""The program: its commands, and how it reports errors."""
+"""The program: its commands, and its reports of errors."""
 
 from __future__ import annotations
 
@@ -29,15 +29,19 @@ INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
 
 
-# What the library calls otherwise than the options of commands.
+# Arguments of the library whose options have other names.
 OTHER_NAMES = {"executor": "workers", "rng": "seed"}
 
 
 class SpokenCommand(TyperCommand):
-    """A command in which messages of the library speak of options: --on-error skip rather than on_error='skip'."""
+    """A command in which messages of the library name options: --on-error skip instead of on_error='skip'."""
 
     def invoke(self, ctx: Any) -> Any:
-        options = {each.name: each.opts[0] for each in self.params if each.name and each.opts[0].startswith("-")}
+        options = {
+            parameter.name: parameter.opts[0]
+            for parameter in self.params
+            if parameter.name and parameter.opts[0].startswith("-")
+        }
         others = {name: options[option] for name, option in OTHER_NAMES.items() if option in options}
         words = Wording({**options, **others}, between=" ", value=_as_typed, again="the same command resumes")
         with in_words_of(words):
@@ -45,7 +49,7 @@ class SpokenCommand(TyperCommand):
 
 
 def _as_typed(value: Any) -> str:
-    """A value as it is typed after an option."""
+    """The text of a value after an option."""
     return shlex.quote(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
@@ -121,7 +125,7 @@ def cbq(
       cbq solve simulator.py:problem --rtol 0.01 --budget 500 --out out/
 
     \b
-    A simulator in any language: ask where to run it, and tell the results:
+    A simulator in any language: ask for points, and tell the results:
       cbq ask run.sqlite --problem simulator.py:problem --out points.csv
       cbq tell run.sqlite results.csv
       cbq status run.sqlite
@@ -136,7 +140,7 @@ def cbq(
 
 
 def problems() -> None:
-    """List the problems that are known by name.
+    """List the problems that have a name.
 
     Set their options with --option, as in `cbq run linear --option dim=3`. Your own problem does not need a name: write
     it to a file and use `cbq run simulator.py:problem`. Packages can add problems by entry points `cbq.problems`.
@@ -145,7 +149,9 @@ def problems() -> None:
     for name in names():
         build = builder(name)
         parameters = inspect.signature(build).parameters.values()
-        options = " ".join(str(each.replace(annotation=each.empty)).replace(" ", "") for each in parameters)
+        options = " ".join(
+            str(parameter.replace(annotation=parameter.empty)).replace(" ", "") for parameter in parameters
+        )
         rows.append((name, options or "-", (inspect.getdoc(build) or "-").partition("\n")[0]))
     show(("name", "options", "description"), rows, left=3)
 

@@ -50,9 +50,9 @@ def compare(
     """Compare estimators on the same samples.
 
     Prints a table of errors, coverage and width of intervals, and seconds. Errors are against the truth if the problem
-    knows it. Otherwise thetas are left out in turn, and predictions there are compared with estimates from the points
-    of the left-out thetas. Points are iid unless --design says otherwise, because the standard errors of the baselines
-    assume it. With --out, writes comparison.csv and comparison.png to the folder.
+    has an exact answer. Otherwise thetas are left out in turn, and predictions there are compared with estimates from
+    the points of the left-out thetas. Points are iid unless --design is set, because the standard errors of the
+    baselines assume it. With --out, writes comparison.csv and comparison.png to the folder.
 
     \b
     Examples:

@@ -1,4 +1,4 @@
-"""Options of the commands that read draws of a decision model, and what these commands write."""
+"""Options of the commands that read draws of a decision model, and writing their results."""
 
 from __future__ import annotations
 
@@ -116,9 +116,9 @@ def columns_of(found: Any) -> dict[str, list[Any]]:
 
 
 def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float | list[float] | None:
-    """The willingness to pay: one number, or a list of those that are separated by commas or given by a range.
+    """The willingness to pay: one number, or a list of numbers, from a text with commas or a range.
 
-    kind : how numbers are written in the files beside which it is typed.
+    kind : the convention of numbers in the files on the same command line.
     """
     if text is None:
         return None
@@ -129,14 +129,14 @@ def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float 
             f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
             f'several, as in "20000; 30000".'
         )
-    found = [price for part in _pieces(text, kind, what) if part.strip() for price in _range(part, text, kind, what)]
-    if not 0 < len(found) <= MAX_PRICES:
-        raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(found)}.")
-    return found[0] if len(found) == 1 else found
+    prices = [price for part in _pieces(text, kind, what) if part.strip() for price in _range(part, text, kind, what)]
+    if not 0 < len(prices) <= MAX_PRICES:
+        raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(prices)}.")
+    return prices[0] if len(prices) == 1 else prices
 
 
 def _pieces(text: str, kind: Convention, what: str) -> list[str]:
-    """The parts of a list of numbers. Beside files with decimal commas, a short part after a comma may be decimals."""
+    """The parts of a list of numbers. With decimal commas in the files, digits after a comma may be decimals."""
     if kind is not Convention.COMMA:
         return re.split("[,;]", text)
     if ";" not in text and re.search(r"\d,\d{1,2}(?!\d)", text):
@@ -148,11 +148,11 @@ def _pieces(text: str, kind: Convention, what: str) -> list[str]:
 
 
 def _range(part: str, text: str, kind: Convention, what: str) -> list[float]:
-    """A number, or all from the first to the last in steps: first:last:step."""
+    """A number, or the numbers of a range first:last:step."""
     numbers = [typed_number(piece, kind, what) for piece in part.split(":")]
     first, last, step = numbers if len(numbers) == 3 else (*numbers[:1], *numbers[:1], 1.0)
     if len(numbers) not in (1, 3) or first is None or last is None or step is None or not 0 < step < inf:
-        first, last, step = 1.0, 0.0, 1.0  # no numbers at all
+        first, last, step = 1.0, 0.0, 1.0  # an empty range, which is refused
     if not (last >= first and (last - first) / step < MAX_PRICES):
         raise ValueError(
             f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
@@ -162,12 +162,12 @@ def _range(part: str, text: str, kind: Convention, what: str) -> list[float]:
 
 
 def check_out(out: Path, files: list[Path]) -> None:
-    """Raise if results would overwrite the draws, or chart or report the results, or could not be written."""
+    """Raise if results would overwrite the draws or each other, or could not be written."""
     chart, report = out.with_suffix(".png"), out.with_suffix(".html")
     for file in files:
         if file.resolve() in (out.resolve(), chart.resolve(), report.resolve()):
             raise ValueError(f"--out {out} would overwrite {file}: name another file.")
     if out in (chart, report):
         beside = "the chart is a .png" if out == chart else "the report is an .html"
-        raise ValueError(f"--out {out} is for the table, and {beside} beside it: name a .csv file.")
+        raise ValueError(f"--out {out} names the table, and {beside} beside it: name a .csv file.")
     check_writable(out)

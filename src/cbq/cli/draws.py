@@ -1,4 +1,4 @@
-"""The draws of a decision model, in one table or in several: which columns are outputs, and which are inputs."""
+"""The draws of a decision model in one table or several, with their columns of outputs and inputs."""
 
 from __future__ import annotations
 
@@ -23,12 +23,12 @@ from cbq.psa.summaries import find_summary
 
 Columns = dict[str, list[float] | list[str]]
 EXAMPLE_PRICES = "20000,30000"
-MIN_NUMBERED = 10  # rows with a number in a column that numbers the rows
+MIN_NUMBERED = 10  # least number of numbered rows in a column that numbers the rows
 
 
 @dataclass(frozen=True)
 class Described:
-    """The arguments of `values_of_information` that describe the outputs, the columns used, and remarks."""
+    """The arguments of `values_of_information` for the outputs, the columns used, and remarks."""
 
     outputs: Any
     effects: list[str] | None
@@ -39,7 +39,7 @@ class Described:
 
 @dataclass(frozen=True)
 class Draws:
-    """The tables that were named: that of all columns, and those of effects, costs and inputs."""
+    """The tables on the command line: of all columns, of effects, of costs and of inputs."""
 
     table: Sheet | None
     effects: Sheet | None
@@ -55,10 +55,10 @@ class Draws:
         *,
         valued: bool = True,
     ) -> Draws:
-        """Read the files of a table, effects, costs and inputs, of which those that are needed must be there.
+        """Read the files of a table, effects, costs and inputs; raise if a necessary one is missing.
 
-        sheets, header_rows : as in `read_sheet`, one for all files, or one for each of those that are there.
-        valued : whether inputs are needed.
+        sheets, header_rows : as in `read_sheet`, one for all files, or one for each given file.
+        valued : whether inputs are necessary.
         """
         table, effects, costs, inputs = files
         if (effects is None) != (costs is None):
@@ -76,35 +76,35 @@ class Draws:
 
     @property
     def read_sheets(self) -> list[Sheet]:
-        """The tables that were named, in their order."""
+        """The tables on the command line, in order."""
         return [sheet for sheet in (self.table, self.effects, self.costs, self.inputs) if sheet is not None]
 
     @property
     def notes(self) -> tuple[str, ...]:
-        """What a reader should know about how the files were read."""
+        """Remarks on reading the files."""
         read = self.read_sheets
         unnamed = [f"{sheet} has a column without a name, which was left out" for sheet in read if sheet.unnamed]
         return (*unnamed, *(sheet.remark for sheet in read if sheet.remark))
 
     @property
     def convention(self) -> Convention:
-        """How numbers that are typed beside these files are read."""
+        """The convention of numbers on the command line of these files."""
         kinds = {sheet.typed_convention for sheet in self.read_sheets} - {Convention.UNKNOWN}
         return kinds.pop() if len(kinds) == 1 else Convention.UNKNOWN
 
     def number(self, text: str | None, option: str) -> float | None:
-        """The number that is typed as the value of an option; None if it is not set."""
-        found = None if text is None else typed_number(text, self.convention, option)
-        if text is not None and found is None:
+        """The number after an option; None if it is not set."""
+        value = None if text is None else typed_number(text, self.convention, option)
+        if text is not None and value is None:
             raise ValueError(f"{option} must be a number, but it is {text!r}.")
-        return found
+        return value
 
     def has_input(self, name: str) -> bool:
         """Whether the table of inputs has a column of this name."""
         return name in (self.inputs or self._main).columns
 
     def describe(self, outputs: str | None, effects: str | None, costs: str | None, prices: Any) -> Described:
-        """The outputs, by the options that are set, or else by the names of columns."""
+        """The outputs, from options, or else from the names of columns."""
         if self.effects is not None and self.costs is not None:
             return self._pair(effects, costs, outputs, prices)
         sheet = self._main
@@ -124,7 +124,7 @@ class Draws:
         return _described(sheet, chosen["--effects"], "", chosen["--costs"])
 
     def sets(self, pars: str | None, used: Sequence[str]) -> tuple[Any, Columns, tuple[str, ...]]:
-        """The sets that are asked for, the inputs with their columns, and what was left out."""
+        """The sets of inputs, the inputs with their columns, and notes on columns that are left out."""
         sheet = self.inputs or self._main
         known = list(sheet.columns)
         if pars is not None and (pars in known or pars.strip() not in ("all", "pairs")):
@@ -143,7 +143,7 @@ class Draws:
         return several, {name: sheet.values(name) for name in names}, notes
 
     def studied(self, pars: str, further: Sequence[str]) -> tuple[list[str], Columns]:
-        """The inputs of a study, which are one set, and these with further ones as columns."""
+        """The inputs of a study, a single set, and the columns of these and further inputs."""
         sheet = self.inputs or self._main
         known = list(sheet.columns)
         sets = column_sets(pars, known) if pars.strip() else []
@@ -156,7 +156,7 @@ class Draws:
         return list(sets[0]), {name: sheet.values(name) for name in dict.fromkeys([*sets[0], *further])}
 
     def _inputs(self, sheet: Sheet, used: Sequence[str]) -> tuple[list[str], dict[str, str]]:
-        """The columns that may be inputs, and why others are left out."""
+        """The columns that may be inputs, and the reasons for leaving out others."""
         empty = [name for name, texts in sheet.columns.items() if all(text.lower() in MISSING for text in texts)]
         names = [name for name in sheet.columns if name not in empty and name not in used]
         chosen, left = select_inputs(names, sheet.values, used)
@@ -166,17 +166,17 @@ class Draws:
 
     @property
     def _main(self) -> Sheet:
-        """The table that is named without an option."""
+        """The table that is an argument, not an option."""
         if self.table is None:
             raise ValueError(f"there is no table of outputs: name one, as in {_command()} psa.csv.")
         return self.table
 
     def _pair(self, effects: str | None, costs: str | None, outputs: str | None, prices: Any) -> Described:
-        """Effects and costs from files of their own, all their columns but those that number the rows."""
+        """Effects and costs from separate files, without columns that number the rows."""
         assert self.effects is not None
         assert self.costs is not None
         if outputs is not None:
-            raise ValueError("--outputs is for net benefits, which effects and costs come without: leave it out.")
+            raise ValueError("--outputs is for net benefits, not for effects and costs: leave it out.")
         if prices is None:
             raise ValueError(f"effects and costs need a willingness to pay: add --wtp {EXAMPLE_PRICES}, for example.")
         tables, used = [], []
@@ -187,13 +187,13 @@ class Draws:
             tables.append(_numbers(sheet, wanted))
             used += wanted
         if len(tables[0]) == 1 or self.inputs is not None:
-            used = []  # names of other files say nothing about the inputs
+            used = []  # inputs in another file may have any names
         by_name = set(tables[0]) == set(tables[1])
         note = f"Decisions: effects {listed(tables[0])}, costs {listed(tables[0] if by_name else tables[1])}"
         return Described(tuple(tables), None, None, tuple(used), (note,))
 
     def _guessed(self, sheet: Sheet, prices: Any) -> Described:
-        """The outputs that names tell, or an error that says what to type."""
+        """The outputs by the names of columns; raise, with the options to pass, if these are unclear."""
         known = [name for name in sheet.columns if not numbers_rows(name, _read(sheet, name))]
         benefits, (effects, costs) = guess_net_benefits(known), guess_effects_and_costs(known)
         if prices is None and benefits:
@@ -231,7 +231,7 @@ def _described(sheet: Sheet, first: list[str], how: str, costs: list[str] | None
 
 
 def _numbers(sheet: Sheet, names: Sequence[str]) -> dict[str, list[float]]:
-    """Columns of outputs as numbers; rows that summarise those above are refused, with their lines."""
+    """Columns of outputs as numbers; raise if a row summarises the rows above, with its line."""
     columns: dict[str, Any] = {name: sheet.with_numbers(names)[name] for name in names}
     values = np.array(list(columns.values())).T
     summary = find_summary(values) if np.all(np.isfinite(values)) else None
@@ -278,7 +278,7 @@ def _for_each(values: Sequence[Any] | None, there: Sequence[int], option: str) -
 
 
 def _read(sheet: Sheet, name: str) -> Any:
-    """The values of a column; its text if they cannot be used."""
+    """The values of a column; its text if they are invalid."""
     try:
         return sheet.values(name)
     except ValueError:
@@ -286,5 +286,5 @@ def _read(sheet: Sheet, name: str) -> Any:
 
 
 def _labels(texts: Sequence[str], values: Sequence[Any]) -> bool:
-    """Whether a column holds words of which hardly any occurs twice."""
+    """Whether a column holds words that hardly repeat."""
     return isinstance(values[0], str) and len(set(texts)) > max(12, len(texts) // 2)

@@ -1,4 +1,4 @@
-"""What is shown and written of a fit: its table at a grid of thetas, its figure, and its distance from the truth."""
+"""The output of a fit: a table at a grid of thetas, a figure, a report, and the error against the truth."""
 
 from __future__ import annotations
 
@@ -38,8 +38,8 @@ class Estimate:
     """A table of estimates at thetas (M, p): named columns, each (M, C).
 
     C : the number of outputs, or None if f has no axis of outputs.
-    names : those of theta and f.
-    note : why columns are missing.
+    names : of theta and f.
+    note : the reason for missing columns.
     """
 
     theta: Array
@@ -49,10 +49,10 @@ class Estimate:
     note: str = ""
 
     def show(self, *, all_rows: bool = False) -> None:
-        """Print the table, with a row for each theta and output; by default at most `MAX_PRINTED` of the thetas."""
+        """Print the table, with a row for each theta and output, for at most `MAX_PRINTED` thetas unless `all_rows`."""
         M, several = len(self.theta), self.C is not None
-        every = list(by_theta(self.theta, self.columns, self.names))
-        quantities = list(self.columns) if several else every[self.theta.shape[1] :]
+        columns = list(by_theta(self.theta, self.columns, self.names))
+        quantities = list(self.columns) if several else columns[self.theta.shape[1] :]
         outputs = self.names.f if self.names.are_given("f") else [str(c) for c in range(self.C or 1)]
         digits = [digits_apart(column) for column in self.theta.T] if M else []
         rows = [
@@ -77,9 +77,9 @@ def _number(value: float) -> str:
 
 @dataclass(frozen=True, eq=False)
 class Report:
-    """What is shown and written of the fit to samples of a problem.
+    """The output of the fit to samples of a problem.
 
-    at : the thetas (M, p) of the table, in place of a grid.
+    at : the thetas (M, p) of the table (default: a grid).
     own_thetas : whether the user chose the observed thetas.
     """
 
@@ -92,7 +92,7 @@ class Report:
 
     @cached_property
     def table(self) -> Estimate:
-        """The estimate at the given thetas, or on a grid, or at the observed thetas if the fit predicts only there."""
+        """The estimate at the given thetas, or on a grid, or at the observed thetas if the fit predicts only these."""
         if self.at is not None:
             return estimate(self.fit, self.at, self.level, self.problem)
         try:
@@ -101,14 +101,14 @@ class Report:
             return estimate(self.fit, observed(self.fit), self.level, self.problem)
 
     def show(self) -> None:
-        """Print the table, and below it why columns are missing and how far the estimate is from the truth."""
+        """Print the table, and below it its note and the error against the truth."""
         self.table.show(all_rows=self.at is not None)
         known = self.problem.has_exact
         error = error_against_truth(self.problem, self.samples, self.fit, self.level) if known else ""
         typer.echo("\n".join(["", *filter(None, [self.table.note, error])]).rstrip("\n"))
 
     def write(self, folder: Path, draw: Callable[..., Any] | None = None) -> list[str]:
-        """Write the table and the figure, which `draw` draws (default: fit.plot), and return what was written."""
+        """Write the table and the figure, drawn by `draw` (default: fit.plot), and return the paths."""
         self.table.write(folder / "estimate.csv")
         grid = self.table.theta if self.at is None else self._grid
         drawn = write_figure(
@@ -116,8 +116,8 @@ class Report:
         )
         return [str(folder / "estimate.csv"), drawn]
 
-    def hand_on(self, path: Path, record: Mapping[str, str], answer: AdaptiveAnswer | None = None) -> str:
-        """Write the report, and return its path, or the reason why there is none; `answer`: of an adaptive run."""
+    def write_report(self, path: Path, record: Mapping[str, str], answer: AdaptiveAnswer | None = None) -> str:
+        """Write the report, and return its path or the reason for its absence; answer: of an adaptive run."""
         truth = self.problem.exact if self.problem.has_exact else None
         known: dict[str, Any] = {"repeat": command_line(), "name": self.problem.name, "record": record}
         try:
@@ -137,14 +137,14 @@ class Report:
 
 def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = None) -> Estimate:
     """The mean, standard deviation and interval of I at theta (M, p), and the truth if the problem knows it."""
-    with silent():  # once is enough
+    with silent():  # the fit has raised its warnings already
         try:
             mean, std = fit.predict(theta, return_std=True)
             low, high = fit.interval(theta, level)
             columns, note = {"mean": mean, "std": std, "lower": low, "upper": high}, ""
         except REFUSALS as error:  # raised by fits without standard errors
             columns, note = {"mean": np.asarray(fit.predict(theta))}, f"There are no intervals: {reason(error)}."
-    warn_of(fit._beyond_findings(theta, tolerated=FRESH))  # others are marked
+    warn_of(fit._beyond_findings(theta, tolerated=FRESH))  # other findings are columns of marks
     if problem is not None and problem.has_exact:
         columns["truth"] = problem.exact(theta)
     columns |= {name: np.repeat(values.astype(np.float64), fit.C or 1) for name, values in fit._marks(theta).items()}
@@ -155,7 +155,7 @@ def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = Non
 def error_against_truth(problem: Problem, samples: Samples, fit: Fit, level: float) -> str:
     """One line on the error of a fit and the coverage of its intervals at thetas drawn from the prior."""
     truth = KnownTruth(problem, problem.prior.sample(TEST_DRAWS, TEST_SEED), [samples])
-    with silent():  # the table says where thetas are beyond the observed ones
+    with silent():  # the table marks thetas beyond the observed ones
         scores = score_against_truth(truth.references(samples), samples.C or 1, level, fit)
     if np.any(np.isnan(scores.error)):
         return f"There is no RMSE against the truth: {scores.note}."
@@ -190,7 +190,7 @@ def table_grid(problem: Problem, fit: Fit, *, own_thetas: bool) -> Array:
 
 
 def figure_grid(fit: Fit, grid: Array) -> Array:
-    """The thetas (M, 1) of a figure for p = 1: those of the table, and the nodes among them."""
+    """The thetas (M, 1) of a figure for p = 1: the grid of the table, and the nodes within it."""
     inside = (fit.theta >= grid.min()) & (fit.theta <= grid.max())
     return np.union1d(grid, fit.theta[inside])[:, None]  # a rough I has its corners at the nodes
 
@@ -201,7 +201,7 @@ def observed(fit: Fit) -> Array:
 
 
 def _prior_range(problem: Problem, fit: Fit) -> list[float]:
-    """The ends of a grid for p = 1: those of the prior if x has a measure there, or else quantiles of the prior."""
+    """The ends of a grid for p = 1: of the prior if x has a measure there, otherwise quantiles of the prior."""
     try:
         quantiles = problem.prior.transport([[TAIL], [1 - TAIL]]).ravel()
     except (NotImplementedError, TypeError, ValueError):

@@ -55,10 +55,10 @@ def evppi(
     Each row of the table is a draw of a probabilistic sensitivity analysis: all uncertain inputs, with the net benefits
     of the decisions, or with their effects and costs, in one table or in several. Prints the expected value of partial
     perfect information (EVPPI) of each set of inputs, with its standard error and interval. With --out, writes the
-    table, and beside it a chart (.png) and a report to hand on (.html).
+    table, and beside it a chart (.png) and a self-contained report (.html).
 
-    Columns whose names say what they are, such as nb1, nb2 or qaly_A, cost_A, need no option. Columns that number the
-    rows, and other outputs, are not taken for inputs; what was used and what was left out is said below the table.
+    Columns with telling names, such as nb1, nb2 or qaly_A, cost_A, need no option. Columns that number the rows, and
+    other outputs, are not inputs; notes below the table list the columns that were used and left out.
 
     \b
     Examples:
@@ -70,7 +70,7 @@ def evppi(
       cbq evppi inputs.csv --effects-file e.csv --costs-file c.csv --wtp 20000
     """
     options.check(level, None if out is None else out.absolute().parent, engine)
-    files = [each for each in (table, effects_file, costs_file, inputs_file) if each is not None]
+    files = [path for path in (table, effects_file, costs_file, inputs_file) if path is not None]
     if out is not None:
         check_out(out, files)
     draws = Draws.read((table, effects_file, costs_file, inputs_file), sheet, header_row)
@@ -78,7 +78,7 @@ def evppi(
     described = draws.describe(outputs, effects, costs, prices)
     sets, inputs, notes = draws.sets(pars, described.used)
     with use_engine(engine):
-        found = values_of_information(
+        result = values_of_information(
             described.outputs,
             inputs,
             sets,
@@ -88,8 +88,8 @@ def evppi(
             level=level,
             rng=seed,
         )
-    found = replace(found, notes=(*described.notes, *found.notes, *notes, *draws.notes))
-    typer.echo(str(found))
+    result = replace(result, notes=(*described.notes, *result.notes, *notes, *draws.notes))
+    typer.echo(str(result))
     if out is not None:
         record = {"tables": ", ".join(map(str, files)), "seed": str(seed), "engine": engine}
-        write_beside(out, columns_of(found), found.plot, table_page(found, repeat=command_line(), record=record))
+        write_beside(out, columns_of(result), result.plot, table_page(result, repeat=command_line(), record=record))

@@ -60,9 +60,7 @@ Sizes = Annotated[
 ]
 Sd = Annotated[
     str | None,
-    options.unset(
-        metavar="NUMBER", help="normal: the standard deviation of an observation, or the input that holds it."
-    ),
+    options.unset(metavar="NUMBER", help="normal: the standard deviation of an observation, or the name of an input."),
 ]
 FollowUp = Annotated[str | None, options.unset(metavar="TIME", help="survival: censor participants after this time.")]
 Dropout = Annotated[str, typer.Option(metavar="RATE", help="survival: lose participants at this rate.")]
@@ -74,7 +72,7 @@ Population = Annotated[
 ]
 Horizon = Annotated[str | None, options.unset(metavar="YEARS", help="Make the decision for this many years.")]
 Discount = Annotated[
-    str, typer.Option(metavar="RATE", help="Discount those who come later at this annual rate: 0.035.")
+    str, typer.Option(metavar="RATE", help="Discount people in later years at this annual rate: 0.035.")
 ]
 Delay = Annotated[str, typer.Option(metavar="YEARS", help="Wait this long for the results of the study.")]
 
@@ -113,7 +111,7 @@ def evsi(
     Reads the same tables as `cbq evppi`. Prints the expected value of sample information (EVSI) of a study of some
     inputs for each size, with its standard error and interval. With --cost and --population, also the expected net
     benefit of sampling (ENBS) and the best size with its probability. With --out, writes the table, and beside it a
-    chart (.png) and a report to hand on (.html).
+    chart (.png) and a self-contained report (.html).
 
     \b
     Examples:
@@ -169,7 +167,7 @@ def evsi(
 
 
 def _check_study(name: str, sd: str | None, follow_up: str | None) -> None:
-    """Raise unless the study of this name has the options that it needs, and no others."""
+    """Raise unless the study of this name has exactly its own options."""
     needed = {"normal": ("--sd", sd), "survival": ("--follow-up", follow_up)}
     if name not in STUDIES:
         raise ValueError(f"--study must be one of {listed(STUDIES)}, but it is {name!r}.")
@@ -193,17 +191,17 @@ def _study(name: str, sd: str | None, follow_up: str | None, dropout: str, draws
 
 
 def _numbers(text: str) -> list[int]:
-    """Whole numbers that are separated by commas or given by a range."""
-    found: list[int] = []
+    """Whole numbers, from a text with commas or ranges."""
+    sizes: list[int] = []
     try:
         for part in filter(str.strip, re.split("[,;]", text)):
-            first, *rest = (int(each) for each in part.split(":"))
+            first, *rest = (int(number) for number in part.split(":"))
             last, step = rest or (first, 1)
             if step < 1 or not 0 <= (last - first) // step < MAX_SIZES:
                 raise ValueError
-            found += np.arange(first, last + 1, step).tolist()
+            sizes += np.arange(first, last + 1, step).tolist()
     except ValueError as error:
         raise ValueError(
             f"--sizes must be whole numbers separated by commas, or a range such as 50:500:50, but it is {text!r}."
         ) from error
-    return found
+    return sizes

@@ -1,8 +1,8 @@
-"""Text that a spreadsheet would take for a formula, and how text files keep it text.
+"""Protection of text in text files against spreadsheets, which may read it as a formula.
 
-A cell that begins with =, +, - or @ is a formula to a spreadsheet that opens a file of separated values, whatever
-quotes surround it: a column named by someone else could run a command. An apostrophe before it makes it text, in every
-spreadsheet, and is taken off again where a file is read here. Workbooks have cells of type text, which need none.
+Spreadsheets read a cell of separated values that begins with =, +, - or @ as a formula, even in quotes: a column named
+by someone else could run a command. An apostrophe in front makes it text in every spreadsheet; reading a file here
+removes it again. Workbooks have cells of type text, which need none.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ ESCAPED = re.compile(f"'+{FORMULA.pattern}")
 
 
 def is_formula(cell: Any) -> bool:
-    """Whether a cell is text that a spreadsheet would take for a formula; numbers are not, also negative ones."""
+    """Whether a spreadsheet would read the text of a cell as a formula; numbers, also negative ones, are none."""
     return isinstance(cell, str) and FORMULA.match(cell) is not None and not PLAIN.fullmatch(cell)
 
 
 def as_text(cell: Any) -> Any:
-    """A cell of a text file: text that would be a formula, or that begins as such a cell does here, is marked."""
+    """A cell for a text file: text that would be a formula, or that looks marked already, is marked."""
     marked = isinstance(cell, str) and ESCAPABLE.match(cell) is not None and not PLAIN.fullmatch(cell)
     return f"'{cell}" if marked else cell
 
 
 def from_text(cell: str) -> str:
-    """The cell that `as_text` marked, or any other as it is."""
+    """The cell without the mark of `as_text`; other cells stay as they are."""
     return cell[1:] if ESCAPED.match(cell) and not PLAIN.fullmatch(cell[1:]) else cell

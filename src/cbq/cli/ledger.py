@@ -1,4 +1,4 @@
-"""The file of a run whose results are told: it remembers the problem, the seed and what is asked for."""
+"""The file of a run of `cbq ask` and `cbq tell`: it keeps the problem, the seed and the goal."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ From = Annotated[
     typer.Option(
         "--problem",
         metavar="PROBLEM",
-        show_default="that of RUN",
+        show_default="from RUN",
         help="Name the problem, or path/to/file.py:attribute, to begin a run, or if that file has moved. RUN remembers "
         "it.",
     ),
@@ -42,7 +42,7 @@ From = Annotated[
 
 @dataclass(frozen=True, eq=False)
 class Run:
-    """An adaptive run in a file, its problem, and where that comes from."""
+    """An adaptive run in a file, with its problem and the source of the problem."""
 
     session: Session
     problem: Problem
@@ -60,10 +60,10 @@ def opened(
     goal: dict[str, Any] | None = None,
     on_change: str | None = "raise",
 ) -> Iterator[Run]:
-    """The run in a file, which nobody else can open meanwhile.
+    """The run in a file, locked against other processes.
 
-    begin: whether to make the file if it does not exist. seed, goal: options that are set, and None for the others,
-    which are those of the file. on_change: as for `Problem.session`; None to look at the run without going on.
+    begin: whether to make the file if it does not exist. seed, goal: the options that are set, and None for options
+    from the file. on_change: as for `Problem.session`; None to read the run only.
     """
     is_new = not file.exists() or file.stat().st_size == 0  # if the first call was killed
     if is_new and (problem is None or not begin):
@@ -84,14 +84,14 @@ def opened(
 
 
 def _source(file: Path, stored: StoredLedger | None, problem: str | None, option: list[str] | None) -> ProblemSource:
-    """The problem that is given, or else the one that the file remembers."""
+    """The given problem, or else the problem in the file."""
     if problem is not None:
         return ProblemSource.parse(problem, option)
     if option:
         raise ValueError("--option is for the problem of --problem: pass --problem as well.")
     record = None if stored is None else stored.notes.get(PROBLEM_NOTE)
     if record is None:
-        raise ValueError(f"{file} does not say where its problem is: pass --problem path/to/file.py:attribute.")
+        raise ValueError(f"{file} does not name its problem: pass --problem path/to/file.py:attribute.")
     source = ProblemSource.of_record(record)
     if source.file is not None and not source.file.is_file():
         raise ValueError(f"{file} is a run of {source}, which is no longer there: pass --problem with its new place.")
@@ -103,14 +103,13 @@ def _remembered_goal(stored: StoredLedger | None) -> dict[str, Any]:
 
 
 def _entropy(file: Path, stored: StoredLedger | None, seed: int | None) -> list[int]:
-    """The entropy of the run, by its seed, which is 0 unless it is set."""
+    """The entropy of the run from its seed (default: 0)."""
     if stored is None:
         return run_entropy(0 if seed is None else seed)
     entropy: list[int] = stored.settings["seed"]
     if seed is not None and run_entropy(seed) != entropy:
         begun = shown_seed(entropy).replace("rng=", "--seed ")
         raise ValueError(
-            f"{file} was begun with {begun}, but --seed {seed} is passed: leave it out, or name another file for a new "
-            f"run."
+            f"{file} began with {begun}, but --seed {seed} is passed: leave it out, or name another file for a new run."
         )
     return entropy

@@ -1,7 +1,6 @@
-"""Names of columns as they are typed on the command line: in lists, in sets, and in sets that have names.
+"""Names of columns on the command line: in lists, in sets, and in named sets.
 
-A name may hold commas, as rr[1,2] does. Names of known columns are recognised whole, brackets are respected, and
-quotes keep anything together.
+A name may contain commas, as rr[1,2]. Known columns are recognised as a whole, and brackets and quotes protect commas.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ MARKS = BETWEEN_NAMES + BETWEEN_SETS + AFTER_LABEL
 
 @dataclass(frozen=True)
 class Piece:
-    """A name, and the mark that follows it; an empty one at the end."""
+    """A name, and the mark that follows it; "" at the end."""
 
     name: str
     mark: str
 
 
 def column_names(text: str | None, known: Sequence[str]) -> list[str]:
-    """The names in a list that commas separate."""
+    """The names in a comma-separated list."""
     return [piece.name for piece in _pieces(text or "", known, BETWEEN_NAMES) if piece.name]
 
 
 def column_sets(text: str, known: Sequence[str]) -> list[list[str]] | dict[str, list[str]]:
-    """The sets in "p1; p2; p1, p2", or those with names in "costs: c1, c2; effects: e1"."""
+    """The sets in "p1; p2; p1, p2", or the named sets in "costs: c1, c2; effects: e1"."""
     sets: list[tuple[str, list[str]]] = [("", [])]
     for piece in _pieces(text, known, MARKS):
         label, names = sets[-1]
@@ -41,11 +40,11 @@ def column_sets(text: str, known: Sequence[str]) -> list[list[str]] | dict[str, 
             names.append(piece.name)
         if piece.mark == BETWEEN_SETS:
             sets.append(("", []))
-    found = [(label, names) for label, names in sets if label or names]
-    if not any(label for label, _ in found):
-        return [names for _, names in found]
-    labelled = {label or ", ".join(names): names for label, names in found}
-    if len(labelled) < len(found):
+    filled = [(label, names) for label, names in sets if label or names]
+    if not any(label for label, _ in filled):
+        return [names for _, names in filled]
+    labelled = {label or ", ".join(names): names for label, names in filled}
+    if len(labelled) < len(filled):
         raise ValueError(f"--pars {text!r} names two sets alike: give each a name of its own.")
     return labelled
 
@@ -65,7 +64,7 @@ def _pieces(text: str, known: Sequence[str], marks: str) -> Iterator[Piece]:
 
 
 def _next(text: str, start: int, known: Sequence[str], marks: str) -> tuple[str, int]:
-    """The name that begins here, and where it ends: a known one, a quoted one, or what stands before the next mark."""
+    """The name that begins here, and its end: a known name, a quoted name, or the text before the next mark."""
     for name in known:
         if name and text.startswith(name, start) and _ends(text, start + len(name), marks):
             return name, start + len(name)

@@ -1,8 +1,8 @@
-"""How numbers are written in a file, or typed beside it: decimal points or commas, and marks between thousands.
+"""Conventions of numbers in files and on the command line: decimal points or commas, and marks between thousands.
 
-Most cells can be read in one way only: 0,5 is a half and 1,234.5 more than a thousand. Cells such as 1,234 and 1.234
-are read as the others of their file are; where no cell tells, they are refused, because a factor of 1000 is at stake.
-Numbers that are typed on the command line are read as those of the file are, and refused where that is not clear.
+Most cells have one reading: 0,5 is a half and 1,234.5 more than a thousand. Ambiguous cells such as 1,234 and 1.234 are
+read like the other cells of their file, and refused if all are ambiguous, because a factor of 1000 is at stake. Numbers
+on the command line follow the convention of the file, and are refused if that is unclear.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ PLAIN = re.compile(r"[+-]?(\d+\.?\d*|\.\d+)([eE][+-]?\d+)?|[+-]?inf|nan", re.IGN
 COMMA = re.compile(r"[+-]?(\d+,?\d*|,\d+)([eE][+-]?\d+)?")
 ONE_GROUP = re.compile(r"[+-]?[1-9]\d{0,2}[.,]\d{3}")  # 1,234 or 1.234
 COMMA_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(,\d{3})+(\.\d*)?")  # 1,234.5 and 1,234,567
-MINUS = str.maketrans("\u2212\u2012\u2013", "---")  # as typesetting has it
+MINUS = str.maketrans("\u2212\u2012\u2013", "---")  # typographic minus signs
 POINT_GROUPS = re.compile(r"[+-]?[1-9]\d{0,2}(\.\d{3})+(,\d*)?")  # 1.234,5 and 1.234.567
 
 
 class Convention(Enum):
-    """What marks the decimals of numbers that could be read in two ways."""
+    """The decimal mark of ambiguous numbers."""
 
     POINT = "."
     COMMA = ","
@@ -30,9 +30,9 @@ class Convention(Enum):
 
 
 def convention(columns: Sequence[Sequence[str]], separator: str) -> Convention:
-    """The convention of a file, from the cells of its columns and from what separates them.
+    """The convention of a file, from the cells of its columns and their separator.
 
-    A semicolon separates where commas are decimal, and a comma where points are, unless cells say otherwise.
+    If all cells are ambiguous, a semicolon as separator indicates decimal commas, and a comma decimal points.
     """
     with_commas = any("," in cell for cells in columns for cell in cells)
     if separator == "," and not with_commas:
@@ -56,7 +56,7 @@ def convention(columns: Sequence[Sequence[str]], separator: str) -> Convention:
 
 
 def read_number(cell: str, kind: Convention) -> float | None:
-    """The number in a cell; None if there is none. Raise if it could be one of two."""
+    """The number in a cell; None if there is none. Raise if it is ambiguous."""
     text = _bare(cell)
     share = 0.01 if text.endswith("%") else 1.0
     text = text.removesuffix("%")
@@ -72,9 +72,9 @@ def read_number(cell: str, kind: Convention) -> float | None:
 
 
 def typed_number(text: str, kind: Convention, option: str) -> float | None:
-    """The number that is typed as the value of an option, beside files of this convention; None if it is none.
+    """The number after an option, with files of this convention; None if it is no number.
 
-    Typed numbers have decimal points, or decimal commas if the files do. Raise if it could be one of two.
+    It has a decimal point, or a decimal comma if the files do. Raise if it is ambiguous.
     """
     bare = text.strip().translate(MINUS)
     if (mark := _doubtful(bare)) is not None and (mark == "," or kind is not Convention.POINT):
@@ -86,25 +86,25 @@ def typed_number(text: str, kind: Convention, option: str) -> float | None:
 
 
 def _of_two_readings(text: str, mark: str, kind: Convention) -> float:
-    """1,234 or 1.234, with this mark."""
+    """The value of an ambiguous number such as 1,234 or 1.234, with this mark."""
     whole, decimal = text.replace(mark, ""), text.replace(mark, ".")
     if kind is Convention.UNKNOWN:
         raise ValueError(
-            f"which may be {whole} or {decimal}, and the other cells do not say which: write numbers without "
-            f"separators between thousands."
+            f"which may be {whole} or {decimal}, and the other cells leave that open: write numbers without separators "
+            f"between thousands."
         )
     return float(decimal if kind.value == mark else whole)
 
 
 def _doubtful(text: str) -> str | None:
-    """The mark of a number such as 1,234 or 1.234, which could be read in two ways; None for other cells."""
+    """The mark of an ambiguous number such as 1,234 or 1.234; None for other cells."""
     if not ONE_GROUP.fullmatch(text):
         return None
     return "," if "," in text else "."
 
 
 def _certain(text: str) -> Convention | None:
-    """The convention of a number with a comma or a point that can be read in one way; None for other cells."""
+    """The convention of an unambiguous number with a comma or a point; None for other cells."""
     if _doubtful(text) is not None:
         return None
     if COMMA_GROUPS.fullmatch(text) or ("." in text and PLAIN.fullmatch(text)):

@@ -1,4 +1,4 @@
-"""The arguments and options that several commands share, and collecting samples with them."""
+"""Arguments and options that several commands share, and the collection of samples with them."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from cbq.samples import Samples
 DEFAULT_T = 15
 ESTIMATORS = ", ".join(f"{each.name} ({each.title})" for each in registrations())
 
-# The kinds of options: a number of things, and one that need not be set.
+# Kinds of options: a positive integer, and an option without a default.
 count = partial(typer.Option, metavar="INTEGER", min=1)
 unset = partial(typer.Option, show_default=False)
 
@@ -51,7 +51,7 @@ Design = Annotated[
     str,
     typer.Option(
         metavar="NAME",
-        help="Draw thetas and points as sobol (scrambled Sobol points, which tell more) or iid (independently).",
+        help="Draw thetas and points as sobol (scrambled Sobol points, more accurate) or iid (independently).",
     ),
 ]
 Theta = Annotated[
@@ -79,7 +79,7 @@ Batch = Annotated[
     int | None,
     count(
         show_default="100",
-        help="Let a worker evaluate, and the checkpoint save, this many points together.",
+        help="Points per batch; a batch is evaluated and saved as a unit.",
     ),
 ]
 OnError = Annotated[
@@ -91,7 +91,7 @@ OnChange = Annotated[
     typer.Option(
         metavar="NAME",
         show_default="raise",
-        help="If f is no longer the function of the stored values, stop (raise); or keep them without looking (reuse).",
+        help="If f has changed since the stored values, stop (raise), or keep them without a check (reuse).",
     ),
 ]
 Timeout = Annotated[
@@ -115,13 +115,13 @@ At = Annotated[
 ]
 Rtol = Annotated[
     float | None,
-    unset(metavar="NUMBER", help="Ask for intervals of this half-width, in units of the spread of I: 0.01."),
+    unset(metavar="NUMBER", help="Stop at intervals of this half-width, in units of the spread of I: 0.01."),
 ]
 Tolerance = Annotated[
     str | None,
     unset(
         metavar="NUMBER",
-        help="Ask for intervals of this half-width, in units of I. Several outputs have one number for all, or one for "
+        help="Stop at intervals of this half-width, in units of I. Several outputs have one number for all, or one for "
         "each, separated by commas.",
     ),
 ]
@@ -130,8 +130,8 @@ Criterion = Annotated[
     typer.Option(
         metavar="NAME",
         show_default="rms",
-        help="Ask this of the half-width: that its root mean square over the prior is small enough (rms), or its "
-        "largest value over 95% of the prior (max).",
+        help="Compare with the goal the root mean square of the half-width over the prior (rms), or its largest value "
+        "over 95% of the prior (max).",
     ),
 ]
 GoalLevel = Annotated[
@@ -166,9 +166,9 @@ def goal(
     level: float | None = None,
     budget: int | None = None,
 ) -> Goal:
-    """What is asked for: by the options that are set, and by what is remembered for the others.
+    """The goal: from the options that are set, and otherwise from the remembered goal.
 
-    A new accuracy, by either of its options, replaces the one that is remembered.
+    A new --rtol or --tolerance replaces both remembered ones.
     """
     others = {"criterion": criterion, "level": level, "budget": budget}
     given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
@@ -178,7 +178,7 @@ def goal(
 
 
 def numbers(text: str, name: str) -> list[float]:
-    """Numbers that are separated by commas."""
+    """Comma-separated numbers."""
     try:
         return [float(number) for number in text.split(",")]
     except ValueError as error:
@@ -231,7 +231,7 @@ class Sampling:
 
 @contextmanager
 def resumable(checkpoint: Path | None) -> Iterator[None]:
-    """If the run is interrupted, say how to go on with it."""
+    """If the run is interrupted, print how to resume it."""
     try:
         yield
     except KeyboardInterrupt:

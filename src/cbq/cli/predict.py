@@ -24,7 +24,7 @@ Thetas = Annotated[
     typer.Option(
         "--theta",
         metavar="THETA",
-        show_default="those of the fit",
+        show_default="the observed thetas",
         help="Predict at this theta. Repeat it for others, and separate coordinates by commas: 1.0,2.0.",
     ),
 ]
@@ -33,7 +33,7 @@ From = Annotated[
     typer.Option(
         "--problem",
         metavar="PROBLEM",
-        show_default="that of run.json beside FIT",
+        show_default="from run.json beside FIT",
         help="Name the problem of the fit, or path/to/file.py:attribute, for fits that need the measure of x.",
     ),
 ]
@@ -51,8 +51,8 @@ def predict(
     """Predict I at new thetas from a saved fit.
 
     Prints the mean of I(theta), its standard deviation and the ends of its interval. Fits of some estimators, such as
-    mobq, need the measure of x at a new theta, which the file does not contain. It comes from the problem: that of
-    --problem, or else that of run.json beside the fit. If the problem is in a file of yours, that file is run.
+    mobq, need the measure of x at a new theta, which the file does not contain. It comes from the problem, named by
+    --problem or by run.json beside the fit. If the problem is in a file of yours, that file is run.
 
     \b
     Examples:
@@ -84,6 +84,6 @@ def _show(load_fit: Callable[[], Fit], theta: list[str] | None, level: float, en
         thetas = options.thetas(theta, fit.p)
         table = estimate(fit, fit.theta if thetas is None else thetas, level)
     table.show(all_rows=True)
-    lines = [table.note, *(f"Warning: {each} {each.remedy}" for each in fit.findings)]
+    lines = [table.note, *(f"Warning: {finding} {finding.remedy}" for finding in fit.findings)]
     if any(lines):
         typer.echo("\n".join(["", *filter(None, lines)]))

@@ -40,7 +40,7 @@ from cbq.psa.appendix_page import appendix_page
 
 DecisionNames = Annotated[
     str | None,
-    options.unset("--decisions", metavar="NAMES", help='Call the decisions so, in order: "usual care, new drug".'),
+    options.unset("--decisions", metavar="NAMES", help='Name the decisions, in order: "usual care, new drug".'),
 ]
 Reference = Annotated[
     str | None,
@@ -64,7 +64,7 @@ PARTS = ("icers", "plane", "ceac", "evpi", "evppi")  # the names of the files in
 
 @dataclass(frozen=True)
 class _Question:
-    """What was asked for on the command line: the draws with their outputs, and the files that they came from."""
+    """The command line: the draws with their outputs, and their files."""
 
     draws: Draws
     described: Described
@@ -90,12 +90,12 @@ class _Question:
         draws = Draws.read(files, *sheets, valued=valued)
         pay = read_prices(prices, draws.convention)
         called = None if names is None else [name.strip() for name in re.split("[,;]", names) if name.strip()]
-        named = [each for each in files if each is not None]
+        named = [path for path in files if path is not None]
         return cls(draws, draws.describe(*columns, pay), pay, called, named)
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """Those of `cbq.psa.appendix` that describe the outputs."""
+        """The arguments of `cbq.psa.appendix` for the outputs."""
         described = self.described
         return {
             "outputs": described.outputs,
@@ -134,7 +134,7 @@ def ceac(
     Each row of the table is a draw of a probabilistic sensitivity analysis, with the effects and costs of the decisions
     or their net benefits. Prints the incremental cost-effectiveness ratios with dominated decisions marked, and the
     cost-effectiveness acceptability curve (CEAC). With --out, writes the curve to a table, and beside it a chart (.png)
-    and a report to hand on (.html).
+    and a self-contained report (.html).
 
     \b
     Examples:
@@ -145,16 +145,16 @@ def ceac(
     options.check(level, None if out is None else out.absolute().parent)
     files = (table, effects_file, costs_file, None)
     if out is not None:
-        check_out(out, [each for each in files if each is not None])
-    asked = _Question.read(
+        check_out(out, [path for path in files if path is not None])
+    question = _Question.read(
         files, (sheet, header_row), (outputs, effects, costs), willingness_to_pay, decisions, valued=False
     )
-    found = appendix(**asked.arguments, level=level)
-    tables = [str(part) for part in (found.icers, found.ceac) if part is not None]
-    typer.echo("\n".join(["\n\n".join(tables), *_sentences(asked.notes, found.ceac.notes)]))
+    result = appendix(**question.arguments, level=level)
+    tables = [str(part) for part in (result.icers, result.ceac) if part is not None]
+    typer.echo("\n".join(["\n\n".join(tables), *_sentences(question.notes, result.ceac.notes)]))
     if out is not None:
-        page = appendix_page(found, repeat=command_line(), record=asked.record)
-        write_beside(out, found.ceac.columns(), found.ceac.plot, page)
+        page = appendix_page(result, repeat=command_line(), record=question.record)
+        write_beside(out, result.ceac.columns(), result.ceac.plot, page)
 
 
 def evpi(
@@ -175,8 +175,8 @@ def evpi(
     """Estimate the value of knowing all inputs before deciding.
 
     Reads the same tables as `cbq ceac`. Prints the expected value of perfect information (EVPI) with its standard error
-    and interval, at each willingness to pay. With --out, writes the table, and beside it a chart (.png) and a report to
-    hand on (.html).
+    and interval, at each willingness to pay. With --out, writes the table, and beside it a chart (.png) and a
+    self-contained report (.html).
 
     \b
     Examples:
@@ -186,15 +186,15 @@ def evpi(
     options.check(level, None if out is None else out.absolute().parent)
     files = (table, effects_file, costs_file, None)
     if out is not None:
-        check_out(out, [each for each in files if each is not None])
-    asked = _Question.read(
+        check_out(out, [path for path in files if path is not None])
+    question = _Question.read(
         files, (sheet, header_row), (outputs, effects, costs), willingness_to_pay, decisions, valued=False
     )
-    found = appendix(**asked.arguments, level=level)
-    typer.echo("\n".join([found.evpi.to_text(level), *_sentences(asked.notes, found.ceac.notes)]))
+    result = appendix(**question.arguments, level=level)
+    typer.echo("\n".join([result.evpi.to_text(level), *_sentences(question.notes, result.ceac.notes)]))
     if out is not None:
-        page = appendix_page(found, repeat=command_line(), record=asked.record)
-        write_beside(out, found.evpi.columns(level), partial(found.evpi.plot, level=level), page)
+        page = appendix_page(result, repeat=command_line(), record=question.record)
+        write_beside(out, result.evpi.columns(level), partial(result.evpi.plot, level=level), page)
 
 
 def psa(
@@ -221,7 +221,7 @@ def psa(
     """Make the whole appendix of a submission: ICERs, plane, CEAC, EVPI and EVPPI.
 
     Reads the same tables as `cbq evppi` and takes the same options. Prints all tables. With --out, writes them to a
-    folder, with their charts and one report of it all to hand on (report.html).
+    folder, with their charts and one self-contained report (report.html).
 
     \b
     Examples:
@@ -233,54 +233,54 @@ def psa(
     for file in files:
         if out is not None and file is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
             raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
-    asked = _Question.read(
+    question = _Question.read(
         files, (sheet, header_row), (outputs, effects, costs), willingness_to_pay, decisions, valued=True
     )
-    sets, inputs, notes = asked.draws.sets(pars, asked.described.used)
+    sets, inputs, notes = question.draws.sets(pars, question.described.used)
     with use_engine(engine):
-        found = appendix(
-            **asked.arguments,
+        result = appendix(
+            **question.arguments,
             inputs=inputs,
             pars=sets,
             reference=reference,
-            line=asked.draws.number(line, "--line"),
+            line=question.draws.number(line, "--line"),
             level=level,
             rng=seed,
         )
-    typer.echo("\n".join([str(found), *_sentences((*asked.notes, *notes), found.ceac.notes)]))
+    typer.echo("\n".join([str(result), *_sentences((*question.notes, *notes), result.ceac.notes)]))
     if out is not None:
-        record = {**asked.record, "seed": str(seed), "engine": engine}
-        typer.echo(f"Written to {out}: {', '.join(_write_folder(found, out, record))}.")
+        record = {**question.record, "seed": str(seed), "engine": engine}
+        typer.echo(f"Written to {out}: {', '.join(_write_folder(result, out, record))}.")
 
 
 def _sentences(notes: tuple[str, ...], said: tuple[str, ...]) -> list[str]:
-    """Remarks as sentences, without those that were said already."""
+    """Remarks as sentences, without remarks that were printed already."""
     new = [note for note in dict.fromkeys(notes) if note not in said]
     return [fill(f"{note}.", NOTE_WIDTH, subsequent_indent="    ") for note in new]
 
 
-def _write_folder(found: Appendix, folder: Path, record: Mapping[str, str]) -> list[str]:
+def _write_folder(result: Appendix, folder: Path, record: Mapping[str, str]) -> list[str]:
     """Write all tables, charts and the report, and return the names of the files."""
     folder.mkdir(exist_ok=True)
     written = []
-    for name, columns, draw in _parts(found):
+    for name, columns, draw in _parts(result):
         write_table(folder / f"{name}.csv", list(columns), zip(*columns.values(), strict=True))
         written.append(f"{name}.csv")
         if draw is not None:
             write_figure(folder / f"{name}.png", draw)
             written.append(f"{name}.png")
-    appendix_page(found, repeat=command_line(), record=record).write(str(folder / REPORT))
+    appendix_page(result, repeat=command_line(), record=record).write(str(folder / REPORT))
     return [*written, REPORT]
 
 
-def _parts(found: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[[], Any] | None]]:
-    """The parts that there are: a name, columns of a table, and how to draw the chart."""
-    if found.icers is not None and found.plane is not None:
-        yield "icers", columns_of(found.icers), found.icers.plot
-        yield "plane", found.plane.columns(), found.plane.plot
-    yield "ceac", found.ceac.columns(), found.ceac.plot
-    level = found.ceac.level
-    curve = found.evpi.willingness_to_pay is not None
-    yield "evpi", found.evpi.columns(level), partial(found.evpi.plot, level=level) if curve else None
-    if found.evppi is not None:
-        yield "evppi", columns_of(found.evppi), found.evppi.plot
+def _parts(result: Appendix) -> Iterator[tuple[str, Mapping[str, Any], Callable[[], Any] | None]]:
+    """The parts of an appendix: a name, the columns of a table, and a function that draws the chart."""
+    if result.icers is not None and result.plane is not None:
+        yield "icers", columns_of(result.icers), result.icers.plot
+        yield "plane", result.plane.columns(), result.plane.plot
+    yield "ceac", result.ceac.columns(), result.ceac.plot
+    level = result.ceac.level
+    curve = result.evpi.willingness_to_pay is not None
+    yield "evpi", result.evpi.columns(level), partial(result.evpi.plot, level=level) if curve else None
+    if result.evppi is not None:
+        yield "evppi", columns_of(result.evppi), result.evppi.plot

@@ -21,7 +21,7 @@ Names = Annotated[
 All = Annotated[bool, typer.Option("--all", help="Run all experiments.")]
 List = Annotated[bool, typer.Option("--list", help="List the experiments with their expected minutes, and stop.")]
 Quick = Annotated[
-    bool, typer.Option("--quick", help="Use tiny sizes, to check that everything works: the numbers mean nothing.")
+    bool, typer.Option("--quick", help="Use tiny sizes, to check that everything runs; the numbers are meaningless.")
 ]
 Seeds = Annotated[
     int | None,
@@ -45,7 +45,7 @@ PlotOnly = Annotated[
     bool, typer.Option("--plot-only", help="Draw and summarise saved results again; nothing is evaluated.")
 ]
 Force = Annotated[
-    bool, typer.Option("--force", help="Continue from saved results that other code has made; the record names both.")
+    bool, typer.Option("--force", help="Continue from saved results of other code; the record names both versions.")
 ]
 
 

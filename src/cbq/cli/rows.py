@@ -1,4 +1,4 @@
-"""Rows of cells as files hold them, and which of them name the columns of a table."""
+"""Rows of cells in files, and the search for the row with the names of columns."""
 
 from __future__ import annotations
 
@@ -8,9 +8,9 @@ from cbq.cli.numerals import Convention, read_number
 
 Rows = list[tuple[int, list[str]]]  # the number of a line in its file, and its cells
 
-SAMPLE_ROWS = 50  # lines that the layout of a table is judged by
-MAX_TITLE_ROWS = 30  # lines above the names of columns, where those are looked for
-MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})  # what stands for no value, in lower case
+SAMPLE_ROWS = 50  # lines that determine the layout of a table
+MAX_TITLE_ROWS = 30  # lines in which the names of columns are searched
+MISSING = frozenset({"", "na", "n/a", "nan", "null", "none", "."})  # texts of missing values, in lower case
 
 
 def trimmed(row: Sequence[str]) -> list[str]:
@@ -22,12 +22,12 @@ def trimmed(row: Sequence[str]) -> list[str]:
 
 
 def is_number(text: str) -> bool:
-    """Whether a cell holds a number, by whatever convention."""
+    """Whether a cell holds a number, in any convention."""
     return read_number(text, Convention.POINT) is not None
 
 
 def is_table(rows: Rows) -> bool:
-    """Whether the first of these rows names columns, one of which holds numbers alone in the first rows."""
+    """Whether the first row names columns, and a column has only numbers in the next rows."""
     if len(rows) < 2:
         return False
     header, body = trimmed(rows[0][1]), [trimmed(row) for _, row in rows[1 : SAMPLE_ROWS + 1]]
@@ -49,7 +49,7 @@ def line_of_names(rows: Rows) -> int | None:
 
 
 def column_letters(position: int) -> str:
-    """What spreadsheets call the column at a position, which counts from 0: A, ..., Z, AA."""
+    """The letters of a column in spreadsheets, at a position from 0: A, ..., Z, AA."""
     letters = ""
     position += 1
     while position:

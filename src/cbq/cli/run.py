@@ -44,7 +44,7 @@ def run(
     \b
       estimate.csv  the table, on a finer grid
       figure.png    the estimate over theta
-      report.html   a page to hand on: the answer, what was chosen, checks, warnings
+      report.html   a self-contained report: the answer, the choices, checks, warnings
       fit.cbq       the fit, for `cbq predict` and `cbq.load`
       run.json      versions, seed, options, timings
 
@@ -82,5 +82,5 @@ def run(
             return
         written = report.write(out)
         record = {"seed": str(seed), "engine": engine, "method": method, "seconds": times}
-        written.append(report.hand_on(out / "report.html", record))
+        written.append(report.write_report(out / "report.html", record))
     typer.echo(f"Written: {', '.join(written)}, {out / 'fit.cbq'}, {out / RECORD}.")

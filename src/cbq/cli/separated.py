@@ -1,4 +1,4 @@
-"""Files of separated values: their encoding, what separates their cells, and their rows."""
+"""Files of separated values: their encoding, their separator, and their rows."""
 
 from __future__ import annotations
 
@@ -11,21 +11,21 @@ from pathlib import Path
 from cbq.cli.formulas import from_text
 from cbq.cli.rows import SAMPLE_ROWS, Rows, trimmed
 
-SEPARATORS = "\t;,| "  # a comma or a space may stand in a name, so that they come after those that rarely do
-MAX_CELL = 131_072  # characters: more is a quote that nobody closed, or no table
+SEPARATORS = "\t;,| "  # commas and spaces, which may occur in names, come last
+MAX_CELL = 131_072  # characters: more indicates an unclosed quote, or no table
 BOMS = {
     codecs.BOM_UTF8: "utf-8-sig",
-    codecs.BOM_UTF32_LE: "utf-32",  # begins as that of UTF-16
+    codecs.BOM_UTF32_LE: "utf-32",  # begins like the mark of UTF-16
     codecs.BOM_UTF32_BE: "utf-32",
     codecs.BOM_UTF16_LE: "utf-16",
     codecs.BOM_UTF16_BE: "utf-16",
 }
 BINARY = {b"PK\x03\x04": "an Excel or OpenDocument file", b"\xd0\xcf\x11\xe0": "an old Excel file", b"PAR1": "Parquet"}
-UTF16_SHARE = 0.3  # of the first bytes that are NUL, in text of UTF-16 without a mark that is mostly ASCII
+UTF16_SHARE = 0.3  # of NUL among the first bytes: more indicates UTF-16 without a mark
 
 
 def separated_rows(path: Path, first: int = 1) -> tuple[Rows, str]:
-    """The rows of a file from this line on, and the separator of their cells."""
+    """The rows of a file from line `first` on, and the separator of their cells."""
     text = _decoded(path)
     texts, marked = text.splitlines(keepends=True), "'" in text
     stated = texts[0].strip()[len("sep=") :] if texts and texts[0].lower().startswith("sep=") else None
@@ -44,7 +44,7 @@ def separated_rows(path: Path, first: int = 1) -> tuple[Rows, str]:
 
 
 def _unreadable(path: Path, line: int, error: csv.Error) -> ValueError:
-    """The error of the package csv, in words."""
+    """The error for an error of the package csv."""
     return ValueError(
         f"{path} cannot be read as text from line {line} on ({error}): a cell has at most {MAX_CELL} characters, and a "
         f"quote that opens must close."
@@ -52,11 +52,11 @@ def _unreadable(path: Path, line: int, error: csv.Error) -> ValueError:
 
 
 def _decoded(path: Path) -> str:
-    """The text of a file in UTF-8, UTF-16 or UTF-32, or else in Latin-1 as Windows has it."""
+    """The text of a file in UTF-8, UTF-16 or UTF-32, or else in Windows-1252."""
     raw = path.read_bytes()
     for mark, kind in BINARY.items():
         if raw.startswith(mark):
-            raise ValueError(f"{path} is {kind} by its content, not text: give it the name that its kind has.")
+            raise ValueError(f"{path} is {kind} by its content, not text: give it the suffix of its kind.")
     try:
         text = _text_in(raw)
     except UnicodeDecodeError as error:
@@ -81,32 +81,32 @@ def _text_in(raw: bytes) -> str:
 
 
 def _separator(path: Path, lines: Sequence[str]) -> str:
-    """The separator that splits the first lines into equally many cells, at least 2; or else the one that splits most.
+    """The separator that splits the first lines into equally many cells, 2 or more; else the one with most cells.
 
-    The space comes last, as R writes tables by default.
+    The space, which R writes by default, comes last.
     """
     try:
-        for each in SEPARATORS:
-            reader = csv.reader(lines, delimiter=each, skipinitialspace=each == " ")
+        for separator in SEPARATORS:
+            reader = csv.reader(lines, delimiter=separator, skipinitialspace=separator == " ")
             rows = list(islice((row for row in reader if row), SAMPLE_ROWS))
             if len(rows) < 2 or len(trimmed(rows[0])) < 2:
                 continue
-            names = with_brackets(rows[0], len(rows[1])) if each == "," else rows[0]
+            names = with_brackets(rows[0], len(rows[1])) if separator == "," else rows[0]
             if len(names) > 1 and {len(row) for row in rows[1:]} <= {len(names), len(names) + 1}:
-                return each
-        return max(",;\t|", key=lambda each: _usual_width(lines, each))
+                return separator
+        return max(",;\t|", key=lambda separator: _usual_width(lines, separator))
     except csv.Error as error:
         raise _unreadable(path, 1, error) from error
 
 
 def _usual_width(lines: Sequence[str], separator: str) -> int:
-    """The number of cells that most of the first lines have: titles above a table have fewer."""
+    """The median number of cells of the first lines; titles above a table have fewer."""
     widths = sorted(len(row) for row in islice(csv.reader(lines, delimiter=separator), SAMPLE_ROWS) if row)
     return widths[len(widths) // 2] if widths else 0
 
 
 def with_brackets(names: list[str], columns: int) -> list[str]:
-    """Names that were split at commas within brackets, as rr[1,2] is where nothing quotes it, if they fit then."""
+    """Names with commas in brackets, such as rr[1,2], joined again, if that gives this many columns."""
     joined: list[str] = []
     for name in names:
         if joined and joined[-1].count("[") > joined[-1].count("]"):

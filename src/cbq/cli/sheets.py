@@ -1,7 +1,6 @@
-"""Tables that are read from files: separated values in any dialect of a spreadsheet, workbooks, and Parquet.
+"""Reading tables from files: separated values in any dialect of a spreadsheet, workbooks, and Parquet.
 
-Text is read without any package beside Python. All cells become text, so that there is one place that says what a
-number is.
+Text needs no package. All cells become text, so that one module, `numerals`, decides which are numbers.
 """
 
 from __future__ import annotations
@@ -19,18 +18,18 @@ from cbq.cli.rows import MISSING, Rows, column_letters, is_number, line_of_names
 from cbq.cli.separated import separated_rows, with_brackets
 from cbq.cli.workbooks import EXCEL, cell_text, in_words, require_packages, require_values, workbook_sheet
 
-LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # within a name, as spreadsheets have it to make columns narrow
+LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # in a name: spreadsheets wrap names of narrow columns
 PARQUET = (".parquet", ".pq")
 
 
 @dataclass(frozen=True)
 class Sheet:
-    """The columns of a table as text, and the line of the file that each row is in.
+    """The columns of a table as text, and the lines of its rows in the file.
 
     separator : of the cells of a text file; empty for other files.
-    unnamed : the columns without a name, which are left out, such as the row names that R writes.
+    unnamed : the columns without a name, which are left out, such as row names from R.
     name : of the sheet of a workbook.
-    remark : what a reader should know about how the file was read, or an empty string.
+    remark : a remark on reading the file, or "".
     """
 
     path: Path
@@ -45,12 +44,12 @@ class Sheet:
         return in_words(self.path, self.name)
 
     def with_numbers(self, names: Iterable[str]) -> dict[str, list[float] | list[str]]:
-        """All columns, those with the given names as numbers."""
+        """All columns, with the named ones as numbers."""
         numeric = set(names)
         return {name: self._floats(name) if name in numeric else texts for name, texts in self.columns.items()}
 
     def values(self, name: str) -> list[float] | list[str]:
-        """A column as numbers, or as text if it holds words. Missing cells, and words between numbers, are refused."""
+        """A column as numbers, or as text if all are words; raise if cells are missing or words are among numbers."""
         quick = self._quick_floats(name)
         if quick is not None and not any(map(isnan, quick)):
             return quick
@@ -71,7 +70,7 @@ class Sheet:
         return [self._float(name, line, text) for line, text in zip(self.lines, self.columns[name], strict=True)]
 
     def _quick_floats(self, name: str) -> list[float] | None:
-        """The numbers of a column in which nothing stands between thousands; None if there may be something else."""
+        """The numbers of a column without marks between thousands; None if some cell may need `number`."""
         texts = self.columns[name]
         if self.convention is Convention.COMMA and not any("." in text for text in texts):
             texts = [text.replace(",", ".") for text in texts]
@@ -89,7 +88,7 @@ class Sheet:
         return value
 
     def number(self, text: str) -> float | None:
-        """The number that a cell holds; None if it holds something else."""
+        """The number in a cell; None if there is none."""
         try:
             return read_number(text, self.convention)
         except ValueError as error:
@@ -97,12 +96,12 @@ class Sheet:
 
     @cached_property
     def convention(self) -> Convention:
-        """How numbers are written in this file."""
+        """The convention of numbers in this file."""
         return convention(list(self.columns.values()), self.separator or ",")
 
     @property
     def typed_convention(self) -> Convention:
-        """How numbers are likely to be typed beside this file: as in it, if it is text and has cells that tell."""
+        """The likely convention of numbers on the command line: as in this file, if it is text and shows one."""
         tells = self.separator == "," or any(
             "." in text or "," in text for texts in self.columns.values() for text in texts
         )
@@ -146,19 +145,19 @@ def _made(path: Path, rows: Rows, name: str = "", remark: str = "", *, separator
         raise ValueError(f"{where} has several columns named {', '.join(map(repr, repeated))}: rename them{hint}.")
     cells = [_fitted(where, line, row, len(header), hint, in_sheet=bool(name)) for line, row in body]
     columns = list(zip(header, zip(*cells, strict=True), strict=True))
-    named = {each: list(column) for each, column in columns if each}
-    unnamed = tuple(column for each, column in columns if not each and any(column))
+    named = {title: list(column) for title, column in columns if title}
+    unnamed = tuple(column for title, column in columns if not title and any(column))
     return Sheet(path, named, [line for line, _ in body], separator, unnamed, name, remark)
 
 
 def _hint(rows: Rows) -> str:
-    """Where the names of the columns may be instead, as the end of a message."""
+    """The end of a message, with another line that may hold the names of the columns."""
     line = line_of_names(rows)
     return "" if line is None else f"; if line {line} names the columns, pass --header-row {line}"
 
 
 def _header(rows: Rows, separator: str) -> list[str]:
-    """The names of the columns, the first of which is empty if R wrote row names without one."""
+    """The names of the columns; the first is empty for row names from R, which have no name."""
     header = rows[0][1]
     header = trimmed(with_brackets(header, len(rows[1][1])) if separator == "," else header)
     header = [LINE_BREAK.sub(" ", name) for name in header]
@@ -171,18 +170,18 @@ def _header(rows: Rows, separator: str) -> list[str]:
 
 
 def _fitted(where: str, line: int, row: Sequence[str], columns: int, hint: str, *, in_sheet: bool) -> list[str]:
-    """The cells of a row, of which those beyond the columns must be empty."""
+    """The cells of a row; raise if cells beyond the columns are not empty."""
     cells = [cell.strip() for cell in row]
     if len(cells) < columns or any(cells[columns:]):
         last = len(trimmed(row)) - 1
         beyond = f"the value {cells[last]!r} in cell {column_letters(last)}{line}: remove it" if last >= columns else ""
-        found = beyond if in_sheet and beyond else f"{last + 1} values in line {line}"
-        raise ValueError(f"{where} has {columns} columns, but {found}{hint}.")
+        flaw = beyond if in_sheet and beyond else f"{last + 1} values in line {line}"
+        raise ValueError(f"{where} has {columns} columns, but {flaw}{hint}.")
     return cells[:columns]
 
 
 def _parquet_rows(path: Path) -> Rows:
-    """The rows of a Parquet file, whose header counts as its first line."""
+    """The rows of a Parquet file; the header counts as line 1."""
     require_packages(path, ["pandas", "pyarrow"])
     import pandas as pd  # type: ignore[import-untyped]
 
@@ -190,7 +189,7 @@ def _parquet_rows(path: Path) -> Rows:
         frame = pd.read_parquet(path)
     except OSError:
         raise
-    except Exception as error:  # of the package that reads it, which has errors of its own
+    except Exception as error:  # pyarrow has errors of its own
         raise ValueError(f"{path} cannot be read as Parquet ({described(error)}).") from error
     if any(name is not None for name in frame.index.names):
         frame = frame.reset_index()

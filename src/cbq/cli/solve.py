@@ -1,4 +1,4 @@
-"""`cbq solve`: run f until the estimate of I has the accuracy that is asked for."""
+"""`cbq solve`: run f until the estimate of I reaches an accuracy."""
 
 from __future__ import annotations
 
@@ -47,14 +47,14 @@ def solve(
     """Estimate I(theta) to an accuracy that you state.
 
     Chooses where to run f, runs it there, and stops when the intervals of I(theta) are as narrow as --rtol or
-    --tolerance asks, or when the budget is spent; without either, it spends the budget. Prints whether the accuracy is
-    reached, what it cost and what would be next, and the table of `cbq run`. With --out, writes to the folder
+    --tolerance, or when the budget is spent; without either, it spends the budget. Prints whether the accuracy is
+    reached, the number of runs and the next run, and the table of `cbq run`. With --out, writes to the folder
 
     \b
       estimate.csv  the table, on a finer grid
       figure.png    the estimate over theta and the next runs
-      report.html   a page to hand on: the answer, what was chosen, checks, warnings
-      history.csv   the half-width of the intervals and what was asked for, round by round
+      report.html   a self-contained report: the answer, the choices, checks, warnings
+      history.csv   the half-width of the intervals and the goal, round by round
       history.png   the half-width against the number of runs
       fit.cbq       the fit, for `cbq predict` and `cbq.load`
       run.json      versions, seed, options, timings
@@ -92,7 +92,7 @@ def solve(
         report.show()
         if out is not None:
             write_answer(answer, report, out, seed)
-        if goal.has_target and not answer.reached:  # where it is seen: the summary may have scrolled away
+        if goal.has_target and not answer.reached:  # again at the end: the summary may have scrolled away
             typer.echo(f"\n{' '.join(filter(None, [answer.lines()[0], answer.advice]))}")
 
 
@@ -105,10 +105,10 @@ def save_answer(answer: AdaptiveAnswer, folder: Path, source: ProblemSource, pro
 
 
 def write_answer(answer: AdaptiveAnswer, report: Report, folder: Path, seed: int | None = None) -> None:
-    """Write the tables and figures of an answer, and say what is in the folder."""
+    """Write the tables and figures of an answer, and print the paths."""
     written = report.write(folder, answer.plot)
     history = answer.history
     write_columns(folder / "history.csv", history.to_columns())
     written += [str(folder / "history.csv"), write_figure(folder / "history.png", history.plot)]
-    written.append(report.hand_on(folder / "report.html", {} if seed is None else {"seed": str(seed)}, answer))
+    written.append(report.write_report(folder / "report.html", {} if seed is None else {"seed": str(seed)}, answer))
     typer.echo(f"Written: {', '.join(written)}, {folder / 'fit.cbq'}, {folder / RECORD}.")

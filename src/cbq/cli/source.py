@@ -1,4 +1,4 @@
-"""Where a problem comes from (a name, or an attribute of a user's file), and the record of a run that keeps it."""
+"""The source of a problem (a name, or an attribute of a user's file), and the record of a run that keeps it."""
 
 from __future__ import annotations
 
@@ -52,18 +52,18 @@ class ProblemSource:
 
     @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Self:
-        """From what `record` gives."""
+        """From the value of `record`."""
         name, file, options = (record[key] for key in ("name", "file", "options"))
         return cls(name, None if file is None else Path(file), options)
 
     @property
     def registered(self) -> str | None:
-        """The name under which the problem is registered; None for one of a file."""
+        """The registered name of the problem; None for a problem in a file."""
         return self.name if self.file is None else None
 
     @property
     def record(self) -> dict[str, Any]:
-        """As JSON has it."""
+        """The source as a JSON object."""
         return {**asdict(self), "file": None if self.file is None else str(self.file)}
 
     def __str__(self) -> str:
@@ -79,18 +79,18 @@ class ProblemSource:
         with self.locating_errors():
             module = _imported(self.file)
         if not hasattr(module, self.name):
-            found = _candidates(module)
-            hint = did_you_mean(self.name, found, "problems in it") if found else "it has no problem."
+            names = _candidates(module)
+            hint = did_you_mean(self.name, names, "problems in it") if names else "it has no problem."
             raise ValueError(f"{_short_path(self.file)} has no {self.name!r}: {hint}")
-        found = getattr(module, self.name)
-        if callable(found) and not isinstance(found, type):
-            found = self._call(found)
+        problem = getattr(module, self.name)
+        if callable(problem) and not isinstance(problem, type):
+            problem = self._call(problem)
         elif self.options:
             raise ValueError(f"{self} is not a function, so it has no option {', '.join(self.options)}.")
-        if not isinstance(found, Problem):
-            kind = found.__name__ if isinstance(found, type) else type(found).__name__
+        if not isinstance(problem, Problem):
+            kind = problem.__name__ if isinstance(problem, type) else type(problem).__name__
             raise TypeError(f"{self} must be a cbq.Problem, or a function that returns one, but it gives {kind}.")
-        return found
+        return problem
 
     @contextmanager
     def locating_errors(self) -> Iterator[None]:
@@ -116,16 +116,16 @@ class ProblemSource:
 
 def _parsed_options(texts: Sequence[str]) -> dict[str, Any]:
     """Options from key=value, where a value that is not JSON (a number, true, a list) is a string."""
-    found: dict[str, Any] = {}
+    options: dict[str, Any] = {}
     for text in texts:
         key, equals, value = text.partition("=")
         if not equals or not key.strip().isidentifier():
             raise ValueError(f"--option must be key=value, as in --option dim=3, but it is {text!r}.")
         try:
-            found[key.strip()] = json.loads(value)
+            options[key.strip()] = json.loads(value)
         except ValueError:
-            found[key.strip()] = value
-    return found
+            options[key.strip()] = value
+    return options
 
 
 def _line_in(file: Path, error: BaseException) -> int | None:
@@ -172,7 +172,9 @@ def _may_build_problem(function: Any, module: ModuleType) -> bool:
     public = function.__module__ == module.__name__ and not function.__name__.startswith("_")
     variadic = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     parameters = inspect.signature(function).parameters.values()
-    return public and all(each.default is not each.empty or each.kind in variadic for each in parameters)
+    return public and all(
+        parameter.default is not parameter.empty or parameter.kind in variadic for parameter in parameters
+    )
 
 
 def _short_path(file: Path) -> str:

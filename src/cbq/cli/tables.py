@@ -1,4 +1,4 @@
-"""Tables that are printed and written to files, and figures in files."""
+"""Printing tables, and writing tables and figures to files."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ from cbq.cli.workbooks import require_packages
 from cbq.methods.estimators import reason
 
 Row = Sequence[str]
-TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())  # the arguments of the command that is running
+TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())  # the arguments of the running command
 DPI = 150
 TABBED = (".tsv", ".tab")
 WRITTEN_BY = {".xlsx": ("openpyxl",), ".ods": ("pandas", "odfpy")} | dict.fromkeys(PARQUET, ("pandas", "pyarrow"))
@@ -57,7 +57,7 @@ def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) 
     writer = csv.writer(text, lineterminator="\n", delimiter=delimiter)
     if plain:
         writer.writerow(map(as_text, header))
-    else:  # quoted, so that no reader takes such a mark for the separator
+    else:  # quoted, because a name contains a separator
         csv.writer(text, lineterminator="\n", delimiter=delimiter, quoting=csv.QUOTE_ALL).writerow(map(as_text, header))
     writer.writerows([as_text(cell) for cell in row] for row in rows)
     if path is None:
@@ -67,7 +67,7 @@ def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) 
 
 
 def write_table(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) -> None:
-    """Write a table as what the name of the file says: Excel, OpenDocument, Parquet, or else as `write_csv` does."""
+    """Write a table in the format of the suffix: Excel, OpenDocument, Parquet, or else as `write_csv` does."""
     kind = "" if path is None else path.suffix.lower()
     if path is None or kind not in WRITTEN_BY:
         write_csv(path, header, rows)
@@ -82,7 +82,7 @@ def write_table(path: Path | None, header: Row, rows: Iterable[Sequence[object]]
     if kind in PARQUET:
         frame.to_parquet(path, index=False)
     else:
-        frame.to_excel(path, index=False, engine="odf")  # in which text is never a formula
+        frame.to_excel(path, index=False, engine="odf")  # text is never a formula there
 
 
 def _write_excel(path: Path, rows: Iterable[Sequence[Any]]) -> None:
@@ -121,7 +121,7 @@ def write_columns(path: Path | None, columns: Mapping[str, npt.NDArray[Any]]) ->
 
 
 def write_figure(path: Path, draw: Callable[[], Any]) -> str:
-    """Write the figure that `draw` returns, and return the path, or the reason why there is no figure.
+    """Write the figure that `draw` returns, and return the path, or the reason for its absence.
 
     A run does not fail because its figure cannot be drawn.
     """
@@ -133,5 +133,5 @@ def write_figure(path: Path, draw: Callable[[], Any]) -> str:
 
 
 def command_line() -> str:
-    """The command that is running, as it was typed."""
+    """The running command, as typed."""
     return shlex.join(["cbq", *TYPED.get()])

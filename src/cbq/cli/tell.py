@@ -18,7 +18,7 @@ from cbq.cli import options
 from cbq.cli.ledger import File, From, opened
 from cbq.cli.sheets import Sheet, read_sheet
 
-MISSING = ("", "na", "nan")  # what stands for no value
+MISSING = ("", "na", "nan")  # texts of missing values
 NOT_FAILED = ("", "0", "false", "no")  # in the column `failed`
 
 Results = Annotated[
@@ -54,9 +54,9 @@ def tell(
     """Take results of the runs that `cbq ask` asked for.
 
     RESULTS has a row for each run, with columns id and f, or f_0, f_1, ... for several outputs, or the names that the
-    problem gives to f; other columns are left alone. A run without a value, which is empty or nan, or with a text in
-    the column `failed`, has failed. Rows may come in any order, and in any number: all of them are taken, or none. The
-    same results may be told again; other values for a run are refused.
+    problem gives to f; other columns are ignored. A run has failed if its value is empty or nan, or if there is a text
+    in the column `failed`. Rows may come in any order, and in any number: all of them are taken, or none. The same
+    results may be told again; other values for a run are refused.
 
     \b
     Examples:
@@ -65,12 +65,12 @@ def tell(
     table = read_sheet(results, sheet, header_row)
     if table.remark:
         typer.echo(f"{table.remark}.", err=True)
-    with opened(run, problem, option, on_change=on_change) as found:
-        session = found.session
+    with opened(run, problem, option, on_change=on_change) as opened_run:
+        session = opened_run.session
         read = _read(table, session)
         if read.values and session.outputs not in (None, read.outputs):
             raise ValueError(
-                f"{results} has the values {_columns(read.outputs)}, but those of earlier results were "
+                f"{results} has the columns {_columns(read.outputs)}, but earlier results had "
                 f"{_columns(session.outputs or ())}."
             )
         before = session.n_told
@@ -81,7 +81,7 @@ def tell(
             raise ValueError(f"{results}, line {read.lines[error.id]}: {error}") from error
         failed = f", {len(session.failures)} of which failed" * bool(session.failures)
         counts = f"{session.n_told} of {session.n_asked} runs are told{failed}"
-        typer.echo(f"{session.n_told - before} new results. {counts}. cbq status {run} says what they come to.")
+        typer.echo(f"{session.n_told - before} new results. {counts}. cbq status {run} shows the estimate.")
 
 
 @dataclass(frozen=True)
@@ -127,7 +127,7 @@ def _named_columns(sheet: Sheet, session: Session) -> tuple[list[str], Outputs] 
 def _value_columns(sheet: Sheet, named: Sequence[str]) -> tuple[list[str], Outputs]:
     """The names of the columns with values, in order, and the shape of a value; no names if all runs failed.
 
-    named: what the problem calls the outputs of f.
+    named: the problem's names of the outputs of f.
     """
     several = [name for name in sheet.columns if re.fullmatch(r"f_\d+", name)]
     names = [f"f_{c}" for c in range(len(several))]

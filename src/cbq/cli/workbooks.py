@@ -1,7 +1,7 @@
 """The sheets of workbooks: Excel by openpyxl, OpenDocument by the XML of its file, old Excel files by pandas.
 
-Sheets are read by the cells that exist, row by row, within bounds: a stray cell in the last corner of a sheet, a cell
-that a file repeats a million times, or a file that unpacks to far more than it is, must not take the memory.
+Only existing cells are read, row by row, within bounds: a stray cell in the last corner of a sheet, a cell repeated a
+million times, or a zip bomb must not exhaust the memory.
 """
 
 from __future__ import annotations
@@ -24,23 +24,23 @@ from cbq.cli.rows import Rows, column_letters, is_table, line_of_names
 
 EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
 NEEDED = {".xlsx": ["openpyxl"], ".xlsm": ["openpyxl"], ".xls": ["pandas", "xlrd"], ".ods": []}
-MODULES = {"odfpy": "odf"}  # the module of a package, if it has another name
+MODULES = {"odfpy": "odf"}  # modules whose name differs from the package
 MAX_UNPACKED = 2**30  # bytes of all parts of a file
 MAX_CELLS = 2**25  # of a sheet
 MAX_LINES, MAX_COLUMNS = 2**20, 2**14  # of a sheet, in every program
-MAX_EMPTY, EMPTY_PER_CELL = 2**20, 16  # empty cells before others in a sheet, and more of them for each of the others
+MAX_EMPTY, EMPTY_PER_CELL = 2**20, 16  # empty cells allowed in a sheet, in all and for each filled cell
 OFFICE = "{urn:oasis:names:tc:opendocument:xmlns:office:1.0}"
 TABLE = "{urn:oasis:names:tc:opendocument:xmlns:table:1.0}"
 TEXT = "{urn:oasis:names:tc:opendocument:xmlns:text:1.0}"
 
 
 class UnsuitableSheet(ValueError):
-    """A sheet that is not read, for a reason that names it."""
+    """A sheet that cannot be used; the message names it."""
 
 
 @dataclass(frozen=True)
 class Book:
-    """The names of the visible and the hidden sheets of a workbook, and a function that reads one of them."""
+    """The names of the visible and the hidden sheets of a workbook, and a function that reads a sheet."""
 
     path: Path
     visible: list[str]
@@ -48,11 +48,11 @@ class Book:
     read: Callable[[str], Rows]
 
     def named(self, sheet: str) -> str:
-        """The sheet that is asked for by its name, or by its number."""
-        every = [*self.visible, *self.hidden]
-        alike = [name for name in every if name.strip().lower() == sheet.strip().lower()]
-        if sheet in every or len(alike) == 1:
-            return sheet if sheet in every else alike[0]
+        """The name of a sheet, given by its name or its number."""
+        names = [*self.visible, *self.hidden]
+        alike = [name for name in names if name.strip().lower() == sheet.strip().lower()]
+        if sheet in names or len(alike) == 1:
+            return sheet if sheet in names else alike[0]
         if sheet.isdecimal() and 1 <= int(sheet) <= len(self.visible):
             return self.visible[int(sheet) - 1]
         raise UnsuitableSheet(f"--sheet {sheet!r} is not in {self.path}, whose sheets are {self.listed}.")
@@ -65,9 +65,9 @@ class Book:
 
 
 def workbook_sheet(path: Path, sheet: str | None) -> tuple[str, Rows, str]:
-    """The name and the rows of one sheet of a workbook, and a remark if it was chosen among others.
+    """The name and the rows of a sheet of a workbook, and a remark if there are several.
 
-    By default it is the first one; or, if that holds no table and exactly one other does, the other one.
+    sheet : a name or a number (default: the first sheet; or the only one with a table, if the first has none).
     """
     with _opened(path) as book:
         if sheet is not None:
@@ -85,7 +85,7 @@ def workbook_sheet(path: Path, sheet: str | None) -> tuple[str, Rows, str]:
 
 
 def _other_sheet(book: Book, first: Rows) -> tuple[str, Rows, str]:
-    """The only sheet with a table, if the first one has none; or an error that shows which options to pass."""
+    """The only sheet with a table, if the first one has none; otherwise raise, with the options to pass."""
     others = {name: book.read(name) for name in book.visible[1:]}
     tables = [name for name, rows in others.items() if is_table(rows)]
     if len(tables) == 1:
@@ -95,36 +95,36 @@ def _other_sheet(book: Book, first: Rows) -> tuple[str, Rows, str]:
     options = [*map(_option, tables)] or lines or [f"{_option(book.visible[-1])} --header-row 3"]
     raise UnsuitableSheet(
         f"the first sheet of {book.path} holds no table whose first row names its columns; the sheets are "
-        f"{book.listed}. Say which to read, as in {' or '.join(options[:3])}."
+        f"{book.listed}. Choose one, as in {' or '.join(options[:3])}."
     )
 
 
 def _option(sheet: str) -> str:
-    """The option that chooses a sheet, to paste into a shell."""
+    """The option for a sheet, quoted for a shell."""
     return f"--sheet {shlex.quote(sheet)}"
 
 
 @contextmanager
 def _opened(path: Path) -> Iterator[Book]:
-    """A workbook, open for reading; errors of the packages that read it name the file."""
+    """A workbook, open for reading; errors of other packages are re-raised with the path."""
     kind = _kind(path)
     require_packages(path, NEEDED[kind])
     try:
-        with warnings.catch_warnings(action="ignore"), OPENERS[kind](path) as book:  # of what there is besides values
+        with warnings.catch_warnings(action="ignore"), OPENERS[kind](path) as book:  # about contents other than values
             yield book
     except (OSError, UnsuitableSheet):
         raise
-    except Exception as error:  # each of these packages has errors of its own
+    except Exception as error:  # these packages have errors of their own
         raise ValueError(f"{path} cannot be read as a spreadsheet ({described(error)}).") from error
 
 
 def _kind(path: Path) -> str:
-    """The suffix that a workbook has, or by its content should have; raise if its parts are larger than any table."""
+    """The suffix of a workbook by its content; raise if it unpacks to more than `MAX_UNPACKED`."""
     if not is_zipfile(path):
         return path.suffix.lower()
     with ZipFile(path) as archive:
         parts = {part.filename: part.file_size for part in archive.infolist()}
-    size = sum(parts.values())  # which reading does not exceed
+    size = sum(parts.values())  # an upper bound of the bytes that are read
     if size > MAX_UNPACKED:
         raise UnsuitableSheet(
             f"{path} would be {size / 2**30:.3g} GiB when unpacked, and at most {MAX_UNPACKED / 2**30:g} GiB are read: "
@@ -134,7 +134,7 @@ def _kind(path: Path) -> str:
 
 
 def _collected(cells: Iterable[tuple[int, list[str]]], where: str) -> Rows:
-    """The rows that hold something, without empty cells at their ends; within the bounds of a sheet."""
+    """The rows that are not empty, without empty cells at their ends; raise beyond the bounds of a sheet."""
     rows: Rows = []
     filled = stored = 0
     for line, row in cells:
@@ -159,7 +159,7 @@ def _excel(path: Path) -> Iterator[Book]:
         sheets = {sheet.title: sheet for sheet in book.worksheets}
 
         def read(name: str) -> Rows:
-            sheets[name].reset_dimensions()  # which a file may state as it likes
+            sheets[name].reset_dimensions()  # the stated dimensions may be wrong
             lines = enumerate(sheets[name].iter_rows(values_only=True), start=1)
             return _collected(((line, [cell_text(cell) for cell in row]) for line, row in lines), in_words(path, name))
 
@@ -169,7 +169,7 @@ def _excel(path: Path) -> Iterator[Book]:
 
 @contextmanager
 def _loaded(path: Path, *, data_only: bool) -> Iterator[Any]:
-    """The workbook of openpyxl, which reads rows when they are asked for: their values, or their formulas."""
+    """The workbook of openpyxl, read row by row: values if `data_only`, otherwise formulas."""
     import openpyxl  # type: ignore[import-untyped]
 
     with path.open("rb") as file:
@@ -184,11 +184,11 @@ def require_values(path: Path, name: str, rows: Rows, columns: int) -> None:
     with _loaded(path, data_only=False) as book:
         book[name].reset_dimensions()
         cells = (cell for row in book[name].iter_rows() for cell in row[:columns] if cell.data_type == "f")
-        found = [cell for cell in cells if (cell.row, cell.column - 1) in empty]
-    if found:
+        uncomputed = [cell for cell in cells if (cell.row, cell.column - 1) in empty]
+    if uncomputed:
         raise ValueError(
-            f"{in_words(path, name)} has {len(found)} formulas without a value, the first in cell "
-            f"{found[0].coordinate}: open it in a spreadsheet program, which computes them, and save it there."
+            f"{in_words(path, name)} has {len(uncomputed)} formulas without a value, the first in cell "
+            f"{uncomputed[0].coordinate}: open it in a spreadsheet program, which computes them, and save it there."
         )
 
 
@@ -267,19 +267,19 @@ OPENERS = {".xlsx": _excel, ".xlsm": _excel, ".ods": _open_document, ".xls": _ol
 
 
 def in_words(path: Path, sheet: str) -> str:
-    """A sheet as messages name it; the file alone if it has no sheets."""
+    """The name of a sheet in messages; the path alone if there are no sheets."""
     return f"sheet {sheet!r} of {path}" if sheet else str(path)
 
 
 def cell_text(cell: Any) -> str:
-    """A cell as text, from which a number is read without loss, and in one way only."""
+    """A cell as text; numbers are exact and unambiguous."""
     if cell is None or (isinstance(cell, float) and isnan(cell)) or type(cell).__name__ in ("NaTType", "NAType"):
         return ""
     if isinstance(cell, bool):
-        return str(cell).upper()  # as spreadsheets write it
+        return str(cell).upper()  # the spelling of spreadsheets
     if isinstance(cell, float):
         text = repr(cell)
-        return f"{text}e0" if ONE_GROUP.fullmatch(text) else text  # 1.234 may be read in two ways, 1.234e0 may not
+        return f"{text}e0" if ONE_GROUP.fullmatch(text) else text  # 1.234 is ambiguous, 1.234e0 is not
     return str(cell).strip()
 
 

@@ -40,7 +40,7 @@ DOTS_MARGINS = (0.06, 0.26)  # left and right of the dots, relative to the range
 ERRORS = {"rmse": "RMSE", "loo": "leave-one-out error"}
 TICKS_AT_125_BELOW = {"x": 1.8, "y": 2.8}  # decades of an axis below which 2 and 5 are numbered as well as 1
 GREY, PALE = "#8C8C8C", "#DDDDDD"
-HIDING = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # the line behind a text
+HIDING = {"facecolor": "white", "edgecolor": "none", "pad": 1.0}  # hides the line behind a text
 BESIDE: dict[str, Any] = {"textcoords": "offset points", "va": "center", "fontsize": "small", "bbox": HIDING}
 
 
@@ -63,8 +63,8 @@ def plot_comparison(comparison: Comparison, ax: Any = None) -> Figure:
                 f"ax takes one output and one or two axes, but there are {len(outputs)} outputs and {len(given)} axes: "
                 f"omit ax, or plot a cbq.Comparison of the rows of one output."
             )
-        for each in given:
-            require_axes(each)
+        for panel in given:
+            require_axes(panel)
         panels.draw(given, outputs[0])
         if isinstance(panels, _Lines):
             panels.set_size_labels(given)
@@ -107,7 +107,7 @@ class _Dots(_Panels):
     def draw(self, axes: Sequence[Axes], output: int | str | None) -> None:
         for ax, (field, label) in zip(axes, self.quantities(output), strict=False):
             values = [np.array([getattr(row, field) for row in self.rows_of(name, output)]) for name in self.names]
-            # Errors at left-out thetas include those of the estimates they are measured against: none is the best.
+            # Errors at left-out thetas include the errors of the reference estimates: mark none as the best.
             left_out = field == "error" and any(np.isfinite(row.loo) for row in self.rows)
             _draw_dots(ax, values, mark_best=not left_out)
             ax.set_yticks(range(len(self.names)), self.names)
@@ -124,22 +124,22 @@ class _Dots(_Panels):
 
 def _draw_dots(ax: Axes, values: Sequence[Array], *, mark_best: bool) -> None:
     """Draw the median of each estimator as a dot in its row, and several values as rings around it."""
-    drawable = [each[_is_drawable(each)] for each in values]
+    drawable = [value[_is_drawable(value)] for value in values]
     _set_log_scale(ax, "x", np.concatenate(drawable), DOTS_MARGINS)
-    medians = [float(np.median(each)) for each in drawable if each.size]
-    for i, (every, drawn) in enumerate(zip(values, drawable, strict=True)):
+    medians = [float(np.median(value)) for value in drawable if value.size]
+    for i, (scores, shown) in enumerate(zip(values, drawable, strict=True)):
         ax.axhline(i, color=PALE, lw=0.8, zorder=0)
-        if not drawn.size:
-            known = every[~np.isnan(every)]
+        if not shown.size:
+            known = scores[~np.isnan(scores)]
             text = short(float(np.median(known)), 2) if known.size else "no estimate"
             ax.annotate(text, (0.02, i), (7, 0), xycoords=ax.get_yaxis_transform(), color=GREY, **BESIDE)
             continue
-        median = float(np.median(drawn))
+        median = float(np.median(shown))
         colour = ORANGE if mark_best and median == min(medians) and len(medians) > 1 else BLUE
-        if len(drawn) > 1:
-            ax.plot(drawn, np.full(len(drawn), i), "o", ms=4, mfc="none", mec=colour, mew=0.7, alpha=0.6)
+        if len(shown) > 1:
+            ax.plot(shown, np.full(len(shown), i), "o", ms=4, mfc="none", mec=colour, mew=0.7, alpha=0.6)
         ax.plot([median], [i], "o", ms=7, color=colour)
-        ax.annotate(short(median, 2), (float(drawn.max()), i), (7, 0), color=INK, **BESIDE)
+        ax.annotate(short(median, 2), (float(shown.max()), i), (7, 0), color=INK, **BESIDE)
 
 
 class _Lines(_Panels):

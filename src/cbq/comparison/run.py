@@ -50,8 +50,8 @@ def compare(
 ) -> Comparison:
     """Compare estimators on the same samples: errors, coverage and width of intervals, seconds of the fits.
 
-    An estimator that refuses the samples does not stop the others: its row contains NaN, and its note says why. What
-    makes intervals doubtful is raised as a `cbq.FitWarning` once for all methods, and is in their notes.
+    An estimator that refuses the samples does not stop the others: its row contains NaN and a note with the reason. A
+    finding that makes intervals doubtful is raised once for all methods, as a `cbq.FitWarning`, and is in their notes.
 
     Parameters
     ----------
@@ -61,8 +61,8 @@ def compare(
     truth : I, if it is known: a cbq.Problem with an exact I, a function from theta (M, p) to (M,) or (M, C), or an
         array of its values. With None, thetas are left out in turn: the estimator is fitted to the others and compared
         with Bayesian quadrature on the points of each left-out theta alone. The error `loo` then includes the errors
-        of both. Coverage is the share of these quadrature estimates in normal intervals whose variance is that of the
-        prediction plus that of the estimate; width is that of the estimator's own intervals.
+        of both. Coverage is the share of these quadrature estimates inside normal intervals with the variance of the
+        prediction plus the variance of the estimate; width is the mean width of the estimator's own intervals.
     theta : where predictions are compared with the truth, (M, p), or (M,) for p = 1. The default is a fixed set of 1000
         draws from the prior if truth is a problem, and the observed thetas otherwise. An estimator that predicts at
         the observed thetas only is scored there, if truth is a function or a problem.
@@ -70,7 +70,7 @@ def compare(
     folds : the number of groups into which the thetas are split, to be left out one group at a time; theta t is in
         group t modulo `folds`, so up to this number of thetas they are left out one by one.
     executor : a number of processes to start, or any `concurrent.futures.Executor`: each estimator is fitted and scored
-        on one of its workers. Seconds are those of the worker, which may share its cores with others.
+        on one of its workers. Seconds are measured on the worker, which may share its cores with others.
 
     Examples
     --------
@@ -83,21 +83,21 @@ def compare(
     sets, level = _checked_samples(samples), between_0_and_1(level, "level")
     if not is_whole(folds, 2):
         raise ValueError(f"folds must be an integer, 2 or more, but it is {shown(folds)}.")
-    largest = max(sets, key=lambda each: each.n_evaluations)
+    largest = max(sets, key=lambda own: own.n_evaluations)
     estimators = default_estimators(largest) if methods is None else _named(methods)
     if truth is None and theta is not None:
-        raise ValueError("theta is where predictions are compared with the truth: pass truth as well, or omit theta.")
+        raise ValueError("theta is for comparisons with the truth: pass truth as well, or omit theta.")
     known = None if truth is None else KnownTruth(truth, theta, sets)
     with opened(executor) as pool:
-        tasks = [task for each in sets for task in _tasks(each, estimators, known, int(folds), level, pool is not None)]
+        tasks = [task for own in sets for task in _tasks(own, estimators, known, int(folds), level, pool is not None)]
         instead = "Pass estimators, samples and a truth without lambdas"
         rows_of = _rows if pool is None else _rows_by_worker
         results = call_each(rows_of, tasks, pool, "an estimator, its samples or the truth", instead)
     rows: list[ComparisonRow] = []
-    for start in range(0, len(results), len(estimators)):  # those of one set of samples
+    for start in range(0, len(results), len(estimators)):  # the tables of one set of samples
         tables = [table for table, _ in results[start : start + len(estimators)]]
         rows += [row for output in zip(*tables, strict=True) for row in output]
-    found = [(task.name, each) for task, (_, findings) in zip(tasks, results, strict=True) for each in findings]
+    found = [(task.name, finding) for task, (_, several) in zip(tasks, results, strict=True) for finding in several]
     warn_of(_first_of_each_kind(found))
     return Comparison(tuple(rows), level)
 
@@ -121,35 +121,35 @@ def _tasks(
     level: float,
     to_send: bool,
 ) -> list[_Task]:
-    """The tasks of all estimators on these samples. to_send: whether they must be fit for another process."""
+    """The tasks of all estimators on these samples. to_send: whether they go to other processes."""
     if known is None:
         left_out = _left_out(samples, folds, level)
-        return [_Task(name, each, samples, left_out(each), "loo") for name, each in estimators.items()]
+        return [_Task(name, estimator, samples, left_out(estimator), "loo") for name, estimator in estimators.items()]
     references = known.references(samples)
     score = partial(score_against_truth, evaluated(references) if to_send else references, samples.C or 1, level)
-    return [_Task(name, each, samples, score, "rmse") for name, each in estimators.items()]
+    return [_Task(name, estimator, samples, score, "rmse") for name, estimator in estimators.items()]
 
 
 def _first_of_each_kind(found: Sequence[tuple[str, Finding]]) -> list[Finding]:
-    """The first finding of each kind, with the names of all methods that have one of its kind."""
-    kinds = {each.kind: each for _, each in reversed(found)}
-    names = {kind: ", ".join(dict.fromkeys(name for name, each in found if each.kind == kind)) for kind in kinds}
-    return [Finding(kind, f"{names[kind]}: {first}") for kind, first in kinds.items()]
+    """The first finding of each kind, with the names of all methods that share it."""
+    kinds = {finding.kind: finding for _, finding in reversed(found)}
+    names = {kind: ", ".join(dict.fromkeys(name for name, finding in found if finding.kind == kind)) for kind in kinds}
+    return [Finding(kind, f"{names[kind]}: {text}") for kind, text in kinds.items()]
 
 
 def _rows_by_worker(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
-    """`_rows` in a worker, which would inherit a GPU that it cannot use where it was forked."""
+    """`_rows` in a worker, on NumPy: a forked process cannot use the GPU that it inherits."""
     with engine("numpy"):
         return _rows(task)
 
 
 def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
-    """The rows of an estimator on its samples, one for each output, and what makes its intervals doubtful."""
+    """The rows of an estimator on its samples, one for each output, and its serious findings."""
     samples, findings = task.samples, tuple[Finding, ...]()
     for name in ("scipy.optimize", "scipy.spatial.distance"):  # imported on first use: not in the time of the first fit
         import_module(name)
     start = perf_counter()
-    with silent():  # of many fits, and predictions of each
+    with silent():  # a score may take many fits and predictions
         try:
             fit = fit_checked(task.estimator, samples)
         except REFUSALS as refusal:
@@ -159,7 +159,7 @@ def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
             scores, findings = task.score(fit), fit.serious_findings
     counts = samples.counts
     failed = "" if samples.failures is None else f"{samples.failures}, which biases estimates"
-    kinds = ", ".join(dict.fromkeys(each.kind for each in findings if each.kind != "failures"))
+    kinds = ", ".join(dict.fromkeys(finding.kind for finding in findings if finding.kind != "failures"))
     warned = kinds and f"warned of {kinds}"
     rows = [
         ComparisonRow(
@@ -180,7 +180,7 @@ def _rows(task: _Task) -> tuple[list[ComparisonRow], tuple[Finding, ...]]:
 
 
 def _output(samples: Samples, c: int) -> int | str | None:
-    """What a row says of output c."""
+    """The field `output` of the row of output c."""
     if samples.C is None:
         return None
     return samples.names.f[c] if samples.names.are_given("f") else c
@@ -206,14 +206,14 @@ def _checked_samples(samples: Any) -> list[Samples]:
     sets = list(samples) if isinstance(samples, Sequence) else [samples]
     if not sets:
         raise ValueError("samples is empty: pass cbq.Samples, or several of one problem.")
-    for each in sets:
-        if not isinstance(each, Samples):
-            raise TypeError(f"samples must be cbq.Samples, or a list of them, but a {type(each).__name__} arrived.")
+    for item in sets:
+        if not isinstance(item, Samples):
+            raise TypeError(f"samples must be cbq.Samples, or a list of them, but a {type(item).__name__} arrived.")
     for name in ("p", "d", "C"):
-        found = list(dict.fromkeys(getattr(each, name) for each in sets))
-        if len(found) > 1:
+        sizes = list(dict.fromkeys(getattr(item, name) for item in sets))
+        if len(sizes) > 1:
             raise ValueError(
-                f"all samples must come from one problem, but they have {name} = {' and '.join(map(str, found))}: "
+                f"all samples must come from one problem, but they have {name} = {' and '.join(map(str, sizes))}: "
                 f"compare the samples of each problem separately."
             )
     return sets
@@ -228,13 +228,13 @@ def _named(methods: Mapping[str, HasFit] | Sequence[HasFit] | HasFit) -> dict[st
         estimators = list(methods) if several else [methods]  # type: ignore[arg-type]
     if not estimators:
         raise ValueError("methods is empty: pass at least one estimator, as in {'CBQ': cbq.CBQ()}, or None for all.")
-    for each in estimators:
-        if isinstance(each, type):
-            kind = each.__name__
+    for estimator in estimators:
+        if isinstance(estimator, type):
+            kind = estimator.__name__
             raise TypeError(f"methods must be objects, but the class {kind} arrived: pass {kind}().")
-        if not callable(getattr(each, "fit", None)):
+        if not callable(getattr(estimator, "fit", None)):
             raise TypeError(
-                f"methods must have fit(samples), as cbq.CBQ() has, but a {type(each).__name__} arrived: pass one "
+                f"methods must have fit(samples), as cbq.CBQ() has, but a {type(estimator).__name__} arrived: pass one "
                 f"estimator, a sequence of estimators, or a mapping from names to estimators."
             )
     names = list(methods) if isinstance(methods, Mapping) else _names(estimators)
@@ -246,7 +246,7 @@ def _named(methods: Mapping[str, HasFit] | Sequence[HasFit] | HasFit) -> dict[st
 
 def _names(estimators: Sequence[HasFit]) -> list[str]:
     """The classes of estimators, with the options that differ from their defaults where a class occurs twice."""
-    classes = [type(each).__name__ for each in estimators]
+    classes = [type(estimator).__name__ for estimator in estimators]
     twice = {name for name in classes if classes.count(name) > 1}
     names = [_with_options(each) if type(each).__name__ in twice else type(each).__name__ for each in estimators]
     repeated = next((name for name in names if names.count(name) > 1), None)

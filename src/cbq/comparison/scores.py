@@ -37,7 +37,7 @@ class HasFit(Protocol):
 class Scores:
     """For each output: the root mean squared error, the coverage and the mean width of intervals, (C,) each.
 
-    observed_only: whether the scores are those at the observed thetas because the fit does not predict elsewhere.
+    observed_only: whether the fit predicts, and is scored, only at the observed thetas.
     """
 
     error: Array
@@ -68,7 +68,7 @@ class KnownTruth:
         if thetas is None and isinstance(truth, Problem):
             thetas = truth.prior.sample(PRIOR_DRAWS, SEED)
         if self._function is None and thetas is None:
-            if any(not np.array_equal(each.theta, samples[0].theta) for each in samples):
+            if any(not np.array_equal(own.theta, samples[0].theta) for own in samples):
                 raise ValueError(
                     "truth is an array, but the samples have different thetas: pass the thetas of its values as theta, "
                     "or a function of theta as truth."
@@ -78,16 +78,16 @@ class KnownTruth:
         self._shared = None if thetas is None else (thetas, self._checked(values, len(thetas)))
 
     def references(self, samples: Samples) -> References:
-        """Where to compare a fit to these samples, in order of preference: the thetas of all samples, its own thetas.
+        """References for a fit to these samples, the preferred first: at the thetas of all samples, at its own thetas.
 
-        The truth at the latter is evaluated when it is first called.
+        The truth at its own thetas is evaluated on first use.
         """
         function, shared = self._function, self._shared
-        found: References = [] if shared is None else [lambda: shared]
+        references: References = [] if shared is None else [lambda: shared]
         if function is not None:
             theta = samples.theta
-            found.append(cache(lambda: (theta, self._checked(function(theta), len(theta)))))
-        return found
+            references.append(cache(lambda: (theta, self._checked(function(theta), len(theta)))))
+        return references
 
     def _checked(self, truth: Any, M: int) -> Array:
         """True values at M thetas as (M, C)."""
@@ -121,11 +121,11 @@ def fit_checked(estimator: HasFit, samples: Samples) -> Fit:
 
 
 def evaluated(references: References) -> References:
-    """The same references as arrays, which can be sent to another process, as a function that computes them cannot.
+    """The references as arrays, which unlike functions can be sent to another process.
 
-    What a function raises is raised where it is called for.
+    An error of a function is raised when its reference is used.
     """
-    return [partial(_kept, _attempted(each)) for each in references]
+    return [partial(_kept, _attempted(reference)) for reference in references]
 
 
 def _attempted(reference: Callable[[], tuple[Array, Array]]) -> tuple[Array, Array] | ValueError:
@@ -135,10 +135,10 @@ def _attempted(reference: Callable[[], tuple[Array, Array]]) -> tuple[Array, Arr
         return error
 
 
-def _kept(found: tuple[Array, Array] | ValueError) -> tuple[Array, Array]:
-    if isinstance(found, ValueError):
-        raise found
-    return found
+def _kept(outcome: tuple[Array, Array] | ValueError) -> tuple[Array, Array]:
+    if isinstance(outcome, ValueError):
+        raise outcome
+    return outcome
 
 
 def no_scores(note: str, C: int, fit: Fit) -> Scores:
@@ -147,9 +147,9 @@ def no_scores(note: str, C: int, fit: Fit) -> Scores:
 
 
 def score_against_truth(references: References, C: int, level: float, fit: Fit) -> Scores:
-    """Scores of a fit against the first of the references at whose thetas it predicts."""
+    """Scores of a fit against the first reference at whose thetas it predicts."""
     refusal: str | None = None
-    for theta, truth in (each() for each in references):
+    for theta, truth in (reference() for reference in references):
         try:
             mean = _columns(fit.predict(theta), C)
         except REFUSALS as error:
@@ -168,9 +168,9 @@ def score_left_out(
 ) -> Scores:
     """Scores of an estimator, fitted again, at left-out thetas, against estimates from their own points.
 
-    Theta t is left out together with all t' = t modulo `folds`. An estimate counts as covered if it lies in
-    the central interval of the normal distribution that has the mean of the prediction and the sum of both variances,
-    so that its own error does not count against the estimator.
+    Theta t is left out together with all t' = t modulo `folds`. An estimate counts as covered if it lies in the central
+    interval of the normal distribution with the mean of the prediction and the sum of both variances: its own error
+    does not count against the estimator.
 
     estimates, variance : the estimates at the thetas of the samples and the variances of their errors, (T, C) each.
     """

@@ -26,7 +26,7 @@ class ComparisonRow:
     loo : without a truth, the root mean squared difference from estimates at left-out thetas.
     coverage, width : the share of intervals that contain the truth (or those estimates), and their mean width.
     seconds : the time of the fit, without predictions.
-    note : why something is missing or different.
+    note : the reason for missing or unusual numbers.
 
     Examples
     --------

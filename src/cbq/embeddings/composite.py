@@ -1,9 +1,9 @@
-"""Embeddings that are made from others, of kernels and measures that are made of parts.
+"""Embeddings of composite kernels and measures, built from the embeddings of their parts.
 
-Sums and multiples of kernels, mixtures and atoms are linear. Where blocks of coordinates are independent, a kernel that
-is a product over the blocks is embedded block by block. A radial Matern kernel is not such a product, but a mixture
-over the lengthscale of RBF kernels, which are. A kernel on transformed points has the embedding of its base under the
-measure of these points; that of a Stein kernel is zero.
+Sums and multiples of kernels, mixtures and atoms are linear. A kernel that is a product over independent blocks of
+coordinates is embedded block by block. A radial Matern kernel is not such a product, but a mixture of RBF kernels over
+their lengthscale, and RBF kernels are. A kernel on transformed points has the embedding of its base under the measure
+of these points. The embedding of a Stein kernel is zero.
 """
 
 from __future__ import annotations
@@ -87,7 +87,7 @@ def _restrict(kernel: Kernel, block: slice) -> Kernel:
 
 
 def blocks(measures: Sequence[Measure]) -> list[slice]:
-    """The coordinates of each of some measures, which follow one another."""
+    """The slices of coordinates of consecutive measures."""
     ends = np.cumsum([measure.dim for measure in measures]).tolist()
     return [slice(end - measure.dim, end) for end, measure in zip(ends, measures, strict=True)]
 
@@ -315,7 +315,7 @@ class WarpedEmbedding(Embedding):
 
     def _factors(self) -> tuple[Embedding, ...]:
         parts = self._inner._factors()
-        if len(parts) == 1 or not isinstance(self.kernel.warp, Log):  # which maps each coordinate on its own
+        if len(parts) == 1 or not isinstance(self.kernel.warp, Log):  # Log maps each coordinate on its own
             return (self,)
         pairs = zip(parts, self.measure.factors(), strict=True)
         return tuple(find(Warped(part.kernel, self.kernel.warp), factor) for part, factor in pairs)

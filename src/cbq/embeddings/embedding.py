@@ -1,4 +1,4 @@
-"""What an embedding is, and how `embed` finds the one for a kernel and a measure."""
+"""The interface of an embedding, the registry of rules, and `embed`."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Method = Literal["auto", "closed-form", "quadrature", "transport"]
 
 
 class NoEmbedding(TypeError):
-    """There is no closed form for a kernel and a measure; the message says what to do instead.
+    """There is no closed form for a kernel and a measure; the message names alternatives.
 
     Examples
     --------
@@ -110,7 +110,7 @@ class Embedding(ABC):
         return self._cross_linear(self.measure)
 
     def _factors(self) -> tuple[Embedding, ...]:
-        """Embeddings under independent blocks of coordinates, in order, whose product this is; one if it is none."""
+        """Factors of this embedding over independent blocks of coordinates, in order; (self,) if there are none."""
         return (self,)
 
     def _cross(self, other: Measure) -> Array:
@@ -127,7 +127,7 @@ class Embedding(ABC):
 
 
 class Delegated(Embedding):
-    """An embedding that is computed by another one, of an equal kernel under an equal measure."""
+    """An embedding that delegates to another one, of an equal kernel under an equal measure."""
 
     def __init__(self, kernel: Kernel, measure: Measure, inner: Embedding, method: str | None = None) -> None:
         super().__init__(kernel, measure)
@@ -162,7 +162,7 @@ _RULES: dict[tuple[type[Kernel], type[Measure]], Rule] = {}
 
 
 class Pair(NamedTuple):
-    """A kernel type and a measure type that have an embedding, and how it is computed.
+    """A kernel type and a measure type with an embedding, and its rule in words.
 
     Examples
     --------
@@ -191,8 +191,8 @@ def register(kernel: type[Kernel], *measures: type[Measure]) -> Callable[[R], R]
     >>> callable(cbq.embeddings.register(cbq.kernels.RBF))
     True
     """
-    for each in (kernel, *measures):
-        if not isinstance(each, type):
+    for kind in (kernel, *measures):
+        if not isinstance(kind, type):
             given = ", ".join(map(shown, (kernel, *measures)))
             raise TypeError(f"register takes types of kernel and measure, but it was given {given}.")
 
@@ -261,9 +261,9 @@ def embed(kernel: Kernel, measure: Any, method: Method = "auto") -> Embedding:
         "closed-form": by the rule registered for the two types (see `available_pairs`); an error if there is none.
         "auto" is the same: it never falls back to another method.
         "quadrature": adaptive, for any kernel and any measure with a transport; z and cross on the line only.
-        "transport": the kernel acts on the coordinates in which the measure is standard normal, where it has a closed
-        form whatever the measure. This is another kernel, `Warped(kernel, "gaussianise")`; the result has it as
-        `.kernel`, for the Gram matrices that go with the embedding.
+        "transport": the kernel acts on coordinates in which the measure is standard normal, so that there is a closed
+        form for every measure. This is another kernel, `Warped(kernel, "gaussianise")`: build Gram matrices from the
+        `.kernel` of the result.
 
     Examples
     --------

@@ -34,7 +34,7 @@ class RBFGaussian(Embedding):
         if _common(cov).ndim == 2:
             return _all_pairs(ell, cov[0], mean, x)
         pieces = spans(len(mean), x.size)
-        return np.concatenate([_smoothed(ell, cov[some, None], x - mean[some, None]) for some in pieces])
+        return np.concatenate([_smoothed(ell, cov[rows, None], x - mean[rows, None]) for rows in pieces])
 
     def _cross(self, other: Measure) -> Array:
         if not isinstance(other, Gaussian):
@@ -155,9 +155,9 @@ def _third_ratio(t: Array) -> Array:
 
 
 _FAR = 1.5  # the v from which ratios replace the recurrence
-_SPREAD = 4.0  # of the map from v to t: about the value for which the polynomial is shortest
+_SPREAD = 4.0  # of the map from v to t: about the value that makes the polynomial shortest
 _TERMS = 400  # of the continued fraction: full accuracy for v >= 1.5
-# r_3 has an error of 2e-16 for all v >= 1.5, and the r_2, r_1 and I_0 that follow from it have smaller ones
+# The error of r_3 is 2e-16 for all v >= 1.5; r_2, r_1 and I_0, which follow from it, have smaller errors.
 _NODES = chebyshev.chebpts1(25)
 _THIRD_RATIO = np.array(chebyshev.cheb2poly(chebyshev.chebfit(_NODES, _third_ratio(_NODES), 24)), dtype=np.float64)
 

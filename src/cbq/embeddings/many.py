@@ -1,10 +1,9 @@
-"""Embeddings of many measures under one kernel, and quadrature rules on the line that all of them share.
+"""Embeddings of many measures under one kernel, and quadrature rules on the line that the measures share.
 
-Where an embedding has no formula, each measure and point takes a panel rule of its own, which is exact and slow. A
-Gaussian process can do with less: it replaces every measure by masses at the same nodes. The integrals are then sums of
-values of f, and their posterior is exact. What remains is the error of the rule for f itself, and many narrow panels
-keep that far below the error of any estimate. Where the kernel and the measures are products over coordinates, each
-coordinate that has no formula has a line of its own.
+Without a formula, each measure and point needs a panel rule of its own, which is accurate and slow. A Gaussian process
+can replace every measure by masses at the same nodes: integrals are then sums of values of f, with an exact posterior.
+The error of the rule for f remains, and many narrow panels keep it far below the error of any estimate. Where the
+kernel and the measures are products over coordinates, each coordinate without a formula has a line of its own.
 """
 
 from __future__ import annotations
@@ -27,7 +26,7 @@ from cbq.linalg.threads import in_threads, spans
 from cbq.measures import Measure
 from cbq.measures.base import stack
 
-MAX_CROSS_SIZE = 2**23  # numbers in the covariances of all pairs of measures that are processed at a time
+MAX_CROSS_SIZE = 2**23  # numbers in memory at a time, for covariances of all pairs of measures
 N_PANELS, MAX_EXTRA_PANELS = 400, 800  # of a line, approximately; and added at its ends
 N_COARSE_PANELS = 100
 MAX_SPLITS = 2000  # of the panels of a line
@@ -42,7 +41,7 @@ MASS_TOLERANCE = 1e-8  # by which the total mass of a measure on the line may di
 class Integrals:
     """The integrals of k(., u) against the measures of x at M thetas.
 
-    Where the kernel acts on (x, theta), theta is the one that the measure belongs to.
+    Where the kernel acts on (x, theta), each measure comes with its own theta.
 
     Parameters
     ----------
@@ -89,9 +88,9 @@ class _Embedded(Protocol):
 
 
 def _embedded(kernel: Kernel, measures: Sequence[Measure], line: SharedRule | None) -> _Embedded:
-    """The measures, as `together` returns them, by the rule where there is one that holds them."""
-    if line is not None and (found := line.embedded(kernel, measures)) is not None:
-        return found
+    """The embedded measures, given as `together` returns them; by the rule if there is one and it holds them."""
+    if line is not None and (by_line := line.embedded(kernel, measures)) is not None:
+        return by_line
     return _Batch(kernel, measures[0]) if len(measures) == 1 else _OneByOne(kernel, measures)
 
 
@@ -130,11 +129,11 @@ class _OneByOne:
         return np.array([float(e.variance) for e in self.embeddings])
 
     def cross(self) -> Array:
-        found = np.diag(self.variance())
+        crosses = np.diag(self.variance())
         for i, e in enumerate(self.embeddings):
             for j in range(i):
-                found[i, j] = found[j, i] = float(e.cross(self.embeddings[j]))
-        return found
+                crosses[i, j] = crosses[j, i] = float(e.cross(self.embeddings[j]))
+        return crosses
 
 
 class _ByLine:
@@ -159,11 +158,11 @@ class _ByLine:
         return z
 
     def cross(self) -> Array:
-        found = np.zeros((len(self.masses), len(self.masses)))
+        crosses = np.zeros((len(self.masses), len(self.masses)))
         for i in range(0, len(self.y), CROSS_BLOCK):
             piece = slice(i, i + CROSS_BLOCK)
-            found += (self.masses @ self.kernel(self.y, self.y[piece])) @ self.masses[:, piece].T
-        return found
+            crosses += (self.masses @ self.kernel(self.y, self.y[piece])) @ self.masses[:, piece].T
+        return crosses
 
 
 @dataclass(frozen=True, eq=False)
@@ -183,7 +182,7 @@ class _Blockwise:
 
 
 class LineRule:
-    """Nodes y (Q, 1) with masses for any measure whose mass lies where the panels between `edges` (K,) are."""
+    """Nodes y (Q, 1), and masses there for any measure that the panels between `edges` (K,) cover."""
 
     def __init__(self, edges: Array) -> None:
         half = 0.5 * np.diff(edges)[:, None]
@@ -202,7 +201,7 @@ class LineRule:
     def split_at(self, points: Array) -> LineRule:
         """The rule with further panels that end at points (n,), unless these lie in the outermost panels.
 
-        Between them a kernel without derivatives at these points is smooth, and so are means of its process.
+        A kernel that bends at these points is smooth inside each panel, and so are means of its process.
         """
         inside = np.unique(points[(points > self.edges[1]) & (points < self.edges[-2])])
         return LineRule(np.union1d(self.edges, inside[evenly(len(inside), MAX_SPLITS)])) if len(inside) else self
@@ -214,8 +213,8 @@ class LineRule:
 
     def embedded(self, kernel: Kernel, measures: Sequence[Measure]) -> _ByLine | None:
         """The measures on the line, or on a longer one if they reach beyond; None if it were too long."""
-        found = self.covering(measures)
-        return None if found is None else _ByLine(kernel, *found)
+        covered = self.covering(measures)
+        return None if covered is None else _ByLine(kernel, *covered)
 
     def covering(self, measures: Sequence[Measure]) -> tuple[Array, Array] | None:
         """Nodes (Q, 1) and masses (M, Q), on a longer line if a measure reaches beyond; None if it were too long."""
@@ -239,18 +238,20 @@ class LineRule:
 
     def masses(self, measures: Sequence[Measure]) -> Array | None:
         """The masses (M, Q) of M measures at the nodes; None if one of them reaches beyond the line."""
-        found = np.concatenate([self._masses(each if each.batch_shape else each[None]) for each in measures])
-        total = np.sum(found, axis=1, keepdims=True)
-        return None if np.any(np.abs(total - 1.0) > MASS_TOLERANCE) else np.asarray(found / total)
+        masses = np.concatenate(
+            [self._masses(measure if measure.batch_shape else measure[None]) for measure in measures]
+        )
+        total = np.sum(masses, axis=1, keepdims=True)
+        return None if np.any(np.abs(total - 1.0) > MASS_TOLERANCE) else np.asarray(masses / total)
 
     def _masses(self, measure: Measure) -> Array:
-        """The masses (M, Q) of a measure with batch shape (M,), for what the line holds of it.
+        """The masses (M, Q) of the part of a measure, with batch shape (M,), that lies on the line.
 
-        A panel in which the support ends has masses at its nodes that integrate polynomials over the part inside, so
-        that no measure needs panels of its own.
+        In a panel that contains an end of the support, the masses integrate polynomials over the part inside, so that
+        no measure needs panels of its own.
         """
         density = np.exp(measure.logpdf(np.broadcast_to(self.y, (*measure.batch_shape, *self.y.shape))))
-        found = (density * self._widths).reshape(len(density), -1, len(NODES))  # (M, K - 1, nodes of a panel)
+        masses = (density * self._widths).reshape(len(density), -1, len(NODES))  # (M, K - 1, nodes of a panel)
         lower, upper = (end[:, 0] for end in measure.support)
         for end in (lower, upper):
             panel = np.clip(np.searchsorted(self.edges, end, side="right") - 1, 0, len(self.edges) - 2)
@@ -261,13 +262,13 @@ class LineRule:
                 y = start + 0.5 * (stop - start) * (1.0 + NODES)
                 part = 0.5 * (stop - start) * WEIGHTS * np.exp(measure[rows].logpdf(y[..., None]))
                 powers = legvander((2.0 * y - left - right) / (right - left), len(NODES) - 1)
-                found[rows, panel[rows]] = np.einsum("mi,mik,kj->mj", part, powers, INTERPOLATION)
-        return found.reshape(len(found), -1)
+                masses[rows, panel[rows]] = np.einsum("mi,mik,kj->mj", part, powers, INTERPOLATION)
+        return masses.reshape(len(masses), -1)
 
 
 @dataclass(frozen=True, eq=False)
 class LineRules:
-    """Rules on the line for some coordinates of x, by their numbers; they serve where these are independent."""
+    """Rules on the line for independent coordinates of x, by their numbers."""
 
     lines: Mapping[int, LineRule]
 
@@ -277,9 +278,9 @@ class LineRules:
         return max(line.n_nodes for line in self.lines.values())
 
     def embedded(self, kernel: Kernel, measures: Sequence[Measure]) -> _Blockwise | None:
-        """Each independent coordinate on its line, if that holds it, and the others as they are.
+        """Each independent coordinate by its line, if the line covers it, and the others by their own embeddings.
 
-        None if the measures have no batch in common, whose coordinates could be embedded on their own.
+        None if the measures have no common batch.
         """
         if len(measures) > 1:
             return None
@@ -301,8 +302,8 @@ def line_for(
 
     In several dimensions, rules for the independent coordinates whose embeddings would use one; None if there are none.
 
-    coarse: with few panels, if they hold the measures: for variances, which are exact for the measures of the rule.
-    x: (n, d), where the process has points; the panels of the roughest kernels, which bend there, end at them.
+    coarse: use few panels if they cover the measures; enough for variances, which are exact for the rule's measures.
+    x: (n, d), the points of the process: the roughest kernels bend there, so their panels end there.
     """
     measures = together(measures)
     bends = x if kernel.is_roughest else None
@@ -310,37 +311,37 @@ def line_for(
         return _one_line(kernel.on_x, measures, coarse, bends)
     if len(measures) > 1:
         return None
-    found = {
+    rules = {
         block.start: _one_line(part, [measure], coarse, None if bends is None else bends[:, block])
         for block, part, measure in _independent(kernel.on_x, measures[0])
         if measure.dim == 1
     }
-    lines = {j: line for j, line in found.items() if line is not None}
+    lines = {j: line for j, line in rules.items() if line is not None}
     return LineRules(lines) if lines else None
 
 
 def _independent(kernel: Kernel, measure: Measure) -> list[tuple[slice, Kernel, Measure]]:
     """The independent blocks of coordinates for which kernel and measure are products, with the factors of both."""
     factors = embed(kernel, measure)._factors()
-    places = blocks([each.measure for each in factors])
-    return [(block, each.kernel, each.measure) for block, each in zip(places, factors, strict=True)]
+    places = blocks([factor.measure for factor in factors])
+    return [(block, factor.kernel, factor.measure) for block, factor in zip(places, factors, strict=True)]
 
 
 def _one_line(kernel: Kernel, measures: Sequence[Measure], coarse: bool, bends: Array | None) -> LineRule | None:
     """`line_for` measures in one dimension, and a kernel that bends at points (n, 1)."""
-    if not all(embed(kernel, each).uses_panels for each in measures):
+    if not all(embed(kernel, measure).uses_panels for measure in measures):
         return None
     lines = (LineRule.of(measures, panels) for panels in ((N_COARSE_PANELS,) if coarse else ()) + (N_PANELS,))
-    found = next((line for line in lines if line.masses(measures) is not None), None)
-    return found if found is None or bends is None else found.split_at(bends[:, 0])
+    rule = next((line for line in lines if line.masses(measures) is not None), None)
+    return rule if rule is None or bends is None else rule.split_at(bends[:, 0])
 
 
 def _panel_ends(measures: Sequence[Measure]) -> Array:
     """The sorted breakpoints of all measures."""
-    return np.unique(np.concatenate([breakpoints(each).ravel() for each in measures]))
+    return np.unique(np.concatenate([breakpoints(measure).ravel() for measure in measures]))
 
 
 def together(measures: Sequence[Measure]) -> Sequence[Measure]:
-    """M measures as one with the batch shape (M,), or () where all are equal; those given if they cannot be stacked."""
+    """M measures as one with the batch shape (M,), or () where all are equal; unchanged if they cannot be stacked."""
     whole = stack(measures)
     return measures if whole is None else [whole]

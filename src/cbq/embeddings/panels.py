@@ -1,7 +1,7 @@
 """Panel rules on the line: Gauss-Legendre between breakpoints, so that density and kernel are smooth between them.
 
-They serve where there is no closed form, or where it loses digits or overflows for short lengthscales, as the formulas
-in print do for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and similar measures. A density
+They replace closed forms that do not exist, or that lose digits or overflow for short lengthscales, as the published
+formulas do for Gamma (1F1, 2F1, Tricomi's U), truncated Gaussian (incomplete moments) and similar measures. A density
 is smooth between neighbouring quantiles on a grid that is graded geometrically towards the ends of its support and out
 into heavy tails. A radial kernel is smooth on both sides of its kink at x, on the scale of its lengthscales.
 
@@ -30,13 +30,13 @@ NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
 NORMAL_GRID = np.sort(np.concatenate([np.linspace(-8.5, 8.5, 21), [-0.45, -0.2, 0.2, 0.45]]))
 KERNEL_GRID = np.array([0.5, 1.5, 3.0, 6.0, 10.0, 16.0, 26.0, 40.0])  # in lengthscales; e^-40 = 4e-18
 MAX_WIDTH_RATIO = 4.0  # of neighbouring panels
-BULK = 7.3  # in normal coordinates: the mass beyond is 3e-13, where panels that are accurate to 1e-2 suffice
+BULK = 7.3  # in normal coordinates: the mass beyond is 3e-13, so that an accuracy of 1e-2 suffices there
 MAX_REFINEMENTS = 13  # of the grid of quantiles
 END_CELL = 1e-9  # relative distance from an end of the support below which doubles are too coarse for a singularity
 MIN_END_CELL = 1e-300  # where an end of the support is zero
 INFINITE = 1e150  # stands for infinity: differences of such numbers are finite
 MAX_PANEL_WIDTH = 2.5  # of shared panels, in lengthscales
-MAX_PANELS = 80  # shared by all points: beyond, nodes that follow the points cost less
+MAX_PANELS = 80  # shared by all points: beyond, separate nodes for each point cost less
 MAX_NODES = 5_000_000  # shared nodes of all measures of a batch together
 NEGLIGIBLE_MASS = 1e-20  # of a node
 CHUNK = 50_000  # nodes at a time, which stay in the cache
@@ -56,10 +56,9 @@ class PanelEmbedding(Embedding):
 
     @cached_property
     def _centred(self) -> tuple[Array, Measure]:
-        """What is subtracted from x, and the measure of the rest.
+        """The median, and the measure of x minus the median; zero and the measure itself if it cannot be translated.
 
-        It is centred where the family allows it: nodes near a large location would be rounded on the scale of the
-        measure.
+        Without centring, nodes near a large location would be rounded on the scale of the measure.
         """
         median = self.measure._from_normal(np.zeros((*self.measure.batch_shape, 1, 1)))[..., 0]
         moved = self.measure.translated(-median)
@@ -70,7 +69,7 @@ class PanelEmbedding(Embedding):
         return self._centred[0]
 
     @cached_property
-    def _panels(self) -> Panels:  # on demand: whether there is an embedding is known without them
+    def _panels(self) -> Panels:  # on demand: finding an embedding does not need them
         return Panels.of(self._centred[1])
 
     def _mean(self, x: Array) -> Array:
@@ -195,7 +194,7 @@ def _split(kernel: Kernel, panels: Panels, a: Array, cut: Array, b: Array, x: Ar
 
 
 def _with_end_cells(edges: Array, panels: Panels) -> tuple[Array, Array]:
-    """Nodes (..., m) and masses of the measure, with those of the cells at the ends of its support."""
+    """Nodes (..., m) and masses of the measure, including the cells at the ends of its support."""
     y, mass = _inside(edges, panels)
     batch = y.shape[:-1]
     ends = [np.broadcast_to(e, (*batch, e.shape[-1])) for e in (panels.y_ends, panels.mass_ends)]
@@ -210,7 +209,7 @@ def _inside(edges: Array, panels: Panels) -> tuple[Array, Array]:
 
 @dataclass(frozen=True, eq=False)
 class Panels:
-    """A 1-D measure with its breakpoints (..., K), and points and masses (..., m) that stand for what lies beyond."""
+    """A 1-D measure with its breakpoints (..., K), and points and masses (..., m) for the cells beyond them."""
 
     measure: Measure
     edges: Array
@@ -313,7 +312,7 @@ def nodes(edges: Array, measure: Measure) -> tuple[Array, Array]:
     """Nodes (..., m) between breakpoints (..., K), and the masses of the measure there, by Gauss-Legendre."""
     half = 0.5 * np.diff(edges, axis=-1)[..., None]
     centre = 0.5 * (edges[..., 1:] + edges[..., :-1])[..., None]
-    # the nodes of an empty panel, which may sit on a singularity of the density, move to where weight 0 is harmless
+    # An empty panel may sit on a singularity of the density: move its nodes, whose weights are 0, to the widest panel.
     widest = np.take_along_axis(centre, np.argmax(half, axis=-2)[..., None, :], axis=-2)
     flat = (*edges.shape[:-1], (edges.shape[-1] - 1) * len(NODES))
     y = np.where(half > 0, centre + half * NODES, widest).reshape(flat)

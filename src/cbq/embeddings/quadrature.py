@@ -16,7 +16,7 @@ REACH = 9.0  # in normal coordinates: the mass beyond is 2e-19
 # distances from the kink of the kernel at which the line is split, so that no peak wider than 1e-6 is missed
 SPLITS = np.array([0.0, 1e-6, 1e-5, 1e-4, 1e-3, 1e-2, 0.1, 1.0])
 TOLERANCE = {1: 1e-12, 2: 1e-8, 3: 1e-6}  # by dimension, relative
-BLOCK = 32  # points at a time on the line: each adds panels that all of them use
+BLOCK = 32  # points at a time on the line: each adds panels for all points
 MAX_HALVINGS = 40  # of a panel on the line
 ABSOLUTE_TOLERANCE = 1e-14  # in two and three dimensions
 

@@ -1,6 +1,6 @@
 """Saving objects: classes declare their fields, and one generic archive writes them, reads them and checks them.
 
-The lowest layer: measures, kernels, samples and fits declare themselves here, and nothing here knows them.
+The lowest layer: measures, kernels, samples and fits register here, and this room imports none of them.
 """
 
 from cbq.io.archive import FIT_FILE, SAMPLES_FILE, load_file, save_file

@@ -1,4 +1,4 @@
-"""Files of saved objects: zip archives of one JSON object and .npy arrays, which end with a checksum of all before it.
+"""Files of saved objects: zip archives of one JSON object and .npy arrays, with a checksum at the end.
 
 A file is written completely or not at all. When it is read, its checksum is verified first, then each entry.
 """
@@ -38,9 +38,9 @@ ENCRYPTED = 0x1  # a bit in the flags of an entry
 
 @dataclass(frozen=True)
 class FileKind:
-    """A kind of file: its format and its JSON entry, and how messages speak of it.
+    """A kind of file: its format, its JSON entry, and its words in messages.
 
-    what: "a fit". saver: what writes such a file. again: how to make one again.
+    what: "a fit". saver: the method that writes it. again: how to recreate it.
     """
 
     format: str
@@ -60,8 +60,8 @@ def save_file(
 ) -> None:
     """Write values to a file that `load_file` reads, replacing what was there once the new file is complete.
 
-    The file is a zip archive of a JSON entry and one .npy entry per array, whose comment is the SHA-256 of all bytes
-    before it; its name is taken as it is. Equal values give equal bytes.
+    The file is a zip archive of a JSON entry and one .npy entry per array; its comment is the SHA-256 of all bytes
+    before. The path gets no suffix. Equal values give equal bytes.
     """
     name = _file_name(path)
     store = _Entries()
@@ -87,18 +87,18 @@ def load_file(
 ) -> dict[str, Any]:
     """The values that `save_file` wrote. context: passed to objects that a file cannot hold completely.
 
-    Nothing in the file is executed, and everything is checked. A ValueError that begins with the name of the file says
-    what is wrong with it: an IncompatibleFile where it may be intact but was written by another version or program, or
-    does not go with the context.
+    Nothing in the file is executed, and everything is checked. Errors begin with the name of the file: a ValueError if
+    it is damaged, an IncompatibleFile if it may be intact, but another version or program wrote it, or it does not
+    match the context.
     """
     name = _file_name(path)
     with open(name, "rb") as file:
         try:
             archive = Archive(file, kind)
             at = Location("", _Entries(archive), context=context)
-            found = Record(fields).decode(archive.header(at), at)
+            values = Record(fields).decode(archive.header(at), at)
             archive.refuse_unread()
-            return found
+            return values
         except IncompatibleFile as error:
             raise type(error)(f"{name} {error}") from error
         except DAMAGE as error:
@@ -123,7 +123,7 @@ class _Entries:
 
 
 class Archive:
-    """The entries of an open file. Each is checked when it is read, and a ValueError says what is wrong with it."""
+    """The entries of an open file, each checked when it is read; a damaged one raises a ValueError."""
 
     def __init__(self, file: IO[bytes], kind: FileKind = FIT_FILE) -> None:
         self._kind = kind
@@ -133,7 +133,7 @@ class Archive:
             self._zip = ZipFile(file)
             self._zip.getinfo(kind.header)
         except (KeyError, *ZIP_ERRORS) as error:
-            if start.startswith(ENTRY_START) and start.endswith(kind.header.encode()):  # it was such a file
+            if start.startswith(ENTRY_START) and start.endswith(kind.header.encode()):  # it was a file of this kind
                 raise ValueError(f"it was cut short, or changed after it was written ({error}).") from error
             if isinstance(error, KeyError):
                 raise self._without_header() from error
@@ -147,7 +147,7 @@ class Archive:
         return _another_kind(self._kind, f"it has no entry {self._kind.header}")
 
     def header(self, at: Location) -> dict[str, Any]:
-        """The JSON object without what identifies its format, which must be of this version, of an intact file."""
+        """The JSON object without its format and version; the file must be intact and of this version."""
         kind = self._kind
         data = self._read(kind.header)
         try:
@@ -156,15 +156,15 @@ class Archive:
             raise ValueError(f"{kind.header} is not JSON ({error}).") from error
         if not isinstance(header, dict):
             raise ValueError(f"{kind.header} must hold an object, but it holds a {type(header).__name__}.")
-        found, version, cbq = (header.pop(name, None) for name in ("format", "version", "cbq"))
-        if found != kind.format:
-            raise _another_kind(kind, f"its format is {found!r}, not {kind.format!r}")
+        format, version, cbq = (header.pop(name, None) for name in ("format", "version", "cbq"))
+        if format != kind.format:
+            raise _another_kind(kind, f"its format is {format!r}, not {kind.format!r}")
         if Integer(1).encode(version, at.inside("version")) != VERSION:
             other = f"has version {version} of its format, but this cbq reads version {VERSION}"
             newer = f"cbq {cbq} wrote it. Upgrade this one with python -m pip install --upgrade cbq."
             older = f"an older development version wrote it. {kind.again.capitalize()}."
             raise IncompatibleFile(f"{other}: {newer if version > VERSION else older}")
-        if not self._intact:  # which is asked after the version, because older files have no checksum
+        if not self._intact:  # checked after the version, because older files have no checksum
             raise ValueError("its checksum does not match: it was cut short, or changed after it was written.")
         Text().decode(cbq, at.inside("cbq"))
         return header
@@ -176,18 +176,18 @@ class Archive:
         try:
             if (version := np.lib.format.read_magic(stream)) != (1, 0):
                 raise ValueError(f"version {version} of the npy format, not (1, 0)")
-            shape, _, found = np.lib.format.read_array_header_1_0(stream)
+            shape, _, stored = np.lib.format.read_array_header_1_0(stream)
         except NPY_ERRORS as error:
             raise ValueError(f"{name} is not an array ({error}).") from error
-        if found != dtype.newbyteorder("<"):
-            raise ValueError(f"{name} must hold values of type {dtype}, but it holds {found}.")
+        if stored != dtype.newbyteorder("<"):
+            raise ValueError(f"{name} must hold values of type {dtype}, but it holds {stored}.")
         if len(data) - stream.tell() != dtype.itemsize * math.prod(shape):
             raise ValueError(f"{name} declares the shape {shape}, but it holds another number of values.")
         stream.seek(0)
         return np.asarray(np.lib.format.read_array(stream, allow_pickle=False), dtype=dtype)
 
     def refuse_unread(self) -> None:
-        """Raise if the file has entries that nothing has asked for."""
+        """Raise if the file has entries that were not read."""
         if self._unread:
             raise ValueError(f"it has entries that do not belong to it: {', '.join(self._unread[:5])}.")
 
@@ -209,7 +209,7 @@ class Archive:
 
 @contextmanager
 def _replacing(path: str) -> Iterator[IO[bytes]]:
-    """A new file that replaces `path` once it is complete; after a failure everything is as it was."""
+    """A new file that replaces `path` once it is complete; a failure leaves `path` unchanged."""
     target = os.path.realpath(path)  # so that a link to a file stays a link
     folder = os.path.dirname(target)
     if not os.path.isdir(folder):
@@ -230,7 +230,7 @@ def _replacing(path: str) -> Iterator[IO[bytes]]:
 
 
 def _file_name(path: str | os.PathLike[str]) -> str:
-    """The path as text, if it can be that of a file."""
+    """The path as a string; raise if it cannot name a file."""
     name = os.fsdecode(path)
     if "\0" in name:
         raise ValueError(f"path is {name!r}, but it contains a NUL character. Pass the name of a file.")
@@ -240,14 +240,14 @@ def _file_name(path: str | os.PathLike[str]) -> str:
 
 
 def _checksum(file: IO[bytes]) -> bytes:
-    """The SHA-256 of the file up to the place of its checksum, where this leaves it."""
+    """The SHA-256 of the file up to its checksum, where the file is left positioned."""
     left = file.seek(0, os.SEEK_END) - CHECKSUM_SIZE
     file.seek(0)
-    found = sha256()
+    digest = sha256()
     while left > 0 and (block := file.read(min(left, BLOCK_SIZE))):
-        found.update(block)
+        digest.update(block)
         left -= len(block)
-    return found.hexdigest().encode()
+    return digest.hexdigest().encode()
 
 
 def _another_kind(kind: FileKind, why: str) -> IncompatibleFile:

@@ -27,7 +27,7 @@ class IncompatibleFile(ValueError):
 
 
 class ArrayStore(Protocol):
-    """Where arrays are kept, beside the JSON."""
+    """Storage for arrays, beside the JSON."""
 
     def put(self, path: str, values: Values) -> Any:
         """Keep an array, and return the JSON value that stands for it."""
@@ -38,10 +38,10 @@ class ArrayStore(Protocol):
 
 @dataclass(frozen=True)
 class Location:
-    """Where in a file a value is.
+    """The location of a value in a file.
 
-    path: the fields that lead to it. store: where its arrays are. sizes: the lengths that are known by name. context:
-    passed by whoever loads objects that a file cannot hold completely.
+    path: the fields that lead to it. store: its arrays. sizes: known lengths by name. context: passed by the caller of
+    `load_file`, for objects that a file cannot hold completely.
     """
 
     path: str
@@ -56,7 +56,7 @@ class Location:
         return replace(self.inside(str(i)), sizes=self.sizes.new_child())
 
     def agrees(self, name: str, length: int) -> bool:
-        """Whether the length of this name is `length`, which it becomes if it is not known; "_" is any length."""
+        """Whether the length of this name is `length`; an unknown one is set to it. "_" is any length."""
         return name == "_" or self.sizes.setdefault(name, length) == length
 
     def known(self, name: str) -> str:
@@ -69,7 +69,7 @@ class Location:
 
 
 class Field(ABC):
-    """What a value may be."""
+    """The rules for a value, and its form in a file."""
 
     @abstractmethod
     def encode(self, value: Any, at: Location) -> Any:
@@ -82,7 +82,7 @@ class Field(ABC):
 
 @dataclass(frozen=True)
 class Number(Field):
-    """A finite number that is at least `least`; or `null`, such as -math.inf, which JSON holds as null."""
+    """A finite number, at least `least`; or `null`, such as -math.inf, stored as JSON null."""
 
     least: float = -math.inf
     null: float | None = None
@@ -117,7 +117,7 @@ class Integer(Field):
 
 @dataclass(frozen=True)
 class Boolean(Field):
-    """True or false. only_if: the name and the value of a length without which it must be false."""
+    """True or false. only_if: the name and the value of a length; for any other value it must be false."""
 
     only_if: tuple[str, int] | None = None
 
@@ -181,7 +181,7 @@ class Numbers(Field):
         return self.check(values, at).astype(IN_MEMORY[self.kind], copy=False)
 
     def check(self, values: Values, at: Location) -> Values:
-        """`values`, if their shape and their size are right."""
+        """Return `values` if their shape and their range are right."""
         names = None if self.shape is None else self.shape.split()
         if names is not None:
             right = len(names) == values.ndim and 0 not in values.shape
@@ -211,8 +211,8 @@ class Numbers(Field):
 def _leaves(raw: Any) -> Iterator[Any]:
     """The values in nested lists."""
     if isinstance(raw, list):
-        for each in raw:
-            yield from _leaves(each)
+        for item in raw:
+            yield from _leaves(item)
     else:
         yield raw
 
@@ -240,7 +240,7 @@ class Bounds(Numbers):
     def check(self, values: Values, at: Location) -> Values:
         super().check(values, at)
         if len(values) != 2 or not np.all(values[0] <= values[1]):
-            raise ValueError(f"{at.path} must hold the least values, and then largest ones that are not below them.")
+            raise ValueError(f"{at.path} must hold the lower bounds, and then upper bounds that are not below them.")
         return values
 
 

@@ -1,4 +1,4 @@
-"""Classes whose objects can be saved: each declares its fields, and the registry knows it by its name in files.
+"""The registry of classes whose objects can be saved: each declares its fields and its name in files.
 
 Objects are fields of a fit (`Instance`), or packed as text and numbers into the rows of another file.
 """
@@ -36,8 +36,8 @@ class SavedClass:
 
     def encode(self, value: Any, at: Location) -> dict[str, Any]:
         with _errors_located(at):
-            found = self.read(value)
-        values = {name: found[name] if name in found else getattr(value, name) for name in self.record.fields}
+            known = self.read(value)
+        values = {name: known[name] if name in known else getattr(value, name) for name in self.record.fields}
         raw = {TYPE: self.name} | self.record.encode(values, at)
         with _errors_located(at):
             self.check(**values)
@@ -52,7 +52,7 @@ class SavedClass:
 
 @contextmanager
 def _errors_located(at: Location) -> Iterator[None]:
-    """Let errors say where in the file the object is."""
+    """Prefix errors with the location of the object in the file."""
     try:
         yield
     except IncompatibleFile:
@@ -73,7 +73,7 @@ def saved(
     check: Callable[..., None] = lambda **_: None,
     **fields: Field,
 ) -> Callable[[Class], Class]:
-    """Declare that the objects of a class can be saved, and what they are made of.
+    """Register a class whose objects can be saved, with its fields.
 
     name: the name of the class in files, which no other class may have. fields: the arguments of the constructor, which
     are also attributes; they are checked in this order, by the rules of `cbq.io.fields`.
@@ -97,7 +97,7 @@ def saved(
 
 def saved_classes(base: type = object) -> dict[str, type]:
     """The saved classes that are `base` or derive from it, by their names in files."""
-    return {name: each.cls for name, each in REGISTRY.items() if issubclass(each.cls, base)}
+    return {name: entry.cls for name, entry in REGISTRY.items() if issubclass(entry.cls, base)}
 
 
 @dataclass(frozen=True)
@@ -151,20 +151,20 @@ class _Row:
 
 
 def pack_measure(measure: object) -> tuple[str, Array]:
-    """A measure, or any saved object, as a JSON text and one row of numbers; a ValueError says why it has none."""
+    """A measure, or any saved object, as a JSON text and one row of numbers; raise ValueError if it cannot be saved."""
     row = _Row()
     record = Instance(object).encode(measure, Location("measure", row))
     return json.dumps(record, separators=(",", ":")), np.concatenate([np.empty(0), *row.parts])
 
 
 def unpack_measure(text: str, numbers: Array, base: type[Base]) -> Base:
-    """The measure that `pack_measure` packed, an object of `base`; a ValueError says what is wrong."""
+    """The measure that `pack_measure` packed, an object of `base`; raise ValueError if it is damaged."""
     row = _Row(numbers)
     try:
         record = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"measure is not JSON ({error}).") from error
-    found: Base = Instance(base).decode(record, Location("measure", row))
+    measure: Base = Instance(base).decode(record, Location("measure", row))
     if len(row.left):
         raise ValueError(f"measure leaves {len(row.left)} numbers unused.")
-    return found
+    return measure

@@ -1,4 +1,4 @@
-"""What a kernel is."""
+"""The interface of a kernel."""
 
 from __future__ import annotations
 
@@ -120,10 +120,10 @@ class Kernel(Immutable, ABC):
 
     @property
     def smoothness(self) -> float:
-        """The order nu of a Matern kernel that is as smooth, np.inf for analytic kernels such as RBF."""
+        """The order nu of an equally smooth Matern kernel; np.inf for analytic kernels such as RBF."""
         raise NotImplementedError(
             f"{type(self).__name__} does not declare its smoothness: define the property `smoothness`, the order nu of "
-            f"a Matern kernel that is as smooth (numpy.inf if the kernel is analytic)."
+            f"an equally smooth Matern kernel (numpy.inf if the kernel is analytic)."
         )
 
     @property
@@ -143,7 +143,7 @@ class Kernel(Immutable, ABC):
 
     @property
     def is_roughest(self) -> bool:
-        """Whether functions drawn from a process with the kernel have no derivative, as those of Matern 1/2."""
+        """Whether draws of a process with this kernel have no derivative, as with Matern 1/2."""
         return False
 
     @property
@@ -166,7 +166,7 @@ class Kernel(Immutable, ABC):
         raise TypeError(f"{self!r} is not a function of the distance.")
 
     def line_lengthscales(self) -> list[Array]:
-        """The lengthscales of all parts on the line, each with its batch shape; empty if it is not stationary."""
+        """The lengthscales of all parts on the line, each with its batch shape; empty unless stationary."""
         return []
 
     def rescaled(self, scales: Array) -> Kernel:
@@ -188,7 +188,7 @@ class Kernel(Immutable, ABC):
 
     @abstractmethod
     def features(self, x: Array) -> Features:
-        """What `fill` needs of the points x (..., N, d): arrays with leading axes (..., N), possibly nested."""
+        """Input of `fill` for points x (..., N, d): arrays with leading axes (..., N), possibly nested."""
 
     @abstractmethod
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
@@ -249,7 +249,7 @@ class Kernel(Immutable, ABC):
 
 
 def known_measure(measure: Measure | None, why: str) -> Measure:
-    """The measure that a kernel is bound to, or an error that begins with `why` the kernel needs one."""
+    """The measure that a kernel is bound to; raise if there is none. why: the start of the error."""
     if measure is None:
         raise ValueError(
             f"{why}: call kernel.bind(measure) first, or pass the kernel to cbq.embed, whose result has the bound "

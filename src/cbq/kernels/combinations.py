@@ -18,7 +18,7 @@ from cbq.linalg.resident import Features, empty, namespace
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
 
-SMALLEST_FACTOR = 1e-300  # of a kernel, and of its inverse: amplitudes are squares of f
+SMALLEST_FACTOR = 1e-300  # bounds a factor and its inverse: amplitudes are squares of f
 
 
 class Composite(Kernel):
@@ -36,11 +36,11 @@ class Composite(Kernel):
         return self.parts
 
     def inputs(self, x: Array) -> Sequence[Array]:
-        """What each part sees of the points x (..., N, d)."""
+        """The coordinates of points x (..., N, d) for each part."""
         return [x] * len(self.parts)
 
     def measures(self, measure: Measure) -> Sequence[Measure]:
-        """The measure of what each part sees of X ~ measure."""
+        """The measure of the coordinates of X ~ measure for each part."""
         return [measure] * len(self.parts)
 
     def _with_parts(self, parts: Sequence[Kernel]) -> Self:
@@ -48,9 +48,9 @@ class Composite(Kernel):
 
     @property
     def log_lengthscales(self) -> Array:
-        each = [k.log_lengthscales for k in self.parts]
-        batch = np.broadcast_shapes(*(v.shape[:-1] for v in each))
-        return np.concatenate([np.broadcast_to(v, (*batch, v.shape[-1])) for v in each], axis=-1)
+        logs = [k.log_lengthscales for k in self.parts]
+        batch = np.broadcast_shapes(*(v.shape[:-1] for v in logs))
+        return np.concatenate([np.broadcast_to(v, (*batch, v.shape[-1])) for v in logs], axis=-1)
 
     def with_log_lengthscales(self, values: npt.ArrayLike) -> Self:
         counts = [k.n_lengthscales for k in self.parts]
@@ -149,9 +149,9 @@ class Composite(Kernel):
             for i, k in enumerate(parts):
                 k.fill(fx[i], fy[i], factors[i])
             others = [[factors[j] for j in range(len(parts)) if j != i] for i in range(len(parts))]
-            weights = [reduce(mul, each) * G if each else G for each in others]
-        each = [k.contract_features(fx[i], fy[i], weights[i]) for i, k in enumerate(parts)]
-        return namespace(G).concatenate(each, -1)  # type: ignore[no-any-return]
+            weights = [reduce(mul, rest) * G if rest else G for rest in others]
+        sums = [k.contract_features(fx[i], fy[i], weights[i]) for i, k in enumerate(parts)]
+        return namespace(G).concatenate(sums, -1)  # type: ignore[no-any-return]
 
 
 @saved("SumKernel", parts=Many(Instance(Kernel)))
@@ -285,7 +285,7 @@ class XThetaKernel(Composite):
 
 
 def _as_factor(kernel: Kernel) -> str:
-    """The kernel as it is written in a product: sums in parentheses."""
+    """The text of a kernel in a product, with sums in parentheses."""
     return f"({kernel!r})" if isinstance(kernel, SumKernel) else repr(kernel)
 
 

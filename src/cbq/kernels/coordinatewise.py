@@ -25,8 +25,8 @@ class Coordinatewise(Composite):
         sequence of d one-dimensional kernels of any kind.
     """
 
-    has_slow_embedding = False  # that of each coordinate is fast
-    has_kink = True  # also of RBF kernels: it is safe, only slower
+    has_slow_embedding = False  # each coordinate has a fast one
+    has_kink = True  # RBF kernels have none, but True is safe, only slower
 
     def __init__(self, base: Kernel | Sequence[Kernel]) -> None:
         if isinstance(base, Kernel) and not isinstance(base, Radial):
@@ -83,14 +83,14 @@ class Coordinatewise(Composite):
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         shared = self._shares(len(fx))
-        each = empty((len(fx), *out.shape[1:]), out) if shared else out
-        super().fill_derivatives(fx, fy, each)
+        separate = empty((len(fx), *out.shape[1:]), out) if shared else out
+        super().fill_derivatives(fx, fy, separate)
         if shared:
-            out[0] = each.sum(0)
+            out[0] = separate.sum(0)
 
     def contract_features(self, fx: Features, fy: Features, G: Array) -> Array:
-        each = super().contract_features(fx, fy, G)
-        return each.sum(-1)[..., None] if self._shares(len(fx)) else each
+        separate = super().contract_features(fx, fy, G)
+        return separate.sum(-1)[..., None] if self._shares(len(fx)) else separate
 
     def _shares(self, d: int) -> bool:
         """Whether all d coordinates share one lengthscale, so that their derivatives add up."""

@@ -240,7 +240,7 @@ class Radial(Kernel):
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         xp = namespace(out)
-        if fx[0].shape[-1] == 1:  # a square root takes longer than all the rest
+        if fx[0].shape[-1] == 1:  # no square root, which takes longer than everything else
             self.profile.at(xp, xp.abs(differences(fx[0], fy[0], 0, out), out=out))
         else:
             self.profile.value(xp, sqdist(fx[0], fy[0], out))

@@ -113,13 +113,13 @@ class Stein(Kernel):
         g, q, p = profile.slope(xp, r2), profile.curvature(xp, r2), profile.third(xp, r2)
         common = g * product - q * cross - p * r4
         d = fx[0].shape[-1]
-        each = out if len(out) == d else empty((d, *r2.shape), out)
+        separate = out if len(out) == d else empty((d, *r2.shape), out)
         for j in range(d):
             dz, dw = differences(fx[0], fy[0], j), differences(fx[3], fy[3], j)
             a, inverse = dz * dz, fx[4][..., :, j, None]
-            each[j] = common * a - 2.0 * g * (dw * dz + inverse) - 4.0 * q * a * inverse
-        if each is not out:
-            out[0] = each.sum(0)
+            separate[j] = common * a - 2.0 * g * (dw * dz + inverse) - 4.0 * q * a * inverse
+        if separate is not out:
+            out[0] = separate.sum(0)
 
     def _geometry(self, fx: Features, fy: Features, like: Array) -> tuple[Array, Array, Array, Array]:
         """rho^2, sum_j D_j^2 / l_j^4, s(x).s(y) and sum_j [(s_j(x) - s_j(y)) D_j + 1] / l_j^2, `like` (..., n, m)."""

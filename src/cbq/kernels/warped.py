@@ -38,7 +38,7 @@ class Transform(ABC):
         return self
 
     def image(self, measure: Measure) -> Measure:
-        """The measure of w(X) for X ~ measure; raises a TypeError if it is not known."""
+        """The measure of w(X) for X ~ measure; TypeError if it is unknown."""
         if isinstance(measure, Empirical):
             return Empirical(self(measure.points), measure.weights)
         return self._image(measure)
@@ -89,13 +89,13 @@ class NormalCdf(Transform):
 
 @saved("Columns", columns=Numbers("k", int, least=0, inline=True))
 class Columns(Transform):
-    """w(x) has some coordinates of x, given by their numbers, each once."""
+    """w(x) selects coordinates of x by their numbers."""
 
     def __init__(self, columns: Sequence[int] | Integers) -> None:
         given = list(columns) if isinstance(columns, list | tuple | range | np.ndarray) else []
         if not given or not all(is_whole(j) for j in given) or len({*given}) < len(given):
             raise ValueError(
-                f"columns must be the numbers of some coordinates, from 0 and each once, but it is {shown(columns)}."
+                f"columns must be distinct numbers of coordinates, counted from 0, but it is {shown(columns)}."
             )
         self.columns = np.array(given, dtype=np.intp)
         self.name = f"Columns({[int(j) for j in given]})"
@@ -183,9 +183,7 @@ class Gaussianise(MeasureTransform):
 
     def image(self, measure: Measure) -> Measure:
         if not measure.equals(self.measure):
-            raise TypeError(
-                f"x gaussianised under {self.measure!r} has no known measure if x follows another one, {measure!r}."
-            )
+            raise TypeError(f"x gaussianised under {self.measure!r} has no known measure if x follows {measure!r}.")
         return super().image(measure)
 
     def _image(self, measure: Measure) -> Measure:
@@ -288,7 +286,7 @@ class Warped(Kernel):
         return self.base.has_slow_embedding
 
     def check_dim(self, d: int) -> None:
-        if not isinstance(self.warp, UserTransform | Columns):  # which change the dimension
+        if not isinstance(self.warp, UserTransform | Columns):  # these change the dimension
             self.base.check_dim(d)
 
     def bind(self, measure: Measure) -> Warped:
@@ -314,7 +312,7 @@ class Warped(Kernel):
 
 
 def _standardised(x: Array) -> Array:
-    """Points (n, d) of zero mean and unit deviation, as whitening or gaussianising makes them."""
+    """Points (n, d) with zero mean and unit deviation, a stand-in for whitened or gaussianised ones."""
     rows = x.reshape(-1, x.shape[-1])
     deviations = np.std(rows, axis=0)
     return np.asarray((rows - np.mean(rows, axis=0)) / np.where(deviations > 0, deviations, 1.0))

@@ -1,4 +1,4 @@
-"""One room for Cholesky factors, triangular solves, decompositions and log-determinants."""
+"""Linear algebra: Cholesky factors, triangular solves, decompositions and log-determinants."""
 
 from numpy.linalg import LinAlgError
 

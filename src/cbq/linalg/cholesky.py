@@ -28,10 +28,10 @@ _COLUMNS = 128  # of the inverse of a large factor, at a time
 
 @dataclass(frozen=True, eq=False)
 class Factor(ABC):
-    """Cholesky factors L of K + nugget + jitter, K (..., N, N), wherever the engine that made them keeps them.
+    """Cholesky factors L of K + nugget + jitter, K (..., N, N), on the device of the engine that made them.
 
     storage: (..., N, N), L in the lower triangles, anything above; `lower` gives L alone.
-    jitter: (...,) what was added to each diagonal beside the nugget; `logdet` and the solves contain it.
+    jitter: (...,) added to each diagonal beside the nugget; `logdet` and the solves include it.
     relative_jitter: (...,) the same in units of the mean diagonal of K.
 
     Right-hand sides are matrices (..., N, M), a vector being b[..., None]: no exceptions, because the shape
@@ -81,20 +81,20 @@ class Factor(ABC):
         return self._solve(b, self._solve_rows)
 
     def inverse(self) -> Array:
-        """(L L')^-1 (..., N, N), symmetric, for the places that need all of it; to solve, use `solve`."""
+        """(L L')^-1 (..., N, N), symmetric; to solve linear systems, use `solve`."""
         return on_host(self.resident_inverse())
 
     @abstractmethod
     def resident_inverse(self) -> Any:
-        """`inverse` as an array where the factors are."""
+        """`inverse` as an array on the device of the factors."""
 
     @abstractmethod
     def resident_solve_lower(self, b: Any) -> Any:
-        """L^-1 b of a single factor for b (N, M), as arrays where the factor is."""
+        """L^-1 b of a single factor for b (N, M), as arrays on the device of the factor."""
 
     @abstractmethod
     def inverse_root(self) -> Array:
-        """L^-1 (..., N, N), by a third of the operations that solving for the identity takes."""
+        """L^-1 (..., N, N), in a third of the operations of solving for the identity."""
 
     @abstractmethod
     def inverse_diagonal(self) -> Array:
@@ -221,7 +221,7 @@ def factor(
             suspects = np.flatnonzero(~np.isfinite(a.sum(axis=(-2, -1))))
         for i in suspects:
             if not np.isfinite(a[i]).all():
-                a[i, 0, 0] = np.nan  # wherever it was: on the diagonal it is seen when its turn comes
+                a[i, 0, 0] = np.nan  # moved to the diagonal, where the factorisation finds it
 
     def restore(span: slice, a: Array) -> None:
         reflect(a.swapaxes(-1, -2))
@@ -289,7 +289,7 @@ def nugget_rows(nugget: npt.ArrayLike | None, batch: tuple[int, ...], n: int) ->
 
 
 def reflect(a: Array) -> None:
-    """Copy the parts of `a` (..., n, n) below the diagonal to above it; of the transposes, those above to below."""
+    """Copy the lower triangles of `a` (..., n, n) to the upper ones; pass transposes to copy upper to lower."""
     n, step = a.shape[-1], _REFLECT_BLOCK
     for i in range(0, n, step):
         j = min(i + step, n)
@@ -299,7 +299,7 @@ def reflect(a: Array) -> None:
 
 
 def as_float64(value: npt.ArrayLike, name: str) -> Array:
-    """`value` as a float64 array, without a copy where it is one."""
+    """`value` as a float64 array, copied only if necessary."""
     if type(value) is np.ndarray and value.dtype == np.float64 and value.flags.aligned:
         return value
     return real(value, name)

@@ -1,6 +1,6 @@
 """Decompositions of single matrices and of small covariances, on the host, by NumPy.
 
-Batches of Gram matrices have routines of their own, see `cholesky`.
+For batches of Gram matrices see `cholesky`.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from cbq._arrays import Array, Integers
 from cbq.linalg.lapack import trtri
 from cbq.linalg.threads import blas_threads, one_blas_thread, stacked
 
-PANEL = 32  # columns that a QR decomposition in blocks takes at a time
+PANEL = 32  # columns per block of a QR decomposition
 
 
 def eigh(a: Array) -> tuple[Array, Array]:
@@ -28,7 +28,7 @@ def thin_svd(a: Array) -> tuple[Array, Array, Array]:
 
 
 def orthonormal(a: Array) -> Array:
-    """Orthonormal columns (n, m) that span those of a (n, m), m <= n; of normal draws, uniformly distributed ones."""
+    """An orthonormal basis (n, m) of the column space of a (n, m), m <= n; uniformly distributed if a is normal."""
     Q, R = np.linalg.qr(a)
     return np.asarray(Q * np.where(np.diagonal(R) < 0, -1.0, 1.0))
 
@@ -38,10 +38,10 @@ def append_rows(R: Array, block: Array) -> Array:
 
     No product of the matrix with itself is formed: that would square its condition number.
     """
-    found, _, _, info = lapack.dtpqrt(0, min(PANEL, len(R)), R, block)
+    longer, _, _, info = lapack.dtpqrt(0, min(PANEL, len(R)), R, block)
     if info:
         raise RuntimeError(f"dtpqrt refused its argument {-info}.")
-    return np.asarray(found)
+    return np.asarray(longer)
 
 
 def has_full_column_rank(a: Array) -> bool:
@@ -65,14 +65,14 @@ def symmetric_root(cov: Array) -> Array:
 
 
 def nearest_psd(covariance: Array, variance: Array) -> Array:
-    """The covariance (M, M) without its negative directions, which rounding made, and with these variances (M,)."""
+    """The covariance (M, M) without negative eigenvalues, which are rounding errors, and with these variances (M,)."""
     values, vectors = np.linalg.eigh(0.5 * (covariance + covariance.T))
-    found = (vectors * np.maximum(values, 0.0)) @ vectors.T
-    own = np.diagonal(found)
+    psd = (vectors * np.maximum(values, 0.0)) @ vectors.T
+    own = np.diagonal(psd)
     factors = np.sqrt(np.divide(variance, own, out=np.zeros_like(variance), where=own > 0))
-    found = found * np.outer(factors, factors)
-    np.fill_diagonal(found, variance)
-    return np.asarray(found)
+    psd = psd * np.outer(factors, factors)
+    np.fill_diagonal(psd, variance)
+    return np.asarray(psd)
 
 
 def cholesky(cov: Array) -> Array:
@@ -90,7 +90,7 @@ def cholesky(cov: Array) -> Array:
 def inverse_root(a: Array) -> Array:
     """W (..., b, b) with W'W = a^-1, for positive definite a (..., b, b); singular ones count as barely definite.
 
-    A Cholesky factor keeps the digits of small pivots that are small because of their units, which eigenvectors mix.
+    By Cholesky where possible: it keeps the digits of pivots that are small through their units; eigenvectors mix them.
     """
     eps = np.finfo(float).eps
     try:
@@ -103,7 +103,7 @@ def inverse_root(a: Array) -> Array:
         trtri(stacked(W))
         return np.asarray(W)
     if a.ndim > 2:
-        return np.stack([inverse_root(each) for each in a])
+        return np.stack([inverse_root(matrix) for matrix in a])
     values, vectors = eigh(a)
     return np.asarray((vectors / np.sqrt(np.maximum(values, eps * values[-1]))).T)
 
@@ -140,6 +140,6 @@ def correlation(errors: Array) -> Array:
     scaled = np.divide(errors, unit, out=np.zeros(errors.shape), where=unit > 0)
     products = scaled.T @ scaled
     size = np.sqrt(np.diagonal(products))
-    found = np.divide(products, np.outer(size, size), out=np.eye(len(size)), where=np.outer(size, size) > 0)
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(np.clip(found, -1.0, 1.0))
+    matrix = np.divide(products, np.outer(size, size), out=np.eye(len(size)), where=np.outer(size, size) > 0)
+    np.fill_diagonal(matrix, 1.0)
+    return np.asarray(np.clip(matrix, -1.0, 1.0))

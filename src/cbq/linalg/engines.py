@@ -1,8 +1,8 @@
 """Engines fill, factor and decompose large matrices; code that conditions Gaussian processes calls them.
 
-An engine keeps its factors where it computes them and takes and returns NumPy arrays, so that all that is linear in the
-number of points stays on the host. A new engine implements `Engine`, with factors that derive from `Factor`, in a file
-of its own, and is listed in `ENGINES`.
+An engine keeps its factors on its device and takes and returns NumPy arrays, so that arrays linear in the number of
+points stay on the host. A new engine implements `Engine`, with factors that derive from `Factor`, in a file of its own,
+and is listed in `ENGINES`.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from cbq.linalg.jitter import DEFAULT_JITTER, Jitter
 
 
 class Engine(Protocol):
-    """What the linear algebra of Gaussian processes needs, in float64.
+    """The linear algebra of Gaussian processes, in float64.
 
     Examples
     --------
@@ -37,18 +37,18 @@ class Engine(Protocol):
 
     @property
     def name(self) -> str:
-        """What the record of a fit calls it, with its device."""
+        """The name in the record of a fit, with the device."""
 
     @property
     def largest_exact(self) -> int:
-        """The number of points up to which one matrix of all pairs takes reasonable memory and time."""
+        """The largest number of points whose Gram matrix takes reasonable memory and time."""
 
     @property
     def threaded(self) -> bool:
-        """Whether calls from several threads at a time gain anything."""
+        """Whether concurrent calls from several threads are faster."""
 
     def available_memory(self) -> float:
-        """The bytes that are left for matrices."""
+        """The bytes available for matrices."""
 
     def resident_gram(self, kernel: Fills, x: Array) -> Any:
         """k(x, x) (N, N) of points x (N, d), where the engine works; see `resident`."""
@@ -70,7 +70,7 @@ class NumpyEngine:
     """LAPACK on this machine's cores, one BLAS thread per matrix."""
 
     name = "numpy"
-    largest_exact = 10_000  # whose Gram matrix takes 800 MB, and a minute of two cores
+    largest_exact = 10_000  # the Gram matrix takes 800 MB, and a minute on two cores
     threaded = True
 
     resident_gram = staticmethod(gram.gram_matrix)
@@ -134,7 +134,7 @@ def engine(engine: str | Engine) -> Iterator[None]:
 
 
 def current_engine() -> Engine:
-    """The engine that does the linear algebra here."""
+    """The engine of this context."""
     return _current.get()
 
 
@@ -150,7 +150,7 @@ def factor(
 
     nugget: a number, (...,) for one per matrix, or (..., N) for one per point; it is added to the diagonal.
     jitter: the least jitter that lets the factorisation succeed, see `Jitter`.
-    overwrite: the factor may take the place of K (also when this fails), if K is a C-ordered float64 array.
+    overwrite: whether the factor may overwrite K (even if it fails), if K is a C-ordered float64 array.
 
     Examples
     --------
@@ -192,5 +192,5 @@ def eigh(a: Array) -> tuple[Array, Array]:
 
 
 def require_matrices(numbers: float, what: str, instead: str) -> None:
-    """Raise MemoryError unless matrices of so many numbers fit where the engine keeps them; name the way out."""
+    """Raise MemoryError unless so many numbers fit into the memory of the engine; `instead` is the remedy."""
     _memory.require_memory(numbers, what, instead, _current.get().available_memory)

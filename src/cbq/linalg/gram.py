@@ -30,15 +30,15 @@ from cbq.linalg.threads import (
 )
 
 MEMORY = 256 * 2**20  # bytes
-CACHE = 32 * 2**20  # bytes: memory that is used again while it is in the cache costs least
+CACHE = 32 * 2**20  # bytes: chunks of this size are reused while they are in the cache
 _MATRICES_PER_WORKER = 4
 
 
 class Fills(Protocol):
-    """The part of a kernel that the linear algebra needs."""
+    """The part of a kernel that this room calls."""
 
     def features(self, x: Array) -> Features:
-        """What `fill` needs of the points x (..., N, d): all that is linear in their number."""
+        """Input of `fill` for points x (..., N, d), linear in their number."""
 
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         """Write k (..., n, m) into the C-ordered `out` from features (..., n, k) and (..., m, k)."""
@@ -89,8 +89,8 @@ def factor_gram(
 ) -> Factor:
     """Factor k(x, x) + nugget + jitter for points x (..., N, d); see `cbq.linalg.factor_gram`.
 
-    out: (..., N, N), where the factor is to be stored. A loop over chunks is faster if it passes the same
-    memory each time, but then each factor is lost when the next one is made.
+    out: (..., N, N), memory for the factor. A loop over chunks is faster if it passes the same memory each time, but
+    then each factor overwrites the last one.
     """
     rows, batch, n = gram_features(kernel, x)
     check_jitter(jitter)
@@ -107,7 +107,7 @@ def factor_gram(
 def gram_features(kernel: Fills, x: npt.ArrayLike) -> tuple[Features, tuple[int, ...], int]:
     """The flat features (B, N, k) of points x (..., N, d), the batch shape of their Gram matrices, and N."""
     if not callable(getattr(kernel, "features", None)):
-        raise TypeError(f"kernel must be a kernel, as those of cbq.kernels are, but it is {shown(kernel)}.")
+        raise TypeError(f"kernel must be a kernel, such as cbq.kernels.RBF(0.5), but it is {shown(kernel)}.")
     points = finite(x, "x")
     features = kernel.features(points.reshape(-1, 1) if points.ndim < 2 else points)
     *batch, n = leading_shape(features)
@@ -133,12 +133,12 @@ def fill(write: Callable[[Features, Features, Any], None], fx: Features, fy: Fea
     """Call `write`, `fill` or `fill_derivatives` of a kernel, on features of the host and `out` of any engine."""
     try:
         write(moved_features(fx, out), moved_features(fy, out), out)
-    except Exception:  # of a kernel that is written for NumPy alone; other errors come again on the host
+    except Exception:  # a kernel written for NumPy alone fails here; any other error recurs on the host
         if isinstance(out, np.ndarray):
             raise
-        found = np.empty(out.shape)
-        write(fx, fy, found)
-        out[...] = moved(found, out)
+        on_numpy = np.empty(out.shape)
+        write(fx, fy, on_numpy)
+        out[...] = moved(on_numpy, out)
 
 
 def contract(kernel: Fills, fx: Features, fy: Features, G: Any) -> Array:
@@ -157,7 +157,7 @@ def fill_lower(kernel: Fills, features: Features, a: Array, *, in_threads: bool 
 
     def task(t: int) -> None:
         fx, fy, place = lower_block(features, blocks[t])
-        block = np.empty(a[place].shape)  # contiguous, which is faster to work in than rows of `a`
+        block = np.empty(a[place].shape)  # contiguous, hence faster than rows of `a`
         kernel.fill(fx, fy, block)
         a[place] = block
 
@@ -191,8 +191,8 @@ def inner(a: Array, b: Array) -> Array:
 
 def lower_block(features: Features, rows: slice) -> tuple[Features, Features, tuple[slice, slice, slice]]:
     """The part of lower triangles (B, N, N) in some rows: features of its rows and columns, and its place."""
-    every, columns = slice(None), slice(rows.stop)
-    return take(features, (every, rows)), take(features, (every, columns)), (every, rows, columns)
+    whole, columns = slice(None), slice(rows.stop)
+    return take(features, (whole, rows)), take(features, (whole, columns)), (whole, rows, columns)
 
 
 def for_each_block(task: Callable[[int], None], count: int, in_threads: bool) -> None:
@@ -207,8 +207,8 @@ def for_each_block(task: Callable[[int], None], count: int, in_threads: bool) ->
 def chunks(T: int, N: int, *, arrays: int = 1, limit: int = MEMORY, all_at_once: bool = False) -> Iterator[slice]:
     """Slices that cover 0, ..., T - 1, so that `arrays` stacks of (N, N) matrices take at most `limit` bytes.
 
-    A single matrix above the limit goes alone. All slices but the last have the same length, which is no more
-    than fits the cache or gives all threads work, unless they are to go all at once.
+    A single matrix above the limit goes alone. All slices but the last have the same length; unless `all_at_once`, it
+    is just enough to fill the cache or to give all threads work.
     """
     if not (is_whole(T) and is_whole(N, 1) and is_whole(arrays, 1)):
         given = f"T={shown(T)}, N={shown(N)}, arrays={shown(arrays)}"
@@ -241,7 +241,7 @@ def sqdist(x: Array, y: Array, out: Array) -> Array:
 def differences(x: Array, y: Array, j: int, out: Array | None = None) -> Array:
     """x_j - y_j for all pairs from x (..., n, d), y (..., m, d): (..., n, m)."""
     xp = namespace(x)
-    row = np.ascontiguousarray(y[..., j]) if xp is np else y[..., j]  # which the inner loop runs along
+    row = np.ascontiguousarray(y[..., j]) if xp is np else y[..., j]  # the inner loop runs along it
     return xp.subtract(x[..., j, None], row[..., None, :], out=out)  # type: ignore[no-any-return]
 
 

@@ -15,7 +15,7 @@ from cbq.linalg import lapack
 
 
 class NotPositiveDefinite(np.linalg.LinAlgError):
-    """A matrix has no Cholesky factor, even with the largest jitter (a ValueError, as NumPy's own is).
+    """A matrix has no Cholesky factor, even with the largest jitter (a ValueError, like NumPy's own).
 
     `index` is its place in the batch, `relative_jitter` the largest jitter tried, per mean diagonal.
 
@@ -38,14 +38,14 @@ class NotPositiveDefinite(np.linalg.LinAlgError):
         self.index, self.n, self.relative_jitter = index, n, relative_jitter
 
     def __reduce__(self) -> tuple[type[NotPositiveDefinite], tuple[tuple[int, ...], int, float]]:
-        # exceptions are pickled with their message, but this one is made of other things
+        # exceptions are pickled with their message, which is no argument of this one
         return type(self), (self.index, self.n, self.relative_jitter)
 
 
 @saved("Jitter", start=Number(0.0), ceiling=Number(0.0))
 @dataclass(frozen=True)
 class Jitter:
-    """What is added to the diagonal, in units of the mean diagonal: from `start`, tenfold up to `ceiling`.
+    """The jitter added to the diagonal, in units of its mean: `start` first, then tenfold steps up to `ceiling`.
 
     The unit is the mean diagonal of the Gram matrix alone: one large nugget must not blur all other points.
 
@@ -74,11 +74,11 @@ class Jitter:
 
 
 DEFAULT_JITTER = Jitter()
-SMALL_JITTER = Jitter(start=1e-13)  # of a process with an amplitude or a noise: less than any that matters
+SMALL_JITTER = Jitter(start=1e-13)  # for processes with an amplitude or noise: below any that matters
 
 
 def check_jitter(jitter: object) -> None:
-    """Raise unless it is a rule for jitter."""
+    """Raise unless `jitter` is a `Jitter`."""
     if not isinstance(jitter, Jitter):
         raise TypeError(f"jitter must be a cbq.linalg.Jitter, such as Jitter(start=1e-10), but it is {shown(jitter)}.")
 
@@ -88,11 +88,11 @@ def factor_in_place(
 ) -> tuple[Array, Array]:
     """Overwrite the lower triangles of `a` (B, N, N) with factors; returns the jitters, relative and absolute (B,).
 
-    nugget: (B, N). `restore(i)` brings the part of a[i] below the diagonal back after a failure. An error calls
-    a[i] by `names[i]`.
+    nugget: (B, N). `restore(i)` restores the part of a[i] below the diagonal after a failure. names: the indices of the
+    matrices in errors.
     """
     diagonal = diagonals(a)
-    with np.errstate(over="ignore", invalid="ignore"):  # what is not finite fails below, each in its turn
+    with np.errstate(over="ignore", invalid="ignore"):  # matrices that are not finite fail below
         unit = np.maximum(diagonal.sum(axis=-1) / a.shape[-1], 0.0)
         wanted = diagonal + nugget
         np.add(wanted, jitter.start * unit[:, None], out=diagonal)
@@ -105,7 +105,7 @@ def factor_in_place(
 def factor_with_more_jitter(
     a: Array, wanted: Array, unit: float, jitter: Jitter, restore: Callable[[], None], name: tuple[int, ...]
 ) -> float:
-    """Factor `a` (1, N, N), for which the first jitter was too small; returns the one that is enough.
+    """Factor `a` (1, N, N), for which the first jitter was too small; returns the jitter that succeeds.
 
     wanted: (N,), the diagonal without jitter.
     """
@@ -122,7 +122,7 @@ def factor_with_more_jitter(
 
 
 def failures(a: Array) -> list[int]:
-    """Overwrite the lower triangles of `a` (B, N, N) with their factors; returns which of them have none."""
+    """Overwrite the lower triangles of `a` (B, N, N) with their factors; returns the indices of failures."""
     minors = lapack.potrf(a)
     # LAPACK libraries differ in whether NaN counts as a failure, but it always reaches the diagonal
     finite = np.all(np.isfinite(diagonals(a)), axis=-1).tolist()
@@ -137,6 +137,4 @@ def diagonals(a: Array) -> Array:
 def not_finite(index: tuple[int, ...]) -> ValueError:
     """The error for NaN or inf in a matrix."""
     which = f"matrix {list(index)} of the batch" if index else "the matrix"
-    return ValueError(
-        f"{which} contains NaN or inf: look for them in what it was made from, or for overflow in the kernel."
-    )
+    return ValueError(f"{which} contains NaN or inf: look for them in the input, or for overflow in the kernel.")

@@ -1,12 +1,11 @@
 """LAPACK and BLAS routines on stacks of C-ordered matrices, in place, without the interpreter lock.
 
-The wrappers of `scipy.linalg.lapack` hold the lock while LAPACK works, so that threads over a batch gain
-nothing with them. A foreign call through ctypes releases it; the addresses are those that SciPy exports to
-Cython code.
+The wrappers of `scipy.linalg.lapack` hold the lock while LAPACK works, so that threads over a batch gain nothing with
+them. A foreign call through ctypes releases it; SciPy exports the addresses to Cython code.
 
-LAPACK counts columns first: what it calls the upper triangle is the lower triangle of a C-ordered matrix, and
-its columns are our rows. A factor here is the lower triangle L of a C-ordered matrix (n, n), and right-hand
-sides are the rows of a C-ordered matrix (m, n).
+LAPACK counts columns first: its upper triangle is the lower triangle of a C-ordered matrix, and its columns are our
+rows. A factor here is the lower triangle L of a C-ordered matrix (n, n), and right-hand sides are the rows of a
+C-ordered matrix (m, n).
 """
 
 from __future__ import annotations
@@ -29,8 +28,8 @@ _ONE, _MINUS_ONE = ctypes.c_double(1.0), ctypes.c_double(-1.0)
 def routine(module: ModuleType, name: str, arguments: str) -> Callable[..., None]:
     """The routine `name` that `module` exports to Cython, if its arguments are the expected ones.
 
-    `arguments` names what each pointer points to. A build of SciPy with integers of another width fails here
-    and not by writing over memory.
+    arguments: the type behind each pointer. A build of SciPy with integers of another width fails here, before it can
+    overwrite memory.
     """
     capsule = getattr(module, "__pyx_capi__")[name]  # noqa: B009, the attribute is not in the type stubs
     signature = _capsule_name(capsule)
@@ -59,7 +58,7 @@ def potrf(stack: Array) -> list[int]:
 
 
 def potri(stack: Array) -> None:
-    """Overwrite factors, the lower triangles of `stack` (B, n, n), with those of the inverses of L L'."""
+    """Overwrite factors L, the lower triangles of `stack` (B, n, n), with the lower triangles of (L L')^-1."""
     trtri(stack)
     n, info = _int(stack.shape[-1]), _int(0)
     for a in _addresses(stack):
@@ -125,7 +124,7 @@ def _int(value: int) -> Any:
 
 
 def _addresses(stack: Array) -> list[int]:
-    """Where each matrix of a stack (B, m, n) begins: a loop over these costs far less than one over the matrices."""
+    """The address of each matrix of a stack (B, m, n): a loop over these is much cheaper than over the matrices."""
     if stack.ndim != 3 or not stack.flags.c_contiguous or stack.dtype != np.float64:
         raise ValueError("LAPACK needs a C-ordered float64 stack of matrices.")
     start, step = int(stack.__array_interface__["data"][0]), 8 * stack.shape[1] * stack.shape[2]

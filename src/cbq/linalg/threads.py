@@ -20,11 +20,11 @@ from threadpoolctl import ThreadpoolController  # type: ignore[import-untyped]
 from cbq._arrays import Array
 from cbq._checks import is_whole, shown
 
-CACHED_NUMBERS = 32768  # in a piece of a batch: temporaries stay in the cache, and the interpreter has little to do
+CACHED_NUMBERS = 32768  # in a piece of a batch: temporaries stay in the cache at little overhead
 _MIN_ROWS = 16
-# Below this size the interpreter takes longer than LAPACK, and threads wait for each other.
+# Below this matrix size the interpreter takes longer than LAPACK, and threads wait for each other.
 SMALLEST_IN_THREADS = 128
-# Floating point operations of one task and of all: below, handing out the work costs more than it gains.
+# Floating point operations of one task and of all: below, threads cost more than they gain.
 LEAST_TASK, LEAST_WORK = 2e5, 2e7
 # From this size on, the threads of BLAS itself use the cores well within one matrix.
 LARGE = 1000
@@ -35,7 +35,7 @@ _at_most: ContextVar[int | None] = ContextVar("at_most", default=None)
 
 
 def spans(count: int, size: int) -> list[slice]:
-    """Slices that cover 0, ..., count - 1, as long as things of `size` numbers each fit a piece."""
+    """Slices that cover 0, ..., count - 1, for items of `size` numbers, with `CACHED_NUMBERS` in a slice."""
     step = max(1, CACHED_NUMBERS // max(1, size))
     return [slice(i, min(i + step, count)) for i in range(0, count, step)]
 
@@ -79,7 +79,7 @@ def at_most(workers: int) -> Iterator[None]:
 
 
 def workers() -> int:
-    """The number of threads that a batch may use: the usable cores, unless `at_most` says less."""
+    """The number of threads that a batch may use: the usable cores, or fewer within `at_most`."""
     limit = _at_most.get()
     return usable_cores() if limit is None else min(limit, usable_cores())
 
@@ -92,9 +92,8 @@ def prefers_blas_threads(count: int, n: int) -> bool:
 def for_each(task: Callable[[int], None], count: int, n: int, flops: float) -> None:
     """Call `task(t)` for t = 0, ..., count - 1, each on a matrix (n, n) with so many operations.
 
-    In threads where it pays, otherwise in this one. The exception of the smallest t that failed is raised,
-    and what has not begun by then is left out. A task must touch nothing that another one writes: the results
-    then do not depend on the number of threads.
+    In threads where they pay. After a failure, tasks that have not begun are dropped, and the exception of the smallest
+    t is raised. A task must touch nothing that another one writes: results then do not depend on the number of threads.
     """
     if count == 0:
         return
@@ -112,7 +111,7 @@ def for_each(task: Callable[[int], None], count: int, n: int, flops: float) -> N
 def for_each_span(task: Callable[[slice], None], count: int, n: int, flops: float) -> None:
     """Call `task(span)` on slices of a batch of `count` matrices (n, n), small ones many at a time; see `for_each`.
 
-    Which matrices go together does not depend on the number of threads.
+    The slices do not depend on the number of threads.
     """
     pieces = spans(count, n * n)
     for_each(lambda t: task(pieces[t]), len(pieces), n, flops * pieces[0].stop if pieces else 0.0)
@@ -123,7 +122,7 @@ def in_threads(
 ) -> Array:
     """`function` of all pieces of an array, along an axis; in threads where they are many.
 
-    operations: for each number, approximately; 100 are those of an embedding at one point.
+    operations: for each number, approximately (default: 100, as for an embedding at one point).
     """
     parts = [np.empty(0)] * len(pieces)
 
@@ -141,7 +140,7 @@ def run(task: Callable[[int], None], span: range) -> None:
 
 
 def run_in_pool(task: Callable[[int], None], count: int, threads: int) -> None:
-    """Call `task` on 0, ..., count - 1 from several threads, which end with this call and see its context variables."""
+    """Call `task` on 0, ..., count - 1 from several threads, which inherit the context variables and then end."""
     pieces = min(count, _SPANS_PER_WORKER * threads)
     edges = [i * count // pieces for i in range(pieces + 1)]
     with ThreadPoolExecutor(threads, "cbq-linalg", initializer=one_openmp_thread) as pool:
@@ -175,7 +174,7 @@ def one_openmp_thread() -> None:
 
 
 class _BlasLimit:
-    """The limit belongs to the whole process, so it counts how many threads of ours rely on it."""
+    """A limit of one BLAS thread for the whole process, with a count of the threads that need it."""
 
     def __init__(self) -> None:
         self._lock = threading.Lock()
@@ -193,7 +192,7 @@ class _BlasLimit:
         with self._lock:
             self._inside -= 1
             if self._inside == 0:
-                _release()  # the limit may be that of another thread
+                _release()  # another thread may have set the limit
                 self._limiter.restore_original_limits()
                 self._limiter = None
                 _release()
@@ -203,7 +202,7 @@ _blas_limit = _BlasLimit()
 
 
 def _release() -> None:
-    """Let any thread set limits: from threadpoolctl 3.8 on, the first that has set one keeps all others from it."""
+    """Let any thread set limits: from threadpoolctl 3.8 on, the first one to do so locks out all others."""
     for library in _controller().lib_controllers:
         if hasattr(library, "clear_controlling_thread"):
             library.clear_controlling_thread(force=True)
@@ -211,7 +210,7 @@ def _release() -> None:
 
 @cache
 def _controller() -> ThreadpoolController:
-    # Looking through the loaded libraries is slow; ours are loaded with this package and stay.
+    # Cached: the search through the loaded libraries is slow, and ours stay loaded.
     from cbq.linalg import lapack  # noqa: F401, so that they are loaded
 
     return ThreadpoolController()

@@ -1,8 +1,8 @@
-"""The engine that works on tensors of PyTorch: on a GPU ("cuda"), or on the CPU ("torch"), for tests.
+"""The engine for PyTorch: on a GPU ("cuda"), or on the CPU ("torch"), for tests.
 
-Features of points go to the device; Gram matrices are filled, factored and stay there, and what comes back is linear in
-the number of points, unless a whole inverse is asked for. Calls wait for the device once or twice, so that many small
-ones cost more than few batches. What is tiny stays on the host, which is as fast as the way to the device and back.
+Features of points go to the device; Gram matrices are filled and factored there and stay there. Results are linear in
+the number of points, except for whole inverses. Each call waits for the device once or twice, so that few batches are
+faster than many small calls. Tiny matrices stay on the host: the transfer would take as long as the work.
 """
 
 from __future__ import annotations
@@ -27,12 +27,12 @@ from cbq.linalg.threads import LARGE
 torch: Any = import_module("torch")  # untyped, so that types are checked with and without it
 Tensor = Any
 
-BLOCK = 2**25  # numbers that are filled at a time, so that temporaries are small beside a large matrix
-LEAST_ON_DEVICE = 200**3  # operations of a call on a GPU: less takes the host no longer than the way there and back
+BLOCK = 2**25  # numbers filled at a time, so that temporaries are small beside a large matrix
+LEAST_ON_DEVICE = 200**3  # operations of a call on a GPU: below, the transfer takes longer than the host
 SHARE = 0.5  # of the free memory, for the matrices of a chunk
 MATRICES = 3.5  # in memory at a time, for one exact process
-FEW = 8  # large matrices in a batch, that are factored one by one
-SMALLEST_TRIANGLE = 128  # which is inverted without halving it
+FEW = 8  # up to this number, large matrices of a batch are factored one by one
+SMALLEST_TRIANGLE = 128  # inverted as a whole; larger triangles are halved
 
 
 class TorchEngine:
@@ -59,7 +59,7 @@ class TorchEngine:
         if not self._on_gpu:
             return _memory.available_memory()
         kept = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
-        return float(torch.cuda.mem_get_info(self._device)[0] + kept)  # PyTorch keeps what it frees for later
+        return float(torch.cuda.mem_get_info(self._device)[0] + kept)  # PyTorch keeps freed memory for reuse
 
     def chunks(self, T: int, N: int, *, arrays: int = 1) -> Iterator[slice]:
         if not self._on_gpu:
@@ -82,7 +82,7 @@ class TorchEngine:
         def fill(a: Tensor) -> None:
             a.copy_((self._moved(given) if isinstance(given, np.ndarray) else given).reshape(a.shape))
             finite = torch.isfinite(a).all(-1).all(-1)
-            a[:, 0, 0] = torch.where(finite, a[:, 0, 0], torch.nan)  # wherever it was: on the diagonal it is seen
+            a[:, 0, 0] = torch.where(finite, a[:, 0, 0], torch.nan)  # on the diagonal, NaN fails
 
         return self._factor(fill, tuple(given.shape[:-2]), given.shape[-1], nugget, jitter)
 
@@ -118,7 +118,7 @@ class TorchEngine:
         nugget: npt.ArrayLike | None,
         jitter: Jitter,
     ) -> Factor:
-        """Factor what `fill` writes into (B, N, N), all leading axes as one; see `jitter.factor_in_place`."""
+        """Factor the matrices (B, N, N) that `fill` writes, all leading axes as one; see `jitter.factor_in_place`."""
         nuggets, count = nugget_rows(nugget, batch, n), prod(batch)
         _memory.require_memory(
             2 * count * n * n, f"a factor of {count} x ({n}, {n})", "pass fewer points", self.available_memory
@@ -184,7 +184,7 @@ class TorchFactor(Factor):
 
 
 def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:
-    """Pieces of `count` matrices (n, n): whole matrices, or rows of one of them, of about so many numbers."""
+    """Pieces of `count` matrices (n, n), of about so many numbers: whole matrices, or rows of one of them."""
     step, most = max(1, numbers // (n * n)), max(1, min(n, numbers // n))
     for i in range(0, count, step):
         for j in range(0, n, most):
@@ -194,7 +194,7 @@ def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:
 def _cholesky(a: Tensor) -> tuple[Tensor, Tensor]:
     """Factors (B, N, N) of a, which stays as it is, and whether each has failed (B,)."""
     if len(a) <= FEW and a.shape[-1] >= LARGE // 2:  # a batched routine gives each matrix a small part of the device
-        factors, infos = zip(*(torch.linalg.cholesky_ex(each) for each in a), strict=True)
+        factors, infos = zip(*(torch.linalg.cholesky_ex(matrix) for matrix in a), strict=True)
         L, info = (factors[0][None], infos[0][None]) if len(a) == 1 else (torch.stack(factors), torch.stack(infos))
     else:
         L, info = torch.linalg.cholesky_ex(a)
@@ -212,7 +212,7 @@ def _add_jitter(
     jitter: Jitter,
     names: list[tuple[int, ...]],
 ) -> None:
-    """Factor those of a (B, N, N) for which the first jitter was too small, into L, and set their `relative` jitter.
+    """Factor the matrices of a (B, N, N) with too small a first jitter, into L, and set their `relative` jitter.
 
     wanted: (B, N), the diagonals without jitter. unit: (B,), of the jitter.
     """
@@ -228,13 +228,13 @@ def _add_jitter(
                 break
             part = a if len(left) == len(a) else a[left]
             part.diagonal(dim1=-2, dim2=-1).copy_(wanted[left] + last * unit[left, None])
-            found, bad = _cholesky(part)
+            factors, bad = _cholesky(part)
             good = ~bad.cpu().numpy()
             relative[left[good]] = last
             if len(left) == len(L) and good.all():
-                L.copy_(found)  # without a copy of a matrix that may fill the memory
+                L.copy_(factors)  # without a copy of a matrix that may fill the memory
             else:
-                L[left[good]] = found[np.flatnonzero(good)]
+                L[left[good]] = factors[np.flatnonzero(good)]
             left = left[~good]
         errors |= {i: NotPositiveDefinite(names[i], n, last) for i in left}
     if errors:
@@ -242,7 +242,7 @@ def _add_jitter(
 
 
 def _all_finite(a: Tensor, wanted: Tensor, which: Integers) -> Booleans:
-    """Whether some of the matrices (B, N, N) with diagonals (B, N) are finite in their lower triangles."""
+    """Whether the matrices `which` of a (B, N, N), with diagonals (B, N), are finite in their lower triangles."""
     n = a.shape[-1]
     finite = torch.isfinite(wanted[which]).all(-1)
     for _, rows in _blocks(1, n, max(1, BLOCK // len(which))):

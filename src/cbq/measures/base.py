@@ -32,7 +32,7 @@ from cbq._checks import LARGEST, count, generator, one_of, position, shown
 from cbq._memory import require_memory
 
 Base = Literal["uniform", "normal"]
-MAX_SHOWN = 16  # numbers of a parameter, in the text that stands for a measure
+MAX_SHOWN = 16  # numbers of a parameter in the repr of a measure
 
 
 class Measure(Immutable, ABC):
@@ -42,9 +42,9 @@ class Measure(Immutable, ABC):
     or an array (n,) also stands for points.
 
     To write a subclass, store each argument of the constructor under its own name, as an array whose leading axes are
-    the batch axes and, for the first one, whose last axis has length d. Arguments that only say the same in another way
-    are listed in `_spellings` and not stored. Then implement the abstract methods. Those that begin with an underscore
-    receive points (..., n, d) that have been checked.
+    the batch axes and, for the first one, whose last axis has length d. List arguments that only spell another one
+    differently, such as `scale` for `rate`, in `_spellings`, and do not store them. Then implement the abstract
+    methods; those that begin with an underscore receive checked points (..., n, d).
 
     Examples
     --------
@@ -55,10 +55,10 @@ class Measure(Immutable, ABC):
     array([2., 5.])
     """
 
-    _spellings: ClassVar[tuple[str, ...]] = ()  # arguments of the constructor that stand for others
+    _spellings: ClassVar[tuple[str, ...]] = ()  # constructor arguments that spell others differently
 
     _ends: ClassVar[tuple[float, float]] = (-np.inf, np.inf)  # of the support, if they are the same for all measures
-    _parts: tuple[Measure, ...] = ()  # the measures that this one is made of, if it is made of others
+    _parts: tuple[Measure, ...] = ()  # the measures that this one is built from
 
     @property
     def dim(self) -> int:
@@ -114,8 +114,8 @@ class Measure(Immutable, ABC):
 
     def _arguments_in_brief(self) -> str:
         batch = self.batch_shape
-        found = [f"{name}={in_brief(a, len(batch))}" for name, a in self.parameters().items()]
-        return ", ".join([*found, f"batch_shape={batch}"] if batch else found)
+        texts = [f"{name}={in_brief(a, len(batch))}" for name, a in self.parameters().items()]
+        return ", ".join([*texts, f"batch_shape={batch}"] if batch else texts)
 
     def logpdf(self, x: npt.ArrayLike) -> Array:
         """Log density at x (..., n, d): shape (..., n); -inf outside the support.
@@ -154,7 +154,7 @@ class Measure(Immutable, ABC):
         return shape
 
     def transport(self, u: npt.ArrayLike, base: Base = "uniform") -> Array:
-        """Map u (..., n, d) to points x ~ P, if u is uniform on the unit cube, or standard normal as `base` says.
+        """Map u (..., n, d) to points x ~ P; `base` is the distribution of u: uniform on the unit cube, or normal.
 
         Examples
         --------
@@ -367,7 +367,7 @@ def in_brief(a: Array, batch_axes: int) -> str:
 
 
 def measure_argument(obj: Any, name: str) -> Measure:
-    """`as_measure` of the argument of this name, for the error."""
+    """`as_measure` of an argument, whose name is for the error."""
     if isinstance(obj, Measure):
         return obj
     for convert in _CONVERTERS:
@@ -384,11 +384,11 @@ def measure_list(measures: Sequence[Any], owner: str, name: str) -> tuple[Measur
         raise TypeError(f"{owner} takes a list of measures, but {given}: pass [measure].")
     if not measures:
         raise ValueError(f"{owner} needs at least one measure, but the list is empty: pass {name}.")
-    return tuple(measure_argument(each, f"{name}[{k}]") for k, each in enumerate(measures))
+    return tuple(measure_argument(obj, f"{name}[{k}]") for k, obj in enumerate(measures))
 
 
 def parameter(value: npt.ArrayLike, name: str, *, infinite: bool = False) -> Array:
-    """A parameter of a measure, so small that it can be squared; or infinite, where that is allowed."""
+    """A parameter of a measure, small enough to be squared; infinite only where that is allowed."""
     return squarable(not_nan(value, name) if infinite else finite(value, name), name)
 
 

@@ -1,7 +1,7 @@
 """Discrete measures on the line, as finitely many atoms with their probabilities.
 
-An expectation is then a finite sum, and so is an embedding under any kernel. A measure with infinitely many atoms keeps
-those that hold all but about 1e-17 of its mass, which is less than the rounding error of the sum.
+Expectations, and embeddings under any kernel, are finite sums. A measure with infinitely many atoms drops about 1e-17
+of its mass, less than the rounding error of the sum.
 """
 
 from __future__ import annotations
@@ -118,7 +118,7 @@ class OnIntegers(Discrete):
 class Binomial(OnIntegers):
     """The binomial measure: the number of successes in n independent trials of probability p each.
 
-    Expectations are sums over all atoms, or for large n over those that hold all but 1e-17 of the mass.
+    Expectations are sums over all atoms, or for large n over the atoms that hold all but 1e-17 of the mass.
 
     Parameters
     ----------
@@ -151,7 +151,7 @@ class Binomial(OnIntegers):
         return np.where(self.p == 1, self.n, 0.0), np.where(self.p == 0, 0.0, self.n)
 
     def _log_probability(self, k: Array) -> Array:
-        # log n! is n log n - n + _factorial_rest(n); what is left of the powers is n times a divergence
+        # log n! is n log n - n + _factorial_rest(n); the remaining powers are n times a divergence
         k, n, p = np.broadcast_arrays(k, self.n, self.p)
         inside = k <= n
         k = np.where(inside, k, 0.0)
@@ -168,7 +168,7 @@ class Binomial(OnIntegers):
 
 @saved("Poisson", rate=Numbers())
 class Poisson(OnIntegers):
-    """The Poisson measure: the number of events where `rate` of them are expected.
+    """The Poisson measure: the number of events, of which `rate` are expected.
 
     Expectations are sums over the atoms that hold all but 1e-17 of the mass.
 
@@ -203,8 +203,8 @@ class Poisson(OnIntegers):
 class Categorical(Discrete):
     """A measure on K values with given probabilities, such as 0, 1, ..., K - 1 for K categories.
 
-    Kernels take values for numbers: values that are near are expected to have similar f. If the order of categories
-    means nothing, use one coordinate for each, or a theta for each.
+    Kernels treat the values as numbers and expect similar f at close values. For unordered categories, use one
+    coordinate, or one theta, for each.
 
     Parameters
     ----------
@@ -225,8 +225,8 @@ class Categorical(Discrete):
         p = np.atleast_1d(finite(probabilities, "probabilities"))
         x = np.arange(float(p.shape[-1])) if values is None else np.atleast_1d(finite(values, "values"))
         if 0 in (p.shape[-1], x.shape[-1]) or p.shape[-1] != x.shape[-1]:
-            found = f"probabilities have shape {p.shape} and values {x.shape}"
-            raise ValueError(f"a Categorical has one probability for each of its values, but {found}: pass K of each.")
+            shapes = f"probabilities have shape {p.shape} and values {x.shape}"
+            raise ValueError(f"a Categorical has one probability for each of its values, but {shapes}: pass K of each.")
         p = checked_weights(p, p.shape[-1], "value", "probabilities")
         both = Empirical(x[..., None], p)
         self.probabilities, self.values = both.weights, both.points[..., 0]
@@ -253,11 +253,11 @@ def _padded(measure: Categorical, most: int) -> tuple[Array, Array]:
 
 
 def require_atoms(what: str, number: int) -> None:
-    """Raise if so many atoms are too many to be summed over."""
+    """Raise if there are too many atoms for a sum."""
     if number > MAX_ATOMS:
         raise ValueError(
             f"{what} needs {number:.3g} atoms to hold all but 1e-17 of its mass, but at most {MAX_ATOMS:.0e} are "
-            f"summed over: use a continuous measure that is near, such as Gaussian, or rescale x."
+            f"summed over: use a similar continuous measure, such as Gaussian, or rescale x."
         )
     require_memory(4 * number, f"{number:.3g} atoms of {what}", "pass fewer measures at a time")
 

@@ -18,8 +18,8 @@ from cbq.measures.base import Measure, in_brief, parameter, positive_parameter, 
 class Gaussian(Measure):
     """The Gaussian measure N(mean, cov) on R^d; `Normal` is another name for it.
 
-    Write `Gaussian(0.0, std=2.0)` or, the same, `Gaussian(0.0, cov=4.0)`. A bare second argument is `cov`; if it is no
-    matrix and could as well be meant as a standard deviation, it is deprecated.
+    `Gaussian(0.0, std=2.0)` is the same as `Gaussian(0.0, cov=4.0)`. A bare second argument is `cov`, and deprecated
+    where it could be mistaken for a standard deviation.
 
     Parameters
     ----------
@@ -102,12 +102,12 @@ class Gaussian(Measure):
 class LogNormal(Measure):
     """The measure of x = exp(y) with y ~ N(mean, cov), on the positive orthant of R^d.
 
-    All parameters are those of log x, not of x: the median of x is exp(mean), and its mean exp(mean + std^2 / 2).
+    The parameters describe log x, not x: the median of x is exp(mean), and its mean exp(mean + std^2 / 2).
 
     Parameters
     ----------
     mean : the mean of log x, (..., d), or a scalar for d = 1.
-    cov, std : the covariance of log x or, instead, its standard deviations, with the shapes that `Gaussian` takes.
+    cov, std : the covariance of log x or, instead, its standard deviations, with shapes as for `Gaussian`.
 
     Examples
     --------
@@ -175,7 +175,7 @@ def _covariance(
     cov: npt.ArrayLike | None,
     std: npt.ArrayLike | None,
 ) -> Array:
-    """What stands for cov in the arguments of the constructor of `owner`, which takes it in one of three ways."""
+    """The covariance from the constructor arguments of `owner`: cov, std or a bare second argument."""
     given = {"cov": cov, "std": std} | {f"positional argument {i}": value for i, value in enumerate(bare, start=2)}
     names = [name for name, value in given.items() if value is not None]
     if len(names) != 1:
@@ -186,12 +186,12 @@ def _covariance(
         return _variances(positive_parameter(std, "std"), mean)
     if cov is not None:
         return parameter(cov, "cov")
-    found = parameter(bare[0], "cov")
-    d, full = mean.shape[-1], _full_covariance(found, mean)  # an error comes before a warning
-    is_matrix = found.ndim >= 2 and found.shape[-2:] == (d, d)
-    if not is_matrix and np.any(found != 1) and np.all(np.diagonal(full, axis1=-2, axis2=-1) > 0):
-        _warn_of_bare(owner, found)
-    return found
+    bare_cov = parameter(bare[0], "cov")
+    d, full = mean.shape[-1], _full_covariance(bare_cov, mean)  # an error comes before a warning
+    is_matrix = bare_cov.ndim >= 2 and bare_cov.shape[-2:] == (d, d)
+    if not is_matrix and np.any(bare_cov != 1) and np.all(np.diagonal(full, axis1=-2, axis2=-1) > 0):
+        _warn_of_bare(owner, bare_cov)
+    return bare_cov
 
 
 def _variances(std: Array, mean: Array) -> Array:

@@ -44,8 +44,8 @@ class LogMeasure(Measure):
             raise ValueError(f"the measure of LogMeasure must be one-dimensional, but it is {self.measure!r}.")
         lower = self.measure.support[0]
         if np.any(lower < 0):
-            found = f"the support of {self.measure!r} begins at {np.min(lower):g}"
-            raise ValueError(f"the measure of LogMeasure must be of positive x, but {found}: pass another measure.")
+            start = f"the support of {self.measure!r} begins at {np.min(lower):g}"
+            raise ValueError(f"the measure of LogMeasure must be of positive x, but {start}: pass another measure.")
 
     @property
     def dim(self) -> int:

@@ -15,7 +15,7 @@ from cbq.measures.base import Measure, in_brief, measure_list
 from cbq.measures.discrete import Discrete
 from cbq.measures.empirical_unnormalised import Empirical, Unnormalised, checked_weights
 
-MAX_BISECTIONS = 1100  # as many as there can be between two float64
+MAX_BISECTIONS = 1100  # enough to separate any two float64
 
 
 @saved("Mixture", weights=Numbers(), components=Many(Instance(Measure)))
@@ -134,7 +134,7 @@ class Mixture(Measure):
         discrete = np.array([c.has_atoms for c in self.components])
         if np.all(discrete) or not np.any(discrete):
             return terms
-        at_atom = np.any(discrete & (terms > -np.inf), axis=-1, keepdims=True)  # where a density counts for nothing
+        at_atom = np.any(discrete & (terms > -np.inf), axis=-1, keepdims=True)  # an atom outweighs any density
         return np.where(at_atom & ~discrete, -np.inf, terms)
 
     def _log_weights(self) -> Array:
@@ -237,7 +237,7 @@ def _stacked(arrays: Iterable[Array]) -> Array:
 
 
 def _normalised(log_w: Array, fallback: Array) -> Array:
-    """Weights (..., K) from unnormalised log weights; from those of `fallback` where all of log_w are -inf."""
+    """Weights (..., K) from unnormalised log weights; from `fallback` where all of log_w are -inf."""
     log_w = np.where(np.max(log_w, axis=-1, keepdims=True) == -np.inf, fallback, log_w)
     weights = np.exp(log_w - np.max(log_w, axis=-1, keepdims=True))
     return np.asarray(weights / np.sum(weights, axis=-1, keepdims=True))

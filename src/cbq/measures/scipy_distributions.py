@@ -22,12 +22,12 @@ from cbq.measures.uniform import Uniform
 from cbq.measures.univariate import Univariate, central_difference, columns
 
 TAIL = 1e-17  # the mass beyond the last value of a discrete distribution that is kept
-DISCRETE = "scipy.stats._discrete_distns"  # where scipy defines its own
+DISCRETE = "scipy.stats._discrete_distns"  # the module of scipy's own discrete distributions
 SHAPES = Many(Numbers(infinite=True))  # a shape may be the end of an interval
 
 
 def _read(measure: Quantile) -> dict[str, Any]:
-    """What is saved: the name of a distribution of scipy's own, and its parameters."""
+    """The saved fields: the name of one of scipy's own distributions, and its parameters."""
     if not is_scipys_own(measure._dist):
         raise ValueError(f"{measure!r} is made of code of your own, and a file holds no code.")
     *shapes, loc, scale = measure._args
@@ -37,14 +37,14 @@ def _read(measure: Quantile) -> dict[str, Any]:
 def _build(cls: type[Quantile], _: Any, dist: str, shapes: tuple[Array, ...], loc: Array, scale: Array) -> Quantile:
     from scipy import stats  # slow to import
 
-    found = getattr(stats, dist, None)
-    if not isinstance(found, stats.rv_continuous) or not is_scipys_own(found):
+    family = getattr(stats, dist, None)
+    if not isinstance(family, stats.rv_continuous) or not is_scipys_own(family):
         raise ValueError(f"scipy.stats has no continuous distribution {dist!r}.")
-    return cls(found, *shapes, loc=loc, scale=scale)
+    return cls(family, *shapes, loc=loc, scale=scale)
 
 
 class NumericSlope(Univariate):
-    """A measure on the line with a score by central differences of fourth order, and quantiles that are improved."""
+    """A measure on the line with a score by central differences of fourth order, and quantiles improved by Newton."""
 
     @property
     def has_smooth_density(self) -> bool:
@@ -104,8 +104,8 @@ class Quantile(NumericSlope):
         values = columns(f"Quantile({dist.name})", **given)
         self._dist, self._parameters = dist, dict(zip(given, values, strict=True))
         if not np.all(dist._argcheck(*values[:-2]) & (values[-1] > 0)):
-            found = f"the shapes {[np.ravel(a) for a in values[:-2]]} and the scale {np.ravel(values[-1])}"
-            raise ValueError(f"scipy.stats.{dist.name} is not defined for {found}: correct these parameters.")
+            arrived = f"the shapes {[np.ravel(a) for a in values[:-2]]} and the scale {np.ravel(values[-1])}"
+            raise ValueError(f"scipy.stats.{dist.name} is not defined for {arrived}: correct these parameters.")
 
     def parameters(self) -> dict[str, Array]:
         return self._parameters
@@ -186,8 +186,8 @@ def from_scipy(frozen: Any) -> Measure:
     """
     from cbq.measures.scipy_variables import variable_measure
 
-    if (found := variable_measure(frozen)) is not None:
-        return found
+    if (from_variable := variable_measure(frozen)) is not None:
+        return from_variable
     if _is(frozen, "multi_rv_frozen"):
         return _multivariate(frozen)
     if not _is(frozen, "rv_frozen"):
@@ -234,7 +234,7 @@ def truncated_sum(
     above: Callable[[Array], Array],
     probabilities: Callable[[Array], Array],
 ) -> Categorical:
-    """A discrete distribution on integers as the `Categorical` of those that hold all but 1e-17 of its mass.
+    """The `Categorical` on the integers that hold all but 1e-17 of the mass of a discrete distribution.
 
     lower, upper : the ends of the support, (*batch_shape, 1). below, above, probabilities : P(X <= k), P(X > k) and
         P(X = k) of values k (*batch_shape, n).
@@ -277,7 +277,7 @@ def _multivariate(frozen: Any) -> Measure:
     return Gaussian(mean, cov=np.reshape(frozen.cov, (mean.size, mean.size)))
 
 
-# The measures that scipy's families become, from scale, shapes and, in the first table, loc.
+# Measures for scipy's families, from scale, shapes and, in the first table, loc.
 _WITH_LOC: dict[str, Callable[..., Measure]] = {
     "norm": lambda loc, scale: Gaussian(loc, cov=(scale**2)[..., None]),
     "uniform": lambda loc, scale: Uniform(loc, loc + scale),
@@ -294,7 +294,7 @@ _WITHOUT_LOC: dict[str, Callable[..., Measure]] = {
 
 
 def _closed_form(name: str, shapes: list[Array], loc: Array, scale: Array) -> Measure | None:
-    """The measure of this family of scipy.stats, if it is one of those with closed forms."""
+    """The measure with closed forms for this family of scipy.stats, or None."""
     if name in _WITH_LOC:
         return _WITH_LOC[name](loc, scale, *shapes)
     if np.any(loc != 0):

@@ -22,8 +22,8 @@ from cbq.measures.uniform import Uniform
 class ScipyVariable(NumericSlope):
     """A continuous random variable of scipy.stats as a measure on the line; `from_scipy` creates it.
 
-    It stands for one that has no measure of its own in cbq.measures, made by scipy.stats.make_distribution, truncate,
-    exp, log, abs or arithmetic. It is one measure, not a batch, and cannot be saved, since it is made of code.
+    For variables without a measure of their own in cbq.measures, made by scipy.stats.make_distribution, truncate, exp,
+    log, abs or arithmetic. It is a single measure, not a batch, and cannot be saved, since it holds code.
 
     Parameters
     ----------
@@ -75,10 +75,10 @@ class ScipyVariable(NumericSlope):
         return np.reshape(np.asarray(lower, dtype=float), 1), np.reshape(np.asarray(upper, dtype=float), 1)
 
     def _mean_and_variance(self) -> tuple[Array, Array]:
-        found = np.asarray(self._call("mean")), np.asarray(self._call("variance"))
-        if not np.all(np.isfinite(found)):
+        moments = np.asarray(self._call("mean")), np.asarray(self._call("variance"))
+        if not np.all(np.isfinite(moments)):
             raise ValueError(f"{self.variable!r} has no finite mean and variance.")
-        return found
+        return moments
 
     def _log_density(self, y: Array) -> Array:
         return self._call("logpdf", y)
@@ -103,12 +103,12 @@ def variable_measure(obj: Any) -> Measure | None:
         return _discrete(obj)
     if not _is(obj, "ContinuousDistribution"):
         return None
-    found = _closed_form(obj)
-    return ScipyVariable(obj) if found is None else found
+    measure = _closed_form(obj)
+    return ScipyVariable(obj) if measure is None else measure
 
 
 def _closed_form(obj: Any) -> Measure | None:
-    """The measure with closed forms that the variable is recognised as, or None."""
+    """The measure with closed forms for this variable, or None."""
     if _named(obj, "Normal", "StandardNormal"):
         return Gaussian(_column(obj.mu), std=_column(obj.sigma))
     if _named(obj, "Uniform"):

@@ -42,7 +42,7 @@ class Answer:
     n : the number of outer thetas.
     outer_df : the degrees of freedom of outer_std.
     least : a lower bound of the quantity, such as 0 for an expected loss.
-    warnings : why intervals of I itself may not hold, such as points at which f failed.
+    warnings : reasons to doubt the intervals of I itself, such as points at which f failed.
 
     Examples
     --------
@@ -89,17 +89,17 @@ class Answer:
         low, high = self.interval()
         names = ("estimate", "lower", "upper", "std", "posterior_std", "outer_std", "plug_in")
         numbers = (self.estimate, low, high, self.std, self.posterior_std, self.outer_std, self.plug_in)
-        columns = {name: np.ravel(each) for name, each in zip(names, numbers, strict=True)}
+        columns = {name: np.ravel(number) for name, number in zip(names, numbers, strict=True)}
         table = _html.column_table(columns)
         about = {"outer thetas": self.n, "interval": "95%"}
-        return _html.box(type(self).__name__, about, table, notes=[f"Warning: {each}" for each in self.warnings])
+        return _html.box(type(self).__name__, about, table, notes=[f"Warning: {warning}" for warning in self.warnings])
 
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())
         numbers = zip(np.ravel(self.estimate), low, high, strict=True)
         values = [f"{estimate:.6g} ({a:.6g} to {b:.6g})" for estimate, a, b in numbers]
-        found = f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
-        return "\n".join([found, *(f"Warning: {warning}" for warning in self.warnings)])
+        line = f"{type(self).__name__}: {', '.join(values)}, 95% interval{'s' * (len(values) > 1)}, {self.n} thetas"
+        return "\n".join([line, *(f"Warning: {warning}" for warning in self.warnings)])
 
 
 def answer(
@@ -114,7 +114,7 @@ def answer(
 ) -> Answer:
     """The answer from the functional at the posterior mean of I at theta (n, p), (...), and at draws of I, (S, ...).
 
-    findings : further ones, about the thetas that the functional rests on.
+    findings : further findings, about the thetas of the functional.
     """
     draws.setflags(write=False)
     beyond = (*fit._beyond_findings(theta, tolerated=FRESH), *findings)
@@ -129,7 +129,7 @@ def answer(
         len(theta),
         outer_df,
         -np.inf,
-        warnings=(*fit.failure_warnings, *(each.text for each in doubts if each.kind != "failures")),
+        warnings=(*fit.failure_warnings, *(finding.text for finding in doubts if finding.kind != "failures")),
     )
 
 
@@ -154,7 +154,7 @@ class OuterPosterior:
         min_part: int = 1,
         progress: Progress = False,
     ) -> OuterPosterior:
-        """That of n thetas. min_part : the smallest number of thetas from which a functional can be estimated."""
+        """The posterior at n thetas. min_part : the smallest number of thetas for an estimate of a functional."""
         progress = as_progress(progress)
         for_thetas, for_paths = generator(rng).spawn(2)
         nodes = outer(prior, n, design, for_thetas, fit.names, min_part)
@@ -171,8 +171,8 @@ class OuterPosterior:
         The functional is computed for the posterior mean of I at all n thetas. Draws of I are made at a subset of them;
         their differences from the posterior mean on that subset are added to the value at all thetas.
 
-        at_mean : computes the functional at the posterior mean and its standard error, if not as the functional itself.
-        findings : what a user should know about the thetas that the functional rests on.
+        at_mean : computes the functional at the posterior mean and its standard error (default: by `functional`).
+        findings : further findings, about the thetas of the functional.
         """
         nodes, mean, weights = self.nodes, self.mean, self.nodes.subset_weights
         if at_mean is None:
@@ -187,7 +187,7 @@ def drawn(fit: Fit, theta: Array, rng: np.random.Generator) -> Array:
     """Posterior draws of I as a function, at theta (m, p): (PATHS, m) or (PATHS, m, C)."""
     with silent():
         predictives = fit._calibrated_predictives(theta, joint=True)
-    if not all(np.all(np.isfinite(each.variance)) for each in predictives):
+    if not all(np.all(np.isfinite(predictive.variance)) for predictive in predictives):
         raise ValueError(
             "the predictive distribution of I has infinite variance, so averages over its draws do not converge: it is "
             "a Student-t distribution with at most two degrees of freedom, or all values of f are equal and it has no "

@@ -66,8 +66,8 @@ class Evppi(Answer):
 
     def net_benefits(self, theta: npt.ArrayLike) -> Array:
         """The expected net benefits of all decisions at each theta: (M, D), or (M, K, D)."""
-        found = np.einsum("mc,kdc->mkd", self.fit.predict(theta), self.decisions.weights)
-        return np.asarray(found if self.decisions.several else found[:, 0])
+        benefits = np.einsum("mc,kdc->mkd", self.fit.predict(theta), self.decisions.weights)
+        return np.asarray(benefits if self.decisions.several else benefits[:, 0])
 
 
 def evppi(
@@ -117,15 +117,15 @@ def evppi(
         return np.stack(found, axis=-1) if decisions.several else found[0]
 
     def functional(values: Array, weights: Array) -> Array:
-        return stacked([_gain(values @ each.T, weights) for each in decisions.weights])
+        return stacked([_gain(values @ weight.T, weights) for weight in decisions.weights])
 
     def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
-        gains, errors = zip(*(_gain_and_error(nodes, mean @ each.T) for each in decisions.weights), strict=True)
+        gains, errors = zip(*(_gain_and_error(nodes, mean @ weight.T) for weight in decisions.weights), strict=True)
         return stacked(gains), stacked(errors)
 
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, progress=progress)
     found = posterior.answer(functional, at_mean).at_least(0.0)
-    return Evppi(**{each.name: getattr(found, each.name) for each in fields(found)}, fit=fit, decisions=decisions)
+    return Evppi(**{field.name: getattr(found, field.name) for field in fields(found)}, fit=fit, decisions=decisions)
 
 
 def make_decisions(
@@ -164,11 +164,11 @@ def positions(wanted: Any, known: Sequence[str], what: str) -> list[int]:
     """
     if not is_list(wanted):
         raise TypeError(f"{what} must be a list of names or positions, but {shown(wanted)} arrived.")
-    found = [_position(name, known, what) for name in wanted]
-    repeated = [known[i] for i in dict.fromkeys(found) if found.count(i) > 1]
+    places = [_position(name, known, what) for name in wanted]
+    repeated = [known[i] for i in dict.fromkeys(places) if places.count(i) > 1]
     if repeated:
         raise ValueError(f"{what} lists {listed(repeated)} more than once: list each column once.")
-    return found
+    return places
 
 
 def is_list(value: Any) -> bool:

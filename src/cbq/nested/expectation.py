@@ -30,10 +30,10 @@ from cbq.samples.arrays import units
 Method = Literal["mc", "bq"]
 DEFAULT_N = {"mc": NODES, "bq": 2**8}
 MIN_NODES, MAX_NODES = 4, 2000  # thetas of "bq": whole functions are drawn at all of them
-# Leaving out thetas one by one gives the size of the error of one integral within a factor of about three: its
-# distribution is Student-t, with half of the variance more.
+# Leave-one-out residuals give the error of one integral only within a factor of about three: hence few degrees of
+# freedom, and half of the variance on top.
 OUTER_DF, OUTER_COMMON = 2.5, 0.5
-WIDENING = 0.5  # by which, for p = 1, Sobol thetas lie farther out than draws: quadrature needs nodes in the tails
+WIDENING = 0.5  # of Sobol thetas, relative to draws, for p = 1: quadrature needs nodes in the tails
 
 
 def nested_expectation(
@@ -131,23 +131,23 @@ def _apply(phi: Callable[[Array], Any], C: int | None, values: Array) -> Array:
     values = values.view()
     values.setflags(write=False)  # the values are used again, so phi must not work in place
     try:
-        found = real(phi(values), "the value of phi")
+        result = real(phi(values), "the value of phi")
     except Exception as error:
         kind = TypeError if isinstance(error, TypeError) else ValueError
         raise kind(
             f"{called} and failed: {as_text(error)}. phi must be vectorised and must not change its argument: write "
             f"numpy.maximum(I, 0) for max(I, 0), or numpy.vectorize(phi) for a function of one number."
         ) from error
-    if found.shape != expected:
-        raise ValueError(f"{called} and returned one of shape {found.shape}, but it must return shape {expected}.")
-    if not np.all(np.isfinite(found)):
-        bad = found.size - np.count_nonzero(np.isfinite(found))
+    if result.shape != expected:
+        raise ValueError(f"{called} and returned one of shape {result.shape}, but it must return shape {expected}.")
+    if not np.all(np.isfinite(result)):
+        bad = result.size - np.count_nonzero(np.isfinite(result))
         raise ValueError(
-            f"{called} and returned NaN or inf for {bad} of {found.size} values: phi must be finite at all draws of I, "
-            f"which also lie outside the range of its mean. If phi is a logarithm, draws of I must stay away from 0: "
-            f"divide f by a function of theta so that I varies little, and take more points."
+            f"{called} and returned NaN or inf for {bad} of {result.size} values: phi must be finite at all draws of "
+            f"I, which also lie outside the range of its mean. If phi is a logarithm, draws of I must stay away from "
+            f"0: divide f by a function of theta so that I varies little, and take more points."
         )
-    return found
+    return result
 
 
 def _quadrature(
@@ -173,17 +173,17 @@ def _quadrature(
         mean = np.asarray(fit.predict(theta))
     at_mean = phi(mean)
     try:
-        found, outer_std = _integrals(theta, measure, values, at_mean)
+        integrals, outer_std = _integrals(theta, measure, values, at_mean)
     except NoEmbedding:  # coordinates in which the prior is standard normal always have one
         normal = Gaussian(np.zeros(measure.dim), np.ones(measure.dim))
-        found, outer_std = _integrals(measure.inverse_transport(theta, base="normal"), normal, values, at_mean)
-    return answer(fit, theta, found[0], found[1:], outer_std, outer_df=OUTER_DF)
+        integrals, outer_std = _integrals(measure.inverse_transport(theta, base="normal"), normal, values, at_mean)
+    return answer(fit, theta, integrals[0], integrals[1:], outer_std, outer_df=OUTER_DF)
 
 
 def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) -> tuple[Array, Array]:
     """The integrals of at_mean (n,) and of each of `values` (S, n) at nodes (n, p), under a measure: (1 + S,).
 
-    Also the scale, (), of the Student-t distribution of the error of the quadrature: that of one integral by MOBQ.
+    Also the scale, (), of the Student-t distribution of the quadrature error, which MOBQ computes for one integral.
     """
     averages = np.mean(values, axis=0)[:, None]
     shift, scale = units(averages)

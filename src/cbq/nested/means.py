@@ -1,8 +1,8 @@
 """The posterior mean of I at many outer thetas.
 
-Every theta takes a measure of x and its embeddings, while I is a smooth function of theta. For p = 1 the mean is
-interpolated by a spline through some of the thetas, more of them where it bends, as long as this agrees with the mean
-itself at others far better than the mean is known. Where it does not, and for p > 1, all means are computed.
+Each theta costs a measure of x and its embeddings, but I is smooth in theta. For p = 1 a spline interpolates the mean
+from few thetas, more where it bends, if its error at other thetas is far below the posterior standard deviation.
+Otherwise, and for p > 1, all means are computed.
 """
 
 from __future__ import annotations
@@ -33,13 +33,13 @@ def posterior_means(fit: Fit, nodes: Outer, paths: Array, progress: Progress) ->
     at_subset = np.asarray(fit.predict(theta[subset]))
     known = np.median(np.std(paths, axis=0), axis=0)
     tolerance = np.maximum(NEGLIGIBLE * known, ROUNDING * np.ptp(at_subset, axis=0))
-    found = interpolated(lambda t: np.asarray(fit.predict(t[:, None])), theta[:, 0], tolerance)
-    if found is None or np.any(np.abs(found[subset] - at_subset) > tolerance):
+    means = interpolated(lambda t: np.asarray(fit.predict(t[:, None])), theta[:, 0], tolerance)
+    if means is None or np.any(np.abs(means[subset] - at_subset) > tolerance):
         return np.asarray(fit.predict(theta, progress=progress))
-    found[subset] = at_subset
+    means[subset] = at_subset
     with reporting(progress, "predict", 0, len(theta)) as report:
         report(len(theta), len(theta))
-    return fit._bounded(found)
+    return fit._bounded(means)
 
 
 def interpolated(function: Callable[[Array], Array], t: Array, tolerance: Array) -> Array | None:

@@ -87,7 +87,7 @@ def is_table(prior: PriorLike) -> TypeGuard[npt.ArrayLike]:
 
 
 def as_prior(prior: PriorLike, p: int) -> Measure:
-    """The prior as a single measure over p coordinates that can be drawn from; raise if it is none."""
+    """The prior as a single measure over p coordinates that can be drawn from; raise if that fails."""
     measure = measure_argument(prior, "prior")
     if measure.batch_shape:
         raise ValueError(f"prior must be one distribution of theta, but {measure!r} is a batch: pass prior[0].")
@@ -102,7 +102,7 @@ def as_prior(prior: PriorLike, p: int) -> Measure:
 
 def _sobol(measure: Measure, n: int, rng: np.random.Generator) -> Outer:
     size = 2 ** (-(-n // SCRAMBLES) - 1).bit_length()  # of each design: Sobol points are balanced at powers of two
-    theta = np.concatenate([measure.transport(sobol(size, measure.dim, each)) for each in rng.spawn(SCRAMBLES)])
+    theta = np.concatenate([measure.transport(sobol(size, measure.dim, stream)) for stream in rng.spawn(SCRAMBLES)])
     return _equally_weighted(theta, SCRAMBLES)
 
 

@@ -80,7 +80,7 @@ def value_at_risk(
         return sign * find(sign * select(values), weights, alpha)
 
     def at_mean(nodes: Outer, mean: Array) -> tuple[Array, Array]:
-        # The standard error is that of the average over parts, which in one dimension is also the better estimate
+        # The standard error belongs to the average over parts, which in one dimension is also the better estimate
         # for Sobol points.
         parts = nodes.of_parts(functional, mean)
         value = np.mean(parts, axis=0) if parts else functional(mean, nodes.weights)
@@ -89,7 +89,7 @@ def value_at_risk(
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
     findings = _unseen_tail(posterior, sign, select, alpha)
     found = posterior.answer(functional, at_mean, findings)
-    with silent():  # what there is to warn of has been said
+    with silent():  # the first answer has raised the warnings
         tail_answer = posterior.answer(_tail_functional(sign, select, alpha), findings=findings)
     return ValueAtRisk(**{each.name: getattr(found, each.name) for each in fields(found)}, tail=tail_answer)
 
@@ -174,9 +174,9 @@ def _unseen_tail(
         return ()
     theta = nodes.theta[losses >= start]
     text = (
-        f"all of the tail, {fit.names.ranges('theta', theta)}, has losses beyond those of the {len(observed)} observed "
-        f"thetas: it starts at {sign * start:.4g}, and the worst observed theta has {sign * largest:.4g}. No run has "
-        f"seen such losses, and the interval rests on a prior."
+        f"the whole tail, {fit.names.ranges('theta', theta)}, has worse losses than any of the {len(observed)} "
+        f"observed thetas: it starts at {sign * start:.4g}, and the worst observed theta has {sign * largest:.4g}. The "
+        f"interval rests on the prior of I alone."
     )
     return (Finding("beyond", text),)
 

@@ -1,7 +1,8 @@
 """Problems with exact answers, by name: `get("linear", dim=2)`, `get("sir")`, ...; `names()` lists them.
 
-Four are those of the paper: "butterfly", "health", "linear", "sir". Three show other uses: "characteristic" (a
-characteristic function), "sobol-g" (a Sobol index), "truncated" (the mean of a truncated normal). `register` adds more.
+Four are from the paper: "butterfly", "health", "linear" and "sir". Three show other uses: "characteristic" (a
+characteristic function), "sobol-g" (a Sobol index) and "truncated" (the mean of a truncated normal). `register` adds
+more.
 """
 
 from cbq.problems import butterfly, health, linear, sir, sobol_g, univariate  # noqa: F401  (each registers its problems)

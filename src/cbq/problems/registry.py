@@ -1,4 +1,4 @@
-"""The registry of problems: those of this package, those that users register, and those of installed packages."""
+"""The registry of problems, from this package, from users and from installed packages."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def register(name: str, build: B) -> B: ...
 @overload
 def register(name: str) -> Callable[[B], B]: ...
 def register(name: str, build: Any = None) -> Any:
-    """Register a problem, so that `get(name, **options)` and `cbq run NAME` return what `build(**options)` returns.
+    """Register a problem, which `get(name, **options)` and `cbq run NAME` make by `build(**options)`.
 
     Parameters
     ----------
@@ -99,8 +99,8 @@ def builder(name: str) -> Build:
     try:
         build: Build = installed[name].load()
     except Exception as error:
-        found = f"problem {name!r} cannot be loaded from {installed[name].value}: {as_text(error)}"
-        raise ImportError(sentence(found)) from error
+        message = f"problem {name!r} cannot be loaded from {installed[name].value}: {as_text(error)}"
+        raise ImportError(sentence(message)) from error
     return build
 
 

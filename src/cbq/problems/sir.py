@@ -72,7 +72,7 @@ def peak(x: Array, step: float) -> tuple[Array, Array]:
 @lru_cache(maxsize=8)
 def _rule(step: float, panels: int) -> tuple[Array, Array]:
     """The nodes, and the weights times f, of Gauss-Legendre rules between kinks on (threshold, X_MAX): each (m,)."""
-    low, high = 0.06, 0.3  # f has a kink at the rate whose peak is on the last day, which lies between
+    low, high = 0.06, 0.3  # f has a kink at the rate whose peak is on the last day: bracket it
     while high - low > 1e-9:
         grid = np.linspace(low, high, 34)
         last = int(np.argmax(peak(grid, step)[1] < RECOVERY * POPULATION / grid))

@@ -106,7 +106,7 @@ def build_truncated(mean: float = 0.0, std: float = 1.0) -> Problem:
 
 def _number(value: float, name: str, checked: Callable[[float, str], Array]) -> float:
     """A parameter of a measure that is one number."""
-    found = checked(value, name)
-    if found.ndim:
-        raise ValueError(f"{name} must be one number, but its shape is {found.shape}.")
-    return float(found)
+    array = checked(value, name)
+    if array.ndim:
+        raise ValueError(f"{name} must be one number, but its shape is {array.shape}.")
+    return float(array)

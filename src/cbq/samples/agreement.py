@@ -1,10 +1,9 @@
-"""Whether points and values contradict their measures, and the bounds of the mean of f.
+"""Tests of points against their measures, and of values against the bounds of the mean of f.
 
 A single draw of a random f may lie anywhere, but the average of n draws whose means are at most b rarely exceeds b by
-much. Two tests see it. Student's t compares the excess with the spread of all draws; since a few values, such as 0 and
-1, do not show how far others may be, its degrees of freedom are those of the distinct values. Hoeffding's inequality
-(1963) bounds the probability by exp(-2 n e^2 / R^2) for an excess e and draws in a range of width R, which is known if
-both bounds are.
+much. There are two tests. Student's t compares the excess with the spread of all draws; its degrees of freedom count
+distinct values, because a few values, such as 0 and 1, do not show how far others may be. Hoeffding's inequality (1963)
+bounds the probability by exp(-2 n e^2 / R^2) for an excess e and draws in a range of width R, if both bounds are known.
 """
 
 from __future__ import annotations
@@ -28,27 +27,27 @@ if TYPE_CHECKING:
     from cbq.samples.samples import Samples
 
 
-# The chance that true draws fail any test, where thetas are independent and where they are not: 1 in 1000 in all.
+# The chance that true draws fail a test, for independent thetas and again for dependent ones: 1 in 1000 in total.
 LEVEL = 5e-4
 TESTS = 5  # location, scale, shape, correlation, thetas
-DEPENDENT = 0.01  # the level at which thetas are taken for dependent, which costs power alone
+DEPENDENT = 0.01  # the level at which thetas count as dependent; an error only costs power
 FEW_SHARED = 1.05  # thetas that use a point, on average: more make pooled statistics too large
-MIN_ATOMS = 8  # points of a theta with atoms: of fewer nobody can tell whether all thetas have the same random numbers
-MANY_THETAS = 30  # so many show a correlation by the signs of their products alone, whatever the design of each
-MIN_CHAIN = 50  # points, fewer of which do not show how slowly a chain mixes and are worth one
-CHAIN_MARGIN = 2.0  # by which the effective size of a Markov chain may be smaller than it is estimated
-FARTHEST = 6.0  # standard deviations that are told apart
+MIN_ATOMS = 8  # points of a theta with atoms: fewer do not show whether all thetas have the same random numbers
+MANY_THETAS = 30  # enough to test a correlation by the signs of their products alone, for any design
+MIN_CHAIN = 50  # points: fewer do not show how slowly a chain mixes and count as one
+CHAIN_MARGIN = 2.0  # factor by which the estimated effective size of a Markov chain may be too large
+FARTHEST = 6.0  # standard deviations: larger ones are clipped
 SMALLEST = -690.0  # log p, near the smallest float64
-BOUNDS_LEVEL = 1e-6  # of normal draws; those of an exponential distribution at its bound fail in less than 1 of 1000
-LEAST_DRAWS, MAX_PARTS = 16, 64  # in a part of the draws that is averaged by itself, and of parts along a coordinate
+BOUNDS_LEVEL = 1e-6  # for normal draws; exponential draws at their bound fail in less than 1 of 1000 cases
+LEAST_DRAWS, MAX_PARTS = 16, 64  # draws in a part that is averaged by itself; parts along a coordinate
 
 
 def measure_contradiction(samples: Samples) -> str | None:
-    """Why the points do not look like draws from their measures, in words; None if they do, or if nobody can tell."""
-    every = None if source(samples) is None else _restored(samples)
-    every = None if every is None else without_listed(every)
-    found = None if every is None else _Checked.of(some_of(every, first=every.design == "mcmc"))
-    tests = [] if found is None else [test for test in found.tests() if test.log_p <= np.log(LEVEL / TESTS)]
+    """Why the points do not look like draws from their measures, in words; None if they do, or if it is unknown."""
+    tested = None if source(samples) is None else _restored(samples)
+    tested = None if tested is None else without_listed(tested)
+    checked = None if tested is None else _Checked.of(some_of(tested, first=tested.design == "mcmc"))
+    tests = [] if checked is None else [test for test in checked.tests() if test.log_p <= np.log(LEVEL / TESTS)]
     if not tests:
         return None
     worst = min(tests, key=lambda test: (test.is_general, test.log_p))
@@ -58,7 +57,7 @@ def measure_contradiction(samples: Samples) -> str | None:
 
 
 def _restored(samples: Samples) -> Samples | None:
-    """The samples with the points at which f failed, which were drawn, too; None where other points are missing."""
+    """The samples with the points at which f failed added, as they were drawn; None if other points are missing."""
     failures = samples.failures
     if failures is None:
         return samples
@@ -81,16 +80,16 @@ def _restored(samples: Samples) -> Samples | None:
 
 @dataclass(frozen=True)
 class _Test:
-    """A bound of log p for all coordinates together, and the text on the coordinate with the smallest."""
+    """A bound of log p for all coordinates together, and a text about the coordinate with the smallest log p."""
 
     log_p: float
     text: Callable[[], str]
-    is_general: bool = False  # whether it fails wherever another one does
+    is_general: bool = False  # whether it fails whenever a more specific test fails
 
 
 @dataclass(frozen=True, eq=False)
 class _Checked:
-    """Samples and the transforms of those coordinates that have some, with their names."""
+    """Samples and the transforms of the coordinates that have a transform, with the names of these."""
 
     samples: Samples
     transforms: Transforms
@@ -101,9 +100,9 @@ class _Checked:
         u = samples._probabilities
         kept = np.all(np.isfinite(u), axis=0)
         ends = (u <= 0) | (u >= 1)
-        if np.any(ends):  # numbers that are too small or too near to an end of the support are rounded to it
+        if np.any(ends):  # rounding moves numbers near an end of the support to it
             supports = zip(*(measure.support for measure in samples.measures), strict=True)
-            low, high = (np.stack(each)[samples.owners] for each in supports)
+            low, high = (np.stack(ends_of)[samples.owners] for ends_of in supports)
             kept &= ~np.any(ends & ((samples.all_points == low) | (samples.all_points == high)), axis=0)
         if not np.any(kept):
             return None
@@ -112,62 +111,64 @@ class _Checked:
         return cls(samples, Transforms.of(u[:, kept], samples.owners, atoms, replicated=samples.stochastic), names)
 
     def tests(self) -> Iterator[_Test]:
-        """The tests: of all points together, or of each theta by itself where thetas depend on each other."""
-        each = self.transforms
+        """The tests, of all points together, or of each theta by itself if thetas depend on each other."""
+        transforms = self.transforms
         if self.samples.design == "mcmc":
             yield from self._of_chains()
             return
-        even = np.max(self.samples.counts) > 1 and (self.samples.design == "sobol" or uniformity.are_even(each))
-        dependent = self._may_share_points or (not even and uniformity.are_dependent(each, DEPENDENT))
-        group = each.owners if dependent else each.together
-        yield self._location(combined(uniformity.location(each, group)))
-        yield self._scale(combined(uniformity.scale(each, group)))
-        yield self._shape(*uniformity.shape(each, group))
+        even = np.max(self.samples.counts) > 1 and (self.samples.design == "sobol" or uniformity.are_even(transforms))
+        dependent = self._may_share_points or (not even and uniformity.are_dependent(transforms, DEPENDENT))
+        group = transforms.owners if dependent else transforms.together
+        yield self._location(combined(uniformity.location(transforms, group)))
+        yield self._scale(combined(uniformity.scale(transforms, group)))
+        yield self._shape(*uniformity.shape(transforms, group))
         if len(self.names) > 1 and not (dependent and even):
             by_theta = even or (not dependent and self.samples.T >= MANY_THETAS)
-            test = uniformity.correlation_of_designs(each) if by_theta else uniformity.correlation(each, group)
+            test = (
+                uniformity.correlation_of_designs(transforms) if by_theta else uniformity.correlation(transforms, group)
+            )
             yield self._correlation(test)
         if self.samples.T > 1:
-            each_theta = uniformity.location(each, each.owners)
-            alone = np.minimum(0.0, np.min(each_theta, axis=0) + np.log(self.samples.T))
-            yield self._thetas(alone if dependent else uniformity.thetas(each), each_theta)
+            by_theta_alone = uniformity.location(transforms, transforms.owners)
+            alone = np.minimum(0.0, np.min(by_theta_alone, axis=0) + np.log(self.samples.T))
+            yield self._thetas(alone if dependent else uniformity.thetas(transforms), by_theta_alone)
 
     @property
     def _may_share_points(self) -> bool:
-        """Whether thetas share points or mirrored ones, or may come from the same random numbers, which atoms hide."""
-        samples, each = self.samples, self.transforms
-        near = ~np.any(each.are_extreme, axis=1)
-        mirrored = uses(np.abs(each.a[:, ~each.atoms])[near], samples.owners[near])
-        if max(samples.thetas_per_point, mirrored) > FEW_SHARED or not np.all(each.atoms):
+        """Whether thetas share points or mirrored points, or may use the same random numbers, which atoms hide."""
+        samples, transforms = self.samples, self.transforms
+        near = ~np.any(transforms.are_extreme, axis=1)
+        mirrored = uses(np.abs(transforms.a[:, ~transforms.atoms])[near], samples.owners[near])
+        if max(samples.thetas_per_point, mirrored) > FEW_SHARED or not np.all(transforms.atoms):
             return max(samples.thetas_per_point, mirrored) > FEW_SHARED
         few = bool(np.min(samples.counts) < MIN_ATOMS)
         same = uses(samples.all_points, samples.owners, exactly=True) > FEW_SHARED
-        return few or same or uniformity.are_dependent(each, DEPENDENT)
+        return few or same or uniformity.are_dependent(transforms, DEPENDENT)
 
     def _of_chains(self) -> Iterator[_Test]:
-        """Tests of the location and the scale of Markov chains, whose points are worth fewer independent ones.
+        """Tests of the location and the scale of Markov chains, with their effective sizes.
 
-        Thetas are taken as chains of one length, so that differences between them count as slow mixing.
+        Thetas are treated as chains of one length, so that differences between them count as slow mixing.
         """
-        each, samples = self.transforms, self.samples
+        transforms, samples = self.transforms, self.samples
         if self._may_share_points:
             return
         N = int(np.min(samples.counts))
-        a = each.a[samples.starts[:, None] + np.arange(N)]  # (T, N, k)
+        a = transforms.a[samples.starts[:, None] + np.arange(N)]  # (T, N, k)
         sizes = [min(effective_size(b), effective_size(np.abs(b))) for b in np.moveaxis(a, -1, 0)]
-        copies = np.maximum(CHAIN_MARGIN * a.shape[0] * N / np.array(sizes), each.copies)
+        copies = np.maximum(CHAIN_MARGIN * a.shape[0] * N / np.array(sizes), transforms.copies)
         if N < MIN_CHAIN:
             copies = np.maximum(copies, np.max(samples.counts))
-        slow = replace(each, copies=copies)
-        yield self._location(combined(uniformity.location(slow, each.together)))
-        yield self._scale(combined(uniformity.scale(slow, each.together)))
+        slow = replace(transforms, copies=copies)
+        yield self._location(combined(uniformity.location(slow, transforms.together)))
+        yield self._scale(combined(uniformity.scale(slow, transforms.together)))
 
     def _scores(self, j: int) -> Array:
         """Normal scores (n,) of coordinate j, within a few standard deviations."""
         return np.clip(ndtri(np.clip(self.transforms.a[:, j] + 0.5, 0.0, 1.0)), -FARTHEST, FARTHEST)
 
     def _off(self, j: int, rows: Booleans | slice) -> str:
-        """How far some points are from the centre of their measures along coordinate j, on average."""
+        """The mean distance of these rows from the centre of their measures along coordinate j, in words."""
         mean = float(np.mean(self._scores(j)[rows]))
         size = f"{abs(mean):.2g}" if abs(mean) < FARTHEST - 1 else f"{FARTHEST - 1:g} or more"
         return f"{self.names[j]} is {size} standard deviations too {'large' if mean > 0 else 'small'} on average"
@@ -184,28 +185,28 @@ class _Checked:
         return _Test(_least(log_p), text)
 
     def _shape(self, log_p: Array, distance: Array) -> _Test:
-        every = combined(log_p)
+        by_coordinate = combined(log_p)
 
         def text() -> str:
-            j = int(np.argmin(every))
+            j = int(np.argmin(by_coordinate))
             return f"the distribution of {self.names[j]} differs by up to {np.max(distance[:, j]):.2g} in probability"
 
-        return _Test(_least(every), text, is_general=True)
+        return _Test(_least(by_coordinate), text, is_general=True)
 
     def _correlation(self, log_p: Array) -> _Test:
         def text() -> str:
-            j, k = (int(each) for each in np.unravel_index(np.argmin(log_p), log_p.shape))
-            found = np.corrcoef(self._scores(j), self._scores(k))[0, 1]
+            j, k = (int(index) for index in np.unravel_index(np.argmin(log_p), log_p.shape))
+            coefficient = np.corrcoef(self._scores(j), self._scores(k))[0, 1]
             names = f"{self.names[j]} and {self.names[k]}"
-            return f"{names} have a correlation of {found:.2f} that their measures do not have"
+            return f"{names} have a correlation of {coefficient:.2f} that their measures do not have"
 
         pairs = len(log_p) * (len(log_p) - 1) // 2
         return _Test(float(np.min(log_p) + np.log(pairs)), text)
 
-    def _thetas(self, log_p: Array, each: Array) -> _Test:
+    def _thetas(self, log_p: Array, each_theta: Array) -> _Test:
         def text() -> str:
             j = int(np.argmin(log_p))
-            t = int(np.argmin(each[:, j]))
+            t = int(np.argmin(each_theta[:, j]))
             at = self.samples.names.at("theta", self.samples.theta[t])
             off = self._off(j, self.samples.owners == t)
             return f"at {at}, {off}, as if x were not in the order of theta"
@@ -214,7 +215,7 @@ class _Checked:
 
 
 def _least(log_p: Array) -> float:
-    """The smallest of log p-values (k,), for all of them together."""
+    """The smallest of the log p-values (k,), corrected for their number."""
     return float(np.min(log_p) + np.log(len(log_p)))
 
 
@@ -229,18 +230,18 @@ class BoundsContradiction:
 
 
 def bounds_contradictions(f: Array, theta: Array, bounds: Array) -> list[BoundsContradiction]:
-    """For each end of bounds (2, C) that draws f (n, C) at theta (n, p) contradict, the part that does it most."""
+    """The ends of bounds (2, C) that draws f (n, C) at theta (n, p) contradict, each with its most significant part."""
     beyond = np.stack([np.min(f, axis=0) < bounds[0], np.max(f, axis=0) > bounds[1]])  # (2, C)
     if not np.any(beyond):
         return []
-    found, parts = [], list(_parts(theta))
+    contradictions, parts = [], list(_parts(theta))
     delta = BOUNDS_LEVEL / (2 * np.count_nonzero(np.isfinite(bounds)) * len(parts))
     for end, c in np.argwhere(beyond):
         significance = _significance(f[:, c], bounds[:, c], end, parts, delta)
         if np.max(significance) > 1:
             rows = parts[int(np.argmax(significance))]
-            found.append(BoundsContradiction(int(c), int(end), rows, float(np.mean(f[rows, c]))))
-    return found
+            contradictions.append(BoundsContradiction(int(c), int(end), rows, float(np.mean(f[rows, c]))))
+    return contradictions
 
 
 def _parts(theta: Array) -> Iterator[Integers]:
@@ -255,14 +256,14 @@ def _parts(theta: Array) -> Iterator[Integers]:
 
 
 def _significance(f: Array, bounds: Array, end: int, parts: list[Integers], delta: float) -> list[float]:
-    """How far the averages of parts of draws f (n,) lie beyond an end of bounds (2,), where 1 has probability delta."""
+    """Excesses of averages of parts of f (n,) over an end of bounds (2,), over their limits with probability delta."""
     seen, std = np.concatenate([f, bounds]), float(np.std(f)) * np.sqrt(len(f) / max(len(f) - 1, 1))
     width = float(np.max(seen) - np.min(seen))  # inf if a bound is
-    found = []
+    ratios = []
     for rows in parts:
         df, n = len(np.unique(f[rows])) - 1, len(rows)
         student = stdtrit(df, 1 - delta) * std / np.sqrt(n) if df else np.inf
         limit = min(student, width * np.sqrt(np.log(1 / delta) / (2 * n)))
         excess = float(np.mean(f[rows]) - bounds[end]) * (1 if end else -1)
-        found.append(excess / limit)
-    return found
+        ratios.append(excess / limit)
+    return ratios

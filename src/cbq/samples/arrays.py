@@ -1,4 +1,4 @@
-"""Thetas, points and values as a user passes them, checked, one row per point; and units for the values."""
+"""Checked arrays of thetas, points and values, one row per point; and units for the values."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from cbq._arrays import Array, Booleans, Integers, not_nan, real, rows_not_finit
 from cbq._checks import shown
 from cbq._names import Names, Part
 
-MAX_MAGNITUDE = 1e140  # of f, and of 1 / f; beyond it, sums of squares overflow or underflow
+MAX_MAGNITUDE = 1e140  # of f and of 1 / f: sums of squares of larger ones overflow or underflow
 MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, weights do not determine their own error
-ROUNDING = 1e-12  # of the largest |f|: values may lie so far beyond their bounds
+ROUNDING = 1e-12  # relative to the largest |f|: values may exceed their bounds by this much
 
 
 def as_thetas(theta: npt.ArrayLike, name: str = "theta") -> Array:
@@ -35,7 +35,7 @@ def as_thetas(theta: npt.ArrayLike, name: str = "theta") -> Array:
 def thetas_in(theta: npt.ArrayLike, names: Names, owner: str, name: str = "theta") -> Array:
     """Thetas (M, p) as `as_thetas` returns them, from the columns of a table by their names.
 
-    names : of the p coordinates. The error for another p says who is the `owner` of this one.
+    names : of the p coordinates. owner : what has p coordinates, in the error for another number.
     """
     thetas, p = as_thetas(names.ordered("theta", theta, name), name), len(names.theta)
     if thetas.shape[1] != p:
@@ -47,15 +47,14 @@ def thetas_in(theta: npt.ArrayLike, names: Names, owner: str, name: str = "theta
 
 
 def first_of(value: Any) -> Any:
-    """The first of the arrays in a list, whose columns are coordinates or outputs; None if there is none."""
+    """The first item of a list of arrays or tables; None if it is no list, or empty."""
     return value[0] if isinstance(value, list | tuple) and value else None
 
 
 def flatten(value: Any, name: Part, T: int, names: Names) -> tuple[Array, Integers]:
-    """Join the rows of all thetas.
+    """Join the rows of all thetas into one array (sum N_t, ...), returned with the N_t (T,).
 
-    `value` is (T, N), (T, N, k), or T arrays (N_t,) or (N_t, k), each of which may be a table with columns that have
-    the names of this part. Returns one array (sum N_t, ...) and the N_t (T,).
+    `value` is (T, N), (T, N, k), or T arrays (N_t,) or (N_t, k), each of which may be a table with named columns.
     """
     if not isinstance(value, list | tuple) and getattr(getattr(value, "dtype", None), "kind", "") != "O":
         array = real(value, name)
@@ -129,17 +128,17 @@ def as_bounds(bounds: Any) -> Array | None:
 
 def bounds_of(bounds: Any, C: int | None) -> Array | None:
     """The argument `bounds` as an array (2, C) for C outputs, or (2, 1) where C is None."""
-    found, outputs = as_bounds(bounds), C or 1
-    if found is None:
+    array, outputs = as_bounds(bounds), C or 1
+    if array is None:
         return None
-    if found.shape[1] not in (1, outputs):
+    if array.shape[1] not in (1, outputs):
         has = "no axis of outputs: pass two numbers" if C is None else f"{C} outputs: pass one for each"
-        raise ValueError(f"bounds are those of {found.shape[1]} outputs, but f has {has}.")
-    return np.repeat(found, outputs // found.shape[1], axis=1)
+        raise ValueError(f"bounds have {array.shape[1]} columns, one for each output, but f has {has}.")
+    return np.repeat(array, outputs // array.shape[1], axis=1)
 
 
 def shown_bounds(bounds: Array) -> str:
-    """Bounds (2, C) for people: numbers where those of all outputs are equal."""
+    """Bounds (2, C) as text: a single number for each end that all outputs share."""
     return f"({', '.join(f'{end[0]:g}' if np.all(end == end[0]) else str(end) for end in bounds)})"
 
 
@@ -150,9 +149,9 @@ def rows_outside(values: Array, bounds: Array) -> Booleans:
 
 
 def equal_rows(keys: Array) -> tuple[Integers, Integers]:
-    """The indices of the first of each set of equal rows of keys (n, k), in order; and the set of each row: (n,)."""
+    """The index of the first row in each group of equal rows of keys (n, k), ascending; and the group of each row."""
     last = np.sort(keys[:, -1])
-    if np.all(last[1:] != last[:-1]):  # so that no two rows are equal, as most are: a tenth of the work below
+    if np.all(last[1:] != last[:-1]):  # no two rows are equal, the usual case: a tenth of the work below
         return np.arange(len(keys)), np.arange(len(keys))
     order = np.lexsort(keys.T[::-1])
     is_new = np.append(True, np.any(keys[order[1:]] != keys[order[:-1]], axis=1))
@@ -170,13 +169,13 @@ def group_averages(values: Array, group: Integers) -> Array:
 
 
 def effective_size(weights: Array) -> float:
-    """The number of points of equal weight that points with these weights (n,) are worth."""
+    """The effective number of points with these weights (n,)."""
     return float(np.sum(weights) ** 2 / np.sum(weights**2))
 
 
 def effective_sizes(log_weights: Array, starts: Integers) -> Array:
     """The effective sizes (T,) of the points of each theta, whose log weights (n,) begin at starts (T,)."""
-    return np.array([effective_size(np.exp(each - np.max(each))) for each in np.split(log_weights, starts[1:])])
+    return np.array([effective_size(np.exp(logs - np.max(logs))) for logs in np.split(log_weights, starts[1:])])
 
 
 def units(f: Array, *, centred: bool = True) -> tuple[Array, Array]:

@@ -1,4 +1,4 @@
-"""Markov chains at one theta: their draws by name, how well they mix, and how many of them are worth keeping."""
+"""Markov chains at one theta: their draws by name, convergence checks, and thinning."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ from cbq._arrays import Array, real
 from cbq._checks import is_whole, shown
 
 Thin = int | Literal["auto"]
-MAX_RHAT, MIN_ESS = 1.01, 100.0  # beyond which chains are worth a warning
+MAX_RHAT, MIN_ESS = 1.01, 100.0  # chains beyond these raise a warning
 AXES = ("chain", "draw")
-OTHER_GROUPS = ("sample_stats", "log_likelihood", "posterior_predictive")  # that a value or a score may be in
+OTHER_GROUPS = ("sample_stats", "log_likelihood", "posterior_predictive")  # may hold values and scores
 
 
 @dataclass(frozen=True, eq=False)
 class Chains:
-    """The draws of one posterior: named variables, each (chains, draws, k), with an axis k for their components."""
+    """The draws of one posterior: named variables, each (chains, draws, k) with k components."""
 
     theta: str  # for messages
     group: str
@@ -45,19 +45,19 @@ class Chains:
         return cls(theta, group, dict(found), {})
 
     def array(self, name: str, what: str) -> Array:
-        """The draws (chains, draws, k) of a variable, which the argument `what` names."""
-        found = self.variables[name] if name in self.variables else self.others.get(name)
-        if found is None:
+        """The draws (chains, draws, k) of a variable; what: the argument that named it."""
+        values_of = self.variables[name] if name in self.variables else self.others.get(name)
+        if values_of is None:
             known = shown(list(self.variables))
             raise ValueError(
                 f"{what} = {shown(name)} is no variable at theta = {self.theta}: the {self.group} has {known}."
             )
-        dims = getattr(found, "dims", None)
+        dims = getattr(values_of, "dims", None)
         if dims is not None:
             if not set(AXES) <= set(dims):
                 raise ValueError(f"{name} at theta = {self.theta} has the axes {dims}: 'chain' and 'draw' are needed.")
-            found = found.transpose(*AXES, ...).values
-        values = real(found, f"{name} at theta = {self.theta}")
+            values_of = values_of.transpose(*AXES, ...).values
+        values = real(values_of, f"{name} at theta = {self.theta}")
         if values.ndim < 2 or 0 in values.shape:
             wanted = "(chain, draw) or (chain, draw, ...)"
             raise ValueError(f"{name} at theta = {self.theta} has shape {values.shape}, but {wanted} is needed.")
@@ -82,7 +82,7 @@ def _groups(data: Any) -> dict[str, dict[str, Any]]:
 
 
 def stride(draws: Array, thin: Thin) -> int:
-    """Every how many draws one is kept, of draws (chains, draws, k); for "auto", as many as are worth one."""
+    """The thinning interval for draws (chains, draws, k); for "auto", the number of draws per independent draw."""
     if isinstance(thin, str) and thin == "auto":
         total = draws.shape[0] * draws.shape[1]
         worth = min(effective_size(draws[..., j]) for j in range(draws.shape[-1]))
@@ -93,32 +93,32 @@ def stride(draws: Array, thin: Thin) -> int:
 
 
 def mixing_problem(draws: Array, names: Sequence[str]) -> str | None:
-    """Why chains (chains, draws, k) of components with these names are not to be trusted; None if they are."""
+    """Why chains (chains, draws, k) of components with these names are unreliable; None if they are not."""
     kept = [j for j in range(draws.shape[-1]) if np.ptp(draws[..., j]) > 0]
     rhats = {names[j]: split_rhat(draws[..., j]) for j in kept}
     sizes = {names[j]: effective_size(draws[..., j]) for j in kept}
     if rhats and max(rhats.values()) > MAX_RHAT:
-        name = max(rhats, key=lambda each: rhats[each])
+        name = max(rhats, key=lambda label: rhats[label])
         return f"R-hat of {name} is {rhats[name]:.3f}, above {MAX_RHAT}: the chains have not converged"
     if sizes and min(sizes.values()) < MIN_ESS:
-        name = min(sizes, key=lambda each: sizes[each])
+        name = min(sizes, key=lambda label: sizes[label])
         return (
-            f"{draws[..., 0].size} draws of {name} are worth {sizes[name]:.0f} independent ones, fewer than {MIN_ESS:g}"
+            f"the effective sample size of {draws[..., 0].size} draws of {name} is {sizes[name]:.0f}, below {MIN_ESS:g}"
         )
     return None
 
 
 def split_rhat(draws: Array) -> float:
-    """The split R-hat of the rank-normalised draws (chains, draws), and of how far they are from their median.
+    """The larger split R-hat of rank-normalised draws (chains, draws) and of their distances from the median.
 
     Vehtari, Gelman, Simpson, Carpenter, Buerkner (2021).
     """
     folded = np.abs(draws - np.median(draws))
-    return max(_rhat(_normal_scores(_split(each))) for each in (draws, folded))
+    return max(_rhat(_normal_scores(_split(values))) for values in (draws, folded))
 
 
 def effective_size(draws: Array) -> float:
-    """The number of independent draws that draws (chains, draws) are worth, of their ranks, by Geyer's method."""
+    """The effective sample size of the ranks of draws (chains, draws), by Geyer's method."""
     z = _normal_scores(_split(draws))
     chains, n = z.shape
     if n < 3 or np.ptp(z) == 0:

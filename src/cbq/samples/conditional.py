@@ -1,7 +1,7 @@
-"""The measures of x, one for each theta, from all the ways in which they can be given.
+"""The measures of x, one for each theta, from every form that users may pass.
 
-A file holds measures, but no functions. Samples of a family are saved without it: the user passes it again, and it must
-be the same.
+A file holds measures, but no functions. Samples of a family are saved without it: the user passes it again, and the
+densities of the points must agree.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from cbq.samples.samples import Samples
 
 ROUNDING = 1e-9  # of the ends of supports
-TOLERANCE = 1e-6  # relative, of densities and integrals that two machines compute for the same measure
+TOLERANCE = 1e-6  # relative: densities of the same measure differ by less between machines
 Family = Callable[[Array], Any]  # theta (p,) -> a measure, or a frozen scipy.stats distribution
 
 
@@ -32,11 +32,11 @@ def measures_at(family: Family, theta: Array, name: str = "family") -> tuple[Mea
     measures = []
     for t, row in enumerate(theta):
         try:
-            measures.append(measure_argument(family(row.copy()), f"what the {name} returns"))
+            measures.append(measure_argument(family(row.copy()), f"the value of the {name}"))
         except Exception as error:
             what = f"{type(error).__name__}: {as_text(error)}"
-            found = f"the {name} gives no measure at theta index t = {t} (theta = {row}): {what}"
-            raise ValueError(sentence(found)) from error
+            message = f"the {name} gives no measure at theta index t = {t} (theta = {row}): {what}"
+            raise ValueError(sentence(message)) from error
     _check_measures(measures, measures[0].dim, "the measure at theta index 0")
     return tuple(measures)
 
@@ -45,8 +45,8 @@ def measures_at(family: Family, theta: Array, name: str = "family") -> tuple[Mea
 class ConditionalMeasure:
     """The measure of x as a function of theta.
 
-    A `family` gives it at any theta. Without one, it is known at the observed thetas (T, p) only, as `observed`: a
-    measure with batch shape (T,), T measures, or one measure for all thetas, which is then known everywhere.
+    A `family` returns it at any theta. Without a family, only the measures at the observed thetas (T, p) are known:
+    `observed` is a measure with batch shape (T,), T measures, or one measure for all thetas, also unobserved ones.
     """
 
     theta: Array
@@ -69,7 +69,7 @@ class ConditionalMeasure:
         if np.any(indices < 0):
             raise ValueError(
                 f"the measure of x is not known at theta = {theta[np.argmin(indices)]}, which is none of the "
-                f"{len(self.theta)} observed ones: pass the family, a function from theta to its measure, as the "
+                f"{len(self.theta)} observed thetas: pass the family, a function from theta to its measure, as the "
                 f"measure of the samples."
             )
         return tuple(self.observed_at(int(t)) for t in indices)
@@ -85,7 +85,7 @@ class ConditionalMeasure:
 
     @property
     def fits_in_file(self) -> bool:
-        """Whether a file can hold it. A file holds measures, but no code: no family, and no measures of your own."""
+        """Whether a file can hold it: a file holds no code, hence no family and no measures of the user's own."""
         if self.family is not None:
             return False
         try:
@@ -103,15 +103,15 @@ class ConditionalMeasure:
 
 
 def varies(measure: Measure | tuple[Measure, ...]) -> bool:
-    """Whether the measures of several thetas may differ: they are not one and the same object."""
+    """Whether the measures of several thetas may differ, since they are not one object."""
     return (
-        bool(measure.batch_shape) if isinstance(measure, Measure) else any(each is not measure[0] for each in measure)
+        bool(measure.batch_shape) if isinstance(measure, Measure) else any(other is not measure[0] for other in measure)
     )
 
 
 def equal_measures(one: Measure | tuple[Measure, ...], other: Measure | tuple[Measure, ...], T: int) -> bool:
-    """Whether the measures of T thetas are the same, each a batch of T, T measures, or one for all."""
-    first, second = (ConditionalMeasure(np.empty((T, 0)), each, None).observed_at for each in (one, other))
+    """Whether the measures of T thetas are equal; each argument is a batch of T, T measures, or one for all."""
+    first, second = (ConditionalMeasure(np.empty((T, 0)), observed, None).observed_at for observed in (one, other))
     return all(first(t).equals(second(t)) for t in range(T))
 
 
@@ -124,9 +124,9 @@ def find_thetas(theta: Array, known: Array) -> Integers:
 def as_measures(
     measure: Any, theta: Array, d: int, name: str = "measure"
 ) -> tuple[Measure | tuple[Measure, ...], Family | None]:
-    """The measures that the argument `measure` of `Samples` stands for, and the family, if it is one.
+    """The measures in the argument `measure` of `Samples`, and the family if it is one.
 
-    They are checked against theta (T, p) and the dimension d of x. name: of the argument.
+    The measures are checked against theta (T, p) and the dimension d of x. name: of the argument.
     """
     T, family = len(theta), None
     observed: Measure | tuple[Measure, ...]
@@ -135,7 +135,7 @@ def as_measures(
             raise ValueError(
                 f"{name} is a list of {len(measure)} measures, but theta has T = {T} rows: pass one for each."
             )
-        observed = tuple(measure_argument(each, f"{name}[{t}]") for t, each in enumerate(measure))
+        observed = tuple(measure_argument(item, f"{name}[{t}]") for t, item in enumerate(measure))
     elif (
         callable(measure)
         and not isinstance(measure, Measure)
@@ -157,7 +157,7 @@ def as_measures(
 
 
 def _check_measures(measures: Sequence[Measure], d: int, owner: str, name: str = "measure") -> None:
-    """Raise unless every measure is a single one in d dimensions, the number that `owner` has; name: what it is."""
+    """Raise unless every measure is a single one in d dimensions, as `owner` is; name: the argument."""
     for t, measure in enumerate(measures):
         if measure.batch_shape:
             raise ValueError(
@@ -182,27 +182,27 @@ def log_density(measure: Measure, x: Array) -> Array:
 
 
 def check_proposal(measure: Measure, proposal: Measure, theta: Array, x: Array) -> None:
-    """Raise unless points of the proposal can stand for those of the measure at theta (p,), with weights p / q.
+    """Raise unless points of the proposal, with weights p / q, can replace points of the measure at theta (p,).
 
-    That takes two densities with the same support. x : (1, d), one of the points.
+    Both need densities with the same support. x : (1, d), one of the points.
     """
-    for name, each in (("measure", measure), ("proposal", proposal)):
-        if why := why_no_density(each, x):
+    for name, checked in (("measure", measure), ("proposal", proposal)):
+        if why := why_no_density(checked, x):
             raise ValueError(
-                f"points of a proposal have weights p(x) / q(x), but {each!r}, the {name} at theta = {theta}, has no "
-                f"density that can be used: {why}. Leave proposal out, or use a measure with a density."
+                f"points of a proposal have weights p(x) / q(x), but {checked!r}, the {name} at theta = {theta}, has "
+                f"no usable density: {why}. Leave proposal out, or use a measure with a density."
             )
     if ends := other_support(measure, proposal):
         raise ValueError(
             f"the proposal at theta = {theta} has the support {ends[2]} along coordinate {ends[0]} of x, and the "
-            f"measure has {ends[1]}: outside of its support f means nothing, and what a proposal does not reach is "
-            f"lost. Pass a proposal with the same support."
+            f"measure has {ends[1]}: f is not defined outside the support of the measure, and points must reach all of "
+            f"it. Pass a proposal with the same support."
         )
 
 
 def why_no_density(measure: Measure, x: Array) -> str:
-    """Why a measure has no density that ratios can be made of, in words; empty if it has one. x : (1, d), a point."""
-    if any(isinstance(each, Unnormalised) for each in measure.factors()):
+    """Why a measure has no density for ratios, in words; empty if it has one. x : (1, d), a point."""
+    if any(isinstance(factor, Unnormalised) for factor in measure.factors()):
         return "it is known up to a constant only"
     try:
         measure.logpdf(x)
@@ -218,7 +218,7 @@ def other_support(one: Measure, other: Measure) -> tuple[int, str, str] | None:
     if not np.any(differ):
         return None
     j = int(np.argmax(np.any(differ, axis=0)))
-    first, second = (f"[{low:g}, {high:g}]" for low, high in (each[:, j] for each in ends))
+    first, second = (f"[{low:g}, {high:g}]" for low, high in (support[:, j] for support in ends))
     return j, first, second
 
 
@@ -227,9 +227,9 @@ class FamilyNeeded(IncompatibleFile):
 
 
 def other_measures(family: Family | None, why: str) -> ValueError:
-    """The error for measures that are not those of the saved samples: of a family, or of the file itself."""
+    """The error for measures, of a family or of the file itself, that contradict the saved samples."""
     if family is None:
-        return ValueError(f"its measures are not those of its points: {why}")
+        return ValueError(f"its measures do not match its points: {why}")
     return IncompatibleFile(
         f"does not go with this family, which is not the one of the fit: {why} Pass the family that the samples were "
         f"drawn from."
@@ -239,8 +239,8 @@ def other_measures(family: Family | None, why: str) -> ValueError:
 def read_samples(samples: Samples) -> dict[str, Any]:
     """The fields of saved samples.
 
-    measure: as the constructor takes it, with a list of one for T times the same; None where the family must be passed
-    again, for which the log densities of the points stand.
+    measure: as for the constructor, with a list of one for T equal measures; None if the family must be passed again,
+    which the log densities of the points then identify.
     """
     measure = samples.conditional.observed
     if not isinstance(measure, Measure) and all(each is measure[0] for each in measure):
@@ -280,13 +280,13 @@ def build_samples(
         samples = cls(theta, points, values, measure if family is None else family, **options)
     except (ValueError, TypeError) as error:
         raise other_measures(family, str(error)) from error
-    found = samples.log_density()
-    other = ~(np.abs(found - log_density) <= TOLERANCE * (1.0 + np.abs(log_density)))
+    computed = samples.log_density()
+    other = ~(np.abs(computed - log_density) <= TOLERANCE * (1.0 + np.abs(log_density)))
     if np.any(other):
         i = int(np.argmax(other))
         raise other_measures(
             family,
-            f"at theta = {theta[samples.owners[i]]} the log density of a point is {found[i]:.6g}, but in the fit it is "
-            f"{log_density[i]:.6g}.",
+            f"at theta = {theta[samples.owners[i]]} the log density of a point is {computed[i]:.6g}, but in the fit it "
+            f"is {log_density[i]:.6g}.",
         )
     return samples._replaced(log_weights=log_weights, findings=findings)

@@ -1,4 +1,4 @@
-"""Thetas whose measure is discrete and at whose atoms f is known: the integral is a sum, and nothing is estimated."""
+"""Thetas with a discrete measure and f known at all its atoms: the integral is an exact sum."""
 
 from __future__ import annotations
 
@@ -18,23 +18,23 @@ NEGLIGIBLE = 1e-14  # the mass of atoms at which f need not be known
 
 @dataclass(frozen=True, eq=False)
 class Enumerated:
-    """Which thetas (T,) have all atoms among their points, and the weights (n,) of all points, zero elsewhere."""
+    """Which thetas (T,) have all their atoms among their points, and the weights (n,) of points; zero elsewhere."""
 
     thetas: Booleans
     weights: Array
 
     @classmethod
     def of(cls, samples: Samples) -> Enumerated:
-        """The thetas of samples without equal points that have all their atoms."""
+        """The enumerated thetas of samples, in which no points of a theta are equal."""
         weights, thetas = np.zeros(samples.n_evaluations), np.zeros(samples.T, dtype=bool)
         if samples.stochastic or samples.log_weights is not None:
             return cls(thetas, weights)
         for t, measure in enumerate(samples.measures):
             if isinstance(measure, Empirical):
-                found = _atom_weights(measure, samples.points(t))
-                thetas[t] = np.sum(found) >= 1 - NEGLIGIBLE
+                masses = _atom_weights(measure, samples.points(t))
+                thetas[t] = np.sum(masses) >= 1 - NEGLIGIBLE
                 if thetas[t]:
-                    weights[samples.starts[t] : samples.starts[t] + samples.counts[t]] = found / np.sum(found)
+                    weights[samples.starts[t] : samples.starts[t] + samples.counts[t]] = masses / np.sum(masses)
         return cls(thetas, weights)
 
     def sums(self, samples: Samples) -> Array:
@@ -43,7 +43,7 @@ class Enumerated:
 
 
 def without_listed(samples: Samples) -> Samples | None:
-    """The samples without thetas whose atoms are all listed, each as often as the others; None if none is left."""
+    """The samples without thetas that list all their atoms, each equally often; None if no theta is left."""
     measures = samples._measure if isinstance(samples._measure, tuple) else (samples._measure,)
     if not any(isinstance(measure, Empirical) for measure in measures):
         return samples
@@ -55,7 +55,7 @@ def without_listed(samples: Samples) -> Samples | None:
 
 
 def _atom_weights(measure: Empirical, x: Array) -> Array:
-    """The probabilities (N,) of points x (N, d), no two of which are equal."""
+    """The probabilities (N,) of distinct points x (N, d)."""
     used = measure.weights > 0
     atoms, weights = measure.points[used], measure.weights[used]
     distinct, which = np.unique(np.concatenate([x, atoms]), axis=0, return_inverse=True)

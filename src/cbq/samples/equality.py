@@ -1,4 +1,4 @@
-"""When samples are equal: the same thetas, points and values of the same measures, options and names."""
+"""Equality of samples: of thetas, points, values, measures, options and names."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ ARRAYS = ("theta", "counts", "all_points", "table", "bounds", "log_weights")
 
 
 def equal(one: Samples, other: Samples) -> bool:
-    """Whether both hold the same, to the last bit, in the same order. Families are compared at the observed thetas."""
+    """Whether both are equal to the last bit, in the same order. Families are compared at the observed thetas."""
     if any(getattr(one, name) != getattr(other, name) for name in SAME):
         return False
     if not all(_same_array(getattr(one, name), getattr(other, name)) for name in ARRAYS):

@@ -1,4 +1,4 @@
-"""Points that were drawn from their measures, and at which f failed: an estimate must not hide them."""
+"""Points at which f failed. They were drawn like the others, so estimates must report them."""
 
 from __future__ import annotations
 
@@ -11,14 +11,14 @@ from cbq._arrays import Array, Integers
 from cbq._names import Names
 from cbq.io import Numbers, saved
 
-NARROW = 0.5  # failures in a smaller part of the range of a coordinate are described by it
+NARROW = 0.5  # a coordinate describes the failures if they fill a smaller part of its range
 SHOWN_COORDINATES = 2
 BLOCK = 2**20  # distances between thetas in memory at a time
 
 
 def _check(counts: Integers, drawn: Integers, **_: object) -> None:
     if np.any(counts > drawn) or not np.any(counts):
-        raise ValueError("f must have failed at some of the points that were drawn, and at no others.")
+        raise ValueError("counts must be at most drawn, and positive at some theta.")
 
 
 @saved(
@@ -34,11 +34,11 @@ def _check(counts: Integers, drawn: Integers, **_: object) -> None:
 )
 @dataclass(frozen=True, eq=False)
 class Failures:
-    """Where f failed.
+    """The points at which f failed.
 
-    theta : (S, p), all thetas at which points were drawn, those without any value of f too.
-    position : (S,), their indices in the samples, -1 for thetas without any value, which are not there.
-    counts, drawn : (S,), the number of points at which f failed, and of all points that were drawn.
+    theta : (S, p), all thetas with points, including thetas without any value of f.
+    position : (S,), their indices in the samples; -1 for thetas without any value, which samples leave out.
+    counts, drawn : (S,), the numbers of points at which f failed, and of all points.
     x : (sum counts, d), the points at which f failed, by theta.
     lowest, highest : (d,), the range of all points.
 
@@ -66,17 +66,17 @@ class Failures:
     @classmethod
     def of(cls, theta: Array, failed: Sequence[Array], x: Sequence[Array]) -> Failures | None:
         """From S thetas (S, p), points at which f failed, and points with a value; None if it never failed."""
-        counts, values = (np.array([len(points) for points in each]) for each in (failed, x))
+        counts, values = (np.array([len(points) for points in parts]) for parts in (failed, x))
         if not np.any(counts):
             return None
         position = np.where(values > 0, np.cumsum(values > 0) - 1, -1)
-        every = np.concatenate([*failed, *x])
-        ends = every.min(axis=0), every.max(axis=0)
+        points_of_all = np.concatenate([*failed, *x])
+        ends = points_of_all.min(axis=0), points_of_all.max(axis=0)
         kept = counts + values > 0
         return cls(theta[kept], position[kept], counts[kept], (counts + values)[kept], np.concatenate(failed), *ends)
 
     def select(self, chosen: Integers, T: int) -> Failures | None:
-        """Those of the chosen ones of T thetas of the samples, and of thetas without any value; None if it has none."""
+        """The failures at chosen thetas, of T, and at thetas without any value; None if there are none."""
         place = np.full(T + 1, -2)
         place[chosen[::-1]] = np.arange(len(chosen))[::-1]  # the first of equal ones
         place[-1] = -1
@@ -103,7 +103,7 @@ class Failures:
         return np.asarray(self.counts / self.drawn)
 
     def share_near(self, theta: Array) -> Array:
-        """The share at the nearest theta at which points were drawn, for each theta (M, p): (M,)."""
+        """The share of failures at the nearest theta with points, for each theta (M, p): (M,)."""
         nodes, shares = self.theta, self.shares
         unit = np.where(np.ptp(nodes, axis=0) > 0, np.ptp(nodes, axis=0), 1.0)
         step = max(1, BLOCK // nodes.size)
@@ -114,9 +114,9 @@ class Failures:
         return self.described(Names())
 
     def described(self, names: Names) -> str:
-        """Where f failed, in words; coordinates of x have these names."""
+        """The failures in words; names: of the coordinates of x."""
         worst = int(np.argmax(self.shares))
-        of_one = f"up to {self.shares[worst]:.1%} of those of one theta, at theta = {self.theta[worst]}"
+        of_one = f"up to {self.shares[worst]:.1%} of the points of a theta, at theta = {self.theta[worst]}"
         return f"f failed at {len(self.x)} of {self.n_drawn} points ({self.share:.1%}; {of_one}), {self._where(names)}"
 
     def _where(self, names: Names) -> str:

@@ -1,4 +1,4 @@
-"""Samples in files: arrays and JSON, no code, as fits are saved."""
+"""Files of samples: arrays and JSON, no code, as for fits."""
 
 from __future__ import annotations
 
@@ -29,20 +29,20 @@ def load_samples(kind: type[Samples], path: str | os.PathLike[str], family: Fami
         )
     name = file_name(path, "path")
     try:
-        found = load_file(name, _fields(kind), family, SAMPLES_FILE)
+        values = load_file(name, _fields(kind), family, SAMPLES_FILE)
     except FamilyNeeded as error:
         call = f"cbq.Samples.load({name!r}, family=problem.family)"
         raise FamilyNeeded(
             f"{name} holds samples of a family, and a file holds no code. Pass the function from theta to its measure "
             f"again: {call}."
         ) from error
-    samples: Samples = found["samples"]
-    return samples._replaced(failures=found["failures"])
+    samples: Samples = values["samples"]
+    return samples._replaced(failures=values["failures"])
 
 
 def _fields(kind: type[Samples]) -> dict[str, Field]:
-    every: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "samples": Instance(kind),
         "failures": Optional(Instance(Failures)),
     }
-    return every
+    return fields

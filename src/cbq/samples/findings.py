@@ -1,4 +1,4 @@
-"""Findings that samples carry: what was found when they were made, and is not seen in their arrays."""
+"""Findings about samples, recorded when they are made, because their arrays do not show them."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from cbq._arrays import Array
 from cbq.io import Numbers, Optional, Text, saved
 from cbq.samples.conditional import find_thetas
 
-KINDS = ("convergence", "ratio")  # of the findings of fits that these become
+KINDS = ("convergence", "ratio")  # the kinds of findings of fits that these become
 
 
 @saved("SamplesFinding", kind=Text(KINDS), text=Text(), theta=Optional(Numbers("p")))
 @dataclass(frozen=True, eq=False)
 class SamplesFinding:
-    """What a user should know about samples: its kind, a text of whole sentences, and the theta (p,), if it is one.
+    """A finding about samples: its kind, a text in whole sentences, and the theta (p,) if it concerns a single one.
 
     Examples
     --------
@@ -50,13 +50,13 @@ class SamplesFinding:
 
 
 def about(findings: Sequence[SamplesFinding], theta: Array) -> tuple[SamplesFinding, ...]:
-    """The findings about some of the thetas (T, p), or about all samples; each once."""
-    kept = (each for each in findings if each.theta is None or find_thetas(each.theta[None], theta)[0] >= 0)
+    """The findings about thetas among (T, p), or about the samples as a whole; each once."""
+    kept = (finding for finding in findings if finding.theta is None or find_thetas(finding.theta[None], theta)[0] >= 0)
     return tuple(dict.fromkeys(kept))
 
 
 def in_brief(findings: Sequence[SamplesFinding], kind: str, T: int) -> str:
-    """The text of the findings of a kind about T thetas: the first, and how many thetas are like it."""
-    every = [each for each in findings if each.kind == kind]
-    alike = sum(each.theta is not None for each in every)
-    return f"{every[0].text}{f' {alike} of {T} thetas are like it.' * (alike > 1)}"
+    """The text of the first finding of a kind, and the number of thetas, of T, with findings of this kind."""
+    of_kind = [finding for finding in findings if finding.kind == kind]
+    alike = sum(finding.theta is not None for finding in of_kind)
+    return f"{of_kind[0].text}{f' {alike} of {T} thetas have this problem.' * (alike > 1)}"

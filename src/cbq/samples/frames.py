@@ -1,4 +1,4 @@
-"""Samples in long tables, which have one row per point: from the columns of a table, and back."""
+"""Samples from and to long tables, with one row per point."""
 
 from __future__ import annotations
 
@@ -24,9 +24,9 @@ Columns = str | Sequence[str] | None
 
 @dataclass(frozen=True, eq=False)
 class LongTable:
-    """The samples of a long table: thetas (T, p), and T arrays each of points (N_t, d) and of values.
+    """The contents of a long table: thetas (T, p), T arrays of points (N_t, d), and T arrays of values.
 
-    failures: where f failed, if the table has a column `failed`.
+    failures: the points at which f failed, if the table has a column `failed`.
     """
 
     theta: Array
@@ -43,8 +43,8 @@ def read_table(frame: Any, theta: Columns, x: Columns, f: Columns) -> LongTable:
     """
     table = _columns(frame)
     failed = _failed(table.pop(FAILED, None), len(next(iter(table.values()), ())))
-    found = {part: _found(table, part, given) for part, given in zip(PARTS, (theta, x, f), strict=True)}
-    names = Names(**found)
+    columns = {part: _found(table, part, given) for part, given in zip(PARTS, (theta, x, f), strict=True)}
+    names = Names(**columns)
     used = {*names.theta, *names.x, *names.f}
     unknown = [name for name in table if name not in used]
     if unknown and None in (theta, x, f):
@@ -52,13 +52,13 @@ def read_table(frame: Any, theta: Columns, x: Columns, f: Columns) -> LongTable:
             f"the table has columns {unknown}, but only theta, x and f, or theta_*, ..., are known: drop them, or say "
             f"which columns to take, as in theta='stock', x=['demand'], f='profit'."
         )
-    single = isinstance(f, str) or (f is None and found["f"] == ("f",))
+    single = isinstance(f, str) or (f is None and columns["f"] == ("f",))
     blocks = {part: np.column_stack([table[name] for name in getattr(names, part)]) for part in PARTS}
     return _grouped(blocks, names, failed, single=single)
 
 
 def _grouped(blocks: dict[Part, Array], names: Names, failed: Booleans, *, single: bool) -> LongTable:
-    """Rows with equal theta together."""
+    """The table with the rows of equal thetas together."""
     theta, x = blocks["theta"], blocks["x"]
     bad = rows_not_finite(theta)
     if np.any(bad):
@@ -68,18 +68,18 @@ def _grouped(blocks: dict[Part, Array], names: Names, failed: Booleans, *, singl
     rows = np.split(np.argsort(group, kind="stable"), np.cumsum(np.bincount(group))[:-1])
     values = blocks["f"][:, 0] if single else blocks["f"]
     good = [row[~failed[row]] for row in rows]
-    some = [t for t, row in enumerate(good) if len(row)]
-    if not some:
+    known = [t for t, row in enumerate(good) if len(row)]
+    if not known:
         raise ValueError("the table has no row with a value: f failed at all of them.")
     failures = Failures.of(theta[first], [x[row[failed[row]]] for row in rows], [x[row] for row in good])
-    taken = [good[t] for t in some]
-    return LongTable(theta[first][some], [x[row] for row in taken], [values[row] for row in taken], names, failures)
+    taken = [good[t] for t in known]
+    return LongTable(theta[first][known], [x[row] for row in taken], [values[row] for row in taken], names, failures)
 
 
 def to_frame(samples: Samples) -> Any:
     """A pandas table of samples, with a row per point.
 
-    Where f failed, those points are rows, too: without a value, and with True in the column `failed`.
+    Points at which f failed have rows, too, with NaN as their value and True in the column `failed`.
     """
     failures = samples.failures
     table = samples.to_columns()
@@ -94,15 +94,15 @@ def to_frame(samples: Samples) -> Any:
 
 def _columns(frame: Any) -> dict[str, Array]:
     """The columns of a table by name, each (n,)."""
-    found = named_columns(frame)
-    if found is None:
+    columns = named_columns(frame)
+    if columns is None:
         raise TypeError(
             f"from_frame takes a table with named columns, such as a pandas or polars DataFrame or a mapping from "
             f"names to columns of numbers, but a {type(frame).__name__} arrived."
         )
-    if repeated := found.repeated():
+    if repeated := columns.repeated():
         raise ValueError(f"the table has several columns called {', '.join(map(repr, repeated))}: rename them.")
-    table = {name: real(found.take(i), f"column {shown(name)}") for i, name in enumerate(found.labels)}
+    table = {name: real(columns.take(i), f"column {shown(name)}") for i, name in enumerate(columns.labels)}
     lengths = {len(column) for column in table.values() if column.ndim == 1}
     if any(column.ndim != 1 for column in table.values()) or len(lengths) != 1 or 0 in lengths:
         shapes = {name: column.shape for name, column in table.items()}
@@ -111,7 +111,7 @@ def _columns(frame: Any) -> dict[str, Array]:
 
 
 def _found(table: dict[str, Array], part: Part, given: Columns) -> tuple[str, ...]:
-    """The names of the columns of a part: those that are given, or else `part` or `part_*`."""
+    """The names of the columns of a part: the given names, or `part`, or `part_*`."""
     if given is not None:
         names: tuple[str, ...] = getattr(Names(**{part: given}), part)
         missing = [name for name in names if name not in table]
@@ -121,17 +121,17 @@ def _found(table: dict[str, Array], part: Part, given: Columns) -> tuple[str, ..
                 f"(all columns: {list(table)})."
             )
         return names
-    found = [column for column in table if column.partition("_")[0] == part]
-    if not found or (part in found and len(found) > 1):
+    columns = [column for column in table if column.partition("_")[0] == part]
+    if not columns or (part in columns and len(columns) > 1):
         raise ValueError(
-            f"the table must have either one column {part!r} or columns {part}_*, but of those it has {found} "
+            f"the table must have either one column {part!r} or columns {part}_*, but of those it has {columns} "
             f"(all columns: {list(table)}): rename them, or say which to take, as in {part}='name of the column'."
         )
-    return tuple(found)
+    return tuple(columns)
 
 
 def _failed(column: Array | None, n: int) -> Booleans:
-    """Which of n rows are points at which f failed."""
+    """Whether f failed at the points of n rows: (n,)."""
     if column is None:
         return np.zeros(n, dtype=np.bool_)
     if not np.all((column == 0) | (column == 1)):

@@ -1,4 +1,4 @@
-"""Samples as notebooks show them."""
+"""Samples as HTML, for notebooks."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ FIRST_ROWS = 5
 
 
 def samples_html(samples: Samples) -> str:
-    """What was observed, and the first points."""
-    names, counts, kinds = samples.names, samples.counts, dict.fromkeys(each.kind for each in samples.findings)
+    """A summary of samples and their first points."""
+    names, counts, kinds = samples.names, samples.counts, dict.fromkeys(finding.kind for finding in samples.findings)
     points = f"{counts.min()} to {counts.max()}" if samples.is_ragged else f"{counts[0]}"
     entries = {
         "thetas": f"{samples.T}: {names.ranges('theta', samples.theta)}",

@@ -1,4 +1,4 @@
-"""Samples of the same f and measures put together: `samples + more`."""
+"""Sums of samples of the same f and measures: `samples + more`."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ from cbq.samples.findings import about
 if TYPE_CHECKING:
     from cbq.samples.samples import Design, Samples
 
-SAME = ("p", "d", "C", "depends_on_theta", "stochastic")  # what both must have
-# The first that one of the two has is that of both. Points that were chosen spoil every average, so they come first:
-# their warning, that standard errors say nothing, includes that of a Markov chain, that they are too small.
+SAME = ("p", "d", "C", "depends_on_theta", "stochastic")  # attributes that must agree
+# The sum has the first of these designs that either one has. Adaptive points bias every average, so they come first:
+# the warning that standard errors are invalid covers the warning of Markov chains that they are too small.
 DESIGNS: tuple[Design, ...] = ("adaptive", "mcmc", "sobol", "iid")
 
 
 def joined(one: Samples, other: Samples) -> Samples:
-    """The points of both. Thetas of the first come first, and equal thetas are one, with the points of the first first.
+    """The points of both, with the thetas and points of the first in front; equal thetas are merged.
 
-    Raises a ValueError where they are not samples of the same problem: shapes, options or measures differ.
+    Raises a ValueError if shapes, options or measures differ, so that these are samples of different problems.
     """
     for name in SAME:
         require_same(name, getattr(one, name), getattr(other, name))
@@ -50,16 +50,16 @@ def joined(one: Samples, other: Samples) -> Samples:
 
 
 def require_joinable(one: Samples, x: Samples, bounds: Any) -> None:
-    """Raise unless the points x, whose values are not known yet, can be added to the first, and are others.
+    """Raise unless the points x, whose values are not known yet, can be added to the first and differ from its points.
 
-    bounds: those that the values will have.
+    bounds: the bounds of the future values.
     """
-    values = x._replaced(_f=np.repeat(one._f[:1], x.n_evaluations, axis=0))  # some that the first has, too
+    values = x._replaced(_f=np.repeat(one._f[:1], x.n_evaluations, axis=0))  # placeholders, which are valid
     joined(one, values._with_bounds(bounds))
-    both = [np.column_stack([each.theta[each.owners], each.all_points]) for each in (one, x)]
+    both = [np.column_stack([samples.theta[samples.owners], samples.all_points]) for samples in (one, x)]
     _, group = equal_rows(np.concatenate(both))
     again = np.isin(group[one.n_evaluations :], group[: one.n_evaluations])
-    again &= np.array([not measure.has_atoms for measure in x.measures])[x.owners]  # which repeats points
+    again &= np.array([not measure.has_atoms for measure in x.measures])[x.owners]  # atoms repeat points
     if np.any(again):
         i = int(np.argmax(again))
         raise ValueError(
@@ -70,13 +70,13 @@ def require_joinable(one: Samples, x: Samples, bounds: Any) -> None:
 
 
 def require_same(name: str, mine: Any, theirs: Any) -> None:
-    """Raise unless both samples have the same of what the name says."""
+    """Raise unless the attributes `mine` and `theirs` of this name are equal."""
     if mine != theirs:
         raise ValueError(f"samples that are added must have the same {name}, but they have {mine} and {theirs}.")
 
 
 def _bounds(one: Array | None, other: Array | None) -> Array | None:
-    """The bounds (2, C) of both, of which one may have none."""
+    """The common bounds (2, C); one of the two may have none."""
     if one is not None and other is not None and not np.array_equal(one, other):
         raise ValueError(
             f"samples that are added must have the same bounds, but they have {shown_bounds(one)} and "
@@ -86,7 +86,7 @@ def _bounds(one: Array | None, other: Array | None) -> Array | None:
 
 
 def _measures(one: Samples, other: Samples, at: Integers, new: Integers) -> dict[str, Any]:
-    """The measures of both, and a family that gives them all, if there is one."""
+    """The measures of both, and the family that returns them all, if there is one."""
     for t in np.flatnonzero(at >= 0).tolist():
         _require_equal(one.measure(int(at[t])), other.measure(t), other.theta[t])
     family = one.family or other.family
@@ -111,27 +111,30 @@ def _require_equal(one: Measure, other: Measure, theta: Array) -> None:
 
 
 def _weights(one: Samples, other: Samples, rows: Integers, new: Integers) -> dict[str, Any]:
-    """What is known of where the points were drawn from; proposals only where each theta has one.
+    """The weights and proposals of the points; proposals only if each theta has one.
 
-    Nothing is, where some were chosen by a rule.
+    None where either has adaptive points.
     """
     if "adaptive" in (one.design, other.design) or (one.log_weights is None and other.log_weights is None):
         return {"log_weights": None, "_proposal": None}
-    logs = [np.zeros(each.n_evaluations) if each.log_weights is None else each.log_weights for each in (one, other)]
+    logs = [
+        np.zeros(samples.n_evaluations) if samples.log_weights is None else samples.log_weights
+        for samples in (one, other)
+    ]
     known = one.proposals is not None and other.proposals is not None and len(new) == other.T
     proposals = (*(one.proposals or ()), *(other.proposals or ())) if known else None
     return {"log_weights": np.concatenate(logs)[rows], "_proposal": proposals}
 
 
 def _failures(one: Samples, other: Samples, both: Samples) -> Failures | None:
-    """Where f failed in both, by the thetas of both and those that have no value."""
-    each = [samples.failures for samples in (one, other) if samples.failures is not None]
-    if not each:
+    """The failures of both, at all thetas, including thetas without any value."""
+    known = [samples.failures for samples in (one, other) if samples.failures is not None]
+    if not known:
         return None
-    theta = np.concatenate([both.theta, *(failures.theta for failures in each)])
-    theta = theta[np.sort(np.unique(find_thetas(theta, theta)))]  # each once; those of the samples come first
+    theta = np.concatenate([both.theta, *(failures.theta for failures in known)])
+    theta = theta[np.sort(np.unique(find_thetas(theta, theta)))]  # each once, the samples' thetas first
     failed: list[list[Array]] = [[] for _ in theta]
-    for failures in each:
+    for failures in known:
         parts = np.split(failures.x, np.cumsum(failures.counts)[:-1])
         for t, points in zip(find_thetas(failures.theta, theta), parts, strict=True):
             failed[t].append(points)

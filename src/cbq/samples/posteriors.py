@@ -1,4 +1,4 @@
-"""Draws of a posterior at each theta as samples: what `Samples.from_arviz` reads, checks and thins."""
+"""Samples from posterior draws at each theta, for `Samples.from_arviz`: read, checked and thinned."""
 
 from __future__ import annotations
 
@@ -17,11 +17,11 @@ from cbq.samples.chains import Chains, Thin, effective_size, mixing_problem, str
 from cbq.samples.findings import SamplesFinding, in_brief
 
 Source = str | Sequence[str] | Callable[[Array, Array], Any]
-REFUSED, STANDARD_ERRORS = 0.3, 6.0  # the error of E[x s'] that is refused, and how far beyond chance it has to be
+REFUSED, STANDARD_ERRORS = 0.3, 6.0  # the smallest refused error of E[x s'], absolute and in standard errors
 
 
 class ChainWarning(UserWarning):
-    """Draws of a Markov chain are fewer or less reliable than they look.
+    """A Markov chain has not converged, or its effective sample size is small.
 
     Examples
     --------
@@ -47,12 +47,12 @@ def read_posteriors(
         raise ValueError(
             "the keys of data must be numbers, or tuples of equally many: one for each coordinate of theta."
         )
-    chains = [Chains.of(each, _text(theta), group) for each, theta in zip(data.values(), thetas, strict=True)]
-    posteriors = [_posterior(each, theta, value, x, score, thin) for each, theta in zip(chains, thetas, strict=True)]
+    chains = [Chains.of(draws, _text(theta), group) for draws, theta in zip(data.values(), thetas, strict=True)]
+    posteriors = [_posterior(chain, theta, value, x, score, thin) for chain, theta in zip(chains, thetas, strict=True)]
     problems = zip((problem for *_, problem in posteriors), chains, thetas, strict=True)
     findings = tuple(
-        SamplesFinding("convergence", f"at theta = {each.theta}, {problem}.", theta)
-        for problem, each, theta in problems
+        SamplesFinding("convergence", f"at theta = {chain.theta}, {problem}.", theta)
+        for problem, chain, theta in problems
         if problem is not None
     )
     if findings:
@@ -72,14 +72,14 @@ def read_posteriors(
 
 
 def _with_labels(names: Names, labels: list[str], p: int, f: Array) -> Names:
-    """The names with those of the variables for x, unless x has names, or these are taken by theta or f."""
+    """The names, with labels of variables for x unless x has names or theta or f uses a label."""
     filled = names.with_theta(p).with_f(f.shape[1] if f.ndim == 2 else None)
     taken = [*filled.theta, *filled.f, *RESERVED, *labels]
     return names if names.x or any(taken.count(label) > 1 for label in labels) else replace(names, x=tuple(labels))
 
 
 def _labels(chains: Chains, x: Any) -> list[str]:
-    """The names of the coordinates of x: those of the variables, with an index if a variable has several numbers."""
+    """The names of the coordinates of x: variables, with an index if a variable has several components."""
     sizes = {name: chains.array(name, "x").shape[-1] for name in _variables(chains, x)}
     return [f"{name}[{i}]" if k > 1 else name for name, k in sizes.items() for i in range(k)]
 
@@ -91,7 +91,7 @@ def _variables(chains: Chains, x: Any) -> list[str]:
 def _posterior(
     chains: Chains, theta: Array, value: Source, x: Any, score: Source | None, thin: Thin
 ) -> tuple[Array, Array, Array | None, str | None]:
-    """The points (N, d), values (N,) or (N, C) and scores (N, d) of the draws that are kept, and how chains fail."""
+    """Points (N, d), values (N,) or (N, C) and scores (N, d) of the thinned draws, and the problem of the chains."""
     draws = chains.together(_variables(chains, x), "x")
     f = _values(chains, draws, theta, value, "value")
     scores = None if score is None else _values(chains, draws, theta, score, "score")
@@ -99,7 +99,7 @@ def _posterior(
         _check_scores(draws, scores, chains.theta)
     problem = mixing_problem(draws, _labels(chains, x))
     step = stride(np.concatenate([draws, f], axis=-1), thin)
-    flat = [None if each is None else each[:, ::step].reshape(-1, each.shape[-1]) for each in (draws, f, scores)]
+    flat = [None if array is None else array[:, ::step].reshape(-1, array.shape[-1]) for array in (draws, f, scores)]
     points, values, kept = flat
     assert points is not None
     assert values is not None
@@ -117,20 +117,22 @@ def _names(given: Any, what: str, alternative: str = "") -> list[str]:
 def _values(chains: Chains, draws: Array, theta: Array, source: Source, what: str) -> Array:
     """The values (chains, draws, k) of f or of the score: variables by name, or a function of x (n, d) and theta."""
     if isinstance(source, str):
-        found = chains.array(source, what)
+        values = chains.array(source, what)
     elif callable(source):
         flat = draws.reshape(-1, draws.shape[-1])
-        found = real(called(source, what, flat, theta), f"what {what} returns")
-        if found.ndim not in (1, 2) or len(found) != len(flat):
-            shapes = f"{found.shape} for x of shape {flat.shape}"
+        values = real(called(source, what, flat, theta), f"the output of {what}")
+        if values.ndim not in (1, 2) or len(values) != len(flat):
+            shapes = f"{values.shape} for x of shape {flat.shape}"
             raise ValueError(f"{what}(x, theta) returned an array of shape {shapes}: it must have as many rows.")
-        found = found.reshape(*draws.shape[:2], -1)
+        values = values.reshape(*draws.shape[:2], -1)
     else:
-        found = chains.together(_names(source, what, " or a function of x and theta"), what)
-    wanted = (*draws.shape[:2], draws.shape[-1] if what == "score" else found.shape[-1])
-    if found.shape != wanted:
-        raise ValueError(f"{what} at theta = {chains.theta} has shape {found.shape}, but {wanted} fits the draws of x.")
-    return found
+        values = chains.together(_names(source, what, " or a function of x and theta"), what)
+    wanted = (*draws.shape[:2], draws.shape[-1] if what == "score" else values.shape[-1])
+    if values.shape != wanted:
+        raise ValueError(
+            f"{what} at theta = {chains.theta} has shape {values.shape}, but {wanted} fits the draws of x."
+        )
+    return values
 
 
 def _check_scores(x: Array, s: Array, theta: str) -> None:
@@ -138,12 +140,12 @@ def _check_scores(x: Array, s: Array, theta: str) -> None:
     centred = x - np.mean(x, axis=(0, 1))
     d = x.shape[-1]
     products = centred[..., :, None] * s[..., None, :]  # (chains, draws, d, d)
-    found = np.mean(products, axis=(0, 1))
+    moments = np.mean(products, axis=(0, 1))
     sizes = np.array([effective_size(s[..., j]) for j in range(d)])
     error = np.sqrt(np.var(products, axis=(0, 1)) / np.maximum(sizes, 1.0))
     scale = np.std(x, axis=(0, 1))[:, None] / np.maximum(np.std(x, axis=(0, 1)), np.finfo(float).tiny)
-    wrong = np.abs(found + np.eye(d)) > np.maximum(REFUSED * scale, STANDARD_ERRORS * error)
-    diagonal = np.diagonal(found)
+    wrong = np.abs(moments + np.eye(d)) > np.maximum(REFUSED * scale, STANDARD_ERRORS * error)
+    diagonal = np.diagonal(moments)
     rule = "the score is the gradient of log p(x) by x, at the draws themselves, in their units and order"
     if np.any(wrong) and np.all(np.abs(diagonal - 1) < 2 * REFUSED):
         raise ValueError(
@@ -172,7 +174,7 @@ def _text(theta: Array) -> str:
 
 
 class _KnownScores:
-    """A score that is known at some points alone."""
+    """A score that is known at given points only."""
 
     def __init__(self, x: Array, scores: Array) -> None:
         self._scores = {row.tobytes(): s for row, s in zip(x + 0.0, scores, strict=True)}
@@ -180,10 +182,10 @@ class _KnownScores:
     def __call__(self, x: Array) -> Array:
         flat = np.ascontiguousarray(x, dtype=np.float64).reshape(-1, x.shape[-1]) + 0.0
         try:
-            found = [self._scores[row.tobytes()] for row in flat]
+            rows = [self._scores[row.tobytes()] for row in flat]
         except KeyError:
             raise ValueError(
-                "the score is known at the draws alone, and was asked for elsewhere: pass measure=... to from_arviz, "
+                "the score is known at the draws only, but it is needed elsewhere: pass measure=... to from_arviz, "
                 "such as a function from theta to cbq.measures.Unnormalised(score=..., dim=...)."
             ) from None
-        return np.reshape(found, x.shape)
+        return np.reshape(rows, x.shape)

@@ -1,6 +1,6 @@
-"""Points as probabilities: coordinates in which the draws of every measure are uniform on the unit cube.
+"""Probability transforms: coordinates in which the draws of every measure are uniform on the unit cube.
 
-A sample of many measures becomes one of a single measure, so that points of all thetas can be compared and pooled.
+Points of all thetas can then be compared and pooled, as if they had one measure.
 """
 
 from __future__ import annotations
@@ -17,16 +17,16 @@ from cbq.measures.scipy_distributions import NumericSlope
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples
 
-MAX_POINTS = 2**16  # that are looked at, of all thetas together
-MAX_COSTLY_POINTS = 2**11  # where scipy may integrate a density for each of them
+MAX_POINTS = 2**16  # tested, of all thetas together
+MAX_COSTLY_POINTS = 2**11  # if scipy may integrate a density for each point
 MAX_ATOMS = 2**14  # of one measure: probabilities of points are sums over all atoms
 BLOCK = 2**22  # pairs of a point and an atom in memory at a time
 
 
 def source(samples: Samples) -> Measure | tuple[Measure, ...] | None:
-    """The measures that the points were drawn from, as samples hold them; None if nobody knows them.
+    """The measures that the points were drawn from, as samples hold them: of x, or proposals; None if unknown.
 
-    They are those of x, or proposals. Points that a rule has chosen were drawn from no measure.
+    Points that a rule has chosen were drawn from no measure.
     """
     if samples.design == "adaptive" or not samples.has_measure:
         return None
@@ -35,29 +35,29 @@ def source(samples: Samples) -> Measure | tuple[Measure, ...] | None:
 
 def measures_of_points(samples: Samples) -> Measure | tuple[Measure, ...]:
     """The measures that the points were drawn from, or else the measures of x."""
-    found = source(samples)
-    return samples._measure if found is None else found
+    measures = source(samples)
+    return samples._measure if measures is None else measures
 
 
 def as_list(measures: Measure | tuple[Measure, ...]) -> tuple[Measure, ...]:
-    """Measures as samples hold them, in a tuple: one of each theta, or one of all, which may be a batch."""
+    """Measures as samples hold them, as a tuple: one for each theta, or a single one, which may be a batch."""
     return (measures,) if isinstance(measures, Measure) else measures
 
 
 def some_of(samples: Samples, *, first: bool = False) -> Samples:
-    """The points that are looked at, of each theta if these are not too many: evenly spaced, or the `first` ones."""
+    """The points to test, at each theta if there are not too many thetas: evenly spaced, or the `first` ones."""
     costly = any(map(_is_costly, as_list(measures_of_points(samples))))
     most = MAX_COSTLY_POINTS if costly else MAX_POINTS
     if samples.n_evaluations <= most:
         return samples
-    some = samples.select(evenly(samples.T, most)) if most < samples.T else samples
-    each = max(1, most // some.T)
-    chosen = [np.arange(min(n, each)) if first else evenly(int(n), min(int(n), each)) for n in some.counts]
-    return some.regrouped([start + rows for start, rows in zip(some.starts, chosen, strict=True)])
+    kept = samples.select(evenly(samples.T, most)) if most < samples.T else samples
+    per_theta = max(1, most // kept.T)
+    chosen = [np.arange(min(n, per_theta)) if first else evenly(int(n), min(int(n), per_theta)) for n in kept.counts]
+    return kept.regrouped([start + rows for start, rows in zip(kept.starts, chosen, strict=True)])
 
 
 def probabilities(samples: Samples) -> Array:
-    """The probability transforms (n, d) of all points under the measures of their thetas; NaN where there is none.
+    """The probability transforms (n, d) of all points under the measures of their thetas; NaN if there is none.
 
     They are independent and uniform for draws of continuous measures. At an atom, they are P(X < x) + P(X = x) / 2.
     """
@@ -67,18 +67,18 @@ def probabilities(samples: Samples) -> Array:
         return _transformed(batched, x).reshape(-1, samples.d)
     if batched is not None and not batched.batch_shape:
         return _transformed(batched, samples.all_points)
-    each = [batched[t] for t in range(samples.T)] if batched is not None else measures
-    assert isinstance(each, list | tuple)
-    return np.concatenate([_transformed(measure, samples.points(t)) for t, measure in enumerate(each)])
+    separate = [batched[t] for t in range(samples.T)] if batched is not None else measures
+    assert isinstance(separate, list | tuple)
+    return np.concatenate([_transformed(measure, samples.points(t)) for t, measure in enumerate(separate)])
 
 
 def _transformed(measure: Measure, x: Array) -> Array:
-    """The probability transforms of points x (..., n, d), by independent blocks of coordinates where some have none."""
+    """The probability transforms of points x (..., n, d), by independent blocks if some have none."""
     try:
         with np.errstate(all="ignore"):
-            found = _in_blocks(measure, x)
-        return found if found.shape == x.shape else np.full(x.shape, np.nan)
-    except Exception:  # a measure of the user's may raise any: it has no transform, and the fit does not need it
+            u = _in_blocks(measure, x)
+        return u if u.shape == x.shape else np.full(x.shape, np.nan)
+    except Exception:  # a user's measure may raise any error; a missing transform only loses a test
         parts, stops = measure.factors(), np.cumsum([part.dim for part in measure.factors()])
         if len(parts) == 1:
             return np.full(x.shape, np.nan)
@@ -87,7 +87,7 @@ def _transformed(measure: Measure, x: Array) -> Array:
 
 
 def _in_blocks(measure: Measure, x: Array) -> Array:
-    """`inverse_transport` of points (..., n, d), of so many at a time that sums over atoms fit into memory."""
+    """`inverse_transport` of points (..., n, d), in blocks, so that sums over atoms fit into memory."""
     atoms = _atoms(measure)
     if atoms > MAX_ATOMS:
         return np.full(x.shape, np.nan)
@@ -102,15 +102,15 @@ def _is_costly(measure: Measure) -> bool:
 
 
 def _atoms(measure: Measure) -> int:
-    """The largest number of atoms of a measure, or of a measure that it is made of; zero if it has none."""
+    """The largest number of atoms of a measure or one of its parts; zero if it has none."""
     own = measure.points.shape[-2] if isinstance(measure, Empirical) else 0
     return max([own, *(_atoms(part) for part in measure._parts)])
 
 
 def continuous(samples: Samples) -> Booleans:
     """Which coordinates of the points have no atoms at any theta: (d,)."""
-    found = np.ones(samples.d, dtype=bool)
-    for each in as_list(measures_of_points(samples)):
-        if each.has_atoms:
-            found &= np.concatenate([np.full(part.dim, not part.has_atoms) for part in each.factors()])
-    return found
+    kept = np.ones(samples.d, dtype=bool)
+    for measure in as_list(measures_of_points(samples)):
+        if measure.has_atoms:
+            kept &= np.concatenate([np.full(part.dim, not part.has_atoms) for part in measure.factors()])
+    return kept

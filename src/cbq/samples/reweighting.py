@@ -1,7 +1,7 @@
-"""Integrals under P_theta as integrals under a q of the user's choice: of f p / q in place of f.
+"""Integrals of f under P_theta as integrals of f p / q under a user's measure q.
 
-I = E f(X), X ~ P, is also E f(X) p(X) / q(X), X ~ q. Quadrature then needs the integrals of kernels under q alone. The
-ratio must be such that f p / q is as easy to learn under q as f is under P: bounded, and known wherever q has mass.
+I = E f(X), X ~ P, is also E f(X) p(X) / q(X), X ~ q. Quadrature then needs integrals of kernels under q only. The
+product f p / q must be as easy to learn under q as f is under P: bounded, and known wherever q has mass.
 """
 
 from __future__ import annotations
@@ -23,20 +23,20 @@ if TYPE_CHECKING:
 LARGEST_LOG_RATIO = 300.0  # so that f p / q stays within float64
 BULK = np.arange(0.0, 4.25, 0.5)  # radii in coordinates in which P is standard normal
 TAIL = np.array([4.0, 5.5, 7.0])  # radii: the last has a tail probability of 1e-12
-STEADY = 0.5  # of its growth over one step in the tail, what a ratio without bound grows over the next, at least
+STEADY = 0.5  # least growth of an unbounded ratio over a step in the tail, relative to the step before
 NOTABLE = 1e-3  # growth of a log ratio over a step
-MIN_REACH = 0.9  # of the points, the share that is left by their weights under q
-TENTH, LARGE_RATIO = 10, 2.0  # a tenth of the points has the largest ratios; their mean, over that of all, if large
-RULE = 256  # nodes, for the share of q that points reach
-MAX_THETAS = 50  # whose tails are looked at
+MIN_REACH = 0.9  # smallest share of effective points under q
+TENTH, LARGE_RATIO = 10, 2.0  # the largest ratios, a tenth of the points; their mean is large, over the mean of all
+RULE = 256  # nodes, for the reach of the points
+MAX_THETAS = 50  # thetas whose tails are tested
 
 
 def check_ratio(measure: Measure, q: Measure, theta: Array, x: Array) -> None:
     """Raise unless p / q is a ratio of two densities with the same support, at theta (p,). x : (1, d), a point."""
-    for name, each in (("measure", measure), ("q", q)):
-        if why := why_no_density(each, x):
+    for name, checked in (("measure", measure), ("q", q)):
+        if why := why_no_density(checked, x):
             raise ValueError(
-                f"reweighted integrates f p / q under q, which takes two normalised densities, but {each!r}, the "
+                f"reweighted integrates f p / q under q, which needs two normalised densities, but {checked!r}, the "
                 f"{name} at theta = {theta}, has none: {why}. Use cbq.kernels.Stein, which needs a score only, or a "
                 f"measure with a density."
             )
@@ -49,26 +49,26 @@ def check_ratio(measure: Measure, q: Measure, theta: Array, x: Array) -> None:
 
 
 def signs(bounds: Array) -> Array:
-    """The bounds (2, C) that f p / q has where f has these: a ratio of densities leaves nothing but a sign."""
+    """The bounds (2, C) of f p / q for these bounds of f: a ratio of densities preserves only the sign."""
     return np.stack([np.where(bounds[0] >= 0, 0.0, -np.inf), np.where(bounds[1] <= 0, 0.0, np.inf)])
 
 
 def largest_growth(measures: tuple[Measure, ...], q: tuple[Measure, ...]) -> tuple[float, int] | None:
-    """The largest log ratio far out, and its theta index, where p / q grows without bound; None where none does."""
+    """The largest log ratio in the tails of an unbounded p / q, with its theta index; None if all are bounded."""
     rows = evenly(len(measures), MAX_THETAS)
     try:
-        found = [(growth, int(t)) for t in rows if (growth := unbounded_log_ratio(measures[t], q[t])) is not None]
+        growths = [(growth, int(t)) for t in rows if (growth := unbounded_log_ratio(measures[t], q[t])) is not None]
     except NotImplementedError:  # a measure of a user's own, whose tails cannot be found
         return None
-    return max(found, default=None)
+    return max(growths, default=None)
 
 
 def unbounded_log_ratio(measure: Measure, q: Measure) -> float | None:
     """The log of p / q where the tail probability of P is 1e-12, if p / q still grows there; None if it does not.
 
-    It is followed along rays from the centre of P, in coordinates in which P is standard normal. For two Gaussians
-    the rays are those along which the ratio is a product of functions of one coordinate, so nothing is missed. Growth
-    that slows down is that of a bounded ratio; growth up to a value that the bulk of P has too does no harm.
+    The ratio is evaluated along rays from the centre of P, in coordinates in which P is standard normal. For two
+    Gaussians it is a product of functions of one coordinate along these rays, so that none is missed. If the growth
+    slows down, the ratio is bounded; growth up to values in the bulk of P does no harm.
     """
     rays = _rays(measure, q)
     bulk, tail = (_log_ratios(measure, q, radii, rays) for radii in (BULK, TAIL))  # (R, D) each
@@ -80,10 +80,10 @@ def unbounded_log_ratio(measure: Measure, q: Measure) -> float | None:
 
 
 def _rays(measure: Measure, q: Measure) -> Array:
-    """Directions (D, d) of length 1: along the coordinates, and along those that simplify two Gaussians, both ways."""
+    """Unit directions (D, d): along the coordinates, and along the joint axes of two Gaussians, both ways."""
     axes = np.eye(measure.dim)
-    found = axes if measure.dim == 1 else np.concatenate([axes, _joint_axes(measure, q)])
-    return np.concatenate([found, -found])
+    directions = axes if measure.dim == 1 else np.concatenate([axes, _joint_axes(measure, q)])
+    return np.concatenate([directions, -directions])
 
 
 def _joint_axes(measure: Measure, q: Measure) -> Array:
@@ -92,7 +92,7 @@ def _joint_axes(measure: Measure, q: Measure) -> Array:
         own, other = measure.moments()[1], q.moments()[1]
         L = cholesky(own)
         return eigh(solve_lower(L, solve_lower(L, other).T))[1].T  # of L^-1 other L^-T
-    except (ValueError, NotImplementedError, np.linalg.LinAlgError):  # infinite, or no formula for it
+    except (ValueError, NotImplementedError, np.linalg.LinAlgError):  # infinite or unknown covariance
         return np.empty((0, measure.dim))
 
 
@@ -102,13 +102,13 @@ def _log_ratios(measure: Measure, q: Measure, radii: Array, rays: Array) -> Arra
     with np.errstate(all="ignore"):
         x = measure.transport(v.reshape(-1, measure.dim), "normal")
         inside = np.all(np.isfinite(x), axis=1)
-        found = np.full(len(x), np.nan)
-        found[inside] = measure.logpdf(x[inside]) - q.logpdf(x[inside])
-    return found.reshape(len(radii), len(rays))
+        ratios = np.full(len(x), np.nan)
+        ratios[inside] = measure.logpdf(x[inside]) - q.logpdf(x[inside])
+    return ratios.reshape(len(radii), len(rays))
 
 
 def ratio_warning(samples: Samples, reweighted: Samples, log_ratio: Array) -> str | None:
-    """Why the integrals of f p / q under q may be worse than they seem, in whole sentences; None if there is no reason.
+    """Why the integrals of f p / q under q may be inaccurate, in whole sentences; None if there is no reason.
 
     log_ratio : (n,), log p - log q at all points of the samples.
     """
@@ -132,15 +132,14 @@ def ratio_warning(samples: Samples, reweighted: Samples, log_ratio: Array) -> st
     is_wider = sources is None or largest_growth(reweighted.measures, sources) is not None
     if is_wider and (share := reach(reweighted)) < MIN_REACH:
         said.append(
-            f"The points were drawn from measures with lighter tails than q and leave those of q empty: on average, "
-            f"they are worth {share:.2g} times as many points of q. What f p / q is there is unknown, and intervals "
-            f"may be too narrow."
+            f"The points were drawn from measures with lighter tails than q, so that f p / q is unknown in the tails "
+            f"of q: on average, they are worth {share:.2g} times as many points of q. Intervals may be too narrow."
         )
     return " ".join(said) or None
 
 
 def _compensated(samples: Samples, log_ratio: Array) -> bool:
-    """Whether f p / q is no larger where p / q is, as that of a likelihood f is not under a q near the posterior."""
+    """Whether small f compensates large p / q, as a likelihood f does for q near the posterior."""
     top = np.zeros(samples.n_evaluations, dtype=bool)
     for start, count in zip(samples.starts, samples.counts, strict=True):
         order = np.argsort(log_ratio[start : start + count])
@@ -148,15 +147,15 @@ def _compensated(samples: Samples, log_ratio: Array) -> bool:
     log_peak = np.maximum.reduceat(log_ratio, samples.starts)[samples.owners]
     both = np.column_stack([np.exp(log_ratio - log_peak), np.abs(samples.table)])
     unit = np.maximum(samples.averages(both)[samples.owners], np.finfo(float).tiny)
-    ratio, *values = np.mean((both / unit)[top], axis=0)  # over that of all points
+    ratio, *values = np.mean((both / unit)[top], axis=0)  # relative to all points
     return bool(ratio > LARGE_RATIO and np.max(values) < 1.0)
 
 
 def reach(samples: Samples) -> float:
-    """The share of the points that is left by their weights under their measures q, averaged over thetas.
+    """The effective share of the points under their measures q, averaged over thetas.
 
-    Of points from r it is 1 / E w, w = q / r, under q, by a rule that sees tails which the points may have missed. If r
-    is not known any more, it is the effective size of the points.
+    For points from r it is 1 / E w, w = q / r, under q, by a quadrature rule, which covers tails that the points may
+    miss. If r is unknown, it is the effective size of the points over their number.
     """
     if samples.log_weights is None:
         return 1.0
@@ -180,5 +179,5 @@ def _share(q: Measure, r: Measure) -> float:
 
 
 def _power(log: float) -> str:
-    """exp(log) for people, also beyond float64."""
+    """exp(log) as text, also beyond float64."""
     return f"{np.exp(log):.2g}" if log < LARGEST_LOG_RATIO else "more than 1e130"

@@ -1,4 +1,4 @@
-"""Where f is evaluated, a row for each run."""
+"""Runs of f, with a row for each."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ Cost = Callable[[Array, Array], float]  # of a run at theta (p,) and x (d,)
 
 @dataclass(frozen=True, eq=False)
 class Runs:
-    """Where f is evaluated: theta (n, p) and x (n, d), a row for each run."""
+    """The inputs of runs of f: theta (n, p) and x (n, d)."""
 
     theta: Array
     x: Array
 
     @classmethod
     def at(cls, theta: Array, family: Family, u: Array) -> Runs:
-        """A run at each theta (n, p), at the point of its measure that has uniform coordinates u (n, d)."""
+        """A run at each theta (n, p), at the point of its measure with uniform coordinates u (n, d)."""
         return cls(theta, _transported(measures_at(family, theta), u))
 
     def __len__(self) -> int:
@@ -36,7 +36,7 @@ class Runs:
         return np.column_stack([self.x, self.theta]) if of_theta else self.x
 
     def take(self, rows: Integers | Booleans | slice) -> Runs:
-        """Some of the runs."""
+        """The runs in these rows."""
         return Runs(self.theta[rows], self.x[rows])
 
     def __add__(self, other: Runs) -> Runs:
@@ -44,7 +44,7 @@ class Runs:
         return Runs(np.concatenate([self.theta, other.theta]), np.concatenate([self.x, other.x]))
 
     def inside(self, conditional: Callable[[Array], Sequence[Measure]]) -> Booleans:
-        """Which of the runs (n,) are in the support of the measure at their theta; none if that has no density.
+        """Which of the runs (n,) lie in the support of the measure at their theta; none for measures without density.
 
         conditional: the measures at thetas (n, p).
         """
@@ -53,23 +53,23 @@ class Runs:
         try:
             if together is not None and together.batch_shape:
                 return np.asarray(together.logpdf(self.x[:, None])[:, 0] > -np.inf)
-            found = [measure.logpdf(x[None])[0] > -np.inf for measure, x in zip(measures, self.x, strict=True)]
+            inside = [measure.logpdf(x[None])[0] > -np.inf for measure, x in zip(measures, self.x, strict=True)]
         except TypeError:
             return np.zeros(len(self), dtype=bool)
-        return np.array(found, dtype=bool)
+        return np.array(inside, dtype=bool)
 
     def costs(self, cost: Cost) -> Array:
         """The costs (n,) of the runs, by a function of the user."""
         pairs = zip(self.theta, self.x, strict=True)
-        found = real([called(cost, "cost", theta.copy(), x.copy()) for theta, x in pairs], "the value of cost")
-        if found.ndim != 1:
-            raise ValueError(f"cost must return a number, but it returned shape {found.shape[1:]}.")
-        bad = ~((found > 0) & np.isfinite(found))
+        costs = real([called(cost, "cost", theta.copy(), x.copy()) for theta, x in pairs], "the value of cost")
+        if costs.ndim != 1:
+            raise ValueError(f"cost must return a number, but it returned shape {costs.shape[1:]}.")
+        bad = ~((costs > 0) & np.isfinite(costs))
         if np.any(bad):
             i = int(np.argmax(bad))
             where = f"theta = {self.theta[i]}, x = {self.x[i]}"
-            raise ValueError(f"cost must return positive numbers, but it returned {found[i]} at {where}.")
-        return found
+            raise ValueError(f"cost must return positive numbers, but it returned {costs[i]} at {where}.")
+        return costs
 
 
 def _transported(measures: tuple[Measure, ...], u: Array) -> Array:

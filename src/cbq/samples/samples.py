@@ -1,4 +1,4 @@
-"""What was observed: thetas, the points drawn at each, the values of f there, and the measures of the points."""
+"""Samples: thetas, the points drawn at each, the values of f there, and the measures of the points."""
 
 from __future__ import annotations
 
@@ -58,8 +58,8 @@ from cbq.samples.shared_design import thetas_per_point
 from cbq.samples.unknown import UnknownMeasure
 
 Design = Literal["iid", "sobol", "mcmc", "adaptive"]
-MIN_TWO_VALUED = 10  # points: so many that have one of two values are those of an indicator
-SHARED = 1.5  # thetas that use a point, on average: with so many, thetas share a design
+MIN_TWO_VALUED = 10  # points: from this number on, an f with two values counts as an indicator
+SHARED = 1.5  # thetas that use a point, on average, from which on thetas share a design
 MIN_SPREAD = 1e-5  # of f at a theta, relative to all thetas; smaller ones are raised to it
 
 
@@ -87,25 +87,25 @@ class Samples(Immutable):
 
     Parameters
     ----------
-    theta : (T, p); (T,) means p = 1. Equal thetas are allowed. In a table with named columns, as of pandas, polars or
-        pyarrow, they are found by `names`, which are those of the columns by default; in lists of tables, x and f, too.
+    theta : (T, p); (T,) means p = 1. Equal thetas are allowed. The columns of a table, of pandas, polars or pyarrow for
+        example, are found by `names` (default: the names of the columns); so are x and f in lists of tables.
     x : (T, N, d), or (T, N) for d = 1; a list of T arrays (N_t, d) or (N_t,) if the N_t differ.
     f : (T, N), or (T, N, C) for C outputs; or a list of T arrays (N_t,) or (N_t, C).
     measure : the measures of x: a measure with batch shape (T,), or () if all thetas share one measure; a list of T
         measures; or a function from theta (p,) to a measure. Frozen scipy.stats distributions are accepted, too. None
-        if nobody knows them: `cbq.LSMC`, `cbq.KLSMC` and `cbq.MonteCarlo` need none, and other methods refuse.
+        if they are unknown: `cbq.LSMC`, `cbq.KLSMC` and `cbq.MonteCarlo` need none, and other methods refuse.
     depends_on_theta : whether f depends on theta, besides x. If it does not, thetas can share points.
     design : how the points were drawn from their measures: "iid", "sobol" or "mcmc"; "adaptive" for points that a rule
-        has chosen, which are no draws. Quadrature does not mind; averages of f over them are biased.
-    failed : the points at which f failed, which are not in x: T arrays (F_t, d), or (F_t,) for d = 1. Estimates say
-        which share of each measure they lack.
+        has chosen, which are no draws. Quadrature can use these; averages of f over them are biased.
+    failed : the points at which f failed, which are not in x: T arrays (F_t, d), or (F_t,) for d = 1. Fits report which
+        share of each measure is missing.
     stochastic : whether a value of f is a draw whose mean is wanted: I(theta) = E[E[f | X]]. Equal points with other
         values, replicates, are then welcome.
-    bounds : (low, high), the least and the largest value that f can take, each a number or (C,); -inf and inf say
-        nothing. Estimates and intervals stay inside. Of a stochastic f they are the bounds of its mean.
-    proposal : the measures that x was drawn from, if these are not those of x: given as `measure` is. They have the
-        same support. Quadrature does not mind; averages weigh the points, by `log_weights`.
-    names : what the coordinates of theta and x and the outputs of f are called: a `cbq.Names`, or a mapping such as
+    bounds : (low, high), the least and the largest value that f can take, each a number or (C,); -inf and inf mean no
+        bound. Estimates and intervals stay inside. For a stochastic f, the bounds of its mean.
+    proposal : the measures that x was drawn from, if not from `measure`; given in the same way, with the same support.
+        Quadrature needs no weights; averages weigh the points by `log_weights`.
+    names : names of the coordinates of theta and x and of the outputs of f: a `cbq.Names`, or a mapping such as
         {"theta": "stock", "x": ["demand"], "f": "profit"}, in which any part may be missing.
 
     Examples
@@ -127,13 +127,13 @@ class Samples(Immutable):
     _x: Array  # (sum N_t, d)
     _f: Array  # (sum N_t,) or (sum N_t, C)
     _measure: Measure | tuple[Measure, ...]
-    _proposal: Measure | tuple[Measure, ...] | None  # which a file does not keep
+    _proposal: Measure | tuple[Measure, ...] | None  # files do not keep it
     failures: Failures | None  # where f failed
     stochastic: bool
     bounds: Array | None  # (2, C), with C = 1 for a single output
     log_weights: Array | None  # (sum N_t,): log p(x) - log q(x) of points from a proposal q in place of p
     names: Names  # of p, d and C things
-    findings: tuple[SamplesFinding, ...] = ()  # what a user should know about how the samples were made
+    findings: tuple[SamplesFinding, ...] = ()  # about how the samples were made
 
     law = DeprecatedAttribute("measure")
     laws = DeprecatedAttribute("conditional")
@@ -207,11 +207,11 @@ class Samples(Immutable):
         Parameters
         ----------
         frame : a table with named columns: of pandas, polars or pyarrow, a structured array, or a mapping from names to
-            columns. Rows with equal theta belong together, and thetas keep the order of their first rows. Points with
-            True in a column `failed` are those at which f failed, as in `samples.to_frame()`.
+            columns. Rows with equal theta belong together, and thetas keep the order of their first rows. True in a
+            column `failed` marks points at which f failed, as in `samples.to_frame()`.
         theta, x, f : the columns of each, in the order of the coordinates: a name, or a list of names; a single name of
             f means that f has no axis of outputs. By default they are `theta` or `theta_*`, `x` or `x_*`, and `f` or
-            `f_*`. The samples have these names. If all three are given, other columns are left alone.
+            `f_*`. The samples have these names. If all three are given, other columns are ignored.
         measure, depends_on_theta, design, failed, stochastic, bounds, proposal : as for the constructor.
 
         Examples
@@ -254,7 +254,7 @@ class Samples(Immutable):
         bounds: Any = None,
         names: Any = None,
     ) -> Samples:
-        """Make samples from the posterior draws of a model at each theta, as ArviZ, PyMC, Stan and NumPyro have them.
+        """Make samples from the posterior draws of a model at each theta, from ArviZ, PyMC, Stan or NumPyro.
 
         Chains are checked by R-hat and by their effective sample size, with a `ChainWarning`, and scores by identities
         that hold for every density: E s = 0 and E[(x - E x) s'] = -1. Scores of the wrong sign or scale are refused.
@@ -283,8 +283,8 @@ class Samples(Immutable):
         >>> samples.T, samples.names.x, samples.design
         (3, ('mu',), 'mcmc')
         """
-        found, findings = read_posteriors(data, value, x, score, measure, thin, group, Names.of(names))
-        samples = cls(**found, depends_on_theta=depends_on_theta, design="mcmc", bounds=bounds)
+        arguments, findings = read_posteriors(data, value, x, score, measure, thin, group, Names.of(names))
+        samples = cls(**arguments, depends_on_theta=depends_on_theta, design="mcmc", bounds=bounds)
         return samples._replaced(findings=findings)
 
     @classmethod
@@ -299,19 +299,19 @@ class Samples(Immutable):
     ) -> Samples:
         """Read the samples of all finished batches of `problem.collect(..., checkpoint=path)`; f is not evaluated.
 
-        Files of `problem.solve` and `problem.session` are read, too: they hold the runs besides those of `start`.
-        If the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which f
-        failed. A file cannot be read while its run is going on.
+        Files of `problem.solve` and `problem.session` are read, too; they hold all runs but the points of `start`. If
+        the run has not ended, the N_t differ, and thetas without any value are left out; so are points at which f
+        failed. A file cannot be read during its run.
 
         Parameters
         ----------
         path : the checkpoint.
-        measure : the measures of x, as for the constructor (default: those of the file). Pass the family to have
-            the measure at any theta, or if the measures are code of your own, which a file does not hold. Measures
-            other than those of the file are refused.
-        bounds : those of f, as for the constructor (default: those with which the run began).
-        proposal : the measures that points were drawn from, if these are others: as `measure`.
-        names : as for the constructor (default: those with which the run began).
+        measure : the measures of x, as for the constructor (default: from the file). Pass the family to have the
+            measure at any theta, or if the measures are code of your own, which a file does not hold. They must agree
+            with the file.
+        bounds : the bounds of f, as for the constructor (default: as when the run began).
+        proposal : the measures that points were drawn from, if not from `measure`; given in the same way.
+        names : as for the constructor (default: as when the run began).
 
         Examples
         --------
@@ -331,7 +331,7 @@ class Samples(Immutable):
         if run.proposals is not None:
             options["proposal"] = run.proposals.read() if proposal is None else proposal
         elif proposal is not None:
-            raise CheckpointError(f"{path} holds points of the measures of x, and of no proposal: leave proposal out.")
+            raise CheckpointError(f"{path} holds points of the measures of x, not of a proposal: leave proposal out.")
         samples = cls(run.theta, run.x, run.f, run.measures.read() if measure is None else measure, **options)
         if measure is not None:
             run.measures.require(samples.measures)
@@ -356,7 +356,7 @@ class Samples(Immutable):
     def to_frame(self) -> Any:
         """A pandas table with a row per point, which `from_frame` reads.
 
-        Where f failed, those points are rows, too: without a value, and with True in the column `failed`.
+        Points at which f failed have rows, too, with NaN as their value and True in the column `failed`.
 
         Examples
         --------
@@ -393,13 +393,13 @@ class Samples(Immutable):
 
     @property
     def drawn(self) -> bool:
-        """Whether the points are draws of their measures: neither of a proposal, nor chosen by a rule."""
+        """Whether the points are draws from their measures, not from a proposal, and not chosen by a rule."""
         return self.log_weights is None and self.design != "adaptive"
 
     @property
     def ratio_warning(self) -> str | None:
         """Why reweighted values may be hard to integrate, in a sentence; None if they are not."""
-        return next((each.text for each in self.findings if each.kind == "ratio"), None)
+        return next((finding.text for finding in self.findings if finding.kind == "ratio"), None)
 
     @cached_property
     def _probabilities(self) -> Array:
@@ -413,22 +413,22 @@ class Samples(Immutable):
     def thetas_per_point(self) -> float:
         """The number of thetas that use a point, averaged over points: 1 where none is shared, T where all are.
 
-        Points are the same where x is, or where x comes from the same random numbers: the same normal scores.
+        Two points are the same if x is the same, or comes from the same random numbers: the same normal scores.
         """
         return thetas_per_point(self)
 
     @property
     def shares_design(self) -> bool:
-        """Whether thetas share points, so that their errors are alike and do not average out."""
+        """Whether thetas share points, so that their errors are correlated and do not average out."""
         return self.thetas_per_point >= SHARED
 
     @cached_property
     def measure_contradiction(self) -> str | None:
         """Why the points do not look like draws from their measures, in a sentence; None if they do.
 
-        Probability transforms of the points are tested, of all thetas together: location, scale, shape, correlation
+        Tests of the probability transforms of the points, of all thetas together: location, scale, shape, correlation
         between coordinates, and location at each theta. True draws fail in less than one of 1000 cases. Points of a
-        proposal are compared with it; points that a rule has chosen are not looked at.
+        proposal are compared with the proposal; points that a rule has chosen are not tested.
         """
         return measure_contradiction(self)
 
@@ -482,7 +482,7 @@ class Samples(Immutable):
 
     @property
     def conditional(self) -> ConditionalMeasure:
-        """The measure of x as a function of theta: of any theta if there is a family, else of the observed ones."""
+        """The measure of x as a function of theta: of any theta if there is a family, else of observed thetas."""
         return ConditionalMeasure(self.theta, self._measure, self.family)
 
     @property
@@ -492,7 +492,7 @@ class Samples(Immutable):
 
     @property
     def has_measure(self) -> bool:
-        """Whether the measures of x are known; without them, averages and regressions are all that can be made."""
+        """Whether the measures of x are known; without them, only averages and regressions are possible."""
         return not isinstance(self._measure, UnknownMeasure)
 
     def batched_measure(self) -> Measure | None:
@@ -508,9 +508,9 @@ class Samples(Immutable):
 
     @property
     def proposals(self) -> tuple[Measure, ...] | None:
-        """The measures that the points were drawn from, one for each theta, if they are not those of x.
+        """The proposals that the points were drawn from, one for each theta; None if they were drawn from the measures.
 
-        None, too, for samples of a fit that was loaded: a file keeps `log_weights` alone.
+        Also None for samples of a fit that was loaded: a file keeps `log_weights` only.
         """
         if self._proposal is None:
             return None
@@ -518,7 +518,7 @@ class Samples(Immutable):
         return tuple(drawn_from.observed_at(t) for t in range(self.T))
 
     def select(self, indices: Any) -> Samples:
-        """The samples of some thetas; `indices` is a number, a slice, a list or a mask, as for NumPy arrays.
+        """The samples of selected thetas; `indices` is a number, a slice, a list or a mask, as for NumPy arrays.
 
         Examples
         --------
@@ -563,12 +563,11 @@ class Samples(Immutable):
     def reweighted(self, q: Any) -> Samples:
         """The samples of f p / q with the measure q, whose integrals are the same: E f(X) = E f(Y) p(Y) / q(Y), Y ~ q.
 
-        Use it where a kernel has no embedding under the measure p of x, but has one under q. The points stay where they
-        are, drawn from p or from a proposal r; `log_weights` are then those of r in place of q, and None if r is q.
-        Quadrature needs points that reach all of q: take them from q, by `problem.collect(..., proposal=q)`. The ratio
-        depends on theta, and so f p / q does, unless p and q are the same for all thetas. Of the bounds of f only the
-        sign is left. Fits warn where p / q is unbounded, as it is where q has lighter tails than p, and where few
-        points carry the ratio or reach q (`ratio_warning`).
+        Use it if a kernel has no embedding under the measure p of x, but has one under q. The points stay as they were
+        drawn, from p or from a proposal r; `log_weights` become log(q / r), and None if r is q. Quadrature needs points
+        that reach all of q: draw them from q, by `problem.collect(..., proposal=q)`. f p / q depends on theta, unless
+        p, q and f are the same for all thetas. The bounds of f reduce to a sign. Fits warn if p / q is unbounded, which
+        it is where q has lighter tails than p, or if few points carry the ratio or reach q (`ratio_warning`).
 
         q : the measures to integrate under, given as `measure` is, with a density and with the same support.
 
@@ -587,11 +586,11 @@ class Samples(Immutable):
         array([1.25])
         """
         observed, family = as_measures(q, self.theta, self.d, "q")
-        each = ConditionalMeasure(self.theta, observed, None).observed_at
+        q_at = ConditionalMeasure(self.theta, observed, None).observed_at
         if equal_measures(self._measure, observed, self.T):
             return self if family is None else self._replaced(family=family)
         for t in range(self.T):
-            check_ratio(self.measure(t), each(t), self.theta[t], self.points(t)[:1])
+            check_ratio(self.measure(t), q_at(t), self.theta[t], self.points(t)[:1])
         ratio = self.log_density() - self._log_density(observed)
         rule = f"must have densities under its measure and q whose ratio is below exp({LARGEST_LOG_RATIO:g})"
         self._require_none(~np.isfinite(ratio) | (ratio > LARGEST_LOG_RATIO), "x", self._x, rule)
@@ -603,19 +602,19 @@ class Samples(Immutable):
             bounds=None if self.bounds is None else signs(self.bounds),
             **self._drawn_from(observed, ratio),
         )
-        others = [each for each in self.findings if each.kind != "ratio"]
+        others = [finding for finding in self.findings if finding.kind != "ratio"]
         hard = ratio_warning(self, new, ratio)
         return new._replaced(findings=(*others, *([] if hard is None else [SamplesFinding("ratio", hard)])))
 
     def _drawn_from(self, q: Measure | tuple[Measure, ...], ratio: Array) -> dict[str, Any]:
-        """What samples with the measures q know of where their points came from; ratio: (n,), log p - log q."""
+        """The proposal and the log weights of samples with the measures q; ratio: (n,), log p - log q."""
         source = self._measure if self.log_weights is None else self._proposal
         if self.design == "adaptive" or (source is not None and equal_measures(source, q, self.T)):
             return {"_proposal": None, "log_weights": None}
         return {"_proposal": source, "log_weights": (0.0 if self.log_weights is None else self.log_weights) - ratio}
 
     def _with_bounds(self, bounds: Any) -> Samples:
-        """The same samples, which say between which bounds f lies."""
+        """The same samples with bounds of f."""
         return self._replaced(bounds=self._checked_bounds(self._f, bounds))
 
     def with_names(self, names: Any) -> Samples:
@@ -630,7 +629,7 @@ class Samples(Immutable):
         return self._replaced(names=Names.of(names).filled(self.p, self.d, self.C))
 
     def _with_failures(self, failures: Failures | None) -> Samples:
-        """The same samples, which say where f failed."""
+        """The same samples with these failures."""
         return self._replaced(failures=failures)
 
     def rescaled(self, shift: Array | float, scale: Array | float) -> Samples:
@@ -660,9 +659,9 @@ class Samples(Immutable):
         return self.regrouped([start + step * np.arange(count) for start, count, step in per_theta])
 
     def regrouped(self, rows: Sequence[Integers]) -> Samples:
-        """The same thetas and measures, each theta with the points of these rows, whichever theta they came from.
+        """The same thetas and measures, each theta with the points of these rows, which may come from any theta.
 
-        Points keep their `log_weights`, which are those of the theta that they came from.
+        Points keep the `log_weights` of the theta that they come from.
 
         Examples
         --------
@@ -672,8 +671,8 @@ class Samples(Immutable):
         """
         if not isinstance(rows, list | tuple) or len(rows) != self.T:
             raise ValueError(f"rows must be a list of {self.T} arrays of row numbers, but it is {shown(rows)}.")
-        every = np.arange(self.n_evaluations)
-        chosen = [indexed(every, row, f"rows[{t}]") for t, row in enumerate(rows)]
+        all_rows = np.arange(self.n_evaluations)
+        chosen = [indexed(all_rows, row, f"rows[{t}]") for t, row in enumerate(rows)]
         if any(row.ndim != 1 or not len(row) for row in chosen):
             raise ValueError(f"rows must hold arrays (N_t,) of one or more row numbers, but it is {shown(rows)}.")
         return self._with_rows(np.array([len(row) for row in chosen]), np.concatenate(chosen))
@@ -728,8 +727,8 @@ class Samples(Immutable):
         batched, x = measure if isinstance(measure, Measure) else stack(measure), self.x
         if batched is not None and isinstance(x, np.ndarray):
             return log_density(batched, x).reshape(-1)
-        each = ConditionalMeasure(self.theta, measure, None).observed_at
-        return np.concatenate([log_density(each(t), self.points(t)) for t in range(self.T)])
+        measure_at = ConditionalMeasure(self.theta, measure, None).observed_at
+        return np.concatenate([log_density(measure_at(t), self.points(t)) for t in range(self.T)])
 
     @property
     def all_points(self) -> Array:
@@ -743,10 +742,10 @@ class Samples(Immutable):
 
     @property
     def known_bounds(self) -> Array | None:
-        """The bounds (2, C) that I is known to have: those that were given, and of an output of two values, these.
+        """The known bounds (2, C) of I: the given ones, and for an output with only two values, these values.
 
-        Both values must be there twice: a single one may be any of those that a rare event has. Ends that draws of a
-        random f contradict are infinite; see `bounds_contradictions`.
+        Each value must occur twice: a value that occurs once may be one of several values of a rare event. Ends that
+        draws of a random f contradict are infinite; see `bounds_contradictions`.
         """
         f = self.table
         low, high = np.min(f, axis=0), np.max(f, axis=0)
@@ -755,15 +754,15 @@ class Samples(Immutable):
         if self.bounds is None and not np.any(two):
             return None
         given = np.array([[-np.inf], [np.inf]]) if self.bounds is None else self.bounds.copy()
-        for each in self.bounds_contradictions:
-            given[each.end, each.output] = np.inf if each.end else -np.inf
+        for contradiction in self.bounds_contradictions:
+            given[contradiction.end, contradiction.output] = np.inf if contradiction.end else -np.inf
         narrowed = np.clip(np.stack([low, high]), *given)
         return np.where(two, narrowed, given)
 
     @cached_property
     def bounds_contradictions(self) -> list[BoundsContradiction]:
         """The ends of `bounds` that averages of draws of a random f contradict; none if f is not random."""
-        if self.bounds is None or not self.stochastic:  # values of another f outside of its bounds are refused
+        if self.bounds is None or not self.stochastic:  # without noise, values outside the bounds are refused
             return []
         return bounds_contradictions(self.table, self.theta[self.owners], self.bounds)
 
@@ -816,7 +815,7 @@ class Samples(Immutable):
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the samples to a file that `cbq.Samples.load` reads: arrays and JSON, no code.
 
-        Of a proposal it keeps `log_weights` alone. A family has to be passed again, when the file is read.
+        It keeps the `log_weights` of a proposal, not the proposal. Pass the family, if there is one, again to `load`.
 
         Examples
         --------
@@ -835,8 +834,8 @@ class Samples(Immutable):
     def load(cls, path: str | os.PathLike[str], family: Family | None = None) -> Samples:
         """The samples that `samples.save(path)` wrote.
 
-        family: the function from theta (p,) to the measure of x with which the samples were made, if they were made
-            with one, such as `problem.family`; one that gives the points other densities is refused.
+        family: the function from theta (p,) to the measure of x with which the samples were made, if any, such as
+            `problem.family`; a family with other densities at the points is refused.
 
         Nothing in the file is executed, and everything is checked, as by `cbq.load`, which reads fits.
 
@@ -862,8 +861,8 @@ class Samples(Immutable):
         more += "" if self.bounds is None else f", bounds={shown_bounds(self.bounds)}"
         more += "" if self.log_weights is None else ", weighted"
         more += f", names=({self.names.listed})" * bool(self.names.listed)
-        found = dict.fromkeys(each.kind for each in self.findings)
-        more += f", findings=({', '.join(found)})" * bool(found)
+        kinds = dict.fromkeys(finding.kind for finding in self.findings)
+        more += f", findings=({', '.join(kinds)})" * bool(kinds)
         ranges = self.names.ranges("theta", self.theta)
         return f"Samples(T={self.T}, N={N}, p={self.p}, d={self.d}, C={self.C}, design={self.design!r}, {ranges}{more})"
 
@@ -871,12 +870,12 @@ class Samples(Immutable):
         return samples_html(self)
 
     def _checked_bounds(self, values: Array, bounds: Any) -> Array | None:
-        """The argument `bounds` as an array (2, C), within which values of f (n,) or (n, C) lie that are no draws."""
-        found = bounds_of(bounds, None if values.ndim == 1 else values.shape[1])
-        if found is not None and not self.stochastic:
-            outside = rows_outside(values.reshape(len(values), -1), found)
-            self._require_none(outside, "f", values, f"must lie within its bounds {shown_bounds(found)}")
-        return found
+        """The argument `bounds` as an array (2, C); raise if values (n,) or (n, C) of a deterministic f lie outside."""
+        checked = bounds_of(bounds, None if values.ndim == 1 else values.shape[1])
+        if checked is not None and not self.stochastic:
+            outside = rows_outside(values.reshape(len(values), -1), checked)
+            self._require_none(outside, "f", values, f"must lie within its bounds {shown_bounds(checked)}")
+        return checked
 
     def _failed_points(self, failed: Sequence[npt.ArrayLike]) -> list[Array]:
         """The argument `failed` as T arrays (F_t, d)."""
@@ -886,9 +885,9 @@ class Samples(Immutable):
             or len(failed) != self.T
         ):
             raise ValueError(f"failed must be a list of T = {self.T} arrays, one for each theta, not {shown(failed)}.")
-        found = [real(self.names.ordered("x", each, f"failed[{t}]"), f"failed[{t}]") for t, each in enumerate(failed)]
+        arrays = [real(self.names.ordered("x", part, f"failed[{t}]"), f"failed[{t}]") for t, part in enumerate(failed)]
         none = np.empty((0, self.d))
-        return [check_points(each, self.d, f"failed[{t}]") if each.size else none for t, each in enumerate(found)]
+        return [check_points(part, self.d, f"failed[{t}]") if part.size else none for t, part in enumerate(arrays)]
 
     def _rows(self, t: int) -> slice:
         t = position(t, self.T, "t")
@@ -900,7 +899,7 @@ class Samples(Immutable):
         return flat.reshape(self.T, int(self.counts[0]), *flat.shape[1:])
 
     def _require_none(self, bad: Booleans, name: str, flat: Array, rule: str) -> None:
-        """Raise if a point is bad, (sum N_t,), and say where it is."""
+        """Raise if a point is bad, (sum N_t,), with its place."""
         if not np.any(bad):
             return
         row, more = int(np.argmax(bad)), int(np.count_nonzero(bad)) - 1
@@ -931,5 +930,5 @@ def spread(samples: Samples) -> Array:
     Divide by it so that thetas with a large variance do not dominate.
     """
     residuals = samples.table - samples.averages(samples.table)[samples.owners]
-    found = np.maximum(np.sqrt(samples.averages(residuals**2)), MIN_SPREAD)
-    return np.where(samples.counts[:, None] > 1, found, 1.0)
+    deviations = np.maximum(np.sqrt(samples.averages(residuals**2)), MIN_SPREAD)
+    return np.where(samples.counts[:, None] > 1, deviations, 1.0)

@@ -15,12 +15,12 @@ from scipy.special import fdtrc
 
 from cbq._arrays import Array, Booleans, Integers
 
-EQUAL = 1e-9  # probabilities that differ less are those of the same point, unless they are nearly 0 or 1
+EQUAL = 1e-9  # probabilities that differ less belong to the same point, unless they are nearly 0 or 1
 SQUARE_MEAN, SQUARE_VARIANCE = 1 / 12, 1 / 180  # of a^2
-ALIKE, ALL = 1.5, 0.9  # thetas that have the same number: how many, or for atoms which share of all, make dependent
+ALIKE, ALL = 1.5, 0.9  # thetas with the same number that count as dependent: how many, or for atoms which share of all
 EVEN = 0.4  # sqrt(N) times the distance of distribution functions; its median is 0.83 for independent points
-MOST_COPIES = 4.0  # of a point where f is not random: such are pairs and rounded numbers
-MIN_SORTED = 6  # points: two thetas that share fewer may both be in order by chance
+MOST_COPIES = 4.0  # copies of a point if f is not random: antithetic pairs and rounded numbers
+MIN_SORTED = 6  # points: fewer may be sorted at two thetas by chance
 LOG_2 = float(np.log(2.0))
 
 
@@ -28,9 +28,10 @@ LOG_2 = float(np.log(2.0))
 class Transforms:
     """Centred probability transforms a (n, k) of the points of T thetas.
 
-    owners : (n,), the theta of each, in order. atoms : (k,), which coordinates have atoms. copies : (n, k), with how
-    many points of its theta a point coincides in a coordinate, itself and mirrored ones included: replicates, rounded
-    numbers and antithetic pairs are worth fewer points. row_copies : (n,), the same for all coordinates at once.
+    owners : (n,), the theta of each, in order. atoms : (k,), which coordinates have atoms. copies : (n, k), the number
+    of points of the same theta that coincide with a point in a coordinate, itself and mirrored points included:
+    replicates, rounded numbers and antithetic pairs count as fewer points. row_copies : (n,), the same for all
+    coordinates at once.
     """
 
     a: Array
@@ -51,7 +52,7 @@ class Transforms:
 
     @property
     def are_extreme(self) -> Booleans:
-        """Which probabilities are so near to 0 or 1 that those of different points are equal: (n, k)."""
+        """Which probabilities are so near to 0 or 1 that different points may have equal ones: (n, k)."""
         return _are_extreme(self.a)
 
     @property
@@ -69,13 +70,13 @@ def _are_extreme(a: Array) -> Booleans:
 
 
 def _copies(values: Array, owners: Integers) -> Array:
-    """How many values (n,) of its theta each one is equal to, itself included: (n,)."""
+    """The number of equal values at the same theta, for each value (n,), itself included: (n,)."""
     order = np.lexsort([values, owners])
     new = (np.diff(values[order]) > EQUAL) | (np.diff(owners[order]) > 0)
     place = np.concatenate([[0], np.cumsum(new)])
-    found = np.empty(len(values))
-    found[order] = np.bincount(place)[place]
-    return found
+    copies = np.empty(len(values))
+    copies[order] = np.bincount(place)[place]
+    return copies
 
 
 def location(transforms: Transforms, group: Integers) -> Array:
@@ -88,9 +89,9 @@ def _squared_scores(transforms: Transforms, group: Integers) -> Array:
 
 
 def scale(transforms: Transforms, group: Integers) -> Array:
-    """Log p-values (G, k) of the mean square of each group, by Bernstein's inequality; of atoms, of large ones only.
+    """Log p-values (G, k) of the mean square of each group, by Bernstein's inequality; one-sided for atoms.
 
-    Antithetic pairs, whose squares are equal, are not seen among atoms, where all points may be such.
+    Antithetic pairs, whose squares are equal, cannot be detected among atoms: all points there may be pairs.
     """
     n, copies = np.bincount(group)[:, None], transforms.copies * np.where(transforms.atoms, 2.0, 1.0)
     worth = n**2 / transforms.sums(copies, group)  # the number of points that are no copies
@@ -119,19 +120,19 @@ def correlation(transforms: Transforms, group: Integers) -> Array:
 
     Given the one, the sum of products with the other is sub-Gaussian: V = sum copies b^2 / 12.
     """
-    found = []
+    parts = []
     for rows in np.split(np.arange(len(group)), _starts(group)[1:]):
         a, copies = transforms.a[rows], transforms.row_copies[rows]
         variance = copies @ a**2 / 12
         larger = np.maximum(np.maximum(variance[:, None], variance), np.finfo(float).tiny)
-        found.append(np.minimum(0.0, LOG_2 - 0.5 * (a.T @ a) ** 2 / larger))
-    log_p = combined(found)
+        parts.append(np.minimum(0.0, LOG_2 - 0.5 * (a.T @ a) ** 2 / larger))
+    log_p = combined(parts)
     np.fill_diagonal(log_p, 0.0)
     return log_p
 
 
 def correlation_of_designs(transforms: Transforms) -> Array:
-    """Log p-values (k, k) of products whose signs are random at each theta alone, as those of even designs may be.
+    """Log p-values (k, k) of products of coordinates if only their signs at each theta are random, as for even designs.
 
     Sobol points of a theta may all lie along a diagonal. Sums S_t of products have either sign with the same chance:
     P(|sum S_t| > z |S|) <= 2 exp(-z^2 / 2), by Hoeffding's inequality.
@@ -167,16 +168,16 @@ def combined(log_p: Array | list[Array]) -> Array:
 
     Rueschendorf (1982).
     """
-    every = np.asarray(log_p)
-    if len(every) == 1:
-        return np.array(every[0])
-    return np.asarray(np.minimum(0.0, LOG_2 + np.logaddexp.reduce(every, axis=0) - np.log(len(every))))
+    log_ps = np.asarray(log_p)
+    if len(log_ps) == 1:
+        return np.array(log_ps[0])
+    return np.asarray(np.minimum(0.0, LOG_2 + np.logaddexp.reduce(log_ps, axis=0) - np.log(len(log_ps))))
 
 
 def are_dependent(transforms: Transforms, level: float) -> bool:
-    """Whether points of the same number are more alike at all thetas than others are, as common random numbers are.
+    """Whether points with the same number are similar at all thetas, as with common random numbers.
 
-    An analysis of variance, of coordinates that are not sorted; of thetas with one point each, whether it is the same.
+    An analysis of variance of unsorted coordinates; for thetas with one point each, whether these points are equal.
     """
     owners, T = transforms.owners, int(transforms.owners[-1]) + 1
     index = np.arange(len(owners)) - _starts(owners)[owners]
@@ -197,7 +198,7 @@ def are_dependent(transforms: Transforms, level: float) -> bool:
 
 
 def _are_sorted(transforms: Transforms) -> Booleans:
-    """In which coordinates the points of all thetas rise, or fall, so that their numbers say nothing: (k,)."""
+    """Which coordinates are sorted at all thetas, up or down, so that numbers of points carry no information: (k,)."""
     if np.min(np.bincount(transforms.owners)) < MIN_SORTED:
         return np.zeros(len(transforms.atoms), dtype=bool)
     steps = np.diff(transforms.a, axis=0)[np.diff(transforms.owners) == 0]
@@ -205,5 +206,5 @@ def _are_sorted(transforms: Transforms) -> Booleans:
 
 
 def _starts(group: Integers) -> Integers:
-    """The first row of each group, of rows that are in the order of their groups (n,): (G,)."""
+    """The first row of each group, for rows sorted by group (n,): (G,)."""
     return np.flatnonzero(np.diff(group, prepend=-1))

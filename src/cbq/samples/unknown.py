@@ -1,4 +1,4 @@
-"""The measure of samples whose measures nobody knows: averages and regressions of values do not need any."""
+"""The measure of samples with unknown measures: averages and regressions of values need none."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ WHY = (
 
 @saved("UnknownMeasure", dim=Integer(1))
 class UnknownMeasure(Measure):
-    """A measure in `dim` dimensions of which nothing is known. It answers every question with the same sentence."""
+    """An unknown measure in `dim` dimensions: every method that needs more than the dimension raises a TypeError."""
 
     def __init__(self, dim: int) -> None:
         self._dim = whole(dim, "dim", 1)
@@ -48,7 +48,7 @@ class UnknownMeasure(Measure):
         return f"UnknownMeasure(dim={self.dim})"
 
     def moments(self) -> tuple[Array, Array]:
-        """They are not known."""
+        """Unknown: raises a TypeError."""
         _refuse()
 
     def _logpdf(self, x: Array) -> Array:
