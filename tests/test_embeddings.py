@@ -16,6 +16,7 @@ from cbq.kernels import (
     Kernel,
     Matern,
     ProductKernel,
+    Radial,
     ScaledKernel,
     Stein,
     SumKernel,
@@ -37,6 +38,7 @@ from cbq.measures import (
     TruncatedGaussian,
     Uniform,
 )
+from rational import Rational
 
 DEVIATIONS = np.array([-6.0, -2.0, -0.3, 0.0, 0.7, 3.0, 6.0])
 RECORDS = json.loads((Path(__file__).parent / "reference" / "embeddings.json").read_text())
@@ -67,6 +69,7 @@ ANY: dict[type[Kernel], tuple[type[Measure], ...]] = {Stein: (Gaussian, StudentT
 KERNELS: dict[type[Kernel], list[Callable[[float], Kernel]]] = {
     RBF: [RBF],
     Matern: [lambda s: Matern(0.5, s), lambda s: Matern(1.5, s), lambda s: Matern(2.5, s)],
+    Radial: [RBF, lambda s: Matern(0.5, s), lambda s: Matern(1.5, s), lambda s: Matern(2.5, s), Rational],
     TensorProduct: [lambda s: TensorProduct(Matern(1.5, s))],
     Additive: [lambda s: Additive(Matern(0.5, s))],
     SumKernel: [lambda s: RBF(s) + Matern(2.5, 2 * s)],

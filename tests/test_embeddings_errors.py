@@ -172,7 +172,7 @@ NO_CLOSED_FORM = {
     ),
     "two materns": (
         lambda: embed(Matern(1.5, 1.0) * Matern(0.5, 1.0), CORRELATED),
-        "may hold one radial Matern kernel .* use TensorProduct kernels, or method='quadrature'",
+        "may hold one radial kernel .* use TensorProduct kernels, or method='quadrature'",
     ),
     "gaussianised cross": (
         lambda: embed(Warped(K, "gaussianise"), Gamma(3, 2)).cross(Exponential(2)),

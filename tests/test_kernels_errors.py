@@ -168,7 +168,7 @@ BAD_TYPES = {
     "additive": (lambda: Additive([None]), "Additive takes a list of one or more kernels"),
     "tensor product of a sum": (
         lambda: TensorProduct(K + K),
-        "takes one RBF or Matern kernel for all coordinates, or a list with a one-dimensional kernel for each, but",
+        "takes one radial kernel, such as RBF, for all coordinates, or a list .* one-dimensional kernel for each, but",
     ),
     "additive of a stein": (lambda: Additive(Stein(K)), r"but it was given Stein\(RBF"),
     "warped": (lambda: Warped("rbf", "log"), "Warped takes a kernel first, but it was given 'rbf'"),

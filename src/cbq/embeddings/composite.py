@@ -13,7 +13,6 @@ from collections.abc import Callable, Sequence
 from functools import reduce
 
 import numpy as np
-from scipy.special import gammaln
 
 from cbq._arrays import Array
 from cbq.embeddings.embedding import Delegated, Embedding, NoEmbedding, find, register
@@ -22,8 +21,8 @@ from cbq.kernels import (
     RBF,
     Additive,
     Kernel,
-    Matern,
     ProductKernel,
+    Radial,
     ScaledKernel,
     Stein,
     SumKernel,
@@ -31,10 +30,8 @@ from cbq.kernels import (
     Warped,
 )
 from cbq.kernels.warped import Log, Whiten
-from cbq.measures import Empirical, LogNormal, Measure, Mixture, Product
+from cbq.measures import Empirical, Exponential, Gaussian, LogNormal, Measure, Mixture, Product, Uniform
 
-STEP = {0.5: 0.22, 1.5: 0.2, 2.5: 0.16}  # of the trapezoidal rule in log g, by nu
-LOWER_CUT, UPPER_CUT = 36.0, 45.0  # the rule omits weights of e^-36 at small g and e^-45 at large g
 NEGLIGIBLE = 1e-17  # relative size of the terms that the sum over g omits
 MAX_GRAM_SIZE = 4_000_000  # numbers in the Gram matrices that are held at a time
 
@@ -93,17 +90,21 @@ def blocks(measures: Sequence[Measure]) -> list[slice]:
 
 
 class ScaleMixture(Embedding):
-    """Scale mixture of RBF embeddings.
+    """Scale mixture of RBF embeddings: k = sum_g w_g exp(-rho^2 / (2 g)), by the rule of the kernel.
 
-    k_nu(r) = E exp(-r^2 / (2 l^2 g)),  g ~ Gamma(nu, rate nu), with the expectation by a trapezoidal rule in log g.
-    The Matern kernel may be multiplied by the kernels in `rest`.
+    The radial kernel may be multiplied by the kernels in `rest`.
     """
 
-    rule = "scale mixture of RBF formulas, trapezoidal rule in the log of the scale"
+    rule = "scale mixture of RBF formulas, by a rule over the scale"
 
-    def __init__(self, matern: Matern, measure: Measure, rest: Sequence[Kernel] = ()) -> None:
-        super().__init__(_times(matern, rest), measure)
-        self._matern, self._rest = matern, rest
+    def __init__(self, radial: Radial, measure: Measure, rest: Sequence[Kernel] = ()) -> None:
+        super().__init__(_times(radial, rest), measure)
+        if (rule := radial.scale_rule()) is None:
+            raise NoEmbedding(
+                f"no closed form for {self.kernel!r} in {measure.dim} dimensions: {type(radial).__name__} has no "
+                f"scale_rule. Use TensorProduct({radial!r}), or method='quadrature'."
+            )
+        self._radial, self._rest, self._rule = radial, rest, rule
         self._part(1.0)  # raises if the RBF kernels have no embedding
 
     def _mean(self, x: Array) -> Array:
@@ -116,12 +117,12 @@ class ScaleMixture(Embedding):
         return self._average(lambda part: part._cross_any(other))
 
     def _part(self, g: float) -> Embedding:
-        return find(_times(RBF(np.sqrt(g) * self._matern.known_lengthscale), self._rest), self.measure)
+        return find(_times(RBF(np.sqrt(g) * self._radial.known_lengthscale), self._rest), self.measure)
 
     def _average(self, value: Callable[[Embedding], Array]) -> Array:
         """Sum over g from large to small, until the rest is negligible; the values decrease with g."""
         total = np.zeros(())
-        for g, weight, left in _scale_rule(self._matern.nu):
+        for g, weight, left in self._rule:
             term = value(self._part(g))
             total = total + weight * term
             if np.all(left * term <= NEGLIGIBLE * total):
@@ -134,24 +135,20 @@ def _times(kernel: Kernel, rest: Sequence[Kernel]) -> Kernel:
     return ProductKernel([kernel, *rest]) if rest else kernel
 
 
-def _scale_rule(nu: float) -> list[tuple[float, float, float]]:
-    """Nodes g of Gamma(nu, rate nu), from large to small, each with its weight and the weight of all smaller ones."""
-    t = np.arange(np.log(UPPER_CUT / nu), -LOWER_CUT / nu, -STEP[nu])
-    log_density = nu * np.log(nu) - gammaln(nu) + nu * t - nu * np.exp(t)
-    weights = STEP[nu] * np.exp(log_density)
-    left = np.cumsum(weights[::-1])[::-1] - weights
-    return list(zip(np.exp(t).tolist(), weights.tolist(), left.tolist(), strict=True))
-
-
-def by_coordinates(kernel: RBF | Matern, measure: Measure) -> Embedding:
+def by_coordinates(kernel: Radial, measure: Measure) -> Embedding:
     """The embedding under a measure of independent coordinates or blocks of them."""
     return Factorised(kernel, measure) if isinstance(kernel, RBF) else ScaleMixture(kernel, measure)
 
 
-@register(RBF, Product)
-@register(Matern, Product)
-def product_measure(kernel: RBF | Matern, measure: Product) -> Embedding:
-    """Product over independent blocks, for a Matern kernel inside a scale mixture of RBF formulas."""
+@register(Radial, Gaussian, Uniform, Exponential)
+def radial(kernel: Radial, measure: Measure) -> Embedding:
+    """Panel rule on the line; scale mixture of RBF formulas in more dimensions."""
+    return PanelEmbedding(kernel, measure) if measure.dim == 1 else ScaleMixture(kernel, measure)
+
+
+@register(Radial, Product)
+def product_measure(kernel: Radial, measure: Product) -> Embedding:
+    """Product over independent blocks; inside a scale mixture of RBF formulas, unless the kernel is RBF."""
     if len(measure.blocks) == 1:
         return Delegated(kernel, measure, find(kernel, measure.blocks[0]))
     return by_coordinates(kernel, measure)
@@ -167,9 +164,8 @@ def tensor_product(kernel: TensorProduct, measure: Measure) -> Embedding:
     return Factorised(kernel, measure)
 
 
-@register(RBF, LogNormal)
-@register(Matern, LogNormal)
-def raw_lognormal(kernel: RBF | Matern, measure: LogNormal) -> Embedding:
+@register(Radial, LogNormal)
+def raw_lognormal(kernel: Radial, measure: LogNormal) -> Embedding:
     """Panel rule on the line, for the kernel on x itself; a formula for the kernel on log x."""
     if measure.dim == 1:
         return PanelEmbedding(kernel, measure)
@@ -192,14 +188,14 @@ def _embed_simplified(simple: Kernel, measure: Measure) -> Embedding:
         return find(simple, measure)
     if measure.dim == 1 and simple.is_stationary:
         return PanelEmbedding(simple, measure)
-    radial = [k for k in simple.parts if isinstance(k, Matern)]
+    radial = [k for k in simple.parts if isinstance(k, Radial) and not isinstance(k, RBF)]
     if not radial and all(isinstance(k, (RBF, TensorProduct)) for k in simple.parts):
         return Factorised(simple, measure)
     if len(radial) == 1:
         rest = [k for k in simple.parts if k is not radial[0]]
         return ScaleMixture(radial[0], measure, rest)
     raise NoEmbedding(
-        f"no closed form for {simple!r} in {measure.dim} dimensions: a product may hold one radial Matern kernel "
+        f"no closed form for {simple!r} in {measure.dim} dimensions: a product may hold one radial kernel "
         f"besides RBF and TensorProduct kernels; use TensorProduct kernels, or method='quadrature'."
     )
 
@@ -247,8 +243,7 @@ class SumEmbedding(Embedding):
         return np.asarray(self._factor * sum(part._cross_any(measure) for part, measure in pairs))
 
 
-@register(RBF, Mixture)
-@register(Matern, Mixture)
+@register(Radial, Mixture)
 @register(TensorProduct, Mixture)
 @register(ProductKernel, Mixture)
 class MixtureEmbedding(Embedding):
@@ -270,8 +265,7 @@ class MixtureEmbedding(Embedding):
         return np.asarray(sum(w[..., k] * part._cross_any(other) for k, part in enumerate(self._parts)))
 
 
-@register(RBF, Empirical)
-@register(Matern, Empirical)
+@register(Radial, Empirical)
 @register(TensorProduct, Empirical)
 @register(ProductKernel, Empirical)
 class EmpiricalEmbedding(Embedding):

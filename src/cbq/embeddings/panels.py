@@ -22,7 +22,7 @@ from scipy.special import ndtr, ndtri
 
 from cbq._arrays import Array, in_blocks
 from cbq.embeddings.embedding import Embedding, NoEmbedding, register
-from cbq.kernels import RBF, Kernel, Matern
+from cbq.kernels import Kernel, Radial
 from cbq.measures import Beta, Gamma, LogMeasure, Measure, StudentT, TruncatedGaussian
 
 NODES, WEIGHTS = np.polynomial.legendre.leggauss(14)
@@ -42,8 +42,7 @@ NEGLIGIBLE_MASS = 1e-20  # of a node
 CHUNK = 50_000  # nodes at a time, which stay in the cache
 
 
-@register(RBF, Gamma, Beta, StudentT, TruncatedGaussian, LogMeasure)
-@register(Matern, Gamma, Beta, StudentT, TruncatedGaussian, LogMeasure)
+@register(Radial, Gamma, Beta, StudentT, TruncatedGaussian, LogMeasure)
 class PanelEmbedding(Embedding):
     """Panel rule on the line."""
 

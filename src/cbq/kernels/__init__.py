@@ -6,7 +6,7 @@ from cbq._deprecation import deprecated_names
 from cbq.kernels.base import Kernel
 from cbq.kernels.combinations import ProductKernel, ScaledKernel, SumKernel, XThetaKernel
 from cbq.kernels.coordinatewise import Additive, TensorProduct
-from cbq.kernels.radial import RBF, Matern
+from cbq.kernels.radial import RBF, Matern, Radial
 from cbq.kernels.stein import Stein
 from cbq.kernels.warped import Warped
 
@@ -16,6 +16,7 @@ __all__ = [
     "Kernel",
     "Matern",
     "ProductKernel",
+    "Radial",
     "ScaledKernel",
     "Stein",
     "SumKernel",

@@ -31,7 +31,7 @@ class Coordinatewise(Composite):
     def __init__(self, base: Kernel | Sequence[Kernel]) -> None:
         if isinstance(base, Kernel) and not isinstance(base, Radial):
             raise TypeError(
-                f"{type(self).__name__} takes one RBF or Matern kernel for all coordinates, or a list with a "
+                f"{type(self).__name__} takes one radial kernel, such as RBF, for all coordinates, or a list with a "
                 f"one-dimensional kernel for each, but it was given {base!r} as base."
             )
         self.base = base if isinstance(base, Radial) else kernel_list(base, type(self).__name__, "base")

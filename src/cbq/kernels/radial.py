@@ -9,6 +9,7 @@ from typing import Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
+from scipy.special import gammaln
 
 from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
 from cbq._checks import is_number, shown
@@ -17,6 +18,10 @@ from cbq.kernels.base import Kernel, as_points
 from cbq.linalg.gram import differences, inner, sqdist
 from cbq.linalg.resident import Features, empty, namespace
 
+STEP = {0.5: 0.22, 1.5: 0.2, 2.5: 0.16}  # of the trapezoidal rule in the log of the scale of a Matern kernel, by nu
+LOWER_CUT, UPPER_CUT = 36.0, 45.0  # the rule omits weights of e^-36 at small scales and e^-45 at large ones
+FAR, NEGLIGIBLE = 40.0, 1e-17  # a distance in lengthscales, and the kernel there unless its tail is heavy
+MAX_SCALES = 6
 MIN_SQUARED_DISTANCE = 1e-200  # its powers up to 3/2 are still above the smallest double
 MAX_SCALED_DISTANCE = 1e150  # its square is finite
 
@@ -26,8 +31,8 @@ class Profile(Protocol):
 
     The methods take an array namespace `xp` (NumPy, or a library with the same functions) and r2 = rho^2:
 
-        value       h(rho)                 (overwrites r2)
-        at          h(rho) from rho        (overwrites rho)
+        value       h(rho)                 (may overwrite r2, and return it)
+        at          h(rho) from rho        (may overwrite rho, and return it)
         slope       g = -h'(rho) / rho     so that dk / d log l_j = g (x_j - y_j)^2 / l_j^2
         curvature   q = g'(rho) / rho
         third       p = q'(rho) / rho
@@ -150,6 +155,14 @@ class Radial(Kernel):
 
     The lengthscale is a number, (d,) for one per coordinate, or (..., d) with leading axes that broadcast against the
     batch of points (d = 1 there stands for all coordinates). None means that an estimator fits it.
+
+    A subclass has a `profile`, its `smoothness` and `with_lengthscale`. With a `scale_rule`, embeddings in several
+    dimensions exist, too.
+
+    Examples
+    --------
+    >>> isinstance(cbq.kernels.Matern(1.5), cbq.kernels.Radial)
+    True
     """
 
     lengthscale: Array | None
@@ -210,12 +223,32 @@ class Radial(Kernel):
     def has_kink(self) -> bool:
         return self.smoothness < np.inf
 
+    def scale_rule(self) -> list[tuple[float, float, float]] | None:
+        """Scales g, from large to small, with k = sum_g w_g exp(-rho^2 / (2 g)): each with w_g and the sum of the rest.
+
+        With them, the kernel has embeddings in several dimensions. None if there is no such rule.
+        """
+        return None
+
+    @property
+    def is_roughest(self) -> bool:
+        return self.smoothness < 1.0
+
+    def rougher(self) -> Radial:
+        if self.is_roughest:
+            return self
+        return Matern(max(nu for nu in MATERN_PROFILES if nu < self.smoothness), self.lengthscale)
+
     def on_line(self, r: Array) -> Array:
         rho = np.minimum(r / self.lengthscale_for(1)[..., 0, None, None], MAX_SCALED_DISTANCE)
         return np.asarray(self.profile.at(np, rho))
 
     def line_lengthscales(self) -> list[Array]:
-        return [self.lengthscale_for(1)[..., 0]]
+        # Panels about a point reach 40 lengthscales far. A kernel with a heavy tail has several scales.
+        scales = [1.0]
+        while self.profile.at(np, np.array(FAR * scales[-1])) > NEGLIGIBLE and len(scales) < MAX_SCALES:
+            scales.append(2 * FAR * scales[-1])
+        return [scale * self.lengthscale_for(1)[..., 0] for scale in scales]
 
     def rescaled(self, scales: Array) -> Self:
         return self.with_lengthscale(self.lengthscale_for(scales.shape[-1]) * scales)
@@ -241,9 +274,11 @@ class Radial(Kernel):
     def fill(self, fx: Features, fy: Features, out: Array) -> None:
         xp = namespace(out)
         if fx[0].shape[-1] == 1:  # no square root, which takes longer than everything else
-            self.profile.at(xp, xp.abs(differences(fx[0], fy[0], 0, out), out=out))
+            values = self.profile.at(xp, xp.abs(differences(fx[0], fy[0], 0, out), out=out))
         else:
-            self.profile.value(xp, sqdist(fx[0], fy[0], out))
+            values = self.profile.value(xp, sqdist(fx[0], fy[0], out))
+        if values is not out:
+            out[...] = values
 
     def fill_derivatives(self, fx: Features, fy: Features, out: Array) -> None:
         xp, r2 = namespace(out), sqdist(fx[0], fy[0], empty(out.shape[1:], out))
@@ -286,9 +321,6 @@ class RBF(Radial):
 
     def with_lengthscale(self, lengthscale: npt.ArrayLike | None) -> Self:
         return type(self)(lengthscale)
-
-    def rougher(self) -> Matern:
-        return Matern(max(MATERN_PROFILES), self.lengthscale)
 
 
 @saved("Matern", nu=Number(), lengthscale=Numbers(inline=True))
@@ -340,12 +372,13 @@ class Matern(Radial):
     def with_lengthscale(self, lengthscale: npt.ArrayLike | None) -> Self:
         return type(self)(self.nu, lengthscale)
 
-    def rougher(self) -> Matern:
-        return Matern(max(self.nu - 1.0, min(MATERN_PROFILES)), self.lengthscale)
-
-    @property
-    def is_roughest(self) -> bool:
-        return self.nu < 1.0
+    def scale_rule(self) -> list[tuple[float, float, float]]:
+        """g ~ Gamma(nu, rate nu), by a trapezoidal rule in log g."""
+        nu, step = self.nu, STEP[self.nu]
+        t = np.arange(np.log(UPPER_CUT / nu), -LOWER_CUT / nu, -step)
+        weights = step * np.exp(nu * np.log(nu) - gammaln(nu) + nu * t - nu * np.exp(t))
+        rest = np.cumsum(weights[::-1])[::-1] - weights
+        return list(zip(np.exp(t).tolist(), weights.tolist(), rest.tolist(), strict=True))
 
 
 def in_lengthscales(x: Array, ell: Array) -> Array:

@@ -10,7 +10,7 @@ import numpy.typing as npt
 from cbq._arrays import Array, Booleans
 from cbq._checks import shown
 from cbq.kernels.base import Kernel, as_points, known_measure
-from cbq.kernels.radial import Matern, Radial, in_lengthscales
+from cbq.kernels.radial import Radial, in_lengthscales
 from cbq.linalg.gram import differences, sqdist
 from cbq.linalg.resident import Features, empty, namespace
 from cbq.measures import Measure
@@ -40,7 +40,7 @@ class Stein(Kernel):
     """
 
     def __init__(self, base: Radial, measure: Any = None) -> None:
-        if not isinstance(base, Radial) or (isinstance(base, Matern) and base.nu < 1):
+        if not isinstance(base, Radial) or base.is_roughest:
             raise TypeError(
                 f"Stein takes a base kernel with mixed second derivatives: RBF, Matern(1.5) or Matern(2.5), but it was "
                 f"given {shown(base)}."
