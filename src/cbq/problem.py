@@ -480,8 +480,8 @@ class Problem(Immutable):
     @property
     def _rng_parameter(self) -> str | None:
         """The name of the parameter in which f takes generators."""
-        found = rng_parameter(self.integrand) if self.stochastic else None
-        return None if found is None else found.name
+        parameter = rng_parameter(self.integrand) if self.stochastic else None
+        return None if parameter is None else parameter.name
 
     def _require_integrand(self) -> Integrand:
         """The integrand; raise if it is None."""

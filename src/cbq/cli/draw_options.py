@@ -110,9 +110,9 @@ def write_beside(out: Path, columns: Mapping[str, Sequence[Any]], draw: Callable
     typer.echo(f"Written: {out}, {chart}, {report}.")
 
 
-def columns_of(found: Any) -> dict[str, list[Any]]:
+def columns_of(result: Any) -> dict[str, list[Any]]:
     """The columns of a table of rows."""
-    return {name: [getattr(row, name) for row in found.rows] for name in found.columns}
+    return {name: [getattr(row, name) for row in result.rows] for name in result.columns}
 
 
 def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float | list[float] | None:

@@ -121,7 +121,7 @@ def evsi(
       cbq evsi psa.csv --pars p --study binomial --cost 900 --population 5000 --horizon 10 --discount 0.035
     """
     options.check(level, None if out is None else out.absolute().parent, engine)
-    files = [each for each in (table, effects_file, costs_file, inputs_file) if each is not None]
+    files = [path for path in (table, effects_file, costs_file, inputs_file) if path is not None]
     if out is not None:
         check_out(out, files)
     numbers = _numbers(sizes)
@@ -141,7 +141,7 @@ def evsi(
     described = draws.describe(outputs, effects, costs, prices)
     names, inputs = draws.studied(pars, kind.further_inputs)
     with use_engine(engine):
-        found = value_of_study(
+        result = value_of_study(
             described.outputs,
             inputs,
             names,
@@ -153,16 +153,16 @@ def evsi(
             level=level,
             rng=seed,
         )
-    found = replace(found, notes=(*described.notes, *found.notes, *draws.notes))
-    typer.echo(str(found))
+    result = replace(result, notes=(*described.notes, *result.notes, *draws.notes))
+    typer.echo(str(result))
     benefit = None
     if paid is not None and served is not None:
-        benefit = replace(enbs(found, paid, served, **terms, rng=seed), notes=())
+        benefit = replace(enbs(result, paid, served, **terms, rng=seed), notes=())
         typer.echo(f"\n{benefit}")
     if out is not None:
         record = {"tables": ", ".join(map(str, files)), "seed": str(seed), "engine": engine}
-        shown: EvsiTable | EnbsTable = found if benefit is None else benefit
-        page = study_page(found, benefit, repeat=command_line(), record=record)
+        shown: EvsiTable | EnbsTable = result if benefit is None else benefit
+        page = study_page(result, benefit, repeat=command_line(), record=record)
         write_beside(out, columns_of(shown), shown.plot, page)
 
 

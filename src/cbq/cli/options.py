@@ -22,7 +22,7 @@ from cbq.problem import Problem
 from cbq.samples import Samples
 
 DEFAULT_T = 15
-ESTIMATORS = ", ".join(f"{each.name} ({each.title})" for each in registrations())
+ESTIMATORS = ", ".join(f"{registration.name} ({registration.title})" for registration in registrations())
 
 # Kinds of options: a positive integer, and an option without a default.
 count = partial(typer.Option, metavar="INTEGER", min=1)

@@ -102,10 +102,10 @@ class Sheet:
     @property
     def typed_convention(self) -> Convention:
         """The likely convention of numbers on the command line: as in this file, if it is text and shows one."""
-        tells = self.separator == "," or any(
+        shows_one = self.separator == "," or any(
             "." in text or "," in text for texts in self.columns.values() for text in texts
         )
-        return self.convention if self.separator and tells else Convention.UNKNOWN
+        return self.convention if self.separator and shows_one else Convention.UNKNOWN
 
 
 def read_sheet(path: Path, sheet: str | None = None, header_row: int | None = None) -> Sheet:

@@ -186,7 +186,7 @@ class _Lines(_Panels):
     def _draw_line(self, ax: Axes, name: str, output: int | str | None, field: str) -> None:
         """Draw the median at each size, and every value as a small dot if a size has several."""
         rows = self.rows_of(name, output)
-        x, y = (np.array([getattr(row, each) for row in rows], dtype=float) for each in (self.size, field))
+        x, y = (np.array([getattr(row, quantity) for row in rows], dtype=float) for quantity in (self.size, field))
         x, y = x[_is_drawable(y)], y[_is_drawable(y)]
         colour, mark, stroke = self.styles[name]
         label = name if x.size else f"{name} (no estimate)"

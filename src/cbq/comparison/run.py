@@ -97,8 +97,8 @@ def compare(
     for start in range(0, len(results), len(estimators)):  # the tables of one set of samples
         tables = [table for table, _ in results[start : start + len(estimators)]]
         rows += [row for output in zip(*tables, strict=True) for row in output]
-    found = [(task.name, finding) for task, (_, several) in zip(tasks, results, strict=True) for finding in several]
-    warn_of(_first_of_each_kind(found))
+    pairs = [(task.name, finding) for task, (_, several) in zip(tasks, results, strict=True) for finding in several]
+    warn_of(_first_of_each_kind(pairs))
     return Comparison(tuple(rows), level)
 
 
@@ -130,10 +130,10 @@ def _tasks(
     return [_Task(name, estimator, samples, score, "rmse") for name, estimator in estimators.items()]
 
 
-def _first_of_each_kind(found: Sequence[tuple[str, Finding]]) -> list[Finding]:
+def _first_of_each_kind(pairs: Sequence[tuple[str, Finding]]) -> list[Finding]:
     """The first finding of each kind, with the names of all methods that share it."""
-    kinds = {finding.kind: finding for _, finding in reversed(found)}
-    names = {kind: ", ".join(dict.fromkeys(name for name, finding in found if finding.kind == kind)) for kind in kinds}
+    kinds = {finding.kind: finding for _, finding in reversed(pairs)}
+    names = {kind: ", ".join(dict.fromkeys(name for name, finding in pairs if finding.kind == kind)) for kind in kinds}
     return [Finding(kind, f"{names[kind]}: {text}") for kind, text in kinds.items()]
 
 

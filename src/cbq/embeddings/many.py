@@ -192,7 +192,7 @@ class LineRule:
 
     @classmethod
     def of(cls, measures: Sequence[Measure], panels: int = N_PANELS) -> LineRule:
-        """The rule with about so many panels."""
+        """The rule with about `panels` panels."""
         ends = _panel_ends(measures)
         coarse = ends[evenly(len(ends), panels // 4)]
         pieces = -(-panels // max(len(coarse) - 1, 1))

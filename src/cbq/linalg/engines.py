@@ -192,5 +192,5 @@ def eigh(a: Array) -> tuple[Array, Array]:
 
 
 def require_matrices(numbers: float, what: str, instead: str) -> None:
-    """Raise MemoryError unless so many numbers fit into the memory of the engine; `instead` is the remedy."""
+    """Raise MemoryError unless `numbers` float64 values fit into the memory of the engine; instead: the remedy."""
     _memory.require_memory(numbers, what, instead, _current.get().available_memory)

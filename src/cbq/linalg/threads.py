@@ -90,7 +90,7 @@ def prefers_blas_threads(count: int, n: int) -> bool:
 
 
 def for_each(task: Callable[[int], None], count: int, n: int, flops: float) -> None:
-    """Call `task(t)` for t = 0, ..., count - 1, each on a matrix (n, n) with so many operations.
+    """Call `task(t)` for t = 0, ..., count - 1, each on a matrix (n, n) with `flops` operations.
 
     In threads where they pay. After a failure, tasks that have not begun are dropped, and the exception of the smallest
     t is raised. A task must touch nothing that another one writes: results then do not depend on the number of threads.

@@ -184,7 +184,7 @@ class TorchFactor(Factor):
 
 
 def _blocks(count: int, n: int, numbers: int) -> Iterator[tuple[slice, slice]]:
-    """Pieces of `count` matrices (n, n), of about so many numbers: whole matrices, or rows of one of them."""
+    """Pieces of `count` matrices (n, n), of about `numbers` numbers: whole matrices, or rows of one of them."""
     step, most = max(1, numbers // (n * n)), max(1, min(n, numbers // n))
     for i in range(0, count, step):
         for j in range(0, n, most):

@@ -113,8 +113,8 @@ def evppi(
     pay = {"effects": effects, "costs": costs, "willingness_to_pay": willingness_to_pay}
     decisions = make_decisions(fit.C or 1, names, **pay)  # type: ignore[arg-type]
 
-    def stacked(found: Sequence[Array]) -> Array:
-        return np.stack(found, axis=-1) if decisions.several else found[0]
+    def stacked(parts: Sequence[Array]) -> Array:
+        return np.stack(parts, axis=-1) if decisions.several else parts[0]
 
     def functional(values: Array, weights: Array) -> Array:
         return stacked([_gain(values @ weight.T, weights) for weight in decisions.weights])
@@ -124,8 +124,8 @@ def evppi(
         return stacked(gains), stacked(errors)
 
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, progress=progress)
-    found = posterior.answer(functional, at_mean).at_least(0.0)
-    return Evppi(**{field.name: getattr(found, field.name) for field in fields(found)}, fit=fit, decisions=decisions)
+    result = posterior.answer(functional, at_mean).at_least(0.0)
+    return Evppi(**{field.name: getattr(result, field.name) for field in fields(result)}, fit=fit, decisions=decisions)
 
 
 def make_decisions(

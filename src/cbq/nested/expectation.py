@@ -195,7 +195,7 @@ def _integrals(nodes: Array, measure: Measure, values: Array, at_mean: Array) ->
     mu, z = integrals.mean(nodes), integrals.variance()
     process = ExactGP(chosen.kernel, nodes, np.column_stack([f[:, 0], at_mean, *values]), SMALL_JITTER)
     mean = process.mean(mu)[0]
-    averaged, *others = (ExactGP(each.kernel, nodes, f, SMALL_JITTER) for each in chosen.members)
+    averaged, *others = (ExactGP(candidate.kernel, nodes, f, SMALL_JITTER) for candidate in chosen.members)
     scale2 = (LocalAmplitude(averaged)(mu) * averaged.variance(mu, z) + averaged.rounding**2)[0, 0]
     for weight, member, other in zip(chosen.weights[1:], chosen.members[1:], others, strict=True):
         apart = other.mean(Integrals(member.kernel, [measure], np.empty((1, 0))).mean(nodes))[0, 0] - mean[0]

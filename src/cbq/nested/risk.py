@@ -88,10 +88,10 @@ def value_at_risk(
 
     posterior = OuterPosterior.at(fit, prior, n=n, design=design, rng=rng, min_part=_min_part(alpha), progress=progress)
     findings = _unseen_tail(posterior, sign, select, alpha)
-    found = posterior.answer(functional, at_mean, findings)
+    result = posterior.answer(functional, at_mean, findings)
     with silent():  # the first answer has raised the warnings
         tail_answer = posterior.answer(_tail_functional(sign, select, alpha), findings=findings)
-    return ValueAtRisk(**{each.name: getattr(found, each.name) for each in fields(found)}, tail=tail_answer)
+    return ValueAtRisk(**{field.name: getattr(result, field.name) for field in fields(result)}, tail=tail_answer)
 
 
 def conditional_value_at_risk(

@@ -34,15 +34,15 @@ class Chains:
         if is_inference_data or hasattr(data, "children"):
             groups = _groups(data)
             if group not in groups:
-                found = ", ".join(map(repr, groups)) or shown(data)
-                raise ValueError(f"the data of theta = {theta} have no group {group!r}, but {found}: pass group=...")
+                present = ", ".join(map(repr, groups)) or shown(data)
+                raise ValueError(f"the data of theta = {theta} have no group {group!r}, but {present}: pass group=...")
             others = {n: v for name in OTHER_GROUPS if name in groups for n, v in groups[name].items()}
             return cls(theta, group, groups[group], others)
-        found = getattr(data, "data_vars", data)
-        if not isinstance(found, Mapping):
+        variables = getattr(data, "data_vars", data)
+        if not isinstance(variables, Mapping):
             wanted = "an InferenceData, a DataTree, a Dataset or a mapping from names to arrays"
             raise TypeError(f"the draws of theta = {theta} must be {wanted}, not {shown(data)}.")
-        return cls(theta, group, dict(found), {})
+        return cls(theta, group, dict(variables), {})
 
     def array(self, name: str, what: str) -> Array:
         """The draws (chains, draws, k) of a variable; what: the argument that named it."""

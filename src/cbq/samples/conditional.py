@@ -243,7 +243,7 @@ def read_samples(samples: Samples) -> dict[str, Any]:
     which the log densities of the points then identify.
     """
     measure = samples.conditional.observed
-    if not isinstance(measure, Measure) and all(each is measure[0] for each in measure):
+    if not isinstance(measure, Measure) and all(item is measure[0] for item in measure):
         measure = measure[:1]
     return {
         "x": samples.all_points,

@@ -58,14 +58,16 @@ def read_posteriors(
     if findings:
         text = in_brief(findings, "convergence", len(thetas))
         warnings.warn(f"{text} Run longer or more chains.", ChainWarning, stacklevel=3)
-    found = measure
+    measures = measure
     if measure is None and score is not None:
-        found = [Unnormalised(score=_KnownScores(x, s), dim=x.shape[-1]) for x, _, s, _ in posteriors if s is not None]
+        measures = [
+            Unnormalised(score=_KnownScores(x, s), dim=x.shape[-1]) for x, _, s, _ in posteriors if s is not None
+        ]
     arguments = {
         "theta": np.stack(thetas),
         "x": [points for points, *_ in posteriors],
         "f": [f for _, f, *_ in posteriors],
-        "measure": found,
+        "measure": measures,
         "names": _with_labels(names, _labels(chains[0], x), len(thetas[0]), posteriors[0][1]),
     }
     return arguments, findings

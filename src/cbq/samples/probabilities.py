@@ -83,7 +83,7 @@ def _transformed(measure: Measure, x: Array) -> Array:
         if len(parts) == 1:
             return np.full(x.shape, np.nan)
         columns = np.split(x, stops[:-1], axis=-1)
-        return np.concatenate([_transformed(*each) for each in zip(parts, columns, strict=True)], axis=-1)
+        return np.concatenate([_transformed(*pair) for pair in zip(parts, columns, strict=True)], axis=-1)
 
 
 def _in_blocks(measure: Measure, x: Array) -> Array:

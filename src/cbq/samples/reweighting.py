@@ -114,8 +114,8 @@ def ratio_warning(samples: Samples, reweighted: Samples, log_ratio: Array) -> st
     """
     said = []
     grows = not _compensated(reweighted, log_ratio)
-    if grows and (found := largest_growth(samples.measures, reweighted.measures)) is not None:
-        largest, t = found
+    if grows and (growth := largest_growth(samples.measures, reweighted.measures)) is not None:
+        largest, t = growth
         said.append(
             f"p / q grows without bound in the tails of the measure, as at theta = {samples.theta[t]}: q has lighter "
             f"tails. It is {_power(largest)} where the tail probability is 1e-12, and kernels are bounded."

@@ -269,7 +269,7 @@ class Samples(Immutable):
             and theta (p,) that returns (n, d). Stein kernels need it, and CBQ uses them where no measure is given.
         measure : the measures of x, as for the constructor, where they are known.
         depends_on_theta, bounds : as for the constructor.
-        thin : keep every so many draws of a chain; "auto" keeps about as many as are independent.
+        thin : keep every `thin`-th draw of a chain; "auto" keeps about the effective sample size.
         group : the group of an InferenceData or a DataTree.
         names : as for the constructor; the coordinates of x have the names of their variables by default.
 
