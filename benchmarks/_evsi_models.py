@@ -9,7 +9,7 @@ import numpy as np
 from scipy.special import ndtr
 from scipy.stats import beta, betabinom, binom, norm
 
-from cbq.psa.studies import Binomial, Custom, Normal, Study
+from cbq.voi.studies import Binomial, Custom, Normal, Study
 
 SCALE, NOISE = 1000.0, 500.0  # of net benefits: per unit of the input, and what the input does not explain
 MEAN, TAU, SD = 0.3, 1.0, 4.0  # of the normal prior, and of an observation

@@ -33,10 +33,10 @@ import numpy as np
 import cbq
 from _common import TEST_SEED, OneThreadPool, positive_integer, print_record, share_inside, with_progress
 from _matrix import CASES
+from cbq.estimators.conditional import StageOneSelection, ThetaCalibration
+from cbq.estimators.conditional.stage_two import noise_reading
+from cbq.estimators.multioutput.candidates import automatic_kernels_of_x
 from cbq.kernels.combinations import SumKernel
-from cbq.methods.conditional import StageOneSelection, ThetaCalibration
-from cbq.methods.conditional.stage_two import noise_reading
-from cbq.methods.multioutput.candidates import automatic_kernels_of_x
 
 M = 100  # test thetas
 FAILED = 0.75  # the coverage of a fit, below which it has failed

@@ -27,8 +27,8 @@ from scipy.special import gammaincc, ndtr
 
 import cbq
 from _common import TEST_SEED, OneThreadPool, met, positive_integer, print_record, with_progress
-from cbq.adaptive.goal import Goal, is_reached
 from cbq.measures import Exponential, Gamma, Gaussian, Uniform
+from cbq.runs.goal import Goal, is_reached
 
 Array = NDArray[np.float64]
 BUDGET, FEW = 240, 80

@@ -138,7 +138,7 @@ def errors(name: str, seed: int, design: str) -> tuple[dict[str, float], str]:
     samples = case.problem.collect(case.T, case.N, rng=seed, design=design)
     fits = {method: each.fit(samples) for method, each in methods(samples).items()}  # type: ignore[attr-defined]
     auto = fits["Auto"]
-    chosen = "MOBQ" if isinstance(auto, cbq.methods.MOBQFit) else "CBQ" if auto.rows is None else "borrow"
+    chosen = "MOBQ" if isinstance(auto, cbq.estimators.MOBQFit) else "CBQ" if auto.rows is None else "borrow"
     return {method: rmse(fit.predict(theta), truth) for method, fit in fits.items()}, chosen
 
 

@@ -24,8 +24,8 @@ import numpy as np
 
 import cbq
 from _common import coverage, met, one_thread, positive_integer, print_record, problem_with_truth, progress
+from cbq.estimators.multioutput import MOBQFit
 from cbq.fit.findings import silent
-from cbq.methods.multioutput import MOBQFit
 
 PROBLEMS = {"butterfly": (), "linear": (("dim", 5),), "health": ()}  # with their options
 SIZES = (1000, 2000, 4000, 8000, 16_000, 32_000, 64_000, 128_000, 200_000)

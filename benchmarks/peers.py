@@ -151,7 +151,7 @@ def surrogate(samples: cbq.Samples, theta: np.ndarray) -> np.ndarray:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ConvergenceWarning)  # a lengthscale at its bound
         process.fit((points - shift) / scale, samples.table[:, 0])
-    levels = cbq.collect.draws.sobol(RULE_POINTS, samples.d, np.random.default_rng(0))
+    levels = cbq.runs.draws.sobol(RULE_POINTS, samples.d, np.random.default_rng(0))
     return np.array(
         [
             np.mean(process.predict((inputs(measure.transport(levels), row) - shift) / scale))

@@ -25,7 +25,7 @@ from scipy.interpolate import BSpline
 
 from _common import OneThreadPool, met, positive_integer, print_record, with_progress
 from _psa_models import MODELS, Model
-from cbq.psa import values_of_information
+from cbq.voi import values_of_information
 
 KNOTS = (10, 6)  # intervals between knots of a spline in one column, and in each of two
 PENALTIES = np.logspace(-6, 6, 25)

@@ -2,7 +2,7 @@
 
 Run: .venv/bin/python benchmarks/threads.py [points, default 3200]
 
-Below `cbq.methods.multioutput.fit.IN_ONE_THREAD` points it must move nothing.
+Below `cbq.estimators.multioutput.fit.IN_ONE_THREAD` points it must move nothing.
 """
 
 from __future__ import annotations

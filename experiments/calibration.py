@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from math import isfinite
 from typing import TYPE_CHECKING, Any
 
-from cbq.methods.estimators import REFUSALS, reason
+from cbq.estimators.base import REFUSALS, reason
 from experiments.analysis import SHARE_PREFIX, ResultTable, Row
 from experiments.common import coverage, problem_with_truth
 from experiments.experiment import Cell, Experiment, method_cell, pooled_cell

@@ -17,9 +17,9 @@ from numpy.typing import NDArray
 from threadpoolctl import threadpool_limits  # type: ignore[import-untyped]
 
 import cbq
-from cbq.collect.draws import sobol
-from cbq.collect.processes import exit_with_parent
 from cbq.fit.findings import silent
+from cbq.runs.draws import sobol
+from cbq.runs.processes import exit_with_parent
 
 Array = NDArray[np.float64]
 Options = tuple[tuple[str, Any], ...]  # (name, value) pairs in the order of the names, so that they can be hashed

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from cbq.methods.multioutput.estimator import exact_points
+from cbq.estimators.multioutput.estimator import exact_points
 from experiments.analysis import ResultTable, Row, medians_text
 from experiments.common import Options
 

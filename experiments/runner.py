@@ -16,7 +16,7 @@ from pathlib import Path
 from time import perf_counter
 from typing import Any
 
-from cbq.workers import Workers, as_called
+from cbq.common.workers import Workers, as_called
 from experiments.analysis import ResultTable, Row, SeedSummary, summarise
 from experiments.common import OneThreadPool, on_one_thread
 from experiments.experiment import Cell, Experiment

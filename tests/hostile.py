@@ -39,7 +39,7 @@ import pandas as pd
 from scipy import stats
 
 import cbq
-from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, psa
+from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, voi
 from cbq.embeddings import NoEmbedding
 from cbq.fit.plot import plot_fit
 from cbq.io import IncompatibleFile
@@ -271,7 +271,7 @@ def two_outputs() -> cbq.Fit:
 
 
 @cache
-def session() -> cbq.adaptive.Session:
+def session() -> cbq.runs.Session:
     """A session with two runs that were told."""
     made = problem().session(rng=0)
     made.tell(made.ask(2).ids, [1.0, 2.0])
@@ -290,8 +290,8 @@ def effects_and_costs() -> tuple[dict[str, Any], dict[str, Any]]:
     return {"u": 0 * a, "v": 1 + a}, {"u": 0 * a, "v": 2 + b}
 
 
-def study_value() -> psa.EvsiTable:
-    return cbq.evsi(**psa_table(), pars="a", study=psa.studies.Normal(2.0), sizes=[5, 20])
+def study_value() -> voi.EvsiTable:
+    return cbq.evsi(**psa_table(), pars="a", study=voi.studies.Normal(2.0), sizes=[5, 20])
 
 
 @cache
@@ -379,7 +379,7 @@ VALID: dict[str, Callable[[], Any]] = {
     "outputs": lambda: psa_table()["outputs"],
     "icers.outputs": effects_and_costs,
     "ce_plane.outputs": effects_and_costs,
-    "study": lambda: psa.studies.Normal(2.0),
+    "study": lambda: voi.studies.Normal(2.0),
     "sizes": lambda: [5, 20],
     "evsi": lambda: study_value(),
     "cost": lambda: 0.01,
@@ -523,18 +523,18 @@ SUBJECTS: dict[str, Callable[[], Any]] = {
     "Evppi": lambda: cbq.evppi(two_outputs(), VALID["prior"](), n=64),
     "ValueAtRisk": lambda: cbq.value_at_risk(fit(), VALID["prior"](), n=1024),
     "Evpi": lambda: cbq.evpi(effects_and_costs(), willingness_to_pay=1.0),
-    "EvppiTable": lambda: psa.values_of_information(**psa_table(), pars=[["a"]]),
-    "Acceptability": lambda: psa.ceac(psa_table()["outputs"]),
-    "Appendix": lambda: psa.appendix(psa_table()["outputs"]),
-    "CePlane": lambda: psa.ce_plane(effects_and_costs(), willingness_to_pay=1.0),
-    "IcerTable": lambda: psa.icers(effects_and_costs()),
-    "VarianceTable": lambda: psa.evppi_variance(**psa_table(), pars=[["a"]]),
+    "EvppiTable": lambda: voi.values_of_information(**psa_table(), pars=[["a"]]),
+    "Acceptability": lambda: voi.ceac(psa_table()["outputs"]),
+    "Appendix": lambda: voi.appendix(psa_table()["outputs"]),
+    "CePlane": lambda: voi.ce_plane(effects_and_costs(), willingness_to_pay=1.0),
+    "IcerTable": lambda: voi.icers(effects_and_costs()),
+    "VarianceTable": lambda: voi.evppi_variance(**psa_table(), pars=[["a"]]),
     "EvsiTable": study_value,
     "EnbsTable": lambda: cbq.enbs(study_value(), 0.01, 100.0),
     "Factor": lambda: linalg.factor(np.eye(3)),
     "Jitter": linalg.Jitter,
 }
-MODULES = (cbq, embeddings, integrands, kernels, linalg, measures, nested, problems, psa, psa.studies)
+MODULES = (cbq, embeddings, integrands, kernels, linalg, measures, nested, problems, voi, voi.studies)
 OPERATORS = ("__call__", "__getitem__", "__add__", "__radd__", "__mul__", "__rmul__")
 
 # What is not called, or may do what others may not; each with the reason.

@@ -2,18 +2,18 @@
 
 MODULES = [
     "cbq",
-    "cbq.adaptive",
     "cbq.comparison",
     "cbq.embeddings",
+    "cbq.estimators",
     "cbq.fit",
     "cbq.integrands",
     "cbq.kernels",
     "cbq.linalg",
     "cbq.measures",
-    "cbq.methods",
     "cbq.nested",
     "cbq.problems",
-    "cbq.psa",
-    "cbq.psa.studies",
+    "cbq.runs",
     "cbq.samples",
+    "cbq.voi",
+    "cbq.voi.studies",
 ]

@@ -16,7 +16,7 @@ from sphinx.util.inspect import TypeAliasForwardRef
 from sphinx.util.nodes import make_refnode
 
 import cbq
-from cbq._deprecation import DeprecatedAttribute
+from cbq.common.deprecation import DeprecatedAttribute
 
 ENTRY = re.compile(r"^(\*{0,2}\w+(?:, \*{0,2}\w+)*) ?: (.+)$")
 EXAMPLES = ".. rubric:: Examples"

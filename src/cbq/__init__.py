@@ -1,25 +1,25 @@
 """Conditional expectations with honest uncertainty, from few evaluations of an expensive function."""
 
-from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, psa
-from cbq._names import Names
-from cbq._plot import plot
+from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, voi
 from cbq._version import __version__
-from cbq.collect import CheckpointError, CollectWarning, IntegrandError
+from cbq.common.workers import WorkerError
 from cbq.comparison import Comparison, compare
 from cbq.embeddings import available_pairs, embed
+from cbq.estimators import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
+from cbq.estimators.conditional import StageOneSelection, ThetaCalibration
 from cbq.fit.base import Fit, load
 from cbq.fit.findings import FitWarning
 from cbq.gp.calibration import Calibration
 from cbq.gp.landmarks import LandmarkSelection
 from cbq.gp.selection import Selection
 from cbq.linalg import engine
-from cbq.methods import CBQ, KLSMC, LSMC, MOBQ, Auto, ImportanceSampling, MonteCarlo
-from cbq.methods.conditional import StageOneSelection, ThetaCalibration
 from cbq.nested import conditional_value_at_risk, evppi, expected_loss, nested_expectation, value_at_risk
-from cbq.problem import Problem
-from cbq.psa import enbs, evpi, evppi_table, evsi
+from cbq.plotting.plot import plot
+from cbq.problems.problem import Problem
+from cbq.runs import CheckpointError, CollectWarning, IntegrandError
 from cbq.samples import Samples
-from cbq.workers import WorkerError
+from cbq.samples.names import Names
+from cbq.voi import enbs, evpi, evppi_table, evsi
 
 __all__ = [
     "CBQ",
@@ -66,6 +66,6 @@ __all__ = [
     "nested_expectation",
     "plot",
     "problems",
-    "psa",
     "value_at_risk",
+    "voi",
 ]

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, Booleans, Integers
-from cbq._checks import file_name, shown_seed
 from cbq.checkpoint import tables
 from cbq.checkpoint.database import CheckpointError, connect, reading
 from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs
 from cbq.checkpoint.owned import OwnedFile
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
+from cbq.common.arrays import Array, Booleans, Integers
+from cbq.common.checks import file_name, shown_seed
 from cbq.io import pack_measure, unpack_measure
 from cbq.measures import Measure
 

@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq._arrays import Array
-from cbq._checks import file_name
 from cbq.checkpoint import tables
 from cbq.checkpoint.checkpoint import another_run, pack_measures, require_measures, require_settings
 from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, checksum, connect, damaged, reading
 from cbq.checkpoint.evaluations import BatchResult, Outputs
 from cbq.checkpoint.owned import OwnedFile
 from cbq.checkpoint.tables import PackedMeasure, from_bytes, to_bytes
+from cbq.common.arrays import Array
+from cbq.common.checks import file_name
 from cbq.measures import Measure
 
 if TYPE_CHECKING:

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 from weakref import WeakSet
 
-from cbq._checks import described
 from cbq.checkpoint.database import LOCK_TIMEOUT, CheckpointError, connect, explained, log_of, make_durable, transaction
+from cbq.common.checks import described
 
 if TYPE_CHECKING:
     import sqlite3

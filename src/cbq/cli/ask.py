@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cbq.adaptive import Session
 from cbq.cli import options
 from cbq.cli.ledger import File, From, opened
 from cbq.cli.tables import check_writable, write_columns
+from cbq.runs import Session
 
 OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
 

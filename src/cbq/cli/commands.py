@@ -12,16 +12,16 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand, TyperGroup
 
-from cbq._checks import as_text, sentence
 from cbq._version import __version__
-from cbq._wording import Wording, in_words_of
 from cbq.cli import ask, compare, evppi, evsi, predict, psa, reproduce, run, solve, status, tell
 from cbq.cli.tables import TYPED, show
-from cbq.collect import IntegrandError
-from cbq.methods.estimators import REFUSALS
+from cbq.common.checks import as_text, sentence
+from cbq.common.wording import Wording, in_words_of
+from cbq.common.workers import WorkerError
+from cbq.estimators.base import REFUSALS
 from cbq.problems import names
 from cbq.problems.registry import builder
-from cbq.workers import WorkerError
+from cbq.runs import IntegrandError
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 

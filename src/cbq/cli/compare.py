@@ -13,8 +13,8 @@ from cbq.cli.source import ProblemSource
 from cbq.cli.tables import write_csv, write_figure
 from cbq.comparison import ComparisonRow
 from cbq.comparison import compare as compare_estimators
+from cbq.estimators.base import create
 from cbq.linalg import engine as use_engine
-from cbq.methods.estimators import create
 
 Methods = Annotated[
     list[str] | None,

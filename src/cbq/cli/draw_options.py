@@ -14,7 +14,7 @@ import typer
 from cbq.cli import options
 from cbq.cli.numerals import Convention, typed_number
 from cbq.cli.tables import check_writable, write_figure, write_table
-from cbq.page.document import Page
+from cbq.report.document import Page
 
 MAX_PRICES = 10_000
 

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from cbq._checks import listed
 from cbq.cli.names import column_names, column_sets
 from cbq.cli.numerals import Convention, typed_number
 from cbq.cli.rows import MISSING, is_number
 from cbq.cli.sheets import Sheet, read_sheet
 from cbq.cli.tables import TYPED
+from cbq.common.checks import listed
 from cbq.nested.decisions import positions
-from cbq.psa.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name, select_inputs
-from cbq.psa.sets import left_out_note
-from cbq.psa.summaries import find_summary
+from cbq.voi.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name, select_inputs
+from cbq.voi.sets import left_out_note
+from cbq.voi.summaries import find_summary
 
 Columns = dict[str, list[float] | list[str]]
 EXAMPLE_PRICES = "20000,30000"

@@ -11,21 +11,21 @@ from typing import Any
 import numpy as np
 import typer
 
-from cbq._arrays import Array, digits_apart, evenly, finite
-from cbq._names import Names, by_theta
-from cbq.adaptive import AdaptiveAnswer
-from cbq.adaptive.report import answer_page
 from cbq.cli.tables import command_line, show, write_columns, write_figure
+from cbq.common.arrays import Array, digits_apart, evenly, finite
 from cbq.comparison.scores import KnownTruth, score_against_truth
+from cbq.estimators.base import REFUSALS, reason
 from cbq.fit.base import Fit
 from cbq.fit.beyond import FRESH
 from cbq.fit.findings import silent, warn_of
 from cbq.fit.report import FitReport
 from cbq.fit.theta_grids import TAIL
-from cbq.methods.estimators import REFUSALS, reason
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
+from cbq.runs import AdaptiveAnswer
+from cbq.runs.report import answer_page
 from cbq.samples import Samples
 from cbq.samples.conditional import measures_at
+from cbq.samples.names import Names, by_theta
 
 MAX_PRINTED = 11  # thetas in a printed table
 LINE_POINTS = 61  # thetas of a grid for p = 1

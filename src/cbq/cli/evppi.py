@@ -28,8 +28,8 @@ from cbq.cli.draw_options import (
 from cbq.cli.draws import Draws
 from cbq.cli.tables import command_line
 from cbq.linalg import engine as use_engine
-from cbq.psa import values_of_information
-from cbq.psa.report import table_page
+from cbq.voi import values_of_information
+from cbq.voi.report import table_page
 
 
 def evppi(

@@ -9,7 +9,6 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cbq._checks import listed
 from cbq.cli import options
 from cbq.cli.draw_options import (
     Costs,
@@ -31,10 +30,11 @@ from cbq.cli.draw_options import (
 from cbq.cli.draws import Draws
 from cbq.cli.rows import is_number
 from cbq.cli.tables import command_line
+from cbq.common.checks import listed
 from cbq.linalg import engine as use_engine
-from cbq.psa import EnbsTable, EvsiTable, enbs, studies
-from cbq.psa import evsi as value_of_study
-from cbq.psa.sample_report import study_page
+from cbq.voi import EnbsTable, EvsiTable, enbs, studies
+from cbq.voi import evsi as value_of_study
+from cbq.voi.sample_report import study_page
 
 STUDIES = ("binomial", "poisson", "normal", "survival")
 DEFAULT_SIZES = "10,20,50,100,200,500,1000"

@@ -10,14 +10,14 @@ from typing import Annotated, Any
 
 import typer
 
-from cbq._checks import one_of, run_entropy, shown_seed
-from cbq.adaptive import Session
-from cbq.adaptive.session import GOAL_NOTE
 from cbq.checkpoint.ledger import StoredLedger, read_ledger
 from cbq.cli import options
 from cbq.cli.source import ProblemSource
-from cbq.collect.resuming import OnChange
-from cbq.problem import Problem
+from cbq.common.checks import one_of, run_entropy, shown_seed
+from cbq.problems.problem import Problem
+from cbq.runs import Session
+from cbq.runs.resuming import OnChange
+from cbq.runs.session import GOAL_NOTE
 
 PROBLEM_NOTE = "problem"
 WAIT = 5.0  # seconds to wait for another process that asks or tells

@@ -12,13 +12,13 @@ from typing import Annotated, Any
 import numpy as np
 import typer
 
-from cbq._arrays import Array
-from cbq._checks import between_0_and_1
-from cbq.adaptive.goal import DEFAULT_BUDGET, Goal
 from cbq.cli.source import ProblemSource
+from cbq.common.arrays import Array
+from cbq.common.checks import between_0_and_1
+from cbq.estimators.base import registrations
 from cbq.linalg import engine as use_engine
-from cbq.methods.estimators import registrations
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
+from cbq.runs.goal import DEFAULT_BUDGET, Goal
 from cbq.samples import Samples
 
 DEFAULT_T = 15

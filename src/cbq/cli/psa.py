@@ -12,7 +12,6 @@ from typing import Annotated, Any
 
 import typer
 
-from cbq._tables import NOTE_WIDTH
 from cbq.cli import options
 from cbq.cli.draw_options import (
     Costs,
@@ -34,9 +33,10 @@ from cbq.cli.draw_options import (
 )
 from cbq.cli.draws import Described, Draws
 from cbq.cli.tables import command_line, write_figure, write_table
+from cbq.common.tables import NOTE_WIDTH
 from cbq.linalg import engine as use_engine
-from cbq.psa import Appendix, appendix
-from cbq.psa.appendix_page import appendix_page
+from cbq.voi import Appendix, appendix
+from cbq.voi.appendix_page import appendix_page
 
 DecisionNames = Annotated[
     str | None,
@@ -95,7 +95,7 @@ class _Question:
 
     @property
     def arguments(self) -> dict[str, Any]:
-        """The arguments of `cbq.psa.appendix` for the outputs."""
+        """The arguments of `cbq.voi.appendix` for the outputs."""
         described = self.described
         return {
             "outputs": described.outputs,

@@ -10,8 +10,8 @@ import typer
 from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.source import RECORD, ProblemSource, write_record
+from cbq.estimators.base import create
 from cbq.linalg import engine as use_engine
-from cbq.methods.estimators import create
 
 
 def run(

@@ -12,11 +12,11 @@ from functools import cached_property
 from math import isnan
 from pathlib import Path
 
-from cbq._checks import described
 from cbq.cli.numerals import Convention, convention, read_number
 from cbq.cli.rows import MISSING, Rows, column_letters, is_number, line_of_names, trimmed
 from cbq.cli.separated import separated_rows, with_brackets
 from cbq.cli.workbooks import EXCEL, cell_text, in_words, require_packages, require_values, workbook_sheet
+from cbq.common.checks import described
 
 LINE_BREAK = re.compile(r"\s*[\r\n]+\s*")  # in a name: spreadsheets wrap names of narrow columns
 PARQUET = (".parquet", ".pq")

@@ -8,13 +8,13 @@ from typing import Annotated, Any
 
 import typer
 
-from cbq._checks import run_entropy
-from cbq.adaptive import AdaptiveAnswer
 from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.ledger import PROBLEM_NOTE
 from cbq.cli.source import RECORD, ProblemSource, write_record
 from cbq.cli.tables import write_columns, write_figure
+from cbq.common.checks import run_entropy
+from cbq.runs import AdaptiveAnswer
 
 Batch = Annotated[
     int | None,

@@ -21,9 +21,9 @@ import numpy as np
 import scipy
 
 from cbq import __version__, problems
-from cbq._checks import as_text, did_you_mean
-from cbq._wording import Wording, in_words_of
-from cbq.problem import Problem
+from cbq.common.checks import as_text, did_you_mean
+from cbq.common.wording import Wording, in_words_of
+from cbq.problems.problem import Problem
 
 RECORD = "run.json"
 FORMAT, VERSION = "cbq-run", 1

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import typer
 
-from cbq.adaptive import Session
 from cbq.cli import options
 from cbq.cli.estimate import Report
 from cbq.cli.ledger import File, From, opened
 from cbq.cli.solve import save_answer, write_answer
+from cbq.runs import Session
 
 
 def status(

@@ -15,12 +15,12 @@ from typing import Any
 import numpy.typing as npt
 import typer
 
-from cbq._tables import aligned
 from cbq.cli.formulas import as_text, is_formula
 from cbq.cli.separated import SEPARATORS
 from cbq.cli.sheets import PARQUET
 from cbq.cli.workbooks import require_packages
-from cbq.methods.estimators import reason
+from cbq.common.tables import aligned
+from cbq.estimators.base import reason
 
 Row = Sequence[str]
 TYPED: ContextVar[tuple[str, ...]] = ContextVar("typed", default=())  # the arguments of the running command

@@ -11,12 +11,12 @@ from typing import Annotated
 
 import typer
 
-from cbq.adaptive import Session
-from cbq.adaptive.asked import RefusedResult
 from cbq.checkpoint.evaluations import Outputs
 from cbq.cli import options
 from cbq.cli.ledger import File, From, opened
 from cbq.cli.sheets import Sheet, read_sheet
+from cbq.runs import Session
+from cbq.runs.asked import RefusedResult
 
 MISSING = ("", "na", "nan")  # texts of missing values
 NOT_FAILED = ("", "0", "false", "no")  # in the column `failed`

@@ -17,10 +17,10 @@ from typing import Any
 from xml.etree import ElementTree
 from zipfile import ZipFile, is_zipfile
 
-from cbq._checks import described, listed
 from cbq.cli import is_installed
 from cbq.cli.numerals import ONE_GROUP
 from cbq.cli.rows import Rows, column_letters, is_table, line_of_names
+from cbq.common.checks import described, listed
 
 EXCEL = (".xlsx", ".xlsm", ".xls", ".ods")
 NEEDED = {".xlsx": ["openpyxl"], ".xlsm": ["openpyxl"], ".xls": ["pandas", "xlrd"], ".ods": []}

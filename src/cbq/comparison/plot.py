@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq._arrays import Array, Booleans
-from cbq._tables import short
+from cbq.common.arrays import Array, Booleans
+from cbq.common.tables import short
 from cbq.comparison.table import Comparison, ComparisonRow
 from cbq.fit.naming import plain
 from cbq.fit.styles import (

@@ -14,7 +14,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._checks import between_0_and_1, is_whole, shown
+from cbq.common.checks import between_0_and_1, is_whole, shown
+from cbq.common.workers import call_each, opened
 from cbq.comparison.scores import (
     HasFit,
     KnownTruth,
@@ -27,13 +28,12 @@ from cbq.comparison.scores import (
     score_left_out,
 )
 from cbq.comparison.table import Comparison, ComparisonRow
+from cbq.estimators.base import REFUSALS, default_estimators, reason
+from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
 from cbq.fit.base import Fit
 from cbq.fit.findings import Finding, few_points_each, silent, warn_of
 from cbq.linalg import engine
-from cbq.methods.conditional.stage_one import StageOneOptions, fit_stage_one
-from cbq.methods.estimators import REFUSALS, default_estimators, reason
 from cbq.samples import Samples
-from cbq.workers import call_each, opened
 
 Score = Callable[[Fit], Scores]
 

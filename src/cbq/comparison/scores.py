@@ -11,11 +11,11 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array, Booleans, finite, squarable
-from cbq._checks import called
+from cbq.common.arrays import Array, Booleans, finite, squarable
+from cbq.common.checks import called
+from cbq.estimators.base import REFUSALS, reason
 from cbq.fit.base import Fit
-from cbq.methods.estimators import REFUSALS, reason
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
 from cbq.samples import Samples
 from cbq.samples.arrays import thetas_in
 

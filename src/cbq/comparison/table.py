@@ -7,10 +7,10 @@ from dataclasses import asdict, dataclass
 from math import isnan
 from typing import TYPE_CHECKING, Any
 
-from cbq import _html
-from cbq._checks import between_0_and_1, shown
-from cbq._tables import BLANK, aligned, data_frame, short
+from cbq.common.checks import between_0_and_1, shown
+from cbq.common.tables import BLANK, aligned, data_frame, short
 from cbq.fit.labels import with_labels
+from cbq.report import html
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -108,7 +108,7 @@ class Comparison:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
-        return _html.table(*_cells(self))
+        return html.table(*_cells(self))
 
 
 def _cells(comparison: Comparison) -> tuple[list[list[str]], list[str]]:

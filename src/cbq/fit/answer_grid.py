@@ -9,13 +9,13 @@ from math import isfinite
 
 import numpy as np
 
-from cbq._arrays import Array, Integers, digits_apart
+from cbq.common.arrays import Array, Integers, digits_apart
 from cbq.fit.base import Fit
 from cbq.fit.naming import capital
 from cbq.fit.plot_lines import as_columns
 from cbq.fit.theta_grids import SPARE_DIGITS, is_logarithmic, round_axis, theta_range
 from cbq.measures import Measure
-from cbq.page.charts import Reader, resolved
+from cbq.report.charts import Reader, resolved
 
 POINTS = {1: 241, 2: 41, 3: 15, 4: 8}  # along each coordinate of a full grid; more coordinates have slices
 SLICE_POINTS, LEAST_POINTS = 41, 5

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cbq._arrays import Array, evenly
-from cbq._tables import short
+from cbq.common.arrays import Array, evenly
+from cbq.common.tables import short
 from cbq.fit.answer_grid import AnswerGrid, extremes_in_words
 from cbq.fit.base import Fit
 from cbq.fit.naming import expectation_names
@@ -17,9 +17,9 @@ from cbq.fit.plot_lines import single_theta_estimates
 from cbq.fit.styles import spans_decades
 from cbq.fit.theta_grids import round_axis
 from cbq.fit.truth import TruthFunction, true_values
-from cbq.page import charts
-from cbq.page.charts import Axis, Lines, Map, Slice, figure, resolved
-from cbq.page.parts import Html, joined, paragraph, table
+from cbq.report import charts
+from cbq.report.charts import Axis, Lines, Map, Slice, figure, resolved
+from cbq.report.parts import Html, joined, paragraph, table
 
 ROWS = 15  # of the table, at the most
 MAX_DRAWN = 6  # outputs

@@ -11,13 +11,12 @@ from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, Immutable, finite, squarable
-from cbq._checks import between_0_and_1, count, file_name, flag, generator, is_whole, shown, text
-from cbq._deprecation import DeprecatedAttribute
-from cbq._memory import require_memory
-from cbq._names import Names, by_theta
-from cbq._progress import Progress, as_progress, reporting
-from cbq._tables import data_frame
+from cbq.common.arrays import Array, Booleans, Immutable, finite, squarable
+from cbq.common.checks import between_0_and_1, count, file_name, flag, generator, is_whole, shown, text
+from cbq.common.deprecation import DeprecatedAttribute
+from cbq.common.memory import require_memory
+from cbq.common.progress import Progress, as_progress, reporting
+from cbq.common.tables import data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import (
     REMARKS,
@@ -42,6 +41,7 @@ from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Te
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
 from cbq.samples.conditional import Family, FamilyNeeded
+from cbq.samples.names import Names, by_theta
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbq._arrays import Array, Booleans
+from cbq.common.arrays import Array, Booleans
 
 # No theta is beyond the observed ones that is closer to them than these.
 MARGIN = 0.05  # of the range of each coordinate

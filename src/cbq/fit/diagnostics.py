@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri, stdtr
 
-from cbq._arrays import Array, Integers
+from cbq.common.arrays import Array, Integers
 from cbq.fit.answer_grid import OBSERVED_ONLY
 from cbq.fit.base import Fit
 from cbq.fit.findings import silent

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import numpy as np
 
-from cbq._arrays import Array, Integers, evenly
+from cbq.common.arrays import Array, Integers, evenly
 from cbq.io import Text, saved
 from cbq.samples import Samples
 from cbq.samples.arrays import equal_rows, shown_bounds

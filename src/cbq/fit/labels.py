@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from cbq._checks import text
+from cbq.common.checks import text
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -37,6 +37,6 @@ def with_labels(figure: Figure, ax: Any = None, title: Any = None, xlabel: Any =
     given = {name: None if value is None else text(value, name) for name, value in given.items()}
     if all(value is None for value in given.values()):
         return figure
-    from cbq._figure import labelled
+    from cbq.plotting.figure import labelled
 
     return labelled(figure, ax, **given)

@@ -7,9 +7,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
-from cbq._checks import between_0_and_1, flag, is_whole, shown
-from cbq._names import named_row
+from cbq.common.arrays import Array
+from cbq.common.checks import between_0_and_1, flag, is_whole, shown
 from cbq.fit.base import Fit
 from cbq.fit.labels import Labels
 from cbq.fit.plot_lines import Curve, draw_into, lines_figure, slices_figure
@@ -18,6 +17,7 @@ from cbq.fit.styles import require_axes
 from cbq.fit.theta_grids import regular_grid, theta_prior, theta_range
 from cbq.fit.truth import Truth, true_values
 from cbq.measures import Measure
+from cbq.samples.names import named_row
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from scipy.special import ndtri
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 from cbq.fit.base import FEW, Fit
 from cbq.fit.labels import Labels
 from cbq.fit.naming import expectation_labels, theta_labels

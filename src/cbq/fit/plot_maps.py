@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 from cbq.fit.base import FEW, Fit
 from cbq.fit.labels import Labels
 from cbq.fit.naming import expectation_labels, theta_labels

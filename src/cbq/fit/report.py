@@ -13,9 +13,9 @@ import numpy as np
 import scipy
 from scipy.special import ndtri
 
-from cbq._arrays import Array, digits_apart
-from cbq._checks import between_0_and_1, shown, text
 from cbq._version import __version__
+from cbq.common.arrays import Array, digits_apart
+from cbq.common.checks import between_0_and_1, shown, text
 from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.answer_section import MAX_DRAWN, AnswerSection
 from cbq.fit.base import Fit
@@ -26,10 +26,10 @@ from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
 from cbq.fit.truth import TruthFunction
 from cbq.measures import Measure
-from cbq.page import charts
-from cbq.page.charts import Axis, Lines, figure
-from cbq.page.document import Page, Section
-from cbq.page.parts import Html, Kind, bullets, code, facts, folded, heading, joined, notice, paragraph
+from cbq.report import charts
+from cbq.report.charts import Axis, Lines, figure
+from cbq.report.document import Page, Section
+from cbq.report.parts import Html, Kind, bullets, code, facts, folded, heading, joined, notice, paragraph
 from cbq.samples import Samples
 
 MAX_TITLE, MAX_FACT = 300, 400  # characters

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, cast
 
-from cbq._arrays import Array
-from cbq._checks import shown
+from cbq.common.arrays import Array
+from cbq.common.checks import shown
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -25,7 +25,7 @@ def new_figure(width: float, height: float) -> Figure:
     try:
         import matplotlib.figure  # noqa: F401
 
-        from cbq._figure import ShownFigure
+        from cbq.plotting.figure import ShownFigure
     except ImportError as error:
         raise ImportError("plot needs matplotlib: python -m pip install matplotlib.") from error
     return ShownFigure(figsize=(width, height), layout="constrained")

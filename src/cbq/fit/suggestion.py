@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from cbq import _html
-from cbq._arrays import Array
-from cbq._names import Names, by_run, by_theta
-from cbq._tables import data_frame
+from cbq.common.arrays import Array
+from cbq.common.tables import data_frame
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
+from cbq.report import html
+from cbq.samples.names import Names, by_run, by_theta
 
 N_WANTED = 64  # thetas at which I is wanted
 
@@ -42,7 +42,7 @@ class Suggestion:
         return f"Suggestion({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
 
     def _repr_html_(self) -> str:
-        return _html.column_table(self.to_columns(), "Suggestion")
+        return html.column_table(self.to_columns(), "Suggestion")
 
     def to_frame(self) -> Any:
         """A pandas table with a row for each run."""

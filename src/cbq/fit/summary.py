@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq import _html
-from cbq._arrays import Integers
+from cbq.common.arrays import Integers
 from cbq.fit.findings import Finding
+from cbq.report import html
 from cbq.samples import Samples
 from cbq.samples.samples import Design
 
@@ -121,7 +121,7 @@ class Summary(str):
     def _repr_html_(self) -> str:
         title, *lines = self.description or str(self).split("\n")
         notes = [f"Warning: {each} {each.remedy}" for each in self.findings] or ["No warnings."]
-        return _html.box(title, {"": "\n".join(filter(None, [self.choice, *lines]))}, notes=notes)
+        return html.box(title, {"": "\n".join(filter(None, [self.choice, *lines]))}, notes=notes)
 
 
 def fit_html(fit: Fit) -> str:
@@ -131,4 +131,4 @@ def fit_html(fit: Fit) -> str:
         "outputs": "" if fit.C is None else f"{fit.C}: {', '.join(fit.names.f)}",
         "names": fit.names.listed,
     }
-    return _html.box(type(fit).__name__, entries, _html.folded("summary", str(fit.summary())))
+    return html.box(type(fit).__name__, entries, html.folded("summary", str(fit.summary())))

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, digits_apart
-from cbq._checks import is_whole, shown
-from cbq._memory import require_memory
+from cbq.common.arrays import Array, digits_apart
+from cbq.common.checks import is_whole, shown
+from cbq.common.memory import require_memory
 from cbq.fit.beyond import more_symmetric_logs
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument

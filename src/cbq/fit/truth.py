@@ -7,9 +7,9 @@ from collections.abc import Callable
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, finite, squarable
-from cbq._checks import called
-from cbq._names import Names
+from cbq.common.arrays import Array, finite, squarable
+from cbq.common.checks import called
+from cbq.samples.names import Names
 
 TruthFunction = Callable[[Array], npt.ArrayLike]
 Truth = TruthFunction | npt.ArrayLike

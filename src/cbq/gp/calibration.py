@@ -34,8 +34,8 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
-from cbq._checks import check_fields, is_number, is_whole
+from cbq.common.arrays import Array, Integers
+from cbq.common.checks import check_fields, is_number, is_whole
 from cbq.gp.pooled import ExactGP, SubsetGP
 from cbq.io import Integer, Number, saved
 from cbq.linalg.resident import on_host

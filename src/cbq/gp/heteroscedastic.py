@@ -24,9 +24,9 @@ from typing import Protocol
 
 import numpy as np
 
-from cbq._arrays import ROUNDING, Array, Booleans, blocks, evenly
-from cbq._checks import LARGEST
-from cbq._memory import require_memory
+from cbq.common.arrays import ROUNDING, Array, Booleans, blocks, evenly
+from cbq.common.checks import LARGEST
+from cbq.common.memory import require_memory
 from cbq.gp.process import Process
 from cbq.io import Instance, Integer, Number, Numbers, Optional, saved
 from cbq.kernels import Kernel

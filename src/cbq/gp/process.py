@@ -26,7 +26,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
+from cbq.common.arrays import Array, Integers
 from cbq.gp.solvers import Solver
 from cbq.linalg.dense import cholesky, inverse_root, solve_lower, solve_upper
 from cbq.linalg.resident import moved, on_host

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, Booleans
+from cbq.common.arrays import Array, Booleans
 from cbq.linalg.dense import solve
 
 WithGradient = Callable[[Array], tuple[float, Array]]  # parameters (P,) to value and gradient (P,)

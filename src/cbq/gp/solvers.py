@@ -18,7 +18,7 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 from cbq.linalg import Factor
 from cbq.linalg.engines import eigh
 

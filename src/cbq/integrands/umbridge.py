@@ -19,9 +19,9 @@ from urllib.error import HTTPError
 
 import numpy as np
 
-from cbq._arrays import Array, real
-from cbq._checks import called, count, is_whole, shown
-from cbq._memory import require_memory
+from cbq.common.arrays import Array, real
+from cbq.common.checks import called, count, is_whole, shown
+from cbq.common.memory import require_memory
 from cbq.integrands.http_json import AnswerTooLong, ask_json
 
 Inputs = Callable[[Array, Array], Any]

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cbq._deprecation import deprecated_names
+from cbq.common.deprecation import deprecated_names
 from cbq.kernels.base import Kernel
 from cbq.kernels.combinations import ProductKernel, ScaledKernel, SumKernel, XThetaKernel
 from cbq.kernels.coordinatewise import Additive, TensorProduct

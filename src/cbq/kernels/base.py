@@ -9,9 +9,9 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, Immutable, broadcast_batch, checked_out, finite
-from cbq._checks import flag, shown
-from cbq._memory import require_memory
+from cbq.common.arrays import Array, Booleans, Immutable, broadcast_batch, checked_out, finite
+from cbq.common.checks import flag, shown
+from cbq.common.memory import require_memory
 from cbq.linalg.cholesky import as_float64
 from cbq.linalg.gram import contract_gram, flat_features, inner, leading_shape, take
 from cbq.linalg.resident import Features, empty, namespace

@@ -10,8 +10,8 @@ from typing import ClassVar, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, finite, positive
-from cbq._checks import shown, whole
+from cbq.common.arrays import Array, Booleans, finite, positive
+from cbq.common.checks import shown, whole
 from cbq.io import Instance, Integer, Many, Number, saved
 from cbq.kernels.base import Kernel, as_kernel, as_points
 from cbq.linalg.resident import Features, empty, namespace

@@ -7,7 +7,7 @@ from typing import Self
 
 import numpy as np
 
-from cbq._arrays import Array, Booleans
+from cbq.common.arrays import Array, Booleans
 from cbq.io import Instance, OneOrMany, saved
 from cbq.kernels.base import Kernel
 from cbq.kernels.combinations import Composite, kernel_list

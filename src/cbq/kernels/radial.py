@@ -11,8 +11,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
 
-from cbq._arrays import Array, Booleans, broadcast_batch, finite, positive
-from cbq._checks import is_number, shown
+from cbq.common.arrays import Array, Booleans, broadcast_batch, finite, positive
+from cbq.common.checks import is_number, shown
 from cbq.io import Number, Numbers, saved
 from cbq.kernels.base import Kernel, as_points
 from cbq.linalg.gram import differences, inner, sqdist

@@ -14,9 +14,9 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, broadcast_batch, finite, real
-from cbq._checks import flag
-from cbq._memory import require_memory
+from cbq.common.arrays import Array, broadcast_batch, finite, real
+from cbq.common.checks import flag
+from cbq.common.memory import require_memory
 from cbq.linalg import lapack
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter, factor_in_place
 from cbq.linalg.resident import on_host

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from scipy.linalg import lapack
 
-from cbq._arrays import Array, Integers
+from cbq.common.arrays import Array, Integers
 from cbq.linalg.lapack import trtri
 from cbq.linalg.threads import blas_threads, one_blas_thread, stacked
 

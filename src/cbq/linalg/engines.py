@@ -14,10 +14,10 @@ from typing import Any, Protocol
 
 import numpy.typing as npt
 
-from cbq import _memory
-from cbq._arrays import Array
-from cbq._checks import shown
-from cbq._wording import arg
+from cbq.common import memory
+from cbq.common.arrays import Array
+from cbq.common.checks import shown
+from cbq.common.wording import arg
 from cbq.linalg import cholesky, dense, gram
 from cbq.linalg.cholesky import Factor
 from cbq.linalg.gram import Fills
@@ -80,7 +80,7 @@ class NumpyEngine:
     eigh = staticmethod(dense.eigh)
 
     def available_memory(self) -> float:
-        return _memory.available_memory()
+        return memory.available_memory()
 
 
 def _torch_engine(name: str) -> Callable[[], Engine]:
@@ -193,4 +193,4 @@ def eigh(a: Array) -> tuple[Array, Array]:
 
 def require_matrices(numbers: float, what: str, instead: str) -> None:
     """Raise MemoryError unless `numbers` float64 values fit into the memory of the engine; instead: the remedy."""
-    _memory.require_memory(numbers, what, instead, _current.get().available_memory)
+    memory.require_memory(numbers, what, instead, _current.get().available_memory)

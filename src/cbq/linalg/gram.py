@@ -13,9 +13,9 @@ from typing import Any, Protocol
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, checked_out, finite
-from cbq._checks import is_whole, shown
-from cbq._memory import require_memory
+from cbq.common.arrays import Array, checked_out, finite
+from cbq.common.checks import is_whole, shown
+from cbq.common.memory import require_memory
 from cbq.linalg.cholesky import Factor, factor_batch
 from cbq.linalg.jitter import DEFAULT_JITTER, Jitter, check_jitter
 from cbq.linalg.resident import Features, moved, moved_features, namespace, on_host

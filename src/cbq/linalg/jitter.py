@@ -8,8 +8,8 @@ from functools import partial
 
 import numpy as np
 
-from cbq._arrays import Array
-from cbq._checks import number, shown
+from cbq.common.arrays import Array
+from cbq.common.checks import number, shown
 from cbq.io import Number, saved
 from cbq.linalg import lapack
 

@@ -19,7 +19,7 @@ from typing import Any
 import numpy as np
 from scipy.linalg import cython_blas, cython_lapack
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 
 _CTYPES: dict[str, Any] = {"char": ctypes.c_char_p, "int": ctypes.c_void_p, "double": ctypes.c_void_p}
 _ONE, _MINUS_ONE = ctypes.c_double(1.0), ctypes.c_double(-1.0)

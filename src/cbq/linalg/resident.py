@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 
 Features = tuple[Any, ...]
 

@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq import _memory
-from cbq._arrays import Array, Booleans, Integers
+from cbq.common import memory
+from cbq.common.arrays import Array, Booleans, Integers
 from cbq.linalg import cholesky, dense, gram
 from cbq.linalg.cholesky import Factor, matrices, nugget_rows, read_only
 from cbq.linalg.gram import Fills, gram_features, take
@@ -57,7 +57,7 @@ class TorchEngine:
 
     def available_memory(self) -> float:
         if not self._on_gpu:
-            return _memory.available_memory()
+            return memory.available_memory()
         kept = torch.cuda.memory_reserved(self._device) - torch.cuda.memory_allocated(self._device)
         return float(torch.cuda.mem_get_info(self._device)[0] + kept)  # PyTorch keeps freed memory for reuse
 
@@ -120,7 +120,7 @@ class TorchEngine:
     ) -> Factor:
         """Factor the matrices (B, N, N) that `fill` writes, all leading axes as one; see `jitter.factor_in_place`."""
         nuggets, count = nugget_rows(nugget, batch, n), prod(batch)
-        _memory.require_memory(
+        memory.require_memory(
             2 * count * n * n, f"a factor of {count} x ({n}, {n})", "pass fewer points", self.available_memory
         )
         a = torch.empty((count, n, n), dtype=torch.float64, device=self._device)

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from cbq._deprecation import deprecated_names
+from cbq.common.deprecation import deprecated_names
 from cbq.measures.base import Measure, as_measure
 from cbq.measures.discrete import Binomial, Categorical, Discrete, Poisson
 from cbq.measures.empirical_unnormalised import Empirical, Unnormalised

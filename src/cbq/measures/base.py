@@ -14,8 +14,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq import _html
-from cbq._arrays import (
+from cbq.common.arrays import (
     Array,
     Booleans,
     Immutable,
@@ -28,8 +27,9 @@ from cbq._arrays import (
     squarable,
     take_rows,
 )
-from cbq._checks import LARGEST, count, generator, one_of, position, shown
-from cbq._memory import require_memory
+from cbq.common.checks import LARGEST, count, generator, one_of, position, shown
+from cbq.common.memory import require_memory
+from cbq.report import html
 
 Base = Literal["uniform", "normal"]
 MAX_SHOWN = 16  # numbers of a parameter in the repr of a measure
@@ -110,7 +110,7 @@ class Measure(Immutable, ABC):
     def _repr_html_(self) -> str:
         batch = f"{self.batch_shape}" if self.batch_shape else ""
         parameters = {name: in_brief(a, len(self.batch_shape)) for name, a in self.parameters().items()}
-        return _html.box(type(self).__name__, {**parameters, "dimension": self.dim, "batch": batch})
+        return html.box(type(self).__name__, {**parameters, "dimension": self.dim, "batch": batch})
 
     def _arguments_in_brief(self) -> str:
         batch = self.batch_shape

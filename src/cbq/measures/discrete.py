@@ -14,8 +14,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtri
 
-from cbq._arrays import Array, finite
-from cbq._memory import require_memory
+from cbq.common.arrays import Array, finite
+from cbq.common.memory import require_memory
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure, parameter, positive_parameter
 from cbq.measures.empirical_unnormalised import Empirical, checked_weights

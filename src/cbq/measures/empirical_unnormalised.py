@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, broadcast_batch, finite, indexed, real
-from cbq._checks import called, is_whole, shown
+from cbq.common.arrays import Array, broadcast_batch, finite, indexed, real
+from cbq.common.checks import called, is_whole, shown
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure
 from cbq.measures.univariate import central_difference

@@ -6,7 +6,7 @@ import numpy as np
 import numpy.typing as npt
 from scipy import special
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure, parameter, positive_parameter
 from cbq.measures.univariate import Univariate, columns

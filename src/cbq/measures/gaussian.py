@@ -7,8 +7,8 @@ import warnings
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, broadcast_batch
-from cbq._memory import require_memory
+from cbq.common.arrays import Array, broadcast_batch
+from cbq.common.memory import require_memory
 from cbq.io import Numbers, saved
 from cbq.linalg.dense import cholesky, solve_lower, solve_upper
 from cbq.measures.base import Measure, in_brief, parameter, positive_parameter, require_coordinates

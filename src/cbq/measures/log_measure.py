@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from scipy.special import log_ndtr, ndtri_exp
 
-from cbq._arrays import Array
-from cbq._deprecation import DeprecatedAttribute
+from cbq.common.arrays import Array
+from cbq.common.deprecation import DeprecatedAttribute
 from cbq.io import Instance, saved
 from cbq.measures.base import Measure, measure_argument
 

@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import log_ndtr, ndtr, ndtri, ndtri_exp
 
-from cbq._arrays import Array, broadcast_batch, finite, take_rows
-from cbq._checks import generator
+from cbq.common.arrays import Array, broadcast_batch, finite, take_rows
+from cbq.common.checks import generator
 from cbq.io import Instance, Many, Numbers, saved
 from cbq.measures.base import Measure, in_brief, measure_list
 from cbq.measures.discrete import Discrete

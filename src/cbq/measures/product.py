@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 
-from cbq._arrays import Array, broadcast_batch
+from cbq.common.arrays import Array, broadcast_batch
 from cbq.io import Instance, Many, saved
 from cbq.measures.base import Measure, measure_list, stack
 

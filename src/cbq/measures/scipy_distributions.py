@@ -10,8 +10,8 @@ from typing import Any, Self
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, finite, not_nan
-from cbq._checks import shown
+from cbq.common.arrays import Array, finite, not_nan
+from cbq.common.checks import shown
 from cbq.io import Many, Numbers, Text, saved
 from cbq.measures.base import Measure, converter
 from cbq.measures.discrete import MAX_ATOMS, Binomial, Categorical, Poisson, require_atoms

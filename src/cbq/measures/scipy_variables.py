@@ -8,8 +8,8 @@ from typing import Any, Self
 
 import numpy as np
 
-from cbq._arrays import Array, indexed
-from cbq._checks import shown
+from cbq.common.arrays import Array, indexed
+from cbq.common.checks import shown
 from cbq.measures.base import Measure, converter
 from cbq.measures.discrete import Binomial
 from cbq.measures.gaussian import Gaussian, LogNormal

@@ -10,8 +10,8 @@ import numpy as np
 import numpy.typing as npt
 from scipy.special import erfcx, ndtr, ndtri_exp
 
-from cbq._arrays import Array
-from cbq._checks import LARGEST
+from cbq.common.arrays import Array
+from cbq.common.checks import LARGEST
 from cbq.io import Numbers, saved
 from cbq.measures.base import Measure, parameter, positive_parameter
 from cbq.measures.univariate import Univariate, columns

@@ -8,7 +8,7 @@ from collections.abc import Callable
 import numpy as np
 from scipy.special import ndtr, ndtri
 
-from cbq._arrays import Array, broadcast_batch
+from cbq.common.arrays import Array, broadcast_batch
 from cbq.measures.base import Measure
 
 

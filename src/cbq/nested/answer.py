@@ -14,15 +14,15 @@ from typing import Self
 import numpy as np
 from scipy.special import stdtrit
 
-from cbq import _html
-from cbq._arrays import Array
-from cbq._checks import between_0_and_1, generator, is_whole, number, shown
-from cbq._progress import Progress, as_progress
+from cbq.common.arrays import Array
+from cbq.common.checks import between_0_and_1, generator, is_whole, number, shown
+from cbq.common.progress import Progress, as_progress
 from cbq.fit.base import Fit
 from cbq.fit.beyond import FRESH
 from cbq.fit.findings import Finding, silent, warn_of
 from cbq.nested.means import posterior_means
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
+from cbq.report import html
 
 Functional = Callable[[Array, Array], Array]  # of I (..., m) or (..., m, C) and the weights (m,) of the thetas
 ValueAndError = Callable[[Outer, Array], tuple[Array, Array]]  # of a functional, for I (n, ...) at all thetas
@@ -90,9 +90,9 @@ class Answer:
         names = ("estimate", "lower", "upper", "std", "posterior_std", "outer_std", "plug_in")
         numbers = (self.estimate, low, high, self.std, self.posterior_std, self.outer_std, self.plug_in)
         columns = {name: np.ravel(number) for name, number in zip(names, numbers, strict=True)}
-        table = _html.column_table(columns)
+        table = html.column_table(columns)
         about = {"outer thetas": self.n, "interval": "95%"}
-        return _html.box(type(self).__name__, about, table, notes=[f"Warning: {warning}" for warning in self.warnings])
+        return html.box(type(self).__name__, about, table, notes=[f"Warning: {warning}" for warning in self.warnings])
 
     def __repr__(self) -> str:
         low, high = (np.ravel(end) for end in self.interval())

@@ -11,8 +11,8 @@ from collections.abc import Callable
 
 import numpy as np
 
-from cbq._arrays import Array, evenly
-from cbq._progress import Progress, reporting
+from cbq.common.arrays import Array, evenly
+from cbq.common.progress import Progress, reporting
 from cbq.fit.base import Fit
 from cbq.nested.outer import Outer
 

@@ -10,14 +10,14 @@ from typing import Literal, TypeGuard
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Integers
-from cbq._checks import generator, is_whole, one_of, shown
-from cbq._memory import require_memory
-from cbq._names import Names, named_columns
-from cbq.collect.draws import iid, sobol
+from cbq.common.arrays import Array, Integers
+from cbq.common.checks import generator, is_whole, one_of, shown
+from cbq.common.memory import require_memory
 from cbq.measures import Empirical, Measure, Unnormalised
 from cbq.measures.base import measure_argument
+from cbq.runs.draws import iid, sobol
 from cbq.samples.arrays import thetas_in
+from cbq.samples.names import Names, named_columns
 
 Design = Literal["sobol", "iid"]
 PriorLike = Measure | npt.ArrayLike  # a distribution of theta, or a table of its draws

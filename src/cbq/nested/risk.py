@@ -8,9 +8,9 @@ from typing import Literal
 
 import numpy as np
 
-from cbq._arrays import Array
-from cbq._checks import between_0_and_1, one_of
-from cbq._progress import Progress
+from cbq.common.arrays import Array
+from cbq.common.checks import between_0_and_1, one_of
+from cbq.common.progress import Progress
 from cbq.fit.base import Fit
 from cbq.fit.beyond import MARGIN
 from cbq.fit.findings import Finding, silent

@@ -5,9 +5,9 @@ from __future__ import annotations
 import numpy as np
 from scipy.special import ndtr
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 from cbq.measures import LogNormal
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
 from cbq.problems.registry import register
 
 PRICE_TODAY = 100.0

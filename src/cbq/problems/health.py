@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import numpy as np
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 from cbq.measures import Gaussian
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
 from cbq.problems.registry import register
 
 #                    x1     x2   x3    x4   x5   x6   x7    x8   x9    x10   x11  x12   x13  x14  x15   x16  x17

@@ -7,12 +7,12 @@ from typing import Literal
 
 import numpy as np
 
-from cbq._arrays import Array, positive
-from cbq._checks import one_of, whole
-from cbq._memory import require_memory
+from cbq.common.arrays import Array, positive
+from cbq.common.checks import one_of, whole
+from cbq.common.memory import require_memory
 from cbq.linalg.dense import cholesky, solve_lower
 from cbq.measures import Gaussian, Uniform
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
 from cbq.problems.registry import register
 
 Quantity = Literal["square", "inner"]

@@ -6,8 +6,8 @@ import inspect
 from collections.abc import Callable
 from typing import Any, TypeVar, overload
 
-from cbq._checks import as_text, did_you_mean, sentence, shown, text
-from cbq.problem import Problem
+from cbq.common.checks import as_text, did_you_mean, sentence, shown, text
+from cbq.problems.problem import Problem
 
 Build = Callable[..., Problem]
 B = TypeVar("B", bound=Build)

@@ -10,10 +10,10 @@ from itertools import pairwise
 import numpy as np
 from scipy.special import gammainc, gammaincc, gammaln, xlogy
 
-from cbq._arrays import Array
-from cbq._checks import is_number, shown
+from cbq.common.arrays import Array
+from cbq.common.checks import is_number, shown
 from cbq.measures import Gamma, Uniform
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
 from cbq.problems.registry import register
 
 RECOVERY = 0.05  # gamma, per day

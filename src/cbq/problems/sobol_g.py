@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, finite
-from cbq._checks import shown
+from cbq.common.arrays import Array, finite
+from cbq.common.checks import shown
 from cbq.measures import Uniform
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
 from cbq.problems.registry import register
 
 COEFFICIENTS = (0.0, 1.0, 4.5, 9.0)  # the smaller the coefficient, the more its input matters

@@ -11,10 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from scipy.special import erfcx
 
-from cbq._arrays import Array
+from cbq.common.arrays import Array
 from cbq.measures import Gamma, TruncatedGaussian, Uniform
 from cbq.measures.base import parameter, positive_parameter
-from cbq.problem import Problem
+from cbq.problems.problem import Problem
 from cbq.problems.registry import register
 
 

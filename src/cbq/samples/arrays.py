@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, Integers, not_nan, real, rows_not_finite
-from cbq._checks import shown
-from cbq._names import Names, Part
+from cbq.common.arrays import Array, Booleans, Integers, not_nan, real, rows_not_finite
+from cbq.common.checks import shown
+from cbq.samples.names import Names, Part
 
 MAX_MAGNITUDE = 1e140  # of f and of 1 / f: sums of squares of larger ones overflow or underflow
 MIN_EFFECTIVE_SIZE = 5.0  # points: with fewer, weights do not determine their own error

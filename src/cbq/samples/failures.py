@@ -7,9 +7,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cbq._arrays import Array, Integers
-from cbq._names import Names
+from cbq.common.arrays import Array, Integers
 from cbq.io import Numbers, saved
+from cbq.samples.names import Names
 
 NARROW = 0.5  # a coordinate describes the failures if they fill a smaller part of its range
 SHOWN_COORDINATES = 2

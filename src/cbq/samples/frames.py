@@ -8,12 +8,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cbq._arrays import Array, Booleans, real, rows_not_finite
-from cbq._checks import shown
-from cbq._names import PARTS, Names, Part, by_point, named_columns
-from cbq._tables import data_frame
+from cbq.common.arrays import Array, Booleans, real, rows_not_finite
+from cbq.common.checks import shown
+from cbq.common.tables import data_frame
 from cbq.samples.arrays import equal_rows
 from cbq.samples.failures import Failures
+from cbq.samples.names import PARTS, Names, Part, by_point, named_columns
 
 if TYPE_CHECKING:
     from cbq.samples.samples import Samples

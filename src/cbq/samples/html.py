@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cbq import _html
+from cbq.report import html
 from cbq.samples.findings import in_brief
 
 if TYPE_CHECKING:
@@ -27,4 +27,4 @@ def samples_html(samples: Samples) -> str:
         "findings": " ".join(in_brief(samples.findings, kind, samples.T) for kind in kinds),
     }
     first = {name: column[:FIRST_ROWS] for name, column in samples.to_columns().items()}
-    return _html.box("Samples", entries, _html.column_table(first))
+    return html.box("Samples", entries, html.column_table(first))

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 
-from cbq._arrays import Array, real
-from cbq._checks import called, shown
-from cbq._names import RESERVED, Names
+from cbq.common.arrays import Array, real
+from cbq.common.checks import called, shown
 from cbq.measures import Unnormalised
 from cbq.samples.chains import Chains, Thin, effective_size, mixing_problem, stride
 from cbq.samples.findings import SamplesFinding, in_brief
+from cbq.samples.names import RESERVED, Names
 
 Source = str | Sequence[str] | Callable[[Array, Array], Any]
 REFUSED, STANDARD_ERRORS = 0.3, 6.0  # the smallest refused error of E[x s'], absolute and in standard errors

@@ -11,12 +11,11 @@ from typing import Any, Literal, Self, get_args
 import numpy as np
 import numpy.typing as npt
 
-from cbq._arrays import Array, Booleans, Immutable, Integers, indexed, real, rows_not_finite, squarable
-from cbq._arrays import points as check_points
-from cbq._checks import file_name, flag, is_whole, one_of, position, shown, whole
-from cbq._deprecation import DeprecatedAttribute
-from cbq._names import Names, by_point
 from cbq.checkpoint import CheckpointError, read_run
+from cbq.common.arrays import Array, Booleans, Immutable, Integers, indexed, real, rows_not_finite, squarable
+from cbq.common.arrays import points as check_points
+from cbq.common.checks import file_name, flag, is_whole, one_of, position, shown, whole
+from cbq.common.deprecation import DeprecatedAttribute
 from cbq.io import Boolean, Bounds, Instance, Many, Numbers, OneOrMany, Optional, Text, saved
 from cbq.measures import Measure
 from cbq.measures.base import stack
@@ -51,6 +50,7 @@ from cbq.samples.findings import SamplesFinding, about
 from cbq.samples.frames import Columns, read_table, to_frame
 from cbq.samples.html import samples_html
 from cbq.samples.joining import joined
+from cbq.samples.names import Names, by_point
 from cbq.samples.posteriors import Source, read_posteriors
 from cbq.samples.probabilities import probabilities
 from cbq.samples.reweighting import LARGEST_LOG_RATIO, check_ratio, ratio_warning, signs

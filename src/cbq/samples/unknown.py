@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import NoReturn, Self
 
-from cbq._arrays import Array
-from cbq._checks import whole
+from cbq.common.arrays import Array
+from cbq.common.checks import whole
 from cbq.io import Integer, saved
 from cbq.measures import Measure
 

@@ -1,0 +1,247 @@
+"""Executors of the user: what may be passed as `executor`, what is known of its workers, and calls spread over them.
+
+An executor is a number of processes to start, or any `concurrent.futures.Executor`: a pool of threads or processes,
+MPI, SLURM, or a cluster through Dask's `client.get_executor()`.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import pickle
+import sys
+import time
+import warnings
+from collections.abc import Callable, Generator, Iterator, Sequence
+from concurrent.futures import FIRST_COMPLETED, BrokenExecutor, Executor, Future, wait
+from contextlib import contextmanager
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from cbq.common.checks import described, shown
+from cbq.common.wording import arg
+
+MAX_PROCESSES = 1024  # that a call starts
+CHECK_INTERVAL = 5.0  # seconds between two checks that a cluster has workers
+WITHOUT_WORKERS = 60.0  # seconds that a cluster may be without workers
+RETRIES = 3  # of a call whose worker was lost
+FUNCTION = "Define it at the top level of a module, since lambdas and functions inside functions cannot be pickled"
+
+Task = TypeVar("Task")
+Result = TypeVar("Result")
+
+
+class WorkerError(RuntimeError):
+    """The workers of an executor failed, rather than what they were asked to do.
+
+    Examples
+    --------
+    >>> try:
+    ...     raise cbq.WorkerError("all workers are gone")  # as a cluster may
+    ... except RuntimeError as error:
+    ...     print(error)
+    all workers are gone
+    """
+
+
+def as_executor(executor: Any) -> Executor | int | None:
+    """The argument `executor`, checked."""
+    if executor is None or isinstance(executor, Executor):
+        return executor
+    if isinstance(executor, int | np.integer) and not isinstance(executor, bool):
+        if not 1 <= executor <= MAX_PROCESSES:
+            raise ValueError(
+                f"{arg('executor')} must be a number of processes, at least 1, but it is {shown(executor)} (and at "
+                f"most {MAX_PROCESSES} are started)."
+            )
+        return int(executor)
+    hint = " (of a Dask client, pass client.get_executor())" if hasattr(executor, "get_executor") else ""
+    raise TypeError(
+        f"executor must be None, a number of processes or a concurrent.futures.Executor, but it is a "
+        f"{type(executor).__name__}{hint}."
+    )
+
+
+@contextmanager
+def opened(executor: Any) -> Iterator[Executor | None]:
+    """The argument `executor` as an executor, or None; processes that a number asks for end with the context."""
+    given = as_executor(executor)
+    if not isinstance(given, int):
+        yield given
+        return
+    from concurrent.futures import ProcessPoolExecutor  # slow to import
+
+    with ProcessPoolExecutor(given) as pool:
+        yield pool
+
+
+class Workers:
+    """What an executor tells about its workers."""
+
+    def __init__(self, executor: Executor) -> None:
+        self._executor = executor
+        self._cluster: Any = getattr(executor, "_client", None)  # of Dask
+        self._none_since: float | None = None
+
+    @property
+    def count(self) -> int:
+        """How many tasks run at a time, as far as the executor tells."""
+        for name in ("_max_workers", "num_workers"):  # the standard library and loky; mpi4py
+            n = getattr(self._executor, name, None)
+            if isinstance(n, int) and n > 0:
+                return n
+        return (sum(self._cluster.nthreads().values()) if hasattr(self._cluster, "nthreads") else os.cpu_count()) or 1
+
+    def heard(self) -> None:
+        """Note that a worker has just answered."""
+        self._none_since = None
+
+    def require_some(self, waiting: str, category: type[Warning] = RuntimeWarning) -> None:
+        """Warn if a cluster of Dask has no workers, and raise if it has had none for a while; `waiting`: for them."""
+        if not hasattr(self._cluster, "scheduler_info"):
+            return
+        if self._cluster.status == "running" and self._cluster.scheduler_info()["workers"]:
+            self.heard()
+        elif self._none_since is None:
+            self._none_since = time.monotonic()
+            text = f"the Dask cluster has no workers: waiting for some, {WITHOUT_WORKERS:g} s at most."
+            warnings.warn(text, category, stacklevel=2)
+        elif time.monotonic() - self._none_since > WITHOUT_WORKERS:
+            raise WorkerError(
+                f"the Dask cluster has had no workers for {WITHOUT_WORKERS:g} s, and {waiting} for one: start workers, "
+                f"wait for them with client.wait_for_workers(1), and try again."
+            )
+
+
+def require_picklable(executor: Executor, thing: object, name: str, instead: str = FUNCTION) -> None:
+    """Raise if the executor is known to send things in a way in which this one, called `name`, cannot be sent."""
+    pools = sys.modules.get("concurrent.futures.process")  # slow to import; without it, this is no process pool
+    if pools is not None and isinstance(executor, pools.ProcessPoolExecutor):
+        refuse_unpicklable(thing, name, instead)
+    elif type(executor).__module__.partition(".")[0] == "mpi4py":
+        own = importlib.import_module("mpi4py.MPI").pickle  # which the user may have replaced
+        refuse_unpicklable(thing, name, instead, own)
+
+
+def refuse_unpicklable(thing: object, name: str, instead: str = FUNCTION, pickler: Any = pickle) -> None:
+    """Raise if a pickler cannot send a thing to other processes."""
+    try:
+        pickler.dumps(thing)
+    except Exception as error:
+        raise TypeError(
+            f"{name} cannot be sent to other processes ({described(error)}). {instead}; or pass a pool of "
+            f"threads, or an executor that uses cloudpickle, such as loky or client.get_executor() of Dask."
+        ) from error
+
+
+def killed_its_workers(error: BaseException) -> bool:
+    """Whether a cluster of Dask has given a task up because each worker that took it was lost."""
+    scheduler = sys.modules.get("distributed.scheduler")
+    return scheduler is not None and isinstance(error, scheduler.KilledWorker)
+
+
+def call_each(
+    function: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor | None, name: str, instead: str
+) -> list[Result]:
+    """`function(task)` of each task, in the order of the tasks; see `as_called`."""
+    found = dict(as_called(function, tasks, executor, name, instead))
+    return [found[i] for i in range(len(tasks))]
+
+
+def as_called(
+    function: Callable[[Task], Result], tasks: Sequence[Task], executor: Executor | None, name: str, instead: str
+) -> Generator[tuple[int, Result]]:
+    """The number and the result of each task as soon as it is ready: here, or by the workers of an executor.
+
+    A call whose worker is lost is made again, so it must depend on its task alone. What the function raises is raised
+    here; then, and where the caller stops, what has not begun is taken back.
+
+    name, instead: of what is sent, for a message, and what to do where it cannot be.
+    """
+    if executor is None:
+        yield from enumerate(map(function, tasks))
+        return
+    if tasks:
+        require_picklable(executor, (function, tasks[0]), name, instead)
+    workers, losses = Workers(executor), [0] * len(tasks)
+    waiting, pending = list(range(len(tasks)))[::-1], dict[Future[_Outcome], int]()
+    most = 2 * workers.count + 2
+    try:
+        while waiting or pending:
+            while waiting and len(pending) < most:
+                i = waiting.pop()
+                pending[_submitted(executor, function, tasks[i], losses[i])] = i
+            done, _ = wait(pending, CHECK_INTERVAL, FIRST_COMPLETED)
+            if not done:
+                workers.require_some(f"{len(pending)} tasks wait")
+                continue
+            workers.heard()
+            for future in done:
+                i = pending.pop(future)
+                outcome = _outcome(future, losses[i])
+                if outcome is None:
+                    losses[i] += 1
+                    waiting.append(i)
+                elif outcome.error is not None:
+                    raise outcome.error
+                else:
+                    yield i, outcome.result
+    finally:
+        for future in pending:
+            future.cancel()
+
+
+class _Outcome(NamedTuple):
+    """What a call returned, or raised: an error in a future is then one of the executor."""
+
+    result: Any = None
+    error: Exception | None = None
+
+
+def _call(function: Callable[[Task], Result], task: Task, attempt: int) -> _Outcome:
+    """A call in a worker. attempt: keeps a scheduler that caches calls from returning an earlier attempt."""
+    try:
+        return _Outcome(function(task))
+    except Exception as error:
+        return _Outcome(error=_sendable(error))
+
+
+def _sendable(error: Exception) -> Exception:
+    """The error, or its text where it would not survive the way back."""
+    try:
+        pickle.loads(pickle.dumps(error))
+    except Exception:
+        return RuntimeError(described(error))
+    return error
+
+
+def _submitted(executor: Executor, function: Callable[[Task], Result], task: Task, attempt: int) -> Future[_Outcome]:
+    try:
+        return executor.submit(_call, function, task, attempt)
+    except BrokenExecutor as error:
+        raise _broken(error) from error
+    except RuntimeError as error:  # of the standard library, after its shutdown
+        raise WorkerError(f"the executor takes no more tasks ({described(error)}): pass one that is open.") from error
+
+
+def _outcome(future: Future[_Outcome], losses: int) -> _Outcome | None:
+    """What became of a call; None if its worker was lost and it is worth another attempt."""
+    try:
+        return future.result()
+    except BrokenExecutor as error:
+        raise _broken(error) from error
+    except Exception as error:  # CancelledError among them
+        if losses < RETRIES and not killed_its_workers(error):
+            return None
+        raise WorkerError(
+            f"a task came back {losses + 1} times without a result ({described(error)}): a worker was killed, ran out "
+            f"of memory, or cannot load cbq and what was sent."
+        ) from error
+
+
+def _broken(error: BrokenExecutor) -> WorkerError:
+    return WorkerError(
+        f"a worker of the executor died, and the executor cannot be used any more ({described(error)}): make a new "
+        f"one, with fewer workers if they ran out of memory."
+    )

@@ -1,0 +1,207 @@
+"""Conditional Bayesian quadrature: the estimator and its options."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from concurrent.futures import Executor
+from dataclasses import dataclass, field
+from typing import ClassVar, Literal
+
+import numpy as np
+
+from cbq.common.checks import LARGEST, flag, is_number, is_whole, shown
+from cbq.estimators.base import (
+    Compared,
+    Estimator,
+    check_choices,
+    check_kernels,
+    estimator,
+    is_auto,
+    require_several_values,
+    settings,
+)
+from cbq.estimators.conditional.borrowing import fit_borrowing_stage_one
+from cbq.estimators.conditional.candidates import StageOneSelection
+from cbq.estimators.conditional.fit import CBQFit
+from cbq.estimators.conditional.paper import PaperCBQ
+from cbq.estimators.conditional.stage_one import StageOneOptions, fit_stage_one
+from cbq.estimators.conditional.stage_two import (
+    StageTwoOptions,
+    ThetaCalibration,
+    fit_stage_two,
+    require_memory_for_stage_two,
+)
+from cbq.fit.findings import Finding
+from cbq.gp.heteroscedastic import GPPrior
+from cbq.kernels import Kernel, Stein
+from cbq.linalg import Jitter
+from cbq.linalg.jitter import DEFAULT_JITTER, check_jitter
+from cbq.measures import Unnormalised
+from cbq.samples import Samples
+
+Automatic = Literal["auto"]
+Mean = Literal["constant", "zero"]
+Lengthscales = Literal["per-theta", "shared"]
+Outputs = Literal["separate", "shared"]
+CHOICES = {"mean": Mean, "lengthscales": Lengthscales, "outputs": Outputs}
+
+
+@estimator(
+    "cbq",
+    title="conditional Bayesian quadrature",
+    order=20,
+    compared=[
+        Compared("CBQ"),
+        Compared("CBQ, borrowing", {"borrow": 200}, suits=lambda samples: not samples.depends_on_theta),
+    ],
+)
+@dataclass(frozen=True)
+class CBQ(Estimator[CBQFit]):
+    """Conditional Bayesian quadrature. A configuration: `fit` returns a fit and changes nothing.
+
+    Parameters
+    ----------
+    kernel_x : the kernel of stage 1, on x. "auto" tries Matern 3/2, 5/2 and RBF at several lengthscales on the
+        coordinates that suit the measure (raw, log, gaussianised) and averages over those that explain f best. A kernel
+        is used as it is; its lengthscales that are None are fitted.
+    kernel_theta : the kernel of stage 2, on theta. "auto" takes the likeliest of Matern 3/2, 5/2 and RBF, on theta or
+        on its logarithm.
+    mean : the mean of f at each theta: an unknown "constant", or "zero".
+    trend : the degree of the polynomial trend of I over theta, with unknown coefficients; None for no trend.
+    noise : lambda, a variance in units of I^2 that is added to that of every node; None to fit it, down to zero.
+    ard : a lengthscale for every coordinate of x rather than one for all (where there are enough values).
+    lengthscales : "per-theta", each theta averages over lengthscales by its own evidence, or "shared" by all thetas.
+    outputs : "separate", each output of f has its own kernels, or "shared": one factorisation serves all.
+    log_theta : whether positive coordinates of theta may enter by their logarithms: "auto" lets the evidence choose.
+    borrow : where f does not depend on theta, the number of points up to which each theta adds points of others that
+        lie in the bulk of its measure, at the cost of borrow^3 operations for each theta. More accurate than each theta
+        by itself (0), and cheaper than all points for all thetas (`cbq.MOBQ`).
+    calibrate : calibrated intervals (docs/theory/calibration.md); False is the plain posterior of the paper.
+    jitter : what may be added to the diagonal of the Gram matrices of stage 1.
+    selection : how stage 1 chooses and weighs kernels, `StageOneSelection`.
+    calibration : how intervals are calibrated, `ThetaCalibration`; without effect where `calibrate` is False.
+
+    `CBQ.paper` is the estimator with the choices of the paper, to reproduce it and to compare with it: see `PaperCBQ`.
+
+    Examples
+    --------
+    >>> problem = cbq.problems.get("butterfly")
+    >>> fit = cbq.CBQ().fit(problem.collect(T=12, N=20, rng=0, design="sobol"))
+    >>> low, high = fit.interval([100.0])
+    >>> bool(low[0] < problem.exact([100.0])[0] < high[0])
+    True
+    """
+
+    paper: ClassVar = PaperCBQ
+
+    kernel_x: Kernel | Automatic = "auto"
+    kernel_theta: Kernel | Automatic = "auto"
+    mean: Mean = "constant"
+    trend: int | None = 0
+    noise: float | None = None
+    ard: bool = True
+    lengthscales: Lengthscales = "per-theta"
+    outputs: Outputs = "separate"
+    log_theta: bool | Automatic = "auto"
+    borrow: int = 0
+    calibrate: bool = True
+    jitter: Jitter = DEFAULT_JITTER
+    selection: StageOneSelection = field(default_factory=StageOneSelection)
+    calibration: ThetaCalibration = field(default_factory=ThetaCalibration)
+
+    def __post_init__(self) -> None:
+        check_kernels(self)
+        check_choices(self, CHOICES)
+        if self.trend is not None and not is_whole(self.trend):
+            raise ValueError(
+                f"trend must be the degree of a polynomial, 0 or more, or None, but it is {shown(self.trend)}."
+            )
+        if self.noise is not None and not is_number(self.noise, 0, LARGEST):
+            raise ValueError(
+                f"noise must be a variance, zero or more, or None to fit it, but it is {shown(self.noise)}."
+            )
+        flag(self.ard, "ard")
+        flag(self.calibrate, "calibrate")
+        if not isinstance(self.log_theta, bool | np.bool_) and not is_auto(self.log_theta):
+            raise ValueError(f"log_theta must be 'auto', True or False, but it is {shown(self.log_theta)}.")
+        if not is_whole(self.borrow):
+            raise ValueError(f"borrow must be a number of points, zero or more, but it is {shown(self.borrow)}.")
+        if self._needs_logs and not is_auto(self.kernel_theta):
+            raise ValueError("log_theta=True goes with kernel_theta='auto': write Warped(kernel, 'log') otherwise.")
+        check_jitter(self.jitter)
+        for name, kind in {"selection": StageOneSelection, "calibration": ThetaCalibration}.items():
+            if not isinstance(value := getattr(self, name), kind):
+                raise TypeError(f"{name} must be a {kind.__name__}, but it is {shown(value)}.")
+
+    def _fit(self, samples: Samples, pool: Executor | None) -> CBQFit:
+        require_several_values(samples)
+        self._refuse(samples)
+        require_memory_for_stage_two(samples.T, samples.C or 1)
+        stage1, rows = (
+            fit_borrowing_stage_one(samples, int(self.borrow), self._stage_one(), pool)
+            if self.borrow
+            else (fit_stage_one(samples, self._stage_one(), pool), None)
+        )
+        if samples.shares_design and self.calibrate:
+            stage1 = stage1.with_stretch(np.maximum(stage1.stretch, np.hypot(1.0, self.calibration.common_error)))
+        columns, spread2 = stage1.columns, np.var(samples.table, axis=0)
+        options = StageTwoOptions(self.kernel_theta, self.trend, self.noise, self.log_theta)
+        priors = [
+            fit_stage_two(samples.theta, mean, variance, float(typical), options)
+            for mean, variance, typical in zip(columns["mean"].T, columns["variance"].T, spread2, strict=True)
+        ]
+        return CBQFit(
+            samples.theta,
+            stage1,
+            priors,
+            design=samples.design,
+            calibration=self.calibration if self.calibrate else None,
+            settings=settings(self),
+            findings=_findings(samples, self.trend, priors),
+            counts=samples.counts,
+            rows=rows,
+            drawn=samples.drawn,
+            shared=samples.shares_design,
+        )
+
+    @property
+    def _needs_logs(self) -> bool:
+        return not is_auto(self.log_theta) and bool(self.log_theta)
+
+    def _refuse(self, samples: Samples) -> None:
+        """Raise where the options do not suit the samples."""
+        stein = isinstance(self.kernel_x, Stein)
+        if self.mean == "zero" and (stein or any(isinstance(each, Unnormalised) for each in samples.measures)):
+            raise ValueError(
+                "mean='zero' would say that I is zero: a Stein kernel integrates to zero, and all that is left of f is "
+                "its constant mean. Pass mean='constant'."
+            )
+        if self._needs_logs and not np.any(np.all(samples.theta > 0, axis=0)):
+            raise ValueError("log_theta=True needs a coordinate of theta that is positive at all thetas, but none is.")
+        if self.borrow and samples.depends_on_theta:
+            raise ValueError(
+                f"borrow={self.borrow} uses values of f at other thetas, but these samples say that f depends on "
+                f"theta: pass depends_on_theta=False to cbq.Samples or cbq.Problem if it does not, or borrow=0."
+            )
+
+    def _stage_one(self) -> StageOneOptions:
+        return StageOneOptions(
+            kernel=self.kernel_x,
+            mean=self.mean,
+            ard=self.ard,
+            lengthscales=self.lengthscales,
+            outputs=self.outputs,
+            jitter=self.jitter,
+            selection=self.selection,
+            calibration=self.calibration if self.calibrate else None,
+        )
+
+
+def _findings(samples: Samples, trend: int | None, priors: Sequence[Sequence[GPPrior]]) -> list[Finding]:
+    """What a user should know about stage 2."""
+    found = []
+    used = [prior.degree for each in priors for prior in each if prior.degree is not None]
+    if trend is not None and used and min(used) < trend:
+        text = f"there are too few distinct thetas for a trend of degree {trend}: degree {min(used)} is used."
+        found.append(Finding("few thetas", text))
+    return found

@@ -1,0 +1,309 @@
+"""What the fits of multi-output Bayesian quadrature share: one process on the values of all thetas, and its answers."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from contextlib import AbstractContextManager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Protocol, Self
+
+import numpy as np
+
+from cbq.common.arrays import Array, Integers, evenly
+from cbq.embeddings.many import together
+from cbq.estimators.baselines.averages import Averages, averages
+from cbq.estimators.multioutput.candidates import refuse_theta
+from cbq.fit.base import Fit
+from cbq.fit.diagnostics import Diagnostic
+from cbq.fit.findings import Finding, few_points_together, few_thetas
+from cbq.fit.heavy_tails import tails
+from cbq.fit.predictive import PredictiveDistribution
+from cbq.fit.summary import heading, on_one_line, per_output, saving_lines
+from cbq.gp.calibration import Calibration, LocalAmplitude
+from cbq.gp.kronecker import GridPoints
+from cbq.gp.pooled import Embedded, PooledGP
+from cbq.gp.selection import NOT_LEARNT, KernelChoice, PooledPoints
+from cbq.kernels import Kernel
+from cbq.linalg import Jitter
+from cbq.linalg.dense import correlation, nearest_psd
+from cbq.measures import Measure
+from cbq.samples import Samples
+
+BADLY_PREDICTED = 10.0  # moves of integrals when values are left out, relative to the predicted, that look wrong
+SOME_THETAS = 20  # of the observed ones, over which scales are averaged
+IN_ONE_THREAD = 3000  # points: fewer need seconds, and numbers must not depend on the number of BLAS threads
+
+
+@dataclass(frozen=True, eq=False)
+class OutputGroup:
+    """Outputs that share a process.
+
+    outputs: which. chosen: the best kernel, and others that cannot be told apart from it.
+    """
+
+    outputs: tuple[int, ...]
+    chosen: KernelChoice
+
+
+class Part(Protocol):
+    """The process of one kernel."""
+
+    @property
+    def kernel(self) -> Kernel:
+        """Its kernel."""
+
+    @property
+    def process(self) -> PooledGP:
+        """The process."""
+
+    def integrals(self, theta: Array, measures: Sequence[Measure]) -> Embedded:
+        """The integrals that it needs at thetas (M, p), with M measures of x."""
+
+    def embeddings(self, nodes: Array, integrals: Embedded, theta: Array) -> Array:
+        """The embeddings (M, n) of its integrals at thetas (M, p) at the nodes (n, D) of another process."""
+
+
+class PooledFit(Fit):
+    """I over theta by one Gaussian process on the values of all thetas.
+
+    groups : the outputs that share their processes, and the kernels that were chosen for each group.
+    calibrated_by : how variances follow from what leaving out points and thetas moves.
+    settings : the options of the estimator, as text.
+    """
+
+    conditional_on = "f going on there as it does at the points where it succeeded"
+    _points: PooledPoints | GridPoints
+    _parts: list[list[Part]]  # of each group, the best kernel first
+    _amplitudes: list[LocalAmplitude]  # of each group
+
+    def __init__(
+        self,
+        samples: Samples,
+        groups: Sequence[OutputGroup],
+        *,
+        jitter: Jitter,
+        calibrated_by: Calibration,
+        settings: Mapping[str, str],
+        findings: Sequence[Finding] = (),
+        processes: Sequence[Sequence[PooledGP]] | None = None,
+    ) -> None:
+        self.samples, self.groups, self.jitter, self.calibrated_by = samples, tuple(groups), jitter, calibrated_by
+        self.settings, self.own_findings = dict(settings), tuple(findings)
+        self.theta, self.C = samples.theta, samples.C
+        self._set_processes(processes)
+
+    @abstractmethod
+    def _set_processes(self, made: Sequence[Sequence[PooledGP]] | None) -> None:
+        """Set the points, the processes on them and their amplitudes, of each group; `made`: the processes, if any."""
+
+    @abstractmethod
+    def _measures(self, theta: Array) -> Sequence[Measure]:
+        """The measures of the points at thetas (M, p), or the one that all share."""
+
+    @abstractmethod
+    def _observed(self, rows: Integers) -> Sequence[Measure]:
+        """The measures of the points at some of the observed thetas: the family need not be asked again."""
+
+    @abstractmethod
+    def _left_out(self, group: OutputGroup) -> Array:
+        """Leave-one-out residuals (m, K) of the outputs of a group at m points."""
+
+    @abstractmethod
+    def _structure(self, g: int) -> str:
+        """How the processes of group g are made, in a few words."""
+
+    @abstractmethod
+    def _threads(self) -> AbstractContextManager[None]:
+        """The BLAS threads to work with."""
+
+    def _means(self, theta: Array) -> list[Array]:
+        found: dict[int, Array] = {}
+        with self._threads():
+            measures = together(self._measures(theta))
+            for group, parts in zip(self.groups, self._parts, strict=True):
+                refuse_theta(parts[0].kernel, theta)
+                mean = parts[0].process.mean(parts[0].integrals(theta, measures).mean(parts[0].process.nodes))
+                found |= self._columns(group, mean)
+        return [found[c] for c in self._outputs]
+
+    def _predictives(self, theta: Array, *, joint: bool) -> list[PredictiveDistribution]:
+        found: dict[int, PredictiveDistribution] = {}
+        ratios2 = self.calibrated_by.ratios2
+        with self._threads():
+            measures = together(self._measures(theta))
+            for g, group in enumerate(self.groups):
+                mean, scales2 = self._posterior(g, theta, measures, joint=joint)
+                common = (self.calibrated_by.common * self._average_scales[g]) ** 2
+                for j, (c, location) in enumerate(self._columns(group, mean).items()):
+                    mine = self._points.scale[c] ** 2 * (scales2[j] + common[j])
+                    locations = np.broadcast_to(location, (len(ratios2), *location.shape))
+                    found[c] = PredictiveDistribution(locations, np.multiply.outer(ratios2, mine), np.inf)
+        return [found[c] for c in self._outputs]
+
+    def _posterior(self, g: int, theta: Array, measures: Sequence[Measure], *, joint: bool) -> tuple[Array, Array]:
+        """The means (M, K) of integrals of the K outputs of group g, and squared scales (K, M), or (K, M, M).
+
+        The variance of the best kernel has the local amplitude. Other kernels add the squares of what they disagree on,
+        and rounding the squares of its errors, which integrals have in common.
+        """
+        best, *others = self._parts[g]
+        mean, integrals, mu = self._integrals(best, theta, measures)
+        amplitudes, process = self._amplitudes[g], best.process
+        to_nodes = mu if amplitudes.nodes is process.nodes else best.embeddings(amplitudes.nodes, integrals, theta)
+        amplitude = np.maximum(amplitudes(to_nodes), np.finfo(float).tiny).T  # (K, M)
+        spread = process.variance(mu, integrals.variance()).T
+        errors = [np.broadcast_to(process.rounding, mean.shape).T]
+        for weight, part in zip(self.groups[g].chosen.weights[1:], others, strict=True):
+            errors.append(np.sqrt(weight) * (self._integrals(part, theta, measures)[0] - mean).T)
+        if not joint:
+            return mean, amplitude * spread + sum(error**2 for error in errors)
+        pairs = zip(process.covariance(mu, integrals.cross()), spread, strict=True)
+        unit = np.stack([nearest_psd(covariance, variance) for covariance, variance in pairs])
+        root = np.sqrt(amplitude)
+        apart = sum(error[:, :, None] * error[:, None] for error in errors)
+        return mean, root[:, :, None] * unit * root[:, None] + apart
+
+    def _integrals(self, part: Part, theta: Array, measures: Sequence[Measure]) -> tuple[Array, Embedded, Array]:
+        """The means (M, K) of the integrals of a process at theta (M, p), the integrals, and their embeddings."""
+        refuse_theta(part.kernel, theta)
+        integrals = part.integrals(theta, measures)
+        mu = integrals.mean(part.process.nodes)
+        return part.process.mean(mu), integrals, mu
+
+    def _columns(self, group: OutputGroup, mean: Array) -> dict[int, Array]:
+        """Means (M, K) of a group as those (M,) of each of its outputs, in units of f."""
+        shift, scale = self._points.shift, self._points.scale
+        return {c: shift[c] + scale[c] * mean[:, j] for j, c in enumerate(group.outputs)}
+
+    @cached_property
+    def _average_scales(self) -> list[Array]:
+        """For each group, the average scales (K,) at some of the observed thetas."""
+        rows = evenly(len(self.theta), SOME_THETAS)
+        some, measures = self.theta[rows], together(self._observed(rows))
+        each = (self._posterior(g, some, measures, joint=False)[1] for g in range(len(self.groups)))
+        return [np.mean(np.sqrt(scales2), axis=1) for scales2 in each]
+
+    @cached_property
+    def _moved(self) -> list[Array]:
+        """For each group, how much more than predicted by one amplitude leaving out values moves its integrals: (K,).
+
+        At some of the observed thetas, as a ratio of standard deviations.
+        """
+        rows = evenly(len(self.theta), SOME_THETAS)
+        some, found = self.theta[rows], []
+        with self._threads():
+            measures = together(self._observed(rows))
+            for (best, *_), amplitudes in zip(self._parts, self._amplitudes, strict=True):
+                to_nodes = best.embeddings(amplitudes.nodes, best.integrals(some, measures), some)
+                one = np.maximum(best.process.amplitude, np.finfo(float).tiny)
+                found.append(np.sqrt(np.median(amplitudes(to_nodes), axis=0) / one))
+        return found
+
+    def _with_findings(self, findings: Sequence[Finding]) -> Self:
+        """The same fit with more findings."""
+        return self._replaced(own_findings=(*self.own_findings, *findings))
+
+    @property
+    def is_learnt(self) -> bool:
+        """Whether the processes predict f better than its mean does."""
+        return all(group.chosen.residual < NOT_LEARNT for group in self.groups)
+
+    @property
+    def noise_std(self) -> Array:
+        """The standard deviations (C,) of the noise of the values; zero where f is not random."""
+        found = np.zeros(self.C or 1)
+        if self.samples.stochastic:
+            for group, parts in zip(self.groups, self._parts, strict=True):
+                found[list(group.outputs)] = np.sqrt(parts[0].process.amplitude * parts[0].process.noise)
+        return np.asarray(self._points.scale * found)
+
+    @property
+    def correlation(self) -> Array:
+        if len(self._outputs) == 1:
+            return super().correlation  # residuals take a factorisation, and there is nothing to compare
+        columns: dict[int, Array] = {}
+        for group in self.groups:
+            columns |= dict(zip(group.outputs, self._left_out(group).T, strict=True))
+        return correlation(np.stack([columns[c] for c in self._outputs], axis=1))
+
+    @property
+    def averages(self) -> Averages | None:
+        """The plain averages of f at each theta; None where points were chosen by a rule, not drawn."""
+        return None if self.samples.design == "adaptive" else averages(self.samples)
+
+    def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
+        between = few_thetas(samples) if samples.depends_on_theta else ()
+        return (*super()._findings_about(samples), *tails(samples), *between, *few_points_together(samples))
+
+    def _findings(self) -> tuple[Finding, ...]:
+        found = list(self.own_findings)
+        if not self.is_learnt:
+            text = (
+                "f has not been learnt: predicting a value from all others is hardly better than using their mean. f "
+                "may be noise, or vary too fast for these points."
+            )
+            found.append(Finding("not learnt", text))
+        return tuple(found)
+
+    def _diagnostics(self) -> tuple[Diagnostic, ...]:
+        errors = ", ".join(_residuals(group.chosen, self.samples) for group in self.groups)
+        factors = np.concatenate(self._moved)
+        predicted = bool(np.max(factors) <= BADLY_PREDICTED)
+        return (
+            Diagnostic(
+                "Leave-one-out residuals of f",
+                "Each value of f is predicted from all others. Residuals are in units of the spread of f at the theta: "
+                "far below 1, f is learnt; at 1, a prediction would be no better than an average.",
+                f"Residuals are {errors}. "
+                f"{'This looks right.' if self.is_learnt else 'f is not learnt: averages would be as good.'}",
+                self.is_learnt,
+            ),
+            Diagnostic(
+                "Points and thetas left out",
+                "Leaving out a point, or all points of a theta, moves the estimate. The size of the moves, in units of "
+                "the size predicted for a function that is equally rough everywhere, scales the intervals.",
+                f"Moves are {', '.join(f'{factor:.2g}' for factor in factors)} times as large as predicted. "
+                f"{'This looks right.' if predicted else 'They are far larger than predicted: take more points.'}",
+                predicted,
+            ),
+        )
+
+    def _description(self) -> list[str]:
+        samples = self.samples
+        lines = heading(self, "Multi-output Bayesian quadrature", samples.counts, samples.design)
+        each: dict[int, list[str]] = {}
+        for g, group in enumerate(self.groups):
+            for c, moved in zip(group.outputs, self._moved[g], strict=True):
+                each[c] = _described(group.chosen, self._points.n, self._structure(g), moved, samples)
+        if samples.stochastic:
+            for c, std in zip(self._outputs, self.noise_std, strict=True):
+                each[c].append(f"  Values of f are draws: the standard deviation of their noise is {std:.3g}.")
+        lines += per_output([each[c] for c in self._outputs], self)
+        lines.append(
+            f"Predictive distribution: normal, with a scale that is known within a factor of "
+            f"{self.calibrated_by.factor:g}."
+        )
+        return lines + saving_lines(samples)
+
+
+def _residuals(chosen: KernelChoice, samples: Samples) -> str:
+    """How large leave-one-out residuals of f are, besides the noise of a random f, in a few words."""
+    size = f"{chosen.residual:.2g} times the standard deviation of f at the same theta"
+    if not samples.stochastic:
+        return size
+    return f"{size}, besides the noise of f" if chosen.residual > 0 else "no larger than the noise of f"
+
+
+def _described(chosen: KernelChoice, n: int, how: str, moved: float, samples: Samples) -> list[str]:
+    """Lines about one output."""
+    kernel = on_one_line(repr(chosen.kernel))
+    others = [on_one_line(repr(member.kernel)) for member in chosen.members[1:]]
+    return [
+        f"One Gaussian process on {n} points ({how}): {kernel}, the best of {chosen.tried} kernels.",
+        *(f"  Nearly as good: {kernel}." for kernel in others),
+        f"  Leave-one-out residuals: {_residuals(chosen, samples)}.",
+        f"  Leaving out points and thetas moves the estimate {moved:.2g} times as much as predicted; intervals are "
+        f"scaled to match.",
+    ]

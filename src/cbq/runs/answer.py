@@ -1,0 +1,225 @@
+"""The answer and the history of an adaptive run."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from itertools import pairwise
+from os import PathLike
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq.common.arrays import Array
+from cbq.common.checks import file_name
+from cbq.common.tables import data_frame, short
+from cbq.fit.base import Fit
+from cbq.fit.labels import with_labels
+from cbq.fit.summary import Summary
+from cbq.measures import Measure
+from cbq.report import html
+from cbq.runs.goal import MAX_SHARE, Goal, Round
+from cbq.runs.plot import plot_answer, plot_history
+from cbq.samples import Samples
+from cbq.samples.names import Names
+from cbq.samples.runs import Runs
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class History:
+    """The rounds of an adaptive run, K of them.
+
+    runs: (K,), the number of runs with a value at each round. half_width: (K, C), the half-widths of intervals, by the
+    criterion of the goal. target: (K, C), the largest half-widths that meet the goal; inf without a goal. chosen: K
+    sets of runs, chosen between consecutive rounds. names: of theta, x and f.
+
+    Examples
+    --------
+    >>> history = cbq.problems.get("butterfly").solve(budget=16, rng=0).history
+    >>> int(history.runs[-1]), list(history.to_columns())
+    (16, ['runs', 'chosen', 'half_width', 'target'])
+    """
+
+    runs: Array
+    half_width: Array
+    target: Array
+    chosen: tuple[Runs, ...]
+    names: Names
+
+    def __len__(self) -> int:
+        return len(self.runs)
+
+    def to_columns(self) -> dict[str, Array]:
+        """The columns of a table, (K,) each: runs, chosen, and the half_width and target of each output."""
+        suffixes = ("",) if self.names.f == ("f_0",) else self.names.suffixes
+        table: dict[str, Array] = {"runs": self.runs, "chosen": np.array([len(runs) for runs in self.chosen])}
+        for name in ("half_width", "target"):
+            columns = getattr(self, name).T
+            table |= {f"{name}{suffix}": column for suffix, column in zip(suffixes, columns, strict=True)}
+        return table
+
+    def to_frame(self) -> Any:
+        """A pandas table with a row for each round."""
+        return data_frame(self.to_columns())
+
+    def plot(
+        self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
+    ) -> Figure:
+        """A figure of the half-width against the number of runs, with the target as a dashed line."""
+        return with_labels(plot_history(self, ax), ax, title, xlabel, ylabel)
+
+    def __repr__(self) -> str:
+        last = ", ".join(map(short, self.half_width[-1]))
+        return f"History({len(self)} rounds, runs = {self.runs[0]} to {self.runs[-1]}, half_width = {last} at the end)"
+
+    def _repr_html_(self) -> str:
+        return html.column_table(self.to_columns(), "History")
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class AdaptiveAnswer:
+    """The answer of `problem.solve`: the fit, the samples behind it, and whether the goal was reached.
+
+    fit : the estimate of I.
+    samples : all runs with a value.
+    reached : whether the goal was reached.
+    runs : the runs with a value, in order; first the points of `start`.
+    next : the next runs, which would reduce the uncertainty most.
+
+    Examples
+    --------
+    >>> answer = cbq.problems.get("butterfly").solve(budget=16, rng=0)
+    >>> answer.n_runs, answer.fit.p
+    (16, 1)
+    """
+
+    fit: Fit
+    samples: Samples
+    reached: bool
+    goal: Goal
+    rounds: tuple[Round, ...]
+    runs: Runs
+    next: Runs
+    n_failed: int
+    n_start: int  # points of the samples that the run started from
+    seconds: float | None  # of all calls of f, if known
+    name: str  # of the problem
+    prior: Measure  # Q, of theta
+
+    @property
+    def n_runs(self) -> int:
+        """The number of new runs, with failed ones, without the points of `start`."""
+        return self.samples.n_evaluations + self.n_failed - self.n_start
+
+    @property
+    def history(self) -> History:
+        """The accuracy at each round."""
+        half_width = np.stack([self.goal.size(round.half_width) for round in self.rounds])
+        target = np.stack([self.goal.target(round.mean) for round in self.rounds])
+        runs = np.array([round.runs for round in self.rounds])
+        ends = [0, *(np.maximum(runs, self.n_start))]
+        chosen = tuple(self.runs.take(slice(start, end)) for start, end in pairwise(ends))
+        return History(runs, half_width, target, chosen, self.fit.names)
+
+    def summary(self) -> Summary:
+        """The accuracy, the cost and the next run in plain words, and the summary of the fit."""
+        lines, fit = [*self.lines(), ""], self.fit.summary()
+        return Summary("\n".join([*lines, fit]), fit.choice, [*lines, *fit.description], fit.findings)
+
+    def lines(self) -> list[str]:
+        """The sentences of the summary about the run itself."""
+        failed = f", {self.n_failed} of which failed," * bool(self.n_failed)
+        failed += f", besides {self.n_start} from start," * bool(self.n_start)
+        K = len(self.rounds)
+        took = "" if self.seconds is None else f", and {short(self.seconds)} s of f"
+        cost = f"It took {self.n_runs} runs{failed} in {K} round{'s' * (K != 1)}{took}."
+        return [": ".join(self.outcome), cost, self._next_line()]
+
+    @property
+    def outcome(self) -> tuple[str, str]:
+        """A few words on whether the goal was reached, and a sentence on the width of intervals."""
+        if not self.goal.has_target:
+            return "No accuracy was asked for", f"{self._accuracy}."
+        return "Reached" if self.reached else "Not reached", f"{self._accuracy}. Asked: {self.goal}."
+
+    @property
+    def _accuracy(self) -> str:
+        last = self.goal.size(self.rounds[-1].half_width)
+        target, spread = self.goal.target(self.rounds[-1].mean), np.std(self.rounds[-1].mean, axis=0)
+        unit = np.maximum(np.where(np.isfinite(target), target, spread), np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            worst = int(np.argmax(last / unit))
+        over = "root mean square over Q" if self.goal.criterion == "rms" else f"largest over {MAX_SHARE:.0%} of Q"
+        relative = f", {last[worst] / spread[worst]:.2g} of the spread of I" if spread[worst] > 0 else ""
+        of_output = f" for {self.fit.names.output(worst)}, the worst of {len(last)}," * (len(last) > 1)
+        return (
+            f"the {self.goal.level:.0%} interval{of_output} has a half-width of {short(last[worst])} ({over}){relative}"
+        )
+
+    def _next_line(self) -> str:
+        names = self.fit.names
+        theta, x = names.at("theta", self.next.theta[0]), names.at("x", self.next.x[0])
+        return " ".join(filter(None, [self.advice, f"The next run would be at {theta}, {x}."]))
+
+    @property
+    def advice(self) -> str:
+        """A sentence on the number of runs that should reach the goal; empty if it is reached or unknown."""
+        foreseen = None if self.reached else self.foreseen_runs
+        return "" if foreseen is None else f"Extrapolating, about {short(foreseen, 2)} runs in total should suffice."
+
+    @property
+    def foreseen_runs(self) -> float | None:
+        """The total number of runs to reach the goal, extrapolated from the last rounds; None if unknown."""
+        return foreseen_runs(self.history)
+
+    def plot(self, **options: Any) -> Figure:
+        """A figure of I over the range of the prior, with the thetas of the next runs marked.
+
+        options : those of `Fit.plot`.
+        """
+        return plot_answer(self.fit, self.next.theta, **({"prior": self.prior} | options))
+
+    def report(
+        self,
+        path: str | PathLike[str],
+        *,
+        truth: Callable[[Array], npt.ArrayLike] | None = None,
+        title: str | None = None,
+        repeat: str | None = None,
+    ) -> None:
+        """Write a self-contained HTML report: the report of the fit, and the course of the run.
+
+        truth : the true I, a function of theta (M, p), to compare with. title : of the page.
+        repeat : code or a command that makes this run.
+        """
+        from cbq.runs.report import answer_page
+
+        name = file_name(path, "path")
+        answer_page(self, truth, title, repeat).write(name)
+
+    def __repr__(self) -> str:
+        return f"AdaptiveAnswer({self.outcome[0].lower()}, {self.n_runs} runs, {type(self.fit).__name__})"
+
+    def _repr_html_(self) -> str:
+        return self.summary()._repr_html_()
+
+
+def foreseen_runs(history: History, rounds: int = 5, most: float = 20.0) -> float | None:
+    """The total number of runs to reach the goal, extrapolated from the last `rounds`; None if unknown.
+
+    most: the largest extrapolation, in multiples of the runs so far.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        ratio = np.max(history.half_width / history.target, axis=1)
+    known = np.flatnonzero(np.isfinite(ratio) & (ratio > 0))[-rounds:]
+    if len(known) < 3:
+        return None
+    slope, level = np.polyfit(np.log(history.runs[known]), np.log(ratio[known]), 1)
+    if slope >= 0:
+        return None
+    runs, now = float(np.exp(min(-level / slope, 700.0))), float(history.runs[-1])
+    return runs if now < runs <= most * now else None

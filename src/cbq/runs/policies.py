@@ -1,0 +1,293 @@
+"""The policies of adaptive runs, which fit and choose runs; repeats of runs, and the cost of runs.
+
+A policy is one process on all runs, or two stages if no kernel has embeddings.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+
+import numpy as np
+
+from cbq.common.arrays import Array
+from cbq.embeddings import NoEmbedding
+from cbq.estimators.conditional import CBQ, CBQFit
+from cbq.estimators.conditional.fit import best_thetas
+from cbq.estimators.multioutput import MOBQ, MOBQFit
+from cbq.estimators.multioutput.suggestion import (
+    EXPLORATION,
+    Exploration,
+    Wanted,
+    between_steepest,
+    choose_points,
+    rough_kernels,
+    with_tails,
+)
+from cbq.fit.base import Fit
+from cbq.fit.findings import few_points_each, few_points_together, few_thetas
+from cbq.runs.draws import THETA_KEY, X_KEY, keyed_generator, sobol
+from cbq.runs.quantity import Quantity
+from cbq.samples import Samples
+from cbq.samples.arrays import equal_rows
+from cbq.samples.conditional import Family, find_thetas, measures_at
+from cbq.samples.runs import Cost, Runs
+
+
+class Policy(ABC):
+    """The interface of a policy: fit samples, and choose the next runs."""
+
+    first: int  # runs before the first fit
+
+    @abstractmethod
+    def fit(self, samples: Samples) -> Fit:
+        """The fit to samples."""
+
+    @abstractmethod
+    def is_sound(self, fit: Fit, samples: Samples) -> bool:
+        """Whether there are enough samples to learn f, and the fit has learnt it."""
+
+    @abstractmethod
+    def choose(
+        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+    ) -> Runs:
+        """The next n runs, given the known ones, finished or pending.
+
+        fit: to the runs with values; None if there are few. need: (C,), how much each output matters. cost: of a run;
+        None if all cost the same.
+        """
+
+
+def policy_for(quantity: Quantity, wanted: Wanted, entropy: list[int]) -> Policy:
+    """One process if kernels have embeddings under all measures, otherwise two stages."""
+    at_wanted = Runs.at(wanted.theta, quantity.family, np.full((len(wanted.theta), quantity.d), 0.5))
+    try:
+        rough_kernels(at_wanted, wanted, of_theta=quantity.depends_on_theta)
+    except NoEmbedding:
+        return TwoStages(quantity, wanted, entropy)
+    return OneProcess(quantity, wanted)
+
+
+class OneProcess(Policy):
+    """One Gaussian process on all runs, most of which have a theta of their own.
+
+    least, per_input: minimum number of runs before the first fit, in all and for each input: fewer do not show f.
+    exploration: how runs are chosen.
+    """
+
+    def __init__(
+        self,
+        quantity: Quantity,
+        wanted: Wanted,
+        *,
+        least: int = 16,
+        per_input: int = 2,
+        exploration: Exploration = EXPLORATION,
+    ) -> None:
+        self._quantity, self._wanted, self._exploration = quantity, wanted, exploration
+        self.first = max(least, per_input * quantity.inputs)
+
+    def fit(self, samples: Samples) -> MOBQFit:
+        fit = MOBQ(structure="dense").fit(samples)
+        assert isinstance(fit, MOBQFit)
+        return fit
+
+    def is_sound(self, fit: Fit, samples: Samples) -> bool:
+        assert isinstance(fit, MOBQFit)
+        between = few_thetas(samples) if samples.depends_on_theta else ()
+        return fit.is_learnt and not between and not few_points_together(samples)
+
+    def choose(
+        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+    ) -> Runs:
+        assert fit is None or isinstance(fit, MOBQFit)
+        quantity, p, options = self._quantity, self._quantity.prior.dim, self._exploration
+        M = max(options.candidates, 2 * n)  # a candidate is chosen once
+        u = with_tails(sobol(M, p + quantity.d, rng), options)
+        candidates = Runs.at(quantity.prior.transport(u[:, :p]), quantity.family, u[:, p:])
+        if fit is not None and fit.jumping:
+            candidates += between_steepest(fit, quantity.prior, rng, options)
+        if quantity.stochastic:
+            candidates += known  # a replicate may reduce the variance most
+        rows = choose_points(
+            n,
+            candidates,
+            self._wanted,
+            known,
+            fit,
+            of_theta=quantity.depends_on_theta,
+            need=need,
+            cost=None if cost is None else candidates.costs(cost),
+            options=options,
+        )
+        chosen = candidates.take(rows)
+        if quantity.depends_on_theta or quantity.stochastic:
+            return chosen
+        first = max(self.first - 2, len(quantity.started))  # both repeats are made before the first fit
+        return with_repeats(chosen, known, first, quantity.family)
+
+
+class TwoStages(Policy):
+    """Bayesian quadrature at each of several thetas, and a process over theta: for measures without embeddings.
+
+    Each theta has a Sobol sequence of its own, and each batch of points belongs to one theta.
+
+    thetas: minimum number before the first fit; more if theta has several coordinates. points: of a batch, besides one
+    for each coordinate of x: with fewer, a theta has no error estimate. new: number of new thetas that compete with
+    observed ones for the next batch.
+    """
+
+    def __init__(
+        self,
+        quantity: Quantity,
+        wanted: Wanted,
+        entropy: list[int],
+        *,
+        thetas: int = 6,
+        points: int = 6,
+        new: int = 32,
+    ) -> None:
+        self._quantity, self._wanted, self._entropy, self._new = quantity, wanted, entropy, new
+        p = quantity.prior.dim
+        self._thetas = self._prior_thetas(max(thetas, (p + 1) * (p + 2)), keyed_generator(entropy, THETA_KEY))
+        self._batch = quantity.d + points
+        self.first = len(self._thetas) * self._batch
+
+    def fit(self, samples: Samples) -> CBQFit:
+        whole = samples.counts >= self._batch  # thetas with few points have huge variances
+        return CBQ().fit(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
+
+    def is_sound(self, fit: Fit, samples: Samples) -> bool:
+        assert isinstance(fit, CBQFit)
+        return not few_thetas(samples) and not few_points_each(samples, fit.stage1.counts)
+
+    def choose(
+        self, n: int, known: Runs, fit: Fit | None, need: Array | None, cost: Cost | None, rng: np.random.Generator
+    ) -> Runs:
+        assert fit is None or isinstance(fit, CBQFit)
+        thetas = self._first_thetas(known) if fit is None else self._best_thetas(n, known, fit, need, cost, rng)
+        if sum(missing for _, missing in thetas) < n:
+            thetas.append((self._prior_thetas(1, rng)[0], n))
+        chosen = known.take(slice(0, 0))
+        for theta, missing in thetas:
+            chosen += self._next_points(theta, known + chosen, min(missing, n - len(chosen)))
+        return chosen
+
+    def _prior_thetas(self, n: int, rng: np.random.Generator) -> Array:
+        """n thetas (n, p) of Q."""
+        return self._quantity.prior.transport(sobol(n, self._quantity.prior.dim, rng))
+
+    def _first_thetas(self, known: Runs) -> list[tuple[Array, int]]:
+        """The first thetas, with the number of points that each lacks."""
+        counts = [np.count_nonzero(find_thetas(known.theta, theta[None]) == 0) for theta in self._thetas]
+        return [(theta, max(self._batch - int(n), 0)) for theta, n in zip(self._thetas, counts, strict=True)]
+
+    def _best_thetas(
+        self, n: int, known: Runs, fit: CBQFit, need: Array | None, cost: Cost | None, rng: np.random.Generator
+    ) -> list[tuple[Array, int]]:
+        """The thetas, observed or new, at which points help most, with the number of points to add."""
+        first, group = equal_rows(known.theta)
+        theta = np.concatenate([known.theta[first], self._prior_thetas(self._new, rng)])
+        counts = np.concatenate([np.bincount(group), np.zeros(self._new, dtype=np.intp)])
+        price = None
+        if cost is not None:
+            middle = np.full((len(theta), self._quantity.d), 0.5)
+            price = Runs.at(theta, self._quantity.family, middle).costs(cost)
+        begun = [(row, self._batch - int(N)) for row, N in zip(theta, counts, strict=True) if 0 < N < self._batch]
+        batches = -(-max(n - sum(missing for _, missing in begun), 0) // self._batch)
+        rows = best_thetas(
+            batches,
+            fit,
+            theta,
+            counts,
+            self._wanted.theta,
+            self._batch,
+            need=need,
+            price=price,
+            random=self._quantity.stochastic,
+        )
+        return [*begun, *((theta[j], self._batch) for j in rows)]
+
+    def _next_points(self, theta: Array, known: Runs, n: int) -> Runs:
+        """The next n points of theta (p,)."""
+        if not n:
+            return known.take(slice(0, 0))
+        mine = np.flatnonzero(find_thetas(known.theta, theta[None]) == 0)
+        key = int(mine[0]) if len(mine) else len(known)
+        u = sobol(len(mine) + n, self._quantity.d, keyed_generator(self._entropy, X_KEY, key))[len(mine) :]
+        return Runs.at(np.repeat(theta[None], n, axis=0), self._quantity.family, u)
+
+
+def with_repeats(chosen: Runs, known: Runs, first: int, family: Family) -> Runs:
+    """The chosen runs, with repeats of earlier runs at positions first and first + 1 among all runs.
+
+    Repeats test whether f depends on theta although the problem denies it: the process then learns f as a function of x
+    alone, and since every run has its own x, no other run could contradict that. A random f has no repeats, because two
+    draws differ anyway.
+
+    They repeat the runs at both ends of the thetas, each at the furthest theta whose measure of x supports the point;
+    without such a theta there is no repeat.
+    """
+    theta, x, all_runs = chosen.theta.copy(), chosen.x.copy(), known + chosen
+    for k in (0, 1):
+        row = first + k - len(known)
+        if 0 <= row < len(chosen):
+            repeat = _repeat(all_runs.take(slice(first)), k, family)
+            if repeat is not None:
+                theta[row], x[row] = repeat
+    return Runs(theta, x)
+
+
+def _repeat(runs: Runs, k: int, family: Family) -> tuple[Array, Array] | None:
+    """Theta (p,) and x (d,) of a repeat of the run at end k, 0 or 1, of the thetas; None if no measure supports x."""
+    z = (runs.theta - np.mean(runs.theta, axis=0)) / np.maximum(np.std(runs.theta, axis=0), np.finfo(float).tiny)
+    end = int(np.argmax(np.sum(z**2, axis=1)))
+    if k:
+        end = int(np.argmax(np.sum((z - z[end]) ** 2, axis=1)))
+    apart2 = np.sum((z - z[end]) ** 2, axis=1)
+    there = Runs(runs.theta, np.repeat(runs.x[end][None], len(runs), axis=0))
+    apart2[~there.inside(lambda theta: measures_at(family, theta))] = 0.0
+    furthest = int(np.argmax(apart2))
+    return (runs.theta[furthest], runs.x[end]) if apart2[furthest] > 0 else None
+
+
+def dependence_on_theta(samples: Samples, tolerance: float = 1e-6) -> str | None:
+    """A sentence on different values of f at the same x and different thetas; None if there are none, or f is random.
+
+    tolerance: share of the range of values by which simulators in single precision may differ. Smaller differences are
+    the finding "noise".
+    """
+    if samples.stochastic:
+        return None
+    f, theta, x = samples.table, samples.theta[samples.owners], samples.all_points
+    rows, group = equal_rows(x)
+    apart = np.max(np.abs(f - f[rows][group]) / np.maximum(np.ptp(f, axis=0), np.finfo(float).tiny), axis=1)
+    apart[np.all(theta == theta[rows][group], axis=1)] = 0.0
+    j = int(np.argmax(apart))
+    if apart[j] <= tolerance:
+        return None
+    i, names = int(rows[group[j]]), samples.names
+    one, other = (f"{_value(f[row])} at {names.at('theta', theta[row])}" for row in (i, j))
+    return f"at {names.at('x', x[j])}, f is {one} and {other}"
+
+
+def _value(f: Array) -> str:
+    return f"{f[0]:.6g}" if len(f) == 1 else str(f)
+
+
+class MeasuredCost:
+    """The geometric mean of the seconds (n,) of the nearest runs, in theta and x, each in units of its spread.
+
+    nearest: number of runs to average. least: seconds below which runs cost the same, the overhead of a call.
+    """
+
+    def __init__(self, runs: Runs, seconds: Array, *, nearest: int = 5, least: float = 1e-3) -> None:
+        inputs = runs.inputs(of_theta=True)
+        self._unit = np.maximum(np.std(inputs, axis=0), np.finfo(float).tiny)
+        self._inputs, self._logs = inputs / self._unit, np.log(np.maximum(seconds, least))
+        self._nearest = nearest
+
+    def __call__(self, theta: Array, x: Array) -> float:
+        """The expected seconds of a run at theta (p,) and x (d,)."""
+        apart2 = np.sum((self._inputs - np.concatenate([x, theta]) / self._unit) ** 2, axis=1)
+        nearest = np.argsort(apart2, kind="stable")[: self._nearest]
+        return float(np.exp(np.mean(self._logs[nearest])))

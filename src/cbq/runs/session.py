@@ -1,0 +1,486 @@
+"""A session: ask for runs, tell their results in any order, and read the estimate at any time."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import wraps
+from math import prod
+from threading import RLock
+from typing import Any, Concatenate, Literal, NamedTuple, ParamSpec, Self, TypeVar
+
+import numpy as np
+import numpy.typing as npt
+
+from cbq.checkpoint.database import LOCK_TIMEOUT, reading
+from cbq.checkpoint.evaluations import Batch, BatchResult, Evaluations, Outputs, require_outputs
+from cbq.checkpoint.ledger import Ledger
+from cbq.common.arrays import Array
+from cbq.common.checks import check_fields, is_whole, whole
+from cbq.common.memory import require_memory
+from cbq.common.wording import arg
+from cbq.estimators.multioutput.suggestion import Wanted
+from cbq.fit.base import Fit
+from cbq.fit.findings import all_equal, silent
+from cbq.fit.suggestion import N_WANTED
+from cbq.runs.answer import AdaptiveAnswer
+from cbq.runs.asked import Asked, ExpectedResults
+from cbq.runs.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
+from cbq.runs.goal import Goal, Round, is_reached
+from cbq.runs.integrand import Evaluator
+from cbq.runs.policies import MeasuredCost, policy_for
+from cbq.runs.quantity import Quantity
+from cbq.runs.resuming import Evaluate, OnChange, Sources, forget_restless, require_same_f
+from cbq.runs.trial import Evaluates, repeated
+from cbq.samples import Samples
+from cbq.samples.arrays import check_magnitude
+from cbq.samples.conditional import measures_at
+from cbq.samples.names import Names
+from cbq.samples.runs import Cost, Runs
+
+GOAL_NOTE, SECONDS_NOTE = "goal", "seconds"  # names of the goal and the times in a checkpoint
+Measured = Literal["measured"]
+MEASURED: Measured = "measured"
+P = ParamSpec("P")
+R = TypeVar("R")
+
+
+def _one_at_a_time(method: Callable[Concatenate[Session, P], R]) -> Callable[Concatenate[Session, P], R]:
+    """A method that holds the lock of the session."""
+
+    @wraps(method)
+    def alone(self: Session, /, *args: P.args, **options: P.kwargs) -> R:
+        with self._lock:
+            return method(self, *args, **options)
+
+    return alone
+
+
+@dataclass(frozen=True)
+class Pace:
+    """The pace of a session.
+
+    batch : a batch is at least the runs so far over this number, since a fit to a few more runs changes little.
+    round : a round adds at least the runs so far over this number.
+    in_a_row : consecutive rounds at which the goal must hold.
+    named : number of next runs in an answer.
+    """
+
+    batch: int = 8
+    round: int = 10
+    in_a_row: int = 2
+    named: int = 8
+
+    def __post_init__(self) -> None:
+        names = ("batch", "round", "in_a_row", "named")
+        check_fields(self, names, "a whole number, 1 or more", lambda value: is_whole(value, 1))
+
+
+class FittedRound(NamedTuple):
+    """A fit and its round."""
+
+    fit: Fit
+    round: Round
+
+
+class Session:
+    """The runs of a problem that were asked for, and their results. Made by `problem.session(...)`.
+
+    `ask(n)` returns the next runs, `tell(ids, values)` takes results, in any order and any number, `fit()` is the
+    estimate so far. With a checkpoint, everything is on the disk when a call returns, and the same session can be
+    opened again; use it as a context manager, or `close()` it, to let others open the file. Threads may share it.
+
+    The choice of runs depends only on the seed, on the results that were told and on the pending runs.
+
+    Examples
+    --------
+    >>> problem = cbq.Problem(None, lambda theta: cbq.measures.Gaussian(theta, cov=1.0), cbq.measures.Uniform(0.0, 2.0))
+    >>> with problem.session(budget=16, rng=0) as session:
+    ...     while not session.is_over:
+    ...         runs = session.ask(8)
+    ...         session.tell(runs.ids, np.sin(runs.x[:, 0]))
+    ...     answer = session.answer()
+    >>> answer.n_runs
+    16
+    """
+
+    def __init__(
+        self,
+        quantity: Quantity,
+        goal: Goal,
+        entropy: list[int],
+        *,
+        cost: Cost | Measured | None = None,
+        checkpoint: str | os.PathLike[str] | None = None,
+        sources: Sources | None = None,
+        wait: float = LOCK_TIMEOUT,
+        pace: Pace | None = None,
+    ) -> None:
+        self.goal, self._quantity, self._entropy, self._pace = goal, quantity, entropy, pace or Pace()
+        self._lock, self._sources = RLock(), sources or Sources({})
+        theta = quantity.prior.transport(sobol(N_WANTED, quantity.prior.dim, keyed_generator(entropy, WANTED_KEY)))
+        self._wanted = Wanted.at(theta, quantity.family)
+        self._policy, self._cost = policy_for(quantity, self._wanted, entropy), cost
+        least = self._policy.first - len(quantity.started)
+        if goal.budget < least:
+            raise ValueError(
+                f"{arg('budget')} is {goal.budget}, but the first estimate of I needs {least} runs: pass "
+                f"{arg('budget', least)} or more."
+            )
+        self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
+        self._values: dict[int, Array] = {}
+        self._failures: dict[int, str] = {}
+        self._seconds: dict[int, float] = {}  # of runs, by id
+        self._rounds: tuple[Round, ...] = ()  # at which runs were asked for
+        self._outputs: Outputs | None = None if quantity.start is None else quantity.start._f.shape[1:]
+        self._require_outputs(self._outputs)
+        self._estimated: tuple[tuple[int, int], FittedRound] | None = None  # with its numbers of values and failures
+        self._ledger: Ledger | None = None
+        self._calls_f = False  # here or in workers
+        if checkpoint is not None:
+            settings = {**quantity.settings, "seed": entropy, "level": goal.level}
+            self._ledger = Ledger(checkpoint, settings, self._sources.record, wait)
+            try:
+                self._restore(self._ledger)
+            except BaseException:
+                self._ledger.close()
+                raise
+
+    def _restore(self, ledger: Ledger) -> None:
+        stored = ledger.stored
+        self._runs = Runs(stored.theta, stored.x)
+        if len(stored.theta):
+            ledger.require_measures(measures_at(self._quantity.family, stored.theta))
+        for result in stored.results:
+            self._take(result)
+        with reading(ledger.path):
+            self._seconds = {int(t): float(seconds) for t, seconds in stored.notes.get(SECONDS_NOTE, {}).items()}
+            self._rounds = tuple(Round.of_record(record) for record in stored.rounds)
+        if stored.outputs is not None:
+            self._outputs = stored.outputs
+            self._require_outputs(stored.outputs)
+
+    def _resume(
+        self, on_change: OnChange, workers: Evaluates | None = None, evaluator: Evaluator | None = None
+    ) -> None:
+        """Resume from the results in the checkpoint, or raise a CheckpointError if f has changed since.
+
+        workers, evaluator: to call f; None if it is evaluated elsewhere.
+        """
+        if self._ledger is None:
+            return
+        if self._values:
+            again = None if workers is None or evaluator is None else self._repeated(workers, evaluator)
+            require_same_f(self._ledger, self._sources, on_change, again)
+        elif self._ledger.sources != self._sources.record:
+            self._ledger.write_sources(self._sources.record)
+        self._calls_f = workers is not None
+        self.note(GOAL_NOTE, self.goal.record)
+
+    def _warn_if_changed(self) -> None:
+        """Warn if f has changed since the results in the checkpoint; the checkpoint stays as it is."""
+        if self._ledger is not None and self._values:
+            require_same_f(self._ledger, self._sources, "reuse", None, keep=False)
+
+    def _repeated(self, workers: Evaluates, evaluator: Evaluator) -> Evaluate | None:
+        """A function that repeats runs, each as a theta with one point."""
+        assert self._ledger is not None
+        evaluations = Evaluations([x[None] for x in self._runs.x])
+        evaluations.allocate(self._outputs or ())
+        for t, value in self._values.items():
+            evaluations.add(BatchResult(Batch(t, 0, 1), value[None], {}))
+        random = self._quantity.stochastic
+        return repeated(workers, evaluator, self._runs.theta, evaluations, self._ledger.path, stochastic=random)
+
+    def note(self, name: str, record: Any) -> None:
+        """Keep a JSON record in `StoredLedger.notes` of the checkpoint, if there is one."""
+        if self._ledger is not None and self._ledger.stored.notes.get(name) != record:
+            self._ledger.note(name, record)
+
+    def __repr__(self) -> str:
+        return f"Session({self._quantity.name!r}, {self.n_told} of {self.n_asked} runs told, asked: {self.goal})"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Release the checkpoint, if there is one; afterwards the session is read-only."""
+        if self._ledger is None:
+            return
+        try:
+            if self._ledger.is_open:
+                forget_restless(self._ledger, self._sources, by_f=self._calls_f)
+        finally:
+            self._ledger.close()
+
+    @property
+    def checkpoint(self) -> str | None:
+        """The file of the session, if it has one."""
+        return None if self._ledger is None else self._ledger.path
+
+    @property
+    def outputs(self) -> Outputs | None:
+        """The shape of a value of f: () for a number, (C,) for C outputs; None before one is known."""
+        return self._outputs
+
+    @property
+    def names(self) -> Names:
+        """The names of the coordinates of theta and x and of the outputs of f; () for f if they are unknown."""
+        names = self._quantity.names.with_x(self._quantity.d)
+        return names if self._outputs is None else names.with_f(self._outputs[0] if self._outputs else None)
+
+    def _require_outputs(self, outputs: Outputs | None) -> None:
+        """Raise unless the goal and the names match the outputs of f, as far as these are known."""
+        self.goal.require_outputs(outputs)
+        names = self._quantity.names.with_x(self._quantity.d)
+        if outputs is not None:
+            require_outputs(prod(outputs), self._policy.first)
+            names.with_f(outputs[0] if outputs else None)
+
+    @property
+    def n_asked(self) -> int:
+        """The number of runs that were asked for."""
+        return len(self._runs)
+
+    @property
+    def n_told(self) -> int:
+        """The number of runs whose results, values or failures, were told."""
+        return len(self._values) + len(self._failures)
+
+    @property
+    def rounds(self) -> tuple[Round, ...]:
+        """The rounds at which runs were asked for, and the present one if there are enough new runs."""
+        estimate, rounds = self._estimate(), self._rounds
+        last = rounds[-1].runs if rounds else 0
+        if estimate is None or self._n_values < last + max(1, last // self._pace.round):
+            return rounds
+        return (*rounds, estimate.round)
+
+    @property
+    def pending(self) -> Asked:
+        """The runs that were asked for and not told yet."""
+        done = self._values.keys() | self._failures.keys()
+        return self._asked([t for t in range(len(self._runs)) if t not in done])
+
+    @property
+    def failures(self) -> dict[int, str]:
+        """The reasons of failed runs, by their ids."""
+        return dict(self._failures)
+
+    @property
+    def missing(self) -> int:
+        """The number of further values that the first estimate needs."""
+        return max(self._policy.first - self._n_values, 0)
+
+    @property
+    def samples(self) -> Samples | None:
+        """The samples of all runs so far; None before there is a value."""
+        if not self._values:
+            return self._quantity.start
+        ids = sorted(self._values.keys() | self._failures.keys())
+        nothing = np.full(self._outputs or (), np.nan)
+        values = np.array([self._values.get(t, nothing) for t in ids])
+        failed = np.array([t in self._failures for t in ids])
+        return self._quantity.samples(self._runs.take(np.array(ids)), values, failed)
+
+    @_one_at_a_time
+    def ask(self, n: int | None = None) -> Asked:
+        """The next n runs, which together reduce the uncertainty about I most.
+
+        n : the number of runs (default: an eighth of the runs so far, and 16 at first).
+        """
+        n = self.batch_size(1) if n is None else whole(n, "n", 1)
+        known = len(self._quantity.started) + len(self._runs)
+        require_memory((n + known) ** 2, f"the joint choice of n = {n} runs beside {known}", "ask for fewer at a time")
+        self._record_round()
+        new, first = self._next(n), len(self._runs)
+        if self._ledger is not None:
+            self._ledger.ask(first, new.theta, measures_at(self._quantity.family, new.theta), new.x)
+        self._runs += new
+        return self._asked(range(first, len(self._runs)))
+
+    def _next(self, n: int) -> Runs:
+        """The n runs that would come next."""
+        known = self._quantity.started + self._runs
+        rng = keyed_generator(self._entropy, CANDIDATES_KEY, len(known))
+        estimate = self._estimate()
+        with silent():
+            fit = None if estimate is None else estimate.fit
+            return self._policy.choose(n, known, fit, self._need(), self._cost_of_runs(), rng)
+
+    def _cost_of_runs(self) -> Cost | None:
+        """The cost of a run; None if all cost the same, or no time is known yet."""
+        if self._cost != MEASURED:
+            return self._cost
+        rows = np.array(sorted(self._seconds), dtype=np.intp)
+        seconds = np.array([self._seconds[t] for t in rows])
+        return MeasuredCost(self._runs.take(rows), seconds) if len(rows) else None
+
+    def batch_size(self, workers: int) -> int:
+        """The number of runs to ask for next: one for each worker, or an eighth of the runs so far if that is more."""
+        done = self.n_told + len(self._quantity.started)
+        wanted = self._policy.first - done if done < self._policy.first else -(-done // self._pace.batch)
+        return -(-max(wanted, 1) // workers) * workers
+
+    @_one_at_a_time
+    def tell(
+        self, ids: npt.ArrayLike, values: npt.ArrayLike | None = None, *, failures: Mapping[int, str] | None = None
+    ) -> None:
+        """Take results of runs that were asked for, all of them or none.
+
+        ids, values : the ids (n,) of runs, and the values of f there, (n,) or (n, C); numbers for a single run.
+        failures : the reasons of runs without a value, by their ids.
+        Results may be told again with the same values; other values are refused, and so are unknown ids.
+        """
+        bounds = None if self._quantity.stochastic else self._quantity.bounds
+        expected = ExpectedResults(len(self._runs), self._values, self._outputs, self.names, bounds)
+        results = expected.values(ids, values) + expected.failures({} if failures is None else failures)
+        rows = [result.batch.t for result in results]
+        if len(set(rows)) < len(rows):
+            raise ValueError("a run is told with a value and as a failure: tell one of them.")
+        self.take(results)
+
+    @_one_at_a_time
+    def take(self, results: Sequence[BatchResult]) -> None:
+        """Take results of runs, each a batch of one point."""
+        for result in results:
+            if not result.failures:  # samples refuse larger values
+                check_magnitude(result.f.reshape(1, -1), smallest=0.0)
+        outputs = self._outputs
+        if outputs is None:
+            outputs = next((result.f.shape[1:] for result in results if not result.failures), None)
+            self._require_outputs(outputs)
+        if self._ledger is not None:
+            self._ledger.tell(results, self._runs.x, outputs)
+        self._outputs = outputs
+        for result in results:
+            self._take(result)
+        if self._ledger is not None and any(result.seconds is not None for result in results):
+            self._ledger.note(SECONDS_NOTE, self._seconds)
+
+    def forget_failures(self) -> None:
+        """Make failed runs pending again."""
+        self._failures.clear()
+
+    def _take(self, result: BatchResult) -> None:
+        t = result.batch.t
+        if result.seconds is not None:
+            self._seconds[t] = result.seconds
+        if result.failures:
+            self._failures[t] = result.failures[0]
+        else:
+            self._values[t] = result.f[0]
+            self._failures.pop(t, None)
+
+    @_one_at_a_time
+    def fit(self) -> Fit:
+        """The estimate of I from all results so far."""
+        estimate = self._estimate()
+        if estimate is None:
+            failed = f", and {len(self._failures)} failed" * bool(self._failures)
+            raise ValueError(
+                f"{self._n_values} runs have values{failed}, but an estimate needs {self._policy.first} values: make "
+                f"more runs."
+            )
+        return estimate.fit
+
+    @property
+    def _rounds_to_now(self) -> tuple[Round, ...]:
+        """The rounds, with a last one for all runs, however few are new."""
+        estimate, rounds = self._estimate(), self.rounds
+        if estimate is None or (rounds and rounds[-1].runs == estimate.round.runs):
+            return rounds
+        return (*rounds, estimate.round)
+
+    @property
+    def reached(self) -> bool:
+        """Whether the goal is reached."""
+        return is_reached(self.rounds, self.goal, self._pace.in_a_row)
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the goal is reached, or the budget spent."""
+        spent = self.n_told >= self.goal.budget
+        if spent and self.missing:  # failed runs do not count, unless they fill the budget
+            spent = len(self._failures) >= self.goal.budget
+        return spent or self.reached
+
+    @_one_at_a_time
+    def answer(self) -> AdaptiveAnswer:
+        """The answer from all results so far."""
+        fit, samples = self.fit(), self.samples
+        assert samples is not None
+        return AdaptiveAnswer(
+            fit=fit,
+            samples=samples,
+            reached=self.reached,
+            goal=self.goal,
+            rounds=self._rounds_to_now,
+            runs=self._quantity.started + self._runs.take(np.array(sorted(self._values), dtype=np.intp)),
+            next=self._next(self._pace.named),
+            seconds=sum(self._seconds.values()) if self._seconds else None,
+            n_failed=len(self._failures),
+            n_start=len(self._quantity.started),
+            name=self._quantity.name,
+            prior=self._quantity.prior,
+        )
+
+    def _asked(self, ids: Sequence[int]) -> Asked:
+        rows = np.array(list(ids), dtype=np.intp)
+        return Asked(rows, self._runs.theta[rows], self._runs.x[rows], self.names)
+
+    @property
+    def _n_values(self) -> int:
+        """The number of runs with a value, with the points of `start`."""
+        return len(self._values) + len(self._quantity.started)
+
+    def _estimate(self) -> FittedRound | None:
+        """The estimate from all values; None if they are too few."""
+        if self._n_values < self._policy.first:
+            return None
+        known = len(self._values), len(self._failures)
+        if self._estimated is None or self._estimated[0] != known:
+            samples = self.samples
+            assert samples is not None
+            self._estimated = (known, self._fitted(samples))
+        return self._estimated[1]
+
+    def _fitted(self, samples: Samples) -> FittedRound:
+        """A fit and its round.
+
+        The half-widths ignore bounds, which would hide how far curves are apart, and are finite if all f are equal.
+        """
+        theta = self._wanted.theta
+        with silent():
+            fit = self._policy.fit(samples)
+            free = fit._replaced(bounds=None, unseen=None)
+            tails = 0.5 * (1 - self.goal.level), 0.5 * (1 + self.goal.level)
+            asked = free._read(theta, lambda predictive: (predictive.mean, *map(predictive.quantile, tails)))
+            mean, low, high = asked.reshape(3, len(theta), -1)
+            # Equal values at one of many thetas are harmless, but if all are equal, the runs show nothing of f.
+            sound = self._policy.is_sound(fit, samples) and not all_equal(samples)
+        return FittedRound(fit, Round(samples.n_evaluations, mean, 0.5 * (high - low), sound))
+
+    def _record_round(self) -> None:
+        """Record the present round. Reading an estimate records nothing, so that it does not change the run."""
+        rounds = self.rounds
+        for k in range(len(self._rounds), len(rounds) if self._ledger is not None else 0):
+            assert self._ledger is not None
+            self._ledger.add_round(k, rounds[k].record)
+        self._rounds = rounds
+
+    def _need(self) -> Array | None:
+        """The weights (C,) of outputs: squared half-widths in units of the goal, the largest 1."""
+        rounds = self.rounds
+        if not rounds:
+            return None
+        last = rounds[-1]
+        size, target = self.goal.size(last.half_width), self.goal.target(last.mean)
+        unit = target if self.goal.has_target else np.maximum(np.std(last.mean, axis=0), np.finfo(float).tiny)
+        with np.errstate(over="ignore"):
+            ratio = np.minimum(size / np.maximum(unit, np.finfo(float).tiny), np.finfo(float).max)
+        return np.asarray((ratio / np.max(ratio)) ** 2) if np.any(ratio > 0) else np.ones_like(ratio)

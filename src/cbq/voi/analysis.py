@@ -1,0 +1,295 @@
+"""The EVPPI of a set of columns, from the joint posterior of the regressions on it.
+
+At a row, the net benefits of D decisions less that of the first are offset + Z B given the data, with independent
+Gaussian canonical outputs Z (r,) and B (r, D). EVPPI is the mean over rows of max_d less max_d of the means over rows.
+The estimate is the posterior expectation of the first term; the means over rows are taken as observed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+
+from cbq.common.arrays import Array, Integers
+from cbq.linalg.threads import one_blas_thread
+from cbq.nested.decisions import Decisions
+from cbq.voi.benefits import NetBenefits, expected_max
+from cbq.voi.diagnostics import autocorrelation_times, leftover
+from cbq.voi.regression import (
+    RegressionPosterior,
+    SiteBlock,
+    Steps,
+    candidate_coordinates,
+    canonical_outputs,
+    fit_regression,
+    pilot_basis,
+)
+from cbq.voi.sites import SiteOutputs, Sites
+from cbq.voi.steps import find_steps, step_cost
+from cbq.voi.uncertainty import Slopes, influences, regression_variance, sandwich, site_blocks, site_means, slopes
+
+ROW_DRAWS = 32  # for each site, for E max of more than two decisions
+MIN_RELATIVE_UNSEEN = 1e-4  # of the posterior variance: less is not told apart
+
+
+@dataclass(frozen=True, eq=False)
+class Contrasts:
+    """Net benefits less that of the first decision, as linear functions of few outputs that are regressed once.
+
+    y : (n, q), the outputs.
+    maps : (K, q, D); y @ maps[k] are the net benefits less that of the first decision.
+    """
+
+    y: Array
+    maps: Array
+
+    @classmethod
+    def of(cls, outputs: Array, decisions: Decisions) -> Contrasts:
+        """The contrasts of outputs (n, C): differences of net benefits, or of effects and of costs.
+
+        Net benefits are linear in the willingness to pay. Effects, of weights at least 0, and costs, of weights below
+        0, are regressed even for a single value of it, so that its result is the one that it has among several.
+        """
+        K, D, _ = decisions.weights.shape
+        if decisions.willingness_to_pay is None:
+            ends = [(decisions.weights[0], np.ones(K))]
+        else:
+            thresholds = np.ravel(decisions.willingness_to_pay)
+            most = int(np.argmax(thresholds))
+            share = thresholds / max(float(thresholds[most]), np.finfo(float).tiny)
+            ends = [
+                (np.maximum(decisions.weights[most], 0.0), share),
+                (np.minimum(decisions.weights[0], 0.0), np.ones(K)),
+            ]
+        y = np.concatenate([outputs @ (weights[1:] - weights[:1]).T for weights, _ in ends], axis=1)
+        return cls(y, np.concatenate([share[:, None, None] * np.eye(D)[1:] for _, share in ends], axis=1))
+
+
+@dataclass(frozen=True, eq=False)
+class SetValue:
+    """The EVPPI of a set for K values of the willingness to pay, (K,) each.
+
+    evppi : the posterior expectation. plug_in : EVPPI at the posterior means.
+    regression, sampling : the variances due to the regression and to the rows being a sample.
+    unseen : the part of evppi that is due to variance not represented by the landmarks.
+    r2 : the share of the variance of differences between decisions that the regression explains.
+    noise_ratio : the standard error that residuals tell, in units of that with equal noise in all rows.
+    effective_n : the number of independent rows that the rows are worth.
+    landmarks : the largest number of landmarks of a regression.
+    misfit : the structure left in residuals, in standard deviations of its chance value; see `leftover`.
+    uninformative : the probability that the set tells nothing about the net benefits.
+    effects : (R, K), by how much R of the rows move evppi, to first order and n-fold; None unless asked for.
+    """
+
+    evppi: Array
+    plug_in: Array
+    regression: Array
+    sampling: Array
+    unseen: Array
+    r2: Array
+    noise_ratio: Array
+    effective_n: Array
+    landmarks: int = 0
+    misfit: float = 0.0
+    uninformative: float = 1.0
+    effects: Array | None = None
+
+    @classmethod
+    def nothing(cls, K: int, n: int) -> SetValue:
+        """The value of a set if net benefits differ by constants."""
+        zeros, ones = np.zeros(K), np.ones(K)
+        return cls(zeros, zeros, zeros, zeros, zeros, zeros, ones, n * ones)
+
+    @property
+    def se(self) -> Array:
+        return np.asarray(np.sqrt(self.regression + self.sampling))
+
+    def mixed_with_zero(self, probability: float) -> SetValue:
+        """The value of a set that is independent of the net benefits, so that EVPPI is 0, with this probability."""
+        between = probability * (1.0 - probability) * self.evppi**2
+        names = ("evppi", "plug_in", "regression", "sampling", "unseen")
+        less = {name: (1.0 - probability) * getattr(self, name) for name in names}
+        return replace(self, **less | {"regression": less["regression"] + between}, uninformative=probability)
+
+
+@dataclass(frozen=True, eq=False)
+class Regressions:
+    """The regressions of canonical outputs on columns, given that not all of the functions are constant.
+
+    posteriors : one for each of r canonical outputs. outputs : these at the sites. values : (n, r), in all rows.
+    benefits : the net benefits as functions of them. sites : of the rows. places : (s, p), the columns at the sites.
+    all_zero : the probability that all functions are constant.
+    """
+
+    posteriors: list[RegressionPosterior]
+    outputs: SiteOutputs
+    values: Array
+    benefits: NetBenefits
+    dependence: Dependence
+    sites: Sites
+    places: Array
+    all_zero: float
+
+    def misfit(self) -> float:
+        """The structure left in the residuals along the columns."""
+        mean = np.concatenate([site_means(blocks) for blocks in site_blocks(self.posteriors)])
+        squares = np.diagonal(self.outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
+        return leftover([*self.places.T], self.outputs.counts, self.outputs.means - mean, squares)
+
+
+def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> Regressions | None:
+    """The regressions on columns (n, p), none of them constant; None if net benefits differ by constants."""
+    candidates = candidate_coordinates(columns)
+    basis = pilot_basis(candidates[-1], rng)
+    outputs = canonical_outputs(contrasts.y, basis)
+    if not outputs.values.shape[1]:  # there is nothing to learn
+        return None
+    steps = [find_steps(basis, columns, y) for y in outputs.values.T]
+    sites = Sites.of(columns, [step for each in steps for step in each])
+    dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
+    at_sites = SiteOutputs.of(sites, outputs.values)
+    coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
+    posteriors = []
+    for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
+        indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
+        posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
+    benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
+    all_zero = float(np.prod([each.zero_probability for each in posteriors]))
+    given = _given_some(posteriors, all_zero)
+    return Regressions(given, at_sites, outputs.values, benefits, dependence, sites, places, all_zero)
+
+
+def analyse(
+    contrasts: Contrasts, columns: Array, rng: np.random.Generator, effects_of: Integers | None = None
+) -> SetValue:
+    """The EVPPI of learning columns (n, p), none of them constant: E max_d E[NB_d | columns] - max_d E NB_d.
+
+    The columns may be anything that is known before the decision: inputs, or the summary of a study.
+
+    effects_of : rows (R,) whose effects on the estimate are wanted.
+    """
+    with one_blas_thread():
+        found = regress(contrasts, columns, rng)
+        if found is None:
+            return SetValue.nothing(len(contrasts.maps), len(columns))
+        return value_of_learning(found, rng, effects_of)
+
+
+def value_of_learning(found: Regressions, rng: np.random.Generator, effects_of: Integers | None = None) -> SetValue:
+    """The EVPPI of learning the columns of regressions; see `analyse`."""
+    value = _set_value(found, rng, effects_of)
+    return replace(value, misfit=found.misfit()).mixed_with_zero(found.all_zero)
+
+
+def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
+    """The posteriors given that not all of the functions are constant, which has the probability 1 - all_zero."""
+    left = max(1.0 - all_zero, np.finfo(float).tiny)
+    return [replace(each, absent=min(max((each.zero_probability - all_zero) / left, 0.0), 1.0)) for each in posteriors]
+
+
+@dataclass(frozen=True, eq=False)
+class Dependence:
+    """The autocorrelation of the rows in the order of the table, as of a Markov chain.
+
+    times : (r,), the autocorrelation times of the noise of the outputs, by which their rows count less.
+    place : (n,), the sites of the rows, or None if neither outputs nor columns are autocorrelated.
+    """
+
+    times: Array
+    place: Integers | None
+
+    @classmethod
+    def of(cls, sites: Sites, columns: Array, residuals: Array) -> Dependence:
+        """Of the rows with columns (n, p) and residuals (n, r) of a pilot regression."""
+        times = autocorrelation_times(residuals)
+        dependent = np.any(times > 1.0) or np.any(autocorrelation_times(columns) > 1.0)
+        return cls(times, sites.place if dependent else None)
+
+    def of_gains(self, gains: Array) -> Array:
+        """The autocorrelation times (K,) of gains (s, K) at the sites."""
+        return np.ones(gains.shape[1]) if self.place is None else autocorrelation_times(gains[self.place])
+
+
+def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
+    """EVPPI from the posteriors of the canonical outputs, one for each.
+
+    The standard error treats the default decision as fixed. Where another one is as good, EVPPI is not a smooth
+    function of the means, and this gives the larger error.
+    """
+    posteriors, outputs, benefits = found.posteriors, found.outputs, found.benefits
+    n, K = outputs.n, len(benefits.offset)
+    totals, gains = np.zeros((3, K)), np.empty((len(outputs.counts), K))
+    for blocks in site_blocks(posteriors):
+        sites = blocks[0].sites
+        of_block, gains[sites] = _site_totals(blocks, outputs.counts[sites], benefits, rng)
+        totals += of_block
+    everywhere = slopes(posteriors, outputs.counts, benefits)
+    regression = regression_variance(posteriors, outputs, benefits, everywhere, rng)
+    return assembled(found, totals / n, gains, everywhere, regression, effects_of)
+
+
+def assembled(
+    found: Regressions, means: Array, gains: Array, everywhere: Slopes, regression: Array, effects_of: Integers | None
+) -> SetValue:
+    """A value with its standard error.
+
+    means : (3, K), of E max_d over rows, without and with unseen variance, and of max_d of the posterior means.
+    gains : (s, K), by which rows at the sites exceed the default decision. everywhere : the slopes of the plug-in.
+    regression : (K,), the variance of the value over posterior draws.
+    """
+    outputs, benefits, dependence = found.outputs, found.benefits, found.dependence
+    n, K = outputs.n, len(benefits.offset)
+    seen, expected, plug_in = means  # (K,) each
+    gain, times = outputs.counts @ gains / n, dependence.of_gains(gains)
+    base = np.max(benefits.offset, axis=-1)
+    residual, assumed, r2 = sandwich(found.posteriors, outputs, benefits, everywhere)
+    slowest = float(np.max(dependence.times))
+    return SetValue(
+        evppi=np.maximum(expected - base, 0.0),  # negative only by rounding
+        plug_in=np.maximum(plug_in - base, 0.0),
+        regression=regression + slowest * np.maximum(residual - assumed, 0.0),
+        sampling=times * (outputs.counts @ (gains - gain) ** 2 / n) / max(n - 1.0, 1.0),
+        unseen=expected - seen,
+        r2=r2,
+        noise_ratio=np.sqrt(np.divide(residual, assumed, out=np.ones(K), where=assumed > 0)),
+        effective_n=n / np.maximum(times, slowest),
+        landmarks=max(s.m for s in found.posteriors),
+        effects=None if effects_of is None else _row_effects(found, gains - gain, everywhere, effects_of),
+    )
+
+
+def _row_effects(found: Regressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
+    """By how much some rows (R,) move the value, to first order and n-fold, (R, K): as draws, and by their residuals.
+
+    gains : (s, K), less their mean over rows.
+    """
+    n, places = found.outputs.n, found.sites.place[rows]
+    effects = gains[places]
+    for blocks, influence in influences(found.posteriors, n, everywhere):
+        first = blocks[0].sites.start or 0
+        inside = np.flatnonzero((places >= first) & (places < first + len(influence)))
+        here = places[inside] - first
+        residuals = found.values[rows[inside]] - site_means(blocks)[here]  # (b, r)
+        effects[inside] += n * np.einsum("bkr,br->bk", influence[here], residuals)
+    return effects
+
+
+def _site_totals(
+    blocks: Sequence[SiteBlock], counts: Array, benefits: NetBenefits, rng: np.random.Generator
+) -> tuple[Array, Array]:
+    """Sums over rows (3, K) of E max_d without and with unseen variance and of max_d of means, and the gains (b, K)."""
+    mean, unseen = site_means(blocks), np.stack([b.unseen for b in blocks], axis=-1)  # (b, r) each
+    variance = np.stack([np.sum(b.spread**2, axis=1) for b in blocks], axis=-1)
+    normals = rng.standard_normal((len(mean), ROW_DRAWS // 2, len(blocks))) if benefits.D > 2 else None
+    matters = float(np.sum(unseen)) > MIN_RELATIVE_UNSEEN * float(np.sum(variance))
+    K = len(benefits.offset)
+    found, gains = np.empty((3, K)), np.empty((len(mean), K))
+    for k, (offset, B) in enumerate(zip(benefits.offset, benefits.B, strict=True)):
+        g = offset + mean @ B
+        expected = expected_max(g, B, variance + unseen, normals)
+        seen = expected_max(g, B, variance, normals) if matters else expected
+        gains[:, k] = expected - g[:, benefits.default[k]]
+        found[:, k] = [counts @ each for each in (seen, expected, np.max(g, axis=-1))]
+    return found, gains

@@ -1,0 +1,198 @@
+"""Tables with one row per draw, and net benefits in units near 1.
+
+A table has named columns, as `cbq.samples.names` recognises them, or is a plain array. Units are powers of two, so that
+dividing by them rounds nothing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from cbq.common.arrays import Array, Integers, as_array, real
+from cbq.nested.decisions import Decisions
+from cbq.samples.names import NamedColumns, named_columns
+
+MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
+MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
+
+
+@dataclass(frozen=True, eq=False)
+class ColumnTable:
+    """Columns by name. Only columns that are used must hold numbers.
+
+    what : how errors refer to the table. n : the number of rows. index : their labels, if it is a pandas object.
+    """
+
+    what: str
+    names: tuple[str, ...]
+    take: Callable[[int], Any]
+    n: int
+    index: Any = None
+
+    @classmethod
+    def of(cls, table: Any, what: str) -> ColumnTable:
+        """From a table with named columns, a pandas Series, or an array (n, k) or (n,)."""
+        columns = named_columns(table) or _unnamed_columns(table, what)
+        labels, take = columns.labels, columns.take
+        if repeated := columns.repeated():
+            raise ValueError(f"{what} has several columns called {', '.join(map(repr, repeated))}: rename them.")
+        if not labels:
+            raise ValueError(f"{what} has no columns: pass at least one.")
+        lengths = [np.shape(take(i))[:1] for i in range(len(labels))]
+        if len(set(lengths)) > 1:
+            counts = {name: each[0] if each else "no" for name, each in zip(labels, lengths, strict=True)}
+            raise ValueError(f"the columns of {what} must be of equal length, but their numbers of rows are {counts}.")
+        return cls(what, labels, take, lengths[0][0] if lengths[0] else 0, _common_index(labels, take, what))
+
+    def matrix(self, columns: Sequence[int]) -> Array:
+        """The columns at these positions as finite numbers (n, k)."""
+        return np.stack([self._column(i) for i in columns], axis=1)
+
+    def words(self, i: int) -> list[str] | None:
+        """The column at this position as words, without spaces around them; None if it holds anything else.
+
+        Words between numbers, and gaps between words, are not words: they are likely to be mistakes.
+        """
+        raw = np.asarray(self.take(i))
+        if raw.ndim != 1 or raw.dtype.kind not in "OU" or not len(raw):
+            return None
+        found = [each.strip() for each in raw if isinstance(each, str)]
+        return found if len(found) == len(raw) and all(map(_is_word, found)) else None
+
+    def _column(self, i: int) -> Array:
+        name = f"column {self.names[i]!r} of {self.what}"
+        _check_numeric(self.take(i), name)
+        values = real(self.take(i), name)
+        if values.ndim != 1:
+            raise ValueError(f"{name} must be one-dimensional, but its shape is {values.shape}.")
+        bad = np.flatnonzero(~np.isfinite(values))
+        if bad.size:
+            raise ValueError(
+                f"{name} is NaN or inf in {bad.size} of {self.n} rows (first in row {bad[0]}): remove these rows "
+                f"from both tables, or correct them."
+            )
+        return values
+
+
+def check_same_rows(outputs: ColumnTable, inputs: ColumnTable) -> None:
+    """Raise if the rows of both tables cannot be the same draws."""
+    if outputs.n != inputs.n:
+        raise ValueError(
+            f"{outputs.what} has {outputs.n} rows and {inputs.what} has {inputs.n}, but the same row of both must be "
+            f"the same draw."
+        )
+    _check_same_labels((outputs.what, outputs.index), (inputs.what, inputs.index))
+
+
+def count_duplicates(rows: Array) -> int:
+    """The number of rows (n, k) that repeat an earlier row."""
+    ordered = rows[np.lexsort(rows.T)]
+    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
+
+
+def scale_columns(columns: Array) -> tuple[Array, Integers]:
+    """Columns (n, k) whose largest absolute values are 0 or in [0.5, 1), and the exponents of two divided by, (k,)."""
+    exponents = np.frexp(np.max(np.abs(columns), axis=0))[1].astype(np.intp)
+    return np.ldexp(columns, -exponents), exponents
+
+
+def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
+    """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
+    values, exponents = scale_columns(outputs)
+    used = (decisions.weights != 0) & np.any(values != 0, axis=0)
+    if not np.any(used):
+        return outputs, decisions, 1.0
+    terms = (np.frexp(decisions.weights)[1] + exponents)[used]
+    low, high = int(np.min(terms)), int(np.max(terms))
+    _check_range(low, high)
+    weights = np.ldexp(np.where(used, decisions.weights, 0.0), exponents - high)
+    weights.setflags(write=False)
+    return values, replace(decisions, weights=weights), float(np.ldexp(1.0, high))
+
+
+def _check_range(low: int, high: int) -> None:
+    """Raise if terms of net benefits between 2^low and 2^high cannot be computed with in float64."""
+    if abs(high) > MAX_EXPONENT:
+        raise ValueError(
+            f"net benefits of about {_power_of_ten(high)} would {'overflow' if high > 0 else 'underflow'} float64: "
+            f"multiply the outputs by a constant, and divide the results by it."
+        )
+    if high - low > MAX_EXPONENT_RANGE:
+        raise ValueError(
+            f"some terms of the net benefits are about {_power_of_ten(low)} and others about {_power_of_ten(high)}, so "
+            f"the small ones would be lost to rounding: correct their units, or drop the decision or the willingness "
+            f"to pay that is out of proportion."
+        )
+
+
+def _power_of_ten(exponent: int) -> str:
+    """The power of ten nearest to numbers just below 2^exponent."""
+    return f"1e{round((exponent - 0.5) * np.log10(2.0))}"
+
+
+def _is_word(text: str) -> bool:
+    try:
+        float(text)
+    except ValueError:
+        return bool(text)
+    return False
+
+
+def _common_index(names: Sequence[str], take: Callable[[int], Any], what: str) -> Any:
+    """The row labels of those columns that are pandas Series, which must agree; None if there are none."""
+    columns = [(f"column {name!r} of {what}", take(i)) for i, name in enumerate(names)]
+    labelled = [(name, column.index) for name, column in columns if hasattr(column, "iloc")]
+    for each in labelled[1:]:
+        _check_same_labels(labelled[0], each)
+    return labelled[0][1] if labelled else None
+
+
+def _check_same_labels(one: tuple[str, Any], other: tuple[str, Any]) -> None:
+    """Raise if two named sequences of row labels, of equal length, differ."""
+    (first, left), (second, right) = one, other
+    if left is None or right is None or left is right or left.equals(right):
+        return
+    pairs = enumerate(zip(left, right, strict=True))
+    row, labels = next(((i, (a, b)) for i, (a, b) in pairs if a != b), (0, None))
+    if labels is None:  # equal labels of different types
+        return
+    raise ValueError(
+        f"the rows of {first} and {second} have different labels (row {row} is {labels[0]!r} in the first and "
+        f"{labels[1]!r} in the second), but the same row of both must be the same draw: sort both, as with "
+        f"sort_index(), or, if their rows match by position, call reset_index(drop=True) on both."
+    )
+
+
+def _check_numeric(column: Any, name: str) -> None:
+    """Raise if a column holds anything but numbers, with its type and the first other value."""
+    try:
+        raw = np.asarray(column)
+    except ValueError:  # a ragged column has an error of its own
+        return
+    if raw.dtype.kind in "buif" or raw.ndim != 1:
+        return
+    odd = next((i for i, each in enumerate(raw) if not isinstance(each, int | float | np.number)), 0)
+    held = f" (row {odd} holds {str(raw[odd])!r})" if len(raw) else ""
+    raise TypeError(
+        f"{name} must hold real numbers, but its type is {getattr(column, 'dtype', raw.dtype)}{held}: convert "
+        f"it, as with astype(float), or omit it."
+    )
+
+
+def _unnamed_columns(table: Any, what: str) -> NamedColumns:
+    """The columns of a pandas Series or of an array (n, k) or (n,), which are called by their positions."""
+    if hasattr(table, "iloc"):  # a Series
+        return NamedColumns([0 if table.name is None else table.name], lambda i: table)
+    array = as_array(table, what)
+    if array.ndim == 1 and array.dtype.kind in "buif":
+        array = array[:, None]
+    if array.ndim != 2:
+        raise TypeError(
+            f"{what} must be a table with named columns, such as a pandas or polars DataFrame or a mapping, or an "
+            f"array (rows, columns), but a {type(table).__name__} of shape {array.shape} arrived."
+        )
+    return NamedColumns(list(range(array.shape[1])), lambda i: array[:, i])

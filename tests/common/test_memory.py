@@ -1,0 +1,384 @@
+"""Memory: what is in it at a time, how much there is, and refusals before the work begins."""
+
+import subprocess
+import sys
+import tracemalloc
+from functools import partial
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.testing import assert_allclose, assert_array_equal
+
+import cbq
+from cbq.common import memory
+from cbq.estimators.conditional.stage_two import NodeEstimates, ThetaCalibration, ThetaPosterior, nearest_nodes
+from cbq.gp import quadrature
+from cbq.gp.heteroscedastic import GPPrior, HeteroscedasticGP, ThetaCoordinates
+from cbq.kernels import RBF, Matern
+from cbq.linalg import Jitter, factor, lapack
+from cbq.measures import Gaussian
+
+GIB = 2**30
+
+
+def samples(T=12, N=8, C=None):
+    theta = np.linspace(1.0, 2.0, T)[:, None]
+    x = theta[:, None] + np.random.default_rng(0).normal(size=(T, N, 1))
+    f = np.sin(3 * x[..., 0])
+    f = f if C is None else np.stack([f + c * np.cos(x[..., 0]) for c in range(C)], axis=-1)
+    return cbq.Samples(theta, x, f, Gaussian(theta, np.ones((T, 1))), depends_on_theta=False)
+
+
+def everywhere(T=12, N=8, C=None):
+    """The same samples with a family."""
+    given = samples(T, N, C)
+    return cbq.Samples(given.theta, given.x, given.f, lambda t: Gaussian(t, 1.0), depends_on_theta=False)
+
+
+def traced(call):
+    """The peak of NumPy's memory in a call, in bytes."""
+    tracemalloc.start()
+    try:
+        call()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.fixture
+def leave(monkeypatch):
+    """A function that sets the memory that seems to be available, in bytes."""
+    monkeypatch.setattr(memory, "CERTAIN", 0)
+    return lambda size: monkeypatch.setattr(memory, "available_memory", lambda: float(size))
+
+
+@pytest.fixture
+def no_linear_algebra(monkeypatch):
+    """From now on, a factorisation or an eigenvalue decomposition fails the test."""
+
+    def forbidden(*args, **kwargs):
+        raise AssertionError("the work has begun")
+
+    monkeypatch.setattr(lapack, "potrf", forbidden)
+    monkeypatch.setattr(np.linalg, "eigh", forbidden)
+
+
+# What is in memory at a time
+
+
+def nodes(T):
+    theta, rng = np.linspace(0.0, 1.0, T)[:, None], np.random.default_rng(1)
+    return NodeEstimates(theta, np.sin(5 * theta[:, 0]), rng.uniform(1e-4, 2e-4, T), np.zeros(T), np.full(T, 1e-4))
+
+
+def priors():
+    identity = ThetaCoordinates.identity(1)
+    return [GPPrior(identity, kernel, 1.0, 1e-6, 0, -0.1 * k) for k, kernel in enumerate([Matern(1.5, 0.3), RBF(0.2)])]
+
+
+@pytest.mark.parametrize(("iid", "matrices"), [(False, 2.5), (True, 3.5)])
+def test_stage_two_has_few_matrices_of_all_thetas_in_memory_at_a_time(iid, matrices):
+    T = 1500
+    peak = traced(lambda: ThetaPosterior(priors(), nodes(T), iid=iid, calibration=ThetaCalibration()))
+    assert peak < matrices * 8 * T**2  # with neighbours, in blocks; iid points have a second curve
+
+
+def test_a_fitted_posterior_keeps_one_matrix_of_all_thetas():
+    T = 700
+    tracemalloc.start()
+    posterior = ThetaPosterior(priors(), nodes(T), iid=True, calibration=ThetaCalibration())
+    kept = tracemalloc.get_traced_memory()[0]
+    tracemalloc.stop()
+    assert len(posterior.readings) == 2
+    assert kept < 1.2 * 8 * T**2
+
+
+def test_the_readings_of_the_noise_are_those_of_their_own_processes():
+    given = nodes(30)
+    first, second = ThetaPosterior(priors(), given, iid=True, calibration=ThetaCalibration()).readings
+    assert_array_equal(first.noise, given.variance)
+    for reading in (first, second):
+        Qy, diagonal = HeteroscedasticGP(priors()[0], given.theta, given.mean, reading.noise).leave_one_out()
+        z2 = np.sum(Qy**2 / diagonal) / (30 - priors()[0].n_fitted)
+        assert_allclose(reading.tau2, max(z2, np.sqrt(z2)), rtol=1e-12)
+
+
+def test_neighbours_are_found_in_blocks():
+    z = np.random.default_rng(2).integers(0, 5, size=(60, 2)).astype(float)  # with ties
+    expected = nearest_nodes(z)
+    assert_array_equal(nearest_nodes(z, most=7 * z.size), expected)
+    T = 900
+    assert traced(lambda: nearest_nodes(np.linspace(0.0, 1.0, T)[:, None], most=2**14)) < 8 * T**2 / 4
+
+
+def test_the_diagonal_of_a_large_inverse_needs_no_copy():
+    n = 1100
+    gram = Matern(1.5, 0.1)(np.linspace(0.0, 1.0, n))
+    found = factor(gram, nugget=0.01)
+    assert_allclose(found.inverse_diagonal(), np.diagonal(found.inverse()), rtol=1e-11)
+    assert traced(found.inverse_diagonal) < 8 * n**2 / 2
+
+
+def test_large_matrices_of_several_kernels_go_one_by_one(monkeypatch):
+    rng = np.random.default_rng(3)
+    x = rng.normal(size=(2, 40, 1))
+    data = quadrature.GPData(x, np.sin(x), Gaussian(0.0, 1.0))
+    kernel = Matern(1.5, np.array([0.5, 1.0, 2.0]).reshape(3, 1, 1))
+
+    def integrated():
+        return quadrature.integrate(kernel, data, 0.0, Jitter())
+
+    together = integrated()
+    monkeypatch.setattr(quadrature, "LARGE", 40)
+    monkeypatch.setattr(quadrature, "chunks", lambda T, N, arrays: (slice(t, t + 1) for t in range(T)))
+    alone = integrated()
+    for name in ("mean", "error2", "weights", "evidence", "residuals"):
+        assert_array_equal(getattr(alone, name), getattr(together, name))
+    x = np.linspace(-3.0, 3.0, 1100).reshape(1, 1100, 1)
+    data = quadrature.GPData(x, np.sin(x), Gaussian(0.0, 1.0))
+    assert traced(integrated) < 1.6 * 8 * 1100**2
+
+
+# How much there is
+
+
+def write(root, files):
+    for name, text in files.items():
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+
+
+@pytest.fixture
+def system(tmp_path, monkeypatch):
+    """A function that makes a system of files, of proc and of control groups, the one that memory is read from."""
+    monkeypatch.setattr(memory, "PROC", tmp_path / "proc")
+    monkeypatch.setattr(memory, "CGROUPS", tmp_path / "cgroup")
+    monkeypatch.setattr(memory, "_in_address_space", lambda: ())
+    return lambda files: write(tmp_path, files)
+
+
+MEMINFO = {"proc/meminfo": "MemTotal: 4096 kB\nMemFree: 1 kB\nMemAvailable: 2048 kB\nSwapFree: 100 kB\n"}
+SOME = 10**6
+
+
+def test_the_memory_of_a_machine_is_what_is_available_and_swap(system):
+    system(MEMINFO)
+    assert memory.available_memory() == 1024 * 2148
+
+
+def test_a_container_of_version_2_has_what_its_groups_leave(system):
+    no_swap = {"proc/meminfo": "MemAvailable: 99999999 kB\n"}
+    system(
+        no_swap | {"proc/self/cgroup": "0::/a/b\n", "cgroup/a/b/memory.max": "max", "cgroup/a/memory.max": "5000000"}
+    )
+    system(
+        {"cgroup/a/memory.current": "4000000", "cgroup/a/memory.stat": "anon 1\ninactive_file 300\nactive_file 20\n"}
+    )
+    assert memory.available_memory() == SOME + 320
+    system({"cgroup/a/b/memory.max": "200", "cgroup/a/b/memory.current": "500"})
+    assert memory.available_memory() == 0.0
+
+
+def test_a_container_of_version_1_has_what_its_groups_leave(system):
+    groups = "7:cpu:/x\n4:memory:/docker/abc\n0::/\n"
+    system(MEMINFO | {"proc/self/cgroup": groups, "cgroup/memory/memory.limit_in_bytes": "3000000"})
+    stat = "inactive_file 5\ntotal_inactive_file 7\ntotal_active_file 3\n"
+    system({"cgroup/memory/memory.usage_in_bytes": "2500000", "cgroup/memory/memory.stat": stat})
+    assert memory.available_memory() == 500_000 + 1024 * 100 + 10  # what is in the page cache gives way
+
+
+def test_a_system_that_says_nothing_has_the_memory_it_has_or_no_bound(system, monkeypatch):
+    pages = {"SC_PHYS_PAGES": 1000, "SC_PAGE_SIZE": 4096}
+    monkeypatch.setattr(memory.os, "sysconf_names", pages)
+    monkeypatch.setattr(memory.os, "sysconf", pages.get)
+    assert memory.available_memory() == 4_096_000
+    monkeypatch.setattr(memory.os, "sysconf_names", {})
+    assert memory.available_memory() == np.inf
+    memory.require_memory(10**400, "anything", "no way out")
+
+
+def test_a_limit_on_the_address_space_counts():
+    pytest.importorskip("resource")
+    script = (
+        "import resource, numpy as np, cbq\n"
+        "samples = cbq.Samples(np.arange(9.0), np.ones((9, 3)), np.eye(9)[:, :3], cbq.measures.Gaussian(0, 1))\n"
+        "fit = cbq.LSMC().fit(samples)\n"
+        "used = int(open('/proc/self/statm').read().split()[0]) * resource.getpagesize()\n"
+        "resource.setrlimit(resource.RLIMIT_AS, (used + 2**30, resource.RLIM_INFINITY))\n"
+        "fit.predict(np.linspace(0.0, 8.0, 8000), return_cov=True)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    last = done.stderr.strip().splitlines()[-1]
+    assert last.startswith(
+        "MemoryError: the covariance of I at theta, 8000 of them takes at least 1.43 GiB of memory, but "
+    )
+    assert "GiB are available: pass return_std=True" in last
+
+
+# Refusals
+
+
+def fitted(estimator, C=None):
+    return estimator.fit(everywhere(C=C))
+
+
+ESTIMATORS = {
+    "CBQ": cbq.CBQ(),
+    "CBQ, not calibrated": cbq.CBQ(calibrate=False),
+    "MOBQ": cbq.MOBQ(),
+    "LSMC": cbq.LSMC(),
+    "KLSMC": cbq.KLSMC(),
+    "importance sampling": cbq.ImportanceSampling(),
+}
+
+
+@pytest.mark.parametrize(
+    ("estimator", "says"),
+    [
+        (cbq.CBQ(), r"stage 2 with 2000 thetas takes at least 0.0298 GiB .* but 0.0186 GiB .*samples\.select"),
+        (cbq.CBQ.paper(), r"stage 2 with 2000 thetas .* GiB .*samples\.select"),
+        (cbq.Auto(), r"stage 2 with 2000 thetas .* GiB .*samples\.select"),
+        (cbq.KLSMC(), r"kernel ridge regression on 2000 thetas .* GiB .*samples\.select.*cbq\.LSMC"),
+        (cbq.MOBQ(), r"an exact fit to 4000 points .* GiB .*nystrom='auto'"),
+    ],
+    ids=lambda value: type(value).__name__ if not isinstance(value, str) else "",
+)
+def test_fits_that_do_not_fit_into_memory_are_refused_before_they_begin(estimator, says, leave, no_linear_algebra):
+    leave(20e6)
+    with pytest.raises(MemoryError, match=says):
+        estimator.fit(samples(2000, 2))
+
+
+@pytest.mark.parametrize("estimator", [cbq.CBQ(), cbq.CBQ.paper()], ids=["CBQ", "paper"])
+def test_many_points_at_one_theta_are_refused_before_they_are_factored(estimator, leave, no_linear_algebra):
+    leave(20e6)
+    with pytest.raises(MemoryError, match=r"stage 1 with 3000 points at one theta takes .* GiB .*samples\.thinned"):
+        estimator.fit(samples(2, 3000))
+
+
+def test_each_output_of_a_fit_counts(leave, no_linear_algebra):
+    leave(20e6)
+    with pytest.raises(MemoryError, match=r"stage 2 with 1000 thetas and 3 outputs .* GiB .*samples\.output\(0\)"):
+        cbq.CBQ().fit(samples(1000, 2, C=3))
+    x = np.random.default_rng(0).normal(size=(100, 10, 2))
+    f = np.concatenate([x, x[..., :1] * x[..., 1:]], axis=-1)
+    with pytest.raises(MemoryError, match=r"an exact fit to 1000 points with 3 processes .* GiB"):
+        cbq.MOBQ().fit(cbq.Samples(np.arange(100.0), x, f, Gaussian([0, 0], [1, 1]), depends_on_theta=False))
+
+
+def test_landmarks_that_do_not_fit_into_memory_are_refused(leave, no_linear_algebra):
+    leave(5e4)
+    with pytest.raises(MemoryError, match=r"a fit to 96 points through 90 landmarks takes .*nystrom='auto'"):
+        cbq.MOBQ(kernel_x=Matern(0.5, 0.1), nystrom=90).fit(everywhere())
+
+
+def test_a_saved_fit_is_not_loaded_where_it_does_not_fit(leave, tmp_path):
+    fitted(cbq.CBQ()).save(tmp_path / "fit.cbq")
+    leave(1000)
+    with pytest.raises(MemoryError, match="stage 2 with 12 thetas"):
+        cbq.load(tmp_path / "fit.cbq")
+
+
+@pytest.mark.parametrize("name", ESTIMATORS)
+def test_joint_distributions_that_do_not_fit_are_refused_before_they_are_made(name, leave, monkeypatch):
+    fit, theta = fitted(ESTIMATORS[name]), np.linspace(1.0, 2.0, 20_000)
+    monkeypatch.setattr(type(fit), "_predictives", None)
+    leave(8 * GIB)
+    with pytest.raises(
+        MemoryError, match=r"covariance of I at theta, 20000 of them takes at least (8.94|11.9) GiB .*return_std"
+    ):
+        fit.predict(theta, return_cov=True)
+    with pytest.raises(
+        MemoryError, match=r"sampling size = 2 functions at theta, 20000 of them takes at least 1\d.* GiB .*fewer"
+    ):
+        fit.sample(theta, 2, 0)
+    with pytest.raises(
+        MemoryError, match=r"sampling size = 100000000000 functions at theta, 5 of them takes .* GiB .*fewer draws"
+    ):
+        fit.sample(theta[:5], 10**11, 0)
+
+
+def test_weights_that_do_not_fit_are_refused(leave):
+    fit = fitted(cbq.CBQ())
+    leave(1e5)
+    with pytest.raises(MemoryError, match=r"an array of 9600 weights takes .* GiB .*fewer thetas"):
+        fit.weights(np.linspace(1.0, 2.0, 100))
+
+
+def test_comparisons_and_auto_go_on_without_what_does_not_fit(leave):
+    leave(3e6)
+    chosen = cbq.Auto().fit(everywhere(30, 20))
+    assert "MOBQ could not be fitted: an exact fit to 600 points takes at least" in chosen.summary()
+    leave(8 * 3000)
+    table = cbq.compare(everywhere(60, 4), {"CBQ": cbq.CBQ(), "LSMC": cbq.LSMC()}, truth=np.sin)
+    notes = {row.method: row.note for row in table.rows}
+    assert "stage 2 with 60 thetas takes at least" in notes["CBQ"]
+    assert not notes["LSMC"]
+
+
+WORK = {
+    "CBQ.fit": lambda: partial(cbq.CBQ(RBF(1.0), RBF(0.3)).fit, samples(1200, 2)),
+    "CBQ.fit, 2 outputs": lambda: partial(cbq.CBQ(RBF(1.0), RBF(0.3)).fit, samples(900, 2, C=2)),
+    "CBQ.fit, many points": lambda: partial(cbq.CBQ(RBF(1.0)).fit, samples(2, 1200)),
+    "KLSMC.fit": lambda: partial(cbq.KLSMC(RBF(0.3), 0.1).fit, samples(1500, 2)),
+    "MOBQ.fit": lambda: partial(cbq.MOBQ(RBF(1.0)).fit, everywhere(60, 25)),
+    "CBQ.weights": lambda: partial(fitted(cbq.CBQ()).weights, np.linspace(1.0, 2.0, 10_000)),
+} | {
+    f"covariance, {name}, C = {C}": lambda each=each, C=C: partial(
+        fitted(each, C).predict, np.linspace(1.0, 2.0, 500), return_cov=True
+    )
+    for name, each in ESTIMATORS.items()
+    for C in (None, 3)
+}
+
+
+@pytest.mark.filterwarnings("ignore:few (thetas|points):cbq.FitWarning")
+@pytest.mark.slow
+@pytest.mark.parametrize("name", WORK)
+def test_what_memory_is_enough_for_is_not_refused_and_a_sixth_of_it_is(name, leave):
+    work = WORK[name]()
+    enough = traced(work)
+    leave(enough)
+    work()
+    leave(enough / 6)
+    with pytest.raises(MemoryError):
+        work()
+
+
+DRAWS = """
+from pathlib import Path
+import numpy as np
+import cbq
+from cbq.common import memory
+
+def peak():
+    return 1024 * memory._table(Path("/proc/self/status"))["VmHWM:"]
+
+C, theta = {C}, np.linspace(1.0, 2.0, 12)
+x = theta[:, None] + np.random.default_rng(0).normal(size=(12, 8))
+f = np.sin(x) if C is None else np.stack([np.sin((c + 1) * x) for c in range(C)], axis=-1)
+samples = cbq.Samples(theta, x, f, lambda t: cbq.measures.Gaussian(t, 1.0), depends_on_theta=False)
+fit = {estimator}.fit(samples)
+fit.sample(theta, 10, 0)
+before, thetas = peak(), np.resize(theta, {M})
+fit.sample(thetas, {size}, 0, antithetic={antithetic})
+enough = peak() - before
+memory.available_memory = lambda: enough
+fit.sample(thetas, {size}, 0, antithetic={antithetic})
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.skipif(not Path("/proc/self/status").exists(), reason="the peak of a process is read from /proc")
+@pytest.mark.parametrize("estimator", ["CBQ()", "CBQ(calibrate=False)", "MOBQ()", "LSMC()", "MonteCarlo()"])
+@pytest.mark.parametrize(("M", "size"), [(2000, 5), (50, 300_000), (1500, 1500)])
+@pytest.mark.parametrize("C", [None, 3])
+def test_memory_that_is_enough_for_draws_is_not_refused(estimator, M, size, C):
+    # The peak is that of a process of its own, because what LAPACK works with is not traced. It is not ru_maxrss, which
+    # a process takes over from the one that starts it.
+    for antithetic in (False, True):
+        script = DRAWS.format(estimator=f"cbq.{estimator}", M=M, size=size, C=C, antithetic=antithetic)
+        done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
