@@ -13,27 +13,27 @@ from scipy import integrate, optimize, signal
 from scipy.stats import halfcauchy, norm, rankdata
 
 import cbq
+from cbq.gp.regression import RegressionPosterior, fit_regression, pilot_basis
 from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio, bound_by_ratio
 from cbq.kernels import RBF, Matern
 from cbq.nested.decisions import make_decisions
 from cbq.problems import health
 from cbq.voi import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
 from cbq.voi.analysis import Contrasts, SetValue
-from cbq.voi.benefits import NetBenefits, expected_max
-from cbq.voi.diagnostics import autocorrelation_times, leftover
-from cbq.voi.ordering import monotone_estimates
 from cbq.voi.regression import (
-    RegressionPosterior,
+    Sites,
+    Step,
+    autocorrelation_times,
     candidate_coordinates,
     canonical_outputs,
-    fit_regression,
+    find_steps,
+    leftover,
     normal_scores,
-    pilot_basis,
+    step_gains,
 )
-from cbq.voi.sites import Sites
-from cbq.voi.steps import Step, find_steps, step_gains
+from cbq.voi.sets import monotone_estimates
 from cbq.voi.tables import count_duplicates, scale_columns, scale_net_benefits
-from cbq.voi.uncertainty import influences, orthogonal_normals, slopes
+from cbq.voi.uncertainty import NetBenefits, expected_max, influences, orthogonal_normals, slopes
 from refusals import refusals
 
 HALF_NORMAL = 1 / np.sqrt(2 * np.pi)  # E max(theta, 0) of a standard normal theta
@@ -838,11 +838,6 @@ def test_the_result_prints_and_is_immutable():
         table.rows = ()
     with pytest.raises(ValueError, match="needs at least one row"):
         EvppiTable(())
-
-
-def test_the_old_name_of_a_row_is_deprecated():
-    with pytest.warns(DeprecationWarning, match="EvppiRow"):
-        assert cbq.voi.Row is EvppiRow
 
 
 def test_data_frame():

@@ -11,8 +11,8 @@ from scipy import stats
 
 import cbq
 from cbq.voi import Appendix, appendix, ce_plane, ceac, evppi_variance, icers
-from cbq.voi.acceptability import wilson_interval
-from cbq.voi.icer_table import efficient_frontier, threshold_interval
+from cbq.voi.cost_effectiveness import efficient_frontier, threshold_interval
+from cbq.voi.outputs import wilson_interval
 
 N = 400
 RNG = np.random.default_rng(5)

@@ -14,13 +14,11 @@ from cbq.report import charts
 from cbq.report.charts import Axis, Bars, Lines, Reader, figure, resolved
 from cbq.report.document import Page, Section
 from cbq.report.parts import Html, facts, folded, heading, joined, notice, paragraph, table
-from cbq.voi.acceptability import Acceptability
+from cbq.voi.cost_effectiveness import CePlane, IcerRow, IcerTable, number_text
 from cbq.voi.curves import dots
-from cbq.voi.icer_table import IcerRow, IcerTable, number_text
-from cbq.voi.information import Evpi
-from cbq.voi.plane import CePlane
+from cbq.voi.perfect import Evpi
 from cbq.voi.report import answer_part, method_part, notes_part, repeat_part
-from cbq.voi.submission import Appendix
+from cbq.voi.submission import Acceptability, Appendix
 
 COLOURS = (0, 1, 3, 4, 5)  # of decisions; frontiers and lines of the willingness to pay have the one between
 READER = "price"

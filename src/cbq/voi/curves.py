@@ -16,10 +16,9 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from cbq.voi.acceptability import Acceptability
-    from cbq.voi.icer_table import IcerTable
-    from cbq.voi.information import Evpi
-    from cbq.voi.plane import CePlane
+    from cbq.voi.cost_effectiveness import CePlane, IcerTable
+    from cbq.voi.perfect import Evpi
+    from cbq.voi.submission import Acceptability
 
 SIZE, BAR_HEIGHT, FRAME_HEIGHT = (6.4, 4.2), 0.4, 1.1  # in inches
 MOST_DOTS = 2000  # draws of a decision in a plane

@@ -15,7 +15,7 @@ from cbq.common.tables import short
 from cbq.comparison.plot import LINE_STYLES
 from cbq.fit.naming import plain
 from cbq.fit.styles import BLUE, INK, ORANGE, new_figure, require_axes, whole_figure
-from cbq.voi.result import EvppiRow, EvppiTable, inputs_of
+from cbq.voi.information import EvppiRow, EvppiTable, inputs_of
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

@@ -14,8 +14,8 @@ from cbq.report import charts
 from cbq.report.charts import Axis, Bars, Lines, Map, Reader, figure, resolved
 from cbq.report.document import Page, Section
 from cbq.report.parts import Html, code, facts, folded, joined, notice, paragraph, table
+from cbq.voi.information import EvppiRow, EvppiTable, inputs_of
 from cbq.voi.plot import MOST, PAIRS_FOR_MAP, pair_matrix
-from cbq.voi.result import EvppiRow, EvppiTable, inputs_of
 
 COLOURS = (0, 1, 3, 4, 5)  # of sets in a chart over the willingness to pay; EVPI has the one between
 MOST_LINES = len(COLOURS)

@@ -11,7 +11,7 @@ import numpy as np
 from cbq.common.arrays import evenly
 from cbq.comparison.plot import LINE_STYLES
 from cbq.fit.styles import INK, LEGEND, LINE_SIZE, new_figure, require_axes, spans_decades, whole_figure
-from cbq.voi.sample_result import EvsiTable
+from cbq.voi.sample_information import EvsiTable
 from cbq.voi.sampling_benefit import EnbsTable
 
 if TYPE_CHECKING:

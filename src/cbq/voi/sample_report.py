@@ -16,7 +16,7 @@ from cbq.report import charts
 from cbq.report.charts import Axis, Lines, figure, resolved
 from cbq.report.document import Page, Section
 from cbq.report.parts import Html, code, facts, folded, joined, notice, paragraph, table
-from cbq.voi.sample_result import EvsiTable
+from cbq.voi.sample_information import EvsiTable
 from cbq.voi.sampling_benefit import EnbsTable, percent
 
 COLOURS = (0, 1, 3, 4, 5)  # of values of the willingness to pay; EVPPI has the one between

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from os import PathLike
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -12,21 +11,28 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import called, generator, is_number, number, shown
-from cbq.common.tables import short
 from cbq.common.wording import arg
 from cbq.fit.labels import with_labels
 from cbq.linalg.dense import eigh
-from cbq.voi.populations import at_least_0, multiplier
-from cbq.voi.populations import population as people
-from cbq.voi.result import DIGITS
-from cbq.voi.sample_result import EvsiRow, EvsiTable
-from cbq.voi.shown import PricedTable, hand_on, one_price, table_cells
+from cbq.report.document import Page
+from cbq.report.table import in_text
+from cbq.voi.information import DIGITS, PricedTable, one_price
+from cbq.voi.perfect import at_least_0, multiplier
+from cbq.voi.perfect import population as people
+from cbq.voi.sample_information import EvsiRow, EvsiTable
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
 DRAWS = 20_000  # of EVSI of all sizes jointly, for probabilities
 OfSize = float | Callable[[int], float]
+
+
+def percent(probability: float) -> str:
+    """A probability that was counted among draws, none of which make it certain."""
+    if probability < 0.005:
+        return "<1%"
+    return ">99%" if probability > 0.995 else f"{probability:.0%}"
 
 
 @dataclass(frozen=True)
@@ -50,19 +56,19 @@ class EnbsRow:
     [80.0, 170.0]
     """
 
-    pars: str
-    size: int
-    willingness_to_pay: float | None
+    pars: str = field(metadata=in_text())
+    size: int = field(metadata=in_text())
+    willingness_to_pay: float | None = field(metadata=in_text("{:g}".format))
     participants: float
-    population: float
-    evsi: float
-    cost: float
-    enbs: float
-    se: float
-    lower: float
-    upper: float
-    best: float
-    worthwhile: float
+    population: float = field(metadata=in_text(DIGITS))
+    evsi: float = field(metadata=in_text(DIGITS))
+    cost: float = field(metadata=in_text(DIGITS))
+    enbs: float = field(metadata=in_text(DIGITS))
+    se: float = field(metadata=in_text(2))
+    lower: float = field(metadata=in_text(DIGITS))
+    upper: float = field(metadata=in_text(DIGITS))
+    best: float = field(metadata=in_text(percent))
+    worthwhile: float = field(metadata=in_text(percent))
     note: str = ""
 
 
@@ -107,15 +113,6 @@ class EnbsTable(PricedTable):
 
         return with_labels(plot_enbs(self, ax), ax, title, xlabel, ylabel)
 
-    def report(self, path: str | PathLike[str], *, title: str | None = None, repeat: str | None = None) -> None:
-        """Write a page to hand on, one HTML file that loads nothing: question, chart, table and how to repeat it.
-
-        title : of the page. repeat : code or a command that makes this table.
-        """
-        from cbq.voi.sample_report import study_page
-
-        hand_on(lambda title, repeat: study_page(None, self, title, repeat), path, title, repeat)
-
     def in_words(self, willingness_to_pay: float | None = None) -> str:
         """Which size is best at one of `prices`, in a sentence without a full stop."""
         price = one_price(willingness_to_pay, self.prices)
@@ -129,24 +126,17 @@ class EnbsTable(PricedTable):
             f"with probability {percent(row.worthwhile)}"
         )
 
-    def _cells(self) -> tuple[list[list[str]], list[str]]:
-        cells: dict[str, Callable[[EnbsRow], str]] = {
-            "pars": lambda row: row.pars,
-            "size": lambda row: str(row.size),
-            "willingness to pay": lambda row: "" if row.willingness_to_pay is None else f"{row.willingness_to_pay:g}",
-            "population": lambda row: short(row.population, DIGITS),
-            "evsi": lambda row: short(row.evsi, DIGITS),
-            "cost": lambda row: short(row.cost, DIGITS),
-            "enbs": lambda row: short(row.enbs, DIGITS),
-            "se": lambda row: short(row.se, 2),
-            "lower": lambda row: short(row.lower, DIGITS),
-            "upper": lambda row: short(row.upper, DIGITS),
-            "best": lambda row: percent(row.best),
-            "worthwhile": lambda row: percent(row.worthwhile),
-        }
-        sentences = [self.in_words(price) for price in self.prices]
-        legend = f"Intervals of {100 * self.level:.4g}%."
-        return table_cells(self.rows, cells, legend, [*(s[0].upper() + s[1:] for s in sentences), *self.notes])
+    def _legend(self) -> str:
+        return f"Intervals of {100 * self.level:.4g}%."
+
+    def _remarks(self) -> list[str]:
+        words = [self.in_words(price) for price in self.prices]
+        return [*(each[0].upper() + each[1:] for each in words), *self.notes]
+
+    def _page(self, title: str | None, repeat: str | None) -> Page:
+        from cbq.voi.sample_report import study_page
+
+        return study_page(None, self, title, repeat)
 
 
 def enbs(
@@ -254,10 +244,3 @@ def _population(yearly: float, horizon: float | None, discount: float, delay: Of
         named = arg("delay") if wait > 0 else arg("discount")
         raise ValueError(f"{named} needs {arg('horizon')}, and {arg('population')} as the number for each year.")
     return multiplier(yearly)
-
-
-def percent(probability: float) -> str:
-    """A probability that was counted among draws, none of which make it certain."""
-    if probability < 0.005:
-        return "<1%"
-    return ">99%" if probability > 0.995 else f"{probability:.0%}"
