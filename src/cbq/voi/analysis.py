@@ -18,19 +18,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq.common.arrays import Array, Integers
-from cbq.gp.regression import RegressionPosterior, SiteBlock, Steps, fit_regression, pilot_basis
+from cbq.gp.regression import Regressions, SiteBlock, regressions, site_blocks, site_means
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions
-from cbq.voi.regression import (
-    SiteOutputs,
-    Sites,
-    autocorrelation_times,
-    candidate_coordinates,
-    canonical_outputs,
-    find_steps,
-    leftover,
-    step_cost,
-)
 from cbq.voi.uncertainty import (
     FUNCTION_DRAWS,
     NetBenefits,
@@ -40,8 +30,6 @@ from cbq.voi.uncertainty import (
     orthogonal_normals,
     regression_variance,
     sandwich,
-    site_blocks,
-    site_means,
     slopes,
 )
 
@@ -131,50 +119,19 @@ class SetValue:
 
 
 @dataclass(frozen=True, eq=False)
-class Regressions:
-    """The regressions of canonical outputs on columns, given that not all of the functions are constant.
+class BenefitRegressions(Regressions):
+    """Regressions with the net benefits as functions of their canonical outputs."""
 
-    posteriors : one for each of r canonical outputs. outputs : these at the sites. values : (n, r), in all rows.
-    benefits : the net benefits as functions of them. sites : of the rows. places : (s, p), the columns at the sites.
-    all_zero : the probability that all functions are constant.
-    """
-
-    posteriors: list[RegressionPosterior]
-    outputs: SiteOutputs
-    values: Array
     benefits: NetBenefits
-    dependence: Dependence
-    sites: Sites
-    places: Array
-    all_zero: float
-
-    def misfit(self) -> float:
-        """The structure left in the residuals along the columns."""
-        mean = np.concatenate([site_means(blocks) for blocks in site_blocks(self.posteriors)])
-        squares = np.diagonal(self.outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
-        return leftover([*self.places.T], self.outputs.counts, self.outputs.means - mean, squares)
 
 
-def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> Regressions | None:
+def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> BenefitRegressions | None:
     """The regressions on columns (n, p), none of them constant; None if net benefits differ by constants."""
-    candidates = candidate_coordinates(columns)
-    basis = pilot_basis(candidates[-1], rng)
-    outputs = canonical_outputs(contrasts.y, basis)
-    if not outputs.values.shape[1]:  # there is nothing to learn
+    found = regressions(contrasts.y, columns, rng)
+    if found is None:
         return None
-    steps = [find_steps(basis, columns, y) for y in outputs.values.T]
-    sites = Sites.of(columns, [step for each in steps for step in each])
-    dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
-    at_sites = SiteOutputs.of(sites, outputs.values)
-    coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
-    posteriors = []
-    for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
-        indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
-        posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
-    benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
-    all_zero = float(np.prod([each.zero_probability for each in posteriors]))
-    given = _given_some(posteriors, all_zero)
-    return Regressions(given, at_sites, outputs.values, benefits, dependence, sites, places, all_zero)
+    benefits = NetBenefits(found.mean @ contrasts.maps, found.back @ contrasts.maps)
+    return BenefitRegressions(**vars(found), benefits=benefits)
 
 
 def analyse(
@@ -193,42 +150,15 @@ def analyse(
         return value_of_learning(found, rng, effects_of)
 
 
-def value_of_learning(found: Regressions, rng: np.random.Generator, effects_of: Integers | None = None) -> SetValue:
+def value_of_learning(
+    found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None = None
+) -> SetValue:
     """The EVPPI of learning the columns of regressions; see `analyse`."""
     value = _set_value(found, rng, effects_of)
     return replace(value, misfit=found.misfit()).mixed_with_zero(found.all_zero)
 
 
-def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
-    """The posteriors given that not all of the functions are constant, which has the probability 1 - all_zero."""
-    left = max(1.0 - all_zero, np.finfo(float).tiny)
-    return [replace(each, absent=min(max((each.zero_probability - all_zero) / left, 0.0), 1.0)) for each in posteriors]
-
-
-@dataclass(frozen=True, eq=False)
-class Dependence:
-    """The autocorrelation of the rows in the order of the table, as of a Markov chain.
-
-    times : (r,), the autocorrelation times of the noise of the outputs, by which their rows count less.
-    place : (n,), the sites of the rows, or None if neither outputs nor columns are autocorrelated.
-    """
-
-    times: Array
-    place: Integers | None
-
-    @classmethod
-    def of(cls, sites: Sites, columns: Array, residuals: Array) -> Dependence:
-        """Of the rows with columns (n, p) and residuals (n, r) of a pilot regression."""
-        times = autocorrelation_times(residuals)
-        dependent = np.any(times > 1.0) or np.any(autocorrelation_times(columns) > 1.0)
-        return cls(times, sites.place if dependent else None)
-
-    def of_gains(self, gains: Array) -> Array:
-        """The autocorrelation times (K,) of gains (s, K) at the sites."""
-        return np.ones(gains.shape[1]) if self.place is None else autocorrelation_times(gains[self.place])
-
-
-def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
+def _set_value(found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
     """EVPPI from the posteriors of the canonical outputs, one for each.
 
     The standard error treats the default decision as fixed. Where another one is as good, EVPPI is not a smooth
@@ -247,7 +177,12 @@ def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integer
 
 
 def assembled(
-    found: Regressions, means: Array, gains: Array, everywhere: Slopes, regression: Array, effects_of: Integers | None
+    found: BenefitRegressions,
+    means: Array,
+    gains: Array,
+    everywhere: Slopes,
+    regression: Array,
+    effects_of: Integers | None,
 ) -> SetValue:
     """A value with its standard error.
 
@@ -276,7 +211,7 @@ def assembled(
     )
 
 
-def _row_effects(found: Regressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
+def _row_effects(found: BenefitRegressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
     """By how much some rows (R,) move the value, to first order and n-fold, (R, K): as draws, and by their residuals.
 
     gains : (s, K), less their mean over rows.
@@ -312,7 +247,7 @@ def _site_totals(
 
 
 def value_of_results(
-    found: Regressions, probabilities: Array, rng: np.random.Generator, effects_of: Integers | None = None
+    found: BenefitRegressions, probabilities: Array, rng: np.random.Generator, effects_of: Integers | None = None
 ) -> SetValue:
     """The value of learning the result of a study before deciding, for probabilities (s, Y) of results at the sites.
 
@@ -374,7 +309,9 @@ def _at_sites(
     return gains, slopes
 
 
-def _variance_over_draws(found: Regressions, there: list[SiteBlock], total: Array, rng: np.random.Generator) -> Array:
+def _variance_over_draws(
+    found: BenefitRegressions, there: list[SiteBlock], total: Array, rng: np.random.Generator
+) -> Array:
     """The variance (K,) of the value over posterior draws of the regression functions."""
     stds = np.array([each.mean_std for each in found.posteriors])
     ends = np.cumsum([len(stds), *(b.spread.shape[1] for b in there)])

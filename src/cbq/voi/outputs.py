@@ -12,10 +12,10 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import listed, shown, text
+from cbq.common.series import autocorrelation_times, is_sorted
 from cbq.common.wording import arg
 from cbq.nested.decisions import Decisions, Name, is_list, make_decisions
 from cbq.samples.names import named_columns
-from cbq.voi.regression import autocorrelation_times, is_sorted
 from cbq.voi.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name
 from cbq.voi.tables import ColumnTable, check_same_rows, find_summary, scale_net_benefits
 

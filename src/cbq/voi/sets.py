@@ -15,9 +15,9 @@ import numpy as np
 
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import as_text, listed, shown
+from cbq.common.series import is_sorted
 from cbq.common.wording import arg
 from cbq.nested.decisions import is_list, positions
-from cbq.voi.regression import is_sorted
 from cbq.voi.roles import select_inputs
 from cbq.voi.tables import ColumnTable, scale_columns
 

@@ -12,9 +12,8 @@ import numpy as np
 from scipy.special import ndtr
 
 from cbq.common.arrays import Array, Integers
-from cbq.gp.regression import RegressionPosterior, SiteBlock
+from cbq.gp.regression import RegressionPosterior, SiteBlock, SiteOutputs, site_blocks, site_means
 from cbq.linalg.dense import orthonormal
-from cbq.voi.regression import SiteOutputs
 
 FUNCTION_DRAWS = 256  # of the regression functions
 MAX_DRAW_SITES = 1024  # at which draws are compared
@@ -199,13 +198,3 @@ def influences(
             block.spread[:, :-1] @ slope[:-1] * (each.moments.n / n / each.noise) for block, slope, each in parts
         ]  # (b, K) each
         yield blocks, np.stack(moves, axis=-1) + everywhere.by_level / n
-
-
-def site_blocks(posteriors: Sequence[RegressionPosterior]) -> Iterator[tuple[SiteBlock, ...]]:
-    """The blocks of sites, for all posteriors side by side."""
-    return zip(*(s.blocks() for s in posteriors), strict=True)
-
-
-def site_means(blocks: Sequence[SiteBlock]) -> Array:
-    """The posterior means (b, r) at the sites of blocks that are side by side."""
-    return np.stack([block.mean for block in blocks], axis=-1)
