@@ -31,8 +31,8 @@ from cbq.nested.decisions import make_decisions
 from cbq.problems import health
 from cbq.voi import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
 from cbq.voi.analysis import Contrasts, SetValue
+from cbq.voi.outputs import count_duplicates, scale_columns, scale_net_benefits
 from cbq.voi.sets import monotone_estimates
-from cbq.voi.tables import count_duplicates, scale_columns, scale_net_benefits
 from cbq.voi.uncertainty import NetBenefits, expected_max, influences, orthogonal_normals, slopes
 from refusals import refusals
 

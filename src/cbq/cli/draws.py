@@ -17,9 +17,9 @@ from cbq.cli.sheets import Sheet, read_sheet
 from cbq.cli.tables import TYPED
 from cbq.common.checks import listed
 from cbq.nested.decisions import positions
+from cbq.samples.columns import find_summary
 from cbq.voi.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name, select_inputs
 from cbq.voi.sets import left_out_note
-from cbq.voi.tables import find_summary
 
 Columns = dict[str, list[float] | list[str]]
 EXAMPLE_PRICES = "20000,30000"

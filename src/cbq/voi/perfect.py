@@ -20,8 +20,7 @@ from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.report.table import Column, Table, digits
 from cbq.samples import Samples
-from cbq.voi.outputs import read_outputs
-from cbq.voi.tables import scale_net_benefits
+from cbq.voi.outputs import read_outputs, scale_net_benefits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -30,6 +30,7 @@ STEMS = {
     Role.EFFECT: r"effects?|effectiveness|eff|qalys?|lyg?s?|life[\W_]*years?",
     Role.COST: r"(?:total|tot)[\W_]*costs?|costs?",
 }
+REFERENCE = "reference"  # of a decision whose outputs are 0
 LETTERS = {Role.EFFECT: "e", Role.COST: "c"}  # stems that need a number or a mark after them: e1, c_A
 MAX_INTEGER = 2.0**53  # beyond, all numbers are integers
 INCREMENTAL = r"(?:inc|incr|incremental|delta)[\W_]*|i(?=n[mh]?b)"
@@ -71,6 +72,12 @@ def output_name(name: str) -> OutputName | None:
             written = re.sub(r"^[\W_]+|[\W_]+$", "", label)
             return OutputName(role, stem, _plain(label), bool(found["inc"]), first is not None, written)
     return None
+
+
+def decision_names(columns: Sequence[str], otherwise: Sequence[str]) -> tuple[str, ...]:
+    """The names of decisions that their columns suggest, A for nb_A or qaly_A, if all differ, or else `otherwise`."""
+    names = [_decision_name(column) for column in columns]
+    return tuple(names if len(set(names)) == len(names) else otherwise)
 
 
 def guess_net_benefits(names: Sequence[str]) -> list[str]:
@@ -152,6 +159,14 @@ def select_inputs(
         else:
             chosen.append(name)
     return chosen, left
+
+
+def _decision_name(column: str) -> str:
+    if re.fullmatch(rf"{REFERENCE} \d+", column):
+        return REFERENCE
+    role = output_name(column)
+    label = role.written if role is not None and role.written else column
+    return f"decision {label}" if label.isdigit() else label
 
 
 def _is_row_number(name: str) -> bool:

@@ -18,8 +18,9 @@ from cbq.common.checks import as_text, listed, shown
 from cbq.common.series import is_sorted
 from cbq.common.wording import arg
 from cbq.nested.decisions import is_list, positions
+from cbq.samples.columns import ColumnTable
+from cbq.voi.outputs import scale_columns
 from cbq.voi.roles import select_inputs
-from cbq.voi.tables import ColumnTable, scale_columns
 
 MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
 CONSTANT_BELOW = 1e-12  # range of a column, relative to its largest value

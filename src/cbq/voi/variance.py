@@ -19,10 +19,10 @@ from cbq.fit.labels import with_labels
 from cbq.gp.regression import Regressions, regressions, site_blocks
 from cbq.linalg.threads import one_blas_thread
 from cbq.report.table import Column, RowTable, in_text
+from cbq.samples.columns import ColumnTable, check_same_rows
 from cbq.voi.information import NOTE_MISFIT, in_pool
-from cbq.voi.outputs import not_inputs
+from cbq.voi.outputs import not_inputs, scale_columns
 from cbq.voi.sets import ColumnSet, column_sets, monotone_estimates, row_order
-from cbq.voi.tables import ColumnTable, check_same_rows, scale_columns
 from cbq.voi.uncertainty import NetBenefits, Slopes, sandwich
 
 if TYPE_CHECKING:
