@@ -129,6 +129,12 @@ class RegressionPosterior:
             spread[:, -1] = np.sqrt(present * self.absent) * mean
             yield SiteBlock(sites, present * mean, spread, present * unseen)
 
+    def everywhere(self) -> SiteBlock:
+        """The posterior at all sites together."""
+        parts = list(self.blocks())
+        joined = (np.concatenate([getattr(part, name) for part in parts]) for name in ("mean", "spread", "unseen"))
+        return SiteBlock(slice(0, parts[-1].sites.stop), *joined)
+
     def at(self, sites: Integers) -> SiteBlock:
         """The posterior at some sites."""
         (block,) = replace(self, features=self.features.at(self.features.z[sites])).blocks()
