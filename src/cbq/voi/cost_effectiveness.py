@@ -304,9 +304,7 @@ class CePlane(Table):
 
         return with_labels(plot_plane(self, ax), ax, title, xlabel, ylabel)
 
-    def columns(self) -> dict[str, list[Any]]:
-        """The columns of `to_frame`."""
-        return self.to_columns()
+    columns = Table.to_columns
 
     def _columns(self) -> Iterator[Column]:
         D, few = len(self.decisions), digits(4)

@@ -16,12 +16,20 @@ from cbq.common.tables import short
 from cbq.common.wording import arg
 from cbq.fit.labels import with_labels
 from cbq.linalg.threads import run_in_pool, workers
-from cbq.nested.decisions import Decisions, Name
+from cbq.nested.decisions import Name
 from cbq.report.document import Page
 from cbq.report.table import NO_COLUMN, Column, RowTable, in_text
 from cbq.samples.columns import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse
-from cbq.voi.outputs import PRICE, check_not_inputs, count_duplicates, not_inputs, read_outputs, scale_net_benefits
+from cbq.voi.outputs import (
+    PRICE,
+    Scaled,
+    check_not_inputs,
+    count_duplicates,
+    not_inputs,
+    read_outputs,
+    scale_net_benefits,
+)
 from cbq.voi.perfect import multiplier, perfect_information, population_note
 from cbq.voi.sets import ROUNDING, ColumnSet, column_sets, monotone_estimates, row_order
 
@@ -300,7 +308,7 @@ def values_of_information(
         return analyse(contrasts, columns, np.random.default_rng(seed)) if columns.shape[1] else empty
 
     found = in_pool(value, [each.columns for each in sets])
-    rows = _rows(sets, found, values, decisions, unit, level)
+    rows = _rows(sets, found, (values, decisions, unit), level)
     return EvppiTable(rows, level, (*described.notes, *notes))
 
 
@@ -335,18 +343,13 @@ class Estimates:
 
     @classmethod
     def of(
-        cls,
-        found: Sequence[SetValue],
-        outputs: tuple[Array, Decisions, float],
-        level: float,
-        ordered: Callable[[Array, Array, float], Array],
+        cls, found: Sequence[SetValue], draws: Scaled, level: float, ordered: Callable[[Array, Array, float], Array]
     ) -> Estimates:
         """From the values of the regressions.
 
-        outputs : the values (n, C) in their unit, with the decisions. ordered : moves estimates (J,) of these standard
-        errors (J,), with this EVPI, to where they have their order.
+        ordered : moves estimates (J,) of these standard errors (J,), with this EVPI, to where they have their order.
         """
-        values, decisions, unit = outputs
+        values, decisions, unit = draws
         ones = np.ones(len(values), dtype=np.intp)
         evpi, evpi_se = (unit * each for each in perfect_information(values, decisions, ones))
         raw, se = (unit * np.stack([getattr(each, name) for each in found]) for name in ("evppi", "se"))
@@ -370,19 +373,11 @@ class Estimates:
         return bool(abs(self.values[j, k] - self.raw[j, k]) > NOTE_MOVED * self.se[j, k] > 0)
 
 
-def _rows(
-    sets: Sequence[ColumnSet],
-    found: Sequence[SetValue],
-    values: Array,
-    decisions: Decisions,
-    unit: float,
-    level: float,
-) -> tuple[EvppiRow, ...]:
-    """A row for each set and willingness to pay, from outputs (n, C) in this unit."""
-    n, members = len(values), [each.members for each in sets]
-    known = Estimates.of(
-        found, (values, decisions, unit), level, lambda raw, se, evpi: monotone_estimates(raw, se, members, evpi)
-    )
+def _rows(sets: Sequence[ColumnSet], found: Sequence[SetValue], draws: Scaled, level: float) -> tuple[EvppiRow, ...]:
+    """A row for each set and willingness to pay."""
+    (values, _, unit), members = draws, [each.members for each in sets]
+    known = Estimates.of(found, draws, level, lambda raw, se, evpi: monotone_estimates(raw, se, members, evpi))
+    n = len(values)
     plug_in, unseen = (unit * np.stack([getattr(each, name) for each in found]) for name in ("plug_in", "unseen"))
     noise = ROUNDING_OF_UNIT * unit
     unseen = np.where(unseen > noise, unseen, 0.0)

@@ -312,7 +312,10 @@ def scale_columns(columns: Array) -> tuple[Array, Integers]:
     return np.ldexp(columns, -exponents), exponents
 
 
-def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
+Scaled = tuple[Array, Decisions, float]  # outputs (n, C) and decisions with net benefits near 1, and their unit
+
+
+def scale_net_benefits(outputs: Array, decisions: Decisions) -> Scaled:
     """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
     values, exponents = scale_columns(outputs)
     used = (decisions.weights != 0) & np.any(values != 0, axis=0)

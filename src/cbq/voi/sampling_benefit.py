@@ -186,35 +186,29 @@ def enbs(
     fixed = number(fixed_cost, "fixed_cost")
     costs = np.array([_at_size(cost, "cost", n, participants[n]) + fixed for n in sizes])
     served = np.array([_population(population, horizon, discount, delay, n) for n in sizes])
-    rows: dict[tuple[int, int], EnbsRow] = {}
+    reach, rows = float(ndtri(0.5 * (1.0 + evsi.level))), {}
     for k, price in enumerate(evsi.prices):
         given = evsi.at(price)
         draws = _draws(given, evsi.covariance[k], random) * served - costs  # (S, J)
         best = np.where(np.max(draws, axis=1) > 0, np.argmax(draws, axis=1), -1)
-        for j, row in enumerate(given):
-            chances = float(np.mean(best == j)), float(np.mean(draws[:, j] > 0))
-            rows[j, k] = _row(row, served[j], costs[j], evsi.level, *chances)
+        for j, (row, number_served, spent) in enumerate(zip(given, served.tolist(), costs.tolist(), strict=True)):
+            rows[j, k] = EnbsRow(
+                pars=row.pars,
+                size=row.size,
+                willingness_to_pay=price,
+                participants=row.participants,
+                population=number_served,
+                evsi=number_served * row.evsi,
+                cost=spent,
+                enbs=number_served * row.evsi - spent,
+                se=number_served * row.se,
+                lower=number_served * max(row.evsi - reach * row.se, 0.0) - spent,
+                upper=number_served * min(row.evsi + reach * row.se, row.upper) - spent,
+                best=float(np.mean(best == j)),
+                worthwhile=float(np.mean(draws[:, j] > 0)),
+                note=row.note,
+            )
     return EnbsTable(tuple(rows[key] for key in sorted(rows)), evsi.level, evsi.notes)
-
-
-def _row(row: EvsiRow, served: float, cost: float, level: float, best: float, worthwhile: float) -> EnbsRow:
-    reach = float(ndtri(0.5 * (1.0 + level))) * row.se
-    return EnbsRow(
-        pars=row.pars,
-        size=row.size,
-        willingness_to_pay=row.willingness_to_pay,
-        participants=row.participants,
-        population=float(served),
-        evsi=float(served * row.evsi),
-        cost=float(cost),
-        enbs=float(served * row.evsi - cost),
-        se=float(served * row.se),
-        lower=float(served * max(row.evsi - reach, 0.0) - cost),
-        upper=float(served * min(row.evsi + reach, row.upper) - cost),
-        best=best,
-        worthwhile=worthwhile,
-        note=row.note,
-    )
 
 
 def _draws(rows: Sequence[EvsiRow], covariance: Array, rng: np.random.Generator) -> Array:

@@ -83,9 +83,7 @@ class Acceptability(Table):
 
         return with_labels(plot_acceptability(self, ax), ax, title, xlabel, ylabel)
 
-    def columns(self) -> dict[str, list[Any]]:
-        """The columns of `to_frame`, which has a row for each willingness to pay and decision."""
-        return self.to_columns()
+    columns = Table.to_columns
 
     def _columns(self) -> Iterator[Column]:
         K, D = self.probability.shape
