@@ -13,17 +13,11 @@ from scipy import integrate, optimize, signal
 from scipy.stats import halfcauchy, norm, rankdata
 
 import cbq
-from cbq.gp.regression import RegressionPosterior, fit_regression, pilot_basis
-from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio, bound_by_ratio
-from cbq.kernels import RBF, Matern
-from cbq.nested.decisions import make_decisions
-from cbq.problems import health
-from cbq.voi import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
-from cbq.voi.analysis import Contrasts, SetValue
-from cbq.voi.regression import (
+from cbq.common.series import autocorrelation_times
+from cbq.gp.landmark_regression import RegressionPosterior, fit_regression, pilot_basis
+from cbq.gp.regression import (
     Sites,
     Step,
-    autocorrelation_times,
     candidate_coordinates,
     canonical_outputs,
     find_steps,
@@ -31,8 +25,14 @@ from cbq.voi.regression import (
     normal_scores,
     step_gains,
 )
+from cbq.gp.sparse import Bound, LandmarkFeatures, Moments, State, Targets, average_ratio, bound_by_ratio
+from cbq.kernels import RBF, Matern
+from cbq.nested.decisions import make_decisions
+from cbq.problems import health
+from cbq.voi import Evpi, EvppiRow, EvppiTable, evpi, evppi_table, values_of_information
+from cbq.voi.analysis import Contrasts, SetValue
+from cbq.voi.outputs import count_duplicates, scale_columns, scale_net_benefits
 from cbq.voi.sets import monotone_estimates
-from cbq.voi.tables import count_duplicates, scale_columns, scale_net_benefits
 from cbq.voi.uncertainty import NetBenefits, expected_max, influences, orthogonal_normals, slopes
 from refusals import refusals
 

@@ -7,6 +7,7 @@ import pytest
 from numpy.testing import assert_allclose, assert_array_equal
 
 import cbq
+from cbq.samples.columns import ColumnTable
 from cbq.voi import evpi, values_of_information
 from cbq.voi.roles import (
     guess_effects_and_costs,
@@ -17,7 +18,6 @@ from cbq.voi.roles import (
     select_inputs,
 )
 from cbq.voi.sets import MAX_LEVELS, column_sets
-from cbq.voi.tables import ColumnTable
 from refusals import refusals
 
 N = 60

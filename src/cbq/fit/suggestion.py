@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import Array
-from cbq.common.tables import data_frame
 from cbq.measures import Measure
 from cbq.measures.base import measure_argument
-from cbq.report import html
+from cbq.report.table import ArrayTable
 from cbq.samples.names import Names, by_run, by_theta
 
 N_WANTED = 64  # thetas at which I is wanted
 
 
 @dataclass(frozen=True, eq=False, repr=False)
-class Suggestion:
+class Suggestion(ArrayTable):
     """Where the next runs help most: theta (n, p) and x (n, d), a row for each run, the best first.
 
     x: None where it does not matter which points a theta has, so long as they are spread over its measure.
@@ -40,13 +39,6 @@ class Suggestion:
             return "Suggestion(no runs)"
         x = "" if self.x is None else f", {self.names.ranges('x', self.x)}"
         return f"Suggestion({len(self)} runs, {self.names.ranges('theta', self.theta)}{x})"
-
-    def _repr_html_(self) -> str:
-        return html.column_table(self.to_columns(), "Suggestion")
-
-    def to_frame(self) -> Any:
-        """A pandas table with a row for each run."""
-        return data_frame(self.to_columns())
 
 
 def thetas_between(observed: Array, prior: Any, n: int, rng: np.random.Generator) -> Array:

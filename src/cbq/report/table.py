@@ -1,7 +1,8 @@
 """The table of a result: its columns are stated once, and text, notebooks, data frames, files and reports follow.
 
-A table of arrays states its columns in `_columns`. A table of rows, `RowTable`, states them in the class of its rows: a
-field with `metadata=in_text(...)` is in the text, any other field only in data frames and files.
+A `Table` states its columns in `_columns`, and an `ArrayTable`, whose text is one line, in `to_columns`. A `RowTable`
+states them in the class of its rows: a field with `metadata=in_text(...)` is in the text, and any other field only in
+data frames and files.
 """
 
 from __future__ import annotations
@@ -132,12 +133,33 @@ class Table(ABC):
 
         A column that has no value in any row is left out.
         """
-        written = [each for each in columns if each.text is not None and not all(map(is_unknown, each.values))]
-        n = len(written[0].values)
+        stated = [each for each in columns if each.text is not None]
+        n = len(stated[0].values)
+        written = [each for each in stated if n == 0 or not all(map(is_unknown, each.values))]
         rows = evenly(n, self._most).tolist()
         header = [each.label or each.name.replace("_", " ") for each in written]
         rest = [f"{n - len(rows)} more rows are not shown."] if n > len(rows) else []
         return [header, *([each.cell(i) for each in written] for i in rows)], [*below, *rest]
+
+
+class ArrayTable(Table):
+    """A table of arrays (n,). It prints on one line, and notebooks show its first and last rows."""
+
+    @abstractmethod
+    def to_columns(self) -> dict[str, Any]:
+        """The columns by name, (n,) each."""
+
+    @abstractmethod
+    def __repr__(self) -> str: ...
+
+    def __str__(self) -> str:
+        return repr(self)
+
+    def _columns(self) -> Iterator[Column]:
+        return (Column(name, values, html.cell, name) for name, values in self.to_columns().items())
+
+    def _repr_html_(self) -> str:
+        return html.column_table(self.to_columns(), type(self).__name__)
 
 
 class RowTable(Table):

@@ -18,30 +18,17 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from cbq.common.arrays import Array, Integers
-from cbq.gp.regression import RegressionPosterior, SiteBlock, Steps, fit_regression, pilot_basis
+from cbq.gp.regression import Regressions, SiteBlock, regressions, site_blocks, site_means
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions
-from cbq.voi.regression import (
-    SiteOutputs,
-    Sites,
-    autocorrelation_times,
-    candidate_coordinates,
-    canonical_outputs,
-    find_steps,
-    leftover,
-    step_cost,
-)
 from cbq.voi.uncertainty import (
-    FUNCTION_DRAWS,
+    FunctionDraws,
     NetBenefits,
     Slopes,
     expected_max,
     influences,
-    orthogonal_normals,
     regression_variance,
     sandwich,
-    site_blocks,
-    site_means,
     slopes,
 )
 
@@ -131,50 +118,19 @@ class SetValue:
 
 
 @dataclass(frozen=True, eq=False)
-class Regressions:
-    """The regressions of canonical outputs on columns, given that not all of the functions are constant.
+class BenefitRegressions(Regressions):
+    """Regressions with the net benefits as functions of their canonical outputs."""
 
-    posteriors : one for each of r canonical outputs. outputs : these at the sites. values : (n, r), in all rows.
-    benefits : the net benefits as functions of them. sites : of the rows. places : (s, p), the columns at the sites.
-    all_zero : the probability that all functions are constant.
-    """
-
-    posteriors: list[RegressionPosterior]
-    outputs: SiteOutputs
-    values: Array
     benefits: NetBenefits
-    dependence: Dependence
-    sites: Sites
-    places: Array
-    all_zero: float
-
-    def misfit(self) -> float:
-        """The structure left in the residuals along the columns."""
-        mean = np.concatenate([site_means(blocks) for blocks in site_blocks(self.posteriors)])
-        squares = np.diagonal(self.outputs.residual_products(slice(None), mean), axis1=1, axis2=2)
-        return leftover([*self.places.T], self.outputs.counts, self.outputs.means - mean, squares)
 
 
-def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> Regressions | None:
+def regress(contrasts: Contrasts, columns: Array, rng: np.random.Generator) -> BenefitRegressions | None:
     """The regressions on columns (n, p), none of them constant; None if net benefits differ by constants."""
-    candidates = candidate_coordinates(columns)
-    basis = pilot_basis(candidates[-1], rng)
-    outputs = canonical_outputs(contrasts.y, basis)
-    if not outputs.values.shape[1]:  # there is nothing to learn
+    found = regressions(contrasts.y, columns, rng)
+    if found is None:
         return None
-    steps = [find_steps(basis, columns, y) for y in outputs.values.T]
-    sites = Sites.of(columns, [step for each in steps for step in each])
-    dependence = Dependence.of(sites, columns, outputs.values - basis @ (basis.T @ outputs.values))
-    at_sites = SiteOutputs.of(sites, outputs.values)
-    coordinates, places = [sites.means(each) for each in candidates], sites.means(columns)
-    posteriors = []
-    for targets, found in zip(at_sites.targets(dependence.times), steps, strict=True):
-        indicators = np.stack([step(places) for step in found], axis=1) if found else np.empty((len(places), 0))
-        posteriors.append(fit_regression(coordinates, targets, rng, Steps(indicators, step_cost(columns))))
-    benefits = NetBenefits(outputs.mean @ contrasts.maps, outputs.back @ contrasts.maps)
-    all_zero = float(np.prod([each.zero_probability for each in posteriors]))
-    given = _given_some(posteriors, all_zero)
-    return Regressions(given, at_sites, outputs.values, benefits, dependence, sites, places, all_zero)
+    benefits = NetBenefits(found.mean @ contrasts.maps, found.back @ contrasts.maps)
+    return BenefitRegressions(**vars(found), benefits=benefits)
 
 
 def analyse(
@@ -193,42 +149,15 @@ def analyse(
         return value_of_learning(found, rng, effects_of)
 
 
-def value_of_learning(found: Regressions, rng: np.random.Generator, effects_of: Integers | None = None) -> SetValue:
+def value_of_learning(
+    found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None = None
+) -> SetValue:
     """The EVPPI of learning the columns of regressions; see `analyse`."""
     value = _set_value(found, rng, effects_of)
     return replace(value, misfit=found.misfit()).mixed_with_zero(found.all_zero)
 
 
-def _given_some(posteriors: Sequence[RegressionPosterior], all_zero: float) -> list[RegressionPosterior]:
-    """The posteriors given that not all of the functions are constant, which has the probability 1 - all_zero."""
-    left = max(1.0 - all_zero, np.finfo(float).tiny)
-    return [replace(each, absent=min(max((each.zero_probability - all_zero) / left, 0.0), 1.0)) for each in posteriors]
-
-
-@dataclass(frozen=True, eq=False)
-class Dependence:
-    """The autocorrelation of the rows in the order of the table, as of a Markov chain.
-
-    times : (r,), the autocorrelation times of the noise of the outputs, by which their rows count less.
-    place : (n,), the sites of the rows, or None if neither outputs nor columns are autocorrelated.
-    """
-
-    times: Array
-    place: Integers | None
-
-    @classmethod
-    def of(cls, sites: Sites, columns: Array, residuals: Array) -> Dependence:
-        """Of the rows with columns (n, p) and residuals (n, r) of a pilot regression."""
-        times = autocorrelation_times(residuals)
-        dependent = np.any(times > 1.0) or np.any(autocorrelation_times(columns) > 1.0)
-        return cls(times, sites.place if dependent else None)
-
-    def of_gains(self, gains: Array) -> Array:
-        """The autocorrelation times (K,) of gains (s, K) at the sites."""
-        return np.ones(gains.shape[1]) if self.place is None else autocorrelation_times(gains[self.place])
-
-
-def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
+def _set_value(found: BenefitRegressions, rng: np.random.Generator, effects_of: Integers | None) -> SetValue:
     """EVPPI from the posteriors of the canonical outputs, one for each.
 
     The standard error treats the default decision as fixed. Where another one is as good, EVPPI is not a smooth
@@ -239,7 +168,7 @@ def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integer
     totals, gains = np.zeros((3, K)), np.empty((len(outputs.counts), K))
     for blocks in site_blocks(posteriors):
         sites = blocks[0].sites
-        of_block, gains[sites] = _site_totals(blocks, outputs.counts[sites], benefits, rng)
+        of_block, gains[sites], _ = _totals(blocks, outputs.counts[sites], benefits, rng)
         totals += of_block
     everywhere = slopes(posteriors, outputs.counts, benefits)
     regression = regression_variance(posteriors, outputs, benefits, everywhere, rng)
@@ -247,7 +176,12 @@ def _set_value(found: Regressions, rng: np.random.Generator, effects_of: Integer
 
 
 def assembled(
-    found: Regressions, means: Array, gains: Array, everywhere: Slopes, regression: Array, effects_of: Integers | None
+    found: BenefitRegressions,
+    means: Array,
+    gains: Array,
+    everywhere: Slopes,
+    regression: Array,
+    effects_of: Integers | None,
 ) -> SetValue:
     """A value with its standard error.
 
@@ -276,7 +210,7 @@ def assembled(
     )
 
 
-def _row_effects(found: Regressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
+def _row_effects(found: BenefitRegressions, gains: Array, everywhere: Slopes, rows: Integers) -> Array:
     """By how much some rows (R,) move the value, to first order and n-fold, (R, K): as draws, and by their residuals.
 
     gains : (s, K), less their mean over rows.
@@ -292,98 +226,48 @@ def _row_effects(found: Regressions, gains: Array, everywhere: Slopes, rows: Int
     return effects
 
 
-def _site_totals(
+def _totals(
     blocks: Sequence[SiteBlock], counts: Array, benefits: NetBenefits, rng: np.random.Generator
-) -> tuple[Array, Array]:
-    """Sums over rows (3, K) of E max_d without and with unseen variance and of max_d of means, and the gains (b, K)."""
+) -> tuple[Array, Array, Integers]:
+    """Sums (3, K) of E max_d without and with unseen variance and of max_d of means, over places with counts (b,).
+
+    Also the gains (b, K) over the default decision, and the best decisions (b, K) by the posterior means.
+    """
     mean, unseen = site_means(blocks), np.stack([b.unseen for b in blocks], axis=-1)  # (b, r) each
     variance = np.stack([np.sum(b.spread**2, axis=1) for b in blocks], axis=-1)
     normals = rng.standard_normal((len(mean), ROW_DRAWS // 2, len(blocks))) if benefits.D > 2 else None
     matters = float(np.sum(unseen)) > MIN_RELATIVE_UNSEEN * float(np.sum(variance))
-    K = len(benefits.offset)
-    found, gains = np.empty((3, K)), np.empty((len(mean), K))
-    for k, (offset, B) in enumerate(zip(benefits.offset, benefits.B, strict=True)):
+    sums, gains, best = [], [], []
+    for offset, B, default in benefits:
         g = offset + mean @ B
         expected = expected_max(g, B, variance + unseen, normals)
         seen = expected_max(g, B, variance, normals) if matters else expected
-        gains[:, k] = expected - g[:, benefits.default[k]]
-        found[:, k] = [counts @ each for each in (seen, expected, np.max(g, axis=-1))]
-    return found, gains
+        sums.append([counts @ each for each in (seen, expected, np.max(g, axis=-1))])
+        gains.append(expected - g[:, default])
+        best.append(np.argmax(g, axis=-1))
+    return np.array(sums).T, np.array(gains).T, np.array(best).T
 
 
 def value_of_results(
-    found: Regressions, probabilities: Array, rng: np.random.Generator, effects_of: Integers | None = None
+    found: BenefitRegressions, probabilities: Array, rng: np.random.Generator, effects_of: Integers | None = None
 ) -> SetValue:
     """The value of learning the result of a study before deciding, for probabilities (s, Y) of results at the sites.
 
     For any function g this is at most the value of learning theta itself, and it grows with the size of the study.
     """
-    blocks = _joined(list(site_blocks(found.posteriors)))
+    blocks, benefits = [each.everywhere() for each in found.posteriors], found.benefits
     share = found.outputs.counts / found.outputs.n
     total = share @ probabilities
     likely = np.flatnonzero(total > MIN_PROBABILITY)
-    given = (share[:, None] * probabilities[:, likely] / total[likely]).T  # p(theta | y), (Y, s)
+    total, probabilities = total[likely], probabilities[:, likely]
+    given = (share[:, None] * probabilities / total).T  # p(theta | y), (Y, s)
     there = [SiteBlock(slice(0, len(likely)), given @ b.mean, given @ b.spread, given @ b.unseen) for b in blocks]
-    means, best = _totals(there, total[likely], found.benefits, rng)
-    gains, slopes = _at_sites(blocks, share, probabilities[:, likely], best, found.benefits)
-    regression = _variance_over_draws(found, there, total[likely], rng)
-    return assembled(found, means, gains, slopes, regression, effects_of).mixed_with_zero(found.all_zero)
-
-
-def _joined(parts: list[tuple[SiteBlock, ...]]) -> list[SiteBlock]:
-    """The posterior of each output at all sites."""
-    found = []
-    for several in zip(*parts, strict=True):
-        mean, spread, unseen = (
-            np.concatenate([getattr(b, name) for b in several]) for name in ("mean", "spread", "unseen")
-        )
-        found.append(SiteBlock(slice(0, len(mean)), mean, spread, unseen))
-    return found
-
-
-def _totals(
-    there: list[SiteBlock], total: Array, benefits: NetBenefits, rng: np.random.Generator
-) -> tuple[Array, Integers]:
-    """Sums over results (3, K) as `assembled` wants them, and the best decisions (K, Y)."""
-    mean, unseen = (np.stack([getattr(b, name) for b in there], axis=-1) for name in ("mean", "unseen"))
-    variance = np.stack([np.sum(b.spread**2, axis=1) for b in there], axis=-1)
-    normals = rng.standard_normal((len(mean), ROW_DRAWS // 2, len(there))) if benefits.D > 2 else None
-    found, best = [], []
-    for offset, B in zip(benefits.offset, benefits.B, strict=True):
-        g = offset + mean @ B
-        each = [expected_max(g, B, var, normals) for var in (variance, variance + unseen)]
-        found.append([total @ value for value in (*each, np.max(g, axis=-1))])
-        best.append(np.argmax(g, axis=-1))
-    return np.array(found).T, np.array(best)
-
-
-def _at_sites(
-    blocks: list[SiteBlock], share: Array, probabilities: Array, best: Integers, benefits: NetBenefits
-) -> tuple[Array, Slopes]:
-    """The gains (s, K) of rows over the default, if decisions follow the results, and the slopes of the plug-in."""
-    mean = np.stack([b.mean for b in blocks], axis=-1)
-    K, r = len(benefits.offset), len(blocks)
-    gains = np.empty((len(mean), K))
-    slopes = Slopes(np.zeros((K, r)), [np.zeros((b.spread.shape[1], K)) for b in blocks])
-    for k, (offset, B, default) in enumerate(zip(benefits.offset, benefits.B, benefits.default, strict=True)):
-        moves = probabilities @ (B.T[best[k]] - B[:, default])  # (s, r)
-        gains[:, k] = probabilities @ (offset[best[k]] - offset[default]) + np.sum(moves * mean, axis=1)
-        slopes.by_level[k] = share @ moves
-        for slope, block, move in zip(slopes.by_weights, blocks, moves.T, strict=True):
-            slope[:, k] = (share * move) @ block.spread
-    return gains, slopes
-
-
-def _variance_over_draws(found: Regressions, there: list[SiteBlock], total: Array, rng: np.random.Generator) -> Array:
-    """The variance (K,) of the value over posterior draws of the regression functions."""
-    stds = np.array([each.mean_std for each in found.posteriors])
-    ends = np.cumsum([len(stds), *(b.spread.shape[1] for b in there)])
-    standard, *xi = np.split(orthogonal_normals(int(ends[-1]), FUNCTION_DRAWS, rng), ends[:-1])
-    parts = zip(there, xi, stds, standard, strict=True)
-    draws = np.stack([b.mean[:, None] + b.spread @ each + std * level for b, each, std, level in parts])  # (r, Y, S)
-    variances = []
-    benefits = found.benefits
-    for offset, B, default in zip(benefits.offset, benefits.B, benefits.default, strict=True):
-        gain = np.max(np.tensordot((B - B[:, [default]]).T, draws, 1) + offset[:, None, None], axis=0)
-        variances.append(np.var(total @ gain))
-    return np.array(variances)
+    means, _, best = _totals(there, total, benefits, rng)
+    mean, K = site_means(blocks), len(benefits.offset)
+    gains, by_sites = np.empty((len(mean), K)), Slopes.zeros(found.posteriors, K)
+    for k, (offset, B, default) in enumerate(benefits):  # of rows whose decisions follow the results
+        moves = probabilities @ (B.T[best[:, k]] - B[:, default])  # (s, r)
+        gains[:, k] = probabilities @ (offset[best[:, k]] - offset[default]) + np.sum(moves * mean, axis=1)
+        by_sites.add_moves(k, blocks, share[:, None] * moves)
+    regression = np.var(FunctionDraws.of(found.posteriors, rng).gains(there, total, benefits), axis=1)
+    return assembled(found, means, gains, by_sites, regression, effects_of).mixed_with_zero(found.all_zero)

@@ -18,16 +18,15 @@ from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.decisions import Decisions, Name
 from cbq.report.document import Page
 from cbq.report.table import NO_COLUMN, Column, RowTable, in_text
+from cbq.samples.columns import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse
-from cbq.voi.outputs import check_not_inputs, not_inputs, read_outputs
+from cbq.voi.outputs import PRICE, check_not_inputs, count_duplicates, not_inputs, read_outputs, scale_net_benefits
 from cbq.voi.perfect import multiplier, perfect_information, population_note
 from cbq.voi.sets import ROUNDING, ColumnSet, column_sets, monotone_estimates, row_order
-from cbq.voi.tables import ColumnTable, check_same_rows, count_duplicates, scale_net_benefits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
 
-PRICE = "willingness_to_pay"
 DIGITS = 4  # significant digits of estimates in texts
 ROUNDING_OF_UNIT = 1e-13  # of the unit of net benefits, about what rounding leaves of them
 NEGLIGIBLE = 1e-9  # of EVPI: a plug-in below is what rounding leaves of 0

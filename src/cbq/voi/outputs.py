@@ -1,8 +1,10 @@
-"""The outputs of a decision model, draw by draw: net benefits, or effects and costs, in one table or in two."""
+"""The outputs of a decision model, draw by draw: net benefits, or effects and costs, in one table or in two.
+
+Net benefits are brought to units near 1 that are powers of two, so that dividing by them rounds nothing.
+"""
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,17 +12,20 @@ from typing import Any
 import numpy as np
 from scipy.special import ndtri
 
-from cbq.common.arrays import Array
+from cbq.common.arrays import Array, Integers
 from cbq.common.checks import listed, shown, text
+from cbq.common.series import autocorrelation_times, is_sorted
 from cbq.common.wording import arg
 from cbq.nested.decisions import Decisions, Name, is_list, make_decisions
+from cbq.samples.columns import ColumnTable, check_same_rows, find_summary
 from cbq.samples.names import named_columns
-from cbq.voi.regression import autocorrelation_times, is_sorted
-from cbq.voi.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows, output_name
-from cbq.voi.tables import ColumnTable, check_same_rows, find_summary, scale_net_benefits
+from cbq.voi.roles import REFERENCE, decision_names, guess_effects_and_costs, guess_net_benefits, numbers_rows
 
-REFERENCE, EFFECT_OF, COST_OF = "reference", "effect of ", "cost of "  # in names of columns that are made here
+PRICE = "willingness_to_pay"
+EFFECT_OF, COST_OF = "effect of ", "cost of "  # in names of columns that are made here
 MIN_ROWS = 2
+MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
+MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
 
 
 @dataclass(frozen=True, eq=False)
@@ -28,13 +33,38 @@ class Outputs:
     """Decisions and the values (n, C) of the outputs that describe them, with 0 in columns that are not used.
 
     table : the columns. used : the names of those that are used. notes : remarks for a reader, without full stops.
+    plain : (D, C), the weights of the outputs in net benefits, at a willingness to pay of 1.
     """
 
     decisions: Decisions
     values: Array
     table: ColumnTable
     used: tuple[str, ...]
+    plain: Array
     notes: tuple[str, ...] = ()
+
+    def names(self, given: Sequence[str] | None) -> tuple[str, ...]:
+        """The names of the decisions that are given, or those that columns suggest: A for qaly_A and cost_A."""
+        columns = [self.table.names[i] for i in np.argmax(self.plain, axis=1)]
+        if given is None:
+            return decision_names([name.removeprefix(EFFECT_OF) for name in columns], columns)
+        if not is_list(given) or len(given) != len(columns):
+            raise ValueError(
+                f"{arg('decisions')} must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
+            )
+        names = [text(each, f"an element of {arg('decisions')}") for each in given]
+        if len(set(names)) != len(columns):
+            raise ValueError(
+                f"{arg('decisions')} must be {len(columns)} different names, but they are {listed(names)}."
+            )
+        return tuple(names)
+
+    def require_draws(self) -> Outputs:
+        """The same, if there are draws enough for an interval."""
+        n = len(self.values)
+        if n < MIN_ROWS:
+            raise ValueError(f"intervals need at least {MIN_ROWS} draws, but outputs has {n}: draw more.")
+        return self
 
 
 def read_outputs(outputs: Any, options: dict[str, Any]) -> Outputs:
@@ -68,7 +98,7 @@ def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[in
         raise ValueError(
             f"{listed(shared)} of {arg('outputs')} would count as a decision, but is a column of {arg('pars')}, too: "
             f"pass the columns of net benefits alone, one for each decision, as {arg('outputs')}; or pass "
-            f"{arg('effects')}, {arg('costs')} and {arg('willingness_to_pay')}."
+            f"{arg('effects')}, {arg('costs')} and {arg(PRICE)}."
         )
 
 
@@ -86,12 +116,14 @@ def is_pair(outputs: Any, options: dict[str, Any]) -> bool:
     """Whether the outputs are a pair of tables, effects and costs, which needs a willingness to pay and no names."""
     is_two = isinstance(outputs, tuple | list) and len(outputs) == 2 and all(map(_may_be_table, outputs))
     named = options["effects"] is not None or options["costs"] is not None
-    return is_two and options["willingness_to_pay"] is not None and not named
+    return is_two and options[PRICE] is not None and not named
 
 
 def _read(table: ColumnTable, options: dict[str, Any]) -> Outputs:
     decisions = make_decisions(len(table.names), table.names, **options)
-    used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (decisions.willingness_to_pay is None))
+    priced = decisions.willingness_to_pay is not None
+    at_1 = make_decisions(len(table.names), table.names, **options | {PRICE: 1.0}) if priced else decisions
+    used = np.flatnonzero(np.any(decisions.weights != 0, axis=(0, 1)) | (not priced))
     values = np.zeros((table.n, len(table.names)))
     values[:, used] = table.matrix([int(i) for i in used])
     summary = find_summary(values)
@@ -101,7 +133,7 @@ def _read(table: ColumnTable, options: dict[str, Any]) -> Outputs:
             f"row {summary.row} of {table.what} holds {summary.holds} of the rows above, which is no draw: leave row"
             f"{'s' * bool(last)} {summary.draws}{last} out, of the inputs, too."
         )
-    return Outputs(decisions, values, table, tuple(table.names[i] for i in used))
+    return Outputs(decisions, values, table, tuple(table.names[i] for i in used), at_1.weights[0])
 
 
 def _incremental(table: ColumnTable, options: dict[str, Any]) -> Outputs:
@@ -111,10 +143,8 @@ def _incremental(table: ColumnTable, options: dict[str, Any]) -> Outputs:
         kind = "net benefit"
     else:
         zeros = _with_zeros(table, 2)
-        effects, costs = (
-            [*options[name], zero] for name, zero in zip(("effects", "costs"), zeros.names[-2:], strict=True)
-        )
-        found = _read(zeros, options | {"effects": effects, "costs": costs})
+        both = zip(("effects", "costs"), zeros.names[-2:], strict=True)
+        found = _read(zeros, options | {name: [*options[name], zero] for name, zero in both})
         kind = "effect and cost"
     used = tuple(name for name in found.used if name in table.names)
     note = f"Incremental: {listed(used)}, against a decision with {kind} 0 in all rows"
@@ -177,7 +207,7 @@ def _check_net_benefits(table: ColumnTable) -> None:
         raise ValueError(
             f"{listed(effects)} of {what} are effects and {listed(costs)} are costs, by their names, but would all "
             f"count as net benefits of decisions: pass {arg('effects', effects)}, {arg('costs', costs)} and "
-            f"{arg('willingness_to_pay')}, or rename them."
+            f"{arg(PRICE)}, or rename them."
         )
     benefits = guess_net_benefits(names)
     others = [name for name in names if name not in benefits]
@@ -226,7 +256,7 @@ class EffectsAndCosts:
         decisions: Sequence[str] | None,
     ) -> EffectsAndCosts:
         """From outputs as `cbq.evpi` takes them, with the names of the decisions, if they are given."""
-        options = {"effects": effects, "costs": costs, "willingness_to_pay": 1.0}
+        options = {"effects": effects, "costs": costs, PRICE: 1.0}
         named = effects is not None or costs is not None
         if named and isinstance(outputs, tuple) and is_pair(outputs, options | {"effects": None, "costs": None}):
             raise ValueError(
@@ -238,13 +268,9 @@ class EffectsAndCosts:
                 f"the outputs must be effects and costs: pass {arg('effects')} and {arg('costs')}, the columns of "
                 f"each, or a pair of tables, (effects, costs)."
             )
-        found = read_outputs(outputs, options)
-        _check_rows(found)
-        weights = found.decisions.weights[0]
-        both = found.values[:, np.argmax(weights, axis=1)], found.values[:, np.argmin(weights, axis=1)]
-        for each in both:
-            each.setflags(write=False)
-        return cls(_names(found, decisions), *both, found.notes)
+        found = read_outputs(outputs, options).require_draws()
+        of_effects, of_costs = np.argmax(found.plain, axis=1), np.argmin(found.plain, axis=1)
+        return cls(found.names(decisions), found.values[:, of_effects], found.values[:, of_costs], found.notes)
 
 
 @dataclass(frozen=True, eq=False)
@@ -259,12 +285,9 @@ class NetBenefitDraws:
     @classmethod
     def read(cls, outputs: Any, options: dict[str, Any], decisions: Sequence[str] | None) -> NetBenefitDraws:
         """From outputs with the options effects, costs and willingness_to_pay, as `cbq.evpi` takes them."""
-        found = read_outputs(outputs, options)
-        _check_rows(found)
-        priced = options["willingness_to_pay"] is not None
-        named = read_outputs(outputs, options | {"willingness_to_pay": 1.0}) if priced else found
+        found = read_outputs(outputs, options).require_draws()
         values, scaled, _ = scale_net_benefits(found.values, found.decisions)
-        return cls(_names(named, decisions), values, scaled, found.notes)
+        return cls(found.names(decisions), values, scaled, found.notes)
 
     def benefits(self) -> Iterator[tuple[Array, Array]]:
         """For each willingness to pay, net benefits (n, D) less that of the first decision, and what they are made of.
@@ -275,6 +298,52 @@ class NetBenefitDraws:
         for weights in self.decisions.weights:
             terms = np.abs(self.values) @ np.abs(weights).T
             yield self.values @ (weights - weights[:1]).T, np.max(terms, axis=1, keepdims=True)
+
+
+def count_duplicates(rows: Array) -> int:
+    """The number of rows (n, k) that repeat an earlier row."""
+    ordered = rows[np.lexsort(rows.T)]
+    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
+
+
+def scale_columns(columns: Array) -> tuple[Array, Integers]:
+    """Columns (n, k) whose largest absolute values are 0 or in [0.5, 1), and the exponents of two divided by, (k,)."""
+    exponents = np.frexp(np.max(np.abs(columns), axis=0))[1].astype(np.intp)
+    return np.ldexp(columns, -exponents), exponents
+
+
+def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
+    """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
+    values, exponents = scale_columns(outputs)
+    used = (decisions.weights != 0) & np.any(values != 0, axis=0)
+    if not np.any(used):
+        return outputs, decisions, 1.0
+    terms = (np.frexp(decisions.weights)[1] + exponents)[used]
+    low, high = int(np.min(terms)), int(np.max(terms))
+    _check_range(low, high)
+    weights = np.ldexp(np.where(used, decisions.weights, 0.0), exponents - high)
+    weights.setflags(write=False)
+    return values, replace(decisions, weights=weights), float(np.ldexp(1.0, high))
+
+
+def _check_range(low: int, high: int) -> None:
+    """Raise if terms of net benefits between 2^low and 2^high cannot be computed with in float64."""
+    if abs(high) > MAX_EXPONENT:
+        raise ValueError(
+            f"net benefits of about {_power_of_ten(high)} would {'overflow' if high > 0 else 'underflow'} float64: "
+            f"multiply the outputs by a constant, and divide the results by it."
+        )
+    if high - low > MAX_EXPONENT_RANGE:
+        raise ValueError(
+            f"some terms of the net benefits are about {_power_of_ten(low)} and others about {_power_of_ten(high)}, so "
+            f"the small ones would be lost to rounding: correct their units, or drop the decision or the willingness "
+            f"to pay that is out of proportion."
+        )
+
+
+def _power_of_ten(exponent: int) -> str:
+    """The power of ten nearest to numbers just below 2^exponent."""
+    return f"1e{round((exponent - 0.5) * np.log10(2.0))}"
 
 
 def effective_sizes(series: Array, *draws: Array) -> Array:
@@ -293,38 +362,3 @@ def wilson_interval(share: Array, n: Array, level: float) -> tuple[Array, Array]
     middle = (share + 0.5 * z2 / n) / (1.0 + z2 / n)
     half = np.sqrt(z2 * (share * (1.0 - share) / n + 0.25 * z2 / n**2)) / (1.0 + z2 / n)
     return np.clip(middle - half, 0.0, share), np.clip(middle + half, share, 1.0)
-
-
-def _check_rows(outputs: Outputs) -> None:
-    n = len(outputs.values)
-    if n < MIN_ROWS:
-        raise ValueError(f"intervals need at least {MIN_ROWS} draws, but outputs has {n}: draw more.")
-
-
-def _names(outputs: Outputs, given: Sequence[str] | None) -> tuple[str, ...]:
-    """The names that are given, or those that the columns tell: A for qaly_A and cost_A.
-
-    The weights of effects, or of net benefits, must be positive.
-    """
-    columns = [outputs.table.names[i] for i in np.argmax(outputs.decisions.weights[0], axis=1)]
-    if given is None:
-        names = [_label(name) for name in columns]
-        return tuple(names if len(set(names)) == len(names) else columns)
-    if not is_list(given) or len(given) != len(columns):
-        raise ValueError(
-            f"{arg('decisions')} must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
-        )
-    names = [text(each, f"an element of {arg('decisions')}") for each in given]
-    if len(set(names)) != len(columns):
-        raise ValueError(f"{arg('decisions')} must be {len(columns)} different names, but they are {listed(names)}.")
-    return tuple(names)
-
-
-def _label(column: str) -> str:
-    """What the name of a column says about its decision."""
-    name = column.removeprefix(EFFECT_OF)
-    if re.fullmatch(rf"{REFERENCE} \d+", name):
-        return REFERENCE
-    role = output_name(name)
-    label = role.written if role is not None and role.written else name
-    return f"decision {label}" if label.isdigit() else label

@@ -12,15 +12,14 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, is_number, number, shown
+from cbq.common.series import autocorrelation_times, is_sorted
 from cbq.common.tables import data_frame
 from cbq.common.wording import arg
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.report.table import Column, Table, digits
 from cbq.samples import Samples
-from cbq.voi.outputs import read_outputs
-from cbq.voi.regression import autocorrelation_times, is_sorted
-from cbq.voi.tables import scale_net_benefits
+from cbq.voi.outputs import read_outputs, scale_net_benefits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

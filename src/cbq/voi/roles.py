@@ -1,4 +1,6 @@
-"""What names and values of columns suggest: which number the rows, and which are net benefits, effects or costs.
+"""All that is guessed from names and values of columns: net benefits, effects, costs, inputs, numbers of rows.
+
+A guess is shown to the user with the argument or the option that would state it.
 
 A name is a stem with a label, in either order: nb_A, qaly2, costNew, soc.cost. The label is that of a decision.
 Outputs of one table have the same order: beside qaly_drug and qaly_none, stroke_qaly is an input.
@@ -7,7 +9,7 @@ Outputs of one table have the same order: beside qaly_drug and qaly_none, stroke
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any
@@ -15,6 +17,8 @@ from typing import Any
 import numpy as np
 
 from cbq.common.arrays import real
+from cbq.common.checks import listed
+from cbq.common.wording import arg
 
 
 class Role(Enum):
@@ -30,6 +34,7 @@ STEMS = {
     Role.EFFECT: r"effects?|effectiveness|eff|qalys?|lyg?s?|life[\W_]*years?",
     Role.COST: r"(?:total|tot)[\W_]*costs?|costs?",
 }
+REFERENCE = "reference"  # of a decision whose outputs are 0
 LETTERS = {Role.EFFECT: "e", Role.COST: "c"}  # stems that need a number or a mark after them: e1, c_A
 MAX_INTEGER = 2.0**53  # beyond, all numbers are integers
 INCREMENTAL = r"(?:inc|incr|incremental|delta)[\W_]*|i(?=n[mh]?b)"
@@ -71,6 +76,12 @@ def output_name(name: str) -> OutputName | None:
             written = re.sub(r"^[\W_]+|[\W_]+$", "", label)
             return OutputName(role, stem, _plain(label), bool(found["inc"]), first is not None, written)
     return None
+
+
+def decision_names(columns: Sequence[str], otherwise: Sequence[str]) -> tuple[str, ...]:
+    """The names of decisions that their columns suggest, A for nb_A or qaly_A, if all differ, or else `otherwise`."""
+    names = [_decision_name(column) for column in columns]
+    return tuple(names if len(set(names)) == len(names) else otherwise)
 
 
 def guess_net_benefits(names: Sequence[str]) -> list[str]:
@@ -152,6 +163,24 @@ def select_inputs(
         else:
             chosen.append(name)
     return chosen, left
+
+
+def left_out_note(left: Mapping[str, str], stated: str = "") -> str:
+    """The columns that are no inputs, with the reasons, and the argument that would state the choice of the others."""
+    reasons: dict[str, list[str]] = {}
+    for name, why in left.items():
+        reasons.setdefault(why, []).append(name)
+    what = "; ".join(f"{listed(names)} ({why})" for why, names in reasons.items())
+    same = f"; the same as {stated}" if stated else ""
+    return f"Not taken for inputs: {what}; name a column in {arg('pars')} to value it all the same{same}"
+
+
+def _decision_name(column: str) -> str:
+    if re.fullmatch(rf"{REFERENCE} \d+", column):
+        return REFERENCE
+    role = output_name(column)
+    label = role.written if role is not None and role.written else column
+    return f"decision {label}" if label.isdigit() else label
 
 
 def _is_row_number(name: str) -> bool:

@@ -16,6 +16,7 @@ from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Decisions, Name, is_list, positions
 from cbq.report.document import Page
 from cbq.report.table import in_text
+from cbq.samples.columns import ColumnTable, check_same_rows
 from cbq.voi.analysis import Contrasts, SetValue, analyse, regress, value_of_learning, value_of_results
 from cbq.voi.information import (
     DIGITS,
@@ -26,7 +27,7 @@ from cbq.voi.information import (
     notes_on_regression,
     notes_on_rows,
 )
-from cbq.voi.outputs import check_not_inputs, read_outputs
+from cbq.voi.outputs import check_not_inputs, count_duplicates, read_outputs, scale_columns, scale_net_benefits
 from cbq.voi.sets import (
     MIN_ROWS_PER_COLUMN,
     ColumnSet,
@@ -36,7 +37,6 @@ from cbq.voi.sets import (
     row_order,
 )
 from cbq.voi.studies import Study, as_study
-from cbq.voi.tables import ColumnTable, check_same_rows, count_duplicates, scale_columns, scale_net_benefits
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure

@@ -15,11 +15,12 @@ import numpy as np
 
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import as_text, listed, shown
+from cbq.common.series import is_sorted
 from cbq.common.wording import arg
 from cbq.nested.decisions import is_list, positions
-from cbq.voi.regression import is_sorted
-from cbq.voi.roles import select_inputs
-from cbq.voi.tables import ColumnTable, scale_columns
+from cbq.samples.columns import ColumnTable
+from cbq.voi.outputs import scale_columns
+from cbq.voi.roles import left_out_note, select_inputs
 
 MIN_ROWS, MIN_ROWS_PER_COLUMN = 30, 5
 CONSTANT_BELOW = 1e-12  # range of a column, relative to its largest value
@@ -83,15 +84,6 @@ def row_order(columns: Sequence[Array], seed: int) -> Integers | slice:
     return np.random.default_rng(seed).permutation(len(columns[0])) if sorted_rows else slice(None)
 
 
-def left_out_note(left: Mapping[str, str]) -> str:
-    """What was left out and why, in words, and how to have it all the same."""
-    reasons: dict[str, list[str]] = {}
-    for name, why in left.items():
-        reasons.setdefault(why, []).append(name)
-    what = "; ".join(f"{listed(names)} ({why})" for why, names in reasons.items())
-    return f"Not taken for inputs: {what}; name a column in {arg('pars')} to value it all the same"
-
-
 def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[list[ColumnSet], tuple[str, ...]]:
     """Each input alone, or all pairs of those that are not constant."""
     at = {name: i for i, name in enumerate(inputs.names)}
@@ -101,7 +93,7 @@ def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[lis
         return inputs.take(at[name])
 
     names, left = select_inputs(inputs.names, read, used)
-    notes = (left_out_note(left),) if left else ()
+    notes = (left_out_note(left, f"pars={names!r}" if pars == "all" else ""),) if left else ()
     sets = [_column_set([at[name]], inputs, f"column {name!r}", by_position=True) for name in names]
     if pars == "pairs":
         some = [next(iter(each.members)) for each in sets if each.columns.shape[1]]

@@ -14,15 +14,15 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, generator
+from cbq.common.series import autocorrelation_times
+from cbq.gp.regression import Regressions, regressions, site_blocks
 from cbq.linalg.threads import one_blas_thread
 from cbq.report.table import Column, RowTable, in_text
-from cbq.voi.analysis import Contrasts, Regressions, regress
+from cbq.samples.columns import ColumnTable, check_same_rows
 from cbq.voi.information import NOTE_MISFIT, in_pool
-from cbq.voi.outputs import not_inputs
-from cbq.voi.regression import autocorrelation_times
+from cbq.voi.outputs import not_inputs, scale_columns
 from cbq.voi.sets import ColumnSet, column_sets, monotone_estimates, row_order
-from cbq.voi.tables import ColumnTable, check_same_rows, scale_columns
-from cbq.voi.uncertainty import NetBenefits, Slopes, sandwich, site_blocks
+from cbq.voi.uncertainty import NetBenefits, Slopes, sandwich
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -160,7 +160,7 @@ def evppi_variance(
 def _reduction(y: Array, columns: Array, rng: np.random.Generator) -> _Reduction:
     """Var E[y | columns] for an output y (n, 1) and columns (n, p), none of them constant."""
     with one_blas_thread():
-        found = regress(Contrasts(y, ITSELF), columns, rng)
+        found = regressions(y, columns, rng)
         if found is None:  # y is constant
             return _Reduction()
         moments = _Moments.of(found)

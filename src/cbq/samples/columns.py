@@ -1,7 +1,4 @@
-"""Tables with one row per draw, and net benefits in units near 1.
-
-A table has named columns, as `cbq.samples.names` recognises them, or is a plain array. Units are powers of two, so that
-dividing by them rounds nothing.
+"""Tables with one row per draw: columns by name, as `cbq.samples.names` recognises them, or by position.
 
 A spreadsheet often ends in rows that summarise the rows above, such as their means. They are no draws, and counted as
 draws they shift every average. A row is taken for one if every column has the mean, the standard deviation or the sum
@@ -11,18 +8,15 @@ of the rows above it, to the digits that are written, and if a draw would hardly
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from cbq.common.arrays import Array, Integers, as_array, real
+from cbq.common.arrays import Array, as_array, real
 from cbq.linalg.dense import append_rows
-from cbq.nested.decisions import Decisions
 from cbq.samples.names import NamedColumns, named_columns
 
-MAX_EXPONENT = 1013  # of two, for net benefits (about 1e305): beyond, sums overflow or lose digits
-MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, squares of the smaller ones underflow
 MAX_SUMMARIES = 12  # at the end of a table that may be summaries
 MIN_DRAWS = 10  # rows above them
 CHANCE = 1e-8  # that a draw looks like a summary, at the most
@@ -96,52 +90,6 @@ def check_same_rows(outputs: ColumnTable, inputs: ColumnTable) -> None:
             f"the same draw."
         )
     _check_same_labels((outputs.what, outputs.index), (inputs.what, inputs.index))
-
-
-def count_duplicates(rows: Array) -> int:
-    """The number of rows (n, k) that repeat an earlier row."""
-    ordered = rows[np.lexsort(rows.T)]
-    return int(np.sum(np.all(ordered[1:] == ordered[:-1], axis=1)))
-
-
-def scale_columns(columns: Array) -> tuple[Array, Integers]:
-    """Columns (n, k) whose largest absolute values are 0 or in [0.5, 1), and the exponents of two divided by, (k,)."""
-    exponents = np.frexp(np.max(np.abs(columns), axis=0))[1].astype(np.intp)
-    return np.ldexp(columns, -exponents), exponents
-
-
-def scale_net_benefits(outputs: Array, decisions: Decisions) -> tuple[Array, Decisions, float]:
-    """Outputs (n, C) and decisions whose net benefits are of order 1, and the unit of these net benefits."""
-    values, exponents = scale_columns(outputs)
-    used = (decisions.weights != 0) & np.any(values != 0, axis=0)
-    if not np.any(used):
-        return outputs, decisions, 1.0
-    terms = (np.frexp(decisions.weights)[1] + exponents)[used]
-    low, high = int(np.min(terms)), int(np.max(terms))
-    _check_range(low, high)
-    weights = np.ldexp(np.where(used, decisions.weights, 0.0), exponents - high)
-    weights.setflags(write=False)
-    return values, replace(decisions, weights=weights), float(np.ldexp(1.0, high))
-
-
-def _check_range(low: int, high: int) -> None:
-    """Raise if terms of net benefits between 2^low and 2^high cannot be computed with in float64."""
-    if abs(high) > MAX_EXPONENT:
-        raise ValueError(
-            f"net benefits of about {_power_of_ten(high)} would {'overflow' if high > 0 else 'underflow'} float64: "
-            f"multiply the outputs by a constant, and divide the results by it."
-        )
-    if high - low > MAX_EXPONENT_RANGE:
-        raise ValueError(
-            f"some terms of the net benefits are about {_power_of_ten(low)} and others about {_power_of_ten(high)}, so "
-            f"the small ones would be lost to rounding: correct their units, or drop the decision or the willingness "
-            f"to pay that is out of proportion."
-        )
-
-
-def _power_of_ten(exponent: int) -> str:
-    """The power of ten nearest to numbers just below 2^exponent."""
-    return f"1e{round((exponent - 0.5) * np.log10(2.0))}"
 
 
 def _is_word(text: str) -> bool:
