@@ -41,7 +41,7 @@ from scipy import stats
 import cbq
 from cbq import embeddings, integrands, kernels, linalg, measures, nested, problems, voi
 from cbq.embeddings import NoEmbedding
-from cbq.fit.plot import plot_fit
+from cbq.fit.figures import plot_fit
 from cbq.io import IncompatibleFile
 from cbq.problems.registry import builder
 

@@ -892,11 +892,11 @@ def test_pairs_are_a_map_with_single_inputs_on_the_diagonal():
     singles = [("a", 0.1), ("b", 0.4), ("c", 0.2), ("d", 0.3)]
     pairs = [(f"{a}, {b}", v + w) for (a, v), (b, w) in combinations(singles, 2)]
     ax, _ = table_of([*singles, *pairs]).plot().axes
-    (image,) = ax.images
+    (cells,) = ax.collections
     assert [text.get_text() for text in ax.get_yticklabels()] == ["b", "d", "c", "a"]
     single = np.array([0.4, 0.3, 0.2, 0.1])
     both = np.where(np.eye(4, dtype=bool), single, single[:, None] + single)
-    assert_allclose(image.get_array().filled(np.nan), np.where(np.tri(4), both, np.nan), rtol=1e-12)
+    assert_allclose(np.ma.filled(cells.get_array(), np.nan), np.where(np.tri(4), both, np.nan), rtol=1e-12)
     assert len(table_of([*singles, *pairs]).plot(kind="bars").axes[0].patches) == 10
     assert len(table_of([*singles, *pairs[:2]]).plot().axes[0].patches) == 6  # few pairs are bars
     with pytest.raises(ValueError, match="one or two inputs, but this table has none"):

@@ -29,7 +29,7 @@ from cbq.cli.draws import Draws
 from cbq.cli.tables import command_line
 from cbq.linalg import engine as use_engine
 from cbq.voi import values_of_information
-from cbq.voi.report import table_page
+from cbq.voi.pages import table_page
 
 
 def evppi(

@@ -34,7 +34,7 @@ from cbq.common.checks import listed
 from cbq.linalg import engine as use_engine
 from cbq.voi import EnbsTable, EvsiTable, enbs, studies
 from cbq.voi import evsi as value_of_study
-from cbq.voi.sample_report import study_page
+from cbq.voi.pages import study_page
 
 STUDIES = ("binomial", "poisson", "normal", "survival")
 DEFAULT_SIZES = "10,20,50,100,200,500,1000"

@@ -36,7 +36,7 @@ from cbq.cli.tables import command_line, write_figure, write_table
 from cbq.common.tables import NOTE_WIDTH
 from cbq.linalg import engine as use_engine
 from cbq.voi import Appendix, appendix
-from cbq.voi.appendix_page import appendix_page
+from cbq.voi.pages import appendix_page
 
 DecisionNames = Annotated[
     str | None,

@@ -9,7 +9,6 @@ from typing import TYPE_CHECKING, Any
 
 from cbq.common.checks import between_0_and_1, shown
 from cbq.common.tables import short
-from cbq.fit.labels import with_labels
 from cbq.report.table import Column, RowTable, in_text
 
 if TYPE_CHECKING:
@@ -81,10 +80,10 @@ class Comparison(RowTable):
         between_0_and_1(self.level, "level")
 
     def plot(self, ax: Any = None, *, title: str | None = None) -> Figure:
-        """A figure of errors and seconds; see `cbq.comparison.plot.plot_comparison`."""
-        from cbq.comparison.plot import plot_comparison
+        """A figure of errors and seconds; see `cbq.comparison.figures.plot_comparison`."""
+        from cbq.comparison.figures import plot_comparison
 
-        return with_labels(plot_comparison(self, ax), ax, title)
+        return plot_comparison(self, ax, title=title)
 
     def __add__(self, other: Comparison) -> Comparison:
         if not isinstance(other, Comparison):

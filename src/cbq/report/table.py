@@ -114,11 +114,19 @@ class Table(ABC):
         return aligned(cells, left=self._left, notes=notes)
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
-        (header, *rows), below = self._cells(self._in_text(), self._below())
         name = title or type(self).__name__
-        body = [parts.table(header, rows, name, left=self._left), *map(parts.paragraph, below)]
+        body = [self.part(name), *map(parts.paragraph, self._below())]
         how = [] if repeat is None else [Section("How to repeat it", parts.code(repeat, "how to repeat it"))]
         return Page(name, "", parts.Html(""), [Section("The table", parts.joined(body)), *how])
+
+    def part(self, caption: str, most: int = 40) -> parts.Html:
+        """The table in a page, with its rows beyond `most` folded."""
+        (header, *rows), _ = self._cells(self._in_text(), ())
+        shown = parts.table(header, rows[:most], caption, left=self._left)
+        if len(rows) <= most:
+            return shown
+        rest = parts.table(header, rows[most:], caption, left=self._left)
+        return parts.joined([shown, parts.folded(f"{len(rows) - most} more rows", rest)])
 
     def _cells(self, columns: Iterable[Column], below: Sequence[str]) -> tuple[list[list[str]], list[str]]:
         """The lines of a table in texts, the first of which is the header, and the sentences below it.

@@ -14,12 +14,11 @@ import numpy.typing as npt
 from cbq.common.arrays import Array
 from cbq.common.tables import short
 from cbq.fit.base import Fit
-from cbq.fit.labels import with_labels
 from cbq.fit.summary import Summary
 from cbq.measures import Measure
 from cbq.report.table import ArrayTable, write_page
+from cbq.runs.figures import plot_history
 from cbq.runs.goal import MAX_SHARE, Goal, Round
-from cbq.runs.plot import plot_answer, plot_history
 from cbq.samples import Samples
 from cbq.samples.names import Names
 from cbq.samples.runs import Runs
@@ -65,7 +64,7 @@ class History(ArrayTable):
         self, ax: Any = None, *, title: str | None = None, xlabel: str | None = None, ylabel: str | None = None
     ) -> Figure:
         """A figure of the half-width against the number of runs, with the target as a dashed line."""
-        return with_labels(plot_history(self, ax), ax, title, xlabel, ylabel)
+        return plot_history(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def __repr__(self) -> str:
         last = ", ".join(map(short, self.half_width[-1]))
@@ -173,7 +172,8 @@ class AdaptiveAnswer:
 
         options : those of `Fit.plot`.
         """
-        return plot_answer(self.fit, self.next.theta, **({"prior": self.prior} | options))
+        known: dict[str, Any] = {"prior": self.prior, "upcoming": self.next.theta}
+        return self.fit.plot(**(known | options))
 
     def report(
         self,

@@ -12,7 +12,6 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, did_you_mean, is_number, is_whole, listed, shown
 from cbq.common.tables import BLANK, short
 from cbq.common.wording import arg
-from cbq.fit.labels import with_labels
 from cbq.nested.decisions import Name
 from cbq.report.table import Column, RowTable, Table, digits, in_text, sentences
 from cbq.voi.outputs import EffectsAndCosts, effective_sizes, wilson_interval
@@ -100,9 +99,9 @@ class IcerTable(RowTable):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.curves import plot_frontier
+        from cbq.voi.figures import plot_frontier
 
-        return with_labels(plot_frontier(self, ax), ax, title, xlabel, ylabel)
+        return plot_frontier(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def _legend(self) -> str:
         return (
@@ -300,9 +299,9 @@ class CePlane(Table):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.curves import plot_plane
+        from cbq.voi.figures import plot_plane
 
-        return with_labels(plot_plane(self, ax), ax, title, xlabel, ylabel)
+        return plot_plane(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     columns = Table.to_columns
 

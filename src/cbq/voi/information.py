@@ -14,7 +14,6 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, generator, is_number, shown, whole
 from cbq.common.tables import short
 from cbq.common.wording import arg
-from cbq.fit.labels import with_labels
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.decisions import Name
 from cbq.report.document import Page
@@ -198,13 +197,13 @@ class EvppiTable(MoneyTable):
         most : the number of sets that are drawn, the largest ones (default: 20, or 8 lines); the others are counted.
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.plot import plot_values
+        from cbq.voi.figures import plot_values
 
-        figure = plot_values(self, ax, kind=kind, most=most)  # type: ignore[arg-type]
-        return with_labels(figure, ax, title, xlabel, ylabel)
+        labels = {"title": title, "xlabel": xlabel, "ylabel": ylabel}
+        return plot_values(self, ax, kind=kind, most=most, **labels)  # type: ignore[arg-type]
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
-        from cbq.voi.report import table_page
+        from cbq.voi.pages import table_page
 
         return table_page(self, title, repeat)
 

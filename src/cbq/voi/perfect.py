@@ -15,7 +15,6 @@ from cbq.common.checks import between_0_and_1, is_number, number, shown
 from cbq.common.series import autocorrelation_times, is_sorted
 from cbq.common.tables import data_frame
 from cbq.common.wording import arg
-from cbq.fit.labels import with_labels
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.report.table import Column, Table, digits
@@ -85,15 +84,15 @@ class Evpi(Table):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.curves import plot_evpi
+        from cbq.voi.figures import plot_evpi
 
         if self.willingness_to_pay is None:
             raise ValueError(
                 "EVPI of net benefits is one number, which has no figure: pass effects, costs and several values of "
                 "willingness_to_pay to cbq.evpi."
             )
-        figure = plot_evpi(self, ax, between_0_and_1(level, "level"))
-        return with_labels(figure, ax, title, xlabel, ylabel)
+        level = between_0_and_1(level, "level")
+        return plot_evpi(self, ax, level, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def for_population(self, population: float) -> Evpi:
         """The same for this many decisions instead of one, as `cbq.voi.population` counts them."""

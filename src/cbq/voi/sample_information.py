@@ -12,7 +12,6 @@ import numpy.typing as npt
 from cbq.common.arrays import Array, Integers, evenly
 from cbq.common.checks import between_0_and_1, generator, is_whole, listed, shown
 from cbq.common.wording import arg
-from cbq.fit.labels import with_labels
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list, positions
 from cbq.report.document import Page
@@ -143,12 +142,12 @@ class EvsiTable(MoneyTable):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.sample_plot import plot_evsi
+        from cbq.voi.figures import plot_evsi
 
-        return with_labels(plot_evsi(self, ax), ax, title, xlabel, ylabel)
+        return plot_evsi(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
-        from cbq.voi.sample_report import study_page
+        from cbq.voi.pages import study_page
 
         return study_page(self, None, title, repeat)
 

@@ -12,7 +12,6 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array
 from cbq.common.checks import called, generator, is_number, number, shown
 from cbq.common.wording import arg
-from cbq.fit.labels import with_labels
 from cbq.linalg.dense import eigh
 from cbq.report.document import Page
 from cbq.report.table import in_text
@@ -109,9 +108,9 @@ class EnbsTable(PricedTable):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.sample_plot import plot_enbs
+        from cbq.voi.figures import plot_enbs
 
-        return with_labels(plot_enbs(self, ax), ax, title, xlabel, ylabel)
+        return plot_enbs(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def in_words(self, willingness_to_pay: float | None = None) -> str:
         """Which size is best at one of `prices`, in a sentence without a full stop."""
@@ -134,7 +133,7 @@ class EnbsTable(PricedTable):
         return [*(each[0].upper() + each[1:] for each in words), *self.notes]
 
     def _page(self, title: str | None, repeat: str | None) -> Page:
-        from cbq.voi.sample_report import study_page
+        from cbq.voi.pages import study_page
 
         return study_page(None, self, title, repeat)
 

@@ -13,7 +13,6 @@ import numpy.typing as npt
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import between_0_and_1, generator
 from cbq.common.wording import arg
-from cbq.fit.labels import with_labels
 from cbq.nested.decisions import Name
 from cbq.report.table import Column, Table, sentences, write_page
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
@@ -79,9 +78,9 @@ class Acceptability(Table):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.curves import plot_acceptability
+        from cbq.voi.figures import plot_acceptability
 
-        return with_labels(plot_acceptability(self, ax), ax, title, xlabel, ylabel)
+        return plot_acceptability(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     columns = Table.to_columns
 
@@ -191,7 +190,7 @@ class Appendix:
 
         title : of the page. repeat : code or a command that makes these results.
         """
-        from cbq.voi.appendix_page import appendix_page
+        from cbq.voi.pages import appendix_page
 
         write_page(lambda: appendix_page(self, title, repeat), path, title=title, repeat=repeat)
 

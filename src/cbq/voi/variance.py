@@ -15,7 +15,6 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, generator
 from cbq.common.series import autocorrelation_times
-from cbq.fit.labels import with_labels
 from cbq.gp.regression import Regressions, regressions, site_blocks
 from cbq.linalg.threads import one_blas_thread
 from cbq.report.table import Column, RowTable, in_text
@@ -85,9 +84,9 @@ class VarianceTable(RowTable):
 
         title, xlabel, ylabel : texts in place of those of the figure.
         """
-        from cbq.voi.plot import plot_reductions
+        from cbq.voi.figures import plot_reductions
 
-        return with_labels(plot_reductions(self, ax), ax, title, xlabel, ylabel)
+        return plot_reductions(self, ax, title=title, xlabel=xlabel, ylabel=ylabel)
 
     def _columns(self) -> Iterator[Column]:
         """The columns; the output is in texts only if there are several."""
