@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-import platform
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
 from functools import cached_property
 from typing import Any
 
 import numpy as np
-import scipy
 from scipy.special import ndtri
 
-from cbq._version import __version__
 from cbq.common.arrays import Array, digits_apart
 from cbq.common.checks import between_0_and_1, shown, text
 from cbq.fit.answer_grid import AnswerGrid
@@ -28,7 +24,7 @@ from cbq.fit.truth import TruthFunction
 from cbq.measures import Measure
 from cbq.plotting import INK, ORANGE, Axis, Panel, Points, Rule, plain, series
 from cbq.report.charts import figure_html
-from cbq.report.document import Page, Section
+from cbq.report.document import Page, Section, made_with
 from cbq.report.parts import Html, Kind, bullets, capital, code, facts, folded, heading, joined, notice, paragraph
 from cbq.samples import Samples
 
@@ -202,18 +198,6 @@ class FitReport:
         settings = ", ".join(f"{key} = {value}" for key, value in getattr(self.fit, "settings", {}).items())
         known |= {"settings": settings} if settings else {}
         return joined([code(lines, "how to repeat it"), facts({**known, **made_with()})])
-
-
-def made_with() -> dict[str, str]:
-    """The versions behind a page, and when it was written."""
-    return {
-        "cbq": __version__,
-        "Python": platform.python_version(),
-        "NumPy": np.__version__,
-        "SciPy": scipy.__version__,
-        "platform": platform.platform(),
-        "written": datetime.now(UTC).strftime("%Y-%m-%d %H:%M UTC"),
-    }
 
 
 def _residuals(theta: Array, residual: Array, names: Sequence[str], outputs: Sequence[str]) -> Html:

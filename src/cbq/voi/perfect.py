@@ -108,7 +108,7 @@ class Evpi(Table):
             yield Column(name, np.ravel(values).tolist(), digits(5))
 
     def _below(self, level: float = 0.95) -> list[str]:
-        return [f"Intervals of {100 * level:.4g}%."]
+        return [f"Intervals of {100 * between_0_and_1(level, 'level'):.4g}%."]
 
 
 def evpi(
