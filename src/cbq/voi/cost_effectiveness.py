@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 
 Status = Literal["frontier", "dominated", "extendedly dominated"]
 DIGITS = 5  # significant ones of means in text
-ROUNDING = 1e-12  # of the largest difference: smaller ones are those of equal decisions
+ROUNDING = 1e-12  # of the largest difference: with smaller ones, decisions are equal
 MIN_SIGNAL = 3.0  # standard errors of the difference of effects below which a ratio has no standard error
 MAX_SLOPE = 1e150  # beyond, net benefits overflow
 MAX_POINTS = 100_000  # of an ellipse
@@ -125,7 +125,7 @@ def icers(
     ----------
     outputs, effects, costs : a table with these columns of effects and costs, one of each for each decision; or a pair
         of tables, (effects, costs), with a column for each decision.
-    decisions : their names, by default those that the columns tell.
+    decisions : their names, by default as the columns suggest.
     level : of the intervals.
 
     Examples
@@ -228,7 +228,7 @@ def _standard_error(values: Array) -> float:
 class CePlane(Table):
     """Differences of D - 1 decisions from a reference, in n draws. Immutable; it prints as a table.
 
-    reference, decisions : the name of the reference, and those of the others.
+    reference, decisions : the name of the reference, and of each other decision.
     effects, costs : (n, D - 1), the differences.
     willingness_to_pay : the slope of the line below which a draw favours a decision, or None.
     level : of the ellipses and the intervals. notes : remarks on the outputs, without full stops.
@@ -286,7 +286,7 @@ class CePlane(Table):
     def quadrants(self) -> dict[str, Array]:
         """The share of draws (D - 1,) in each quadrant: more effect is east, and more cost north.
 
-        Draws on an axis count as those with no more effect, or with no more cost.
+        Draws on an axis have no more effect, or no more cost.
         """
         east, north = self.effects > 0, self.costs > 0
         inside = (east & north, east & ~north, ~east & ~north, ~east & north)

@@ -45,7 +45,7 @@ NOTE_UNSEEN = (0.1, 1e-3)  # the part of an estimate that landmarks do not repre
 NOTE_MISFIT = 6.0  # the structure left in residuals
 NOTE_NOISE_RATIO = 1.5
 NOTE_EFFECTIVE = 0.9  # of the rows
-NOTE_UNINFORMATIVE = 0.05  # the probability of each set that it tells nothing
+NOTE_UNINFORMATIVE = 0.05  # the probability of each set to be independent of the net benefits
 NOTE_SMALL, NOTE_EVPI = 0.1, 3.0  # of EVPI that each set is worth at most; standard errors within which this is certain
 
 
@@ -106,14 +106,14 @@ class EvppiRow:
         of the interval of EVPI.
     plug_in : the estimate from the means of the regression alone, before estimates were made monotone over the sets.
     evpi : the expected value of perfect information.
-    n, landmarks : the number of rows (draws), and that of the landmarks of the regression.
+    n, landmarks : the numbers of rows (draws), and of landmarks of the regression.
     approximation : the part of evppi that is due to variance not represented by the landmarks.
     note : remarks on the estimate, or an empty string.
     evpi_se : the standard error of evpi.
     raw : the estimate before estimates were made monotone over the sets.
     r2 : R^2, the share of the variance of differences between decisions that the regression explains.
     misfit : the structure left in residuals along the inputs, in standard deviations of what chance leaves.
-    noise_ratio : the standard error that residuals tell, in units of that with equal noise in all rows.
+    noise_ratio : the standard error by the residuals, relative to the one with equal noise in all rows.
     effective_n : the number of independent rows that the rows are worth: fewer than n if they are autocorrelated.
     inputs : the names of the inputs one by one; not in tables.
 
@@ -229,7 +229,7 @@ def evppi_table(
 
     For each set, the net benefits are regressed on its columns by a Gaussian process, and EVPPI is the posterior
     expectation of E max_d E[NB_d | set] - max_d E NB_d. Estimates are then moved, as little as possible in units of
-    their standard errors, so that none is below 0, above EVPI, or above that of a superset.
+    their standard errors, so that none is below 0, above EVPI, or above the estimate of a superset.
 
     Parameters
     ----------
@@ -442,7 +442,7 @@ def notes_on_regression(found: SetValue, k: int) -> list[str]:
 
 
 def notes_on_rows(found: SetValue, n: int, duplicates: int, nothing: bool) -> list[str]:
-    """Remarks on the n rows: whether they are independent, and whether those of both tables belong together."""
+    """Remarks on the n rows: whether they are independent, and whether the rows of both tables belong together."""
     notes = []
     if np.min(found.effective_n) < NOTE_EFFECTIVE * n:
         notes.append(

@@ -32,7 +32,7 @@ MAX_EXPONENT_RANGE = 332  # of the terms of net benefits (about 1e100): beyond, 
 class Outputs:
     """Decisions and the values (n, C) of the outputs that describe them, with 0 in columns that are not used.
 
-    table : the columns. used : the names of those that are used. notes : remarks for a reader, without full stops.
+    table : the columns. used : the names of the used columns. notes : remarks for a reader, without full stops.
     plain : (D, C), the weights of the outputs in net benefits, at a willingness to pay of 1.
     """
 
@@ -44,7 +44,7 @@ class Outputs:
     notes: tuple[str, ...] = ()
 
     def names(self, given: Sequence[str] | None) -> tuple[str, ...]:
-        """The names of the decisions that are given, or those that columns suggest: A for qaly_A and cost_A."""
+        """The given names of the decisions, or the names that columns suggest: A for qaly_A and cost_A."""
         columns = [self.table.names[i] for i in np.argmax(self.plain, axis=1)]
         if given is None:
             return decision_names([name.removeprefix(EFFECT_OF) for name in columns], columns)
@@ -103,9 +103,9 @@ def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[in
 
 
 def not_inputs(outputs: ColumnTable, inputs: ColumnTable, names: Iterable[str]) -> list[str]:
-    """Those of the names that are no input, because they are not in `inputs`, or are the same column there.
+    """The names of outputs that are no input, because they are not in `inputs`, or are the same column there.
 
-    Arrays, say, call their columns "0", "1", ..., which says nothing.
+    Columns of arrays, say, are called "0", "1", ..., in both tables.
     """
     found = [name for name in names if name in outputs.names and name in inputs.names]
     others = [name for name in found if not _equal(name, outputs, inputs)]
@@ -137,7 +137,7 @@ def _read(table: ColumnTable, options: dict[str, Any]) -> Outputs:
 
 
 def _incremental(table: ColumnTable, options: dict[str, Any]) -> Outputs:
-    """The outputs of one decision are those of a difference: from a decision whose outputs are 0."""
+    """The outputs of one decision are differences from a decision whose outputs are 0."""
     if not options:
         found = _read(_with_zeros(table, 1), {})
         kind = "net benefit"
@@ -290,7 +290,7 @@ class NetBenefitDraws:
         return cls(found.names(decisions), values, scaled, found.notes)
 
     def benefits(self) -> Iterator[tuple[Array, Array]]:
-        """For each willingness to pay, net benefits (n, D) less that of the first decision, and what they are made of.
+        """For each willingness to pay, net benefits (n, D) less the first decision's, and the size of their terms.
 
         The latter (n, 1) is the largest sum of the absolute terms of a net benefit of the draw: differences that are
         small beside it are due to rounding. Both are in a common unit.
@@ -353,7 +353,7 @@ def effective_sizes(series: Array, *draws: Array) -> Array:
     """The numbers of independent draws that n draws are worth, (q,), for the means of series (n, q).
 
     Draws count in full unless they are autocorrelated in their order. If some column of `draws` (n, k) is sorted, this
-    order is not that of a Markov chain.
+    order is not the order of a Markov chain.
     """
     n = len(series)
     return np.full(series.shape[1], float(n)) if any(map(is_sorted, draws)) else n / autocorrelation_times(series)

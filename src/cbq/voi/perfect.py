@@ -169,7 +169,7 @@ def perfect_information(
     starts = np.concatenate([[0], np.cumsum(groups)[:-1]])
     found = []
     for weights in decisions.weights:
-        benefits = values @ (weights - weights[:1]).T  # less that of the first decision, which leaves EVPI unchanged
+        benefits = values @ (weights - weights[:1]).T  # less the first decision's, which leaves EVPI unchanged
         means = np.mean(np.add.reduceat(benefits, starts) / groups[:, None], axis=0)
         gain = np.max(benefits, axis=1) - benefits[:, int(np.argmax(means))]
         each = np.add.reduceat(gain, starts) / groups
@@ -210,7 +210,7 @@ def population(incidence: float, horizon: float, discount: float = 0.0, *, delay
 
 
 def multiplier(value: Any, before: float | None = None) -> float:
-    """Return the number of a population, by which values are multiplied, unless they are those of one already."""
+    """Return the number of a population, by which values are multiplied, unless they are for a population already."""
     if before is not None:
         raise ValueError(
             f"these values are for a population of {before:g} already, and {arg('population')} would count it twice: "
@@ -220,7 +220,7 @@ def multiplier(value: Any, before: float | None = None) -> float:
 
 
 def population_note(factor: float) -> str:
-    """The remark on a table whose values are those of a population."""
+    """The remark on a table of values for a population."""
     return f"Values are for a population of {factor:.6g}"
 
 

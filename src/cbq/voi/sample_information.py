@@ -177,7 +177,7 @@ def evsi(
     ----------
     outputs, inputs : as in `evppi_table`.
     pars : the inputs that the study is about: a column of `inputs`, or a list of them, which is one set.
-    study : what it would observe; see `cbq.voi.studies`. "binomial", "poisson", `studies.Normal(sd=2.0)`,
+    study : its observations; see `cbq.voi.studies`. "binomial", "poisson", `studies.Normal(sd=2.0)`,
         `studies.Survival(follow_up=5.0)`, `studies.Trial([...])`, or a function simulate(row, n, rng) that returns a
         summary (q,). With several inputs, each has a group of participants of its own.
     sizes : the numbers of participants (of each group), such as [20, 50, 100].
@@ -354,7 +354,7 @@ def _names(pars: Any, inputs: ColumnTable) -> list[str]:
 
 
 def _columns(study: Study, names: Sequence[str], inputs: ColumnTable) -> dict[str, Array]:
-    """The inputs (n,) that the study is about, and those that it depends on beside them."""
+    """The inputs (n,) that the study is about, and the further inputs that it depends on."""
     unknown = [name for name in study.further_inputs if name not in inputs.names]
     if unknown:
         raise ValueError(
@@ -390,7 +390,7 @@ def fitted_sizes(sizes: Sequence[int]) -> list[int]:
 
 
 def between_sizes(fitted: Sequence[int], values: Sequence[SetValue], sizes: Sequence[int]) -> list[SetValue]:
-    """The values of all sizes, from those of the fitted ones: monotone cubic interpolation over log size.
+    """The values of all sizes, from the values of fitted sizes: monotone cubic interpolation over log size.
 
     A size that was fitted keeps its value.
     """

@@ -1,4 +1,4 @@
-"""The expected net benefit of sampling (ENBS): what a study is worth to a population, less what it costs."""
+"""The expected net benefit of sampling (ENBS): the value of a study for a population, less its cost."""
 
 from __future__ import annotations
 
@@ -158,7 +158,7 @@ def enbs(
     population : the number of people whose decision the study serves: for each year if `horizon` is given, else in all.
     horizon : the years until the decision is not made any more, from now on.
     discount : the annual rate, such as 0.035, at which those who come later count less. The cost is spent now.
-    fixed_cost : of the study, beside that of participants.
+    fixed_cost : of the study, beside the cost of participants.
     delay : the years until its results are there, a number or a function of the size: those who come before do not
         profit. It needs a horizon.
     rng : a generator or a seed, for draws of EVSI from which probabilities are counted.

@@ -37,7 +37,7 @@ class ColumnSet:
 
     label : its name in results. members : the positions of its columns in the table of inputs.
     columns : their values (n, p) in units near 1, of which none is constant or determined by the others. p may be 0.
-    notes : remarks on what was left out, without full stops. names : of the members.
+    notes : remarks on omitted columns, without full stops. names : of the members.
     """
 
     label: str
@@ -85,7 +85,7 @@ def row_order(columns: Sequence[Array], seed: int) -> Integers | slice:
 
 
 def _every_set(pars: str, inputs: ColumnTable, used: Sequence[str]) -> tuple[list[ColumnSet], tuple[str, ...]]:
-    """Each input alone, or all pairs of those that are not constant."""
+    """Each input alone, or all pairs of inputs that are not constant."""
     at = {name: i for i, name in enumerate(inputs.names)}
 
     def read(name: str) -> Any:
@@ -190,7 +190,7 @@ def _in_numbers(inputs: ColumnTable, i: int) -> tuple[Array, str]:
 def monotone_estimates(estimates: Array, errors: Array, sets: Sequence[frozenset[int]], evpi: float) -> Array:
     """The nearest values (J,) to the estimates (J,) of EVPPI that respect its order.
 
-    EVPPI is at least 0, at most EVPI, and at most that of a superset. Distances are in units of the standard errors
+    EVPPI is at least 0, at most EVPI, and at most the EVPPI of a superset. Distances are in units of standard errors
     (J,). With constraints C x >= c, the minimum of |(x - e) / s|^2 is x = e + s^2 C'l with multipliers l >= 0 that
     minimise |s C'l|^2 / 2 - l.(c - C e): non-negative least squares with one row more (Lawson and Hanson, chapter 23).
     """

@@ -34,7 +34,7 @@ class Acceptability(Table):
     willingness_to_pay : (K,), or None if the outputs are net benefits (K = 1).
     probability, lower, upper : (K, D), the shares of draws and the ends of their intervals, which allow for the draws
         being a sample.
-    best : (K,), the decisions with the largest mean net benefit, by position: those that should be chosen.
+    best : (K,), the decisions with the largest mean net benefit, by position: the ones to choose.
     n : the number of draws. level : of the intervals. notes : remarks on the outputs, without full stops.
 
     Examples
@@ -122,8 +122,8 @@ def ceac(
     ----------
     outputs, effects, costs, willingness_to_pay : as in `cbq.evpi`: net benefits, or effects and costs with a number or
         a vector.
-    decisions : their names, by default those that the columns tell.
-    level : of the intervals of probabilities, those of Wilson for a share of so many draws. Draws that are
+    decisions : their names, by default as the columns suggest.
+    level : of the intervals of probabilities (Wilson's, for a share of so many draws). Draws that are
         autocorrelated in their order count as fewer.
 
     Where several decisions are equally good, a draw counts for each in equal parts, so that probabilities sum to 1.
@@ -237,7 +237,7 @@ def appendix(
     ----------
     outputs, effects, costs, willingness_to_pay : as in `cbq.evpi`.
     inputs, pars, rng : as in `cbq.evppi_table`; without inputs there is no EVPPI.
-    decisions : their names, by default those that the columns tell.
+    decisions : their names, by default as the columns suggest.
     reference : the decision that the plane compares with, as in `cbq.voi.ce_plane`.
     line : the willingness to pay of the line in the plane (default: the middle one).
     level : of all intervals.
