@@ -14,7 +14,7 @@ CONSTANT_BELOW = 1e-12  # standard deviation of a series, relative to its larges
 
 
 def autocorrelation_times(series: Array) -> Array:
-    """The ratios (q,), at least 1, of the variances of the means of q series (n, q) to the variances with independent values.
+    """The variances of the means of q series (n, q), relative to independent values, (q,), at least 1.
 
     This is 1 + 2 times the sum of autocorrelations, summed in pairs of lags while these are positive and decrease
     (Geyer 1992), if the autocorrelations of the first lags are significant, and else exactly 1.
