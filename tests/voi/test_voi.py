@@ -840,11 +840,6 @@ def test_the_result_prints_and_is_immutable():
         EvppiTable(())
 
 
-def test_the_old_name_of_a_row_is_deprecated():
-    with pytest.warns(DeprecationWarning, match="EvppiRow"):
-        assert cbq.voi.Row is EvppiRow
-
-
 def test_data_frame():
     pytest.importorskip("pandas")
     outputs, inputs = toy(60, 36)

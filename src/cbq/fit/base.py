@@ -13,7 +13,6 @@ import numpy.typing as npt
 
 from cbq.common.arrays import Array, Booleans, Immutable, finite, squarable
 from cbq.common.checks import between_0_and_1, count, file_name, flag, generator, is_whole, shown, text
-from cbq.common.deprecation import DeprecatedAttribute
 from cbq.common.memory import require_memory
 from cbq.common.progress import Progress, as_progress, reporting
 from cbq.common.tables import data_frame
@@ -115,8 +114,6 @@ class Fit(Immutable, ABC):
         'Chosen by hand.'
         """
         return self._replaced(choice=text(choice, "choice"))
-
-    noted = DeprecatedAttribute("with_choice")
 
     def calibrated(self, factors: npt.ArrayLike) -> Self:
         """The same fit with its standard deviations multiplied by a factor for each output, (C,), or one for all.

@@ -1,8 +1,5 @@
 """Probabilistic sensitivity analysis (PSA): the value of learning inputs before deciding, from a table of draws."""
 
-from typing import TYPE_CHECKING
-
-from cbq.common.deprecation import deprecated_names
 from cbq.voi import studies
 from cbq.voi.acceptability import Acceptability, ceac
 from cbq.voi.icer_table import IcerRow, IcerTable, icers
@@ -44,6 +41,3 @@ __all__ = [
     "studies",
     "values_of_information",
 ]
-
-if not TYPE_CHECKING:
-    __getattr__ = deprecated_names(__name__, {"Row": "EvppiRow"})
