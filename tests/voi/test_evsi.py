@@ -510,6 +510,6 @@ def test_the_program_prints_and_writes_the_same_as_the_library(tmp_path):
         (("--pars", "p", "--study", "binomial", "--sd", "2"), "--sd is for --study normal"),
         (("--pars", "p", "--study", "binomial", "--sizes", "5:1"), "--sizes must be whole numbers"),
         (("--pars", "p", "--study", "binomial", "--cost", "5"), "--cost came without --population"),
-        (("--pars", "s", "--study", "binomial"), "must be a probability, from 0 to 1, for this --study"),
+        (("--pars", "s", "--study", "binomial"), "must be a probability, from 0 to 1, for this study"),
     ):
         assert message in refused("evsi", table, *arguments)

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import inspect
-import shlex
 import sys
 import warnings
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import Annotated, Any
 
 import typer
@@ -14,9 +14,9 @@ from typer.core import TyperCommand, TyperGroup
 
 from cbq._version import __version__
 from cbq.cli import ask, compare, evppi, evsi, predict, psa, reproduce, run, solve, status, tell
+from cbq.cli.messages import in_options, naming_options, option_names
 from cbq.cli.tables import TYPED, show
 from cbq.common.checks import as_text, sentence
-from cbq.common.wording import Wording, in_words_of
 from cbq.common.workers import WorkerError
 from cbq.estimators.base import REFUSALS
 from cbq.problems import names
@@ -29,28 +29,14 @@ INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
 
 
-# Arguments of the library whose options have other names.
-OTHER_NAMES = {"executor": "workers", "rng": "seed"}
-
-
-class SpokenCommand(TyperCommand):
+class Command(TyperCommand):
     """A command in which messages of the library name options: --on-error skip instead of on_error='skip'."""
 
     def invoke(self, ctx: Any) -> Any:
-        options = {
-            parameter.name: parameter.opts[0]
-            for parameter in self.params
-            if parameter.name and parameter.opts[0].startswith("-")
-        }
-        others = {name: options[option] for name, option in OTHER_NAMES.items() if option in options}
-        words = Wording({**options, **others}, between=" ", value=_as_typed, again="the same command resumes")
-        with in_words_of(words):
+        options = option_names(self.params)
+        with naming_options(options), warnings.catch_warnings():
+            warnings.showwarning = partial(_print_warning, options)
             return super().invoke(ctx)
-
-
-def _as_typed(value: Any) -> str:
-    """The text of a value after an option."""
-    return shlex.quote(",".join(map(str, value)) if isinstance(value, list | tuple) else str(value))
 
 
 class OneLineErrors(TyperGroup):
@@ -61,9 +47,7 @@ class OneLineErrors(TyperGroup):
         extra["standalone_mode"] = False  # so that errors are raised here
         TYPED.set(tuple(arguments))
         try:
-            with warnings.catch_warnings():
-                warnings.showwarning = _print_warning
-                code = super().main(arguments, "cbq", *rest, **extra)
+            code = super().main(arguments, "cbq", *rest, **extra)
         except (typer.Abort, KeyboardInterrupt):
             code = INTERRUPTED
         except Exception as error:
@@ -85,8 +69,9 @@ def _report(error: Exception) -> int:
     return int(getattr(error, "exit_code", 1))
 
 
-def _print_warning(message: Warning | str, *where: Any, **more: Any) -> None:
-    typer.echo(f"cbq: warning: {sentence(' '.join(str(message).split()))}", err=True)
+def _print_warning(options: Mapping[str, str], message: Warning | str, *where: Any, **more: Any) -> None:
+    text = in_options(" ".join(str(message).split()), options)
+    typer.echo(f"cbq: warning: {sentence(text)}", err=True)
 
 
 def _print_version(requested: bool) -> None:
@@ -172,4 +157,4 @@ for _command in (
     problems,
     reproduce.reproduce,
 ):
-    app.command(cls=SpokenCommand)(_command)
+    app.command(cls=Command)(_command)

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from cbq.cli.messages import in_options
 from cbq.cli.names import column_names, column_sets
 from cbq.cli.numerals import Convention, typed_number
 from cbq.cli.rows import MISSING, is_number
@@ -22,6 +23,7 @@ from cbq.voi.sets import left_out_note
 from cbq.voi.summaries import find_summary
 
 Columns = dict[str, list[float] | list[str]]
+PARS = {"pars": "--pars "}
 EXAMPLE_PRICES = "20000,30000"
 MIN_NUMBERED = 10  # least number of numbered rows in a column that numbers the rows
 
@@ -136,9 +138,9 @@ class Draws:
             return sets, {name: sheet.values(name) for name in named}, ()
         names, left = self._inputs(sheet, used)
         if not names:
-            why = left_out_note(left) if left else "No column is left"
+            why = in_options(left_out_note(left), PARS) if left else "No column is left"
             raise ValueError(f"{sheet} has no inputs beside the outputs. {why}.")
-        notes = (left_out_note(left),) if left else ()
+        notes = (in_options(left_out_note(left), PARS),) if left else ()
         several = "pairs" if pars is not None and pars.strip() == "pairs" else [[name] for name in names]
         return several, {name: sheet.values(name) for name in names}, notes
 

@@ -108,7 +108,7 @@ def _entropy(file: Path, stored: StoredLedger | None, seed: int | None) -> list[
         return run_entropy(0 if seed is None else seed)
     entropy: list[int] = stored.settings["seed"]
     if seed is not None and run_entropy(seed) != entropy:
-        begun = shown_seed(entropy).replace("rng=", "--seed ")
+        begun = shown_seed(entropy)
         raise ValueError(
             f"{file} began with {begun}, but --seed {seed} is passed: leave it out, or name another file for a new run."
         )

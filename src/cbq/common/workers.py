@@ -20,7 +20,6 @@ from typing import Any, NamedTuple, TypeVar
 import numpy as np
 
 from cbq.common.checks import described, shown
-from cbq.common.wording import arg
 
 MAX_PROCESSES = 1024  # that a call starts
 CHECK_INTERVAL = 5.0  # seconds between two checks that a cluster has workers
@@ -52,7 +51,7 @@ def as_executor(executor: Any) -> Executor | int | None:
     if isinstance(executor, int | np.integer) and not isinstance(executor, bool):
         if not 1 <= executor <= MAX_PROCESSES:
             raise ValueError(
-                f"{arg('executor')} must be a number of processes, at least 1, but it is {shown(executor)} (and at "
+                f"executor must be a number of processes, at least 1, but it is {shown(executor)} (and at "
                 f"most {MAX_PROCESSES} are started)."
             )
         return int(executor)

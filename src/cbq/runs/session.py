@@ -19,7 +19,6 @@ from cbq.checkpoint.ledger import Ledger
 from cbq.common.arrays import Array
 from cbq.common.checks import check_fields, is_whole, whole
 from cbq.common.memory import require_memory
-from cbq.common.wording import arg
 from cbq.estimators.multioutput.suggestion import Wanted
 from cbq.fit.base import Fit
 from cbq.fit.findings import all_equal, silent
@@ -125,8 +124,7 @@ class Session:
         least = self._policy.first - len(quantity.started)
         if goal.budget < least:
             raise ValueError(
-                f"{arg('budget')} is {goal.budget}, but the first estimate of I needs {least} runs: pass "
-                f"{arg('budget', least)} or more."
+                f"budget is {goal.budget}, but the first estimate of I needs {least} runs: pass budget={least} or more."
             )
         self._runs = Runs(np.empty((0, quantity.prior.dim)), np.empty((0, quantity.d)))
         self._values: dict[int, Array] = {}

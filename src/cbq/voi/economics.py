@@ -11,7 +11,6 @@ import numpy as np
 
 from cbq.common.arrays import Array
 from cbq.common.checks import listed, shown, text
-from cbq.common.wording import arg
 from cbq.nested.decisions import Decisions, Name, is_list
 from cbq.voi.diagnostics import autocorrelation_times, is_sorted
 from cbq.voi.outputs import EFFECT_OF, REFERENCE, Outputs, is_pair, read_outputs
@@ -43,13 +42,13 @@ class EffectsAndCosts:
         named = effects is not None or costs is not None
         if named and isinstance(outputs, tuple) and is_pair(outputs, options | {"effects": None, "costs": None}):
             raise ValueError(
-                f"the outputs are a pair of tables, (effects, costs), of which all columns are used: leave out "
-                f"{arg('effects')} and {arg('costs')}."
+                "the outputs are a pair of tables, (effects, costs), of which all columns are used: leave out "
+                "effects= and costs=."
             )
         if not named and not is_pair(outputs, options):
             raise ValueError(
-                f"the outputs must be effects and costs: pass {arg('effects')} and {arg('costs')}, the columns of "
-                f"each, or a pair of tables, (effects, costs)."
+                "the outputs must be effects and costs: pass effects= and costs=, the columns of "
+                "each, or a pair of tables, (effects, costs)."
             )
         found = read_outputs(outputs, options)
         _check_rows(found)
@@ -116,12 +115,10 @@ def _names(outputs: Outputs, given: Sequence[str] | None) -> tuple[str, ...]:
         names = [_label(name) for name in columns]
         return tuple(names if len(set(names)) == len(names) else columns)
     if not is_list(given) or len(given) != len(columns):
-        raise ValueError(
-            f"{arg('decisions')} must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
-        )
-    names = [text(each, f"an element of {arg('decisions')}") for each in given]
+        raise ValueError(f"decisions must be a list of {len(columns)} names, one for each, but it is {shown(given)}.")
+    names = [text(each, "an element of decisions=") for each in given]
     if len(set(names)) != len(columns):
-        raise ValueError(f"{arg('decisions')} must be {len(columns)} different names, but they are {listed(names)}.")
+        raise ValueError(f"decisions must be {len(columns)} different names, but they are {listed(names)}.")
     return tuple(names)
 
 

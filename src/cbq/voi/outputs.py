@@ -10,7 +10,6 @@ import numpy as np
 
 from cbq.common.arrays import Array
 from cbq.common.checks import listed
-from cbq.common.wording import arg
 from cbq.nested.decisions import Decisions, make_decisions
 from cbq.samples.names import named_columns
 from cbq.voi.roles import guess_effects_and_costs, guess_net_benefits, numbers_rows
@@ -63,9 +62,9 @@ def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[in
     shared = [name for name in valued if name in outputs.used and _same_column(name, outputs.table, inputs)]
     if shared:
         raise ValueError(
-            f"{listed(shared)} of {arg('outputs')} would count as a decision, but is a column of {arg('pars')}, too: "
-            f"pass the columns of net benefits alone, one for each decision, as {arg('outputs')}; or pass "
-            f"{arg('effects')}, {arg('costs')} and {arg('willingness_to_pay')}."
+            f"{listed(shared)} of outputs= would count as a decision, but is a column of pars=, too: "
+            f"pass the columns of net benefits alone, one for each decision, as outputs=; or pass "
+            f"effects=, costs= and willingness_to_pay=."
         )
 
 
@@ -162,7 +161,7 @@ def _names_of_pair(left: Sequence[str], right: Sequence[str]) -> dict[str, list[
 
 def _check_net_benefits(table: ColumnTable) -> None:
     """Raise if columns that would count as decisions are something else: ids, effects, costs, or what stands beside."""
-    what, names = arg("outputs"), table.names
+    what, names = "outputs=", table.names
     remedy = f"pass the columns of net benefits alone, one for each decision, as {what}"
     ids = [name for i, name in enumerate(names) if numbers_rows(name, table.take(i)) and not name.isdigit()]
     if ids:
@@ -173,8 +172,8 @@ def _check_net_benefits(table: ColumnTable) -> None:
     if effects:
         raise ValueError(
             f"{listed(effects)} of {what} are effects and {listed(costs)} are costs, by their names, but would all "
-            f"count as net benefits of decisions: pass {arg('effects', effects)}, {arg('costs', costs)} and "
-            f"{arg('willingness_to_pay')}, or rename them."
+            f"count as net benefits of decisions: pass effects={effects!r}, costs={costs!r} and "
+            f"willingness_to_pay=, or rename them."
         )
     benefits = guess_net_benefits(names)
     others = [name for name in names if name not in benefits]

@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from cbq.common.checks import is_number, number, shown
-from cbq.common.wording import arg
 
 
 def population(incidence: float, horizon: float, discount: float = 0.0, *, delay: float = 0.0) -> float:
@@ -44,7 +43,7 @@ def multiplier(value: Any, before: float | None = None) -> float:
     """Return the number of a population, by which values are multiplied, unless they are those of one already."""
     if before is not None:
         raise ValueError(
-            f"these values are for a population of {before:g} already, and {arg('population')} would count it twice: "
+            f"these values are for a population of {before:g} already, and population= would count it twice: "
             f"start from those of one decision."
         )
     return at_least_0(value, "population")
@@ -58,5 +57,5 @@ def population_note(factor: float) -> str:
 def at_least_0(value: Any, name: str) -> float:
     """Return `value` as a float if it is a number, at least 0."""
     if not is_number(value, 0.0, 1e30):
-        raise ValueError(f"{arg(name)} must be a number from 0 to 1e30, but it is {shown(value)}.")
+        raise ValueError(f"{name} must be a number from 0 to 1e30, but it is {shown(value)}.")
     return number(value, name)

@@ -12,7 +12,6 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array, Integers, evenly
 from cbq.common.checks import between_0_and_1, generator, is_whole, listed, shown
-from cbq.common.wording import arg
 from cbq.linalg.threads import one_blas_thread, run_in_pool, workers
 from cbq.nested.decisions import Decisions, Name, is_list, positions
 from cbq.voi import tables
@@ -255,12 +254,12 @@ def _sizes(sizes: Any) -> list[int]:
     given = [sizes] if is_whole(sizes) else sizes
     if not is_list(given) or not len(given) or len(given) > MAX_SIZES:
         raise ValueError(
-            f"{arg('sizes')} must be a list of 1 to {MAX_SIZES} numbers of participants, such as [20, 50, 100], but it "
+            f"sizes must be a list of 1 to {MAX_SIZES} numbers of participants, such as [20, 50, 100], but it "
             f"is {shown(sizes)}."
         )
     for each in given:
         if not is_whole(each, 1, MAX_SIZE):
-            raise ValueError(f"{arg('sizes')} must be whole numbers from 1 to {MAX_SIZE}, but one is {shown(each)}.")
+            raise ValueError(f"sizes must be whole numbers from 1 to {MAX_SIZE}, but one is {shown(each)}.")
     return sorted({int(each) for each in given})
 
 
@@ -270,19 +269,15 @@ def _names(pars: Any, inputs: tables.ColumnTable) -> list[str]:
     if is_list(several) and len(several) == 1 and is_list(several[0]):
         several = several[0]
     if not is_list(several) or not len(several):
-        raise TypeError(
-            f"{arg('pars')} must be the name of a column of inputs, or a list of names, but it is {shown(pars)}."
-        )
-    return [inputs.names[i] for i in positions(several, inputs.names, arg("pars"))]
+        raise TypeError(f"pars must be the name of a column of inputs, or a list of names, but it is {shown(pars)}.")
+    return [inputs.names[i] for i in positions(several, inputs.names, "pars")]
 
 
 def _columns(study: Study, names: Sequence[str], inputs: tables.ColumnTable) -> dict[str, Array]:
     """The inputs (n,) that the study is about, and those that it depends on beside them."""
     unknown = [name for name in study.further_inputs if name not in inputs.names]
     if unknown:
-        raise ValueError(
-            f"{arg('study')} needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}."
-        )
+        raise ValueError(f"study needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}.")
     every = dict.fromkeys([*names, *study.further_inputs])
     columns = {name: inputs.matrix([inputs.names.index(name)])[:, 0] for name in every}
     study.check(columns)
@@ -295,7 +290,7 @@ def _informative_columns(summary: Array, size: int) -> Array:
     kept, _ = informative(columns, [""] * columns.shape[1])
     if len(columns) < MIN_ROWS_PER_COLUMN * (len(kept) + 1):
         raise ValueError(
-            f"a regression on the {len(kept)} numbers that {arg('study')} returns for {size} participants needs at "
+            f"a regression on the {len(kept)} numbers that study= returns for {size} participants needs at "
             f"least {MIN_ROWS_PER_COLUMN * (len(kept) + 1)} rows, but there are {len(columns)}: return fewer."
         )
     return columns[:, kept]

@@ -13,7 +13,6 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array
 from cbq.common.checks import called, generator, is_number, number, shown
 from cbq.common.tables import short
-from cbq.common.wording import arg
 from cbq.fit.labels import with_labels
 from cbq.linalg.dense import eigh
 from cbq.voi.populations import at_least_0, multiplier
@@ -242,7 +241,7 @@ def _at_size(value: OfSize, name: str, size: int, each: float = 1.0) -> float:
         return each * at_least_0(value, name)
     found = called(value, name, size)
     if not is_number(found, 0.0, 1e150):
-        raise ValueError(f"{arg(name)} must return a number, at least 0, but for size {size} it is {shown(found)}.")
+        raise ValueError(f"{name} must return a number, at least 0, but for size {size} it is {shown(found)}.")
     return float(found)
 
 
@@ -251,8 +250,8 @@ def _population(yearly: float, horizon: float | None, discount: float, delay: Of
     if horizon is not None:
         return people(multiplier(yearly), horizon, discount, delay=wait)
     if wait > 0 or at_least_0(discount, "discount") > 0:
-        named = arg("delay") if wait > 0 else arg("discount")
-        raise ValueError(f"{named} needs {arg('horizon')}, and {arg('population')} as the number for each year.")
+        named = "delay" if wait > 0 else "discount"
+        raise ValueError(f"{named} needs horizon=, and population= as the number for each year.")
     return multiplier(yearly)
 
 

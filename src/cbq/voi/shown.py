@@ -12,7 +12,6 @@ import numpy as np
 
 from cbq.common.checks import file_name, is_number, shown, text
 from cbq.common.tables import aligned, data_frame
-from cbq.common.wording import arg
 from cbq.report import html
 from cbq.report.document import Page
 
@@ -82,8 +81,7 @@ def one_price(willingness_to_pay: Any, prices: Sequence[float | None]) -> float 
     price = prices[0] if willingness_to_pay is None and len(prices) == 1 else willingness_to_pay
     if not (price is None or is_number(price)) or price not in prices:
         raise ValueError(
-            f"{arg('willingness_to_pay')} must be one of {', '.join(map(str, prices))}, but it is "
-            f"{shown(willingness_to_pay)}."
+            f"willingness_to_pay must be one of {', '.join(map(str, prices))}, but it is {shown(willingness_to_pay)}."
         )
     return price
 
