@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -106,7 +107,7 @@ def save_answer(answer: AdaptiveAnswer, folder: Path, source: ProblemSource, pro
 
 def write_answer(answer: AdaptiveAnswer, report: Report, folder: Path, seed: int | None = None) -> None:
     """Write the tables and figures of an answer, and print the paths."""
-    written = report.write(folder, answer.plot)
+    written = report.write(folder, replace(answer, fit=answer.fit._quiet).plot)
     history = answer.history
     write_columns(folder / "history.csv", history.to_columns())
     written += [str(folder / "history.csv"), write_figure(folder / "history.png", history.plot)]

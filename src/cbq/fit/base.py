@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import wraps
+from functools import cached_property, wraps
 from os import PathLike
 from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
 
@@ -18,7 +18,6 @@ from cbq.common.progress import Progress, as_progress, reporting
 from cbq.common.tables import data_frame
 from cbq.fit.beyond import beyond
 from cbq.fit.findings import (
-    REMARKS,
     Finding,
     carried,
     chains,
@@ -26,7 +25,6 @@ from cbq.fit.findings import (
     contradicted_measures,
     equal_values,
     missed_variance,
-    silent,
     unseen_points,
     warn_of,
 )
@@ -58,19 +56,18 @@ BAND_ROUNDING = 1e-6  # of the widest interval
 MAX_SUGGESTED = 10_000  # runs
 
 
-def _saying_what_is_beyond(method: Method) -> Method:
+def _warning_beyond(method: Method) -> Method:
     """A method of a fit that answers at theta, and warns once if some of the thetas are beyond the observed ones."""
 
     @wraps(method)
-    def answer_and_say(fit: Fit, *arguments: Any, **named: Any) -> Any:
-        with silent():
-            found = method(fit, *arguments, **named)
+    def answer_and_warn(fit: Fit, *arguments: Any, **named: Any) -> Any:
+        found = method(fit._quiet, *arguments, **named)
         theta = named.get("theta", arguments[0] if arguments else None)
-        if theta is not None:
+        if theta is not None and not fit._is_quiet:
             warn_of(fit._beyond_findings(fit._thetas(theta)))
         return found
 
-    return cast(Method, answer_and_say)
+    return cast(Method, answer_and_warn)
 
 
 class Fit(Immutable, ABC):
@@ -101,6 +98,7 @@ class Fit(Immutable, ABC):
     about_samples: tuple[Finding, ...] = ()  # what the samples show a user of this estimator
     calibration: Array | None = None  # (C,): factors of the standard deviations, which an adaptive run has shown
     _names: Names | None = None  # those of the samples
+    _is_quiet: bool = False  # whether answers at thetas beyond the observed ones raise no warning
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
     def with_choice(self, choice: str) -> Self:
@@ -131,6 +129,17 @@ class Fit(Immutable, ABC):
             raise ValueError(f"factors must be positive, one for each output, but they are {shown(factors)}.")
         earlier = 1.0 if self.calibration is None else self.calibration
         return self._replaced(calibration=np.broadcast_to(earlier * given, (self.C or 1,)).copy())
+
+    @property
+    def _quiet(self) -> Self:
+        """The same fit, without warnings of thetas beyond the observed ones: for callers that report these."""
+        return self if self._is_quiet else self._quiet_copy
+
+    @cached_property
+    def _quiet_copy(self) -> Self:
+        copied = object.__new__(type(self))
+        copied.__setstate__({**self.__dict__, "_is_quiet": True})  # with all that is computed already
+        return copied
 
     def _with_samples(self, samples: Samples) -> Self:
         """The same fit with the failures, the bounds, the unseen values and the names of the samples."""
@@ -234,8 +243,12 @@ class Fit(Immutable, ABC):
     def serious_findings(self) -> tuple[Finding, ...]:
         """Findings that say that intervals may not hold: each is raised as a `cbq.FitWarning` when the fit is made."""
         failures = (Finding("failures", each) for each in self.failure_warnings if self.has_many_failures)
-        found = (*failures, *self.about_samples, *self._findings())
-        return tuple(each for each in found if each.kind not in REMARKS)
+        return (*failures, *self._doubts)
+
+    @property
+    def _doubts(self) -> tuple[Finding, ...]:
+        """The serious findings other than failures of f."""
+        return tuple(each for each in (*self.about_samples, *self._findings()) if not each.is_remark)
 
     @property
     def failure_warnings(self) -> tuple[str, ...]:
@@ -266,7 +279,7 @@ class Fit(Immutable, ABC):
         """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return np.eye(self.C or 1)
 
-    @_saying_what_is_beyond
+    @_warning_beyond
     @keeping_index
     def predict(
         self,
@@ -312,7 +325,7 @@ class Fit(Immutable, ABC):
         mean, variance = self._read(thetas, lambda each: (each.mean, each.variance), progress)
         return self._bounded(mean), np.sqrt(variance)
 
-    @_saying_what_is_beyond
+    @_warning_beyond
     @keeping_index
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C).
@@ -330,7 +343,7 @@ class Fit(Immutable, ABC):
         low, high = self._bounded(self._read(self._thetas(theta), lambda each: [each.quantile(tail) for tail in tails]))
         return low, high
 
-    @_saying_what_is_beyond
+    @_warning_beyond
     @keeping_index
     def band(
         self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: np.random.Generator | int = 0
@@ -368,7 +381,7 @@ class Fit(Immutable, ABC):
         factor = np.maximum(np.quantile(away, level, axis=0, method="higher"), 1.0)
         return self._bounded(middle - factor * (middle - low)), self._bounded(middle + factor * (high - middle))
 
-    @_saying_what_is_beyond
+    @_warning_beyond
     def sample(
         self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int, *, antithetic: bool = False
     ) -> Array:
@@ -400,7 +413,7 @@ class Fit(Immutable, ABC):
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
-    @_saying_what_is_beyond
+    @_warning_beyond
     @keeping_index
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
@@ -503,7 +516,7 @@ class Fit(Immutable, ABC):
             f"samples."
         )
 
-    @_saying_what_is_beyond
+    @_warning_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
         """A figure of I over theta, with intervals; `cbq.fit.plot.plot_fit` describes the options at length.
 

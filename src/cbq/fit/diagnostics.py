@@ -11,7 +11,6 @@ from scipy.special import ndtri, stdtr
 from cbq.common.arrays import Array, Integers
 from cbq.fit.answer_grid import OBSERVED_ONLY
 from cbq.fit.base import Fit
-from cbq.fit.findings import silent
 from cbq.fit.plot_lines import as_columns
 from cbq.fit.truth import TruthFunction, true_values
 from cbq.samples import Samples
@@ -40,8 +39,8 @@ class Diagnostic:
 
 def diagnose(fit: Fit, samples: Samples | None, truth: TruthFunction | None, theta: Array) -> list[Diagnostic]:
     """All checks that can be made; theta (M, p) is where the truth is compared with."""
-    with silent():
-        found = [*fit._diagnostics(), averages_of(fit, samples), against_truth(fit, truth, theta)]
+    quiet = fit._quiet
+    found = [*quiet._diagnostics(), averages_of(quiet, samples), against_truth(quiet, truth, theta)]
     return [each for each in found if each is not None]
 
 

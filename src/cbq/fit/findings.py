@@ -8,9 +8,7 @@ from __future__ import annotations
 import os
 import sys
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from contextvars import ContextVar
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -50,7 +48,6 @@ KINDS = {
 REMARKS = frozenset({"rounding", "design"})  # these leave intervals as good as they are, and raise no warning
 PACKAGE = f"{Path(__file__).parents[1]}{os.sep}"
 
-_IS_SILENT: ContextVar[bool] = ContextVar("is_silent", default=False)
 POINTS_PER_COORDINATE = 5  # of all thetas together, at least, for each coordinate of x and of theta
 MIN_EQUAL = 4  # points of a theta
 EQUAL = 1e-9  # a range of values, in units of that over all thetas, up to which they are equal
@@ -104,20 +101,15 @@ class Finding:
         """What to do about it: a sentence."""
         return KINDS[self.kind]
 
+    @property
+    def is_remark(self) -> bool:
+        """Whether intervals are as good as without it, so that it raises no warning."""
+        return self.kind in REMARKS
+
 
 def for_some(outputs: int, C: int) -> str:
     """How many of C outputs a finding is about, as a part of its text; empty if there is one output."""
     return f" for {outputs} of {C} outputs" * (C > 1)
-
-
-@contextmanager
-def silent() -> Iterator[None]:
-    """Raise no warnings of findings inside, for callers that say themselves what was found."""
-    before = _IS_SILENT.set(True)
-    try:
-        yield
-    finally:
-        _IS_SILENT.reset(before)
 
 
 def warn_of(findings: Iterable[Finding]) -> None:
@@ -125,8 +117,6 @@ def warn_of(findings: Iterable[Finding]) -> None:
 
     The message begins with the kind, so that filters can tell the kinds apart.
     """
-    if _IS_SILENT.get():
-        return
     texts: dict[str, list[str]] = {}
     for each in findings:
         texts.setdefault(each.kind, []).append(each.text)
