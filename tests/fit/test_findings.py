@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import cbq
-from cbq.fit.beyond import beyond
 from cbq.fit.findings import KINDS, REMARKS, Finding, _autocorrelation, chains, warn_of
+from cbq.fit.thetas import beyond
 from cbq.measures import Empirical, Gaussian, LogNormal, Uniform
 from cbq.runs.draws import sobol
 from quiet import silent

@@ -16,10 +16,10 @@ from cbq.common.arrays import Array, digits_apart, evenly, finite
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.estimators.base import REFUSALS, reason
 from cbq.fit.base import Fit
-from cbq.fit.beyond import FRESH
 from cbq.fit.findings import warn_of
 from cbq.fit.report import FitReport
 from cbq.fit.theta_grids import TAIL
+from cbq.fit.thetas import FRESH
 from cbq.problems.problem import Problem
 from cbq.runs import AdaptiveAnswer
 from cbq.runs.report import answer_page

@@ -11,12 +11,12 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array, evenly
 from cbq.common.tables import short
 from cbq.fit.answer_grid import AnswerGrid, extremes_in_words
+from cbq.fit.answers import TruthFunction, true_values
 from cbq.fit.base import Fit
 from cbq.fit.naming import expectation_names
 from cbq.fit.plot_lines import single_theta_estimates
 from cbq.fit.styles import spans_decades
 from cbq.fit.theta_grids import round_axis
-from cbq.fit.truth import TruthFunction, true_values
 from cbq.report import charts
 from cbq.report.charts import Axis, Lines, Map, Slice, figure, resolved
 from cbq.report.parts import Html, joined, paragraph, table

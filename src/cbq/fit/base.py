@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from functools import cached_property, wraps
+from functools import cached_property
 from os import PathLike
-from typing import TYPE_CHECKING, Any, Self, TypeVar, cast
+from typing import TYPE_CHECKING, Any, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -16,7 +16,7 @@ from cbq.common.checks import between_0_and_1, count, file_name, flag, generator
 from cbq.common.memory import require_memory
 from cbq.common.progress import Progress, as_progress, reporting
 from cbq.common.tables import data_frame
-from cbq.fit.beyond import beyond
+from cbq.fit.answers import keeping_index, r_squared, warning_beyond
 from cbq.fit.findings import (
     Finding,
     carried,
@@ -26,14 +26,11 @@ from cbq.fit.findings import (
     equal_values,
     missed_variance,
     unseen_points,
-    warn_of,
 )
-from cbq.fit.frames import keeping_index
 from cbq.fit.heavy_tails import infinite_variance
 from cbq.fit.predictive import PredictiveDistribution, sample_jointly
-from cbq.fit.suggestion import Suggestion
 from cbq.fit.summary import Summary, fit_html
-from cbq.fit.truth import r_squared
+from cbq.fit.thetas import Suggestion, beyond, beyond_findings
 from cbq.io import Bounds, Field, Instance, Integer, Many, Numbers, Optional, Text, load_file, save_file, saved_classes
 from cbq.samples import Failures, Samples
 from cbq.samples.arrays import thetas_in
@@ -45,8 +42,6 @@ if TYPE_CHECKING:
 
     from cbq.fit.diagnostics import Diagnostic
 
-Method = TypeVar("Method", bound=Callable[..., Any])
-
 FEW, PART = 0.02, 0.1  # the shares of failures, overall and at one theta, above which the summary begins with them
 MAX_BLOCK = 4096  # thetas: predictive distributions are made for so many at a time, which bounds the memory
 MAX_NUMBERS = 2**23  # in a matrix between a block of thetas and the observed ones
@@ -54,20 +49,6 @@ BAND_DRAWS = 2000  # of functions: the coverage of a band of 95% is then known t
 LEAST_DRAWS = 100
 BAND_ROUNDING = 1e-6  # of the widest interval
 MAX_SUGGESTED = 10_000  # runs
-
-
-def _warning_beyond(method: Method) -> Method:
-    """A method of a fit that answers at theta, and warns once if some of the thetas are beyond the observed ones."""
-
-    @wraps(method)
-    def answer_and_warn(fit: Fit, *arguments: Any, **named: Any) -> Any:
-        found = method(fit._quiet, *arguments, **named)
-        theta = named.get("theta", arguments[0] if arguments else None)
-        if theta is not None and not fit._is_quiet:
-            warn_of(fit._beyond_findings(fit._thetas(theta)))
-        return found
-
-    return cast(Method, answer_and_warn)
 
 
 class Fit(Immutable, ABC):
@@ -196,7 +177,7 @@ class Fit(Immutable, ABC):
         raise NotImplementedError(f"{type(self).__name__} must define _predictive or _predictives.")
 
     def summary(self) -> Summary:
-        """How the fit was made, what was chosen, and every warning: a text that knows its parts.
+        """How the fit was made, what was chosen, and every warning: a string with structured attributes.
 
         Examples
         --------
@@ -207,18 +188,7 @@ class Fit(Immutable, ABC):
         >>> fit.summary().warnings
         ()
         """
-        findings = self.findings
-        found = [f"{each} {each.remedy}" for each in findings]
-        first, last = found[: self.has_many_failures], found[self.has_many_failures :]
-        lines = self._description()
-        if self.names.listed:
-            lines.append(f"Names: {self.names.listed}.")
-        if self.calibration is not None:
-            factors = ", ".join(f"{factor:.2g}" for factor in self.calibration)
-            lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
-        before = [*(f"WARNING: {each}" for each in first), *filter(None, [self.choice])]
-        after = [f"Warning: {each}" for each in last] if found else ["No warnings."]
-        return Summary("\n".join([*before, *lines, *after]), self.choice, lines, findings)
+        return Summary.of(self)
 
     @abstractmethod
     def _description(self) -> list[str]:
@@ -279,7 +249,7 @@ class Fit(Immutable, ABC):
         """The correlation of the errors of outputs: (C, C), or (1, 1) where f has no axis of outputs."""
         return np.eye(self.C or 1)
 
-    @_warning_beyond
+    @warning_beyond
     @keeping_index
     def predict(
         self,
@@ -325,7 +295,7 @@ class Fit(Immutable, ABC):
         mean, variance = self._read(thetas, lambda each: (each.mean, each.variance), progress)
         return self._bounded(mean), np.sqrt(variance)
 
-    @_warning_beyond
+    @warning_beyond
     @keeping_index
     def interval(self, theta: npt.ArrayLike, level: float = 0.95) -> tuple[Array, Array]:
         """The ends of the central interval that holds I with probability `level`, each (M,) or (M, C).
@@ -343,7 +313,7 @@ class Fit(Immutable, ABC):
         low, high = self._bounded(self._read(self._thetas(theta), lambda each: [each.quantile(tail) for tail in tails]))
         return low, high
 
-    @_warning_beyond
+    @warning_beyond
     @keeping_index
     def band(
         self, theta: npt.ArrayLike, level: float = 0.95, *, size: int = BAND_DRAWS, rng: np.random.Generator | int = 0
@@ -381,7 +351,7 @@ class Fit(Immutable, ABC):
         factor = np.maximum(np.quantile(away, level, axis=0, method="higher"), 1.0)
         return self._bounded(middle - factor * (middle - low)), self._bounded(middle + factor * (high - middle))
 
-    @_warning_beyond
+    @warning_beyond
     def sample(
         self, theta: npt.ArrayLike, size: int, rng: np.random.Generator | int, *, antithetic: bool = False
     ) -> Array:
@@ -413,7 +383,7 @@ class Fit(Immutable, ABC):
         draws = sample_jointly(predictives, self.correlation, size, rng, antithetic=antithetic)
         return self._bounded(draws[..., 0] if self.C is None else draws)
 
-    @_warning_beyond
+    @warning_beyond
     @keeping_index
     def to_frame(self, theta: npt.ArrayLike | None = None, level: float = 0.95) -> Any:
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
@@ -469,16 +439,8 @@ class Fit(Immutable, ABC):
         return beyond(self._thetas(theta), self.theta)
 
     def _beyond_findings(self, theta: Array, *, tolerated: float = 0.0) -> tuple[Finding, ...]:
-        """What a user should know if more than a tolerated share of thetas (M, p) are beyond the observed ones."""
-        found = self.beyond(theta)
-        if np.mean(found) <= tolerated:
-            return ()
-        first = self.names.at("theta", theta[np.argmax(found)])
-        which = f"{np.count_nonzero(found)} of {len(theta)} thetas, such as {first}, are"
-        which = f"{first} is" if len(theta) == 1 else which
-        low, high = np.min(self.theta, axis=0), np.max(self.theta, axis=0)
-        text = f"{which} beyond the observed ones, which are from {low} to {high}: intervals there rest on a prior."
-        return (Finding("beyond", text),)
+        """A finding where more than a tolerated share of thetas (M, p) are beyond the observed ones."""
+        return beyond_findings(theta, self.theta, self.names, tolerated)
 
     def _marks(self, theta: Array) -> dict[str, npt.NDArray[Any]]:
         """Columns for tables at thetas (M, p), (M,) each, where they have something to say.
@@ -516,7 +478,7 @@ class Fit(Immutable, ABC):
             f"samples."
         )
 
-    @_warning_beyond
+    @warning_beyond
     def plot(self, theta: npt.ArrayLike | None = None, **options: Any) -> Figure:
         """A figure of I over theta, with intervals; `cbq.fit.plot.plot_fit` describes the options at length.
 

@@ -9,13 +9,13 @@ import numpy.typing as npt
 
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, flag, is_whole, shown
+from cbq.fit.answers import Truth, true_values
 from cbq.fit.base import Fit
 from cbq.fit.labels import Labels
 from cbq.fit.plot_lines import Curve, draw_into, lines_figure, slices_figure
 from cbq.fit.plot_maps import maps_figure
 from cbq.fit.styles import require_axes
 from cbq.fit.theta_grids import regular_grid, theta_prior, theta_range
-from cbq.fit.truth import Truth, true_values
 from cbq.measures import Measure
 from cbq.samples.names import named_row
 

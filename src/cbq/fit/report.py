@@ -18,12 +18,12 @@ from cbq.common.arrays import Array, digits_apart
 from cbq.common.checks import between_0_and_1, shown, text
 from cbq.fit.answer_grid import AnswerGrid
 from cbq.fit.answer_section import MAX_DRAWN, AnswerSection
+from cbq.fit.answers import TruthFunction
 from cbq.fit.base import Fit
 from cbq.fit.diagnostics import LEVEL, TRUTH_DRAWS, TRUTH_SEED, Diagnostic, diagnose
 from cbq.fit.naming import capital, expectation_names
 from cbq.fit.summary import DESIGNS, count_range
 from cbq.fit.theta_grids import theta_prior
-from cbq.fit.truth import TruthFunction
 from cbq.measures import Measure
 from cbq.report import charts
 from cbq.report.charts import Axis, Lines, figure

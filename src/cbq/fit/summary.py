@@ -107,6 +107,22 @@ class Summary(str):
         found.choice, found.description, found.findings = choice, tuple(description), tuple(findings)
         return found
 
+    @classmethod
+    def of(cls, fit: Fit) -> Summary:
+        """The summary of a fit; it begins with failures of f if there are many."""
+        findings = fit.findings
+        texts = [f"{finding} {finding.remedy}" for finding in findings]
+        first, last = texts[: fit.has_many_failures], texts[fit.has_many_failures :]
+        lines = fit._description()
+        if fit.names.listed:
+            lines.append(f"Names: {fit.names.listed}.")
+        if fit.calibration is not None:
+            factors = ", ".join(f"{factor:.2g}" for factor in fit.calibration)
+            lines.append(f"Calibration: standard deviations are {factors} times those of this fit alone.")
+        before = [*(f"WARNING: {text}" for text in first), *filter(None, [fit.choice])]
+        after = [f"Warning: {text}" for text in last] if texts else ["No warnings."]
+        return cls("\n".join([*before, *lines, *after]), fit.choice, lines, findings)
+
     @property
     def warnings(self) -> tuple[str, ...]:
         """The texts of all findings."""

@@ -18,8 +18,8 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, generator, is_whole, number, shown
 from cbq.common.progress import Progress, as_progress
 from cbq.fit.base import Fit
-from cbq.fit.beyond import FRESH
 from cbq.fit.findings import Finding, warn_of
+from cbq.fit.thetas import FRESH
 from cbq.nested.means import posterior_means
 from cbq.nested.outer import Design, Outer, PriorLike, outer, standard_error
 from cbq.report import html

@@ -12,8 +12,8 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, one_of
 from cbq.common.progress import Progress
 from cbq.fit.base import Fit
-from cbq.fit.beyond import MARGIN
 from cbq.fit.findings import Finding
+from cbq.fit.thetas import MARGIN
 from cbq.measures import Empirical
 from cbq.nested.answer import Answer, Functional, OuterPosterior, output_selector
 from cbq.nested.outer import NODES, Design, Outer, PriorLike, as_prior, is_table, standard_error

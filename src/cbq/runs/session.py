@@ -22,7 +22,7 @@ from cbq.common.memory import require_memory
 from cbq.estimators.multioutput.suggestion import Wanted
 from cbq.fit.base import Fit
 from cbq.fit.findings import all_equal
-from cbq.fit.suggestion import N_WANTED
+from cbq.fit.thetas import N_WANTED
 from cbq.runs.answer import AdaptiveAnswer
 from cbq.runs.asked import Asked, ExpectedResults
 from cbq.runs.draws import CANDIDATES_KEY, WANTED_KEY, keyed_generator, sobol
