@@ -19,7 +19,8 @@ MESSAGES = {
     "pass pars=['a', 'b c'], or leave pars= out.": "pass --pars 'a,b c', or leave --pars out.",
     "dim must be 1: pass dim=1.": "--option dim must be 1: pass --option dim=1.",
     "the budget is spent; level=0.9 is no option.": "the budget is spent; level=0.9 is no option.",
-    "see my_budget=3 and --budget=3.": "see my_budget=3 and --budget=3.",
+    "see my_budget=3 or --budget=3.": "see my_budget=3 or --budget=3.",
+    "or make f(budget=...).": "or make f(budget=...).",
     "3 runs: call solve again with the same arguments to resume.": "3 runs: the same command resumes.",
 }
 

@@ -1,4 +1,4 @@
-"""The program: its commands, and its reports of errors."""
+"""The program: its commands, how it reports errors, and the commands `cbq problems` and `cbq reproduce`."""
 
 from __future__ import annotations
 
@@ -7,15 +7,20 @@ import sys
 import warnings
 from collections.abc import Mapping, Sequence
 from functools import partial
+from pathlib import Path
 from typing import Annotated, Any
 
 import typer
 from typer.core import TyperCommand, TyperGroup
 
+import cbq
 from cbq._version import __version__
-from cbq.cli import ask, compare, evppi, evsi, predict, psa, reproduce, run, solve, status, tell
+from cbq.cli import options
+from cbq.cli.adaptive import ask, solve, status, tell
+from cbq.cli.decisions import ceac, evpi, evppi, evsi, psa
 from cbq.cli.messages import in_options, naming_options, option_names
-from cbq.cli.tables import TYPED, show
+from cbq.cli.run import compare, predict, run
+from cbq.cli.tables import show
 from cbq.common.checks import as_text, sentence
 from cbq.common.workers import WorkerError
 from cbq.estimators.base import REFUSALS
@@ -25,8 +30,45 @@ from cbq.runs import IntegrandError
 
 INTERRUPTED = 130  # exit status after Ctrl-C, as in shells
 
+SEEDS, QUICK_SEEDS = 20, 2
+FOLDER, QUICK_FOLDER = Path("reproduction"), Path("reproduction-quick")
+
 # Errors that bad input raises. The type of any other error is part of its report.
 EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
+
+Experiments = Annotated[
+    list[str] | None,
+    typer.Argument(metavar="NAME...", show_default=False, help="Name experiments that --list shows, or pass --all."),
+]
+Every = Annotated[bool, typer.Option("--all", help="Run all experiments.")]
+Listed = Annotated[bool, typer.Option("--list", help="List the experiments with their expected minutes, and stop.")]
+Quick = Annotated[
+    bool, typer.Option("--quick", help="Use tiny sizes, to check that everything runs; the numbers are meaningless.")
+]
+Seeds = Annotated[
+    int | None,
+    options.count(
+        show_default=f"{SEEDS}, or {QUICK_SEEDS} with --quick",
+        help="Draw this many samples for each point of a figure. Expensive cells use fewer, and seeds that were saved "
+        "before are shown too.",
+    ),
+]
+Processes = Annotated[int, options.count(help="Use this many processes, with one thread each.")]
+Folder = Annotated[
+    Path | None,
+    typer.Option(
+        metavar="FOLDER",
+        file_okay=False,
+        show_default=f"{FOLDER}, or {QUICK_FOLDER} with --quick",
+        help="Write to this folder, in which each experiment has its own.",
+    ),
+]
+PlotOnly = Annotated[
+    bool, typer.Option("--plot-only", help="Draw and summarise saved results again; nothing is evaluated.")
+]
+Force = Annotated[
+    bool, typer.Option("--force", help="Continue from saved results of other code; the record names both versions.")
+]
 
 
 class Command(TyperCommand):
@@ -45,7 +87,7 @@ class OneLineErrors(TyperGroup):
     def main(self, args: Sequence[str] | None = None, prog_name: str | None = None, *rest: Any, **extra: Any) -> Any:
         arguments = sys.argv[1:] if args is None else list(args)
         extra["standalone_mode"] = False  # so that errors are raised here
-        TYPED.set(tuple(arguments))
+        extra["obj"] = tuple(arguments)  # for `command_line`
         try:
             code = super().main(arguments, "cbq", *rest, **extra)
         except (typer.Abort, KeyboardInterrupt):
@@ -86,7 +128,7 @@ app = typer.Typer(
 
 
 @app.callback(invoke_without_command=True)
-def cbq(
+def program(
     context: typer.Context,
     version: Annotated[
         bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version and exit.")
@@ -141,20 +183,59 @@ def problems() -> None:
     show(("name", "options", "description"), rows, left=3)
 
 
-for _command in (
-    run.run,
-    solve.solve,
-    ask.ask,
-    tell.tell,
-    status.status,
-    compare.compare,
-    predict.predict,
-    evppi.evppi,
-    evsi.evsi,
-    psa.psa,
-    psa.ceac,
-    psa.evpi,
-    problems,
-    reproduce.reproduce,
-):
-    app.command(cls=Command)(_command)
+def reproduce(
+    names: Experiments = None,
+    every: Every = False,
+    listed: Listed = False,
+    quick: Quick = False,
+    seeds: Seeds = None,
+    workers: Processes = 1,
+    out: Folder = None,
+    plot_only: PlotOnly = False,
+    force: Force = False,
+) -> None:
+    """Repeat the experiments of the paper.
+
+    Runs them with the methods of the paper and with ours, and draws its figures.
+    The experiments are part of the repository: run the command from its root, or from an editable install.
+
+    Each experiment has a folder with results.csv, summary.csv (medians over seeds, and means of coverage, with the
+    ends of a band of one standard error), record.json (what the results depend on), and the figure as PNG and SVG. The
+    verdict on the paper's claim is printed. Finished cells are kept in results.sqlite at once: after an interruption,
+    the same command continues from there, and more --seeds are added to them.
+
+    \b
+    Examples:
+      cbq reproduce --list
+      cbq reproduce linear sir-N --workers 2
+      cbq reproduce --all --quick
+      cbq reproduce linear --plot-only
+    """
+    root = str(checkout())
+    if root not in sys.path:
+        sys.path.insert(0, root)
+    from experiments import command
+
+    chosen = command.choose(names or [], every=every or (listed and not names))
+    count, folder = seeds or (QUICK_SEEDS if quick else SEEDS), out or (QUICK_FOLDER if quick else FOLDER)
+    if listed:
+        command.show_list(chosen, quick=quick, seeds=count, workers=workers)
+    elif plot_only:
+        command.redraw_all(chosen, folder, skip_missing=every)
+    else:
+        command.run_all(chosen, folder, quick=quick, seeds=count, workers=workers, force=force)
+
+
+def checkout() -> Path:
+    """The root of the repository: the folder that holds the sources of this package, or else the current one."""
+    for root in (Path(cbq.__file__).resolve().parents[2], Path.cwd()):
+        if (root / "experiments" / "command.py").is_file() and (root / "src" / "cbq").is_dir():
+            return root
+    raise FileNotFoundError(
+        "the experiments of the paper are not part of the installed package: get the repository of cbq, and run this "
+        "command from its root."
+    )
+
+
+for _command in (run, solve, ask, tell, status, compare, predict, evppi, evsi, psa, ceac, evpi, problems, reproduce):
+    app.command(cls=Command)(options.command(_command))

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import typer
 
-from cbq.cli.tables import command_line, show, write_columns, write_figure
+from cbq.cli.tables import show, write_columns, write_figure
 from cbq.common.arrays import Array, digits_apart, evenly, finite
 from cbq.comparison.scores import KnownTruth, score_against_truth
 from cbq.estimators.base import REFUSALS, reason
@@ -115,10 +115,15 @@ class Report:
         drawn = write_figure(folder / "figure.png", lambda: figure(self.fit, self.problem, self.level, grid, draw))
         return [str(folder / "estimate.csv"), drawn]
 
-    def write_report(self, path: Path, record: Mapping[str, str], answer: AdaptiveAnswer | None = None) -> str:
-        """Write the report, and return its path or the reason for its absence; answer: of an adaptive run."""
+    def write_report(
+        self, path: Path, command: str, record: Mapping[str, str], answer: AdaptiveAnswer | None = None
+    ) -> str:
+        """Write the report, and return its path or the reason for its absence.
+
+        command : repeats the run. answer : of an adaptive run.
+        """
         truth = self.problem.exact if self.problem.has_exact else None
-        known: dict[str, Any] = {"repeat": command_line(), "name": self.problem.name, "record": record}
+        known: dict[str, Any] = {"repeat": command, "name": self.problem.name, "record": record}
         try:
             if answer is not None:
                 page = answer_page(answer, truth, **known)

@@ -31,7 +31,7 @@ def in_options(message: str, options: Mapping[str, str]) -> str:
         names = "|".join(map(re.escape, options))
         message = re.sub(rf"^({names})(?= )", lambda found: options[found[1]].rstrip(" ="), message)
         message = re.sub(
-            rf"(?<![\w.-])({names})=({VALUE})?", lambda found: _option(options[found[1]], found[2]), message
+            rf"(?<![\w.-])({names})=(?!\.\.\.)({VALUE})?", lambda found: _option(options[found[1]], found[2]), message
         )
     return AGAIN.sub("the same command resumes", message)
 

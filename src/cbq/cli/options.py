@@ -1,13 +1,14 @@
-"""Arguments and options that several commands share, and the collection of samples with them."""
+"""Arguments and options that several commands share, and groups of them, whose fields become parameters."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields, is_dataclass
 from functools import partial
+from inspect import Parameter, Signature, signature
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, get_type_hints
 
 import numpy as np
 import typer
@@ -45,8 +46,10 @@ Options = Annotated[
         help="Set an option of the problem, such as dim=3. Repeat it for others. A value that is not JSON is a string.",
     ),
 ]
-T = Annotated[int | None, count("--T", show_default=str(DEFAULT_T), help="Draw this many thetas from the prior.")]
-N = Annotated[int, count("--N", help="Evaluate f this many times at each theta.")]
+ThetaCount = Annotated[
+    int | None, count("--T", show_default=str(DEFAULT_T), help="Draw this many thetas from the prior.")
+]
+PointCount = Annotated[int, count("--N", help="Evaluate f this many times at each theta.")]
 Design = Annotated[
     str,
     typer.Option(
@@ -157,26 +160,6 @@ def check(level: float, out: Path | None, engine: str = "numpy") -> None:
         out.mkdir(parents=True, exist_ok=True)
 
 
-def goal(
-    remembered: Mapping[str, Any],
-    *,
-    tolerance: str | None = None,
-    rtol: float | None = None,
-    criterion: str | None = None,
-    level: float | None = None,
-    budget: int | None = None,
-) -> Goal:
-    """The goal: from the options that are set, and otherwise from the remembered goal.
-
-    A new --rtol or --tolerance replaces both remembered ones.
-    """
-    others = {"criterion": criterion, "level": level, "budget": budget}
-    given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
-    if tolerance is not None or rtol is not None:
-        given |= {"tolerance": None if tolerance is None else numbers(tolerance, "--tolerance"), "rtol": rtol}
-    return Goal.of(**{**remembered, **given})
-
-
 def numbers(text: str, name: str) -> list[float]:
     """Comma-separated numbers."""
     try:
@@ -201,21 +184,67 @@ def thetas(texts: Sequence[str] | None, p: int, option: str = "--theta") -> Arra
     return np.array(rows) if rows else None
 
 
+def command(function: Callable[..., None]) -> Callable[..., None]:
+    """The command for typer: the fields of groups, which are dataclasses, become parameters, and --debug is added."""
+    hints = get_type_hints(function, include_extras=True)
+    groups: dict[str, Any] = {name: kind for name, kind in hints.items() if is_dataclass(kind)}
+    parameters = []
+    for parameter in signature(function).parameters.values():
+        kind = groups.get(parameter.name)
+        if kind is None:
+            parameters.append(parameter.replace(annotation=hints[parameter.name], kind=Parameter.KEYWORD_ONLY))
+        else:
+            types = get_type_hints(kind, include_extras=True)
+            parameters += [
+                Parameter(
+                    field.name,
+                    Parameter.KEYWORD_ONLY,
+                    default=Parameter.empty if field.default is MISSING else field.default,
+                    annotation=types[field.name],
+                )
+                for field in fields(kind)
+            ]
+    parameters.append(Parameter("debug", Parameter.KEYWORD_ONLY, default=False, annotation=Debug))
+
+    def run(*, debug: bool, **values: Any) -> None:  # `OneLineErrors` finds --debug among the arguments
+        for name, kind in groups.items():
+            values[name] = kind(**{field.name: values.pop(field.name) for field in fields(kind)})
+        function(**values)
+
+    run.__name__, run.__doc__ = function.__name__, function.__doc__
+    run.__signature__ = Signature(parameters)  # type: ignore[attr-defined]
+    run.__annotations__ = {parameter.name: parameter.annotation for parameter in parameters}
+    return run
+
+
+@dataclass(frozen=True)
+class Named:
+    """A problem that the user names, with options of the function that builds it."""
+
+    problem: ProblemName
+    option: Options = None
+
+    @property
+    def source(self) -> ProblemSource:
+        """The source of the problem."""
+        return ProblemSource.parse(self.problem, self.option)
+
+
 @dataclass(frozen=True)
 class Sampling:
     """The arguments of `Problem.collect`; None stands for its default."""
 
-    T: int | None
-    N: int
-    seed: int
-    design: str
-    theta: list[str] | None
-    workers: int | None
-    checkpoint: Path | None
-    batch: int | None
-    on_error: str | None
-    on_change: str | None
-    timeout: float | None
+    T: ThetaCount = None
+    N: PointCount = 40
+    seed: Seed = 0
+    design: Design = "sobol"
+    theta: Theta = None
+    workers: Workers = None
+    checkpoint: Checkpoint = None
+    batch: Batch = None
+    on_error: OnError = None
+    on_change: OnChange = None
+    timeout: Timeout = None
 
     def collect(self, problem: Problem, source: ProblemSource) -> Samples:
         """Collect samples of the problem, and report errors in the user's file with their lines."""
@@ -227,6 +256,26 @@ class Sampling:
             return problem.collect(
                 T, self.N, rng=self.seed, theta=theta, executor=self.workers, checkpoint=self.checkpoint, **given
             )
+
+
+@dataclass(frozen=True)
+class Accuracy:
+    """The accuracy that the user states, and the budget; None stands for a remembered or a default value."""
+
+    rtol: Rtol = None
+    tolerance: Tolerance = None
+    criterion: Criterion = None
+    level: GoalLevel = None
+    budget: Budget = None
+
+    def goal(self, remembered: Mapping[str, Any]) -> Goal:
+        """The goal; a new --rtol or --tolerance replaces both remembered ones."""
+        others = {"criterion": self.criterion, "level": self.level, "budget": self.budget}
+        given: dict[str, Any] = {name: value for name, value in others.items() if value is not None}
+        if self.tolerance is not None or self.rtol is not None:
+            tolerance = None if self.tolerance is None else numbers(self.tolerance, "--tolerance")
+            given |= {"tolerance": tolerance, "rtol": self.rtol}
+        return Goal.of(**{**remembered, **given})
 
 
 @contextmanager

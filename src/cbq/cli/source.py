@@ -51,6 +51,13 @@ class ProblemSource:
         return cls(attribute, Path(path).resolve(), parsed)
 
     @classmethod
+    def optional(cls, text: str | None, options: Sequence[str] | None) -> Self | None:
+        """From --problem and --option, if the problem is named."""
+        if text is None and options:
+            raise ValueError("--option is for the problem of --problem: pass --problem as well.")
+        return None if text is None else cls.parse(text, options)
+
+    @classmethod
     def of_record(cls, record: Mapping[str, Any]) -> Self:
         """From the value of `record`."""
         name, file, options = (record[key] for key in ("name", "file", "options"))
