@@ -45,7 +45,7 @@ def show(header: Row, rows: Sequence[Row], *, left: int = 0) -> None:
 def write_csv(path: Path | None, header: Row, rows: Iterable[Sequence[object]]) -> None:
     """Write comma-separated values, with floats in full precision, to a file or to the standard output.
 
-    Text that a spreadsheet would take for a formula is marked as text (`cbq.cli.formulas`).
+    Text that a spreadsheet would take for a formula is marked as text (`cbq.cli.cells`).
     """
     text = StringIO(newline="")
     tabs = path is not None and path.suffix.lower() in TABBED
