@@ -348,7 +348,7 @@ def test_impossible_studies_are_refused(make, message):
         ({"study": studies.Poisson()}, "must be a rate, at least 0"),
         ({"study": studies.Survival(1.0)}, "must be a rate of events, above 0"),
         ({"study": studies.Normal("s")}, "'s', which is no column of inputs"),
-        ({"study": studies.Trial(["binomial", "binomial"])}, "has 2 arms, each about one input, but pars has 1"),
+        ({"study": studies.Trial(["binomial", "binomial"])}, "has 2 arms, each about one input, but pars= has 1"),
         ({"study": lambda row, n, rng: [[1.0]] * 2 if row["x"] > 0 else [0.0]}, "what simulate of the study returns"),
         ({"study": lambda row, n, rng: np.nan}, "what simulate of the study returns for 10"),
         ({"study": lambda row, n, rng: row["y"]}, "simulate of the study raised KeyError"),

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Any
 
 import typer
 
@@ -31,76 +31,68 @@ PROBLEM_NOTE = "problem"
 WAIT = 5.0  # seconds to wait for another process that asks or tells
 OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
 
-Batch = Annotated[
-    int | None,
-    options.count(
-        show_default="one for each worker, or an eighth of the runs so far",
-        help="Choose this many runs together, before any of them is made.",
-    ),
-]
-File = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RUN", show_default=False, dir_okay=False, help="Name the file of the run, such as run.sqlite."
-    ),
-]
-From = Annotated[
-    str | None,
-    typer.Option(
-        "--problem",
-        metavar="PROBLEM",
-        show_default="from RUN",
-        help="Name the problem, or path/to/file.py:attribute, to begin a run, or if that file has moved. RUN remembers "
-        "it.",
-    ),
-]
-Number = Annotated[
-    int | None,
-    options.count("--n", show_default="16, then an eighth of the runs so far", help="Ask for this many runs."),
-]
-Points = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FILE",
-        dir_okay=False,
-        show_default="standard output",
-        help="Write the table to this file, .csv, .xlsx, .ods or .parquet.",
-    ),
-]
-Pending = Annotated[
-    bool, typer.Option("--pending", help="List the runs that were asked for and not told, instead of new runs.")
-]
-FirstSeed = Annotated[
-    int | None,
-    typer.Option("--seed", metavar="INTEGER", min=0, show_default="0", help="Begin a run with this random seed."),
-]
-Results = Annotated[
-    Path,
-    typer.Argument(
-        metavar="RESULTS",
-        show_default=False,
-        dir_okay=False,
-        help="Name a table of results: CSV, Excel, .ods or Parquet.",
-    ),
-]
-SheetOfResults = Annotated[
-    str | None, options.unset("--sheet", metavar="NAME", help="Read this sheet of a workbook, by its name or number.")
-]
-NamesOfResults = Annotated[
-    int | None,
-    options.unset(
-        "--header-row", metavar="INTEGER", min=1, help="Find the names of the columns in this line, below titles."
-    ),
-]
+
+@dataclass(frozen=True)
+class Solving(options.Running, options.Report):
+    """How `cbq solve` runs f."""
+
+    batch: int | None = options.whole(
+        "Choose this many runs together, before any of them is made.",
+        shown="one for each worker, or an eighth of the runs so far",
+    )
 
 
 @dataclass(frozen=True)
 class Resumed:
     """The file of a run, and the problem that begins it, or that has moved."""
 
-    run: File
-    problem: From = None
-    option: options.Options = None
+    run: Path = options.argument("Name the file of the run, such as run.sqlite.", metavar="RUN", dir_okay=False)
+    problem: str | None = options.setting(
+        "Name the problem, or path/to/file.py:attribute, to begin a run, or if that file has moved. RUN remembers it.",
+        "--problem",
+        metavar="PROBLEM",
+        shown="from RUN",
+    )
+    option: list[str] | None = options.setting(options.PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
+
+
+@dataclass(frozen=True)
+class Changing:
+    """What to do if f has changed."""
+
+    on_change: str = options.setting(options.ON_CHANGE, default="raise", metavar="NAME")
+
+
+@dataclass(frozen=True)
+class Asking(Changing):
+    """The runs to ask for."""
+
+    n: int | None = options.whole("Ask for this many runs.", "--n", shown="16, then an eighth of the runs so far")
+    out: Path | None = options.setting(
+        "Write the table to this file, .csv, .xlsx, .ods or .parquet.",
+        metavar="FILE",
+        dir_okay=False,
+        shown="standard output",
+    )
+    pending: bool = options.setting(
+        "List the runs that were asked for and not told, instead of new runs.", "--pending", default=False
+    )
+    seed: int | None = options.setting(
+        "Begin a run with this random seed.", "--seed", metavar="INTEGER", min=0, shown="0"
+    )
+
+
+@dataclass(frozen=True)
+class Telling(Changing):
+    """The table of results."""
+
+    results: Path = options.argument(
+        "Name a table of results: CSV, Excel, .ods or Parquet.", metavar="RESULTS", dir_okay=False
+    )
+    sheet: str | None = options.setting(
+        "Read this sheet of a workbook, by its name or its number.", "--sheet", metavar="NAME"
+    )
+    header_row: int | None = options.whole("Find the names of the columns in this line, below titles.", "--header-row")
 
 
 @dataclass(frozen=True, eq=False)
@@ -112,20 +104,7 @@ class Run:
     source: ProblemSource
 
 
-def solve(
-    context: typer.Context,
-    named: options.Named,
-    accuracy: options.Accuracy,
-    seed: options.Seed = 0,
-    workers: options.Workers = None,
-    batch: Batch = None,
-    checkpoint: options.Checkpoint = None,
-    on_error: options.OnError = None,
-    on_change: options.OnChange = None,
-    timeout: options.Timeout = None,
-    at: options.At = None,
-    out: options.Out = None,
-) -> None:
+def solve(context: typer.Context, named: options.Named, accuracy: options.Accuracy, solving: Solving) -> None:
     """Estimate I(theta) to an accuracy that you state.
 
     Chooses where to run f, runs it there, and stops when the intervals of I(theta) are as narrow as --rtol or
@@ -149,44 +128,31 @@ def solve(
       cbq solve simulator.py:problem --tolerance 0.5 --criterion max --workers 2
       cbq solve simulator.py:build --option days=30 --checkpoint run.sqlite
     """
-    goal = accuracy.goal({})
+    goal, out, checkpoint = accuracy.goal({}), solving.out, solving.checkpoint
     options.check(goal.level, out)
     source = named.source
     target = source.load()
-    at_thetas = options.thetas(at, target.p, "--at")  # refused before the run rather than after it
-    set_options = {"on_error": on_error, "on_change": on_change}
-    given: dict[str, Any] = {name: value for name, value in set_options.items() if value is not None}
+    at_thetas = options.thetas(solving.at, target.p, "--at")  # refused before the run rather than after it
     start = perf_counter()
     with options.resumable(checkpoint), source.locating_errors():
         if checkpoint is not None:  # so that `cbq status` knows the problem, too
-            with target._session(goal, run_entropy(seed), None, None, checkpoint) as session:
+            with target._session(goal, run_entropy(solving.seed), None, None, checkpoint) as session:
                 session.note(PROBLEM_NOTE, source.record)
-        answer = target.solve(
-            **goal.record, rng=seed, batch=batch, executor=workers, checkpoint=checkpoint, timeout=timeout, **given
-        )
+        answer = target.solve(**goal.record, batch=solving.batch, **solving.arguments)
     seconds = perf_counter() - start
     with source.locating_errors():
         report = Report(target, answer.samples, answer.fit, goal.level, at_thetas)
         if out is not None:  # now, so that a later error does not lose an expensive run
-            running = {"seed": seed, "workers": workers, "batch": batch, "checkpoint": checkpoint, "timeout": timeout}
-            _save_answer(answer, out, source, target.name, sampling={**running, **given}, seconds=seconds)
+            _save_answer(answer, out, source, target.name, sampling=asdict(solving), seconds=seconds)
         typer.echo(f"{answer.summary()}\n")
         report.show()
         if out is not None:
-            _write_answer(answer, report, out, command_line(context), {"seed": str(seed)})
+            _write_answer(answer, report, out, command_line(context), {"seed": str(solving.seed)})
         if goal.has_target and not answer.reached:  # again at the end: the summary may have scrolled away
             typer.echo(f"\n{' '.join(filter(None, [answer.lines()[0], answer.advice]))}")
 
 
-def ask(
-    resumed: Resumed,
-    accuracy: options.Accuracy,
-    n: Number = None,
-    out: Points = None,
-    pending: Pending = False,
-    seed: FirstSeed = None,
-    on_change: options.OnChange = "raise",
-) -> None:
+def ask(resumed: Resumed, accuracy: options.Accuracy, asking: Asking) -> None:
     """List the next runs of f, for a simulator in any language.
 
     Writes a table with a row for each run: its id, theta and x, in columns id, theta or theta_0, theta_1, ..., and x or
@@ -200,32 +166,26 @@ def ask(
       cbq ask run.sqlite --n 8 --out points.csv
       cbq ask run.sqlite --pending
     """
-    run = resumed.run
+    run, out, pending = resumed.run, asking.out, asking.pending
     if out is not None:
         if out.resolve() == run.resolve():
             raise ValueError(f"--out {out} would overwrite the run: name another file for the table.")
         check_writable(out)
         out.absolute().parent.mkdir(parents=True, exist_ok=True)
-    with _opened(resumed, on_change, begin=not pending, seed=seed, accuracy=accuracy) as opened:
+    with _opened(resumed, asking.on_change, begin=not pending, seed=asking.seed, accuracy=accuracy) as opened:
         session = opened.session
         reason = _why_none(session, pending=pending)
         earlier = "" if pending else _pending_note(len(session.pending), run)
         if reason is not None:
             typer.echo(f"Nothing to run: {reason}{earlier}", err=True)
             raise typer.Exit(OVER)
-        asked = session.pending if pending else session.ask(_within_budget(session, n))
+        asked = session.pending if pending else session.ask(_within_budget(session, asking.n))
         write_columns(out, asked.to_columns())
     if out is not None:
         typer.echo(f"{len(asked)} runs are in {out}: run f there, and tell the results with cbq tell {run}.{earlier}")
 
 
-def tell(
-    resumed: Resumed,
-    results: Results,
-    on_change: options.OnChange = "raise",
-    sheet: SheetOfResults = None,
-    header_row: NamesOfResults = None,
-) -> None:
+def tell(resumed: Resumed, telling: Telling) -> None:
     """Take results of the runs that `cbq ask` asked for.
 
     RESULTS has a row for each run, with columns id and f, or f_0, f_1, ... for several outputs, or the names that the
@@ -237,10 +197,10 @@ def tell(
     Examples:
       cbq tell run.sqlite results.csv
     """
-    table = read_sheet(results, sheet, header_row)
+    table = read_sheet(telling.results, telling.sheet, telling.header_row)
     if table.remark:
         typer.echo(f"{table.remark}.", err=True)
-    with _opened(resumed, on_change) as opened:
+    with _opened(resumed, telling.on_change) as opened:
         session = opened.session
         before = session.n_told
         tell_results(table, session)
@@ -249,7 +209,7 @@ def tell(
         typer.echo(f"{session.n_told - before} new results. {counts}. cbq status {resumed.run} shows the estimate.")
 
 
-def status(context: typer.Context, resumed: Resumed, out: options.Out = None) -> None:
+def status(context: typer.Context, resumed: Resumed, output: options.Output) -> None:
     """Show the state of a run, and the next step.
 
     Prints the numbers of runs asked and told, and the estimate of I. Changes nothing in RUN. With --out, writes the
@@ -261,6 +221,7 @@ def status(context: typer.Context, resumed: Resumed, out: options.Out = None) ->
       cbq status run.sqlite
       cbq status run.sqlite --out out/
     """
+    out = output.out
     with _opened(resumed, None) as opened:
         session = opened.session  # closed below, so that others can ask and tell during the fit
     with opened.source.locating_errors():

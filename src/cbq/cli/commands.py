@@ -6,6 +6,7 @@ import inspect
 import sys
 import warnings
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any
@@ -35,40 +36,6 @@ FOLDER, QUICK_FOLDER = Path("reproduction"), Path("reproduction-quick")
 
 # Errors that bad input raises. The type of any other error is part of its report.
 EXPECTED = (*REFUSALS, IntegrandError, WorkerError, OSError)
-
-Experiments = Annotated[
-    list[str] | None,
-    typer.Argument(metavar="NAME...", show_default=False, help="Name experiments that --list shows, or pass --all."),
-]
-Every = Annotated[bool, typer.Option("--all", help="Run all experiments.")]
-Listed = Annotated[bool, typer.Option("--list", help="List the experiments with their expected minutes, and stop.")]
-Quick = Annotated[
-    bool, typer.Option("--quick", help="Use tiny sizes, to check that everything runs; the numbers are meaningless.")
-]
-Seeds = Annotated[
-    int | None,
-    options.count(
-        show_default=f"{SEEDS}, or {QUICK_SEEDS} with --quick",
-        help="Draw this many samples for each point of a figure. Expensive cells use fewer, and seeds that were saved "
-        "before are shown too.",
-    ),
-]
-Processes = Annotated[int, options.count(help="Use this many processes, with one thread each.")]
-Folder = Annotated[
-    Path | None,
-    typer.Option(
-        metavar="FOLDER",
-        file_okay=False,
-        show_default=f"{FOLDER}, or {QUICK_FOLDER} with --quick",
-        help="Write to this folder, in which each experiment has its own.",
-    ),
-]
-PlotOnly = Annotated[
-    bool, typer.Option("--plot-only", help="Draw and summarise saved results again; nothing is evaluated.")
-]
-Force = Annotated[
-    bool, typer.Option("--force", help="Continue from saved results of other code; the record names both versions.")
-]
 
 
 class Command(TyperCommand):
@@ -183,17 +150,41 @@ def problems() -> None:
     show(("name", "options", "description"), rows, left=3)
 
 
-def reproduce(
-    names: Experiments = None,
-    every: Every = False,
-    listed: Listed = False,
-    quick: Quick = False,
-    seeds: Seeds = None,
-    workers: Processes = 1,
-    out: Folder = None,
-    plot_only: PlotOnly = False,
-    force: Force = False,
-) -> None:
+@dataclass(frozen=True)
+class Reproducing:
+    """The experiments, and how to run them."""
+
+    names: list[str] | None = options.argument(
+        "Name experiments that --list shows, or pass --all.", default=None, metavar="NAME..."
+    )
+    every: bool = options.setting("Run all experiments.", "--all", default=False)
+    listed: bool = options.setting(
+        "List the experiments with their expected minutes, and stop.", "--list", default=False
+    )
+    quick: bool = options.setting(
+        "Use tiny sizes, to check that everything runs; the numbers are meaningless.", "--quick", default=False
+    )
+    seeds: int | None = options.whole(
+        "Draw this many samples for each point of a figure. Expensive cells use fewer, and seeds that were saved "
+        "before are shown too.",
+        shown=f"{SEEDS}, or {QUICK_SEEDS} with --quick",
+    )
+    workers: int = options.whole("Use this many processes, with one thread each.", default=1)
+    out: Path | None = options.setting(
+        "Write to this folder, in which each experiment has its own.",
+        metavar="FOLDER",
+        file_okay=False,
+        shown=f"{FOLDER}, or {QUICK_FOLDER} with --quick",
+    )
+    plot_only: bool = options.setting(
+        "Draw and summarise saved results again; nothing is evaluated.", "--plot-only", default=False
+    )
+    force: bool = options.setting(
+        "Continue from saved results of other code; the record names both versions.", "--force", default=False
+    )
+
+
+def reproduce(reproducing: Reproducing) -> None:
     """Repeat the experiments of the paper.
 
     Runs them with the methods of the paper and with ours, and draws its figures.
@@ -216,14 +207,20 @@ def reproduce(
         sys.path.insert(0, root)
     from experiments import command
 
-    chosen = command.choose(names or [], every=every or (listed and not names))
-    count, folder = seeds or (QUICK_SEEDS if quick else SEEDS), out or (QUICK_FOLDER if quick else FOLDER)
-    if listed:
-        command.show_list(chosen, quick=quick, seeds=count, workers=workers)
-    elif plot_only:
-        command.redraw_all(chosen, folder, skip_missing=every)
+    asked, quick = reproducing, reproducing.quick
+    chosen = command.choose(asked.names or [], every=asked.every or (asked.listed and not asked.names))
+    folder = asked.out or (QUICK_FOLDER if quick else FOLDER)
+    sizes: dict[str, Any] = {
+        "quick": quick,
+        "seeds": asked.seeds or (QUICK_SEEDS if quick else SEEDS),
+        "workers": asked.workers,
+    }
+    if asked.listed:
+        command.show_list(chosen, **sizes)
+    elif asked.plot_only:
+        command.redraw_all(chosen, folder, skip_missing=asked.every)
     else:
-        command.run_all(chosen, folder, quick=quick, seeds=count, workers=workers, force=force)
+        command.run_all(chosen, folder, **sizes, force=asked.force)
 
 
 def checkout() -> Path:

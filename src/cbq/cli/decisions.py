@@ -9,7 +9,7 @@ from functools import partial
 from math import inf
 from pathlib import Path
 from textwrap import fill
-from typing import Annotated, Any
+from typing import Any
 
 import numpy as np
 import typer
@@ -30,164 +30,54 @@ from cbq.voi.sample_report import study_page
 
 MAX_PRICES = 10_000
 STUDIES = ("binomial", "poisson", "normal", "survival")
-DEFAULT_SIZES = "10,20,50,100,200,500,1000"
 MAX_SIZES = 1000
 REPORT = "report.html"
 PARTS = ("icers", "plane", "ceac", "evpi", "evppi")  # the names of the files in a folder
 
-Table = Annotated[
-    Path | None,
-    typer.Argument(
-        metavar="TABLE",
-        show_default=False,
-        dir_okay=False,
-        help="Name a table with a row for each draw: CSV with any separator, Excel, .ods or Parquet.",
-    ),
-]
-OutputColumns = Annotated[
-    str | None,
-    options.unset(
-        "--outputs",
-        metavar="NAMES",
-        help="Take these columns as net benefits, one for each decision: nb1,nb2. One column alone is a difference "
-        "from a decision with net benefit 0.",
-    ),
-]
-Effects = Annotated[
-    str | None,
-    options.unset(metavar="NAMES", help="Take these columns as effects, one for each decision, instead of --outputs."),
-]
-Costs = Annotated[
-    str | None,
-    options.unset(metavar="NAMES", help="Take these columns as costs, in the same order as --effects."),
-]
-Willingness = Annotated[
-    str | None,
-    options.unset(
-        "--willingness-to-pay",
-        "--wtp",
-        metavar="NUMBERS",
-        help="Pay this much for a unit of effect: a number (20000), several (20000,30000), or a range "
-        "(0:50000:1000, from 0 to 50000 in steps of 1000).",
-    ),
-]
-Pars = Annotated[
-    str | None,
-    typer.Option(
-        metavar="SETS",
-        show_default="all",
-        help='Value these sets of inputs: "p1; p2; p1, p2", or with names, "costs: c1, c2; effects: e1, e2"; "all" '
-        'values each input alone, and "pairs" all pairs.',
-    ),
-]
-EffectsFile = Annotated[
-    Path | None,
-    options.unset(metavar="FILE", dir_okay=False, help="Read the effects from this table, a column for each decision."),
-]
-CostsFile = Annotated[
-    Path | None,
-    options.unset(metavar="FILE", dir_okay=False, help="Read the costs from this table, a column for each decision."),
-]
-InputsFile = Annotated[
-    Path | None,
-    options.unset(metavar="FILE", dir_okay=False, help="Read the inputs from this table, with the same rows."),
-]
-SheetName = Annotated[
-    list[str] | None,
-    options.unset(
-        "--sheet",
-        metavar="NAME",
-        help="Read this sheet of a workbook, by its name or its number. Repeat it if several files need several.",
-    ),
-]
-HeaderRow = Annotated[
-    list[int] | None,
-    options.unset(
-        "--header-row",
-        metavar="INTEGER",
-        min=1,
-        help="Find the names of the columns in this line, below titles. Repeat it if several files need several.",
-    ),
-]
-Out = Annotated[
-    Path | None,
-    options.unset(
-        metavar="FILE",
-        dir_okay=False,
-        help="Write the table to this file, .csv, .xlsx, .ods or .parquet, and beside it a chart and a report.",
-    ),
-]
-StudiedPars = Annotated[
-    str,
-    typer.Option(metavar="NAMES", show_default=False, help="Study these inputs, each in a group of its own: p1, p2."),
-]
-StudyKind = Annotated[
-    str,
-    typer.Option(
-        "--study",
-        metavar="NAME",
-        show_default=False,
-        help="Observe events out of n (binomial; the input is a probability), events in n units of exposure (poisson; "
-        "a rate), the mean of n (normal; a mean), or times to events (survival; a rate of events).",
-    ),
-]
-Sizes = Annotated[
-    str,
-    typer.Option(metavar="NUMBERS", help="Try these sizes: 20,50,100, or a range, 50:500:50 (from 50 to 500 by 50)."),
-]
-Sd = Annotated[
-    str | None,
-    options.unset(metavar="NUMBER", help="normal: the standard deviation of an observation, or the name of an input."),
-]
-FollowUp = Annotated[str | None, options.unset(metavar="TIME", help="survival: censor participants after this time.")]
-Dropout = Annotated[str, typer.Option(metavar="RATE", help="survival: lose participants at this rate.")]
-Cost = Annotated[str | None, options.unset(metavar="NUMBER", help="Pay this much for each participant.")]
-FixedCost = Annotated[str, typer.Option(metavar="NUMBER", help="Pay this much for the study beside participants.")]
-Population = Annotated[
-    str | None,
-    options.unset(metavar="NUMBER", help="Let the study serve this many people, for each year with --horizon."),
-]
-Horizon = Annotated[str | None, options.unset(metavar="YEARS", help="Make the decision for this many years.")]
-Discount = Annotated[
-    str, typer.Option(metavar="RATE", help="Discount people in later years at this annual rate: 0.035.")
-]
-Delay = Annotated[str, typer.Option(metavar="YEARS", help="Wait this long for the results of the study.")]
-DecisionNames = Annotated[
-    str | None,
-    options.unset("--decisions", metavar="NAMES", help='Name the decisions, in order: "usual care, new drug".'),
-]
-Reference = Annotated[
-    str | None,
-    options.unset(metavar="NAME", help="Compare with this decision in the plane, instead of the cheapest one."),
-]
-Line = Annotated[
-    str | None,
-    options.unset(
-        metavar="NUMBER", help="Draw the line in the plane at this willingness to pay (default: the middle)."
-    ),
-]
-Folder = Annotated[
-    Path | None,
-    options.unset(
-        metavar="FOLDER", file_okay=False, help="Write all tables, all charts and one report to this folder."
-    ),
-]
+
+def _file(help: str) -> Any:
+    """A field that is the option of a file."""
+    return options.setting(help, metavar="FILE", dir_okay=False)
 
 
 @dataclass(frozen=True)
 class Tables:
     """The tables of draws, and their columns of outputs."""
 
-    table: Table = None
-    outputs: OutputColumns = None
-    effects: Effects = None
-    costs: Costs = None
-    willingness_to_pay: Willingness = None
-    effects_file: EffectsFile = None
-    costs_file: CostsFile = None
-    sheet: SheetName = None
-    header_row: HeaderRow = None
-    level: options.Level = 0.95
+    table: Path | None = options.argument(
+        "Name a table with a row for each draw: CSV with any separator, Excel, .ods or Parquet.",
+        default=None,
+        metavar="TABLE",
+        dir_okay=False,
+    )
+    outputs: str | None = options.setting(
+        "Take these columns as net benefits, one for each decision: nb1,nb2. One column alone is a difference from a "
+        "decision with net benefit 0.",
+        metavar="NAMES",
+    )
+    effects: str | None = options.setting(
+        "Take these columns as effects, one for each decision, instead of --outputs.", metavar="NAMES"
+    )
+    costs: str | None = options.setting("Take these columns as costs, in the same order as --effects.", metavar="NAMES")
+    willingness_to_pay: str | None = options.setting(
+        "Pay this much for a unit of effect: a number (20000), several (20000,30000), or a range (0:50000:1000, from 0 "
+        "to 50000 in steps of 1000).",
+        "--willingness-to-pay",
+        "--wtp",
+        metavar="NUMBERS",
+    )
+    effects_file: Path | None = _file("Read the effects from this table, a column for each decision.")
+    costs_file: Path | None = _file("Read the costs from this table, a column for each decision.")
+    sheet: list[str] | None = options.setting(
+        "Read this sheet of a workbook, by its name or its number. Repeat it if several files need several.",
+        "--sheet",
+        metavar="NAME",
+    )
+    header_row: list[int] | None = options.whole(
+        "Find the names of the columns in this line, below titles. Repeat it if several files need several.",
+        "--header-row",
+    )
+    level: float = options.setting(options.LEVEL, default=0.95, metavar="NUMBER")
 
     @property
     def places(self) -> tuple[Path | None, ...]:
@@ -221,9 +111,9 @@ class Tables:
 class TablesWithInputs(Tables):
     """The tables of draws, with inputs whose value is asked for."""
 
-    inputs_file: InputsFile = None
-    engine: options.Engine = "numpy"
-    seed: options.Seed = 0
+    inputs_file: Path | None = _file("Read the inputs from this table, with the same rows.")
+    engine: str = options.setting(options.ENGINE, default="numpy", metavar="NAME")
+    seed: int = options.setting(options.SEED, default=0, metavar="INTEGER", min=0)
 
     @property
     def places(self) -> tuple[Path | None, ...]:
@@ -232,6 +122,126 @@ class TablesWithInputs(Tables):
     @property
     def record(self) -> dict[str, str]:
         return {**super().record, "seed": str(self.seed), "engine": self.engine}
+
+
+@dataclass(frozen=True)
+class Beside:
+    """The table of results."""
+
+    out: Path | None = _file(
+        "Write the table to this file, .csv, .xlsx, .ods or .parquet, and beside it a chart and a report."
+    )
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """The sets of inputs."""
+
+    pars: str | None = options.setting(
+        'Value these sets of inputs: "p1; p2; p1, p2", or with names, "costs: c1, c2; effects: e1, e2"; "all" values '
+        'each input alone, and "pairs" all pairs.',
+        metavar="SETS",
+        shown="all",
+    )
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The names of decisions."""
+
+    decisions: str | None = options.setting(
+        'Name the decisions, in order: "usual care, new drug".', "--decisions", metavar="NAMES"
+    )
+
+    @property
+    def names(self) -> list[str] | None:
+        """The names, separated by commas or semicolons."""
+        if self.decisions is None:
+            return None
+        return [name.strip() for name in re.split("[,;]", self.decisions) if name.strip()]
+
+
+@dataclass(frozen=True)
+class Submission(Inputs, Decisions):
+    """What the plane compares, and the folder of the appendix."""
+
+    reference: str | None = options.setting(
+        "Compare with this decision in the plane, instead of the cheapest one.", metavar="NAME"
+    )
+    line: str | None = options.setting(
+        "Draw the line in the plane at this willingness to pay (default: the middle).", metavar="NUMBER"
+    )
+    out: Path | None = options.setting(
+        "Write all tables, all charts and one report to this folder.", metavar="FOLDER", file_okay=False
+    )
+
+
+@dataclass(frozen=True)
+class Studied(Beside):
+    """A study of inputs, and what it costs."""
+
+    pars: str = options.setting(
+        "Study these inputs, each in a group of its own: p1, p2.", default="", metavar="NAMES", shown=False
+    )
+    study: str = options.setting(
+        "Observe events out of n (binomial; the input is a probability), events in n units of exposure (poisson; a "
+        "rate), the mean of n (normal; a mean), or times to events (survival; a rate of events).",
+        "--study",
+        default="",
+        metavar="NAME",
+        shown=False,
+    )
+    sizes: str = options.setting(
+        "Try these sizes: 20,50,100, or a range, 50:500:50 (from 50 to 500 by 50).",
+        default="10,20,50,100,200,500,1000",
+        metavar="NUMBERS",
+    )
+    sd: str | None = options.setting(
+        "normal: the standard deviation of an observation, or the name of an input.", metavar="NUMBER"
+    )
+    follow_up: str | None = options.setting("survival: censor participants after this time.", metavar="TIME")
+    dropout: str = options.setting("survival: lose participants at this rate.", default="0", metavar="RATE")
+    cost: str | None = options.setting("Pay this much for each participant.", metavar="NUMBER")
+    fixed_cost: str = options.setting("Pay this much for the study beside participants.", default="0", metavar="NUMBER")
+    population: str | None = options.setting(
+        "Let the study serve this many people, for each year with --horizon.", metavar="NUMBER"
+    )
+    horizon: str | None = options.setting("Make the decision for this many years.", metavar="YEARS")
+    discount: str = options.setting(
+        "Discount people in later years at this annual rate: 0.035.", default="0", metavar="RATE"
+    )
+    delay: str = options.setting("Wait this long for the results of the study.", default="0", metavar="YEARS")
+
+    def check(self) -> None:
+        """Raise unless the study has exactly its own options."""
+        needed = {"normal": ("--sd", self.sd), "survival": ("--follow-up", self.follow_up)}
+        if self.study not in STUDIES:
+            raise ValueError(f"--study must be one of {listed(STUDIES)}, but it is {self.study!r}.")
+        for owner, (option, value) in needed.items():
+            if (owner == self.study) != (value is not None):
+                raise ValueError(
+                    f"--study {owner} needs {option}." if owner == self.study else f"{option} is for --study {owner}."
+                )
+        if (self.cost is None) != (self.population is None):
+            given, missing = ("--population", "--cost") if self.cost is None else ("--cost", "--population")
+            raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
+
+    def read(self, draws: Draws) -> studies.Study:
+        """The study, with its options."""
+        lost, until = draws.number(self.dropout, "--dropout"), draws.number(self.follow_up, "--follow-up")
+        if lost and self.study != "survival":
+            raise ValueError("--dropout is for --study survival.")
+        if self.sd is not None:
+            is_name = draws.has_input(self.sd) or not is_number(self.sd)
+            return studies.Normal(self.sd if is_name else draws.number(self.sd, "--sd") or 0.0)
+        if until is not None:
+            return studies.Survival(until, lost or 0.0)
+        return studies.Binomial() if self.study == "binomial" else studies.Poisson()
+
+    def terms(self, draws: Draws) -> dict[str, Any]:
+        """The numbers of `enbs`, by its arguments; None where they are not set."""
+        names = ("cost", "population", "horizon", "discount", "fixed_cost", "delay")
+        return {name: draws.number(getattr(self, name), f"--{name.replace('_', '-')}") for name in names}
 
 
 @dataclass(frozen=True)
@@ -259,7 +269,7 @@ class Question:
         return (*self.described.notes, *self.draws.notes)
 
 
-def evppi(context: typer.Context, tables: TablesWithInputs, pars: Pars = None, out: Out = None) -> None:
+def evppi(context: typer.Context, tables: TablesWithInputs, sets: Inputs, beside: Beside) -> None:
     """Estimate the value of learning inputs before deciding.
 
     Each row of the table is a draw of a probabilistic sensitivity analysis: all uncertain inputs, with the net benefits
@@ -279,37 +289,21 @@ def evppi(context: typer.Context, tables: TablesWithInputs, pars: Pars = None, o
       cbq evppi psa.csv --outputs nb1,nb2 --pars "costs: c1, c2; all: c1, c2, p"
       cbq evppi inputs.csv --effects-file e.csv --costs-file c.csv --wtp 20000
     """
-    tables.check(out, tables.engine)
+    tables.check(beside.out, tables.engine)
     question = tables.read(context.command_path)
-    sets, inputs, notes = question.draws.sets(pars, question.described.used)
+    pars, inputs, notes = question.draws.sets(sets.pars, question.described.used)
     with use_engine(tables.engine):
         result = values_of_information(
-            **question.arguments, inputs=inputs, pars=sets, level=tables.level, rng=tables.seed
+            **question.arguments, inputs=inputs, pars=pars, level=tables.level, rng=tables.seed
         )
     result = replace(result, notes=(*question.described.notes, *result.notes, *notes, *question.draws.notes))
     typer.echo(str(result))
-    if out is not None:
+    if beside.out is not None:
         page = table_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(out, _columns_of(result), result.plot, page)
+        _write_beside(beside.out, _columns_of(result), result.plot, page)
 
 
-def evsi(
-    context: typer.Context,
-    tables: TablesWithInputs,
-    pars: StudiedPars = "",
-    study: StudyKind = "",
-    sizes: Sizes = DEFAULT_SIZES,
-    sd: Sd = None,
-    follow_up: FollowUp = None,
-    dropout: Dropout = "0",
-    cost: Cost = None,
-    fixed_cost: FixedCost = "0",
-    population: Population = None,
-    horizon: Horizon = None,
-    discount: Discount = "0",
-    delay: Delay = "0",
-    out: Out = None,
-) -> None:
+def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> None:
     """Estimate the value of a study before deciding, and its best size.
 
     Reads the same tables as `cbq evppi`. Prints the expected value of sample information (EVSI) of a study of some
@@ -324,34 +318,28 @@ def evsi(
       cbq evsi psa.csv --pars "p_old, p_new" --study binomial --sizes 50:500:50
       cbq evsi psa.csv --pars p --study binomial --cost 900 --population 5000 --horizon 10 --discount 0.035
     """
+    out = studied.out
     tables.check(out, tables.engine)
-    numbers = _sizes(sizes)
-    _check_study(study, sd, follow_up)
-    if (cost is None) != (population is None):
-        given, missing = ("--population", "--cost") if cost is None else ("--cost", "--population")
-        raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
+    sizes = _sizes(studied.sizes)
+    studied.check()
     question = tables.read(context.command_path)
-    draws = question.draws
-    kind = _study(study, sd, follow_up, dropout, draws)
-    paid, served = draws.number(cost, "--cost"), draws.number(population, "--population")
-    texts = {"horizon": horizon, "discount": discount, "fixed_cost": fixed_cost, "delay": delay}
-    terms: dict[str, Any] = {name: draws.number(text, f"--{name.replace('_', '-')}") for name, text in texts.items()}
-    names, inputs = draws.studied(pars, kind.further_inputs)
+    study, terms = studied.read(question.draws), studied.terms(question.draws)
+    names, inputs = question.draws.studied(studied.pars, study.further_inputs)
     with use_engine(tables.engine):
         result = value_of_study(
             **question.arguments,
             inputs=inputs,
             pars=names,
-            study=kind,
-            sizes=numbers,
+            study=study,
+            sizes=sizes,
             level=tables.level,
             rng=tables.seed,
         )
-    result = replace(result, notes=(*question.described.notes, *result.notes, *draws.notes))
+    result = replace(result, notes=(*question.described.notes, *result.notes, *question.draws.notes))
     typer.echo(str(result))
     benefit = None
-    if paid is not None and served is not None:
-        benefit = replace(enbs(result, paid, served, **terms, rng=tables.seed), notes=())
+    if studied.cost is not None:
+        benefit = replace(enbs(result, **terms, rng=tables.seed), notes=())
         typer.echo(f"\n{benefit}")
     if out is not None:
         shown: EvsiTable | EnbsTable = result if benefit is None else benefit
@@ -359,7 +347,7 @@ def evsi(
         _write_beside(out, _columns_of(shown), shown.plot, page)
 
 
-def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames = None, out: Out = None) -> None:
+def ceac(context: typer.Context, tables: Tables, decisions: Decisions, beside: Beside) -> None:
     """Compare decisions: ICERs, and how often each is best.
 
     Each row of the table is a draw of a probabilistic sensitivity analysis, with the effects and costs of the decisions
@@ -373,16 +361,16 @@ def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames = None
       cbq ceac psa.xlsx --wtp 0:50000:1000 --out ceac.xlsx
       cbq ceac --effects-file e.csv --costs-file c.csv --wtp 20000,30000
     """
-    result, question = _appendix(context, tables, decisions, out)
+    result, question = _appendix(context, tables, decisions, beside.out)
     _echo_with_notes(
         "\n\n".join(str(part) for part in (result.icers, result.ceac) if part is not None), question, result
     )
-    if out is not None:
+    if beside.out is not None:
         page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(out, result.ceac.columns(), result.ceac.plot, page)
+        _write_beside(beside.out, result.ceac.columns(), result.ceac.plot, page)
 
 
-def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames = None, out: Out = None) -> None:
+def evpi(context: typer.Context, tables: Tables, decisions: Decisions, beside: Beside) -> None:
     """Estimate the value of knowing all inputs before deciding.
 
     Reads the same tables as `cbq ceac`. Prints the expected value of perfect information (EVPI) with its standard error
@@ -394,23 +382,15 @@ def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames = None
       cbq evpi psa.csv
       cbq evpi psa.csv --wtp 0:50000:1000 --out evpi.csv
     """
-    result, question = _appendix(context, tables, decisions, out)
+    result, question = _appendix(context, tables, decisions, beside.out)
     level = tables.level
     _echo_with_notes(result.evpi.to_text(level), question, result)
-    if out is not None:
+    if beside.out is not None:
         page = appendix_page(result, repeat=command_line(context), record=tables.record)
-        _write_beside(out, result.evpi.columns(level), partial(result.evpi.plot, level=level), page)
+        _write_beside(beside.out, result.evpi.columns(level), partial(result.evpi.plot, level=level), page)
 
 
-def psa(
-    context: typer.Context,
-    tables: TablesWithInputs,
-    pars: Pars = None,
-    decisions: DecisionNames = None,
-    reference: Reference = None,
-    line: Line = None,
-    out: Folder = None,
-) -> None:
+def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission) -> None:
     """Make the whole appendix of a submission: ICERs, plane, CEAC, EVPI and EVPPI.
 
     Reads the same tables as `cbq evppi` and takes the same options. Prints all tables. With --out, writes them to a
@@ -421,20 +401,21 @@ def psa(
       cbq psa psa.csv --wtp 0:50000:1000 --out appendix/
       cbq psa psa.xlsx --wtp 0:50000:1000 --line 20000 --decisions "usual care, new drug" --out appendix/
     """
+    out = submission.out
     options.check(tables.level, None if out is None else out.absolute().parent, tables.engine)
     for file in tables.files:
         if out is not None and file.resolve().parent == out.resolve() and file.stem in PARTS:
             raise ValueError(f"--out {out} would overwrite {file}: name another folder.")
     question = tables.read(context.command_path)
-    sets, inputs, notes = question.draws.sets(pars, question.described.used)
+    pars, inputs, notes = question.draws.sets(submission.pars, question.described.used)
     with use_engine(tables.engine):
         result = appendix(
             **question.arguments,
-            decisions=_decision_names(decisions),
+            decisions=submission.names,
             inputs=inputs,
-            pars=sets,
-            reference=reference,
-            line=question.draws.number(line, "--line"),
+            pars=pars,
+            reference=submission.reference,
+            line=question.draws.number(submission.line, "--line"),
             level=tables.level,
             rng=tables.seed,
         )
@@ -445,16 +426,12 @@ def psa(
 
 
 def _appendix(
-    context: typer.Context, tables: Tables, decisions: str | None, out: Path | None
+    context: typer.Context, tables: Tables, decisions: Decisions, out: Path | None
 ) -> tuple[Appendix, Question]:
     """The parts of an appendix that need no inputs."""
     tables.check(out)
     question = tables.read(context.command_path, valued=False)
-    return appendix(**question.arguments, decisions=_decision_names(decisions), level=tables.level), question
-
-
-def _decision_names(text: str | None) -> list[str] | None:
-    return None if text is None else [name.strip() for name in re.split("[,;]", text) if name.strip()]
+    return appendix(**question.arguments, decisions=decisions.names, level=tables.level), question
 
 
 def _echo_with_notes(text: str, question: Question, result: Appendix, more: Sequence[str] = ()) -> None:
@@ -513,30 +490,6 @@ def _check_out(out: Path, files: list[Path]) -> None:
         beside = "the chart is a .png" if out == chart else "the report is an .html"
         raise ValueError(f"--out {out} names the table, and {beside} beside it: name a .csv file.")
     check_writable(out)
-
-
-def _check_study(name: str, sd: str | None, follow_up: str | None) -> None:
-    """Raise unless the study of this name has exactly its own options."""
-    needed = {"normal": ("--sd", sd), "survival": ("--follow-up", follow_up)}
-    if name not in STUDIES:
-        raise ValueError(f"--study must be one of {listed(STUDIES)}, but it is {name!r}.")
-    for owner, (option, value) in needed.items():
-        if (owner == name) != (value is not None):
-            raise ValueError(
-                f"--study {owner} needs {option}." if owner == name else f"{option} is for --study {owner}."
-            )
-
-
-def _study(name: str, sd: str | None, follow_up: str | None, dropout: str, draws: Draws) -> studies.Study:
-    """The study of this name, with its options."""
-    lost, until = draws.number(dropout, "--dropout"), draws.number(follow_up, "--follow-up")
-    if lost and name != "survival":
-        raise ValueError("--dropout is for --study survival.")
-    if sd is not None:
-        return studies.Normal(sd if draws.has_input(sd) or not is_number(sd) else draws.number(sd, "--sd") or 0.0)
-    if until is not None:
-        return studies.Survival(until, lost or 0.0)
-    return studies.Binomial() if name == "binomial" else studies.Poisson()
 
 
 def _sizes(text: str) -> list[int]:

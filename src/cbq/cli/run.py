@@ -3,11 +3,9 @@
 from __future__ import annotations
 
 from dataclasses import asdict, astuple, dataclass, fields
-from functools import partial
 from math import isnan
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated
 
 import typer
 
@@ -22,47 +20,59 @@ from cbq.fit.base import load
 from cbq.linalg import engine as use_engine
 from cbq.samples.conditional import Family, FamilyNeeded
 
-Methods = Annotated[
-    list[str] | None,
-    typer.Option(
+
+@dataclass(frozen=True)
+class Estimating(options.Computing, options.Report):
+    """The estimator of `cbq run`."""
+
+    method: str = options.setting(f"Use this estimator: {options.ESTIMATORS}.", default="auto", metavar="NAME")
+
+
+@dataclass(frozen=True)
+class IidSampling(options.Sampling):
+    """Samples of iid points, which standard errors of the baselines assume."""
+
+    design: str = options.setting(options.DESIGN, default="iid", metavar="NAME")
+
+
+@dataclass(frozen=True)
+class Comparing(options.Computing, options.Output):
+    """The estimators of `cbq compare`."""
+
+    methods: list[str] | None = options.setting(
+        f"Compare these estimators, separated by commas: {options.ESTIMATORS}.",
         "--methods",
         metavar="METHODS",
-        show_default="all that suit the problem",
-        help=f"Compare these estimators, separated by commas: {options.ESTIMATORS}.",
-    ),
-]
-Saved = Annotated[
-    Path, typer.Argument(metavar="FIT", show_default=False, help="Name a file that `cbq run` or fit.save wrote.")
-]
-Thetas = Annotated[
-    list[str] | None,
-    typer.Option(
+        shown="all that suit the problem",
+    )
+
+
+@dataclass(frozen=True)
+class Predicting(options.Computing):
+    """The saved fit, the thetas, and the problem if the fit needs it."""
+
+    fit: Path = options.argument("Name a file that `cbq run` or fit.save wrote.", metavar="FIT")
+    theta: list[str] | None = options.setting(
+        "Predict at this theta. Repeat it for others, and separate coordinates by commas: 1.0,2.0.",
         "--theta",
         metavar="THETA",
-        show_default="the observed thetas",
-        help="Predict at this theta. Repeat it for others, and separate coordinates by commas: 1.0,2.0.",
-    ),
-]
-From = Annotated[
-    str | None,
-    typer.Option(
+        shown="the observed thetas",
+    )
+    problem: str | None = options.setting(
+        "Name the problem of the fit, or path/to/file.py:attribute, for fits that need the measure of x.",
         "--problem",
         metavar="PROBLEM",
-        show_default="from run.json beside FIT",
-        help="Name the problem of the fit, or path/to/file.py:attribute, for fits that need the measure of x.",
-    ),
-]
+        shown="from run.json beside FIT",
+    )
+    option: list[str] | None = options.setting(options.PROBLEM_OPTION, "--option", metavar="KEY=VALUE")
 
 
 def run(
     context: typer.Context,
     named: options.Named,
     sampling: options.Sampling,
-    method: options.Method = "auto",
-    engine: options.Engine = "numpy",
-    level: options.Level = 0.95,
-    at: options.At = None,
-    out: options.Out = None,
+    estimating: Estimating,
+    running: options.Running,
 ) -> None:
     """Estimate I(theta) from few evaluations of f.
 
@@ -84,20 +94,21 @@ def run(
       cbq run simulator.py:problem --workers 2 --checkpoint run.sqlite --out out/
       cbq run simulator.py:build --option days=30 --theta 0.5 --theta 1.0
     """
+    out, engine, level, method = estimating.out, estimating.engine, estimating.level, estimating.method
     options.check(level, out, engine)
     source = named.source
     estimator = create(method, source.registered)
     target = source.load()
-    at_thetas = options.thetas(at, target.p, "--at")  # refused before the run rather than after it
+    at_thetas = options.thetas(estimating.at, target.p, "--at")  # refused before the run rather than after it
     start = perf_counter()
-    samples = sampling.collect(target, source)
+    samples = sampling.collect(target, source, running)
     collected = perf_counter()
     with source.locating_errors(), use_engine(engine):
         fit = estimator.fit(samples)
         seconds = {"collect": collected - start, "fit": perf_counter() - collected}
         if out is not None:  # now, so that a later error does not lose an expensive run
             fit.save(out / "fit.cbq")
-            collection = {**asdict(sampling), "T": samples.T, "evaluations": samples.n_evaluations}
+            collection = {**asdict(sampling), **asdict(running), "T": samples.T, "evaluations": samples.n_evaluations}
             result = {"seconds": seconds, "choice": fit.choice, "fit": type(fit).__name__, "warnings": fit.warnings}
             write_record(
                 out, source, target.name, sampling=collection, method=method, engine=engine, level=level, **result
@@ -109,26 +120,12 @@ def run(
         if out is None:
             return
         written = report.write(out)
-        record = {"seed": str(sampling.seed), "engine": engine, "method": method, "seconds": times}
+        record = {"seed": str(running.seed), "engine": engine, "method": method, "seconds": times}
         written.append(report.write_report(out / "report.html", command_line(context), record))
     typer.echo(f"Written: {', '.join(written)}, {out / 'fit.cbq'}, {out / RECORD}.")
 
 
-@dataclass(frozen=True)
-class IidSampling(options.Sampling):
-    """Samples of iid points, which standard errors of the baselines assume."""
-
-    design: options.Design = "iid"
-
-
-def compare(
-    named: options.Named,
-    sampling: IidSampling,
-    methods: Methods = None,
-    engine: options.Engine = "numpy",
-    level: options.Level = 0.95,
-    out: options.Out = None,
-) -> None:
+def compare(named: options.Named, sampling: IidSampling, comparing: Comparing, running: options.Running) -> None:
     """Compare estimators on the same samples.
 
     Prints a table of errors, coverage and width of intervals, and seconds. Errors are against the truth if the problem
@@ -142,14 +139,16 @@ def compare(
       cbq compare sir --methods cbq,mobq,lsmc --design sobol --out out/
       cbq compare simulator.py:problem --checkpoint run.sqlite
     """
-    options.check(level, out, engine)
-    names = [name.strip() for text in methods or () for name in text.split(",")]
+    out = comparing.out
+    options.check(comparing.level, out, comparing.engine)
+    names = [name.strip() for text in comparing.methods or () for name in text.split(",")]
     source = named.source
     estimators = {name: create(name, source.registered) for name in names} or None
     target = source.load()
-    samples = sampling.collect(target, source)
-    with source.locating_errors(), use_engine(engine):
-        comparison = compare_estimators(samples, estimators, target if target.has_exact else None, level=level)
+    samples = sampling.collect(target, source, running)
+    truth = target if target.has_exact else None
+    with source.locating_errors(), use_engine(comparing.engine):
+        comparison = compare_estimators(samples, estimators, truth, level=comparing.level)
     typer.echo(str(comparison))
     if out is None:
         return
@@ -159,14 +158,7 @@ def compare(
     typer.echo(f"Written: {out / 'comparison.csv'}, {drawn}.")
 
 
-def predict(
-    fit: Saved,
-    theta: Thetas = None,
-    level: options.Level = 0.95,
-    engine: options.Engine = "numpy",
-    problem: From = None,
-    option: options.Options = None,
-) -> None:
+def predict(predicting: Predicting) -> None:
     """Predict I at new thetas from a saved fit.
 
     Prints the mean of I(theta), its standard deviation and the ends of its interval. Fits of some estimators, such as
@@ -179,30 +171,27 @@ def predict(
       cbq predict out/fit.cbq --theta 1.0,2.0 --level 0.8
       cbq predict elsewhere.cbq --theta 3.5 --problem sir
     """
-    options.check(level, None, engine)
-    given = ProblemSource.optional(problem, option)
-    show = partial(_show_predictions, fit, theta, level, engine)
+    options.check(predicting.level, None, predicting.engine)
+    path, given = predicting.fit, ProblemSource.optional(predicting.problem, predicting.option)
     try:
-        show()
+        _show_predictions(predicting)
     except FamilyNeeded as error:
-        source = given or recorded_source(fit)
+        source = given or recorded_source(path)
         if source is None:
             raise ValueError(
-                f"{fit} needs the measure of x at any theta, which the file does not contain, and there is no {RECORD} "
-                f"beside it: pass --problem NAME or --problem path/to/file.py:attribute."
+                f"{path} needs the measure of x at any theta, which the file does not contain, and there is no "
+                f"{RECORD} beside it: pass --problem NAME or --problem path/to/file.py:attribute."
             ) from error
         target = source.load()
         with source.locating_errors():
-            show(family=target.family)
+            _show_predictions(predicting, target.family)
 
 
-def _show_predictions(
-    path: Path, theta: list[str] | None, level: float, engine: str, family: Family | None = None
-) -> None:
-    with use_engine(engine):
-        fit = load(path, family=family)
-        thetas = options.thetas(theta, fit.p)
-        table = estimate(fit, fit.theta if thetas is None else thetas, level)
+def _show_predictions(predicting: Predicting, family: Family | None = None) -> None:
+    with use_engine(predicting.engine):
+        fit = load(predicting.fit, family=family)
+        thetas = options.thetas(predicting.theta, fit.p)
+        table = estimate(fit, fit.theta if thetas is None else thetas, predicting.level)
     table.show(all_rows=True)
     lines = [table.note, *(f"Warning: {finding} {finding.remedy}" for finding in fit.findings)]
     if any(lines):
