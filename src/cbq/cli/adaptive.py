@@ -28,7 +28,7 @@ from cbq.runs.resuming import OnChange
 from cbq.runs.session import GOAL_NOTE
 
 PROBLEM_NOTE = "problem"
-WAIT = 5.0  # seconds to wait for another process that asks or tells
+WAIT = 5.0  # seconds to wait for another process to release the file
 OVER = 3  # exit status if there is nothing to run: a loop in a shell ends
 
 
@@ -135,7 +135,7 @@ def solve(context: typer.Context, named: options.Named, accuracy: options.Accura
     at_thetas = options.thetas(solving.at, target.p, "--at")  # refused before the run rather than after it
     start = perf_counter()
     with options.resumable(checkpoint), source.locating_errors():
-        if checkpoint is not None:  # so that `cbq status` knows the problem, too
+        if checkpoint is not None:  # so that `cbq status` finds the problem, too
             with target._session(goal, run_entropy(solving.seed), None, None, checkpoint) as session:
                 session.note(PROBLEM_NOTE, source.record)
         answer = target.solve(**goal.record, batch=solving.batch, **solving.arguments)
@@ -256,7 +256,7 @@ def _opened(
     """The run in a file, locked against other processes.
 
     on_change : as for `Problem.session`; None to read the run only. begin : whether to make the file if there is none.
-    seed, accuracy : None for those of the file.
+    seed, accuracy : by default, the ones in the file.
     """
     file, problem = resumed.run, resumed.problem
     is_new = not file.exists() or file.stat().st_size == 0  # if the first call was killed

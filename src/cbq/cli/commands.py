@@ -191,7 +191,7 @@ def reproduce(reproducing: Reproducing) -> None:
     The experiments are part of the repository: run the command from its root, or from an editable install.
 
     Each experiment has a folder with results.csv, summary.csv (medians over seeds, and means of coverage, with the
-    ends of a band of one standard error), record.json (what the results depend on), and the figure as PNG and SVG. The
+    ends of a band of one standard error), record.json (all inputs of the results), and the figure as PNG and SVG. The
     verdict on the paper's claim is printed. Finished cells are kept in results.sqlite at once: after an interruption,
     the same command continues from there, and more --seeds are added to them.
 

@@ -81,7 +81,7 @@ class Tables:
 
     @property
     def places(self) -> tuple[Path | None, ...]:
-        """The files of the table, effects, costs and inputs; None for those that are not named."""
+        """The files of the table, effects, costs and inputs; None if it is not named."""
         return self.table, self.effects_file, self.costs_file, None
 
     @property
@@ -163,7 +163,7 @@ class Decisions:
 
 @dataclass(frozen=True)
 class Submission(Inputs, Decisions):
-    """What the plane compares, and the folder of the appendix."""
+    """The options of the plane, and the folder of the appendix."""
 
     reference: str | None = options.setting(
         "Compare with this decision in the plane, instead of the cheapest one.", metavar="NAME"
@@ -178,7 +178,7 @@ class Submission(Inputs, Decisions):
 
 @dataclass(frozen=True)
 class Studied(Beside):
-    """A study of inputs, and what it costs."""
+    """A study of inputs, and its costs."""
 
     pars: str = options.setting(
         "Study these inputs, each in a group of its own: p1, p2.", default="", metavar="NAMES", shown=False

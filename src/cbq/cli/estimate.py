@@ -140,7 +140,7 @@ class Report:
 
 
 def estimate(fit: Fit, theta: Array, level: float, problem: Problem | None = None) -> Estimate:
-    """The mean, standard deviation and interval of I at theta (M, p), and the truth if the problem knows it."""
+    """The mean, standard deviation and interval of I at theta (M, p), and the truth if the problem has it."""
     quiet = fit._quiet  # the fit has raised its warnings already
     try:
         mean, std = quiet.predict(theta, return_std=True)

@@ -56,7 +56,7 @@ whole = partial(setting, metavar="INTEGER", min=1)
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """The command for typer, whose parameters are the fields of those of a function, which are groups, and --debug."""
+    """The command for typer: its parameters are the fields of the parameters of a function, all groups, and --debug."""
     groups = {name: kind for name, kind in get_type_hints(function).items() if hasattr(kind, "__dataclass_fields__")}
     parameters = [_parameter(each, kind) for kind in [*groups.values(), Debugging] for each in fields(kind)]
     takes_context = "context" in signature(function).parameters

@@ -76,9 +76,9 @@ class Fit(Immutable, ABC):
     failures: Failures | None = None  # where f failed, so that the samples lack points
     bounds: Array | None = None  # (2, C), with C = 1 for a single output: the bounds of f, and so of I
     unseen: int | None = None  # the points that have seen one value of f, where no other was seen: there may be others
-    about_samples: tuple[Finding, ...] = ()  # what the samples show a user of this estimator
+    about_samples: tuple[Finding, ...] = ()  # from the samples, for this estimator
     calibration: Array | None = None  # (C,): factors of the standard deviations, which an adaptive run has shown
-    _names: Names | None = None  # those of the samples
+    _names: Names | None = None  # of the samples
     _is_quiet: bool = False  # whether answers at thetas beyond the observed ones raise no warning
     conditional_on = "success"  # what I is then conditional on, by this estimator
 
@@ -137,11 +137,11 @@ class Fit(Immutable, ABC):
 
     @property
     def names(self) -> Names:
-        """What the coordinates of theta and x and the outputs of f are called, as in the samples."""
+        """The names of the coordinates of theta and x and of the outputs of f, as in the samples."""
         return (self._names or Names()).with_theta(self.p).with_f(self.C)
 
     def _findings_about(self, samples: Samples) -> tuple[Finding, ...]:
-        """What the samples show a user of this estimator."""
+        """Findings about the samples, for this estimator."""
         about = (contradicted_measures, contradicted_bounds, equal_values, chains, carried, infinite_variance)
         return tuple(each for find in about for each in find(samples))
 
@@ -150,9 +150,9 @@ class Fit(Immutable, ABC):
         return values if self.bounds is None else np.clip(values, *self.bounds)
 
     def _calibrated_predictives(self, theta: Array, *, joint: bool) -> Sequence[PredictiveDistribution]:
-        """The predictive distributions, with what no point has seen, and the deviations that an adaptive run has found.
+        """The predictive distributions, widened for unseen values of f and by the calibration of an adaptive run.
 
-        Without bounds nothing is known of other values than the one that was seen, and the distributions are flat.
+        If all values of f are equal and it has no bounds, the distributions are flat.
         """
         found = self._predictives(theta, joint=joint)
         if self.unseen is not None:
@@ -173,11 +173,11 @@ class Fit(Immutable, ABC):
         return [self._predictive(theta, c, joint=joint) for c in self._outputs]
 
     def _predictive(self, theta: Array, c: int, *, joint: bool) -> PredictiveDistribution:
-        """The predictive distribution of output c, unless `_predictives` makes those of all outputs at once."""
+        """The predictive distribution of output c, unless `_predictives` makes all outputs at once."""
         raise NotImplementedError(f"{type(self).__name__} must define _predictive or _predictives.")
 
     def summary(self) -> Summary:
-        """How the fit was made, what was chosen, and every warning: a string with structured attributes.
+        """How the fit was made, the choices, and every warning: a string with structured attributes.
 
         Examples
         --------
@@ -192,7 +192,7 @@ class Fit(Immutable, ABC):
 
     @abstractmethod
     def _description(self) -> list[str]:
-        """Lines of the summary on how the fit was made and what was chosen."""
+        """Lines of the summary on how the fit was made and on its choices."""
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -236,7 +236,7 @@ class Fit(Immutable, ABC):
 
     @property
     def has_many_failures(self) -> bool:
-        """Whether f failed at more than a few per cent of the points, or at a part of those of one theta."""
+        """Whether f failed at more than a few per cent of the points, or at many points of one theta."""
         return self.failures is not None and (self.failures.share > FEW or bool(np.max(self.failures.shares) > PART))
 
     @property
@@ -389,7 +389,7 @@ class Fit(Immutable, ABC):
         """A pandas table with a row per theta: the theta, mean, std and the ends of the interval.
 
         Where f failed, a column `failed` has the share of failures at the nearest theta; where some thetas are beyond
-        the observed ones, a column `beyond` says which.
+        the observed ones, a column `beyond` marks them.
 
         Examples
         --------
@@ -424,7 +424,7 @@ class Fit(Immutable, ABC):
         )
 
     def beyond(self, theta: npt.ArrayLike) -> Booleans:
-        """Whether each theta is beyond the observed ones, (M,): there nothing but a prior speaks about I.
+        """Whether each theta is beyond the observed ones, (M,): predictions there rest on a prior alone.
 
         Such a theta is outside of their range in some coordinate, and further from all of them than twice the widest
         gap between neighbours among them.
@@ -509,11 +509,11 @@ class Fit(Immutable, ABC):
         title: str | None = None,
         repeat: str | None = None,
     ) -> None:
-        """Write a page to hand on, one HTML file that loads nothing: the question, the answer with sliders that read I,
-        what was chosen and why, checks, warnings, and how to repeat it.
+        """Write a self-contained HTML report: the question, the answer with sliders that read I, the choices and their
+        reasons, checks, warnings, and how to repeat it.
 
-        samples : those that the fit was made from: the report then says how f was evaluated, and checks the estimate
-            by averages.
+        samples : the samples of the fit: the report then describes how f was evaluated, and checks the estimate by
+            averages.
         prior : the distribution of theta: the report covers its central range, of 99%.
         truth : the true I, a function of theta (M, p), to compare with.
         level : of the intervals. title : of the page. repeat : code or a command that makes this fit.
@@ -535,13 +535,13 @@ class Fit(Immutable, ABC):
         FitReport.asked(self, samples, prior, truth, level, title, repeat).page.write(name)
 
     def _diagnostics(self) -> tuple[Diagnostic, ...]:
-        """Checks of the fit by leaving out parts of what it was made from."""
+        """Checks of the fit by leaving out parts of the data."""
         return ()
 
     def save(self, path: str | PathLike[str]) -> None:
         """Write the fit to a file that `cbq.load` reads: arrays and JSON, no code.
 
-        If the fit needs the measure of x at new thetas, `cbq.load` must be given the family again; `summary` says so.
+        If the fit needs the measure of x at new thetas, `cbq.load` must be given the family again; `summary` notes it.
 
         Examples
         --------
@@ -585,7 +585,7 @@ class Fit(Immutable, ABC):
 
     @property
     def _width(self) -> int:
-        """The numbers that a prediction takes for each theta, besides those that it returns."""
+        """The numbers that a prediction takes for each theta, besides its result."""
         return len(self.theta)
 
     def _in_blocks(
@@ -603,7 +603,7 @@ class Fit(Immutable, ABC):
     def _read(
         self, thetas: Array, ask: Callable[[PredictiveDistribution], Sequence[Array]], progress: Progress = False
     ) -> Array:
-        """What is asked of the predictive distributions at all thetas: (k, M) or (k, M, C), for k answers (M,) each."""
+        """Evaluate `ask` at every theta, in blocks: (k, M) or (k, M, C), for k answers (M,) each."""
         every = self._calibrated_predictives
         return self._in_blocks(thetas, lambda block: [ask(each) for each in every(block, joint=False)], progress)
 
@@ -632,7 +632,7 @@ SAVED_FIELDS: dict[str, Field] = {  # of a file
 
 
 def load(path: str | PathLike[str], family: Family | None = None) -> Fit:
-    """The fit that `fit.save(path)` wrote. Its answers are those of the original, to the last bit.
+    """The fit that `fit.save(path)` wrote. It gives the answers of the original, to the last bit.
 
     family: the function from theta (p,) to the measure of x with which the samples were made, such as `problem.family`.
         A file holds no code, so fits that need the measure at new thetas (importance sampling, multi-output Bayesian

@@ -1,4 +1,4 @@
-"""Checks of a fit by what it was made from, each with a sentence on what it means and on whether it looks right."""
+"""Checks of a fit by its data, each with a sentence on its meaning and a verdict."""
 
 from __future__ import annotations
 
@@ -23,9 +23,9 @@ TRUTH_DRAWS, TRUTH_SEED = 200, 20240618  # thetas drawn from the prior for the e
 
 @dataclass(frozen=True, eq=False)
 class Diagnostic:
-    """A check: what it means, what it found, and whether that looks right.
+    """A check: its meaning, its result, and a verdict.
 
-    theta, residual : (m, p) and (m, C), what was found at each theta in units of what was predicted; None if the check
+    theta, residual : (m, p) and (m, C), the residual at each theta in units of its prediction; None if the check
         is one number.
     """
 

@@ -88,7 +88,7 @@ class Summary(str):
     """A text of several lines, whose parts are attributes.
 
     choice : why the estimator was chosen, where several were tried; else None.
-    description : the lines on how the fit was made and what was chosen.
+    description : the lines on how the fit was made and on its choices.
     findings : what a user should know, each with a `kind`, a `text` and a `remedy`; their texts are `warnings`.
     """
 
@@ -141,7 +141,7 @@ class Summary(str):
 
 
 def fit_html(fit: Fit) -> str:
-    """What the fit is of, and its summary, warnings included."""
+    """The thetas and outputs of a fit, and its summary, with warnings."""
     entries = {
         "thetas": f"{len(fit.theta)}: {fit.names.ranges('theta', fit.theta)}",
         "outputs": "" if fit.C is None else f"{fit.C}: {', '.join(fit.names.f)}",

@@ -105,7 +105,7 @@ class Suggestion:
         return len(self.theta)
 
     def to_columns(self) -> dict[str, Array]:
-        """The columns of a table, (n,) each: those of theta and of x, by their names."""
+        """The columns of a table, (n,) each: theta and x, by their names."""
         return by_theta(self.theta, {}, self.names) if self.x is None else by_run(self.theta, self.x, self.names)
 
     def __repr__(self) -> str:
