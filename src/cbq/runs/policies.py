@@ -87,7 +87,7 @@ class OneProcess(Policy):
         self.first = max(least, per_input * quantity.inputs)
 
     def fit(self, samples: Samples) -> MOBQFit:
-        fit = MOBQ(structure="dense").fit(samples)
+        fit = MOBQ(structure="dense")._diagnosed(samples)
         assert isinstance(fit, MOBQFit)
         return fit
 
@@ -153,7 +153,7 @@ class TwoStages(Policy):
 
     def fit(self, samples: Samples) -> CBQFit:
         whole = samples.counts >= self._batch  # thetas with few points have huge variances
-        return CBQ().fit(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
+        return CBQ()._diagnosed(samples.select(whole) if np.count_nonzero(whole) >= len(self._thetas) else samples)
 
     def is_sound(self, fit: Fit, samples: Samples) -> bool:
         assert isinstance(fit, CBQFit)

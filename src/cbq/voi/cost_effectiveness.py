@@ -11,7 +11,6 @@ import numpy as np
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, did_you_mean, is_number, is_whole, listed, shown
 from cbq.common.tables import BLANK, short
-from cbq.common.wording import arg
 from cbq.nested.decisions import Name
 from cbq.report.table import Column, RowTable, Table, digits, in_text, sentences
 from cbq.voi.outputs import EffectsAndCosts, effective_sizes, wilson_interval
@@ -369,9 +368,7 @@ def ce_plane(
 def slope_of_line(value: Any, name: str) -> float:
     """The willingness to pay of a line in the plane, which must be one number."""
     if not is_number(value, 0.0, MAX_SLOPE):
-        raise ValueError(
-            f"{arg(name)} must be one number from 0 on, for the line in the plane, but it is {shown(value)}."
-        )
+        raise ValueError(f"{name} must be one number from 0 on, for the line in the plane, but it is {shown(value)}.")
     return float(value)
 
 
@@ -390,4 +387,4 @@ def _reference(given: Any, draws: EffectsAndCosts) -> int:
     if is_whole(given, 0, len(draws.names) - 1):
         return int(given)
     hint = did_you_mean(given, draws.names, "decisions") if isinstance(given, str) else listed(draws.names)
-    raise ValueError(f"{arg('reference')} must be a decision, by name or position, but it is {shown(given)}: {hint}")
+    raise ValueError(f"reference must be a decision, by name or position, but it is {shown(given)}: {hint}")

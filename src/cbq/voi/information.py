@@ -13,7 +13,6 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, generator, is_number, shown, whole
 from cbq.common.tables import short
-from cbq.common.wording import arg
 from cbq.linalg.threads import run_in_pool, workers
 from cbq.nested.decisions import Name
 from cbq.report.document import Page
@@ -91,7 +90,7 @@ def one_price(willingness_to_pay: Any, prices: Sequence[float | None]) -> float 
     price = prices[0] if willingness_to_pay is None and len(prices) == 1 else willingness_to_pay
     if not (price is None or is_number(price)) or price not in prices:
         raise ValueError(
-            f"{arg(PRICE)} must be one of {', '.join(map(str, prices))}, but it is {shown(willingness_to_pay)}."
+            f"willingness_to_pay must be one of {', '.join(map(str, prices))}, but it is {shown(willingness_to_pay)}."
         )
     return price
 

@@ -15,7 +15,6 @@ from scipy.special import ndtri
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import listed, shown, text
 from cbq.common.series import autocorrelation_times, is_sorted
-from cbq.common.wording import arg
 from cbq.nested.decisions import Decisions, Name, is_list, make_decisions
 from cbq.samples.columns import ColumnTable, check_same_rows, find_summary
 from cbq.samples.names import named_columns
@@ -50,13 +49,11 @@ class Outputs:
             return decision_names([name.removeprefix(EFFECT_OF) for name in columns], columns)
         if not is_list(given) or len(given) != len(columns):
             raise ValueError(
-                f"{arg('decisions')} must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
+                f"decisions must be a list of {len(columns)} names, one for each, but it is {shown(given)}."
             )
-        names = [text(each, f"an element of {arg('decisions')}") for each in given]
+        names = [text(each, "an element of decisions=") for each in given]
         if len(set(names)) != len(columns):
-            raise ValueError(
-                f"{arg('decisions')} must be {len(columns)} different names, but they are {listed(names)}."
-            )
+            raise ValueError(f"decisions must be {len(columns)} different names, but they are {listed(names)}.")
         return tuple(names)
 
     def require_draws(self) -> Outputs:
@@ -96,9 +93,9 @@ def check_not_inputs(outputs: Outputs, inputs: ColumnTable, members: Iterable[in
     shared = [name for name in valued if name in outputs.used and _same_column(name, outputs.table, inputs)]
     if shared:
         raise ValueError(
-            f"{listed(shared)} of {arg('outputs')} would count as a decision, but is a column of {arg('pars')}, too: "
-            f"pass the columns of net benefits alone, one for each decision, as {arg('outputs')}; or pass "
-            f"{arg('effects')}, {arg('costs')} and {arg(PRICE)}."
+            f"{listed(shared)} of outputs= would count as a decision, but is a column of pars=, too: "
+            f"pass the columns of net benefits alone, one for each decision, as outputs=; or pass "
+            f"effects=, costs= and willingness_to_pay=."
         )
 
 
@@ -195,7 +192,7 @@ def _names_of_pair(left: Sequence[str], right: Sequence[str]) -> dict[str, list[
 
 def _check_net_benefits(table: ColumnTable) -> None:
     """Raise if columns that would count as decisions are something else: ids, effects, costs, or what stands beside."""
-    what, names = arg("outputs"), table.names
+    what, names = "outputs=", table.names
     remedy = f"pass the columns of net benefits alone, one for each decision, as {what}"
     ids = [name for i, name in enumerate(names) if numbers_rows(name, table.take(i)) and not name.isdigit()]
     if ids:
@@ -206,8 +203,8 @@ def _check_net_benefits(table: ColumnTable) -> None:
     if effects:
         raise ValueError(
             f"{listed(effects)} of {what} are effects and {listed(costs)} are costs, by their names, but would all "
-            f"count as net benefits of decisions: pass {arg('effects', effects)}, {arg('costs', costs)} and "
-            f"{arg(PRICE)}, or rename them."
+            f"count as net benefits of decisions: pass effects={effects!r}, costs={costs!r} and "
+            f"willingness_to_pay=, or rename them."
         )
     benefits = guess_net_benefits(names)
     others = [name for name in names if name not in benefits]
@@ -260,13 +257,13 @@ class EffectsAndCosts:
         named = effects is not None or costs is not None
         if named and isinstance(outputs, tuple) and is_pair(outputs, options | {"effects": None, "costs": None}):
             raise ValueError(
-                f"the outputs are a pair of tables, (effects, costs), of which all columns are used: leave out "
-                f"{arg('effects')} and {arg('costs')}."
+                "the outputs are a pair of tables, (effects, costs), of which all columns are used: leave out "
+                "effects= and costs=."
             )
         if not named and not is_pair(outputs, options):
             raise ValueError(
-                f"the outputs must be effects and costs: pass {arg('effects')} and {arg('costs')}, the columns of "
-                f"each, or a pair of tables, (effects, costs)."
+                "the outputs must be effects and costs: pass effects= and costs=, the columns of "
+                "each, or a pair of tables, (effects, costs)."
             )
         found = read_outputs(outputs, options).require_draws()
         of_effects, of_costs = np.argmax(found.plain, axis=1), np.argmin(found.plain, axis=1)

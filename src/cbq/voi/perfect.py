@@ -14,7 +14,6 @@ from cbq.common.arrays import Array
 from cbq.common.checks import between_0_and_1, is_number, number, shown
 from cbq.common.series import autocorrelation_times, is_sorted
 from cbq.common.tables import data_frame
-from cbq.common.wording import arg
 from cbq.nested.answer import number_or_array
 from cbq.nested.decisions import Decisions, Name, make_decisions
 from cbq.report.table import Column, Table, digits
@@ -213,7 +212,7 @@ def multiplier(value: Any, before: float | None = None) -> float:
     """Return the number of a population, by which values are multiplied, unless they are for a population already."""
     if before is not None:
         raise ValueError(
-            f"these values are for a population of {before:g} already, and {arg('population')} would count it twice: "
+            f"these values are for a population of {before:g} already, and population= would count it twice: "
             f"start from those of one decision."
         )
     return at_least_0(value, "population")
@@ -227,5 +226,5 @@ def population_note(factor: float) -> str:
 def at_least_0(value: Any, name: str) -> float:
     """Return `value` as a float if it is a number, at least 0."""
     if not is_number(value, 0.0, 1e30):
-        raise ValueError(f"{arg(name)} must be a number from 0 to 1e30, but it is {shown(value)}.")
+        raise ValueError(f"{name} must be a number from 0 to 1e30, but it is {shown(value)}.")
     return number(value, name)

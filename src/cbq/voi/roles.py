@@ -18,7 +18,6 @@ import numpy as np
 
 from cbq.common.arrays import real
 from cbq.common.checks import listed
-from cbq.common.wording import arg
 
 
 class Role(Enum):
@@ -172,7 +171,7 @@ def left_out_note(left: Mapping[str, str], stated: str = "") -> str:
         reasons.setdefault(why, []).append(name)
     what = "; ".join(f"{listed(names)} ({why})" for why, names in reasons.items())
     same = f"; the same as {stated}" if stated else ""
-    return f"Not taken for inputs: {what}; name a column in {arg('pars')} to value it all the same{same}"
+    return f"Not taken for inputs: {what}; name a column in pars= to value it all the same{same}"
 
 
 def _decision_name(column: str) -> str:

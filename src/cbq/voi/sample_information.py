@@ -11,7 +11,6 @@ import numpy.typing as npt
 
 from cbq.common.arrays import Array, Integers, evenly
 from cbq.common.checks import between_0_and_1, generator, is_whole, listed, shown
-from cbq.common.wording import arg
 from cbq.linalg.threads import one_blas_thread
 from cbq.nested.decisions import Name, is_list, positions
 from cbq.report.document import Page
@@ -332,12 +331,12 @@ def _sizes(sizes: Any) -> list[int]:
     given = [sizes] if is_whole(sizes) else sizes
     if not is_list(given) or not len(given) or len(given) > MAX_SIZES:
         raise ValueError(
-            f"{arg('sizes')} must be a list of 1 to {MAX_SIZES} numbers of participants, such as [20, 50, 100], but it "
+            f"sizes must be a list of 1 to {MAX_SIZES} numbers of participants, such as [20, 50, 100], but it "
             f"is {shown(sizes)}."
         )
     for each in given:
         if not is_whole(each, 1, MAX_SIZE):
-            raise ValueError(f"{arg('sizes')} must be whole numbers from 1 to {MAX_SIZE}, but one is {shown(each)}.")
+            raise ValueError(f"sizes must be whole numbers from 1 to {MAX_SIZE}, but one is {shown(each)}.")
     return sorted({int(each) for each in given})
 
 
@@ -347,19 +346,15 @@ def _names(pars: Any, inputs: ColumnTable) -> list[str]:
     if is_list(several) and len(several) == 1 and is_list(several[0]):
         several = several[0]
     if not is_list(several) or not len(several):
-        raise TypeError(
-            f"{arg('pars')} must be the name of a column of inputs, or a list of names, but it is {shown(pars)}."
-        )
-    return [inputs.names[i] for i in positions(several, inputs.names, arg("pars"))]
+        raise TypeError(f"pars must be the name of a column of inputs, or a list of names, but it is {shown(pars)}.")
+    return [inputs.names[i] for i in positions(several, inputs.names, "pars")]
 
 
 def _columns(study: Study, names: Sequence[str], inputs: ColumnTable) -> dict[str, Array]:
     """The inputs (n,) that the study is about, and the further inputs that it depends on."""
     unknown = [name for name in study.further_inputs if name not in inputs.names]
     if unknown:
-        raise ValueError(
-            f"{arg('study')} needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}."
-        )
+        raise ValueError(f"study needs {listed(unknown)}, which is no column of inputs: {listed(inputs.names)}.")
     every = dict.fromkeys([*names, *study.further_inputs])
     columns = {name: inputs.matrix([inputs.names.index(name)])[:, 0] for name in every}
     study.check(columns)
@@ -372,7 +367,7 @@ def _informative_columns(summary: Array, size: int) -> Array:
     kept, _ = informative(columns, [""] * columns.shape[1])
     if len(columns) < MIN_ROWS_PER_COLUMN * (len(kept) + 1):
         raise ValueError(
-            f"a regression on the {len(kept)} numbers that {arg('study')} returns for {size} participants needs at "
+            f"a regression on the {len(kept)} numbers that study= returns for {size} participants needs at "
             f"least {MIN_ROWS_PER_COLUMN * (len(kept) + 1)} rows, but there are {len(columns)}: return fewer."
         )
     return columns[:, kept]

@@ -11,7 +11,6 @@ from scipy.special import ndtri
 
 from cbq.common.arrays import Array
 from cbq.common.checks import called, generator, is_number, number, shown
-from cbq.common.wording import arg
 from cbq.linalg.dense import eigh
 from cbq.report.document import Page
 from cbq.report.table import in_text
@@ -225,7 +224,7 @@ def _at_size(value: OfSize, name: str, size: int, each: float = 1.0) -> float:
         return each * at_least_0(value, name)
     found = called(value, name, size)
     if not is_number(found, 0.0, 1e150):
-        raise ValueError(f"{arg(name)} must return a number, at least 0, but for size {size} it is {shown(found)}.")
+        raise ValueError(f"{name} must return a number, at least 0, but for size {size} it is {shown(found)}.")
     return float(found)
 
 
@@ -234,6 +233,6 @@ def _population(yearly: float, horizon: float | None, discount: float, delay: Of
     if horizon is not None:
         return people(multiplier(yearly), horizon, discount, delay=wait)
     if wait > 0 or at_least_0(discount, "discount") > 0:
-        named = arg("delay") if wait > 0 else arg("discount")
-        raise ValueError(f"{named} needs {arg('horizon')}, and {arg('population')} as the number for each year.")
+        named = "delay" if wait > 0 else "discount"
+        raise ValueError(f"{named} needs horizon=, and population= as the number for each year.")
     return multiplier(yearly)

@@ -16,7 +16,6 @@ import numpy as np
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import as_text, listed, shown
 from cbq.common.series import is_sorted
-from cbq.common.wording import arg
 from cbq.nested.decisions import is_list, positions
 from cbq.samples.columns import ColumnTable
 from cbq.voi.outputs import scale_columns
@@ -62,19 +61,19 @@ def column_sets(pars: Any, inputs: ColumnTable, used: Sequence[str] = ()) -> tup
         return _every_set(pars, inputs, used)
     if isinstance(pars, Mapping):
         groups = [(as_text(label), names) for label, names in pars.items()]
-        sets = [_column_set(names, inputs, f"set {label!r} of {arg('pars')}", label) for label, names in groups]
+        sets = [_column_set(names, inputs, f"set {label!r} of pars=", label) for label, names in groups]
         members = (f"{s.label} ({', '.join(inputs.names[i] for i in sorted(s.members))})" for s in sets)
         notes = [f"Sets: {', '.join(members)}"]
     elif is_list(pars):
-        sets = [_column_set(each, inputs, f"set {i} of {arg('pars')}") for i, each in enumerate(pars, start=1)]
+        sets = [_column_set(each, inputs, f"set {i} of pars=") for i, each in enumerate(pars, start=1)]
         notes = []
     else:
         raise TypeError(
-            f"{arg('pars')} must be a list of sets of columns, such as [['a'], ['a', 'b']], a mapping from names of "
+            f"pars must be a list of sets of columns, such as [['a'], ['a', 'b']], a mapping from names of "
             f"sets to such lists, 'all' or 'pairs', but {shown(pars)} arrived: for a single column write [['a']]."
         )
     if not sets:
-        raise ValueError(f"{arg('pars')} is empty: list at least one set of columns, such as [['a'], ['a', 'b']].")
+        raise ValueError("pars is empty: list at least one set of columns, such as [['a'], ['a', 'b']].")
     return sets, tuple(notes)
 
 

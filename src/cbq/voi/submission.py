@@ -12,7 +12,6 @@ import numpy.typing as npt
 
 from cbq.common.arrays import Array, Integers
 from cbq.common.checks import between_0_and_1, generator
-from cbq.common.wording import arg
 from cbq.nested.decisions import Name
 from cbq.report.table import Column, Table, sentences, write_page
 from cbq.voi.cost_effectiveness import CePlane, IcerTable, ce_plane, icers, slope_of_line
@@ -251,15 +250,15 @@ def appendix(
     """
     at = None if line is None else slope_of_line(line, "line")
     if inputs is None and not (isinstance(pars, str) and pars == "all"):
-        raise ValueError(f"{arg('pars')} are columns of {arg('inputs')}, which are missing: pass them, too.")
+        raise ValueError("pars are columns of inputs=, which are missing: pass them, too.")
     seed = generator(rng)
     given = {"effects": effects, "costs": costs}
     priced = given | {"willingness_to_pay": willingness_to_pay}
     accepted = ceac(outputs, **priced, decisions=decisions, level=level)  # type: ignore[arg-type]
     if accepted.willingness_to_pay is None and (reference is not None or at is not None):
         raise ValueError(
-            f"{arg('reference')} and {arg('line')} are for the plane of effects and costs, but the outputs are net "
-            f"benefits: leave them out."
+            "reference and line= are for the plane of effects and costs, but the outputs are net "
+            "benefits: leave them out."
         )
     table, plane = None, None
     if accepted.willingness_to_pay is not None:
