@@ -6,17 +6,15 @@ import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from math import inf
 from pathlib import Path
 from textwrap import fill
 from typing import Any
 
-import numpy as np
 import typer
 
 from cbq.cli import options
-from cbq.cli.cells import Convention, is_number, typed_number
-from cbq.cli.draws import Described, Draws
+from cbq.cli.cells import is_number, read_prices, read_sizes
+from cbq.cli.draws import Described, DrawTables
 from cbq.cli.tables import check_writable, command_line, write_figure, write_table
 from cbq.common.checks import listed
 from cbq.common.tables import NOTE_WIDTH
@@ -28,9 +26,7 @@ from cbq.voi.appendix_page import appendix_page
 from cbq.voi.report import table_page
 from cbq.voi.sample_report import study_page
 
-MAX_PRICES = 10_000
 STUDIES = ("binomial", "poisson", "normal", "survival")
-MAX_SIZES = 1000
 REPORT = "report.html"
 PARTS = ("icers", "plane", "ceac", "evpi", "evppi")  # the names of the files in a folder
 
@@ -102,7 +98,7 @@ class Tables:
 
     def read(self, command: str, *, valued: bool = True) -> Question:
         """Read the files. valued : whether inputs are necessary."""
-        draws = Draws.read(command, self.places, self.sheet, self.header_row, valued=valued)
+        draws = DrawTables.read(command, self.places, self.sheet, self.header_row, valued=valued)
         prices = read_prices(self.willingness_to_pay, draws.convention)
         return Question(draws, draws.describe(self.outputs, self.effects, self.costs, prices), prices)
 
@@ -146,7 +142,7 @@ class Inputs:
 
 
 @dataclass(frozen=True)
-class Decisions:
+class DecisionNames:
     """The names of decisions."""
 
     decisions: str | None = options.setting(
@@ -162,7 +158,7 @@ class Decisions:
 
 
 @dataclass(frozen=True)
-class Submission(Inputs, Decisions):
+class Submission(Inputs, DecisionNames):
     """The options of the plane, and the folder of the appendix."""
 
     reference: str | None = options.setting(
@@ -226,7 +222,7 @@ class Studied(Beside):
             given, missing = ("--population", "--cost") if self.cost is None else ("--cost", "--population")
             raise ValueError(f"{given} came without {missing}: the net benefit of sampling needs both.")
 
-    def read(self, draws: Draws) -> studies.Study:
+    def read(self, draws: DrawTables) -> studies.Study:
         """The study, with its options."""
         lost, until = draws.number(self.dropout, "--dropout"), draws.number(self.follow_up, "--follow-up")
         if lost and self.study != "survival":
@@ -238,7 +234,7 @@ class Studied(Beside):
             return studies.Survival(until, lost or 0.0)
         return studies.Binomial() if self.study == "binomial" else studies.Poisson()
 
-    def terms(self, draws: Draws) -> dict[str, Any]:
+    def terms(self, draws: DrawTables) -> dict[str, Any]:
         """The numbers of `enbs`, by its arguments; None where they are not set."""
         names = ("cost", "population", "horizon", "discount", "fixed_cost", "delay")
         return {name: draws.number(getattr(self, name), f"--{name.replace('_', '-')}") for name in names}
@@ -248,7 +244,7 @@ class Studied(Beside):
 class Question:
     """The draws with their outputs, and the willingness to pay."""
 
-    draws: Draws
+    draws: DrawTables
     described: Described
     prices: Any
 
@@ -320,7 +316,7 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
     """
     out = studied.out
     tables.check(out, tables.engine)
-    sizes = _sizes(studied.sizes)
+    sizes = read_sizes(studied.sizes)
     studied.check()
     question = tables.read(context.command_path)
     study, terms = studied.read(question.draws), studied.terms(question.draws)
@@ -347,7 +343,7 @@ def evsi(context: typer.Context, studied: Studied, tables: TablesWithInputs) -> 
         _write_beside(out, _columns_of(shown), shown.plot, page)
 
 
-def ceac(context: typer.Context, tables: Tables, decisions: Decisions, beside: Beside) -> None:
+def ceac(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
     """Compare decisions: ICERs, and how often each is best.
 
     Each row of the table is a draw of a probabilistic sensitivity analysis, with the effects and costs of the decisions
@@ -370,7 +366,7 @@ def ceac(context: typer.Context, tables: Tables, decisions: Decisions, beside: B
         _write_beside(beside.out, result.ceac.columns(), result.ceac.plot, page)
 
 
-def evpi(context: typer.Context, tables: Tables, decisions: Decisions, beside: Beside) -> None:
+def evpi(context: typer.Context, tables: Tables, decisions: DecisionNames, beside: Beside) -> None:
     """Estimate the value of knowing all inputs before deciding.
 
     Reads the same tables as `cbq ceac`. Prints the expected value of perfect information (EVPI) with its standard error
@@ -426,7 +422,7 @@ def psa(context: typer.Context, tables: TablesWithInputs, submission: Submission
 
 
 def _appendix(
-    context: typer.Context, tables: Tables, decisions: Decisions, out: Path | None
+    context: typer.Context, tables: Tables, decisions: DecisionNames, out: Path | None
 ) -> tuple[Appendix, Question]:
     """The parts of an appendix that need no inputs."""
     tables.check(out)
@@ -490,66 +486,3 @@ def _check_out(out: Path, files: list[Path]) -> None:
         beside = "the chart is a .png" if out == chart else "the report is an .html"
         raise ValueError(f"--out {out} names the table, and {beside} beside it: name a .csv file.")
     check_writable(out)
-
-
-def _sizes(text: str) -> list[int]:
-    """Whole numbers, from a text with commas or ranges."""
-    sizes: list[int] = []
-    try:
-        for part in filter(str.strip, re.split("[,;]", text)):
-            first, *rest = (int(number) for number in part.split(":"))
-            last, step = rest or (first, 1)
-            if step < 1 or not 0 <= (last - first) // step < MAX_SIZES:
-                raise ValueError
-            sizes += np.arange(first, last + 1, step).tolist()
-    except ValueError as error:
-        raise ValueError(
-            f"--sizes must be whole numbers separated by commas, or a range such as 50:500:50, but it is {text!r}."
-        ) from error
-    return sizes
-
-
-def read_prices(text: str | None, kind: Convention = Convention.POINT) -> float | list[float] | None:
-    """The willingness to pay: one number, or a list of numbers, from a text with commas or a range.
-
-    kind : the convention of numbers in the files on the same command line.
-    """
-    if text is None:
-        return None
-    what = "--willingness-to-pay"
-    if re.search(r"(?<![\d.])\d{1,3}(,\d{3})+(?![\d.])", text):
-        plain = text.replace(",", "")
-        raise ValueError(
-            f"{what} {text} could be one number or several: write {plain} if it is one, and put semicolons between "
-            f'several, as in "20000; 30000".'
-        )
-    prices = [price for part in _pieces(text, kind, what) if part.strip() for price in _range(part, text, kind, what)]
-    if not 0 < len(prices) <= MAX_PRICES:
-        raise ValueError(f"{what} must have 1 to {MAX_PRICES} values, but {text!r} has {len(prices)}.")
-    return prices[0] if len(prices) == 1 else prices
-
-
-def _pieces(text: str, kind: Convention, what: str) -> list[str]:
-    """The parts of a list of numbers. With decimal commas in the files, digits after a comma may be decimals."""
-    if kind is not Convention.COMMA:
-        return re.split("[,;]", text)
-    if ";" not in text and re.search(r"\d,\d{1,2}(?!\d)", text):
-        raise ValueError(
-            f"{what} {text} could be one number or several, as the files have decimal commas: write "
-            f'{text.replace(",", ".")} if it is one, and "{text.replace(",", "; ")}" if they are several.'
-        )
-    return text.split(";" if ";" in text else ",")
-
-
-def _range(part: str, text: str, kind: Convention, what: str) -> list[float]:
-    """A number, or the numbers of a range first:last:step."""
-    numbers = [typed_number(piece, kind, what) for piece in part.split(":")]
-    first, last, step = numbers if len(numbers) == 3 else (*numbers[:1], *numbers[:1], 1.0)
-    if len(numbers) not in (1, 3) or first is None or last is None or step is None or not 0 < step < inf:
-        first, last, step = 1.0, 0.0, 1.0  # an empty range, which is refused
-    if not (last >= first and (last - first) / step < MAX_PRICES):
-        raise ValueError(
-            f"{what} must be numbers separated by commas, or a range such as 0:50000:1000, but it is {text!r}."
-        )
-    steps = int(np.floor((last - first) / step + 1e-9))
-    return [first + step * i for i in range(steps + 1)]

@@ -22,7 +22,7 @@ from cbq.samples.conditional import Family, FamilyNeeded
 
 
 @dataclass(frozen=True)
-class Estimating(options.Computing, options.Report):
+class Estimating(options.Computing, options.Showing):
     """The estimator of `cbq run`."""
 
     method: str = options.setting(f"Use this estimator: {options.ESTIMATORS}.", default="auto", metavar="NAME")
